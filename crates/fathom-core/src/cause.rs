@@ -1,0 +1,53 @@
+//! Why a connection ended.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What ended a connection, as this end saw it happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClosingCause {
+    /// We closed it: the run was over.
+    Finished,
+    /// We closed it by a refresh policy.
+    Refreshed,
+    /// The peer sent a FIN.
+    PeerClosed,
+    /// The peer, or something between, sent a RST.
+    Reset,
+    /// The kernel gave up retransmitting.
+    TimedOut,
+    /// An ICMP message said that the peer cannot be reached.
+    Unreachable,
+    /// We gave up, by the stated policy (`--give-up`).
+    Abandoned,
+    /// An error of this host, or a peer that does not echo.
+    LocalError,
+}
+
+impl ClosingCause {
+    /// The name used in recordings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::Refreshed => "refreshed",
+            Self::PeerClosed => "peer_closed",
+            Self::Reset => "reset",
+            Self::TimedOut => "timed_out",
+            Self::Unreachable => "unreachable",
+            Self::Abandoned => "abandoned",
+            Self::LocalError => "local_error",
+        }
+    }
+
+    /// Whether the end was not of our choosing.
+    pub fn is_loss(self) -> bool {
+        !matches!(self, Self::Finished | Self::Refreshed)
+    }
+}
+
+impl fmt::Display for ClosingCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}

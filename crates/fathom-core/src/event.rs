@@ -1,0 +1,327 @@
+//! What happens in a run besides samples: one line each in `events.jsonl`.
+
+use crate::cause::ClosingCause;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// One event of a recording.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, in UTC by this host's wall clock.
+    pub at: Timestamp,
+    /// When, by the monotonic clock of the run, in ns.
+    pub mono_ns: u64,
+    /// The connection it concerns, if it concerns one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<u32>,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// The kinds of event and what each carries. Names and fields are part of the recording format (`schema/`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum EventKind {
+    /// The recording began.
+    #[serde(rename = "recording.started")]
+    RecordingStarted {},
+    /// The recording ended in order; `error` says what stopped it early.
+    #[serde(rename = "recording.ended")]
+    RecordingEnded {
+        /// Rows written over the whole recording.
+        samples: u64,
+        /// Why it ended before the run did (a full disk, say).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
+    /// An open segment was closed: its rows now stand in a Parquet file.
+    #[serde(rename = "segment.closed")]
+    SegmentClosed {
+        /// File name within the recording.
+        file: String,
+        /// Rows in it.
+        rows: u64,
+        /// Its size.
+        bytes: u64,
+        /// CRC-32 (IEEE 802.3) of the whole file.
+        crc32: u32,
+    },
+    /// A torn tail was found and left behind when an interrupted recording was recovered.
+    #[serde(rename = "recording.recovered")]
+    RecordingRecovered {
+        /// Rows that were saved from open segments.
+        rows: u64,
+        /// Bytes at the end of open segments that were not a whole record batch.
+        torn_bytes: u64,
+    },
+    /// A connection is being attempted.
+    #[serde(rename = "connection.opening")]
+    ConnectionOpening {
+        /// Target as the user named it.
+        target: String,
+        /// Address and port tried.
+        remote: String,
+        /// Attempts since the last success, from 1.
+        attempt: u32,
+    },
+    /// A connection was established.
+    #[serde(rename = "connection.opened")]
+    ConnectionOpened {
+        /// Target as the user named it.
+        target: String,
+        /// Address and port here.
+        local: String,
+        /// Address and port there.
+        remote: String,
+        /// From the SYN to established, in ns (UDP: 0).
+        connect_ns: i64,
+    },
+    /// An attempt failed.
+    #[serde(rename = "connection.refused")]
+    ConnectionRefused {
+        /// Target as the user named it.
+        target: String,
+        /// Address and port tried, where there was one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        remote: Option<String>,
+        /// The system's error number, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        errno: Option<i32>,
+        /// What went wrong.
+        error: String,
+        /// Wait before the next attempt, in ns; none: no more attempts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_in_ns: Option<u64>,
+    },
+    /// A connection ended.
+    #[serde(rename = "connection.closed")]
+    ConnectionClosed {
+        /// What ended it.
+        cause: ClosingCause,
+        /// What the evidence says about why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        verdict: Option<String>,
+        /// The system's error number, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        errno: Option<i32>,
+        /// From established to closed, in ns.
+        age_ns: u64,
+        /// The facts at the end.
+        evidence: Evidence,
+    },
+    /// Samples are outstanding and nothing comes back.
+    #[serde(rename = "stall.began")]
+    StallBegan {
+        /// The oldest sample without its echo.
+        seq: u64,
+        /// Samples without their echo.
+        outstanding: u64,
+        /// Silence that counts as a stall on this connection now, in ns.
+        threshold_ns: u64,
+    },
+    /// The echo came again, or the connection ended.
+    #[serde(rename = "stall.ended")]
+    StallEnded {
+        /// From the moment the missing echo was sent for to its arrival, in ns.
+        duration_ns: u64,
+        /// Samples sent during the stall and answered only after it (or never).
+        samples: u64,
+        /// Whether the echo came (false: the connection ended).
+        recovered: bool,
+        /// Segments the kernel sent again during the stall, where it tells.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retransmits: Option<u32>,
+    },
+    /// A host did not run for a while.
+    #[serde(rename = "pause")]
+    Pause {
+        /// `local` (the probe's host) or `remote` (the reflector's).
+        host: String,
+        /// How long, in ns.
+        duration_ns: u64,
+    },
+    /// The wall clock was set.
+    #[serde(rename = "clock.stepped")]
+    ClockStepped {
+        /// By how much, in ns; positive is forward.
+        step_ns: i64,
+    },
+    /// A cloud announced maintenance.
+    #[serde(rename = "maintenance")]
+    Maintenance {
+        /// The notice as the cloud's metadata service gave it.
+        notice: serde_json::Value,
+    },
+    /// The target's name resolves to another address than before.
+    #[serde(rename = "address.changed")]
+    AddressChanged {
+        /// Address before.
+        from: String,
+        /// Address now.
+        to: String,
+    },
+    /// Samples that were due could not be sent and were left out.
+    #[serde(rename = "schedule.overrun")]
+    ScheduleOverrun {
+        /// Samples left out.
+        skipped: u64,
+        /// How late the earliest of them was when it was given up, in ns.
+        behind_ns: u64,
+        /// `late` (this process did not run) or `blocked` (the connection took no more data).
+        reason: String,
+    },
+    /// Echoes whose bytes differ from what was sent.
+    #[serde(rename = "echo.corrupted")]
+    EchoCorrupted {
+        /// The first such sample since the last such event.
+        seq: u64,
+        /// How many since then.
+        count: u64,
+    },
+    /// Bytes came that are no echo of ours.
+    #[serde(rename = "echo.foreign")]
+    EchoForeign {
+        /// How many bytes (UDP: datagrams) since the last such event.
+        count: u64,
+        /// The first of them, as text with escapes.
+        first: String,
+    },
+    /// An echo came again (UDP).
+    #[serde(rename = "echo.duplicated")]
+    EchoDuplicated {
+        /// The sample of the first since the last such event.
+        seq: u64,
+        /// How many since then.
+        count: u64,
+    },
+    /// Samples or events that could not be kept because writing fell behind.
+    #[serde(rename = "recording.overflowed")]
+    RecordingOverflowed {
+        /// How many were lost.
+        lost: u64,
+    },
+    /// Anything else worth a line.
+    #[serde(rename = "note")]
+    Note {
+        /// The line.
+        text: String,
+    },
+}
+
+/// What was known of a connection when it ended.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Samples sent on it.
+    pub sent: u64,
+    /// Samples answered.
+    pub answered: u64,
+    /// The last sample whose echo came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_answered_seq: Option<u64>,
+    /// Samples without their echo at the end.
+    pub outstanding: u64,
+    /// From the last byte received to the end, in ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ns: Option<u64>,
+    /// The error's text, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The kernel's view at the last sample before the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<TcpInfo>,
+}
+
+/// The part of the kernel's `TCP_INFO` that explains things. Linux; other systems fill what they have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TcpInfo {
+    /// Smoothed round-trip time, µs.
+    pub srtt_us: u32,
+    /// Its variation, µs.
+    pub rttvar_us: u32,
+    /// The smallest seen, µs.
+    pub min_rtt_us: u32,
+    /// Retransmission timeout in force, µs.
+    pub rto_us: u32,
+    /// Consecutive retransmission timeouts of the data now outstanding.
+    pub retransmits: u8,
+    /// Exponential back-off of the timer.
+    pub backoff: u8,
+    /// Segments sent again over the connection's life.
+    pub total_retrans: u32,
+    /// Segments sent and not acknowledged.
+    pub unacked: u32,
+    /// Congestion window, segments.
+    pub snd_cwnd: u32,
+    /// Reordering degree the kernel assumes, segments.
+    pub reordering: u32,
+    /// Since data was last received, ms.
+    pub last_data_recv_ms: u32,
+    /// Since an acknowledgement was last received, ms.
+    pub last_ack_recv_ms: u32,
+}
+
+impl EventKind {
+    /// The name of the kind, as in the recording.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RecordingStarted {} => "recording.started",
+            Self::RecordingEnded { .. } => "recording.ended",
+            Self::SegmentClosed { .. } => "segment.closed",
+            Self::RecordingRecovered { .. } => "recording.recovered",
+            Self::ConnectionOpening { .. } => "connection.opening",
+            Self::ConnectionOpened { .. } => "connection.opened",
+            Self::ConnectionRefused { .. } => "connection.refused",
+            Self::ConnectionClosed { .. } => "connection.closed",
+            Self::StallBegan { .. } => "stall.began",
+            Self::StallEnded { .. } => "stall.ended",
+            Self::Pause { .. } => "pause",
+            Self::ClockStepped { .. } => "clock.stepped",
+            Self::Maintenance { .. } => "maintenance",
+            Self::AddressChanged { .. } => "address.changed",
+            Self::ScheduleOverrun { .. } => "schedule.overrun",
+            Self::EchoCorrupted { .. } => "echo.corrupted",
+            Self::EchoForeign { .. } => "echo.foreign",
+            Self::EchoDuplicated { .. } => "echo.duplicated",
+            Self::RecordingOverflowed { .. } => "recording.overflowed",
+            Self::Note { .. } => "note",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_reads_as_the_format_says() {
+        let event = Event {
+            at: "2026-11-21T10:00:00.000000005Z".parse().unwrap(),
+            mono_ns: 7,
+            connection: Some(2),
+            kind: EventKind::StallBegan { seq: 5, outstanding: 3, threshold_ns: 200_000_000 },
+        };
+        let line = serde_json::to_string(&event).unwrap();
+        assert_eq!(
+            line,
+            r#"{"at":"2026-11-21T10:00:00.000000005Z","mono_ns":7,"connection":2,"kind":"stall.began","seq":5,"outstanding":3,"threshold_ns":200000000}"#
+        );
+        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+    }
+
+    #[test]
+    fn the_name_is_the_one_in_the_file() {
+        let kinds = [
+            EventKind::RecordingStarted {},
+            EventKind::RecordingEnded { samples: 0, error: None },
+            EventKind::ClockStepped { step_ns: -5 },
+            EventKind::Note { text: String::new() },
+            EventKind::Pause { host: "local".into(), duration_ns: 1 },
+            EventKind::EchoDuplicated { seq: 0, count: 1 },
+        ];
+        for kind in kinds {
+            let written = serde_json::to_value(&kind).unwrap();
+            assert_eq!(written["kind"], kind.name());
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! The pure logic of a probe. Nothing here reads a clock, opens a socket or touches a file: time and bytes are
+//! arguments, so that eleven hours are tested in milliseconds.
+//!
+//! Times: `mono_ns` is a monotonic clock of this host (origin arbitrary, never steps), `utc_ns` is nanoseconds
+//! since the Unix epoch. Intervals end in `_ns`. A round trip is always measured between two `mono_ns`.
+
+pub mod backoff;
+pub mod cause;
+pub mod clock;
+pub mod event;
+pub mod histogram;
+pub mod sample;
+pub mod schedule;
+pub mod stall;
+pub mod statistics;
+pub mod stream;

@@ -1,0 +1,214 @@
+//! What a run amounts to: counts, distributions and connections, built sample by sample and event by event. The same
+//! code serves a run while it goes on and a recording read back.
+//!
+//! Memory is bounded: histograms have a fixed number of buckets, and of closed connections only the latest
+//! [`CLOSED_KEPT`] keep their own line.
+
+use crate::cause::ClosingCause;
+use crate::event::{Event, EventKind};
+use crate::histogram::Histogram;
+use crate::sample::{Flags, Sample};
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// Closed connections that keep their own line.
+pub const CLOSED_KEPT: usize = 1_000;
+
+/// The life of one connection.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Connection {
+    /// When it was established; `None` where the recording lost that event.
+    pub opened_at: Option<Timestamp>,
+    /// When it ended; `None`: it has not, or nobody saw it.
+    pub closed_at: Option<Timestamp>,
+    /// From established to closed, or to the last sample seen, in ns.
+    pub age_ns: Option<u64>,
+    /// Samples resolved on it.
+    pub samples: u64,
+    /// What ended it.
+    pub cause: Option<ClosingCause>,
+    /// What the evidence says about why.
+    pub verdict: Option<String>,
+    /// The system's error number at the end.
+    pub errno: Option<i32>,
+}
+
+/// The statistics of one run.
+#[derive(Debug, Clone, Default)]
+pub struct Statistics {
+    /// Samples resolved: answered, unanswered or corrupt.
+    pub samples: u64,
+    /// Samples whose intact echo came, late or not.
+    pub answered: u64,
+    /// Of those, samples whose echo came after the timeout.
+    pub late: u64,
+    /// Samples that no echo came for.
+    pub unanswered: u64,
+    /// Samples whose echo was not what was sent.
+    pub corrupt: u64,
+    /// Samples flagged as warm-up: counted above, left out of the distributions.
+    pub warm_up: u64,
+    /// Due but never sent, because this host or the connection was not ready.
+    pub skipped: u64,
+    /// Round trips.
+    pub rtt: Histogram,
+    /// From due to answered.
+    pub latency: Histogram,
+    /// Sent minus due.
+    pub lateness: Histogram,
+    /// Connection set-up.
+    pub connect: Histogram,
+    /// Round trips of each connection's first sample.
+    pub first_sample: Histogram,
+    /// Connections by ordinal.
+    pub connections: BTreeMap<u32, Connection>,
+    /// Closed connections that lost their line to the bound.
+    pub connections_omitted: u64,
+    /// Events by kind.
+    pub events: BTreeMap<String, u64>,
+    /// First and last `sent_ns` seen.
+    pub span_ns: Option<(i64, i64)>,
+    closed: usize,
+}
+
+impl Statistics {
+    /// Adds a resolved sample.
+    pub fn sample(&mut self, sample: &Sample) {
+        self.samples += 1;
+        let (first, last) = self.span_ns.unwrap_or((sample.sent_ns, sample.sent_ns));
+        self.span_ns = Some((first.min(sample.sent_ns), last.max(sample.sent_ns)));
+        if let Some(connection) = self.connections.get_mut(&sample.connection) {
+            connection.samples += 1;
+        }
+        let warm_up = sample.flags.contains(Flags::WARM_UP);
+        self.warm_up += u64::from(warm_up);
+        self.lateness.record(sample.lateness_ns);
+        match sample.rtt_ns {
+            Some(rtt_ns) => {
+                self.answered += 1;
+                self.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
+                if sample.flags.contains(Flags::FIRST_ON_CONNECTION) {
+                    self.first_sample.record(rtt_ns);
+                }
+                if !warm_up {
+                    self.rtt.record(rtt_ns);
+                    self.latency.record(rtt_ns + sample.lateness_ns);
+                }
+            }
+            None if sample.flags.contains(Flags::CORRUPTED) => self.corrupt += 1,
+            None => self.unanswered += 1,
+        }
+    }
+
+    /// Adds an event.
+    pub fn event(&mut self, event: &Event) {
+        self.count_event(event.kind.name());
+        match &event.kind {
+            EventKind::ConnectionOpened { connect_ns, remote: _, .. } => {
+                self.connect.record(*connect_ns);
+                let opened = Connection {
+                    opened_at: Some(event.at),
+                    closed_at: None,
+                    age_ns: None,
+                    samples: 0,
+                    cause: None,
+                    verdict: None,
+                    errno: None,
+                };
+                if let Some(id) = event.connection {
+                    self.connections.insert(id, opened);
+                }
+            }
+            EventKind::ConnectionClosed { cause, verdict, errno, age_ns, .. } => {
+                if let Some(connection) = event.connection.and_then(|id| self.connections.get_mut(&id)) {
+                    connection.closed_at = Some(event.at);
+                    connection.age_ns = Some(*age_ns);
+                    connection.cause = Some(*cause);
+                    connection.verdict.clone_from(verdict);
+                    connection.errno = *errno;
+                    self.closed += 1;
+                    self.forget_the_oldest();
+                }
+            }
+            EventKind::ScheduleOverrun { skipped, .. } => self.skipped += skipped,
+            _ => {}
+        }
+    }
+
+    /// Counts an event of a kind that this version does not know.
+    pub fn count_event(&mut self, kind: &str) {
+        match self.events.get_mut(kind) {
+            Some(count) => *count += 1,
+            None => {
+                self.events.insert(kind.to_owned(), 1);
+            }
+        }
+    }
+
+    fn forget_the_oldest(&mut self) {
+        while self.closed > CLOSED_KEPT {
+            let oldest = self.connections.iter().find(|(_, c)| c.closed_at.is_some()).map(|(&id, _)| id);
+            let Some(id) = oldest else { break };
+            self.connections.remove(&id);
+            self.connections_omitted += 1;
+            self.closed -= 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Evidence;
+
+    fn at(connection: u32, kind: EventKind) -> Event {
+        Event { at: Timestamp::UNIX_EPOCH, mono_ns: 0, connection: Some(connection), kind }
+    }
+
+    fn opened(connection: u32) -> Event {
+        let [target, local, remote] = ["t", "l", "r"].map(String::from);
+        at(connection, EventKind::ConnectionOpened { target, local, remote, connect_ns: 500 })
+    }
+
+    fn closed(connection: u32) -> Event {
+        let evidence = Evidence::default();
+        let kind =
+            EventKind::ConnectionClosed { cause: ClosingCause::Reset, verdict: None, errno: Some(104), age_ns: 9, evidence };
+        at(connection, kind)
+    }
+
+    #[test]
+    fn every_sample_is_counted_once_and_only_good_ones_are_timed() {
+        let mut s = Statistics::default();
+        s.event(&opened(0));
+        let base = Sample { size: 64, lateness_ns: 5, ..Sample::default() };
+        let first = Flags::FIRST_ON_CONNECTION;
+        s.sample(&Sample { rtt_ns: Some(900), flags: first | Flags::WARM_UP, ..base });
+        s.sample(&Sample { rtt_ns: Some(100), sent_ns: 10, ..base });
+        s.sample(&Sample { rtt_ns: Some(300), flags: Flags::ANSWERED_LATE, sent_ns: 20, ..base });
+        s.sample(&Sample { flags: Flags::UNANSWERED, ..base });
+        s.sample(&Sample { flags: Flags::UNANSWERED | Flags::CORRUPTED, ..base });
+        s.event(&closed(0));
+        assert_eq!((s.samples, s.answered, s.late, s.unanswered, s.corrupt, s.warm_up), (5, 3, 1, 1, 1, 1));
+        assert_eq!((s.rtt.count(), s.rtt.min(), s.rtt.max()), (2, Some(100), Some(300)));
+        assert_eq!(s.latency.max(), Some(305));
+        assert_eq!(s.first_sample.max(), Some(900));
+        assert_eq!(s.span_ns, Some((0, 20)));
+        let connection = &s.connections[&0];
+        assert_eq!((connection.samples, connection.cause, connection.errno), (5, Some(ClosingCause::Reset), Some(104)));
+    }
+
+    #[test]
+    fn weeks_of_reconnecting_take_bounded_memory() {
+        let mut s = Statistics::default();
+        s.event(&opened(0));
+        for id in 1..5_000 {
+            s.event(&opened(id));
+            s.event(&closed(id));
+        }
+        assert_eq!(s.connections.len(), CLOSED_KEPT + 1);
+        assert!(s.connections.contains_key(&0), "the open one stays");
+        assert_eq!(s.connections_omitted, 4_999 - CLOSED_KEPT as u64);
+        assert_eq!(s.events["connection.closed"], 4_999);
+    }
+}

@@ -1,0 +1,474 @@
+//! The samples in flight on one connection: what was sent, what came back, and which belongs to which.
+//!
+//! TCP keeps order, so the bytes that come belong to the oldest sample without its echo; they are still checked
+//! byte for byte. UDP keeps nothing, so each datagram says, by its content, which sample it is.
+
+use crate::clock::ClockMap;
+use crate::sample::{Flags, Sample};
+use fathom_wire::frame::IDENTITY_LEN;
+use fathom_wire::{Checker, HEADER_LEN, Identity, Key, ReflectorStamps, Verdict};
+use std::collections::VecDeque;
+
+/// Samples in flight on one connection at most. A connection that takes more without answering is blocked:
+/// further dues wait, and are given up like those of a full send buffer.
+pub const MAX_IN_FLIGHT: usize = 1 << 16;
+/// After this long without its echo a datagram is taken as lost (a TCP sample never is, while its connection lives).
+pub const DATAGRAM_LOST_NS: u64 = 60_000_000_000;
+
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    seq: u64,
+    due_ns: u64,
+    sent_ns: u64,
+    flags: Flags,
+    /// UDP: its echo has come, out of order; kept until those before it are resolved.
+    resolved: bool,
+}
+
+/// What the kernel knows of a connection at the moment an echo is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KernelView {
+    /// Smoothed RTT, µs.
+    pub srtt_us: u32,
+    /// Segments sent again over the connection's life.
+    pub total_retrans: u32,
+}
+
+/// When and by which clocks something was read.
+#[derive(Debug, Clone, Copy)]
+pub struct Receipt<'a> {
+    /// Just after the read returned.
+    pub mono_ns: u64,
+    /// The mapping to UTC in force.
+    pub clock: &'a ClockMap,
+    /// The kernel's view, where it was asked.
+    pub kernel: Option<KernelView>,
+}
+
+/// What became of received bytes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Arrival<'a> {
+    /// A sample is resolved: answered, or corrupted (then without an RTT).
+    Resolved(Sample),
+    /// Bytes that are no echo of anything outstanding.
+    Foreign(&'a [u8]),
+    /// An echo that had already come (UDP).
+    Duplicate(u64),
+}
+
+/// The samples of one connection.
+#[derive(Debug)]
+pub struct Stream {
+    key: Key,
+    size: u32,
+    timeout_ns: u64,
+    in_flight: VecDeque<InFlight>,
+    checker: Checker,
+    next_seq: u64,
+    answered: u64,
+    last_answered_seq: Option<u64>,
+    last_received_ns: Option<u64>,
+    total_retrans: u32,
+    corrupted_in_a_row: u32,
+}
+
+impl Stream {
+    /// A new connection. An echo later than `timeout_ns` is flagged late.
+    pub fn new(key: Key, size: u32, timeout_ns: u64) -> Self {
+        Self {
+            key,
+            size,
+            timeout_ns,
+            in_flight: VecDeque::new(),
+            checker: Checker::default(),
+            next_seq: 0,
+            answered: 0,
+            last_answered_seq: None,
+            last_received_ns: None,
+            total_retrans: 0,
+            corrupted_in_a_row: 0,
+        }
+    }
+
+    /// What makes this connection's messages its own.
+    pub fn key(&self) -> Key {
+        self.key
+    }
+
+    /// Payload bytes each way.
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The number of the sample to be sent next, which is how many have been sent.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Samples answered.
+    pub fn answered(&self) -> u64 {
+        self.answered
+    }
+
+    /// The last sample whose echo came.
+    pub fn last_answered_seq(&self) -> Option<u64> {
+        self.last_answered_seq
+    }
+
+    /// When bytes last came.
+    pub fn last_received_ns(&self) -> Option<u64> {
+        self.last_received_ns
+    }
+
+    /// Echoes in a row that were not what was sent: a peer that does not echo, or a stream that lost its step.
+    pub fn corrupted_in_a_row(&self) -> u32 {
+        self.corrupted_in_a_row
+    }
+
+    /// Samples without their echo.
+    pub fn outstanding(&self) -> usize {
+        self.in_flight.iter().filter(|s| !s.resolved).count()
+    }
+
+    /// Whether nothing is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
+    }
+
+    /// Whether no more may be sent until something comes back.
+    pub fn is_full(&self) -> bool {
+        self.in_flight.len() >= MAX_IN_FLIGHT
+    }
+
+    /// The oldest sample without its echo: number and send stamp.
+    pub fn oldest(&self) -> Option<(u64, u64)> {
+        // The front is never resolved: `settle` removes resolved samples from the front.
+        self.in_flight.front().map(|s| (s.seq, s.sent_ns))
+    }
+
+    /// Samples that have waited longer than the timeout.
+    pub fn overdue(&self, now_ns: u64) -> usize {
+        let waits = |s: &&InFlight| now_ns.saturating_sub(s.sent_ns) > self.timeout_ns;
+        self.in_flight.iter().take_while(waits).filter(|s| !s.resolved).count()
+    }
+
+    /// A sample was handed to the kernel, `sent_ns` just before.
+    pub fn sent(&mut self, due_ns: u64, sent_ns: u64, flags: Flags) {
+        let first = if self.next_seq == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
+        self.in_flight.push_back(InFlight { seq: self.next_seq, due_ns, sent_ns, flags: flags | first, resolved: false });
+        self.next_seq += 1;
+    }
+
+    /// TCP: takes the bytes of one read.
+    pub fn receive<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
+        self.last_received_ns = Some(receipt.mono_ns);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let Some(&sample) = self.in_flight.front() else {
+                sink(Arrival::Foreign(rest));
+                return;
+            };
+            let (taken, verdict) = self.checker.feed(self.key, sample.seq, self.size, rest);
+            rest = &rest[taken..];
+            if let Some(verdict) = verdict {
+                self.in_flight.pop_front();
+                sink(Arrival::Resolved(self.resolve(receipt, &sample, verdict)));
+            }
+        }
+    }
+
+    /// UDP: takes one datagram.
+    pub fn receive_datagram<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
+        self.last_received_ns = Some(receipt.mono_ns);
+        let found = (bytes.len() == self.size as usize).then(|| self.seq_of(bytes)).flatten();
+        let Some(seq) = found else {
+            sink(Arrival::Foreign(bytes));
+            return;
+        };
+        let at = self.in_flight.binary_search_by_key(&seq, |s| s.seq);
+        match at {
+            Ok(at) if !self.in_flight[at].resolved => {
+                let sample = self.in_flight[at];
+                let (_, verdict) = Checker::default().feed(self.key, seq, self.size, bytes);
+                self.in_flight[at].resolved = true;
+                self.settle();
+                let verdict = verdict.unwrap_or(Verdict::Corrupted);
+                sink(Arrival::Resolved(self.resolve(receipt, &sample, verdict)));
+            }
+            _ if seq < self.next_seq => sink(Arrival::Duplicate(seq)),
+            _ => sink(Arrival::Foreign(bytes)),
+        }
+    }
+
+    /// UDP: gives up datagrams that have been out for [`DATAGRAM_LOST_NS`].
+    pub fn expire(&mut self, now_ns: u64, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
+        while let Some(&sample) = self.in_flight.front().filter(|s| now_ns.saturating_sub(s.sent_ns) > DATAGRAM_LOST_NS) {
+            self.in_flight.pop_front();
+            sink(self.row(clock, &sample, Flags::UNANSWERED));
+            self.settle();
+        }
+    }
+
+    /// The connection is over: every sample still out is unanswered.
+    pub fn close(&mut self, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
+        while let Some(sample) = self.in_flight.pop_front() {
+            if !sample.resolved {
+                sink(self.row(clock, &sample, Flags::UNANSWERED));
+            }
+        }
+    }
+
+    fn settle(&mut self) {
+        while self.in_flight.front().is_some_and(|s| s.resolved) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// Which sample a datagram says it is. A short one tells only the low bytes of its number: it is the youngest
+    /// outstanding sample that has them.
+    fn seq_of(&self, bytes: &[u8]) -> Option<u64> {
+        if bytes.len() >= HEADER_LEN {
+            let identity = Identity::decode(bytes.first_chunk::<IDENTITY_LEN>()?)?;
+            let ours = identity.session == self.key.session && identity.connection == self.key.connection;
+            return ours.then_some(identity.sequence);
+        }
+        let known = bytes.len().min(8);
+        let mut low = [0; 8];
+        low[..known].copy_from_slice(&bytes[..known]);
+        let low = u64::from_le_bytes(low);
+        let mask = if known == 8 { u64::MAX } else { (1 << (8 * known)) - 1 };
+        let unresolved = self.in_flight.iter().rev().find(|s| !s.resolved && s.seq & mask == low).map(|s| s.seq);
+        // None outstanding: the youngest number that has these low bytes, so that a repeated echo is known as one.
+        let last = self.next_seq.checked_sub(1)?;
+        unresolved.or_else(|| last.checked_sub(last.wrapping_sub(low) & mask))
+    }
+
+    fn resolve(&mut self, receipt: &Receipt<'_>, sent: &InFlight, verdict: Verdict) -> Sample {
+        let Verdict::Intact(stamps) = verdict else {
+            self.corrupted_in_a_row += 1;
+            return self.row(receipt.clock, sent, Flags::UNANSWERED | Flags::CORRUPTED);
+        };
+        self.corrupted_in_a_row = 0;
+        self.answered += 1;
+        self.last_answered_seq = self.last_answered_seq.max(Some(sent.seq));
+        let rtt_ns = receipt.mono_ns.saturating_sub(sent.sent_ns);
+        let late = if rtt_ns > self.timeout_ns { Flags::ANSWERED_LATE } else { Flags::default() };
+        let retransmits = receipt.kernel.map(|kernel| {
+            let since = kernel.total_retrans.saturating_sub(self.total_retrans);
+            self.total_retrans = kernel.total_retrans;
+            since.min(u32::from(u16::MAX)) as u16
+        });
+        let sent_utc_ns = receipt.clock.utc_of(sent.sent_ns);
+        let received_utc_ns = receipt.clock.utc_of(receipt.mono_ns);
+        Sample {
+            rtt_ns: Some(rtt_ns as i64),
+            reflector_ns: stamps.map(|s| s.residence_ns()),
+            forward_ns: stamps.map(|s: ReflectorStamps| s.received_ns - sent_utc_ns),
+            backward_ns: stamps.map(|s| received_utc_ns - s.sent_ns),
+            srtt_us: receipt.kernel.map(|kernel| kernel.srtt_us),
+            retransmits,
+            ..self.row(receipt.clock, sent, late)
+        }
+    }
+
+    fn row(&self, clock: &ClockMap, sent: &InFlight, flags: Flags) -> Sample {
+        Sample {
+            connection: self.key.connection,
+            seq: sent.seq,
+            size: self.size,
+            sent_ns: clock.utc_of(sent.sent_ns),
+            lateness_ns: sent.sent_ns.wrapping_sub(sent.due_ns) as i64,
+            flags: sent.flags | flags,
+            ..Sample::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Anchor;
+    use fathom_wire::{ConnectionView, Stamper};
+    use proptest::prelude::*;
+
+    const KEY: Key = Key { session: 9, connection: 1 };
+    const MS: u64 = 1_000_000;
+
+    fn clock() -> ClockMap {
+        ClockMap::new(Anchor { mono_ns: 0, utc_ns: 1_000_000_000 })
+    }
+
+    fn stream(size: u32) -> Stream {
+        Stream::new(KEY, size, 5_000 * MS)
+    }
+
+    fn echo(seq: u64, size: u32) -> Vec<u8> {
+        let mut bytes = vec![0; size as usize];
+        KEY.fill(seq, size, 0, &mut bytes);
+        bytes
+    }
+
+    fn receive(stream: &mut Stream, mono_ns: u64, bytes: &[u8]) -> Vec<Sample> {
+        let clock = clock();
+        let mut out = Vec::new();
+        let receipt = Receipt { mono_ns, clock: &clock, kernel: None };
+        stream.receive(&receipt, bytes, |arrival| match arrival {
+            Arrival::Resolved(sample) => out.push(sample),
+            other => panic!("{other:?}"),
+        });
+        out
+    }
+
+    #[test]
+    fn late_echoes_after_a_stall_carry_their_true_rtt() {
+        let mut stream = stream(64);
+        for i in 0..20 {
+            stream.sent(i * 1_000 * MS, i * 1_000 * MS + 7, Flags::default());
+        }
+        assert_eq!(stream.overdue(19_500 * MS), 15);
+        // TCP delivers all of it at once, 20 s after the first was sent.
+        let all: Vec<u8> = (0..20).flat_map(|i| echo(i, 64)).collect();
+        let samples = receive(&mut stream, 20_000 * MS + 7, &all);
+        for (i, sample) in samples.iter().enumerate() {
+            assert_eq!(sample.seq, i as u64);
+            assert_eq!(sample.rtt_ns, Some(((20 - i as u64) * 1_000 * MS) as i64));
+            assert_eq!(sample.lateness_ns, 7);
+            assert_eq!(sample.latency_ns(), Some(sample.rtt_ns.unwrap() + 7));
+            assert_eq!(sample.flags.contains(Flags::ANSWERED_LATE), i < 15);
+            assert_eq!(sample.flags.contains(Flags::FIRST_ON_CONNECTION), i == 0);
+        }
+        assert!(stream.is_idle());
+    }
+
+    #[test]
+    fn a_corrupted_echo_is_not_timed_and_the_next_is() {
+        let mut stream = stream(100);
+        stream.sent(0, 0, Flags::default());
+        stream.sent(1, 1, Flags::default());
+        let mut bytes = [echo(0, 100), echo(1, 100)].concat();
+        bytes[80] ^= 1;
+        let samples = receive(&mut stream, 50, &bytes);
+        assert_eq!(samples[0].rtt_ns, None);
+        assert!(samples[0].flags.contains(Flags::CORRUPTED | Flags::UNANSWERED));
+        assert_eq!(samples[1].rtt_ns, Some(49));
+    }
+
+    #[test]
+    fn bytes_nobody_asked_for_are_foreign() {
+        let mut stream = stream(4);
+        let clock = clock();
+        let mut foreign = 0;
+        let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: None };
+        stream.receive(&receipt, b"220 mail.example ESMTP", |arrival| {
+            if let Arrival::Foreign(bytes) = arrival {
+                foreign += bytes.len();
+            }
+        });
+        assert_eq!(foreign, 22);
+    }
+
+    #[test]
+    fn stamps_become_columns() {
+        let mut stream = stream(64);
+        stream.sent(0, 100, Flags::default());
+        let mut bytes = echo(0, 64);
+        let view = ConnectionView { received_ns: 1_000_000_400, sent_ns: 1_000_000_450, pause_us: 0 };
+        Stamper::default().pass(view, &mut bytes);
+        let samples = receive(&mut stream, 1_100, &bytes);
+        assert_eq!(samples[0].rtt_ns, Some(1_000));
+        assert_eq!(samples[0].reflector_ns, Some(50));
+        assert_eq!(samples[0].forward_ns, Some(300));
+        assert_eq!(samples[0].backward_ns, Some(650));
+    }
+
+    #[test]
+    fn retransmits_are_counted_since_the_previous_sample() {
+        let mut stream = stream(64);
+        let clock = clock();
+        let mut seen = Vec::new();
+        for (i, total_retrans) in [2, 2, 5].into_iter().enumerate() {
+            stream.sent(0, 0, Flags::default());
+            let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: Some(KernelView { srtt_us: 70, total_retrans }) };
+            stream.receive(&receipt, &echo(i as u64, 64), |arrival| {
+                if let Arrival::Resolved(sample) = arrival {
+                    seen.push((sample.srtt_us, sample.retransmits));
+                }
+            });
+        }
+        assert_eq!(seen, [(Some(70), Some(2)), (Some(70), Some(0)), (Some(70), Some(3))]);
+    }
+
+    #[test]
+    fn datagrams_are_known_by_content_in_any_order() {
+        for size in [1, 3, 16, 64, 200] {
+            let mut stream = stream(size);
+            let clock = clock();
+            for i in 0..4 {
+                stream.sent(i, i, Flags::default());
+            }
+            let mut seen = Vec::new();
+            // 2 before 0, 0 twice, 3; 1 is lost; then one that is nobody's.
+            for (at, seq) in [(10, 2), (11, 0), (12, 0), (13, 3)] {
+                let receipt = Receipt { mono_ns: at, clock: &clock, kernel: None };
+                stream.receive_datagram(&receipt, &echo(seq, size), |arrival| match arrival {
+                    Arrival::Resolved(sample) => seen.push((sample.seq, sample.rtt_ns)),
+                    Arrival::Duplicate(seq) => seen.push((seq, None)),
+                    Arrival::Foreign(_) => panic!("foreign at {at}, size {size}"),
+                });
+            }
+            assert_eq!(seen, [(2, Some(8)), (0, Some(11)), (0, None), (3, Some(10))], "size {size}");
+            assert_eq!(stream.outstanding(), 1);
+            let mut lost = Vec::new();
+            stream.expire(DATAGRAM_LOST_NS + 2, &clock, |sample| lost.push((sample.seq, sample.flags.contains(Flags::UNANSWERED))));
+            assert_eq!(lost, [(1, true)]);
+            assert!(stream.is_idle());
+        }
+    }
+
+    #[test]
+    fn what_is_out_at_the_end_is_unanswered() {
+        let mut stream = stream(64);
+        stream.sent(0, 0, Flags::WARM_UP);
+        let mut out = Vec::new();
+        stream.close(&clock(), |sample| out.push(sample));
+        assert_eq!(out.len(), 1);
+        assert_eq!(out[0].rtt_ns, None);
+        assert!(out[0].flags.contains(Flags::UNANSWERED | Flags::WARM_UP | Flags::FIRST_ON_CONNECTION));
+    }
+
+    proptest! {
+        #[test]
+        fn each_sample_is_resolved_exactly_once(
+            size in 1u32..150,
+            steps in prop::collection::vec((any::<bool>(), 1usize..200), 1..60),
+        ) {
+            let mut stream = stream(size);
+            let (mut sent, mut pending, mut resolved) = (0u64, Vec::new(), Vec::new());
+            for (now, (send, amount)) in steps.into_iter().enumerate() {
+                if send {
+                    stream.sent(now as u64, now as u64, Flags::default());
+                    pending.extend(echo(sent, size));
+                    sent += 1;
+                } else {
+                    let n = amount.min(pending.len());
+                    let bytes: Vec<u8> = pending.drain(..n).collect();
+                    resolved.extend(receive(&mut stream, now as u64, &bytes).into_iter().map(|s| s.seq));
+                }
+            }
+            stream.close(&clock(), |sample| resolved.push(sample.seq));
+            prop_assert_eq!(resolved, (0..sent).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_datagrams_are_survived(size in 1u32..100, sent in 0u64..300, bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+            let mut stream = stream(size);
+            for i in 0..sent { stream.sent(i, i, Flags::default()); }
+            let clock = clock();
+            let receipt = Receipt { mono_ns: sent, clock: &clock, kernel: None };
+            let mut resolved = 0;
+            stream.receive_datagram(&receipt, &bytes, |arrival| if let Arrival::Resolved(_) = arrival { resolved += 1 });
+            prop_assert!(resolved <= 1);
+            prop_assert_eq!(stream.outstanding() as u64 + resolved, sent);
+        }
+    }
+}

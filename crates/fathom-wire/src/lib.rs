@@ -1,0 +1,19 @@
+//! The echo message of Fathometer: what a probe sends, what a reflector writes into it, and how the probe
+//! knows its own echo again.
+//!
+//! Everything here is a function of its arguments: no socket, no clock, no allocation on the hot path, no
+//! `unsafe`. Sizes are bytes, times are integer nanoseconds, integers on the wire are big-endian.
+//!
+//! A message of [`HEADER_LEN`] bytes or more is a **frame**: a header (see [`frame`]) and a keyed
+//! [`pattern`]. A shorter message has no room for a header; it is the first bytes of its sequence number and
+//! the pattern (see [`message`]). Any RFC 862 server echoes either kind byte for byte; a reflector of ours
+//! recognises frames in the stream and writes its stamps into them ([`stamp`]).
+
+pub mod frame;
+pub mod message;
+pub mod pattern;
+pub mod stamp;
+
+pub use frame::{HEADER_LEN, Identity, MAX_LEN, ReflectorStamps};
+pub use message::{Checker, Key, Verdict};
+pub use stamp::{ConnectionView, Stamper};

@@ -1,0 +1,8 @@
+//! The `fathom` command: arguments become a validated configuration, the configuration a run, the run an exit code.
+
+mod cli;
+mod echo;
+mod exit;
+mod values;
+
+pub use cli::main;

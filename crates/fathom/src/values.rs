@@ -1,0 +1,79 @@
+//! Durations and sizes as people write them: `500ms`, `11h`, `64`, `1KiB`.
+
+use std::time::Duration;
+
+/// A duration with its unit. A bare `0` is allowed; any other bare number is not, because nobody can tell its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    if text.trim_start().starts_with('-') {
+        return Err(format!("a duration cannot be negative; write it as in 500ms, 1s, 11h (got {text})"));
+    }
+    if text.trim() == "0" {
+        return Ok(Duration::ZERO);
+    }
+    if !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.') {
+        return Err(format!("which unit? write {text}s, {text}ms or {text}us"));
+    }
+    fractional(text)
+        .map_or_else(|| humantime::parse_duration(text).map_err(|e| e.to_string()), Ok)
+        .map_err(|e| format!("{e}; write it as in 500ms, 1s, 1m30s, 11h"))
+}
+
+/// `0.5s`, `1.5ms`: one number with a fraction and one unit.
+fn fractional(text: &str) -> Option<Duration> {
+    let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ')?);
+    let number: f64 = number.trim().parse().ok()?;
+    let second = match unit {
+        "ns" => 1e-9,
+        "us" | "µs" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
+        "d" => 86_400.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * second).ok()
+}
+
+/// A size in bytes: `64`, `1KiB`, `1MB`.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    if text.trim_start().starts_with('-') {
+        return Err(format!("a size cannot be negative (got {text})"));
+    }
+    text.parse::<bytesize::ByteSize>()
+        .map(|size| size.as_u64())
+        .map_err(|_| format!("{text} is no size; write it as in 64, 1KiB, 1MB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_as_people_write_them() {
+        for (text, nanos) in [
+            ("500ms", 500_000_000),
+            ("1s", 1_000_000_000),
+            ("0.5s", 500_000_000),
+            ("1m30s", 90_000_000_000),
+            ("11h", 39_600_000_000_000),
+            ("100us", 100_000),
+            ("0", 0),
+        ] {
+            assert_eq!(duration(text).map(|d| d.as_nanos()), Ok(nanos), "{text}");
+        }
+        assert!(duration("-1s").unwrap_err().contains("negative"));
+        assert!(duration("5").unwrap_err().contains("unit"));
+        assert!(duration("soon").unwrap_err().contains("as in"));
+        assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        for (text, bytes) in [("64", 64), ("1KiB", 1_024), ("1KB", 1_000), ("1MiB", 1 << 20)] {
+            assert_eq!(size(text), Ok(bytes), "{text}");
+        }
+        assert!(size("-1").is_err());
+        assert!(size("big").is_err());
+    }
+}
