@@ -168,7 +168,7 @@ pub enum EventKind {
         skipped: u64,
         /// How late the earliest of them was when it was given up, in ns.
         behind_ns: u64,
-        /// `late` (this process did not run) or `blocked` (the connection took no more data).
+        /// `late` (this process did not run), `blocked` (the connection took no more data) or `unconnected`.
         reason: String,
     },
     /// Echoes whose bytes differ from what was sent.

@@ -1,0 +1,18 @@
+//! The operating system edge: clocks, waiting, sockets, the kernel's view of a connection, help from the machine,
+//! facts about the host. Linux first. Where another system offers less, a sibling file behind the same interface
+//! says so, by `None` or by an error that names what is missing; nothing is pretended.
+//!
+//! This is the only crate of the workspace with unsafe code; each block states why it is sound.
+#![allow(unsafe_code)]
+#![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
+
+pub mod assist;
+pub mod clock;
+pub mod host;
+pub mod interfaces;
+pub mod pause;
+pub mod process;
+pub mod reactor;
+pub mod socket;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+pub mod timestamps;

@@ -1,0 +1,25 @@
+//! Sleeping, on systems whose accounts of a thread are not read.
+
+use crate::clock::mono_ns;
+use std::time::Duration;
+
+pub(super) fn sleep_until(at_mono_ns: u64) {
+    std::thread::sleep(Duration::from_nanos(at_mono_ns.saturating_sub(mono_ns())));
+}
+
+/// Knows nothing.
+pub(super) struct Accounts;
+
+impl Accounts {
+    pub(super) fn open() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "the Linux sibling reads its files")]
+    pub(super) fn refresh(&mut self, _now: u64, _late_ns: u64) {}
+
+    #[expect(clippy::unused_self, reason = "the Linux sibling reads its files")]
+    pub(super) fn since_refresh(&mut self) -> (Option<u64>, Option<u64>) {
+        (None, None)
+    }
+}

@@ -1,0 +1,121 @@
+//! Sleeping and the kernel's accounts of a thread, on Linux.
+
+use crate::clock::mono_ns;
+use rustix::thread::{ClockId, clock_nanosleep_absolute};
+use rustix::time::{Timespec, clock_gettime};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+const SECOND_NS: u64 = 1_000_000_000;
+/// A tick that is no later than this has not waited for a processor to speak of.
+const PUNCTUAL_NS: u64 = 250_000;
+
+/// Sleeps until a time of [`mono_ns`], which no timer takes: the same span on `CLOCK_MONOTONIC`, as an absolute time, so
+/// that a preemption between here and the kernel does not lengthen it. Their rates differ too little to matter here.
+pub(super) fn sleep_until(at_mono_ns: u64) {
+    let remaining = at_mono_ns.saturating_sub(mono_ns());
+    let now = clock_gettime(ClockId::Monotonic);
+    let at = now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64 + remaining;
+    let at = Timespec { tv_sec: (at / SECOND_NS) as i64, tv_nsec: (at % SECOND_NS) as _ };
+    // A signal's handler ran here: sleep on.
+    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
+}
+
+/// What the kernel has counted for this thread and this machine. The files stay open: reading one anew at offset 0
+/// makes it up anew.
+pub(super) struct Accounts {
+    schedstat: Option<File>,
+    stat: Option<File>,
+    /// Ns for each step of `/proc/stat`.
+    step_ns: u64,
+    run_queue_ns: Option<u64>,
+    steal_ns: Option<u64>,
+    steal_read_at: Option<u64>,
+}
+
+impl Accounts {
+    /// Must be opened by the thread it is to count: `thread-self` is resolved here.
+    pub(super) fn open() -> Self {
+        // SAFETY: sysconf has no preconditions.
+        let per_second = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
+        Self {
+            schedstat: File::open("/proc/thread-self/schedstat").ok(),
+            stat: File::open("/proc/stat").ok(),
+            step_ns: SECOND_NS / u64::try_from(per_second).unwrap_or(100).max(1),
+            run_queue_ns: None,
+            steal_ns: None,
+            steal_read_at: None,
+        }
+    }
+
+    /// Takes the state from which [`Self::since_refresh`] counts, once in a while. A tick that was late without being
+    /// a pause may have waited for a processor, and that must not be laid on the next pause.
+    pub(super) fn refresh(&mut self, now: u64, late_ns: u64) {
+        if late_ns > PUNCTUAL_NS || self.due_at(now) {
+            self.run_queue_ns = self.read_run_queue_ns();
+        }
+        if self.due_at(now) {
+            self.steal_ns = self.read_steal_ns();
+            self.steal_read_at = Some(now);
+        }
+    }
+
+    fn due_at(&self, now: u64) -> bool {
+        self.steal_read_at.is_none_or(|at| now.saturating_sub(at) >= super::ACCOUNTS_WINDOW_NS)
+    }
+
+    /// Ns waited in the run queue, and ns stolen, since the last refresh. Both are then read anew at the next.
+    pub(super) fn since_refresh(&mut self) -> (Option<u64>, Option<u64>) {
+        let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before?));
+        self.steal_read_at = None;
+        (since(self.read_run_queue_ns(), self.run_queue_ns), since(self.read_steal_ns(), self.steal_ns))
+    }
+
+    fn read_run_queue_ns(&self) -> Option<u64> {
+        run_queue_ns(head(self.schedstat.as_ref()?, &mut [0; 128])?)
+    }
+
+    fn read_steal_ns(&self) -> Option<u64> {
+        Some(steal_steps(head(self.stat.as_ref()?, &mut [0; 512])?)? * self.step_ns)
+    }
+}
+
+fn head<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
+    let length = file.read_at(buffer, 0).ok()?;
+    std::str::from_utf8(&buffer[..length]).ok()
+}
+
+/// "Time spent on the cpu, time spent waiting on a runqueue, # of timeslices", the first two in ns
+/// (<https://www.kernel.org/doc/html/latest/scheduler/sched-stats.html>).
+fn run_queue_ns(schedstat: &str) -> Option<u64> {
+    schedstat.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// The eighth number of the first line, `cpu`, is the stolen time of all processors (`proc_stat(5)`).
+fn steal_steps(stat: &str) -> Option<u64> {
+    stat.lines().next()?.strip_prefix("cpu ")?.split_ascii_whitespace().nth(7)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_right_numbers_are_taken() {
+        assert_eq!(run_queue_ns("1234 56789 3\n"), Some(56_789));
+        assert_eq!(run_queue_ns(""), None);
+        let stat = "cpu  30927 0 7062 287879 858 0 74 47 5 6\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        assert_eq!(steal_steps(stat), Some(47));
+        // Before Linux 2.6.11 there was no such column.
+        assert_eq!(steal_steps("cpu  1 2 3 4 5 6 7\n"), None);
+    }
+
+    #[test]
+    fn sleep_ends_at_its_time_and_not_before() {
+        let at = mono_ns() + 3_000_000;
+        sleep_until(at);
+        // The two clocks may differ by 1,000 ppm over the sleep.
+        assert!(mono_ns() + 3_000 >= at);
+        sleep_until(0);
+    }
+}

@@ -1,0 +1,207 @@
+//! Software timestamps of the kernel (`SO_TIMESTAMPING`): when bytes left for the driver, were acknowledged, came in.
+//!
+//! All stamps are `CLOCK_REALTIME`, ns since the Unix epoch, and so may step; take differences only between stamps that
+//! are close together. Up to some hundred packets after the first socket of the machine enables them come without
+//! a receive stamp, because the kernel switches stamping on a little later: keep one such socket open from the start.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+/// What happened to the sent bytes that a stamp speaks of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TxKind {
+    /// They were handed to the driver.
+    Software,
+    /// TCP: the peer's kernel acknowledged them all.
+    Ack,
+}
+
+/// Has the kernel stamp what this socket sends and receives. On TCP the id of a send stamp is the offset of the last
+/// byte of the `send`, counted from 0 at this call when the kernel knows `OPT_ID_TCP` (Linux 6.2; before it, from the
+/// first byte not yet acknowledged: call this before sending anything). On UDP it counts the datagrams from 0.
+pub fn enable(socket: impl AsFd) -> io::Result<()> {
+    let flags = libc::SOF_TIMESTAMPING_OPT_ID
+        | libc::SOF_TIMESTAMPING_OPT_TSONLY
+        | libc::SOF_TIMESTAMPING_SOFTWARE
+        | libc::SOF_TIMESTAMPING_TX_SOFTWARE
+        | libc::SOF_TIMESTAMPING_TX_ACK
+        | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+    match set(socket.as_fd(), flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => set(socket.as_fd(), flags),
+        outcome => outcome,
+    }
+}
+
+fn set(socket: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
+    // SAFETY: `flags` lives across the call and its size is given.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPING,
+            (&raw const flags).cast(),
+            size_of_val(&flags) as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Receives without blocking: how many bytes, and when the last of them came in, where the kernel stamped them.
+pub fn recv_with_timestamp(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+    let mut stamp = None;
+    let read = receive(socket.as_fd(), buffer, libc::MSG_DONTWAIT, |level, kind, data| {
+        if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
+            stamp = software_stamp(data);
+        }
+    })?;
+    Ok((read, stamp))
+}
+
+/// Takes all send stamps that wait on the socket: what happened, the id as [`enable`] explains, when. Other errors
+/// that wait there (ICMP) are dropped; the socket's own calls tell them too.
+pub fn drain_error_queue(socket: impl AsFd, mut on_stamp: impl FnMut(TxKind, u32, i64)) -> io::Result<()> {
+    loop {
+        let (mut stamp, mut what) = (None, None);
+        let outcome =
+            receive(socket.as_fd(), &mut [], libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT, |level, kind, data| {
+                match (level, kind) {
+                    (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) => stamp = software_stamp(data),
+                    (libc::SOL_IP, libc::IP_RECVERR) | (libc::SOL_IPV6, libc::IPV6_RECVERR) => {
+                        what = sent_what(data);
+                    }
+                    _ => {}
+                }
+            });
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            outcome => outcome?,
+        };
+        if let (Some(utc_ns), Some((kind, id))) = (stamp, what) {
+            on_stamp(kind, id, utc_ns);
+        }
+    }
+}
+
+/// One `recvmsg`, retried when a signal interrupts it; each control message goes to `on_control` as level, type, data.
+fn receive(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: libc::c_int,
+    mut on_control: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+) -> io::Result<usize> {
+    // Room for the stamps (64 bytes) and an extended error with an IPv6 address (64 bytes), aligned for their headers.
+    let mut control = [0_u64; 32];
+    let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+    // SAFETY: all zeros are a valid msghdr (musl's has private padding, so it cannot be written out).
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = control.as_mut_ptr().cast();
+    message.msg_controllen = size_of_val(&control) as _;
+    let read = loop {
+        // SAFETY: `message` points to one buffer and one control area of the lengths given, which live across the call.
+        let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+        if let Ok(read) = usize::try_from(read) {
+            break read;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    };
+    // SAFETY: the kernel filled the control area and set its length.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
+    while !next.is_null() {
+        // SAFETY: CMSG_FIRSTHDR and CMSG_NXTHDR give headers that lie within the control area, which is aligned.
+        let header = unsafe { &*next };
+        // SAFETY: CMSG_LEN only adds up sizes.
+        let before_data = unsafe { libc::CMSG_LEN(0) } as usize;
+        let length = (header.cmsg_len as usize).saturating_sub(before_data);
+        // SAFETY: the data of a message lies behind its header, `length` bytes of it, all initialised.
+        let data = unsafe { std::slice::from_raw_parts(libc::CMSG_DATA(next), length) };
+        on_control(header.cmsg_level, header.cmsg_type, data);
+        // SAFETY: `next` is a header within the control area of `message`.
+        next = unsafe { libc::CMSG_NXTHDR(&raw const message, next) };
+    }
+    Ok(read)
+}
+
+/// The first of the three `struct timespec` of `struct scm_timestamping` is the software stamp; zero: none.
+fn software_stamp(data: &[u8]) -> Option<i64> {
+    let number = |at: usize| Some(i64::from_ne_bytes(data.get(at..at + 8)?.try_into().ok()?));
+    let (seconds, nanoseconds) = (number(0)?, number(8)?);
+    (seconds != 0).then(|| seconds * 1_000_000_000 + nanoseconds)
+}
+
+/// What a `struct sock_extended_err` says of a send stamp: its kind and the id.
+fn sent_what(data: &[u8]) -> Option<(TxKind, u32)> {
+    // SCM_TSTAMP_SND and SCM_TSTAMP_ACK of linux/errqueue.h; 1 is SCM_TSTAMP_SCHED.
+    const SENT: u32 = 0;
+    const ACKNOWLEDGED: u32 = 2;
+    let number = |at: usize| Some(u32::from_ne_bytes(data.get(at..at + 4)?.try_into().ok()?));
+    let origin = *data.get(std::mem::offset_of!(libc::sock_extended_err, ee_origin))?;
+    if origin != libc::SO_EE_ORIGIN_TIMESTAMPING {
+        return None;
+    }
+    let kind = match number(std::mem::offset_of!(libc::sock_extended_err, ee_info))? {
+        SENT => TxKind::Software,
+        ACKNOWLEDGED => TxKind::Ack,
+        _ => return None,
+    };
+    Some((kind, number(std::mem::offset_of!(libc::sock_extended_err, ee_data))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{mono_ns, utc_ns};
+    use std::io::Write;
+
+    #[test]
+    fn stamps_of_a_byte_are_in_the_order_of_its_way() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        sender.set_nodelay(true).unwrap();
+        enable(&sender).unwrap();
+        enable(&receiver).unwrap();
+        let deadline = mono_ns() + 20_000_000_000;
+        let (mut compared, mut sent_stamps, mut acks) = (0, 0, 0);
+        for at in 0_u32.. {
+            assert!(mono_ns() < deadline, "20 s of sends gave {compared} whole sets of stamps");
+            let before = utc_ns();
+            sender.write_all(b"x").unwrap();
+            let received = loop {
+                match recv_with_timestamp(&receiver, &mut [0; 8]) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::yield_now(),
+                    outcome => break outcome.unwrap(),
+                }
+            };
+            assert_eq!(received.0, 1);
+            let after = utc_ns();
+            let mut sent = None;
+            drain_error_queue(&sender, |kind, id, stamp| {
+                assert!(id <= at, "a stamp of byte {id}, of which {at} was the last");
+                match kind {
+                    TxKind::Software if id == at => sent = Some(stamp),
+                    TxKind::Software => {}
+                    TxKind::Ack => acks += 1,
+                }
+            })
+            .unwrap();
+            sent_stamps += usize::from(sent.is_some());
+            // The first receive stamps are missing, until the kernel has switched stamping on.
+            if let (Some(sent), Some(received)) = (sent, received.1) {
+                assert!(
+                    before <= sent && sent <= received && received <= after,
+                    "{before} {sent} {received} {after}"
+                );
+                compared += 1;
+            }
+            if compared >= 100 && acks > 0 {
+                break;
+            }
+        }
+        assert!(sent_stamps >= compared);
+    }
+}
