@@ -1,12 +1,12 @@
 //! The command line: which command, with which arguments.
 
-use crate::echo;
 use crate::exit::Failure;
+use crate::{echo, probe, recording};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
 #[derive(Debug, Parser)]
-#[command(name = "fathom", version, about, max_term_width = 100)]
+#[command(name = "fathom", version, about, max_term_width = 110)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -16,6 +16,10 @@ struct Cli {
 enum Command {
     /// Answer probes: an RFC 862 echo server that also stamps our own frames
     Echo(echo::Args),
+    /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
+    Probe(Box<probe::Args>),
+    /// Look after recordings: summary, verify, recover, export
+    Recording(recording::Args),
 }
 
 /// Runs the command line of this process.
@@ -23,6 +27,8 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let done: Result<(), Failure> = match cli.command {
         Command::Echo(args) => echo::run(args),
+        Command::Probe(args) => probe::run(*args),
+        Command::Recording(args) => recording::run(args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,9 @@
 mod cli;
 mod echo;
 mod exit;
+mod probe;
+mod recording;
+mod summary;
 mod values;
 
 pub use cli::main;

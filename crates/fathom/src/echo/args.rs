@@ -1,0 +1,79 @@
+//! The arguments of `fathom echo`.
+
+use super::address::{self, Listen};
+use super::allow;
+use crate::values;
+use ipnet::IpNet;
+use std::time::Duration;
+
+/// Arguments of `fathom echo`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Listen here; may be given more than once. A port alone means every address of this host, port 0 any free
+    /// port, tcp:// or udp:// before it one protocol only [default: [::]:7007]
+    #[arg(short, long, value_name = "ADDR", value_parser = address::listen)]
+    pub(super) listen: Vec<Listen>,
+
+    /// Serve TCP only
+    #[arg(long, conflicts_with = "udp_only")]
+    pub(super) tcp_only: bool,
+
+    /// Serve UDP only
+    #[arg(long)]
+    pub(super) udp_only: bool,
+
+    /// Answer these networks only; may be given more than once [default: everybody]
+    #[arg(long, value_name = "CIDR", value_parser = allow::network)]
+    pub(super) allow: Vec<IpNet>,
+
+    /// Serve at most this many connections at once; more are closed as they come [default: what the open-files
+    /// limit allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) max_connections: Option<u32>,
+
+    /// Close a connection on which nothing moved for so long [default: never]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    pub(super) idle_timeout: Option<Duration>,
+
+    /// Answer UDP to any port. By default well-known ports (below 1024), port 7007 and the ports listened on here
+    /// get no answer, so that two echo servers cannot be set against each other
+    #[arg(long)]
+    pub(super) udp_any_port: bool,
+
+    /// Answer at most this many datagrams a second, all peers together; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(super) udp_max_rate: u32,
+
+    /// Run on this CPU only
+    #[arg(long, value_name = "N")]
+    pub(super) cpu: Option<usize>,
+
+    /// Keep every CPU of this host out of idle states that take longer than so many µs to leave, while the
+    /// reflector runs (0 is the fastest; needs the right to write `/dev/cpu_dma_latency`)
+    #[arg(long, value_name = "US")]
+    pub(super) cpu_latency: Option<u32>,
+
+    /// Never sleep: ask for work in a busy loop. Takes a whole CPU, answers tens of µs sooner
+    #[arg(long)]
+    pub(super) spin: bool,
+
+    /// Stop after so long [default: when told to, by Ctrl-C or SIGTERM]
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
+    pub(super) run_for: Option<Duration>,
+
+    /// Tell machines, one JSON object a line on standard output: where it listens, and at the end what it served
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom echo                                  TCP and UDP on port 7007 of every address
+  fathom echo --listen 7                       the standard echo port (needs a right)
+  fathom echo --listen tcp://10.0.0.4:7007     one address, TCP only
+  fathom echo --allow 10.0.0.0/8               answer the virtual network only
+  fathom echo --idle-timeout 1h --max-connections 1000
+  fathom echo --cpu 1 --spin                   the steadiest answers, for one core
+
+Then, on the other host: fathom probe THIS_HOST. For systemd, xinetd and cloud-init see infra/.";

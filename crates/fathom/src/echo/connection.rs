@@ -1,0 +1,257 @@
+//! One TCP connection: bytes in, stamped, out again.
+
+use super::clock::Clock;
+use fathom_os::clock::mono_ns;
+use fathom_wire::Stamper;
+use mio::net::TcpStream;
+use std::io::{self, Read, Write};
+
+/// The most that one read takes, and so the most that a connection whose peer does not read can hold here: it is
+/// not read again until that is gone.
+pub(super) const READ_LEN: usize = 64 << 10;
+/// Reads of one connection before the others get their turn.
+const READS_A_TURN: usize = 4;
+
+/// Linux, epoll(7): "For stream-oriented files (e.g., pipe, FIFO, stream socket), the condition that the read/write
+/// I/O space is exhausted can also be detected by checking the amount of data read from / written to the target
+/// file descriptor." Elsewhere mio wants to see `WouldBlock` before it tells of new data.
+const SHORT_READ_IS_LAST: bool = cfg!(target_os = "linux");
+
+/// What is kept of a connection. An idle one is this and its socket, nothing else.
+#[derive(Debug)]
+pub(super) struct Connection {
+    stream: TcpStream,
+    stamper: Stamper,
+    /// What could not be written yet. Boxed, since it is rare and an idle connection should be small.
+    held: Option<Box<Held>>,
+    /// When a byte last moved, by the monotonic clock.
+    pub(super) active_ns: u64,
+    /// A short read does not mean that nothing is left: the peer has ended its side, or sent urgent data, at which
+    /// a read stops short.
+    read_to_the_end: bool,
+    /// Whether it waits in the server's queue of unfinished turns.
+    pub(super) queued: bool,
+}
+
+/// Bytes read and not yet written, not yet stamped either: they are stamped when they go, so that a stamp always
+/// tells when its bytes really left.
+#[derive(Debug)]
+struct Held {
+    bytes: Vec<u8>,
+    written: usize,
+    received_mono_ns: u64,
+}
+
+/// How a turn ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// Nothing more until the kernel tells of news.
+    Waiting,
+    /// More may be there, but others come first.
+    Unfinished,
+    /// The peer ended its side and everything is echoed.
+    Finished,
+    /// The connection broke.
+    Failed,
+}
+
+/// What the connections of a server share during a turn.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) clock: Clock,
+    /// The one buffer that all bytes pass through.
+    pub(super) scratch: Box<[u8]>,
+    /// Bytes held for peers that do not read, over all connections.
+    held: usize,
+    /// Payload bytes written.
+    pub(super) bytes: u64,
+    /// Frames stamped.
+    pub(super) frames: u64,
+}
+
+/// Above this many bytes held in all, reads become small, so that thousands of peers that do not read cannot take
+/// a small machine's memory: 10,000 of them then hold 20 MB more, not 640.
+const HELD_PLENTY: usize = 16 << 20;
+const READ_LEN_WHEN_PLENTY: usize = 2 << 10;
+
+impl Shared {
+    pub(super) fn new(clock: Clock) -> Self {
+        Self { clock, scratch: vec![0; READ_LEN].into_boxed_slice(), held: 0, bytes: 0, frames: 0 }
+    }
+
+    fn read_len(&self) -> usize {
+        if self.held < HELD_PLENTY { READ_LEN } else { READ_LEN_WHEN_PLENTY }
+    }
+}
+
+impl Connection {
+    pub(super) fn new(stream: TcpStream, now_ns: u64) -> Self {
+        Self {
+            stream,
+            stamper: Stamper::default(),
+            held: None,
+            active_ns: now_ns,
+            read_to_the_end: false,
+            queued: false,
+        }
+    }
+
+    /// Takes note that the kernel told of an end of the peer's side, or of urgent data.
+    pub(super) fn expect_an_end(&mut self) {
+        self.read_to_the_end = true;
+    }
+
+    pub(super) fn stream(&mut self) -> &mut TcpStream {
+        &mut self.stream
+    }
+
+    /// Echoes what there is, up to its share.
+    pub(super) fn turn(&mut self, shared: &mut Shared) -> Turn {
+        self.try_turn(shared).unwrap_or(Turn::Failed)
+    }
+
+    fn try_turn(&mut self, shared: &mut Shared) -> io::Result<Turn> {
+        if !self.write_held(shared)? {
+            return Ok(Turn::Waiting);
+        }
+        for _ in 0..READS_A_TURN {
+            let len = shared.read_len();
+            let read = match self.stream.read(&mut shared.scratch[..len]) {
+                Ok(0) => return Ok(Turn::Finished),
+                Ok(read) => read,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Waiting),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(e),
+            };
+            let received_mono_ns = mono_ns();
+            let frames = self.stamper.frames();
+            let bytes = &mut shared.scratch[..read];
+            let written = send(&mut self.stream, &mut self.stamper, &shared.clock, received_mono_ns, bytes)?;
+            shared.bytes += written as u64;
+            shared.frames += u64::from(self.stamper.frames().wrapping_sub(frames));
+            self.active_ns = received_mono_ns;
+            if written < read {
+                let bytes = shared.scratch[written..read].to_vec();
+                shared.held += bytes.len();
+                self.held = Some(Box::new(Held { bytes, written: 0, received_mono_ns }));
+                return Ok(Turn::Waiting);
+            }
+            if read < len && SHORT_READ_IS_LAST && !self.read_to_the_end {
+                return Ok(Turn::Waiting);
+            }
+        }
+        Ok(Turn::Unfinished)
+    }
+
+    /// Writes what is held; whether nothing is held any more.
+    fn write_held(&mut self, shared: &mut Shared) -> io::Result<bool> {
+        let Some(held) = &mut self.held else { return Ok(true) };
+        let frames = self.stamper.frames();
+        let rest = &mut held.bytes[held.written..];
+        let written = send(&mut self.stream, &mut self.stamper, &shared.clock, held.received_mono_ns, rest)?;
+        shared.bytes += written as u64;
+        shared.frames += u64::from(self.stamper.frames().wrapping_sub(frames));
+        held.written += written;
+        if written > 0 {
+            self.active_ns = mono_ns();
+        }
+        let done = held.written == held.bytes.len();
+        if done {
+            self.release(shared);
+        }
+        Ok(done)
+    }
+
+    /// Gives back what the connection holds of the shared allowance. Call it before dropping the connection.
+    pub(super) fn release(&mut self, shared: &mut Shared) {
+        if let Some(held) = self.held.take() {
+            shared.held -= held.bytes.len();
+        }
+    }
+}
+
+/// Stamps and writes; returns how many bytes went. The stamper has then passed exactly those.
+fn send(
+    out: &mut impl Write,
+    stamper: &mut Stamper,
+    clock: &Clock,
+    received_mono_ns: u64,
+    bytes: &mut [u8],
+) -> io::Result<usize> {
+    let before = stamper.clone();
+    let view = clock.view(received_mono_ns);
+    stamper.pass(view, bytes);
+    let written = loop {
+        match out.write(bytes) {
+            Ok(written) => break written,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => break 0,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    };
+    if written < bytes.len() {
+        // The rest is stamped anew when it goes. Passing the same bytes again with the same view writes the same.
+        *stamper = before;
+        stamper.pass(view, &mut bytes[..written]);
+    }
+    Ok(written)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_wire::{Checker, Key, Verdict};
+
+    /// Takes so many bytes a write, then would block.
+    struct Narrow {
+        room: usize,
+        taken: Vec<u8>,
+    }
+
+    impl Write for Narrow {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.room == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            let len = self.room.min(bytes.len());
+            self.taken.extend_from_slice(&bytes[..len]);
+            self.room -= len;
+            Ok(len)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn bytes_that_had_to_wait_are_stamped_when_they_go() {
+        let key = Key { session: 9, connection: 1 };
+        for first in [0, 1, 31, 32, 40, 63, 64, 65, 100, 127] {
+            let mut bytes = vec![0; 128];
+            let (one, two) = bytes.split_at_mut(64);
+            key.fill(0, 64, 0, one);
+            key.fill(1, 64, 0, two);
+            let clock = Clock::new();
+            let mut stamper = Stamper::default();
+            let received = mono_ns();
+            let mut out = Narrow { room: first, taken: Vec::new() };
+            assert_eq!(send(&mut out, &mut stamper, &clock, received, &mut bytes).expect("written"), first);
+            let between = clock.view(received).sent_ns;
+            out.room = 1_000;
+            let rest = 128 - first;
+            assert_eq!(
+                send(&mut out, &mut stamper, &clock, received, &mut bytes[first..]).expect("written"),
+                rest
+            );
+            assert_eq!(stamper.frames(), 2, "each frame counts once");
+            for (sequence, echo) in out.taken.chunks(64).enumerate() {
+                let (_, verdict) = Checker::default().feed(key, sequence as u64, 64, echo);
+                let Some(Verdict::Intact(Some(stamps))) = verdict else { panic!("{first}: {verdict:?}") };
+                // A frame's stamp is fixed with the first byte of the reflector's part, at 32.
+                let went_first = first > sequence * 64 + 32;
+                assert_eq!(stamps.sent_ns < between, went_first, "first write of {first}, frame {sequence}");
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! From addresses to bound sockets, and what to say when one cannot be had.
+
+use super::address::Protocol;
+use super::config::Config;
+use super::talk::note;
+use crate::exit::Failure;
+use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp};
+use mio::net::{TcpListener, UdpSocket};
+use socket2::SockRef;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+/// Connections that the kernel keeps for us while we are busy.
+const BACKLOG: i32 = 4_096;
+
+/// A socket that takes messages.
+#[derive(Debug)]
+pub(super) struct Bound {
+    pub(super) protocol: Protocol,
+    /// Where it is bound, the port chosen by the system included.
+    pub(super) address: SocketAddr,
+    pub(super) socket: Socket,
+    /// Whether it waits in the server's queue of unfinished turns.
+    pub(super) queued: bool,
+}
+
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+}
+
+impl Bound {
+    fn new(socket: Socket) -> io::Result<Self> {
+        let (protocol, address) = match &socket {
+            Socket::Tcp(listener) => {
+                // RFC 862: "any data received is sent back", urgent data too. Connections inherit the option.
+                SockRef::from(listener).set_out_of_band_inline(true)?;
+                (Protocol::Tcp, listener.local_addr()?)
+            }
+            Socket::Udp(socket) => {
+                ignore_multicast(socket);
+                (Protocol::Udp, socket.local_addr()?)
+            }
+        };
+        Ok(Self { protocol, address, socket, queued: false })
+    }
+
+    fn bind(protocol: Protocol, address: SocketAddr) -> io::Result<Self> {
+        Self::new(match protocol {
+            Protocol::Tcp => Socket::Tcp(listen_tcp(address, BACKLOG)?),
+            Protocol::Udp => Socket::Udp(bind_udp(address)?),
+        })
+    }
+}
+
+/// By default Linux hands every datagram of a group that anybody on the host has joined to every socket bound to its
+/// port. We join none and want none: one forged datagram to a group must not be answered by every reflector in it.
+fn ignore_multicast(socket: &UdpSocket) {
+    #[cfg(target_os = "linux")]
+    {
+        let socket = SockRef::from(socket);
+        // One of the two does not apply to a socket of the other family.
+        let _ = socket.set_multicast_all_v4(false);
+        let _ = socket.set_multicast_all_v6(false);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = socket;
+}
+
+/// Opens every socket of the configuration, or takes those that systemd opened for us.
+pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
+    if config.sockets_are_default {
+        let inherited = inherited()?;
+        if !inherited.is_empty() {
+            return Ok(inherited);
+        }
+    }
+    let mut sockets: Vec<Bound> = Vec::with_capacity(config.sockets.len());
+    let mut tcp_before: Option<(SocketAddr, u16)> = None;
+    for &(protocol, wanted) in &config.sockets {
+        // Where any port will do, TCP and UDP of one address get the same one if they can: one number to tell probes.
+        let same_port = tcp_before
+            .filter(|(tcp, _)| protocol == Protocol::Udp && wanted.port() == 0 && *tcp == wanted)
+            .map(|(_, port)| SocketAddr::new(wanted.ip(), port));
+        let bound = match same_port.map(|address| bind(protocol, address)) {
+            Some(Ok(bound)) => Ok(bound),
+            Some(Err(_)) | None => bind(protocol, wanted),
+        }
+        .map_err(|e| Failure::run(why_not(protocol, wanted, &e)))?;
+        if protocol == Protocol::Tcp {
+            tcp_before = Some((wanted, bound.address.port()));
+        }
+        sockets.push(bound);
+    }
+    Ok(sockets)
+}
+
+fn inherited() -> Result<Vec<Bound>, Failure> {
+    inherited_listeners()
+        .and_then(|sockets| {
+            let bound = sockets.into_iter().map(|socket| {
+                Bound::new(match socket {
+                    Inherited::Tcp(listener) => Socket::Tcp(listener),
+                    Inherited::Udp(socket) => Socket::Udp(socket),
+                })
+            });
+            bound.collect()
+        })
+        .map_err(|e| Failure::run(format!("cannot serve the sockets that systemd opened: {e}")))
+}
+
+/// Binds; every address of a host without IPv6 is every IPv4 address, and that is said.
+fn bind(protocol: Protocol, address: SocketAddr) -> io::Result<Bound> {
+    match Bound::bind(protocol, address) {
+        Err(e) if address.is_ipv6() && address.ip().is_unspecified() && family_is_missing(&e) => {
+            let bound = Bound::bind(protocol, (Ipv4Addr::UNSPECIFIED, address.port()).into())?;
+            note(&format!("this host has no IPv6 ({e}); {protocol} listens on IPv4 only"));
+            Ok(bound)
+        }
+        outcome => outcome,
+    }
+}
+
+/// EAFNOSUPPORT where the kernel was built or booted without IPv6, EADDRNOTAVAIL where it is switched off. The
+/// standard library has no kind for the first.
+fn family_is_missing(e: &io::Error) -> bool {
+    const EAFNOSUPPORT: i32 = if cfg!(target_os = "linux") {
+        97
+    } else if cfg!(windows) {
+        10_047
+    } else {
+        47
+    };
+    e.kind() == io::ErrorKind::AddrNotAvailable || e.raw_os_error() == Some(EAFNOSUPPORT)
+}
+
+/// One line: what could not be had, why, and how to get it.
+fn why_not(protocol: Protocol, address: SocketAddr, e: &io::Error) -> String {
+    let port = address.port();
+    let remedy = match e.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let binary =
+                std::env::current_exe().map_or_else(|_| "fathom".into(), |path| path.display().to_string());
+            format!(
+                "a port this low needs a right: give it to the binary (sudo setcap cap_net_bind_service=+ep {binary}), \
+                 start it with sudo, lower the limit (sudo sysctl net.ipv4.ip_unprivileged_port_start={port}), or \
+                 choose a port above 1023"
+            )
+        }
+        io::ErrorKind::AddrInUse => {
+            let (flag, name) = if protocol == Protocol::Tcp { ("-ltnp", "TCP") } else { ("-lunp", "UDP") };
+            format!(
+                "another socket has this {name} port; see which with `ss {flag} sport = :{port}`, or choose another \
+                 port ([::] takes IPv4 too)"
+            )
+        }
+        io::ErrorKind::AddrNotAvailable => "this host has no such address; see `ip address`".into(),
+        _ => "choose another address or port with --listen".into(),
+    };
+    format!("cannot listen on {protocol} {address}: {e}; {remedy}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_in_use_is_named_with_the_way_to_find_who() {
+        let bound = bind(Protocol::Tcp, (Ipv4Addr::LOCALHOST, 0).into()).expect("a free port");
+        assert_ne!(bound.address.port(), 0);
+        let taken = bind(Protocol::Tcp, bound.address).expect_err("it is taken");
+        let line = why_not(Protocol::Tcp, bound.address, &taken);
+        assert!(line.contains(&format!("ss -ltnp sport = :{}", bound.address.port())), "{line}");
+        assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn an_address_of_another_host_is_named() {
+        let elsewhere = "192.0.2.1:7007".parse().expect("an address");
+        let error = bind(Protocol::Udp, elsewhere).expect_err("TEST-NET-1 is nobody's");
+        assert!(why_not(Protocol::Udp, elsewhere, &error).contains("no such address"));
+    }
+
+    #[test]
+    fn only_a_missing_family_falls_back_to_ipv4() {
+        let missing = io::Error::from_raw_os_error(if cfg!(target_os = "linux") { 97 } else { 47 });
+        assert_eq!(family_is_missing(&missing), !cfg!(windows), "{missing}");
+        assert!(!family_is_missing(&io::ErrorKind::AddrInUse.into()));
+        assert!(!family_is_missing(&io::ErrorKind::PermissionDenied.into()));
+    }
+}

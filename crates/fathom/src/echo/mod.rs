@@ -1,0 +1,49 @@
+//! `fathom echo`: the reflector.
+//!
+//! It listens for probes and has no control surface: whatever comes in is a probe's message or a stranger's bytes,
+//! and both are echoed (RFC 862). One thread serves every connection. Arguments become a [`config::Config`], that
+//! becomes bound sockets ([`listen`]), those are served ([`server`]), and what was served is told ([`tally`]).
+
+mod address;
+mod allow;
+mod args;
+mod clock;
+mod config;
+mod connection;
+mod datagram;
+mod help;
+mod idle;
+mod listen;
+mod server;
+mod talk;
+mod tally;
+
+use crate::exit::Failure;
+pub(crate) use args::Args;
+use config::Config;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use talk::Talk;
+
+/// Serves until it is told to stop or its time is over.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let config = Config::from_args(args)?;
+    let talk = Talk { json: config.json };
+    let _held = help::claim(&config)?;
+    let sockets = listen::open(&config)?;
+    let server = server::Server::new(&config, sockets)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (asked, waker) = (Arc::clone(&stop), server.waker());
+    ctrlc::set_handler(move || {
+        asked.store(true, Ordering::Release);
+        // If the wake-up fails the server still sees the flag at its next turn.
+        let _ = waker.wake();
+    })
+    .map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))?;
+    for bound in server.sockets() {
+        talk.listening(bound.protocol, bound.address);
+    }
+    let tally = server.run(&stop)?;
+    talk.served(&tally);
+    Ok(())
+}

@@ -1,0 +1,353 @@
+//! The event loop: one thread, every socket.
+
+use super::clock::{Clock, HEARTBEAT_NS};
+use super::config::Config;
+use super::connection::{Connection, Shared, Turn};
+use super::datagram::Datagrams;
+use super::help;
+use super::idle::IdleQueue;
+use super::listen::{Bound, Socket};
+use super::talk::note;
+use super::tally::Tally;
+use crate::exit::Failure;
+use fathom_os::clock::mono_ns;
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+const WAKER: Token = Token(0);
+const FIRST_SOCKET: usize = 1;
+const EVENTS_A_TURN: usize = 1_024;
+const ACCEPTS_A_TURN: usize = 256;
+/// When the host has no descriptor or memory for another connection, the next is tried after so long.
+const ACCEPT_REST_NS: u64 = 200_000_000;
+/// ...and that is said again after so long.
+const ACCEPT_SAY_AGAIN_NS: u64 = 60_000_000_000;
+/// A UDP peer counts as present for so long after its last datagram.
+const UDP_PRESENT_NS: u64 = 10_000_000_000;
+
+/// A reflector, ready to run.
+#[derive(Debug)]
+pub(super) struct Server {
+    poll: Poll,
+    waker: Arc<Waker>,
+    sockets: Vec<Bound>,
+    /// Connections by slot; a slot's token is its number behind those of the sockets. A late event for the last
+    /// connection of a slot costs the next one a read that finds nothing, no more.
+    slots: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    open: u32,
+    max_connections: u32,
+    /// Tokens whose turn ended before their work did; with edge-triggered readiness nobody else would tell.
+    unfinished: Vec<Token>,
+    shared: Shared,
+    datagrams: Datagrams,
+    allow: super::allow::Allow,
+    idle: Option<IdleQueue>,
+    accept_again_ns: Option<u64>,
+    accept_trouble_told_ns: Option<u64>,
+    spin: bool,
+    run_for_ns: Option<u64>,
+    tally: Tally,
+}
+
+impl Server {
+    pub(super) fn new(config: &Config, sockets: Vec<Bound>) -> Result<Self, Failure> {
+        let cannot =
+            |e: io::Error| Failure::run(format!("cannot wait for network events: {e}; see `ulimit -n`"));
+        let poll = Poll::new().map_err(cannot)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(cannot)?);
+        let mut own_ports = Vec::new();
+        let mut sockets = sockets;
+        for (index, bound) in sockets.iter_mut().enumerate() {
+            let token = Token(FIRST_SOCKET + index);
+            match &mut bound.socket {
+                Socket::Tcp(listener) => poll.registry().register(listener, token, Interest::READABLE),
+                Socket::Udp(socket) => {
+                    own_ports.push(bound.address.port());
+                    poll.registry().register(socket, token, Interest::READABLE)
+                }
+            }
+            .map_err(cannot)?;
+        }
+        let max_connections = help::connection_limit(config.max_connections);
+        Ok(Self {
+            poll,
+            waker,
+            sockets,
+            slots: Vec::new(),
+            free: Vec::new(),
+            open: 0,
+            max_connections,
+            unfinished: Vec::new(),
+            shared: Shared::new(Clock::new()),
+            datagrams: Datagrams::new(
+                config.allow.clone(),
+                config.udp_any_port,
+                own_ports,
+                config.udp_max_rate,
+            ),
+            allow: config.allow.clone(),
+            idle: config.idle_timeout_ns.map(IdleQueue::new),
+            accept_again_ns: None,
+            accept_trouble_told_ns: None,
+            spin: config.spin,
+            run_for_ns: config.run_for_ns,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Wakes the server from another thread.
+    pub(super) fn waker(&self) -> Arc<Waker> {
+        Arc::clone(&self.waker)
+    }
+
+    /// The sockets served.
+    pub(super) fn sockets(&self) -> &[Bound] {
+        &self.sockets
+    }
+
+    /// Serves until told to stop, or until its time is over; says what it served.
+    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<Tally, Failure> {
+        let started_ns = mono_ns();
+        let end_ns = self.run_for_ns.map(|run_for| started_ns.saturating_add(run_for));
+        let mut events = Events::with_capacity(EVENTS_A_TURN);
+        let mut now_ns = started_ns;
+        while !stop.load(Ordering::Acquire) && end_ns.is_none_or(|end| now_ns < end) {
+            let before_ns = mono_ns();
+            let wait_ns = self.wait_ns(before_ns, end_ns);
+            match self.poll.poll(&mut events, wait_ns.map(Duration::from_nanos)) {
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(Failure::run(format!("cannot wait for network events: {e}"))),
+                Ok(()) => {}
+            }
+            now_ns = mono_ns();
+            self.shared.clock.woke(wait_ns.map(|wait| before_ns.saturating_add(wait)), now_ns);
+            let unfinished = std::mem::take(&mut self.unfinished);
+            for event in &events {
+                self.news(event, now_ns);
+            }
+            for token in unfinished {
+                self.dequeue(token);
+                self.serve(token, now_ns);
+            }
+            self.keep_house(now_ns);
+        }
+        self.tally.connections_open = u64::from(self.open);
+        self.tally.bytes = self.shared.bytes;
+        self.tally.messages_stamped = self.shared.frames;
+        self.tally.paused_ns = self.shared.clock.paused_ns();
+        self.tally.uptime_ns = mono_ns() - started_ns;
+        Ok(self.tally)
+    }
+
+    /// How long nothing is due; none: until something happens.
+    fn wait_ns(&self, now_ns: u64, end_ns: Option<u64>) -> Option<u64> {
+        if self.spin || !self.unfinished.is_empty() {
+            return Some(0);
+        }
+        let udp_present = self.datagrams.active_ns.is_some_and(|active| now_ns < active + UDP_PRESENT_NS);
+        let heartbeat = (self.open > 0 || udp_present).then_some(now_ns + HEARTBEAT_NS);
+        let idle = self.idle.as_ref().and_then(IdleQueue::next_due_ns);
+        let due = [heartbeat, idle, self.accept_again_ns, end_ns].into_iter().flatten().min();
+        due.map(|due| due.saturating_sub(now_ns))
+    }
+
+    /// The kernel told of something.
+    fn news(&mut self, event: &Event, now_ns: u64) {
+        let token = event.token();
+        if token == WAKER {
+            return;
+        }
+        if (event.is_read_closed() || is_urgent(event))
+            && let Some(connection) = self.slot_of(token).and_then(|slot| self.slots[slot].as_mut())
+        {
+            connection.expect_an_end();
+        }
+        self.serve(token, now_ns);
+    }
+
+    fn slot_of(&self, token: Token) -> Option<usize> {
+        token.0.checked_sub(FIRST_SOCKET + self.sockets.len())
+    }
+
+    /// Gives one socket or connection its turn.
+    fn serve(&mut self, token: Token, now_ns: u64) {
+        if let Some(slot) = self.slot_of(token) {
+            self.serve_connection(slot, token);
+            return;
+        }
+        let index = token.0 - FIRST_SOCKET;
+        let unfinished = match &self.sockets[index].socket {
+            Socket::Tcp(_) => self.accept(index, now_ns),
+            Socket::Udp(socket) => self.datagrams.turn(socket, &mut self.shared, &mut self.tally),
+        };
+        if unfinished && !std::mem::replace(&mut self.sockets[index].queued, true) {
+            self.unfinished.push(token);
+        }
+    }
+
+    fn serve_connection(&mut self, slot: usize, token: Token) {
+        let Some(connection) = self.slots[slot].as_mut() else { return };
+        match connection.turn(&mut self.shared) {
+            Turn::Waiting => {}
+            Turn::Unfinished => {
+                if !std::mem::replace(&mut connection.queued, true) {
+                    self.unfinished.push(token);
+                }
+            }
+            Turn::Finished => self.close(slot),
+            Turn::Failed => {
+                self.tally.connections_failed += 1;
+                self.close(slot);
+            }
+        }
+    }
+
+    fn dequeue(&mut self, token: Token) {
+        match self.slot_of(token) {
+            None => self.sockets[token.0 - FIRST_SOCKET].queued = false,
+            Some(slot) => {
+                if let Some(connection) = self.slots[slot].as_mut() {
+                    connection.queued = false;
+                }
+            }
+        }
+    }
+
+    /// Takes new connections, up to the listener's share; whether more may be there.
+    fn accept(&mut self, index: usize, now_ns: u64) -> bool {
+        if self.accept_again_ns.is_some() {
+            return false;
+        }
+        for _ in 0..ACCEPTS_A_TURN {
+            let Socket::Tcp(listener) = &self.sockets[index].socket else { return false };
+            match listener.accept() {
+                Ok((stream, peer)) => {
+                    // A connection that breaks while it is being set up is no different from one that broke before.
+                    if self.admit(stream, peer, now_ns).is_err() {
+                        self.tally.connections_failed += 1;
+                    }
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(e) if is_about_one_connection(&e) => {}
+                Err(e) => {
+                    self.rest_from_accepting(&e, now_ns);
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// No descriptors or no memory: asking again at once would spin. The kernel keeps what comes in its backlog.
+    fn rest_from_accepting(&mut self, e: &io::Error, now_ns: u64) {
+        self.accept_again_ns = Some(now_ns + ACCEPT_REST_NS);
+        if self.accept_trouble_told_ns.is_none_or(|told| now_ns > told + ACCEPT_SAY_AGAIN_NS) {
+            self.accept_trouble_told_ns = Some(now_ns);
+            note(&format!(
+                "cannot take another connection beyond {}: {e}; those that come wait. Raise the open-files limit \
+                 (ulimit -n, LimitNOFILE=) or refuse them with --max-connections",
+                self.open
+            ));
+        }
+    }
+
+    fn admit(&mut self, stream: TcpStream, peer: SocketAddr, now_ns: u64) -> io::Result<()> {
+        if !self.allow.permits(peer.ip()) {
+            self.tally.refused.not_allowed += 1;
+            return Ok(());
+        }
+        if self.open >= self.max_connections {
+            self.tally.refused.too_many += 1;
+            return Ok(());
+        }
+        stream.set_nodelay(true)?;
+        let slot = self.free.last().map_or(self.slots.len(), |&slot| slot as usize);
+        let token = Token(FIRST_SOCKET + self.sockets.len() + slot);
+        let mut connection = Connection::new(stream, now_ns);
+        self.poll.registry().register(connection.stream(), token, interest())?;
+        if slot == self.slots.len() {
+            self.slots.push(Some(connection));
+        } else {
+            self.free.pop();
+            self.slots[slot] = Some(connection);
+        }
+        self.open += 1;
+        self.tally.connections += 1;
+        if let Some(idle) = &mut self.idle {
+            idle.watch(slot as u32, now_ns);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, slot: usize) {
+        if let Some(mut connection) = self.slots[slot].take() {
+            connection.release(&mut self.shared);
+            // It goes with the socket anyway; some systems want to be told.
+            let _ = self.poll.registry().deregister(connection.stream());
+            self.free.push(slot as u32);
+            self.open -= 1;
+        }
+    }
+
+    /// What is due by the clock rather than by the network.
+    fn keep_house(&mut self, now_ns: u64) {
+        if let Some(step_ns) = self.shared.clock.observe(now_ns) {
+            let step_ms = step_ns / 1_000_000;
+            note(&format!("the wall clock was set by {step_ms} ms; stamps follow it from now on"));
+        }
+        while let Some(idle) = &mut self.idle {
+            let slots = &self.slots;
+            let active = |slot: u32| slots[slot as usize].as_ref().map(|connection| connection.active_ns);
+            let Some(slot) = idle.pop(now_ns, active) else { break };
+            self.tally.connections_idle_closed += 1;
+            self.close(slot as usize);
+        }
+        if self.accept_again_ns.is_some_and(|again| now_ns >= again) {
+            self.accept_again_ns = None;
+            for index in 0..self.sockets.len() {
+                self.serve(Token(FIRST_SOCKET + index), now_ns);
+            }
+        }
+    }
+}
+
+/// Both directions from the start: the write side tells nothing until a write has been refused, so it costs no
+/// wake-ups, and no system call when a peer stops reading.
+fn interest() -> Interest {
+    let both = Interest::READABLE | Interest::WRITABLE;
+    #[cfg(target_os = "linux")]
+    let both = both | Interest::PRIORITY;
+    both
+}
+
+#[cfg(target_os = "linux")]
+fn is_urgent(event: &Event) -> bool {
+    event.is_priority()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_urgent(_event: &Event) -> bool {
+    false
+}
+
+/// Errors of accept that concern the one connection. The manual, accept(2): "Linux `accept()` passes already-pending
+/// network errors on the new socket as an error code from `accept()`", to be treated "like EAGAIN by retrying".
+fn is_about_one_connection(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::Interrupted
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::HostUnreachable
+            | io::ErrorKind::NetworkUnreachable
+            | io::ErrorKind::NetworkDown
+            | io::ErrorKind::TimedOut
+    )
+}

@@ -1,0 +1,58 @@
+//! What the reflector says: sentences on standard error, and with `--json` one object a line on standard output.
+
+use super::address::Protocol;
+use super::tally::Tally;
+use serde::Serialize;
+use std::io::Write;
+use std::net::SocketAddr;
+
+/// Whether machines are told too.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Talk {
+    pub(super) json: bool,
+}
+
+/// Lines of `--json`, format 1.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+enum Line<'a> {
+    Listening {
+        format: u32,
+        protocol: &'a str,
+        address: String,
+        port: u16,
+    },
+    Served {
+        format: u32,
+        #[serde(flatten)]
+        tally: &'a Tally,
+    },
+}
+
+/// A sentence for people. A standard error that nobody reads any more must not end the reflector.
+pub(super) fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "fathom echo: {text}");
+}
+
+impl Talk {
+    /// A socket takes messages from now on.
+    pub(super) fn listening(self, protocol: Protocol, address: SocketAddr) {
+        note(&format!("listening on {protocol} {address}"));
+        let (name, port) = (protocol.to_string(), address.port());
+        self.line(&Line::Listening { format: 1, protocol: &name, address: address.to_string(), port });
+    }
+
+    /// The end: what was served.
+    pub(super) fn served(self, tally: &Tally) {
+        note(&tally.sentence());
+        self.line(&Line::Served { format: 1, tally });
+    }
+
+    fn line(self, line: &Line) {
+        if self.json {
+            let text = serde_json::to_string(line).expect("plain fields always serialise");
+            let mut out = std::io::stdout().lock();
+            let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+        }
+    }
+}

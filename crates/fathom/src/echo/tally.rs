@@ -1,0 +1,122 @@
+//! What the reflector served, counted.
+
+use serde::Serialize;
+
+/// Counts since the start. The names are those of `--json`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Tally {
+    /// TCP connections served.
+    pub(super) connections: u64,
+    /// Of these, still open.
+    pub(super) connections_open: u64,
+    /// Of these, closed by `--idle-timeout`.
+    pub(super) connections_idle_closed: u64,
+    /// Of these, ended by an error: reset, no longer reachable.
+    pub(super) connections_failed: u64,
+    /// Connections closed as they came.
+    pub(super) refused: Refused,
+    /// Frames of probes, TCP and UDP, that got the reflector's stamps.
+    pub(super) messages_stamped: u64,
+    /// Payload bytes echoed, TCP and UDP.
+    pub(super) bytes: u64,
+    /// UDP datagrams echoed.
+    pub(super) datagrams: u64,
+    /// UDP datagrams that got no answer.
+    pub(super) datagrams_refused: DatagramsRefused,
+    /// Time this process could not run while it had peers, in ns (a lower bound; see `clock`).
+    pub(super) paused_ns: u64,
+    /// From the start to now, in ns.
+    pub(super) uptime_ns: u64,
+}
+
+/// Why connections were refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Refused {
+    /// Not in a network of `--allow`.
+    pub(super) not_allowed: u64,
+    /// Beyond `--max-connections`.
+    pub(super) too_many: u64,
+}
+
+/// Why datagrams got no answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub(super) struct DatagramsRefused {
+    /// Not in a network of `--allow`.
+    pub(super) not_allowed: u64,
+    /// From a port where another echo server may listen.
+    pub(super) port: u64,
+    /// From, or to, an address that stands for many hosts or none.
+    pub(super) address: u64,
+    /// A frame that a reflector had stamped: an echo already, not a request.
+    pub(super) echo: u64,
+    /// Beyond `--udp-max-rate`.
+    pub(super) rate: u64,
+    /// The host would not send the answer.
+    pub(super) unsent: u64,
+}
+
+impl Refused {
+    pub(super) fn total(&self) -> u64 {
+        self.not_allowed + self.too_many
+    }
+}
+
+impl DatagramsRefused {
+    pub(super) fn total(&self) -> u64 {
+        self.not_allowed + self.port + self.address + self.echo + self.rate + self.unsent
+    }
+}
+
+/// The reasons that occurred, in words: ` (3 not allowed, 1 over the rate)`, or nothing.
+fn reasons(counts: &[(u64, &str)]) -> String {
+    let told: Vec<_> = counts.iter().filter(|(n, _)| *n > 0).map(|(n, why)| format!("{n} {why}")).collect();
+    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+}
+
+impl Tally {
+    /// The line for people.
+    pub(super) fn sentence(&self) -> String {
+        let Self { connections, messages_stamped, bytes, datagrams, refused, datagrams_refused: udp, .. } =
+            self;
+        let ends = reasons(&[
+            (self.connections_open, "still open"),
+            (self.connections_idle_closed, "closed idle"),
+            (self.connections_failed, "failed"),
+        ]);
+        let why = reasons(&[(refused.not_allowed, "not allowed"), (refused.too_many, "too many")]);
+        let udp_why = reasons(&[
+            (udp.not_allowed, "not allowed"),
+            (udp.port, "from a port of another echo server"),
+            (udp.address, "no single host's address"),
+            (udp.echo, "echoes already"),
+            (udp.rate, "over the rate"),
+            (udp.unsent, "not sent by this host"),
+        ]);
+        let uptime = humantime::format_duration(std::time::Duration::from_millis(self.uptime_ns / 1_000_000));
+        format!(
+            "served {connections} connections{ends}, refused {}{why}; {datagrams} datagrams, refused {}{udp_why}; \
+             {messages_stamped} messages stamped, {bytes} bytes echoed, in {uptime}",
+            refused.total(),
+            udp.total(),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sentence_names_only_what_happened() {
+        let mut tally = Tally { connections: 3, bytes: 128, uptime_ns: 61_000_000_000, ..Tally::default() };
+        assert_eq!(
+            tally.sentence(),
+            "served 3 connections, refused 0; 0 datagrams, refused 0; 0 messages stamped, 128 bytes echoed, in 1m 1s"
+        );
+        tally.refused.too_many = 2;
+        tally.datagrams_refused.port = 5;
+        let sentence = tally.sentence();
+        assert!(sentence.contains("refused 2 (2 too many);"), "{sentence}");
+        assert!(sentence.contains("refused 5 (5 from a port of another echo server);"), "{sentence}");
+    }
+}

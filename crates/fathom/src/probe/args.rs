@@ -1,0 +1,159 @@
+//! The arguments of `fathom probe`, as typed. What they mean together is `config`'s business.
+
+use crate::values;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom probe 10.0.0.4                          once a second, 64 bytes, until Ctrl-C; recorded under ./recordings
+  fathom probe db1:7 --for 11h --label same-zone --from az1 --to az1
+                                                 the articles' experiment, against an xinetd echo server on port 7
+  fathom probe a:7007 b:7007 c:7007 --every 100ms
+                                                 three paths at the same moments, from this host
+  fathom probe 10.0.0.4 --connections 16 --every 10s --plain
+  fathom probe 10.0.0.4 --ping-pong --count 60000 --no-record --json
+
+Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
+2 the command line cannot be used.";
+
+/// Arguments of `fathom probe`.
+#[derive(Debug, Clone, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given
+    #[arg(required = true, value_name = "TARGET")]
+    pub(super) targets: Vec<String>,
+
+    /// One sample so often on each connection, whether or not the last came back
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) every: Duration,
+    /// The next sample as soon as the last came back, instead of on a schedule
+    #[arg(long, conflicts_with = "every", help_heading = "What to send")]
+    pub(super) ping_pong: bool,
+    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp)
+    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) size: u64,
+    /// Stop after so many samples on each connection
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What to send")]
+    pub(super) count: Option<u64>,
+    /// Stop after so long
+    #[arg(long = "for", value_name = "DURATION", value_parser = values::duration, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) duration: Option<Duration>,
+    /// Connections to each target, each sample at its own phase
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "What to send")]
+    pub(super) connections: u32,
+    /// Samples at the start of the run that are recorded and flagged, but left out of the summary
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to send")]
+    pub(super) warm_up: u64,
+    /// Send datagrams instead of a TCP stream
+    #[arg(long, help_heading = "What to send")]
+    pub(super) udp: bool,
+    /// Go above 5,000 samples/s a connection or 50,000/s in all to another host (clouds may throttle you, and others notice)
+    #[arg(long, help_heading = "What to send")]
+    pub(super) allow_high_rate: bool,
+
+    /// Mark a sample as late after this long; the connection is kept and a late echo is still timed
+    #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
+    pub(super) timeout: Duration,
+    /// Close a connection that has owed an echo for this long: `never`, or a duration
+    #[arg(long, value_name = "never|DURATION", default_value = "never", value_parser = never_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
+    pub(super) give_up: NeverOr,
+    /// Let the kernel end a connection that has owed an acknowledgement for this long (TCP_USER_TIMEOUT; default: its own limit, about 15 minutes)
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
+    pub(super) user_timeout: Option<Duration>,
+    /// Silence that counts as a stall: `auto` (4 x p99, at least 200ms), or a duration
+    #[arg(long, value_name = "auto|DURATION", default_value = "auto", value_parser = auto_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
+    pub(super) stall_after: AutoOr,
+    /// End with the first connection that ends, instead of connecting again
+    #[arg(long, help_heading = "When it goes wrong")]
+    pub(super) no_reconnect: bool,
+    /// Keep trying when the very first connection fails, instead of ending with an error
+    #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
+    pub(super) keep_trying: bool,
+
+    /// Use IPv4 only
+    #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6", help_heading = "How to get there")]
+    pub(super) ipv4: bool,
+    /// Use IPv6 only
+    #[arg(short = '6', long = "ipv6", help_heading = "How to get there")]
+    pub(super) ipv6: bool,
+    /// Send from this address
+    #[arg(long, value_name = "ADDRESS", help_heading = "How to get there")]
+    pub(super) source: Option<IpAddr>,
+    /// Mark packets with this DSCP (RFC 2474), 0 to 63
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63), help_heading = "How to get there")]
+    pub(super) dscp: Option<u8>,
+
+    /// Name of this path in recordings and reports (default: the target)
+    #[arg(long, value_name = "TEXT", help_heading = "What to call it")]
+    pub(super) label: Option<String>,
+    /// Where the probe is, in your words (a zone, a region)
+    #[arg(long, value_name = "TEXT", help_heading = "What to call it")]
+    pub(super) from: Option<String>,
+    /// Where the reflector is, in your words
+    #[arg(long, value_name = "TEXT", help_heading = "What to call it")]
+    pub(super) to: Option<String>,
+    /// What lies between (peering, a load balancer, a firewall)
+    #[arg(long, value_name = "TEXT", help_heading = "What to call it")]
+    pub(super) via: Option<String>,
+    /// Anything else worth knowing later; may be given again
+    #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = key_value, help_heading = "What to call it")]
+    pub(super) tags: Vec<(String, String)>,
+
+    /// Record into this directory (with several targets: one directory for each in it) [default: ./recordings/LABEL-UTCTIME]
+    #[arg(long, value_name = "DIR", help_heading = "What to keep and show")]
+    pub(super) record: Option<PathBuf>,
+    /// Record nothing
+    #[arg(long, conflicts_with = "record", help_heading = "What to keep and show")]
+    pub(super) no_record: bool,
+    /// Also write the articles' CSV columns to this file while running
+    #[arg(long, value_name = "FILE", help_heading = "What to keep and show")]
+    pub(super) csv: Option<PathBuf>,
+    /// A line a sample, as ping does, instead of the live view
+    #[arg(long, conflicts_with = "quiet", help_heading = "What to keep and show")]
+    pub(super) plain: bool,
+    /// Show nothing while running
+    #[arg(short, long, help_heading = "What to keep and show")]
+    pub(super) quiet: bool,
+    /// Print the final summary as JSON, one object a target
+    #[arg(long, help_heading = "What to keep and show")]
+    pub(super) json: bool,
+
+    /// Run the probing thread on this processor only
+    #[arg(long, value_name = "N", help_heading = "Help from the machine (each is recorded with what was granted)")]
+    pub(super) cpu: Option<usize>,
+    /// Ask the kernel for idle states that wake within so many microseconds (0: none), system-wide while running; needs root
+    #[arg(long, value_name = "US", help_heading = "Help from the machine (each is recorded with what was granted)")]
+    pub(super) cpu_latency: Option<u32>,
+    /// Poll without sleeping: takes a whole processor, sees the floor of the path
+    #[arg(long, help_heading = "Help from the machine (each is recorded with what was granted)")]
+    pub(super) spin: bool,
+    /// Run the probing thread under SCHED_FIFO with its memory locked; needs CAP_SYS_NICE
+    #[arg(long, conflicts_with = "spin", help_heading = "Help from the machine (each is recorded with what was granted)")]
+    pub(super) priority: bool,
+}
+
+/// `never`, or a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NeverOr(pub(super) Option<Duration>);
+
+/// `auto`, or a duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AutoOr(pub(super) Option<Duration>);
+
+fn never_or_duration(text: &str) -> Result<NeverOr, String> {
+    if text == "never" { Ok(NeverOr(None)) } else { values::duration(text).map(|d| NeverOr(Some(d))) }
+}
+
+fn auto_or_duration(text: &str) -> Result<AutoOr, String> {
+    if text == "auto" { Ok(AutoOr(None)) } else { values::duration(text).map(|d| AutoOr(Some(d))) }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err(format!("{text} has no key; write it as in vm=D3v2")),
+    }
+}

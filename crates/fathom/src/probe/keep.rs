@@ -1,0 +1,150 @@
+//! Where a run is kept: its recordings and its CSV file.
+
+use super::board::PathBoard;
+use super::config::{Config, Path, Record};
+use super::ledger::{Book, Boards, lock};
+use super::start::Granted;
+use crate::exit::Failure;
+use fathom_core::schedule::Pace;
+use fathom_os::host::HostFacts;
+use fathom_recording::{ClockAnchor, EchoClientCsv, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::BufWriter;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+
+/// The revision this binary was built from, where the build says.
+const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
+
+/// The user's words for the path.
+pub(super) fn labels(config: &Config) -> PathLabels {
+    PathLabels { from: config.from.clone(), to: config.to.clone(), via: config.via.clone(), tags: config.tags.clone() }
+}
+
+/// Makes the recordings and the CSV file, or says why they cannot be made, before anything is sent.
+pub(super) fn open_books(
+    config: &Config,
+    granted: &Granted,
+    cpu_latency: Option<&str>,
+    boards: &Boards,
+) -> Result<Vec<Book>, Failure> {
+    let started_at = Timestamp::now();
+    let mut books = Vec::with_capacity(config.paths.len());
+    // The articles' CSV is checked first: a recording that is made and then not used would be in the way next time.
+    let mut csv = match &config.csv {
+        None => None,
+        Some(file) => {
+            let cannot = |e: std::io::Error| Failure::run(format!("cannot write {}: {e}; name another file with --csv", file.display()));
+            let file = File::create_new(file).map_err(cannot)?;
+            Some(EchoClientCsv::new(BufWriter::new(file)).map_err(cannot)?)
+        }
+    };
+    for (p, path) in config.paths.iter().enumerate() {
+        let recorder = match directory(config, path, started_at) {
+            None => None,
+            Some(dir) => {
+                let manifest = manifest(config, path, started_at, granted, cpu_latency);
+                let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
+                lock(boards)[p].recording = Some(dir);
+                Some(recorder)
+            }
+        };
+        books.push(Book { recorder, csv: csv.take() });
+    }
+    Ok(books)
+}
+
+/// Takes back a recording in which nothing has been recorded.
+pub(super) fn discard(board: &PathBoard) {
+    if let Some(dir) = &board.recording {
+        fathom_recording::discard_empty(dir);
+    }
+}
+
+fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
+    let name = file_name(&path.label);
+    match &config.record {
+        Record::No => None,
+        Record::Into(dir) if config.paths.len() == 1 => Some(dir.clone()),
+        Record::Into(dir) => Some(dir.join(name)),
+        Record::Default => {
+            let time = started_at.strftime("%Y%m%dT%H%M%SZ");
+            Some(PathBuf::from("recordings").join(format!("{name}-{time}")))
+        }
+    }
+}
+
+/// A label as part of a file name: what a shell or another system would trip over becomes a dash.
+fn file_name(label: &str) -> String {
+    let safe = |c: char| if c.is_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '-' };
+    let name: String = label.chars().map(safe).collect();
+    let name = name.trim_matches(['.', '-']);
+    if name.is_empty() { "path".to_owned() } else { name.to_owned() }
+}
+
+fn manifest(config: &Config, path: &Path, started_at: Timestamp, granted: &Granted, cpu_latency: Option<&str>) -> Manifest {
+    let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
+    let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
+    manifest.path = labels(config);
+    manifest.probe = effective(config, granted, cpu_latency);
+    // The interface is the one that the kernel would send from; where that cannot be told, its facts stay out.
+    let local = super::resolve::lookup(&path.target, config.family)
+        .ok()
+        .and_then(|all| local_address_towards(*all.first()?));
+    manifest.host = serde_json::to_value(HostFacts::gather(local)).unwrap_or(Value::Null);
+    manifest.clock_anchors.push(ClockAnchor::new(fathom_os::clock::anchor(), false));
+    manifest.reflector = ReflectorFacts { address: path.target.to_string(), ..ReflectorFacts::default() };
+    manifest
+}
+
+/// The address the kernel would send from. Connecting a datagram socket asks for the route and sends nothing.
+fn local_address_towards(remote: SocketAddr) -> Option<IpAddr> {
+    let any: SocketAddr = if remote.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let socket = UdpSocket::bind(any).ok()?;
+    socket.connect(remote).ok()?;
+    socket.local_addr().ok().map(|a| a.ip())
+}
+
+/// The configuration in force, defaults included.
+fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> Value {
+    let ns = |d: std::time::Duration| d.as_nanos() as u64;
+    let mut granted = json!(granted);
+    if let Some(words) = cpu_latency {
+        granted["cpu_latency"] = json!(words);
+    }
+    json!({
+        "mode": config.mode(),
+        "size": config.size,
+        "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
+        "connections": config.connections,
+        "paths_side_by_side": config.paths.len(),
+        "count": config.count,
+        "duration_ns": config.duration.map(ns),
+        "warm_up": config.warm_up,
+        "timeout_ns": ns(config.timeout),
+        "give_up_ns": config.give_up.map(ns),
+        "user_timeout_ns": config.user_timeout.map(ns),
+        "stall_after_ns": config.stall_after.map(ns),
+        "reconnect": config.reconnect,
+        "source": config.source,
+        "dscp": config.dscp,
+        "nodelay": true,
+        "granted": granted,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_make_safe_names() {
+        assert_eq!(file_name("same zone/1"), "same-zone-1");
+        assert_eq!(file_name("::1"), "1");
+        assert_eq!(file_name("../../etc"), "etc");
+        assert_eq!(file_name("///"), "path");
+        assert_eq!(file_name("zürich_1.a"), "zürich_1.a");
+    }
+}

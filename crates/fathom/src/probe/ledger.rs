@@ -1,0 +1,207 @@
+//! The recording thread: takes what the probing thread tells, and writes it, counts it and shows it.
+
+use super::board::PathBoard;
+use super::outbox::Message;
+use super::plain::Line;
+use fathom_core::event::{Event, EventKind};
+use fathom_core::sample::Sample;
+use fathom_os::clock::mono_ns;
+use fathom_recording::{EchoClientCsv, Recorder};
+use jiff::Timestamp;
+use rtrb::Consumer;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// The boards of all paths, shared with the view.
+pub(super) type Boards = Arc<Mutex<Vec<PathBoard>>>;
+
+/// With the rest between two looks this keeps everything older than a second on disk.
+const FLUSH_EVERY_NS: u64 = 600_000_000;
+/// Messages taken under one lock of the boards.
+const BATCH: usize = 2_048;
+
+/// What is written of one path.
+pub(super) struct Book {
+    pub(super) recorder: Option<Recorder>,
+    pub(super) csv: Option<EchoClientCsv<BufWriter<File>>>,
+}
+
+pub(super) struct Ledger {
+    ring: Consumer<Message>,
+    books: Vec<Book>,
+    boards: Boards,
+    lines: Option<SyncSender<Line>>,
+    /// How long to rest when there is nothing to do.
+    rest: Duration,
+    lines_lost: u64,
+    /// Why each path's recording is incomplete, where it is.
+    errors: Vec<Option<String>>,
+}
+
+/// Locks the boards; a view that panicked leaves them as they are.
+pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
+    boards.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Ledger {
+    pub(super) fn new(
+        ring: Consumer<Message>,
+        books: Vec<Book>,
+        boards: Boards,
+        lines: Option<SyncSender<Line>>,
+        rest: Duration,
+    ) -> Self {
+        let errors = vec![None; books.len()];
+        Self { ring, books, boards, lines, rest, lines_lost: 0, errors }
+    }
+
+    /// Runs until the probing thread has told its last; then closes the recordings. Returns lines that the view was
+    /// too slow for.
+    pub(super) fn run(mut self) -> u64 {
+        let mut flushed_ns = mono_ns();
+        loop {
+            let (taken, ended) = self.take_batch();
+            let now = mono_ns();
+            if ended {
+                break;
+            }
+            if now.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
+                flushed_ns = now;
+                self.flush(now);
+            }
+            if taken < BATCH {
+                // The probing thread never wakes this one: a wake-up would cost it more than a send.
+                thread::sleep(self.rest);
+            }
+        }
+        self.close();
+        self.lines_lost
+    }
+
+    fn take_batch(&mut self) -> (usize, bool) {
+        let boards = Arc::clone(&self.boards);
+        let mut boards = lock(&boards);
+        let mut taken = 0;
+        let mut ended = false;
+        while taken < BATCH && !ended {
+            let Ok(message) = self.ring.pop() else { break };
+            taken += 1;
+            match message {
+                Message::Sample(path, sample) => self.sample(&mut boards, path, &sample),
+                Message::Event(Some(path), event) => self.event(&mut boards, path, &event),
+                Message::Event(None, event) => {
+                    for path in 0..self.books.len() {
+                        self.event(&mut boards, path as u32, &event);
+                    }
+                }
+                Message::Anchor { anchor, stepped } => {
+                    for p in 0..self.books.len() {
+                        self.write(p, |recorder| recorder.anchor(anchor, stepped));
+                    }
+                }
+                Message::Ended => ended = true,
+            }
+        }
+        for (board, error) in boards.iter_mut().zip(&self.errors) {
+            board.recording_error.clone_from(error);
+        }
+        (taken, ended)
+    }
+
+    fn sample(&mut self, boards: &mut [PathBoard], path: u32, sample: &Sample) {
+        let p = path as usize;
+        boards[p].sample(sample);
+        self.write(p, |recorder| recorder.push(sample));
+        if let Some(csv) = &mut self.books[p].csv
+            && let Err(e) = csv.write(sample)
+        {
+            self.csv_stopped(p, &e);
+        }
+        self.show(Line::Sample(path, *sample));
+    }
+
+    fn event(&mut self, boards: &mut [PathBoard], path: u32, event: &Event) {
+        let p = path as usize;
+        boards[p].event(event);
+        if let Some(recorder) = &mut self.books[p].recorder
+            && let Err(e) = recorder.event(event)
+        {
+            self.stopped(p, e.to_string());
+        }
+        if let EventKind::ConnectionOpened { remote, .. } = &event.kind {
+            self.write(p, |recorder| recorder.amend(|manifest| manifest.reflector.resolved = Some(remote.clone())));
+        }
+        self.show(Line::Event(Some(path), Box::new(event.clone())));
+    }
+
+    fn flush(&mut self, now: u64) {
+        // Disk writes happen without the lock of the boards: a view waits for no disk.
+        for p in 0..self.books.len() {
+            let flushed = match &mut self.books[p].recorder {
+                Some(recorder) if recorder.stopped().is_none() => recorder.flush(now).map_err(|e| e.to_string()),
+                _ => Ok(()),
+            };
+            let csv_flushed = self.books[p].csv.as_mut().map_or(Ok(()), EchoClientCsv::flush);
+            if let Err(error) = flushed {
+                self.stopped(p, error);
+            }
+            if let Err(error) = csv_flushed {
+                self.csv_stopped(p, &error);
+            }
+        }
+    }
+
+    /// Writes to a path's recording. A failure ends that recording and nothing else; its event log is kept open for
+    /// what can still be said.
+    fn write(&mut self, p: usize, act: impl FnOnce(&mut Recorder) -> Result<(), fathom_recording::Error>) {
+        if let Some(recorder) = &mut self.books[p].recorder
+            && recorder.stopped().is_none()
+            && let Err(e) = act(recorder)
+        {
+            self.stopped(p, e.to_string());
+        }
+    }
+
+    fn stopped(&mut self, p: usize, error: String) {
+        // The first error says what happened; later ones follow from it.
+        if self.errors[p].is_none() {
+            self.errors[p] = Some(error.clone());
+            self.show(Line::RecordingStopped(p as u32, error));
+        }
+    }
+
+    fn csv_stopped(&mut self, p: usize, error: &io::Error) {
+        self.books[p].csv = None;
+        self.stopped(p, format!("the CSV file cannot be written: {error}; free some space or name another with --csv"));
+    }
+
+    fn show(&mut self, line: Line) {
+        if let Some(lines) = &self.lines
+            && let Err(TrySendError::Full(_)) = lines.try_send(line)
+        {
+            self.lines_lost += 1;
+        }
+    }
+
+    fn close(&mut self) {
+        for p in 0..self.books.len() {
+            if let Some(recorder) = self.books[p].recorder.take()
+                && let Err(e) = recorder.finish(Timestamp::now(), mono_ns())
+            {
+                self.stopped(p, e.to_string());
+            }
+            if let Some(mut csv) = self.books[p].csv.take()
+                && let Err(e) = csv.flush()
+            {
+                self.csv_stopped(p, &e);
+            }
+        }
+        for (board, error) in lock(&self.boards).iter_mut().zip(&self.errors) {
+            board.recording_error.clone_from(error);
+        }
+    }
+}

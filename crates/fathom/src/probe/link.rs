@@ -1,0 +1,93 @@
+//! One socket: writing messages into it and reading echoes out of it.
+
+use fathom_core::event::TcpInfo;
+use fathom_core::stream::Stream;
+use fathom_os::socket;
+use mio::net::{TcpStream, UdpSocket};
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+
+/// A connected socket of either transport.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// How a write went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// The kernel has the whole message.
+    Whole,
+    /// The kernel has its beginning, up to this offset; go on when the socket is writable.
+    UpTo(usize),
+    /// The kernel took nothing.
+    Nothing,
+}
+
+impl Socket {
+    pub(super) fn addresses(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        match self {
+            Self::Tcp(s) => (s.local_addr().ok(), s.peer_addr().ok()),
+            Self::Udp(s) => (s.local_addr().ok(), s.peer_addr().ok()),
+        }
+    }
+
+    pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
+        match self {
+            Self::Tcp(s) => socket::tcp_info(s),
+            Self::Udp(_) => None,
+        }
+    }
+
+    /// Reads once.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.read(buffer),
+            Self::Udp(s) => s.recv(buffer),
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => s.write(bytes),
+            Self::Udp(s) => s.send(bytes),
+        }
+    }
+
+    /// Writes message `seq` from `offset` on, in pieces of the scratch buffer's size. `first` holds the message's
+    /// beginning already made, so that nothing lies between the send stamp and the write.
+    pub(super) fn write_message(
+        &mut self,
+        stream: &Stream,
+        seq: u64,
+        mut offset: usize,
+        scratch: &mut [u8],
+        mut prepared: usize,
+    ) -> io::Result<Written> {
+        let size = stream.size() as usize;
+        while offset < size {
+            let piece = scratch.len().min(size - offset);
+            if prepared == 0 {
+                stream.key().fill(seq, stream.size(), offset, &mut scratch[..piece]);
+            }
+            prepared = 0;
+            match self.write(&scratch[..piece]) {
+                Ok(n) => offset += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(if offset == 0 { Written::Nothing } else { Written::UpTo(offset) });
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Written::Whole)
+    }
+}
+
+/// Makes the beginning of a message in the scratch buffer; returns how many bytes.
+pub(super) fn prepare(stream: &Stream, seq: u64, scratch: &mut [u8]) -> usize {
+    let piece = scratch.len().min(stream.size() as usize);
+    stream.key().fill(seq, stream.size(), 0, &mut scratch[..piece]);
+    piece
+}

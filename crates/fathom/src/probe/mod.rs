@@ -1,0 +1,157 @@
+//! `fathom probe`: the client. Three threads: one probes, one records, this one shows.
+
+mod args;
+mod board;
+mod config;
+mod driver;
+mod keep;
+mod lane;
+mod ledger;
+mod life;
+mod link;
+mod outbox;
+mod plain;
+mod resolve;
+mod show;
+mod start;
+mod terminal;
+
+pub(crate) use args::Args;
+
+use crate::exit::Failure;
+use crate::summary::{self, Heading};
+use board::PathBoard;
+use config::{Config, Show};
+use driver::{Driver, RunEnd, Stop};
+use fathom_core::schedule::Pace;
+use fathom_os::clock::{anchor, mono_ns};
+use fathom_os::reactor::Reactor;
+use ledger::{Boards, Ledger};
+use std::io::{self, IsTerminal, Write};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// Lines that may wait for a slow terminal before they are counted instead of shown.
+const LINES_WAITING: usize = 4_096;
+
+/// Runs the probe to its end and prints its summary.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let config = Config::new(args)?;
+    start::refuse_impolite(&config)?;
+    start::make_room_for_sockets(&config)?;
+    let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
+    let reactor = Reactor::new().map_err(cannot("set up polling"))?;
+    let stop = Stop::new(reactor.waker());
+    let on_signal = stop.clone();
+    ctrlc::set_handler(move || on_signal.ask()).map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
+
+    let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
+    let (outbox, ring) = outbox::channel(rate);
+    let cpu_latency = start::hold_cpu_latency(&config);
+    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(|_| PathBoard::default()).collect()));
+    let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
+    let session = start::session();
+
+    let (end, lines_lost, started_ns) = thread::scope(|scope| -> Result<(RunEnd, u64, u64), Failure> {
+        let (ready_to_go, go) = std::sync::mpsc::channel::<()>();
+        let (tell_granted, granted) = std::sync::mpsc::channel();
+        let (config, stop) = (&config, &stop);
+        // The machine's help is asked for by the thread that needs it, and what was granted goes into the recording.
+        let probing = thread::Builder::new().name("probe".into()).spawn_scoped(scope, move || {
+            let _ = tell_granted.send(start::help_for_probing(config));
+            match go.recv() {
+                Ok(()) => Driver::new(config, reactor, outbox, stop.clone(), session, Box::new(anchor)).run(),
+                // The recording could not be made: there is nothing to run.
+                Err(_) => Ok(RunEnd::default()),
+            }
+        });
+        let probing = probing.map_err(cannot("start the probing thread"))?;
+        let granted = granted.recv().unwrap_or_default();
+        let books = keep::open_books(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &boards)?;
+        let on_terminal = io::stdout().is_terminal() && !config.json;
+        let live = config.show == Show::Auto && on_terminal;
+        let rest = if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
+        let ledger = Ledger::new(ring, books, Arc::clone(&boards), (!live).then_some(lines), Duration::from_millis(rest));
+        let recording = thread::Builder::new().name("record".into()).spawn_scoped(scope, move || {
+            start::step_back();
+            ledger.run()
+        });
+        let recording = recording.map_err(cannot("start the recording thread"))?;
+        let started_ns = mono_ns();
+        let _ = ready_to_go.send(());
+        let over = || recording.is_finished();
+        if live {
+            show::live(config, &boards, stop, over);
+        } else {
+            show::lines(config, &boards, &printed, over);
+        }
+        let lines_lost = recording.join().map_err(|_| Failure::run("the recording thread failed; this is a bug"))?;
+        let end = probing.join().map_err(|_| Failure::run("the probing thread failed; this is a bug"))?;
+        Ok((end.map_err(cannot("go on probing"))?, lines_lost, started_ns))
+    })?;
+
+    let duration_ns = mono_ns() - started_ns;
+    if lines_lost > 0 {
+        eprintln!("fathom: {lines_lost} lines were not shown: this terminal was too slow (the recording has them)");
+    }
+    conclude(&config, &boards, &end, duration_ns)
+}
+
+/// Prints the summaries and decides how it all went.
+fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
+    let boards = ledger::lock(boards);
+    let begun = boards.iter().any(|b| !b.statistics.connections.is_empty());
+    if let Some(fatal) = &end.fatal
+        && !begun
+    {
+        for board in boards.iter() {
+            keep::discard(board);
+        }
+        return Err(Failure::run(fatal.clone()));
+    }
+    let mut out = io::stdout().lock();
+    for (path, board) in config.paths.iter().zip(boards.iter()) {
+        let heading = Heading {
+            label: path.label.clone(),
+            path: keep::labels(config),
+            reflector: board.remote.clone().unwrap_or_else(|| path.target.to_string()),
+            mode: config.mode().to_owned(),
+            size: config.size,
+            interval_ns: match config.pace {
+                Pace::Every(every) => Some(every),
+                Pace::PingPong => None,
+            },
+            duration_ns,
+            recording: board.recording.as_ref().map(|dir| dir.display().to_string()),
+        };
+        let text = if config.json {
+            summary::json(&heading, &board.statistics) + "\n"
+        } else {
+            format!("\n{}", summary::text(&heading, &board.statistics))
+        };
+        if let Err(e) = out.write_all(text.as_bytes())
+            && e.kind() != io::ErrorKind::BrokenPipe
+        {
+            return Err(Failure::run(format!("cannot print the summary: {e}")));
+        }
+    }
+    if let Some(fatal) = &end.fatal {
+        return Err(Failure::run(fatal.clone()));
+    }
+    if let Some((path, error)) =
+        config.paths.iter().zip(boards.iter()).find_map(|(p, b)| b.recording_error.as_ref().map(|e| (p, e)))
+    {
+        return Err(Failure::run(format!("{}: the recording is incomplete: {error}", path.label)));
+    }
+    for (path, board) in config.paths.iter().zip(boards.iter()) {
+        if board.statistics.samples > 0 && board.statistics.answered == 0 {
+            let target = &path.target;
+            return Err(Failure::run(format!("{target} answered nothing; is it a reflector (`fathom echo`, or an RFC 862 server)?")));
+        }
+    }
+    if end.lost {
+        return Err(Failure::run("a connection was lost, and --no-reconnect says not to make another"));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Lines for people without a live view: one a sample (`--plain`), one every ten seconds otherwise, and the events.
+
+use super::board::PathBoard;
+use crate::summary::{clock_time, duration, number, unit_for};
+use fathom_core::event::{Event, EventKind};
+use fathom_core::sample::{Flags, Sample};
+use std::fmt::Write;
+
+/// Something to print.
+#[derive(Debug)]
+pub(super) enum Line {
+    /// A sample of this path.
+    Sample(u32, Sample),
+    /// An event of this path, or of the run.
+    Event(Option<u32>, Box<Event>),
+    /// Recording of this path has stopped, and why.
+    RecordingStopped(u32, String),
+}
+
+/// A line for a sample, as ping writes them.
+pub(super) fn sample(label: &str, remote: &str, sample: &Sample, several: bool) -> String {
+    let mut out = if several { format!("{label} #{} ", sample.connection) } else { String::new() };
+    match sample.rtt_ns {
+        Some(rtt_ns) => {
+            let (divisor, unit) = unit_for(rtt_ns as u64);
+            let rtt = number(rtt_ns as f64 / divisor);
+            let _ = write!(out, "{} bytes from {remote}: seq={} rtt={rtt} {unit}", sample.size, sample.seq);
+        }
+        None if sample.flags.contains(Flags::CORRUPTED) => {
+            let _ = write!(out, "corrupted echo from {remote}: seq={}", sample.seq);
+        }
+        None => {
+            let _ = write!(out, "no echo from {remote}: seq={}", sample.seq);
+        }
+    }
+    if sample.lateness_ns > 1_000_000 {
+        let _ = write!(out, " sent {} late", duration(sample.lateness_ns as u64));
+    }
+    let told = [Flags::FIRST_ON_CONNECTION, Flags::WARM_UP, Flags::ANSWERED_LATE];
+    for (flag, name) in told.into_iter().zip(["first on its connection", "warm-up", "late"]) {
+        if sample.flags.contains(flag) {
+            let _ = write!(out, " ({name})");
+        }
+    }
+    out
+}
+
+/// A line for an event, where it is worth one.
+pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
+    let at = clock_time(event.at);
+    let label = label.unwrap_or("all paths");
+    let connection = event.connection.map_or_else(String::new, |n| format!(" #{n}"));
+    let text = match &event.kind {
+        EventKind::ConnectionOpened { local, remote, connect_ns, .. } => {
+            format!("connected {local} -> {remote} in {}", duration(*connect_ns as u64))
+        }
+        EventKind::ConnectionRefused { error, retry_in_ns, .. } => match retry_in_ns {
+            Some(wait) => format!("{error}; next attempt in {}", duration(*wait)),
+            None => return None,
+        },
+        EventKind::ConnectionClosed { cause, errno, age_ns, evidence, .. } => {
+            let errno = errno.map_or_else(String::new, |n| format!(", errno {n}"));
+            let error = evidence.error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
+            let out = evidence.outstanding;
+            let out = if out > 0 { format!(", {out} samples unanswered") } else { String::new() };
+            format!("closed after {}: {cause}{errno}{error}{out}", duration(*age_ns))
+        }
+        EventKind::StallBegan { seq, outstanding, .. } => {
+            format!("stalled: no echo of sample {seq} ({outstanding} outstanding)")
+        }
+        EventKind::StallEnded { duration_ns, samples, recovered, .. } => {
+            let how = if *recovered { "over" } else { "ended with its connection" };
+            format!("stall {how} after {} ({samples} samples sent meanwhile)", duration(*duration_ns))
+        }
+        EventKind::Pause { host, duration_ns } => format!("{host} host did not run for {}", duration(*duration_ns)),
+        EventKind::ClockStepped { step_ns } => {
+            let way = if *step_ns < 0 { "back" } else { "forward" };
+            format!("the wall clock was set {way} by {}; round trips are not affected", duration(step_ns.unsigned_abs()))
+        }
+        EventKind::AddressChanged { from, to } => format!("the name now leads to {to} (was {from})"),
+        EventKind::ScheduleOverrun { skipped, reason, .. } => format!("{skipped} samples due but not sent ({reason})"),
+        EventKind::EchoCorrupted { seq, count } => format!("{count} corrupted echoes, the first of sample {seq}"),
+        EventKind::EchoForeign { count, first } => format!("{count} bytes that are no echo of ours: {first}"),
+        EventKind::EchoDuplicated { seq, count } => format!("{count} echoes came again, the first of sample {seq}"),
+        EventKind::RecordingOverflowed { lost } => format!("{lost} samples lost: writing could not keep up"),
+        EventKind::Note { text } => text.clone(),
+        _ => return None,
+    };
+    Some(format!("{at} {label}{connection} {text}"))
+}
+
+/// A line for the state of a path, every ten seconds.
+pub(super) fn state(label: &str, at: jiff::Timestamp, board: &PathBoard) -> String {
+    let s = &board.statistics;
+    let mut out = format!("{} {label}: {} samples", clock_time(at), s.samples);
+    let (divisor, unit) = unit_for(s.rtt.quantile(0.5).unwrap_or(0));
+    if let Some(rtt_ns) = board.last.and_then(|last| last.rtt_ns) {
+        let _ = write!(out, ", last {} {unit}", number(rtt_ns as f64 / divisor));
+    }
+    for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
+        if let Some(ns) = s.rtt.supported_quantile(q) {
+            let _ = write!(out, ", {name} {} {unit}", number(ns as f64 / divisor));
+        }
+    }
+    let _ = write!(out, ", {} unanswered", s.unanswered);
+    if board.stalled > 0 {
+        let _ = write!(out, ", STALLED ({} connections)", board.stalled);
+    }
+    if board.open == 0 {
+        out.push_str(", not connected");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_reads_like_ping() {
+        let base = Sample { size: 64, seq: 3, rtt_ns: Some(74_230), ..Sample::default() };
+        assert_eq!(sample("z", "10.0.0.4:7007", &base, false), "64 bytes from 10.0.0.4:7007: seq=3 rtt=74.23 µs");
+        let late = Sample { rtt_ns: Some(20_000_000_000), flags: Flags::ANSWERED_LATE, lateness_ns: 2_000_000, ..base };
+        assert_eq!(sample("z", "h:7", &late, true), "z #0 64 bytes from h:7: seq=3 rtt=20000 ms sent 2ms late (late)");
+        let lost = Sample { rtt_ns: None, flags: Flags::UNANSWERED, ..base };
+        assert_eq!(sample("z", "h:7", &lost, false), "no echo from h:7: seq=3");
+    }
+}

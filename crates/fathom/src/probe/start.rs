@@ -1,0 +1,97 @@
+//! Before the first sample: what must hold, and what help the machine grants.
+
+use super::config::{Config, Family};
+use super::resolve::lookup;
+use crate::exit::Failure;
+use fathom_os::{assist, interfaces};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+/// Sockets besides the connections: files of the recording, the terminal, polling.
+const OTHER_FILES: u64 = 64;
+/// A SCHED_FIFO priority above ordinary threads and below the kernel's own.
+const FIFO_LEVEL: u8 = 10;
+
+/// What was asked of the machine and what it gave, in words, for the recording.
+pub(super) type Granted = BTreeMap<&'static str, String>;
+
+/// A number that tells this run's echoes from any other's. The standard library seeds its hashers from the system's
+/// random source.
+pub(super) fn session() -> u32 {
+    let mut hasher = RandomState::new().build_hasher();
+    hasher.write_u32(std::process::id());
+    hasher.finish() as u32
+}
+
+/// Rates that could disturb others need an explicit word, unless the reflector is on this very host.
+pub(super) fn refuse_impolite(config: &Config) -> Result<(), Failure> {
+    let Some(reason) = config.impolite() else { return Ok(()) };
+    let here = |path: &super::config::Path| {
+        // A name that does not resolve is reported when connecting, in better words.
+        lookup(&path.target, Family::Any).map_or(true, |all| all.iter().all(|a| interfaces::is_loopback_or_own(a.ip())))
+    };
+    if config.paths.iter().all(here) { Ok(()) } else { Err(Failure::usage(reason)) }
+}
+
+/// Raises the limit of open files where the connections need it.
+pub(super) fn make_room_for_sockets(config: &Config) -> Result<(), Failure> {
+    let needed = config.lanes() as u64 + OTHER_FILES;
+    let (soft, hard) = assist::raise_open_files();
+    if soft >= needed {
+        return Ok(());
+    }
+    Err(Failure::run(format!(
+        "{} connections need {needed} open files and the limit is {soft} (hard limit {hard}); raise it with `ulimit -Hn {needed}` as root, or LimitNOFILE= in a unit",
+        config.lanes()
+    )))
+}
+
+/// Holds the processors out of deep idle states while the value lives; the words are for the recording.
+pub(super) fn hold_cpu_latency(config: &Config) -> Option<(String, Option<assist::CpuLatencyHold>)> {
+    let us = config.cpu_latency_us?;
+    Some(match assist::hold_cpu_latency(us) {
+        Ok(hold) => (format!("held at {us} us"), Some(hold)),
+        Err(e) => {
+            eprintln!("fathom: --cpu-latency {us} not granted: {e}");
+            (format!("refused: {e}"), None)
+        }
+    })
+}
+
+/// Asks the machine for what the user allowed, for the calling thread; says what it gave. What is refused is told and
+/// recorded, and the run goes on without it.
+pub(super) fn help_for_probing(config: &Config) -> Granted {
+    let mut granted = Granted::new();
+    // Timers to the microsecond cost nothing to ask and need no right.
+    note(&mut granted, "precise_timers", assist::precise_timers(), false);
+    if let Some(cpu) = config.cpu {
+        note(&mut granted, "cpu", assist::pin_to_cpu(cpu), true);
+    }
+    if config.priority {
+        note(&mut granted, "priority", assist::realtime_priority(FIFO_LEVEL), true);
+        note(&mut granted, "memory", assist::lock_memory(), true);
+    }
+    if config.spin {
+        granted.insert("spin", "polling without sleeping".to_owned());
+    }
+    granted
+}
+
+fn note<T: ToString>(granted: &mut Granted, what: &'static str, answer: std::io::Result<T>, asked: bool) {
+    let words = match answer {
+        Ok(words) => words.to_string(),
+        Err(e) => {
+            if asked {
+                eprintln!("fathom: --{what} not granted: {e}");
+            }
+            format!("refused: {e}")
+        }
+    };
+    granted.insert(what, words);
+}
+
+/// The recording thread steps back for the probing thread.
+pub(super) fn step_back() {
+    // Where the system has no such thing, both run alike.
+    let _ = assist::background_priority();
+}

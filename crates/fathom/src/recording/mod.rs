@@ -1,0 +1,39 @@
+//! `fathom recording`: what to do with a recording on disk.
+
+mod export;
+mod progress;
+mod recover;
+mod summary;
+mod verify;
+
+use crate::exit::Failure;
+use clap::Subcommand;
+
+/// Arguments of `fathom recording`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print what a recording amounts to
+    Summary(summary::Args),
+    /// Check a recording: checksums, every law of the format, samples against events
+    Verify(verify::Args),
+    /// Put the recording of a killed probe in order
+    Recover(recover::Args),
+    /// Write the samples as CSV or Parquet
+    Export(export::Args),
+}
+
+/// Runs `fathom recording`.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    match args.command {
+        Command::Summary(args) => summary::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Recover(args) => recover::run(&args),
+        Command::Export(args) => export::run(&args),
+    }
+}

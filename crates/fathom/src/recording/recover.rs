@@ -1,0 +1,43 @@
+//! `fathom recording recover`.
+
+use crate::exit::Failure;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Arguments of `fathom recording recover`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its
+last evidence tells. A second call changes nothing. A running recording is refused.
+Exit code 0: in order; 1: something beyond a torn tail could not be read, or it failed.
+
+Examples:
+  fathom recording recover recordings/zone1-20260102T030405Z
+  for d in recordings/*/; do fathom recording recover --json \"$d\"; done")]
+pub(crate) struct Args {
+    /// The recording's directory
+    dir: PathBuf,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let done = fathom_recording::recover(&args.dir, jiff::Timestamp::now()).map_err(|e| Failure::run(e.to_string()))?;
+    if args.json {
+        let report = json!({
+            "format": 1, "recording": args.dir, "needed": done.needed, "samples": done.rows,
+            "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
+        });
+        println!("{report}");
+    } else {
+        done.damage.iter().for_each(|damage| println!("{damage}"));
+        let dir = args.dir.display();
+        if done.needed {
+            println!("{dir}: recovered {} samples, {} torn bytes cut off", done.rows, done.torn_bytes);
+        } else {
+            println!("{dir}: nothing to recover");
+        }
+    }
+    if done.damage.iter().all(|d| d.torn) { Ok(()) } else { Err(Failure::Told) }
+}

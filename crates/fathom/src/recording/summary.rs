@@ -1,0 +1,87 @@
+//! `fathom recording summary`: what a recording amounts to, as the probe itself would have said.
+
+use super::progress::Progress;
+use crate::exit::Failure;
+use crate::summary::{self, Heading};
+use fathom_core::statistics::Statistics;
+use fathom_recording::{Entry, Recording};
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom recording summary recordings/same-zone-20261121T080000Z
+  fathom recording summary recordings/* --json | jq '.rtt_ns.p99'";
+
+/// Arguments of `fathom recording summary`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// Recordings; a running one too
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// One JSON object a recording
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs `fathom recording summary`.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut damaged = false;
+    for dir in &args.dirs {
+        damaged |= one(dir, args.json)?;
+    }
+    if damaged { Err(Failure::Told) } else { Ok(()) }
+}
+
+/// Prints the summary of one recording; true where part of it could not be read.
+fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
+    let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
+    let recording = Recording::open(dir).map_err(failed)?;
+    let mut statistics = Statistics::default();
+    let mut damage = Vec::new();
+    for entry in recording.events().map_err(failed)? {
+        match entry {
+            Ok(Entry::Known(event)) => statistics.event(&event),
+            Ok(Entry::Other(value)) => statistics.count_event(value["kind"].as_str().unwrap_or("unknown")),
+            Err(unreadable) => damage.push(unreadable),
+        }
+    }
+    let mut progress = Progress::new("read");
+    let mut samples = recording.samples();
+    for batch in &mut samples {
+        batch.iter().for_each(|sample| statistics.sample(sample));
+        progress.rows(statistics.samples);
+    }
+    drop(progress);
+    damage.extend_from_slice(samples.damage());
+    for unreadable in &damage {
+        eprintln!("fathom: {}: {unreadable}", dir.display());
+    }
+    let heading = heading(&recording, &statistics);
+    if json {
+        println!("{}", summary::json(&heading, &statistics));
+    } else {
+        print!("{}", summary::text(&heading, &statistics));
+    }
+    // A torn end is what an interrupted or running probe leaves: everything before it has been read.
+    Ok(damage.iter().any(|unreadable| !unreadable.torn))
+}
+
+fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
+    let manifest = recording.manifest();
+    let probe = &manifest.probe;
+    let reflector = manifest.reflector.resolved.as_ref().unwrap_or(&manifest.reflector.address);
+    let started_ns = manifest.started_at.as_nanosecond();
+    let last_ns = statistics.span_ns.map_or(started_ns, |(_, last)| i128::from(last));
+    let ended_ns = manifest.ended_at.map_or(last_ns, jiff::Timestamp::as_nanosecond);
+    Heading {
+        label: manifest.label.clone(),
+        path: manifest.path.clone(),
+        reflector: reflector.clone(),
+        mode: probe["mode"].as_str().unwrap_or("unknown").to_owned(),
+        size: probe["size"].as_u64().unwrap_or(0) as u32,
+        interval_ns: probe["interval_ns"].as_u64(),
+        duration_ns: (ended_ns - started_ns).max(0) as u64,
+        recording: Some(recording.dir().display().to_string()),
+    }
+}

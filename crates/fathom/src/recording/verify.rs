@@ -1,0 +1,44 @@
+//! `fathom recording verify`.
+
+use super::progress::Progress;
+use crate::exit::Failure;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Arguments of `fathom recording verify`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Exit code 0: sound; 1: damage or a broken law was found, or it could not be read.
+
+Examples:
+  fathom recording verify recordings/zone1-20260102T030405Z
+  fathom recording verify --json DIR | jq .findings")]
+pub(crate) struct Args {
+    /// The recording's directory
+    dir: PathBuf,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let mut progress = Progress::new("checked");
+    let found = fathom_recording::verify(&args.dir, |rows| progress.rows(rows));
+    drop(progress);
+    let found = found.map_err(|e| Failure::run(e.to_string()))?;
+    if args.json {
+        let sound = found.is_sound();
+        let report = json!({
+            "format": 1, "recording": args.dir, "sound": sound, "running": found.running, "samples": found.rows,
+            "events": found.events, "damage": found.damage, "findings": found.findings,
+        });
+        println!("{report}");
+    } else {
+        found.damage.iter().for_each(|damage| println!("{damage}"));
+        found.findings.iter().for_each(|finding| println!("{finding}"));
+        let running = if found.running { ", still running" } else { "" };
+        let verdict = if found.is_sound() { "sound" } else { "NOT sound" };
+        println!("{}: {verdict} ({} samples, {} events{running})", args.dir.display(), found.rows, found.events);
+    }
+    if found.is_sound() { Ok(()) } else { Err(Failure::Told) }
+}

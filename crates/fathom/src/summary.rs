@@ -1,0 +1,342 @@
+//! What a run amounts to, for people and for machines (`schema/summary.md`). Made from a run's statistics, or from a
+//! recording's: the same code, so that both say the same.
+
+use fathom_core::cause::ClosingCause;
+use fathom_core::histogram::Histogram;
+use fathom_core::statistics::{Connection, Statistics};
+use fathom_recording::PathLabels;
+use jiff::Timestamp;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// What was measured, as far as it is not in the samples.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Heading {
+    pub(crate) label: String,
+    pub(crate) path: PathLabels,
+    pub(crate) reflector: String,
+    pub(crate) mode: String,
+    pub(crate) size: u32,
+    pub(crate) interval_ns: Option<u64>,
+    pub(crate) duration_ns: u64,
+    pub(crate) recording: Option<String>,
+}
+
+/// A distribution in ns; percentiles that the count cannot support are null.
+#[derive(Debug, Serialize)]
+pub(crate) struct Distribution {
+    count: u64,
+    min: Option<u64>,
+    mean: Option<u64>,
+    stddev: Option<u64>,
+    p50: Option<u64>,
+    p95: Option<u64>,
+    p99: Option<u64>,
+    p99_9: Option<u64>,
+    p99_99: Option<u64>,
+    max: Option<u64>,
+}
+
+impl From<&Histogram> for Distribution {
+    fn from(h: &Histogram) -> Self {
+        let whole = |x: f64| x.round() as u64;
+        Self {
+            count: h.count(),
+            min: h.min(),
+            mean: h.mean().map(whole),
+            stddev: h.stddev().map(whole),
+            p50: h.supported_quantile(0.5),
+            p95: h.supported_quantile(0.95),
+            p99: h.supported_quantile(0.99),
+            p99_9: h.supported_quantile(0.999),
+            p99_99: h.supported_quantile(0.9999),
+            max: h.max(),
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct ConnectionLine<'a> {
+    id: u32,
+    opened_at: Option<Timestamp>,
+    closed_at: Option<Timestamp>,
+    age_ns: Option<u64>,
+    samples: u64,
+    cause: Option<&'static str>,
+    verdict: Option<&'a str>,
+    errno: Option<i32>,
+}
+
+/// The machine-readable summary, format 1.
+#[derive(Debug, Serialize)]
+struct Json<'a> {
+    format: u32,
+    label: &'a str,
+    path: &'a PathLabels,
+    reflector: &'a str,
+    mode: &'a str,
+    size: u32,
+    interval_ns: Option<u64>,
+    duration_ns: u64,
+    samples: u64,
+    answered: u64,
+    late: u64,
+    unanswered: u64,
+    corrupt: u64,
+    warm_up: u64,
+    not_sent: u64,
+    rtt_ns: Distribution,
+    latency_ns: Distribution,
+    lateness_ns: Distribution,
+    connect_ns: Distribution,
+    first_sample_ns: Distribution,
+    connections: Vec<ConnectionLine<'a>>,
+    connections_omitted: u64,
+    events: &'a BTreeMap<String, u64>,
+    recording: Option<&'a str>,
+}
+
+/// One line of JSON.
+pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
+    let line = |(&id, c): (&u32, &'a Connection)| ConnectionLine {
+        id,
+        opened_at: c.opened_at,
+        closed_at: c.closed_at,
+        age_ns: c.age_ns,
+        samples: c.samples,
+        cause: c.cause.map(ClosingCause::name),
+        verdict: c.verdict.as_deref(),
+        errno: c.errno,
+    };
+    let json = Json {
+        format: 1,
+        label: &heading.label,
+        path: &heading.path,
+        reflector: &heading.reflector,
+        mode: &heading.mode,
+        size: heading.size,
+        interval_ns: heading.interval_ns,
+        duration_ns: heading.duration_ns,
+        samples: s.samples,
+        answered: s.answered,
+        late: s.late,
+        unanswered: s.unanswered,
+        corrupt: s.corrupt,
+        warm_up: s.warm_up,
+        not_sent: s.skipped,
+        rtt_ns: (&s.rtt).into(),
+        latency_ns: (&s.latency).into(),
+        lateness_ns: (&s.lateness).into(),
+        connect_ns: (&s.connect).into(),
+        first_sample_ns: (&s.first_sample).into(),
+        connections: s.connections.iter().map(line).collect(),
+        connections_omitted: s.connections_omitted,
+        events: &s.events,
+        recording: heading.recording.as_deref(),
+    };
+    // Plain data with string keys: nothing that serde_json could refuse.
+    serde_json::to_string(&json).unwrap_or_default()
+}
+
+/// Connections that get a line of their own in the text.
+const CONNECTIONS_SHOWN: usize = 12;
+
+/// The summary for people.
+pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
+    let mut out = String::new();
+    let what = match heading.interval_ns {
+        Some(every) => format!("{} bytes every {}", heading.size, duration(every)),
+        None => format!("{} bytes back to back", heading.size),
+    };
+    let route = [&heading.path.from, &heading.path.to].map(|w| w.as_deref().unwrap_or("?"));
+    let route = match (&heading.path.from, &heading.path.to) {
+        (None, None) => String::new(),
+        _ => format!("  {} -> {}", route[0], route[1]),
+    };
+    let via = heading.path.via.as_ref().map_or(String::new(), |via| format!(" via {via}"));
+    line(&mut out, format_args!("{}  {}{route}{via}", heading.label, heading.reflector));
+    line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
+    line(&mut out, format_args!("  {}", counts(s)));
+    if s.samples > 0 {
+        table(&mut out, s);
+    }
+    connections(&mut out, s);
+    let quiet = ["recording.started", "recording.ended", "segment.closed", "connection.opening", "connection.opened", "connection.closed"];
+    let events: Vec<String> =
+        s.events.iter().filter(|(kind, _)| !quiet.contains(&kind.as_str())).map(|(kind, n)| format!("{n} x {kind}")).collect();
+    if !events.is_empty() {
+        line(&mut out, format_args!("  events       {}", events.join(", ")));
+    }
+    if let Some(recording) = &heading.recording {
+        line(&mut out, format_args!("  recording    {recording}"));
+    }
+    out
+}
+
+fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "{text}");
+}
+
+fn counts(s: &Statistics) -> String {
+    let share = |n: u64| if s.samples > 0 { format!(" ({:.3} %)", 100.0 * n as f64 / s.samples as f64) } else { String::new() };
+    let mut parts = vec![format!("{} samples, {} answered", s.samples, s.answered)];
+    parts.push(format!("{} late", s.late));
+    parts.push(format!("{} unanswered{}", s.unanswered, if s.unanswered > 0 { share(s.unanswered) } else { String::new() }));
+    if s.corrupt > 0 {
+        parts.push(format!("{} corrupt{}", s.corrupt, share(s.corrupt)));
+    }
+    if s.skipped > 0 {
+        parts.push(format!("{} due but not sent", s.skipped));
+    }
+    if s.warm_up > 0 {
+        parts.push(format!("{} warm-up, not in the figures below", s.warm_up));
+    }
+    parts.join(", ")
+}
+
+fn table(out: &mut String, s: &Statistics) {
+    let rows = [
+        ("rtt", &s.rtt),
+        ("latency", &s.latency),
+        ("connect", &s.connect),
+        ("first sample", &s.first_sample),
+    ];
+    let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
+    let heads = ["min", "mean", "sd", "p50", "p95", "p99", "p99.9", "p99.99", "max"];
+    let mut head = format!("  {:<12} {:>9}", unit, "count");
+    for name in heads {
+        let _ = write!(head, " {name:>9}");
+    }
+    line(out, format_args!("{head}"));
+    let mut unsupported = false;
+    for (name, h) in rows.into_iter().filter(|(_, h)| h.count() > 0) {
+        let d = Distribution::from(h);
+        let mut row = format!("  {name:<12} {:>9}", d.count);
+        for value in [d.min, d.mean, d.stddev, d.p50, d.p95, d.p99, d.p99_9, d.p99_99, d.max] {
+            let cell = value.map_or_else(|| "-".to_owned(), |ns| number(ns as f64 / divisor));
+            unsupported |= value.is_none();
+            let _ = write!(row, " {cell:>9}");
+        }
+        line(out, format_args!("{row}"));
+    }
+    if unsupported {
+        line(out, format_args!("  -: too few samples for this figure; latency counts from when a sample was due, rtt from when it was sent"));
+    }
+}
+
+fn connections(out: &mut String, s: &Statistics) {
+    let all = s.connections.len() as u64 + s.connections_omitted;
+    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+    for c in s.connections.values() {
+        *causes.entry(c.cause.map_or("open", ClosingCause::name)).or_default() += 1;
+    }
+    if all == 1 {
+        if let Some((id, c)) = s.connections.iter().next() {
+            line(out, format_args!("  connection   {}", connection(*id, c)));
+        }
+        return;
+    }
+    if all == 0 {
+        return;
+    }
+    let causes: Vec<String> = causes.iter().map(|(cause, n)| format!("{n} {cause}")).collect();
+    line(out, format_args!("  connections  {all}: {}", causes.join(", ")));
+    for (id, c) in s.connections.iter().rev().take(CONNECTIONS_SHOWN).rev() {
+        line(out, format_args!("               {}", connection(*id, c)));
+    }
+    if all > CONNECTIONS_SHOWN as u64 {
+        line(out, format_args!("               (the last {CONNECTIONS_SHOWN}; --json and the recording have more)"));
+    }
+}
+
+fn connection(id: u32, c: &Connection) -> String {
+    let opened = c.opened_at.map_or_else(|| "?".to_owned(), clock_time);
+    let age = c.age_ns.map_or_else(|| "still open".to_owned(), |ns| format!("lived {}", duration(ns)));
+    let cause = c.cause.map_or("", ClosingCause::name);
+    let errno = c.errno.map_or_else(String::new, |n| format!(" (errno {n})"));
+    format!("#{id} opened {opened} UTC, {age}, {} samples, {cause}{errno}", c.samples)
+}
+
+/// Hours, minutes and seconds of a moment, UTC.
+pub(crate) fn clock_time(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S").to_string()
+}
+
+/// The unit in which a table of such values reads best: its name, and ns in one of it.
+pub(crate) fn unit_for(typical_ns: u64) -> (f64, &'static str) {
+    if typical_ns >= 10_000_000 { (1e6, "ms") } else { (1e3, "µs") }
+}
+
+/// A number with as many decimals as it deserves.
+pub(crate) fn number(value: f64) -> String {
+    match value {
+        v if v >= 10_000.0 => format!("{v:.0}"),
+        v if v >= 100.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+/// A duration as people write it: `1.5ms`, `20s`, `11h 15m`.
+pub(crate) fn duration(ns: u64) -> String {
+    let s = ns / 1_000_000_000;
+    match ns {
+        0..1_000 => format!("{ns}ns"),
+        1_000..1_000_000 => trimmed(ns as f64 / 1e3, "us"),
+        1_000_000..1_000_000_000 => trimmed(ns as f64 / 1e6, "ms"),
+        1_000_000_000..60_000_000_000 => trimmed(ns as f64 / 1e9, "s"),
+        _ if s < 3_600 => format!("{}m {}s", s / 60, s % 60),
+        _ if s < 86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
+        _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
+    }
+}
+
+fn trimmed(value: f64, unit: &str) -> String {
+    let text = format!("{value:.1}");
+    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_core::sample::Sample;
+
+    #[test]
+    fn durations_read_well() {
+        for (ns, text) in [
+            (64, "64ns"),
+            (1_500, "1.5us"),
+            (1_000_000_000, "1s"),
+            (20_049_000_000, "20s"),
+            (90_000_000_000, "1m 30s"),
+            (40_500_000_000_000, "11h 15m"),
+            (1_814_400_000_000_000, "21d 0h"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+    }
+
+    #[test]
+    fn a_percentile_without_support_is_null_and_a_dash() {
+        let mut s = Statistics::default();
+        for i in 0..100 {
+            s.sample(&Sample { rtt_ns: Some(1_000 + i), ..Sample::default() });
+        }
+        let heading = Heading { label: "zone".into(), ..Heading::default() };
+        let value: serde_json::Value = serde_json::from_str(&json(&heading, &s)).unwrap();
+        assert_eq!(value["rtt_ns"]["count"], 100);
+        assert_eq!(value["rtt_ns"]["p50"], 1_049);
+        assert_eq!(value["rtt_ns"]["p95"], 1_094);
+        assert!(value["rtt_ns"]["p99"].is_null());
+        let text = text(&heading, &s);
+        let row = text.lines().find(|l| l.trim_start().starts_with("rtt")).unwrap();
+        assert_eq!(row.split_whitespace().filter(|cell| *cell == "-").count(), 3, "{row}");
+    }
+
+    #[test]
+    fn a_run_without_samples_says_so_without_figures() {
+        let text = text(&Heading::default(), &Statistics::default());
+        assert!(text.contains("0 samples") && !text.contains("p50"), "{text}");
+    }
+}
