@@ -109,13 +109,14 @@ impl Histogram {
         }
         // n·Σx² - (Σx)² in integers: no cancellation, however small the spread beside the mean.
         let n = u128::from(self.count);
-        let numerator = match (n.checked_mul(self.sum_of_squares), self.sum.checked_mul(self.sum)) {
-            (Some(a), Some(b)) => (a - b) as f64,
-            _ => {
+        let products = n.checked_mul(self.sum_of_squares).zip(self.sum.checked_mul(self.sum));
+        let numerator = products.map_or_else(
+            || {
                 let mean = self.sum as f64 / n as f64;
                 n as f64 * (self.sum_of_squares as f64 - mean * self.sum as f64).max(0.0)
-            }
-        };
+            },
+            |(a, b)| (a - b) as f64,
+        );
         Some((numerator / (n as f64 * (n - 1) as f64)).sqrt())
     }
 
@@ -146,7 +147,11 @@ impl Histogram {
     pub fn buckets(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         self.pages.iter().enumerate().flat_map(|(page, counts)| {
             counts.iter().flat_map(move |counts| {
-                counts.iter().enumerate().filter(|&(_, &c)| c > 0).map(move |(i, &c)| ((page * PAGE + i) as u16, c))
+                counts
+                    .iter()
+                    .enumerate()
+                    .filter(|&(_, &c)| c > 0)
+                    .map(move |(i, &c)| ((page * PAGE + i) as u16, c))
             })
         })
     }
@@ -167,7 +172,9 @@ mod tests {
     #[test]
     fn the_bucket_numbers_are_the_formats() {
         // By hand from the definition: 2,048 steps an octave above 2,048.
-        for (value, bucket) in [(-1, 0), (0, 0), (2_047, 2_047), (2_048, 2_048), (4_095, 4_095), (4_096, 4_096), (4_098, 4_097)] {
+        for (value, bucket) in
+            [(-1, 0), (0, 0), (2_047, 2_047), (2_048, 2_048), (4_095, 4_095), (4_096, 4_096), (4_098, 4_097)]
+        {
             assert_eq!(bucket_of(value), bucket, "{value}");
         }
         assert_eq!(bucket_of((1 << 42) - 1), u16::MAX);
@@ -197,7 +204,7 @@ mod tests {
         #[test]
         fn it_agrees_with_sorting(mut values in prop::collection::vec(0i64..10_000_000_000, 1..300), q in 0.01f64..0.9999) {
             let mut histogram = Histogram::default();
-            values.iter().for_each(|&v| histogram.record(v));
+            for &v in &values { histogram.record(v); }
             values.sort_unstable();
             let rank = ((q * values.len() as f64).ceil() as usize).clamp(1, values.len());
             let exact = values[rank - 1] as f64;
@@ -218,7 +225,7 @@ mod tests {
         fn merging_is_recording_both(a in prop::collection::vec(0i64..1 << 43, 0..50), b in prop::collection::vec(0i64..1 << 43, 0..50)) {
             let of = |values: &[i64]| {
                 let mut h = Histogram::default();
-                values.iter().for_each(|&v| h.record(v));
+                for &v in values { h.record(v); }
                 h
             };
             let mut merged = of(&a);

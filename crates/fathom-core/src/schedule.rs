@@ -5,7 +5,7 @@
 pub enum Pace {
     /// One every so many ns, whether or not the last came back.
     Every(u64),
-    /// The next as soon as the last came back: closed loop, as latte, sockperf and netperf TCP_RR do by default.
+    /// The next as soon as the last came back: closed loop, as latte, sockperf and netperf's `TCP_RR` do by default.
     PingPong,
 }
 

@@ -47,7 +47,13 @@ impl Watch {
     }
 
     /// Looks at the oldest sample without its echo: `(seq, sent_mono_ns)`.
-    pub fn look(&mut self, now_ns: u64, threshold_ns: u64, oldest: Option<(u64, u64)>, retransmits: Option<u32>) -> Change {
+    pub fn look(
+        &mut self,
+        now_ns: u64,
+        threshold_ns: u64,
+        oldest: Option<(u64, u64)>,
+        retransmits: Option<u32>,
+    ) -> Change {
         let Some((seq, sent_mono_ns)) = oldest else { return Change::Quiet };
         if self.current.is_some() {
             return Change::Quiet;

@@ -138,7 +138,8 @@ impl Statistics {
     /// Counts an event by its kind, known to this version or not. Bookkeeping of the files themselves is no event of
     /// the run, and differs between a run that goes on and its recording read back.
     pub fn count_event(&mut self, kind: &str) {
-        if matches!(kind, "recording.started" | "recording.ended" | "recording.recovered" | "segment.closed") {
+        if matches!(kind, "recording.started" | "recording.ended" | "recording.recovered" | "segment.closed")
+        {
             return;
         }
         match self.events.get_mut(kind) {
@@ -176,8 +177,13 @@ mod tests {
 
     fn closed(connection: u32) -> Event {
         let evidence = Evidence::default();
-        let kind =
-            EventKind::ConnectionClosed { cause: ClosingCause::Reset, verdict: None, errno: Some(104), age_ns: 9, evidence };
+        let kind = EventKind::ConnectionClosed {
+            cause: ClosingCause::Reset,
+            verdict: None,
+            errno: Some(104),
+            age_ns: 9,
+            evidence,
+        };
         at(connection, kind)
     }
 
@@ -199,7 +205,10 @@ mod tests {
         assert_eq!(s.first_sample.max(), Some(900));
         assert_eq!(s.span_ns, Some((0, 20)));
         let connection = &s.connections[&0];
-        assert_eq!((connection.samples, connection.cause, connection.errno), (5, Some(ClosingCause::Reset), Some(104)));
+        assert_eq!(
+            (connection.samples, connection.cause, connection.errno),
+            (5, Some(ClosingCause::Reset), Some(104))
+        );
     }
 
     #[test]

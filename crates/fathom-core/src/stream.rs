@@ -155,7 +155,13 @@ impl Stream {
     /// A sample was handed to the kernel, `sent_ns` just before.
     pub fn sent(&mut self, due_ns: u64, sent_ns: u64, flags: Flags) {
         let first = if self.next_seq == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
-        self.in_flight.push_back(InFlight { seq: self.next_seq, due_ns, sent_ns, flags: flags | first, resolved: false });
+        self.in_flight.push_back(InFlight {
+            seq: self.next_seq,
+            due_ns,
+            sent_ns,
+            flags: flags | first,
+            resolved: false,
+        });
         self.next_seq += 1;
     }
 
@@ -178,7 +184,12 @@ impl Stream {
     }
 
     /// UDP: takes one datagram.
-    pub fn receive_datagram<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
+    pub fn receive_datagram<'a>(
+        &mut self,
+        receipt: &Receipt<'_>,
+        bytes: &'a [u8],
+        mut sink: impl FnMut(Arrival<'a>),
+    ) {
         self.last_received_ns = Some(receipt.mono_ns);
         let found = (bytes.len() == self.size as usize).then(|| self.seq_of(bytes)).flatten();
         let Some(seq) = found else {
@@ -202,7 +213,9 @@ impl Stream {
 
     /// UDP: gives up datagrams that have been out for [`DATAGRAM_LOST_NS`].
     pub fn expire(&mut self, now_ns: u64, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
-        while let Some(&sample) = self.in_flight.front().filter(|s| now_ns.saturating_sub(s.sent_ns) > DATAGRAM_LOST_NS) {
+        while let Some(&sample) =
+            self.in_flight.front().filter(|s| now_ns.saturating_sub(s.sent_ns) > DATAGRAM_LOST_NS)
+        {
             self.in_flight.pop_front();
             sink(self.row(clock, &sample, Flags::UNANSWERED));
             self.settle();
@@ -237,7 +250,8 @@ impl Stream {
         low[..known].copy_from_slice(&bytes[..known]);
         let low = u64::from_le_bytes(low);
         let mask = if known == 8 { u64::MAX } else { (1 << (8 * known)) - 1 };
-        let unresolved = self.in_flight.iter().rev().find(|s| !s.resolved && s.seq & mask == low).map(|s| s.seq);
+        let unresolved =
+            self.in_flight.iter().rev().find(|s| !s.resolved && s.seq & mask == low).map(|s| s.seq);
         // None outstanding: the youngest number that has these low bytes, so that a repeated echo is known as one.
         let last = self.next_seq.checked_sub(1)?;
         unresolved.or_else(|| last.checked_sub(last.wrapping_sub(low) & mask))
@@ -388,7 +402,11 @@ mod tests {
         let mut seen = Vec::new();
         for (i, total_retrans) in [2, 2, 5].into_iter().enumerate() {
             stream.sent(0, 0, Flags::default());
-            let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: Some(KernelView { srtt_us: 70, total_retrans }) };
+            let receipt = Receipt {
+                mono_ns: 1,
+                clock: &clock,
+                kernel: Some(KernelView { srtt_us: 70, total_retrans }),
+            };
             stream.receive(&receipt, &echo(i as u64, 64), |arrival| {
                 if let Arrival::Resolved(sample) = arrival {
                     seen.push((sample.srtt_us, sample.retransmits));
@@ -419,7 +437,9 @@ mod tests {
             assert_eq!(seen, [(2, Some(8)), (0, Some(11)), (0, None), (3, Some(10))], "size {size}");
             assert_eq!(stream.outstanding(), 1);
             let mut lost = Vec::new();
-            stream.expire(DATAGRAM_LOST_NS + 2, &clock, |sample| lost.push((sample.seq, sample.flags.contains(Flags::UNANSWERED))));
+            stream.expire(DATAGRAM_LOST_NS + 2, &clock, |sample| {
+                lost.push((sample.seq, sample.flags.contains(Flags::UNANSWERED)));
+            });
             assert_eq!(lost, [(1, true)]);
             assert!(stream.is_idle());
         }

@@ -157,14 +157,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn identity() -> impl Strategy<Value = Identity> {
-        (HEADER_LEN as u32..=MAX_LEN, any::<u32>(), any::<u64>(), any::<u32>())
-            .prop_map(|(length, connection, sequence, session)| Identity { length, connection, sequence, session })
+        (HEADER_LEN as u32..=MAX_LEN, any::<u32>(), any::<u64>(), any::<u32>()).prop_map(
+            |(length, connection, sequence, session)| Identity { length, connection, sequence, session },
+        )
     }
 
     #[test]
     fn the_layout_is_the_documented_one() {
         let bytes = Identity { length: 64, connection: 2, sequence: 3, session: 0xAABB_CCDD }.encode();
-        let head = [0xF5, 0x54, 0x48, 0x4D, 1, 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0xAA, 0xBB, 0xCC, 0xDD];
+        let head = [
+            0xF5, 0x54, 0x48, 0x4D, 1, 0, 0, 0, 0, 0, 0, 64, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0xAA, 0xBB,
+            0xCC, 0xDD,
+        ];
         assert_eq!(bytes[..28], head);
         // CRC-32 of those 28 bytes by an independent implementation (Python's zlib.crc32).
         assert_eq!(u32_at(&bytes, 28), 0x5769_27E2);

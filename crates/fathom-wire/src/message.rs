@@ -39,7 +39,8 @@ impl Key {
     fn head(self, sequence: u64, size: u32) -> Head {
         let mut bytes = [0; HEADER_LEN];
         let len = if size as usize >= HEADER_LEN {
-            let identity = Identity { length: size, connection: self.connection, sequence, session: self.session };
+            let identity =
+                Identity { length: size, connection: self.connection, sequence, session: self.session };
             bytes[..IDENTITY_LEN].copy_from_slice(&identity.encode());
             HEADER_LEN
         } else {

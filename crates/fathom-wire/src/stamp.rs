@@ -160,7 +160,9 @@ mod tests {
     #[test]
     fn a_stream_that_stops_being_frames_is_plain_from_there() {
         let mut bytes = stream(&[64]);
-        bytes.extend_from_slice(b"hello, then 64 more bytes that are nobody's frame and stay as they are ....");
+        bytes.extend_from_slice(
+            b"hello, then 64 more bytes that are nobody's frame and stay as they are ....",
+        );
         let tail = bytes[64..].to_vec();
         let mut stamper = Stamper::default();
         stamper.pass(ConnectionView::default(), &mut bytes);

@@ -162,9 +162,20 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         table(&mut out, s);
     }
     connections(&mut out, s);
-    let quiet = ["recording.started", "recording.ended", "segment.closed", "connection.opening", "connection.opened", "connection.closed"];
-    let events: Vec<String> =
-        s.events.iter().filter(|(kind, _)| !quiet.contains(&kind.as_str())).map(|(kind, n)| format!("{n} x {kind}")).collect();
+    let quiet = [
+        "recording.started",
+        "recording.ended",
+        "segment.closed",
+        "connection.opening",
+        "connection.opened",
+        "connection.closed",
+    ];
+    let events: Vec<String> = s
+        .events
+        .iter()
+        .filter(|(kind, _)| !quiet.contains(&kind.as_str()))
+        .map(|(kind, n)| format!("{n} x {kind}"))
+        .collect();
     if !events.is_empty() {
         line(&mut out, format_args!("  events       {}", events.join(", ")));
     }
@@ -180,10 +191,16 @@ fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
 }
 
 fn counts(s: &Statistics) -> String {
-    let share = |n: u64| if s.samples > 0 { format!(" ({:.3} %)", 100.0 * n as f64 / s.samples as f64) } else { String::new() };
+    let share = |n: u64| {
+        if s.samples > 0 { format!(" ({:.3} %)", 100.0 * n as f64 / s.samples as f64) } else { String::new() }
+    };
     let mut parts = vec![format!("{} samples, {} answered", s.samples, s.answered)];
     parts.push(format!("{} late", s.late));
-    parts.push(format!("{} unanswered{}", s.unanswered, if s.unanswered > 0 { share(s.unanswered) } else { String::new() }));
+    parts.push(format!(
+        "{} unanswered{}",
+        s.unanswered,
+        if s.unanswered > 0 { share(s.unanswered) } else { String::new() }
+    ));
     if s.corrupt > 0 {
         parts.push(format!("{} corrupt{}", s.corrupt, share(s.corrupt)));
     }
@@ -222,7 +239,12 @@ fn table(out: &mut String, s: &Statistics) {
         line(out, format_args!("{row}"));
     }
     if unsupported {
-        line(out, format_args!("  -: too few samples for this figure; latency counts from when a sample was due, rtt from when it was sent"));
+        line(
+            out,
+            format_args!(
+                "  -: too few samples for this figure; latency counts from when a sample was due, rtt from when it was sent"
+            ),
+        );
     }
 }
 
@@ -247,7 +269,10 @@ fn connections(out: &mut String, s: &Statistics) {
         line(out, format_args!("               {}", connection(*id, c)));
     }
     if all > CONNECTIONS_SHOWN as u64 {
-        line(out, format_args!("               (the last {CONNECTIONS_SHOWN}; --json and the recording have more)"));
+        line(
+            out,
+            format_args!("               (the last {CONNECTIONS_SHOWN}; --json and the recording have more)"),
+        );
     }
 }
 

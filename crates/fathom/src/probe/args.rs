@@ -122,16 +122,28 @@ pub(crate) struct Args {
     pub(super) json: bool,
 
     /// Run the probing thread on this processor only
-    #[arg(long, value_name = "N", help_heading = "Help from the machine (each is recorded with what was granted)")]
+    #[arg(
+        long,
+        value_name = "N",
+        help_heading = "Help from the machine (each is recorded with what was granted)"
+    )]
     pub(super) cpu: Option<usize>,
     /// Ask the kernel for idle states that wake within so many microseconds (0: none), system-wide while running; needs root
-    #[arg(long, value_name = "US", help_heading = "Help from the machine (each is recorded with what was granted)")]
+    #[arg(
+        long,
+        value_name = "US",
+        help_heading = "Help from the machine (each is recorded with what was granted)"
+    )]
     pub(super) cpu_latency: Option<u32>,
     /// Poll without sleeping: takes a whole processor, sees the floor of the path
     #[arg(long, help_heading = "Help from the machine (each is recorded with what was granted)")]
     pub(super) spin: bool,
     /// Run the probing thread under SCHED_FIFO with its memory locked; needs CAP_SYS_NICE
-    #[arg(long, conflicts_with = "spin", help_heading = "Help from the machine (each is recorded with what was granted)")]
+    #[arg(
+        long,
+        conflicts_with = "spin",
+        help_heading = "Help from the machine (each is recorded with what was granted)"
+    )]
     pub(super) priority: bool,
 }
 

@@ -134,7 +134,11 @@ mod tests {
     #[test]
     fn the_strip_keeps_ten_minutes_and_late_echoes_find_their_second() {
         let mut board = PathBoard::default();
-        let sample = |s: i64, rtt_ns| Sample { sent_ns: s * 1_000_000_000 + 5, rtt_ns: Some(rtt_ns), ..Sample::default() };
+        let sample = |s: i64, rtt_ns| Sample {
+            sent_ns: s * 1_000_000_000 + 5,
+            rtt_ns: Some(rtt_ns),
+            ..Sample::default()
+        };
         for s in 0..1_000 {
             board.sample(&sample(s, 100));
         }
@@ -142,6 +146,9 @@ mod tests {
         assert_eq!(board.strip[0].utc_s, 400);
         board.sample(&sample(990, 300));
         let second = board.strip.iter().find(|s| s.utc_s == 990).unwrap();
-        assert_eq!((second.samples, second.min_ns, second.max_ns, second.mean_ns()), (2, 100, 300, Some(200)));
+        assert_eq!(
+            (second.samples, second.min_ns, second.max_ns, second.mean_ns()),
+            (2, 100, 300, Some(200))
+        );
     }
 }

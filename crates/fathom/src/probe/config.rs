@@ -163,7 +163,9 @@ impl Config {
         let pace = if args.ping_pong {
             Pace::PingPong
         } else if args.every.is_zero() {
-            return Err(Failure::usage("--every 0: samples need time between them; for back to back use --ping-pong"));
+            return Err(Failure::usage(
+                "--every 0: samples need time between them; for back to back use --ping-pong",
+            ));
         } else {
             Pace::Every(args.every.as_nanos() as u64)
         };
@@ -175,10 +177,14 @@ impl Config {
         if let Some(source) = args.source
             && !family.admits(source)
         {
-            return Err(Failure::usage(format!("--source {source} is not of the family asked for by -4 or -6")));
+            return Err(Failure::usage(format!(
+                "--source {source} is not of the family asked for by -4 or -6"
+            )));
         }
         if args.duration == Some(Duration::ZERO) {
-            return Err(Failure::usage("--for 0: that ends before it begins; leave it out to run until Ctrl-C"));
+            return Err(Failure::usage(
+                "--for 0: that ends before it begins; leave it out to run until Ctrl-C",
+            ));
         }
         if args.timeout.is_zero() {
             return Err(Failure::usage("--timeout 0: every echo would be late; the default is 5s"));
@@ -335,7 +341,10 @@ mod tests {
     #[test]
     fn the_defaults_are_the_articles_experiment() {
         let c = config("10.0.0.4").unwrap();
-        assert_eq!((c.pace, c.size, c.connections, c.count, c.duration), (Pace::Every(1_000_000_000), 64, 1, None, None));
+        assert_eq!(
+            (c.pace, c.size, c.connections, c.count, c.duration),
+            (Pace::Every(1_000_000_000), 64, 1, None, None)
+        );
         assert_eq!(c.paths[0].target, Target { host: "10.0.0.4".into(), port: 7007 });
         assert!(c.reconnect && c.record == Record::Default && c.impolite().is_none());
     }
@@ -378,7 +387,8 @@ mod tests {
 
     #[test]
     fn paths_have_labels_of_their_own() {
-        let labels = |line: &str| config(line).unwrap().paths.into_iter().map(|p| p.label).collect::<Vec<_>>();
+        let labels =
+            |line: &str| config(line).unwrap().paths.into_iter().map(|p| p.label).collect::<Vec<_>>();
         assert_eq!(labels("a b"), ["a", "b"]);
         assert_eq!(labels("a --label zone"), ["zone"]);
         assert_eq!(labels("a b --label zone"), ["zone-a:7007", "zone-b:7007"]);

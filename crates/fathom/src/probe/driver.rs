@@ -106,7 +106,8 @@ impl<'a> Driver<'a> {
         mut read_clocks: Box<dyn FnMut() -> Anchor + Send>,
     ) -> Self {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
-        let lane = |i: usize| Lane::new(i % config.paths.len(), u64::from(session) << 32 | i as u64, config.warm_up);
+        let lane =
+            |i: usize| Lane::new(i % config.paths.len(), u64::from(session) << 32 | i as u64, config.warm_up);
         Self {
             lanes: (0..config.lanes()).map(lane).collect(),
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
@@ -137,6 +138,12 @@ impl<'a> Driver<'a> {
         let now = mono_ns();
         self.timers.push(Reverse((now + SECOND_NS, Kind::Tick, 0)));
         self.timers.push(Reverse((now + START_GRACE_NS, Kind::Start, 0)));
+        if self.config.keep_trying
+            && let Some(duration) = self.config.duration
+        {
+            // There may never be a first connection: then the time counts from here.
+            self.timers.push(Reverse((now + duration.as_nanos() as u64, Kind::End, 0)));
+        }
         for lane in 0..self.lanes.len() {
             self.open_lane(lane, now);
         }
@@ -156,7 +163,12 @@ impl<'a> Driver<'a> {
             for event in &events {
                 if !reactor::is_own(event.token()) {
                     let closed = event.is_read_closed() || event.is_error();
-                    self.socket_ready(event.token().0, event.is_readable() || closed, event.is_writable(), closed);
+                    self.socket_ready(
+                        event.token().0,
+                        event.is_readable() || closed,
+                        event.is_writable(),
+                        closed,
+                    );
                 }
             }
             while let Ok((path, answer)) = self.answers.try_recv() {
@@ -222,7 +234,8 @@ impl<'a> Driver<'a> {
     }
 
     pub(super) fn event(&mut self, now: u64, path: Option<usize>, connection: Option<u32>, kind: EventKind) {
-        let at = Timestamp::from_nanosecond(i128::from(self.clock.utc_of(now))).unwrap_or(Timestamp::UNIX_EPOCH);
+        let at =
+            Timestamp::from_nanosecond(i128::from(self.clock.utc_of(now))).unwrap_or(Timestamp::UNIX_EPOCH);
         let event = Event { at, mono_ns: now, connection, kind };
         self.outbox.other(Message::Event(path.map(|p| p as u32), Box::new(event)));
     }
@@ -336,7 +349,12 @@ impl<'a> Driver<'a> {
         let path = self.lanes[i].path;
         let connection = self.lanes[i].open().map(|open| open.stream.key().connection);
         let Skipped { count: skipped, behind_ns } = skipped;
-        self.event(now, Some(path), connection, EventKind::ScheduleOverrun { skipped, behind_ns, reason: reason.into() });
+        self.event(
+            now,
+            Some(path),
+            connection,
+            EventKind::ScheduleOverrun { skipped, behind_ns, reason: reason.into() },
+        );
     }
 
     fn socket_ready(&mut self, i: usize, readable: bool, writable: bool, closed: bool) {
@@ -420,7 +438,11 @@ impl<'a> Driver<'a> {
                 if path.foreign.count == 0 {
                     path.foreign_first = bytes[..bytes.len().min(64)].escape_ascii().to_string();
                 }
-                path.foreign.add(connection, 0, if matches!(open.socket, super::link::Socket::Udp(_)) { 1 } else { bytes.len() as u64 });
+                path.foreign.add(
+                    connection,
+                    0,
+                    if matches!(open.socket, super::link::Socket::Udp(_)) { 1 } else { bytes.len() as u64 },
+                );
             }
             Arrival::Duplicate(seq) => path.duplicated.add(connection, seq, 1),
         };
@@ -428,7 +450,8 @@ impl<'a> Driver<'a> {
             Transport::Tcp => open.stream.receive(&receipt, bytes, sink),
             Transport::Udp => open.stream.receive_datagram(&receipt, bytes, sink),
         }
-        let no_echo = self.config.transport == Transport::Tcp && (foreign > 0 || open.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT);
+        let no_echo = self.config.transport == Transport::Tcp
+            && (foreign > 0 || open.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT);
         if no_echo {
             return self.not_an_echo(i, now);
         }

@@ -2,7 +2,7 @@
 
 use super::board::PathBoard;
 use super::config::{Config, Path, Record};
-use super::ledger::{Book, Boards, lock};
+use super::ledger::{Boards, Book, lock};
 use super::start::Granted;
 use crate::exit::Failure;
 use fathom_core::schedule::Pace;
@@ -20,7 +20,12 @@ const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
 
 /// The user's words for the path.
 pub(super) fn labels(config: &Config) -> PathLabels {
-    PathLabels { from: config.from.clone(), to: config.to.clone(), via: config.via.clone(), tags: config.tags.clone() }
+    PathLabels {
+        from: config.from.clone(),
+        to: config.to.clone(),
+        via: config.via.clone(),
+        tags: config.tags.clone(),
+    }
 }
 
 /// Makes the recordings and the CSV file, or says why they cannot be made, before anything is sent.
@@ -36,7 +41,9 @@ pub(super) fn open_books(
     let mut csv = match &config.csv {
         None => None,
         Some(file) => {
-            let cannot = |e: std::io::Error| Failure::run(format!("cannot write {}: {e}; name another file with --csv", file.display()));
+            let cannot = |e: std::io::Error| {
+                Failure::run(format!("cannot write {}: {e}; name another file with --csv", file.display()))
+            };
             let file = File::create_new(file).map_err(cannot)?;
             Some(EchoClientCsv::new(BufWriter::new(file)).map_err(cannot)?)
         }
@@ -84,7 +91,13 @@ fn file_name(label: &str) -> String {
     if name.is_empty() { "path".to_owned() } else { name.to_owned() }
 }
 
-fn manifest(config: &Config, path: &Path, started_at: Timestamp, granted: &Granted, cpu_latency: Option<&str>) -> Manifest {
+fn manifest(
+    config: &Config,
+    path: &Path,
+    started_at: Timestamp,
+    granted: &Granted,
+    cpu_latency: Option<&str>,
+) -> Manifest {
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
     manifest.path = labels(config);
@@ -101,7 +114,8 @@ fn manifest(config: &Config, path: &Path, started_at: Timestamp, granted: &Grant
 
 /// The address the kernel would send from. Connecting a datagram socket asks for the route and sends nothing.
 fn local_address_towards(remote: SocketAddr) -> Option<IpAddr> {
-    let any: SocketAddr = if remote.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let any: SocketAddr =
+        if remote.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
     let socket = UdpSocket::bind(any).ok()?;
     socket.connect(remote).ok()?;
     socket.local_addr().ok().map(|a| a.ip())

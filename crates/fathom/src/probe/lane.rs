@@ -198,7 +198,9 @@ pub(super) fn cause_of(error: &io::Error) -> ClosingCause {
 /// Why connecting failed, and what to do about it.
 pub(super) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &io::Error) -> String {
     use io::ErrorKind as E;
-    let at = remote.map_or_else(String::new, |r| if r.to_string() == target { String::new() } else { format!(" ({r})") });
+    let at = remote.map_or_else(String::new, |r| {
+        if r.to_string() == target { String::new() } else { format!(" ({r})") }
+    });
     match error.kind() {
         E::ConnectionRefused => format!(
             "{target}{at} refused the connection: nothing listens there; start `fathom echo` on it, or name the port as HOST:PORT"
@@ -207,13 +209,21 @@ pub(super) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &i
             "{target}{at} does not answer: no SYN-ACK came; check the address, routes, and firewalls or security groups in between"
         ),
         E::HostUnreachable | E::NetworkUnreachable => {
-            format!("{target}{at} cannot be reached ({error}); check the address, the routes and, for IPv6, that both ends have it")
+            format!(
+                "{target}{at} cannot be reached ({error}); check the address, the routes and, for IPv6, that both ends have it"
+            )
         }
         E::AddrNotAvailable => {
-            format!("cannot connect to {target}{at} ({error}): no such source address here, or no free source port")
+            format!(
+                "cannot connect to {target}{at} ({error}): no such source address here, or no free source port"
+            )
         }
-        E::PermissionDenied => format!("this host does not allow connecting to {target}{at} ({error}); check its firewall"),
-        E::ConnectionReset => format!("{target}{at} reset the connection while it was being made; is something between refusing it?"),
+        E::PermissionDenied => {
+            format!("this host does not allow connecting to {target}{at} ({error}); check its firewall")
+        }
+        E::ConnectionReset => format!(
+            "{target}{at} reset the connection while it was being made; is something between refusing it?"
+        ),
         _ => format!("cannot connect to {target}{at}: {error}"),
     }
 }

@@ -35,6 +35,8 @@ pub(super) struct Ledger {
     books: Vec<Book>,
     boards: Boards,
     lines: Option<SyncSender<Line>>,
+    /// Whether each sample is worth a line.
+    every_sample: bool,
     /// How long to rest when there is nothing to do.
     rest: Duration,
     lines_lost: u64,
@@ -48,15 +50,15 @@ pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
 }
 
 impl Ledger {
-    pub(super) fn new(
-        ring: Consumer<Message>,
-        books: Vec<Book>,
-        boards: Boards,
-        lines: Option<SyncSender<Line>>,
-        rest: Duration,
-    ) -> Self {
+    pub(super) fn new(ring: Consumer<Message>, books: Vec<Book>, boards: Boards, rest: Duration) -> Self {
         let errors = vec![None; books.len()];
-        Self { ring, books, boards, lines, rest, lines_lost: 0, errors }
+        Self { ring, books, boards, lines: None, every_sample: false, rest, lines_lost: 0, errors }
+    }
+
+    /// Tells what happens in lines as well; samples too, if asked for.
+    pub(super) fn tell(&mut self, lines: SyncSender<Line>, every_sample: bool) {
+        self.lines = Some(lines);
+        self.every_sample = every_sample;
     }
 
     /// Runs until the probing thread has told its last; then closes the recordings. Returns lines that the view was
@@ -121,7 +123,9 @@ impl Ledger {
         {
             self.csv_stopped(p, &e);
         }
-        self.show(Line::Sample(path, *sample));
+        if self.every_sample {
+            self.show(Line::Sample(path, *sample));
+        }
     }
 
     fn event(&mut self, boards: &mut [PathBoard], path: u32, event: &Event) {
@@ -133,7 +137,11 @@ impl Ledger {
             self.stopped(p, e.to_string());
         }
         if let EventKind::ConnectionOpened { remote, .. } = &event.kind {
-            self.write(p, |recorder| recorder.amend(|manifest| manifest.reflector.resolved = Some(remote.clone())));
+            self.write(p, |recorder| match &recorder.manifest().reflector.resolved {
+                // Rewriting the manifest syncs it: not for each of ten thousand connections to one address.
+                Some(known) if known == remote => Ok(()),
+                _ => recorder.amend(|manifest| manifest.reflector.resolved = Some(remote.clone())),
+            });
         }
         self.show(Line::Event(Some(path), Box::new(event.clone())));
     }
@@ -142,7 +150,9 @@ impl Ledger {
         // Disk writes happen without the lock of the boards: a view waits for no disk.
         for p in 0..self.books.len() {
             let flushed = match &mut self.books[p].recorder {
-                Some(recorder) if recorder.stopped().is_none() => recorder.flush(now).map_err(|e| e.to_string()),
+                Some(recorder) if recorder.stopped().is_none() => {
+                    recorder.flush(now).map_err(|e| e.to_string())
+                }
                 _ => Ok(()),
             };
             let csv_flushed = self.books[p].csv.as_mut().map_or(Ok(()), EchoClientCsv::flush);
@@ -176,7 +186,10 @@ impl Ledger {
 
     fn csv_stopped(&mut self, p: usize, error: &io::Error) {
         self.books[p].csv = None;
-        self.stopped(p, format!("the CSV file cannot be written: {error}; free some space or name another with --csv"));
+        self.stopped(
+            p,
+            format!("the CSV file cannot be written: {error}; free some space or name another with --csv"),
+        );
     }
 
     fn show(&mut self, line: Line) {

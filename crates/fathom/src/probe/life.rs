@@ -83,7 +83,12 @@ impl Driver<'_> {
         let remote = path.addresses[path.next_address % path.addresses.len()];
         let target = self.config.paths[p].target.to_string();
         let attempt = self.lanes[i].backoff.attempts() + 1;
-        self.event(now, Some(p), None, EventKind::ConnectionOpening { target, remote: remote.to_string(), attempt });
+        self.event(
+            now,
+            Some(p),
+            None,
+            EventKind::ConnectionOpening { target, remote: remote.to_string(), attempt },
+        );
         let (source, dscp) = (self.config.source, self.config.dscp);
         let since_ns = mono_ns();
         match self.config.transport {
@@ -92,7 +97,8 @@ impl Driver<'_> {
                 Err(e) => self.connect_failed(i, now, remote, &e),
             },
             Transport::Tcp => {
-                let user_timeout_ms = self.config.user_timeout.map(|d| d.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
+                let user_timeout_ms =
+                    self.config.user_timeout.map(|d| d.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
                 let options = TcpOptions { source, dscp, user_timeout_ms, ..TcpOptions::default() };
                 let registered = socket::connect_tcp(remote, &options).and_then(|mut socket| {
                     self.register(&mut socket, i)?;
@@ -123,7 +129,9 @@ impl Driver<'_> {
         match socket::connect_result(&opening.socket) {
             Ok(false) => {}
             Ok(true) => {
-                let Link::Opening(opening) = std::mem::replace(&mut self.lanes[i].link, Link::Idle) else { return };
+                let Link::Opening(opening) = std::mem::replace(&mut self.lanes[i].link, Link::Idle) else {
+                    return;
+                };
                 self.opening -= 1;
                 self.opened_at(i, Socket::Tcp(opening.socket), opening.since_ns, now, remote);
                 self.open_next(now);
@@ -159,7 +167,8 @@ impl Driver<'_> {
 
     fn opened_at(&mut self, i: usize, mut socket: Socket, since_ns: u64, now: u64, remote: SocketAddr) {
         if let Socket::Udp(udp) = &mut socket
-            && let Err(e) = self.reactor.registry().register(udp, Token(i), Interest::READABLE | Interest::WRITABLE)
+            && let Err(e) =
+                self.reactor.registry().register(udp, Token(i), Interest::READABLE | Interest::WRITABLE)
         {
             return self.connect_failed(i, now, remote, &e);
         }
@@ -188,7 +197,12 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let connect_ns = (now - since_ns) as i64;
         let remote_text = remote.to_string();
-        self.event(now, Some(p), Some(connection), EventKind::ConnectionOpened { target, local, remote: remote_text, connect_ns });
+        self.event(
+            now,
+            Some(p),
+            Some(connection),
+            EventKind::ConnectionOpened { target, local, remote: remote_text, connect_ns },
+        );
         if let Some(before) = before.filter(|ip| *ip != remote.ip()) {
             let (from, to) = (before.to_string(), remote.ip().to_string());
             self.event(now, Some(p), Some(connection), EventKind::AddressChanged { from, to });
@@ -219,7 +233,14 @@ impl Driver<'_> {
     }
 
     /// An attempt to connect came to nothing: the next address, another attempt later, or the end of the run.
-    fn attempt_failed(&mut self, i: usize, now: u64, remote: Option<SocketAddr>, errno: Option<i32>, error: String) {
+    fn attempt_failed(
+        &mut self,
+        i: usize,
+        now: u64,
+        remote: Option<SocketAddr>,
+        errno: Option<i32>,
+        error: String,
+    ) {
         let p = self.lanes[i].path;
         let path = &mut self.paths[p];
         path.next_address += 1;
@@ -237,7 +258,12 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let remote = remote.map(|r| r.to_string());
         let told = error.clone();
-        self.event(now, Some(p), None, EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns });
+        self.event(
+            now,
+            Some(p),
+            None,
+            EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns },
+        );
         self.lanes[i].link = Link::Idle;
         match retry_in_ns {
             Some(wait) => self.arm(i, Kind::Retry, now + wait),
@@ -253,7 +279,8 @@ impl Driver<'_> {
         let Some(open) = self.lanes[i].open() else { return };
         let Some((_, sent_ns)) = open.stream.oldest() else { return };
         if let Some(limit) = give_up_ns.map(|g| sent_ns + g).filter(|&limit| now >= limit) {
-            let error = format!("no echo for {:.1} s", (now - (limit - give_up_ns.unwrap_or(0))) as f64 / 1e9);
+            let error =
+                format!("no echo for {:.1} s", (now - (limit - give_up_ns.unwrap_or(0))) as f64 / 1e9);
             return self.close(i, now, ClosingCause::Abandoned, None, Some(error));
         }
         let late = now >= sent_ns + threshold_ns;
@@ -291,7 +318,12 @@ impl Driver<'_> {
         let duration_ns = now.saturating_sub(stall.sent_mono_ns);
         let samples = open.stream.next_seq() - stall.seq;
         let connection = open.stream.key().connection;
-        self.event(now, Some(p), Some(connection), EventKind::StallEnded { duration_ns, samples, recovered, retransmits });
+        self.event(
+            now,
+            Some(p),
+            Some(connection),
+            EventKind::StallEnded { duration_ns, samples, recovered, retransmits },
+        );
     }
 
     pub(super) fn closed_by_peer(&mut self, i: usize, now: u64) {
@@ -308,7 +340,9 @@ impl Driver<'_> {
         let target = &self.config.paths[p].target;
         let said = &self.paths[p].foreign_first;
         let said = if said.is_empty() { String::new() } else { format!(" (it sent \"{said}\")") };
-        let error = format!("{target} does not echo what it is sent{said}; is a reflector (`fathom echo`, or an RFC 862 server) on that port?");
+        let error = format!(
+            "{target} does not echo what it is sent{said}; is a reflector (`fathom echo`, or an RFC 862 server) on that port?"
+        );
         if !self.paths[p].ever_answered && !self.config.keep_trying {
             self.end.fatal = Some(error.clone());
         }
@@ -335,7 +369,12 @@ impl Driver<'_> {
         stream.close(clock, |sample| outbox.sample(p as u32, sample));
         let age_ns = now.saturating_sub(open.opened_ns);
         drop(open);
-        self.event(now, Some(p), Some(connection), EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence });
+        self.event(
+            now,
+            Some(p),
+            Some(connection),
+            EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence },
+        );
         let lane = &mut self.lanes[i];
         lane.armed = Default::default();
         if !cause.is_loss() || self.stopping || lane.is_over() {

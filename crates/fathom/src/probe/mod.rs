@@ -44,7 +44,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let reactor = Reactor::new().map_err(cannot("set up polling"))?;
     let stop = Stop::new(reactor.waker());
     let on_signal = stop.clone();
-    ctrlc::set_handler(move || on_signal.ask()).map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
+    ctrlc::set_handler(move || on_signal.ask())
+        .map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
 
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
     let (outbox, ring) = outbox::channel(rate);
@@ -68,32 +69,42 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         });
         let probing = probing.map_err(cannot("start the probing thread"))?;
         let granted = granted.recv().unwrap_or_default();
-        let books = keep::open_books(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &boards)?;
+        let books =
+            keep::open_books(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &boards)?;
         let on_terminal = io::stdout().is_terminal() && !config.json;
         let live = config.show == Show::Auto && on_terminal;
-        let rest = if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
-        let ledger = Ledger::new(ring, books, Arc::clone(&boards), (!live).then_some(lines), Duration::from_millis(rest));
+        let rest =
+            if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
+        let mut ledger = Ledger::new(ring, books, Arc::clone(&boards), Duration::from_millis(rest));
+        if !live {
+            ledger.tell(lines, config.show == Show::Plain);
+        }
         let recording = thread::Builder::new().name("record".into()).spawn_scoped(scope, move || {
             start::step_back();
             ledger.run()
         });
         let recording = recording.map_err(cannot("start the recording thread"))?;
+        if !live && config.show != Show::Nothing {
+            show::introduce(config, &boards);
+        }
         let started_ns = mono_ns();
         let _ = ready_to_go.send(());
-        let over = || recording.is_finished();
         if live {
-            show::live(config, &boards, stop, over);
+            show::live(config, &boards, stop, || recording.is_finished());
         } else {
-            show::lines(config, &boards, &printed, over);
+            show::lines(config, &boards, &printed);
         }
-        let lines_lost = recording.join().map_err(|_| Failure::run("the recording thread failed; this is a bug"))?;
+        let lines_lost =
+            recording.join().map_err(|_| Failure::run("the recording thread failed; this is a bug"))?;
         let end = probing.join().map_err(|_| Failure::run("the probing thread failed; this is a bug"))?;
         Ok((end.map_err(cannot("go on probing"))?, lines_lost, started_ns))
     })?;
 
     let duration_ns = mono_ns() - started_ns;
     if lines_lost > 0 {
-        eprintln!("fathom: {lines_lost} lines were not shown: this terminal was too slow (the recording has them)");
+        eprintln!(
+            "fathom: {lines_lost} lines were not shown: this terminal was too slow (the recording has them)"
+        );
     }
     conclude(&config, &boards, &end, duration_ns)
 }
@@ -102,13 +113,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
     let boards = ledger::lock(boards);
     let begun = boards.iter().any(|b| !b.statistics.connections.is_empty());
-    if let Some(fatal) = &end.fatal
-        && !begun
-    {
+    if !begun {
         for board in boards.iter() {
             keep::discard(board);
         }
-        return Err(Failure::run(fatal.clone()));
+        let ended_early = || "ended before there was a connection".to_owned();
+        return Err(Failure::run(end.fatal.clone().unwrap_or_else(ended_early)));
     }
     let mut out = io::stdout().lock();
     for (path, board) in config.paths.iter().zip(boards.iter()) {
@@ -147,7 +157,9 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     for (path, board) in config.paths.iter().zip(boards.iter()) {
         if board.statistics.samples > 0 && board.statistics.answered == 0 {
             let target = &path.target;
-            return Err(Failure::run(format!("{target} answered nothing; is it a reflector (`fathom echo`, or an RFC 862 server)?")));
+            return Err(Failure::run(format!(
+                "{target} answered nothing; is it a reflector (`fathom echo`, or an RFC 862 server)?"
+            )));
         }
     }
     if end.lost {

@@ -54,10 +54,11 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
         EventKind::ConnectionOpened { local, remote, connect_ns, .. } => {
             format!("connected {local} -> {remote} in {}", duration(*connect_ns as u64))
         }
-        EventKind::ConnectionRefused { error, retry_in_ns, .. } => match retry_in_ns {
-            Some(wait) => format!("{error}; next attempt in {}", duration(*wait)),
-            None => return None,
-        },
+        // The last attempt's error is the command's own last word.
+        EventKind::ConnectionRefused { retry_in_ns: None, .. } => return None,
+        EventKind::ConnectionRefused { error, retry_in_ns: Some(wait), .. } => {
+            format!("{error}; next attempt in {}", duration(*wait))
+        }
         EventKind::ConnectionClosed { cause, errno, age_ns, evidence, .. } => {
             let errno = errno.map_or_else(String::new, |n| format!(", errno {n}"));
             let error = evidence.error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
@@ -72,16 +73,27 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
             let how = if *recovered { "over" } else { "ended with its connection" };
             format!("stall {how} after {} ({samples} samples sent meanwhile)", duration(*duration_ns))
         }
-        EventKind::Pause { host, duration_ns } => format!("{host} host did not run for {}", duration(*duration_ns)),
+        EventKind::Pause { host, duration_ns } => {
+            format!("{host} host did not run for {}", duration(*duration_ns))
+        }
         EventKind::ClockStepped { step_ns } => {
             let way = if *step_ns < 0 { "back" } else { "forward" };
-            format!("the wall clock was set {way} by {}; round trips are not affected", duration(step_ns.unsigned_abs()))
+            format!(
+                "the wall clock was set {way} by {}; round trips are not affected",
+                duration(step_ns.unsigned_abs())
+            )
         }
         EventKind::AddressChanged { from, to } => format!("the name now leads to {to} (was {from})"),
-        EventKind::ScheduleOverrun { skipped, reason, .. } => format!("{skipped} samples due but not sent ({reason})"),
-        EventKind::EchoCorrupted { seq, count } => format!("{count} corrupted echoes, the first of sample {seq}"),
+        EventKind::ScheduleOverrun { skipped, reason, .. } => {
+            format!("{skipped} samples due but not sent ({reason})")
+        }
+        EventKind::EchoCorrupted { seq, count } => {
+            format!("{count} corrupted echoes, the first of sample {seq}")
+        }
         EventKind::EchoForeign { count, first } => format!("{count} bytes that are no echo of ours: {first}"),
-        EventKind::EchoDuplicated { seq, count } => format!("{count} echoes came again, the first of sample {seq}"),
+        EventKind::EchoDuplicated { seq, count } => {
+            format!("{count} echoes came again, the first of sample {seq}")
+        }
         EventKind::RecordingOverflowed { lost } => format!("{lost} samples lost: writing could not keep up"),
         EventKind::Note { text } => text.clone(),
         _ => return None,
@@ -119,9 +131,20 @@ mod tests {
     #[test]
     fn a_sample_reads_like_ping() {
         let base = Sample { size: 64, seq: 3, rtt_ns: Some(74_230), ..Sample::default() };
-        assert_eq!(sample("z", "10.0.0.4:7007", &base, false), "64 bytes from 10.0.0.4:7007: seq=3 rtt=74.23 µs");
-        let late = Sample { rtt_ns: Some(20_000_000_000), flags: Flags::ANSWERED_LATE, lateness_ns: 2_000_000, ..base };
-        assert_eq!(sample("z", "h:7", &late, true), "z #0 64 bytes from h:7: seq=3 rtt=20000 ms sent 2ms late (late)");
+        assert_eq!(
+            sample("z", "10.0.0.4:7007", &base, false),
+            "64 bytes from 10.0.0.4:7007: seq=3 rtt=74.23 µs"
+        );
+        let late = Sample {
+            rtt_ns: Some(20_000_000_000),
+            flags: Flags::ANSWERED_LATE,
+            lateness_ns: 2_000_000,
+            ..base
+        };
+        assert_eq!(
+            sample("z", "h:7", &late, true),
+            "z #0 64 bytes from h:7: seq=3 rtt=20000 ms sent 2ms late (late)"
+        );
         let lost = Sample { rtt_ns: None, flags: Flags::UNANSWERED, ..base };
         assert_eq!(sample("z", "h:7", &lost, false), "no echo from h:7: seq=3");
     }

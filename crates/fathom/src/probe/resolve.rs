@@ -63,5 +63,7 @@ fn unresolved(host: &str, error: &io::Error) -> String {
     // The standard library wraps getaddrinfo's words in its own; only theirs help.
     let text = error.to_string();
     let reason = text.rsplit(": ").next().unwrap_or(&text).to_owned();
-    format!("the name {host} does not resolve ({reason}); check its spelling and this host's DNS, or give the address")
+    format!(
+        "the name {host} does not resolve ({reason}); check its spelling and this host's DNS, or give the address"
+    )
 }

@@ -4,6 +4,8 @@ use super::config::{Config, Show};
 use super::driver::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
+use crate::summary::duration;
+use fathom_core::schedule::Pace;
 use jiff::Timestamp;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -11,16 +13,36 @@ use std::time::{Duration, Instant};
 
 /// How often a line tells how things stand, where there is no terminal.
 const STATE_EVERY: Duration = Duration::from_secs(10);
-const GLANCE: Duration = Duration::from_millis(50);
 
-/// Prints lines until the run is over: samples on standard output with `--plain`, everything else on standard error.
-pub(super) fn lines(config: &Config, boards: &Boards, lines: &Receiver<Line>, over: impl Fn() -> bool) {
+/// Says what is about to happen.
+pub(super) fn introduce(config: &Config, boards: &Boards) {
+    let pace = match config.pace {
+        Pace::Every(every_ns) => format!("every {}", duration(every_ns)),
+        Pace::PingPong => "back to back".to_owned(),
+    };
+    let end = match (config.count, config.duration) {
+        (None, None) => "until Ctrl-C".to_owned(),
+        (Some(count), _) => format!("{count} times on each connection"),
+        (None, Some(time)) => format!("for {}", duration(time.as_nanos() as u64)),
+    };
+    for (path, board) in config.paths.iter().zip(lock(boards).iter()) {
+        let kept = board
+            .recording
+            .as_ref()
+            .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
+        eprintln!("probing {}: {} bytes {pace}, {end}; {kept}", path.target, config.size);
+    }
+}
+
+/// Prints lines until the recording thread has none any more: samples on standard output with `--plain`, everything
+/// else on standard error.
+pub(super) fn lines(config: &Config, boards: &Boards, lines: &Receiver<Line>) {
     let mut next_state = Instant::now() + STATE_EVERY;
     loop {
-        let finished = over();
-        match lines.recv_timeout(GLANCE) {
+        // This thread sleeps until there is something to print: a run of weeks wakes it for nothing else.
+        match lines.recv_timeout(next_state.saturating_duration_since(Instant::now())) {
             Ok(line) => print(config, boards, &line),
-            Err(RecvTimeoutError::Timeout) if finished => return,
+            Err(RecvTimeoutError::Timeout) if config.show != Show::Auto => next_state += STATE_EVERY,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }

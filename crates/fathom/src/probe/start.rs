@@ -28,7 +28,8 @@ pub(super) fn refuse_impolite(config: &Config) -> Result<(), Failure> {
     let Some(reason) = config.impolite() else { return Ok(()) };
     let here = |path: &super::config::Path| {
         // A name that does not resolve is reported when connecting, in better words.
-        lookup(&path.target, Family::Any).map_or(true, |all| all.iter().all(|a| interfaces::is_loopback_or_own(a.ip())))
+        lookup(&path.target, Family::Any)
+            .map_or(true, |all| all.iter().all(|a| interfaces::is_loopback_or_own(a.ip())))
     };
     if config.paths.iter().all(here) { Ok(()) } else { Err(Failure::usage(reason)) }
 }

@@ -49,8 +49,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let rows = match &args.output {
         Some(path) => {
             // Never over an existing file: it may be the only copy of an earlier export.
-            let file = File::create_new(path)
-                .map_err(|e| Failure::run(format!("cannot create {}: {e}; choose another file", path.display())))?;
+            let file = File::create_new(path).map_err(|e| {
+                Failure::run(format!("cannot create {}: {e}; choose another file", path.display()))
+            })?;
             fathom_recording::export(&recording, format, file, tell)
         }
         None if matches!(format, Format::Parquet) && io::stdout().is_terminal() => {
@@ -61,7 +62,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     drop(progress);
     let rows = rows.map_err(failure)?;
     let damage = recording.damage();
-    damage.iter().for_each(|damage| eprintln!("fathom: left out of the export: {damage}"));
+    for damage in &damage {
+        eprintln!("fathom: left out of the export: {damage}");
+    }
     if let Some(path) = &args.output {
         eprintln!("{rows} samples written to {}", path.display());
     }

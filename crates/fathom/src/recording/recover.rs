@@ -23,7 +23,8 @@ pub(crate) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let done = fathom_recording::recover(&args.dir, jiff::Timestamp::now()).map_err(|e| Failure::run(e.to_string()))?;
+    let done = fathom_recording::recover(&args.dir, jiff::Timestamp::now())
+        .map_err(|e| Failure::run(e.to_string()))?;
     if args.json {
         let report = json!({
             "format": 1, "recording": args.dir, "needed": done.needed, "samples": done.rows,
@@ -31,7 +32,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         });
         println!("{report}");
     } else {
-        done.damage.iter().for_each(|damage| println!("{damage}"));
+        for damage in &done.damage {
+            println!("{damage}");
+        }
         let dir = args.dir.display();
         if done.needed {
             println!("{dir}: recovered {} samples, {} torn bytes cut off", done.rows, done.torn_bytes);

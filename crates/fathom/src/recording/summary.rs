@@ -49,7 +49,9 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     let mut progress = Progress::new("read");
     let mut samples = recording.samples();
     for batch in &mut samples {
-        batch.iter().for_each(|sample| statistics.sample(sample));
+        for sample in &batch {
+            statistics.sample(sample);
+        }
         progress.rows(statistics.samples);
     }
     drop(progress);

@@ -34,11 +34,20 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         });
         println!("{report}");
     } else {
-        found.damage.iter().for_each(|damage| println!("{damage}"));
-        found.findings.iter().for_each(|finding| println!("{finding}"));
+        for damage in &found.damage {
+            println!("{damage}");
+        }
+        for finding in &found.findings {
+            println!("{finding}");
+        }
         let running = if found.running { ", still running" } else { "" };
         let verdict = if found.is_sound() { "sound" } else { "NOT sound" };
-        println!("{}: {verdict} ({} samples, {} events{running})", args.dir.display(), found.rows, found.events);
+        println!(
+            "{}: {verdict} ({} samples, {} events{running})",
+            args.dir.display(),
+            found.rows,
+            found.events
+        );
     }
     if found.is_sound() { Ok(()) } else { Err(Failure::Told) }
 }

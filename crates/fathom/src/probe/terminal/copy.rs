@@ -1,0 +1,226 @@
+//! What is copied out of the boards. Each function takes the lock once, for one path or for a glance at all of
+//! them, and computes under it the few figures it needs instead of copying histograms.
+
+use super::bars::Bars;
+use super::plan::Plan;
+use crate::probe::board::{PathBoard, Second};
+use crate::probe::ledger::{Boards, lock};
+use crate::probe::plain;
+use fathom_core::histogram::{Histogram, bucket_range, supports};
+use std::path::PathBuf;
+
+/// Percentiles of the table.
+pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// How a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Ok,
+    /// So many connections of so many wait for an echo that does not come.
+    Stalled(u32, u32),
+    NotConnected,
+}
+
+impl State {
+    fn of(board: &PathBoard) -> Self {
+        match (board.open, board.stalled) {
+            (0, _) => Self::NotConnected,
+            (open, stalled) if stalled > 0 => Self::Stalled(stalled, open),
+            _ => Self::Ok,
+        }
+    }
+
+    pub(super) fn text(self) -> String {
+        match self {
+            Self::Ok => "ok".to_owned(),
+            Self::Stalled(1, 1) => "STALLED".to_owned(),
+            Self::Stalled(stalled, open) => {
+                format!(
+                    "STALLED {}/{}",
+                    super::figures::count(stalled.into()),
+                    super::figures::count(open.into())
+                )
+            }
+            Self::NotConnected => "not connected".to_owned(),
+        }
+    }
+}
+
+/// What tells whether a path has changed: everything else on its board changes with one of these.
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    samples: u64,
+    events: usize,
+    last_event_ns: Option<u64>,
+}
+
+/// All paths at a glance.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Glance {
+    marks: Vec<Mark>,
+    /// The state of each path.
+    pub(super) states: Vec<State>,
+    /// Paths that are being recorded.
+    pub(super) recorded: usize,
+    /// Paths whose recording stopped, and why.
+    pub(super) errors: Vec<(usize, String)>,
+    /// Columns that the longest address of a reflector takes.
+    pub(super) remote_width: usize,
+}
+
+impl Glance {
+    pub(super) fn of(boards: &Boards) -> Self {
+        let boards = lock(boards);
+        let mark = |b: &PathBoard| Mark {
+            samples: b.statistics.samples,
+            events: b.events.len(),
+            last_event_ns: b.events.back().map(|e| e.mono_ns),
+        };
+        let error = |(path, b): (usize, &PathBoard)| b.recording_error.clone().map(|error| (path, error));
+        Self {
+            marks: boards.iter().map(mark).collect(),
+            states: boards.iter().map(State::of).collect(),
+            recorded: boards.iter().filter(|b| b.recording.is_some() && b.recording_error.is_none()).count(),
+            errors: boards.iter().enumerate().filter_map(error).collect(),
+            remote_width: boards.iter().filter_map(|b| b.remote.as_ref()).map(String::len).max().unwrap_or(0),
+        }
+    }
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) path: usize,
+    pub(super) state: State,
+    pub(super) remote: Option<String>,
+    pub(super) open: u32,
+    pub(super) samples: u64,
+    pub(super) unanswered: u64,
+    pub(super) late: u64,
+    /// Round trip of the latest sample, ns; `None` where it has none.
+    pub(super) now_ns: Option<u64>,
+    /// In the order of [`QUANTILES`], ns; `None` where the count does not support it.
+    pub(super) quantiles_ns: [Option<u64>; 4],
+    pub(super) max_ns: Option<u64>,
+}
+
+impl Row {
+    pub(super) fn of(boards: &Boards, path: usize) -> Self {
+        let boards = lock(boards);
+        let board = &boards[path];
+        let s = &board.statistics;
+        Self {
+            path,
+            state: State::of(board),
+            remote: board.remote.clone(),
+            open: board.open,
+            samples: s.samples,
+            unanswered: s.unanswered,
+            late: s.late,
+            now_ns: board.last.and_then(|sample| sample.rtt_ns).map(|ns| ns.max(0) as u64),
+            quantiles_ns: supported(&s.rtt),
+            max_ns: s.rtt.max(),
+        }
+    }
+}
+
+/// The percentiles of the table in one walk over the buckets: [`Histogram::supported_quantile`] walks once for each,
+/// and a long run over a wide range fills tens of thousands of buckets.
+fn supported(h: &Histogram) -> [Option<u64>; 4] {
+    let n = h.count();
+    let wanted =
+        QUANTILES.map(|(_, q)| (supports(n, q) && n > 0).then(|| ((q * n as f64).ceil() as u64).clamp(1, n)));
+    let (min, max) = (h.min().unwrap_or(0), h.max().unwrap_or(0));
+    let mut found = [None; 4];
+    let mut next = 0;
+    let mut seen = 0;
+    for (bucket, count) in h.buckets() {
+        seen += count;
+        while next < wanted.len() {
+            match wanted[next] {
+                Some(rank) if seen >= rank => {
+                    let (low, width) = bucket_range(bucket);
+                    found[next] = Some((low + (width - 1) / 2).clamp(min, max));
+                    next += 1;
+                }
+                Some(_) => break,
+                // The percentiles rise: where one lacks support, those after it do too.
+                None => return found,
+            }
+        }
+        if next == wanted.len() {
+            break;
+        }
+    }
+    found
+}
+
+/// More of the selected path.
+#[derive(Debug, Default)]
+pub(super) struct Detail {
+    pub(super) remote: Option<String>,
+    pub(super) open: u32,
+    pub(super) samples: u64,
+    pub(super) unanswered: u64,
+    pub(super) late: u64,
+    pub(super) corrupt: u64,
+    pub(super) skipped: u64,
+    pub(super) connections: u64,
+    pub(super) recording: Option<PathBuf>,
+    pub(super) recording_stopped: bool,
+    /// Empty where the strip is not shown.
+    pub(super) strip: Vec<Second>,
+    /// `None` where the bars are not shown, or nothing was answered yet.
+    pub(super) bars: Option<Bars>,
+    /// The latest events in words, oldest first: as many as there is room for.
+    pub(super) events: Vec<String>,
+    /// In the order of [`QUANTILES`].
+    pub(super) quantiles_ns: [Option<u64>; 4],
+    pub(super) max_ns: Option<u64>,
+}
+
+impl Detail {
+    pub(super) fn of(boards: &Boards, path: usize, plan: &Plan) -> Self {
+        let boards = lock(boards);
+        let Some(board) = boards.get(path) else { return Self::default() };
+        let s = &board.statistics;
+        let room = usize::from(plan.events.height).saturating_sub(1);
+        // The label stands above; without it more of the words fit.
+        let mut events: Vec<String> =
+            board.events.iter().rev().filter_map(|event| plain::event(Some(""), event)).take(room).collect();
+        events.reverse();
+        Self {
+            remote: board.remote.clone(),
+            open: board.open,
+            samples: s.samples,
+            unanswered: s.unanswered,
+            late: s.late,
+            corrupt: s.corrupt,
+            skipped: s.skipped,
+            connections: s.connections.len() as u64 + s.connections_omitted,
+            recording: board.recording.clone(),
+            recording_stopped: board.recording_error.is_some(),
+            strip: if plan.strip.is_empty() { Vec::new() } else { board.strip.iter().copied().collect() },
+            bars: if plan.bars.is_empty() { None } else { Bars::of(&s.rtt, usize::from(plan.bars.width)) },
+            events,
+            quantiles_ns: supported(&s.rtt),
+            max_ns: s.rtt.max(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_walk_finds_what_four_find() {
+        for n in [0_i64, 1, 4, 5, 58, 59, 298, 299, 2_994, 2_995, 10_000] {
+            let mut h = Histogram::default();
+            for i in 0..n {
+                h.record(1_000 + i * i % 70_001);
+            }
+            assert_eq!(supported(&h), QUANTILES.map(|(_, q)| h.supported_quantile(q)), "{n} values");
+        }
+    }
+}

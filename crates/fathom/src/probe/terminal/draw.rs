@@ -1,0 +1,230 @@
+//! One picture of the run, drawn from copies.
+
+use super::View;
+use super::copy::{Detail, Glance, QUANTILES, Row, State};
+use super::figures::time_or_dash;
+use super::plan::{ALL_FIGURES, HELP, Plan};
+use super::{bars, strip, table};
+use crate::summary::duration;
+use ratatui::Frame;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Paragraph, Widget, Wrap};
+use std::time::Duration;
+
+/// How things are written. Colour only repeats what a word or a sign already says.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inks {
+    pub(super) plain: Style,
+    pub(super) dim: Style,
+    pub(super) strong: Style,
+    pub(super) bar: Style,
+    pub(super) good: Style,
+    pub(super) odd: Style,
+    pub(super) bad: Style,
+}
+
+impl Inks {
+    /// Without colour where `NO_COLOR` asks for that (<https://no-color.org>).
+    pub(super) fn new(coloured: bool) -> Self {
+        let plain = Style::new();
+        let strong = plain.add_modifier(Modifier::BOLD);
+        let ink = |colour, without: Style| if coloured { plain.fg(colour) } else { without };
+        Self {
+            plain,
+            dim: plain.add_modifier(Modifier::DIM),
+            strong,
+            bar: ink(Color::Cyan, plain),
+            good: ink(Color::Green, plain),
+            odd: ink(Color::Yellow, plain),
+            bad: ink(Color::Red, plain).add_modifier(Modifier::BOLD),
+        }
+    }
+
+    pub(super) fn state(&self, state: State) -> Style {
+        match state {
+            State::Ok => self.good,
+            State::Stalled(..) => self.bad,
+            State::NotConnected => self.odd.add_modifier(Modifier::BOLD),
+        }
+    }
+}
+
+/// Everything one picture needs.
+pub(super) struct Picture<'a> {
+    pub(super) labels: &'a [&'a str],
+    pub(super) glance: &'a Glance,
+    pub(super) view: &'a View,
+    pub(super) plan: &'a Plan,
+    pub(super) rows: Vec<Row>,
+    pub(super) detail: Detail,
+    /// Since the view began.
+    pub(super) elapsed: Duration,
+    /// Seconds since the Unix epoch.
+    pub(super) now_s: i64,
+    pub(super) coloured: bool,
+}
+
+impl Picture<'_> {
+    pub(super) fn draw(&self, frame: &mut Frame<'_>) {
+        // The terminal may have shrunk since the plan was made; the next picture will fit.
+        let area = frame.area();
+        let within = |part: Rect| part.intersection(area);
+        let buf = frame.buffer_mut();
+        let inks = Inks::new(self.coloured);
+        let (plan, detail) = (self.plan, &self.detail);
+        self.header(buf, within(plan.header), inks);
+        self.alarms(buf, within(plan.alarms), inks);
+        let widest = self.glance.remote_width;
+        table::draw(buf, within(plan.table), self.labels, &self.rows, self.view.selected, widest, inks);
+        self.detail(buf, within(plan.detail), inks);
+        strip::draw(buf, within(plan.strip), &detail.strip, self.now_s, inks);
+        bars::draw(buf, within(plan.bars), detail.bars.as_ref(), &detail.quantiles_ns, inks);
+        self.events(buf, within(plan.events), inks);
+        if !plan.help.is_empty() {
+            Paragraph::new(HELP).wrap(Wrap { trim: true }).style(inks.strong).render(within(plan.help), buf);
+        }
+    }
+
+    fn header(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
+        let of = self.labels.len();
+        let recorded = self.glance.recorded;
+        let elapsed = duration(self.elapsed.as_secs() * 1_000_000_000);
+        let mut left = vec![Span::styled("fathom", inks.strong), Span::raw(format!("  {elapsed}"))];
+        left.push(match (recorded, of) {
+            (0, _) => Span::raw("  not recording"),
+            (1, 1) => Span::raw("  recording"),
+            _ => Span::raw(format!("  recording {recorded} of {of} paths")),
+        });
+        if of > 1 {
+            let states = &self.glance.states;
+            let stalled = states.iter().filter(|s| matches!(s, State::Stalled(..))).count();
+            let unconnected = states.iter().filter(|s| **s == State::NotConnected).count();
+            for (n, what, ink) in [(stalled, "STALLED", inks.bad), (unconnected, "not connected", inks.odd)] {
+                if n > 0 {
+                    left.push(Span::styled(format!("  {n} {what}"), ink));
+                }
+            }
+        }
+        let hints = match self.view.asked {
+            0 => ["Ctrl-C ends the run, q too   ? help", "Ctrl-C ends the run, q too", "q ends"],
+            1 => ["ending: last echoes; again: at once", "ending; again: at once", "ending"],
+            _ => ["ending at once", "ending at once", "ending"],
+        };
+        let left = Line::from(left);
+        let room = usize::from(area.width).saturating_sub(left.width() + 2);
+        left.render(area, buf);
+        if let Some(hint) = hints.into_iter().find(|hint| hint.len() <= room) {
+            let ink = if self.view.asked > 0 { inks.odd.add_modifier(Modifier::BOLD) } else { inks.dim };
+            Line::styled(hint, ink).right_aligned().render(area, buf);
+        }
+    }
+
+    fn alarms(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
+        for (row, (path, error)) in area.rows().zip(&self.glance.errors) {
+            let label = self.labels.get(*path).copied().unwrap_or("");
+            let ink = inks.bad.add_modifier(Modifier::REVERSED);
+            Line::styled(
+                clipped(&format!(" RECORDING STOPPED, probing goes on: {label}: {error} "), area.width),
+                ink,
+            )
+            .render(row, buf);
+        }
+    }
+
+    fn detail(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
+        let Some(label) = self.labels.get(self.view.selected) else { return };
+        if area.is_empty() {
+            return;
+        }
+        let d = &self.detail;
+        let remote = d.remote.as_ref().map_or_else(String::new, |remote| format!("  {remote}"));
+        let which = match self.labels.len() {
+            1 => String::new(),
+            of => format!("  (path {} of {of})", self.view.selected + 1),
+        };
+        rule(buf, area, &format!("{label}{remote}{which}"), inks);
+        let mut facts = vec![
+            format!("{} samples", d.samples),
+            format!("{} unanswered", d.unanswered),
+            format!("{} late", d.late),
+        ];
+        let odd = [(d.corrupt, "corrupt"), (d.skipped, "due but not sent")];
+        facts.extend(odd.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+        facts.push(match d.connections {
+            n if n > u64::from(d.open) => format!("{} connections open of {n} so far", d.open),
+            _ if d.open == 1 => "1 connection open".to_owned(),
+            _ => format!("{} connections open", d.open),
+        });
+        let mut figures = vec![];
+        if area.width < ALL_FIGURES {
+            let named = |(name, ns): (&str, Option<u64>)| format!("{name} {}", time_or_dash(ns, 3));
+            let quantiles = QUANTILES.iter().zip(d.quantiles_ns).map(|((name, _), ns)| (*name, ns));
+            figures.extend(quantiles.chain([("max", d.max_ns)]).skip(1).map(named));
+        }
+        let kept = match (&d.recording, d.recording_stopped) {
+            (Some(dir), false) => format!("recording into {}", dir.display()),
+            (Some(dir), true) => format!("recording stopped; what was written is in {}", dir.display()),
+            (None, _) => "not recorded".to_owned(),
+        };
+        let told = [joined(&facts, area.width), joined(&figures, area.width), clipped(&kept, area.width)];
+        for (row, text) in area.rows().skip(1).zip(told.into_iter().filter(|text| !text.is_empty())) {
+            Line::raw(text).render(row, buf);
+        }
+    }
+
+    fn events(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
+        if area.is_empty() {
+            return;
+        }
+        rule(buf, area, "events (UTC), newest last", inks);
+        for (row, event) in area.rows().skip(1).zip(&self.detail.events) {
+            Line::raw(clipped(event, area.width)).render(row, buf);
+        }
+    }
+}
+
+/// As many of the parts, in their order, as a line of this width has room for whole.
+fn joined(parts: &[String], width: u16) -> String {
+    let mut line = String::new();
+    for part in parts {
+        let comma = if line.is_empty() { "" } else { ", " };
+        if Span::raw(&line).width() + comma.len() + Span::raw(part).width() > usize::from(width) {
+            break;
+        }
+        line.push_str(comma);
+        line.push_str(part);
+    }
+    line
+}
+
+/// The text, or as much of it as there is room for, with a sign that there is more.
+fn clipped(text: &str, width: u16) -> String {
+    let width = usize::from(width);
+    if Span::raw(text).width() <= width {
+        return text.to_owned();
+    }
+    let mut out = text.to_owned();
+    while Span::raw(&out).width() + 1 > width && out.pop().is_some() {}
+    out.push('…');
+    out
+}
+
+/// The first of several titles, from the fullest to the shortest, that a rule of this width has room for.
+pub(super) fn fitting(titles: Vec<String>, width: u16) -> String {
+    let room = usize::from(width).saturating_sub(6);
+    let shortest = titles.last().cloned().unwrap_or_default();
+    titles.into_iter().find(|title| Span::raw(title).width() <= room).unwrap_or(shortest)
+}
+
+/// The first row of a part: its title, and a rule that parts it from what is above.
+pub(super) fn rule(buf: &mut Buffer, area: Rect, title: &str, inks: Inks) {
+    let row = Rect { height: 1, ..area };
+    Line::styled("─".repeat(usize::from(area.width)), inks.dim).render(row, buf);
+    if area.width > 4 {
+        let within = Rect { x: area.x + 2, width: area.width - 3, ..row };
+        Line::styled(format!(" {title} "), inks.plain).render(within, buf);
+    }
+}

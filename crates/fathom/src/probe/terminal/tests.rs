@@ -1,0 +1,370 @@
+//! Whole pictures, drawn on ratatui's test terminal from boards filled with known samples and events.
+
+use super::*;
+use crate::probe::board::PathBoard;
+use crate::probe::ledger::lock;
+use fathom_core::cause::ClosingCause;
+use fathom_core::event::{Event as RunEvent, EventKind, Evidence};
+use fathom_core::sample::{Flags, Sample};
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::style::{Color, Modifier};
+use std::sync::{Arc, Mutex};
+
+/// Any moment will do; this one reads 10:00:00 UTC.
+const START_S: i64 = 1_795_255_200;
+
+fn event(after_s: i64, kind: EventKind) -> RunEvent {
+    let at = Timestamp::from_second(START_S + after_s).unwrap();
+    RunEvent { at, mono_ns: after_s as u64, connection: Some(0), kind }
+}
+
+fn opened() -> RunEvent {
+    let [target, local, remote] = ["h", "10.0.0.1:40000", "10.0.0.4:7007"].map(String::from);
+    event(0, EventKind::ConnectionOpened { target, local, remote, connect_ns: 250_000 })
+}
+
+fn stalled() -> RunEvent {
+    event(60, EventKind::StallBegan { seq: 57, outstanding: 3, threshold_ns: 200_000_000 })
+}
+
+/// A path with samples of 100, 101, 102 … µs, one a second.
+fn path(samples: i64) -> PathBoard {
+    let mut board = PathBoard { recording: Some("recordings/zone-a".into()), ..PathBoard::default() };
+    board.event(&opened());
+    for i in 0..samples {
+        let sent_ns = (START_S + i) * 1_000_000_000;
+        board.sample(&Sample {
+            seq: i as u64,
+            sent_ns,
+            rtt_ns: Some(100_000 + i * 1_000),
+            ..Sample::default()
+        });
+    }
+    board
+}
+
+fn boards(paths: impl IntoIterator<Item = PathBoard>) -> Boards {
+    Arc::new(Mutex::new(paths.into_iter().collect()))
+}
+
+fn buffer(
+    size: (u16, u16),
+    labels: &[&str],
+    boards: &Boards,
+    view: &View,
+    coloured: bool,
+) -> ratatui::buffer::Buffer {
+    let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
+    let glance = Glance::of(boards);
+    let plan = Plan::new(terminal.get_frame().area(), labels, &glance, view);
+    let rows = plan.rows.clone().map(|path| Row::of(boards, path)).collect();
+    let detail = Detail::of(boards, view.selected, &plan);
+    let (elapsed, now_s) = (Duration::from_secs(754), START_S + 100);
+    let picture =
+        Picture { labels, glance: &glance, view, plan: &plan, rows, detail, elapsed, now_s, coloured };
+    terminal.draw(|frame| picture.draw(frame)).unwrap();
+    terminal.backend().buffer().clone()
+}
+
+fn lines(size: (u16, u16), labels: &[&str], boards: &Boards, view: &View) -> Vec<String> {
+    let buffer = buffer(size, labels, boards, view, true);
+    let row = |y| (0..size.0).map(|x| buffer[(x, y)].symbol()).collect::<String>();
+    (0..size.1).map(row).collect()
+}
+
+fn row_of<'a>(lines: &'a [String], what: &str) -> Vec<&'a str> {
+    let line =
+        lines.iter().find(|line| line.contains(what)).unwrap_or_else(|| panic!("no {what} in {lines:#?}"));
+    line.split_whitespace().collect()
+}
+
+#[test]
+fn a_path_shows_its_figures_and_dashes_for_those_that_its_count_cannot_support() {
+    // 100 samples of 100 to 199 µs: by nearest rank p50 is 149 µs and p95 194 µs; 100 support no 99th percentile.
+    let lines = lines((120, 40), &["zone-a"], &boards([path(100)]), &View::default());
+    assert_eq!(
+        row_of(&lines, "> zone-a"),
+        ["10.0.0.4:7007", "1", "100", "0/0", "199.0µs", "149.0µs", "194.0µs", "–", "–", "199.0µs"]
+            .iter()
+            .fold(vec![">", "zone-a", "ok"], |mut row, cell| {
+                row.push(cell);
+                row
+            })
+    );
+    let all = lines.join("\n");
+    assert!(
+        lines[0].starts_with("fathom  12m 34s  recording ")
+            && lines[0].contains("Ctrl-C ends the run, q too")
+    );
+    assert!(all.contains("recording into recordings/zone-a"), "{all}");
+    assert!(all.contains("10:00:00  #0 connected 10.0.0.1:40000 -> 10.0.0.4:7007 in 250us"), "{all}");
+    assert!(all.contains("↑p50") && all.contains("p95↑") && !all.contains("p99↑"), "{all}");
+    assert_eq!(all.matches('●').count(), 50, "one in each column of two seconds: {all}");
+}
+
+#[test]
+fn every_percentile_fits_eighty_columns() {
+    let lines = lines((80, 24), &["zone-a"], &boards([path(100)]), &View::default());
+    let row = row_of(&lines, "> zone-a");
+    assert_eq!(row, [">", "zone-a", "ok", "0/0", "199µs", "149µs", "194µs", "–", "–", "199µs"]);
+    let all = lines.join("\n");
+    assert!(all.contains("100 samples, 0 unanswered, 0 late, 1 connection open"), "{all}");
+    assert!(
+        all.contains("round trips of the whole run, log axis") && all.contains("a column, linear"),
+        "{all}"
+    );
+}
+
+#[test]
+fn states_are_words_and_colour_only_repeats_them() {
+    let mut stall = path(60);
+    stall.event(&stalled());
+    let mut gone = path(60);
+    let cause = ClosingCause::Reset;
+    let evidence = Evidence::default();
+    gone.event(&event(
+        61,
+        EventKind::ConnectionClosed {
+            cause,
+            verdict: None,
+            errno: Some(104),
+            age_ns: 61_000_000_000,
+            evidence,
+        },
+    ));
+    let boards = boards([path(60), stall, gone]);
+    let labels = ["steady", "silent", "broken"];
+    let view = View { selected: 1, ..View::default() };
+    let shown = lines((80, 24), &labels, &boards, &view);
+    assert!(row_of(&shown, "  steady").contains(&"ok"), "{shown:#?}");
+    assert!(row_of(&shown, "> silent").contains(&"STALLED"), "{shown:#?}");
+    assert!(row_of(&shown, "  broken").join(" ").starts_with("broken not connected 0/0 – "), "{shown:#?}");
+    assert!(shown[0].contains("1 STALLED  1 not connected"), "{shown:#?}");
+    let all = shown.join("\n");
+    assert!(all.contains("silent  10.0.0.4:7007  (path 2 of 3)"), "{all}");
+    assert!(all.contains("10:01:00  #0 stalled: no echo of sample 57 (3 outstanding)"), "{all}");
+
+    let red = |coloured| {
+        let buffer = buffer((80, 24), &labels, &boards, &view, coloured);
+        buffer.content().iter().any(|cell| cell.fg == Color::Red)
+    };
+    assert!(red(true));
+    let without = buffer((80, 24), &labels, &boards, &view, false);
+    assert!(without.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
+    assert!(without.content().iter().any(|cell| cell.modifier.contains(Modifier::BOLD)));
+}
+
+#[test]
+fn unanswered_and_late_samples_are_marked_under_their_second() {
+    let mut board = path(60);
+    let at = |s: i64| Sample { sent_ns: (START_S + s) * 1_000_000_000, ..Sample::default() };
+    board.sample(&Sample { flags: Flags::UNANSWERED, ..at(80) });
+    board.sample(&Sample { flags: Flags::ANSWERED_LATE, rtt_ns: Some(6_000_000_000), ..at(90) });
+    let lines = lines((109, 40), &["zone-a"], &boards([board]), &View::default());
+    // 109 columns less the scale are 101: a second a column would need one more, so that there are two to a column;
+    // now is the second 100, at the right edge, in the column of the even second and the next.
+    let marks =
+        lines.iter().find(|line| line.trim_start().starts_with("x ")).unwrap_or_else(|| panic!("{lines:#?}"));
+    let column = |sign| marks.chars().position(|c| c == sign);
+    assert_eq!((column('x'), column('l')), (Some(108 - 10), Some(108 - 5)), "{marks}");
+    assert!(lines.iter().any(|line| line.contains("log scale")), "{lines:#?}");
+    assert!(row_of(&lines, "> zone-a").contains(&"1/1"), "{lines:#?}");
+}
+
+#[test]
+fn a_recording_that_stopped_is_told_at_the_top_at_every_size_in_use() {
+    let boards = boards([path(5), path(5)]);
+    lock(&boards)[1].recording_error = Some("No space left on device".into());
+    for size in [(40, 10), (80, 24), (200, 60)] {
+        let lines = lines(size, &["a", "b"], &boards, &View::default());
+        assert!(lines[1].contains("RECORDING STOPPED"), "{lines:#?}");
+        assert!(lines[0].contains("recording 1 of 2"), "{lines:#?}");
+    }
+    let lines = lines((80, 24), &["a", "b"], &boards, &View::default());
+    assert!(lines[1].contains("b: No space left on device"), "{lines:#?}");
+}
+
+#[test]
+fn forty_by_ten_still_tells_what_matters() {
+    let lines = lines((40, 10), &["zone-a"], &boards([path(400)]), &View::default());
+    assert_eq!(row_of(&lines, "> zone-a"), [">", "zone-a", "ok", "499µs", "299µs"]);
+    assert!(lines.iter().any(|line| line.contains("10:00:00  #0 connected")), "{lines:#?}");
+    // 400 samples of 100 to 499 µs: p95 is the 380th, p99 the 396th.
+    assert!(
+        lines.iter().any(|line| line.starts_with("p95 479µs, p99 495µs, p99.9 –, max 499µs")),
+        "{lines:#?}"
+    );
+    assert!(lines.iter().any(|line| line.contains("400 samples, 0 unanswered, 0 late ")), "{lines:#?}");
+    assert!(lines[0].contains("q ends"), "{lines:#?}");
+}
+
+#[test]
+fn of_many_paths_the_selected_one_is_in_sight() {
+    let names: Vec<String> = (0..50).map(|i| format!("path-{i:02}")).collect();
+    let labels: Vec<&str> = names.iter().map(String::as_str).collect();
+    let boards = boards((0..50).map(path));
+    for selected in [0, 1, 25, 48, 49] {
+        let view = View { selected, ..View::default() };
+        let lines = lines((80, 24), &labels, &boards, &view);
+        assert!(lines.iter().any(|line| line.starts_with(&format!("> path-{selected:02}"))), "{lines:#?}");
+    }
+}
+
+#[test]
+fn no_size_and_no_state_of_the_boards_breaks_a_picture() {
+    let mut odd = path(700);
+    odd.event(&stalled());
+    odd.recording_error = Some("the disk is full\nand more\tthan that".into());
+    odd.sample(&Sample { sent_ns: i64::MIN, rtt_ns: Some(i64::MAX / 4), ..Sample::default() });
+    odd.sample(&Sample { sent_ns: i64::MAX, rtt_ns: Some(0), ..Sample::default() });
+    odd.sample(&Sample {
+        sent_ns: (START_S + 99) * 1_000_000_000,
+        flags: Flags::UNANSWERED,
+        ..Sample::default()
+    });
+    let cases = [
+        (vec![], boards([])),
+        (vec!["zone-a"], boards([PathBoard::default()])),
+        (vec!["zone-a"], boards([path(1)])),
+        (vec!["", "größer 东京", "c"], boards([path(100), odd, PathBoard::default()])),
+    ];
+    let widths = [1, 2, 4, 7, 8, 9, 10, 13, 20, 33, 40, 79, 80, 109, 110].into_iter();
+    for (labels, boards) in &cases {
+        buffer((300, 100), labels, boards, &View::default(), true);
+        for width in widths.clone() {
+            for height in (1..26).chain([60]) {
+                let view = View {
+                    selected: labels.len().min(2).saturating_sub(1),
+                    help: (width + height) % 3 == 0,
+                    asked: u32::from(height % 3),
+                };
+                buffer((width, height), labels, boards, &view, width % 2 == 0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_terminal_that_shrinks_between_the_plan_and_the_picture_is_no_harm() {
+    let boards = boards([path(100)]);
+    let (labels, view) = (["zone-a"], View { help: true, ..View::default() });
+    let glance = Glance::of(&boards);
+    let plan = Plan::new(ratatui::layout::Rect::new(0, 0, 150, 50), &labels, &glance, &view);
+    let rows = vec![Row::of(&boards, 0)];
+    let detail = Detail::of(&boards, 0, &plan);
+    let (elapsed, now_s) = (Duration::ZERO, START_S);
+    let picture = Picture {
+        labels: &labels,
+        glance: &glance,
+        view: &view,
+        plan: &plan,
+        rows,
+        detail,
+        elapsed,
+        now_s,
+        coloured: true,
+    };
+    for size in [(1, 1), (9, 50), (150, 4), (40, 10)] {
+        Terminal::new(TestBackend::new(size.0, size.1)).unwrap().draw(|frame| picture.draw(frame)).unwrap();
+    }
+}
+
+#[test]
+fn keys_select_help_and_end() {
+    let mut view = View::default();
+    let mut press = |code, modifiers| {
+        let answer = view.key(KeyEvent::new(code, modifiers), 3);
+        (answer, view.selected, view.help, view.asked)
+    };
+    let (none, control) = (KeyModifiers::NONE, KeyModifiers::CONTROL);
+    assert_eq!(press(KeyCode::Up, none), (Answer::Redraw, 0, false, 0));
+    assert_eq!(press(KeyCode::Down, none), (Answer::Redraw, 1, false, 0));
+    assert_eq!(press(KeyCode::Tab, none), (Answer::Redraw, 2, false, 0));
+    assert_eq!(press(KeyCode::Down, none), (Answer::Redraw, 2, false, 0));
+    assert_eq!(press(KeyCode::Tab, none), (Answer::Redraw, 0, false, 0));
+    assert_eq!(press(KeyCode::BackTab, none), (Answer::Redraw, 2, false, 0));
+    assert_eq!(press(KeyCode::Char('?'), none), (Answer::Redraw, 2, true, 0));
+    assert_eq!(press(KeyCode::Char('x'), none), (Answer::Nothing, 2, true, 0));
+    assert_eq!(press(KeyCode::Char('c'), none), (Answer::Nothing, 2, true, 0));
+    assert_eq!(press(KeyCode::Char('c'), control), (Answer::End, 2, true, 1));
+    assert_eq!(press(KeyCode::Char('q'), none), (Answer::End, 2, true, 2));
+    let released = KeyEvent::new_with_kind(KeyCode::Char('q'), none, KeyEventKind::Release);
+    assert_eq!(view.key(released, 3), Answer::Nothing);
+}
+#[test]
+fn zz_measure() {
+    let mk = || {
+        let mut b = path(10);
+        let mut x: u64 = 12345;
+        for i in 0..400_000_i64 {
+            x = x.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let r = 20_000.0 * 10f64.powf((x >> 11) as f64 / (1u64 << 53) as f64 * 6.0);
+            b.sample(&Sample {
+                sent_ns: (START_S + i / 600) * 1_000_000_000,
+                rtt_ns: Some(r as i64),
+                ..Sample::default()
+            });
+        }
+        for c in 0..200u32 {
+            let mut e = opened();
+            e.connection = Some(c);
+            b.event(&e);
+        }
+        b
+    };
+    let one = mk();
+    let boards = boards((0..50).map(|_| PathBoard {
+        statistics: one.statistics.clone(),
+        last: one.last,
+        strip: one.strip.clone(),
+        events: one.events.clone(),
+        open: 200,
+        ..PathBoard::default()
+    }));
+    let names: Vec<String> = (0..50).map(|i| format!("p{i}")).collect();
+    let labels: Vec<&str> = names.iter().map(String::as_str).collect();
+    for _ in 0..3 {
+        let t = Instant::now();
+        let g = Glance::of(&boards);
+        let tg = t.elapsed();
+        let view = View::default();
+        let plan = Plan::new(ratatui::layout::Rect::new(0, 0, 200, 160), &labels, &g, &view);
+        let mut worst = Duration::ZERO;
+        let t = Instant::now();
+        let rows: Vec<Row> = plan
+            .rows
+            .clone()
+            .map(|p| {
+                let t = Instant::now();
+                let r = Row::of(&boards, p);
+                worst = worst.max(t.elapsed());
+                r
+            })
+            .collect();
+        let all = t.elapsed();
+        let t = Instant::now();
+        let detail = Detail::of(&boards, 0, &plan);
+        let td = t.elapsed();
+        println!(
+            "glance {tg:?}; {} rows, worst {worst:?} all {all:?}; detail {td:?} buckets {}",
+            rows.len(),
+            one.statistics.rtt.buckets().count()
+        );
+        let picture = Picture {
+            labels: &labels,
+            glance: &g,
+            view: &view,
+            plan: &plan,
+            rows,
+            detail,
+            elapsed: Duration::ZERO,
+            now_s: START_S,
+            coloured: true,
+        };
+        let mut t2 = Terminal::new(TestBackend::new(200, 160)).unwrap();
+        let t = Instant::now();
+        t2.draw(|f| picture.draw(f)).unwrap();
+        println!("draw {:?}", t.elapsed());
+    }
+}
