@@ -14,3 +14,4 @@ pub mod schedule;
 pub mod stall;
 pub mod statistics;
 pub mod stream;
+pub mod verdict;

@@ -186,9 +186,8 @@ impl Detail {
         let s = &board.statistics;
         let room = usize::from(plan.events.height).saturating_sub(1);
         // The label stands above; without it more of the words fit.
-        let mut events: Vec<String> =
-            board.events.iter().rev().filter_map(|event| plain::event(Some(""), event)).take(room).collect();
-        events.reverse();
+        let events =
+            folded(board.events.iter().rev().filter_map(|event| plain::event(Some(""), event)), room);
         Self {
             remote: board.remote.clone(),
             open: board.open,
@@ -209,6 +208,26 @@ impl Detail {
     }
 }
 
+/// So many lines, latest first as given, oldest first as returned; the same thing told again and again (ten
+/// thousand connections refused, say) takes one line, with the latest time and how often.
+fn folded(latest_first: impl Iterator<Item = String>, room: usize) -> Vec<String> {
+    /// The time of day at the start of every line, `10:00:00`.
+    const TIME: usize = 8;
+    let mut lines: Vec<(String, usize)> = Vec::new();
+    for text in latest_first {
+        match lines.last_mut() {
+            Some((latest, times)) if latest.get(TIME..) == text.get(TIME..) => *times += 1,
+            _ if lines.len() == room => break,
+            _ => lines.push((text, 1)),
+        }
+    }
+    let told = |(text, times): (String, usize)| match text.split_at_checked(TIME) {
+        Some((time, what)) if times > 1 => format!("{time}  {times} times: {}", what.trim_start()),
+        _ => text,
+    };
+    lines.into_iter().rev().map(told).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -222,5 +241,20 @@ mod tests {
             }
             assert_eq!(supported(&h), QUANTILES.map(|(_, q)| h.supported_quantile(q)), "{n} values");
         }
+    }
+
+    #[test]
+    fn what_repeats_takes_one_line() {
+        let lines = [
+            "10:00:05  refused",
+            "10:00:04  refused",
+            "10:00:02  #1 closed",
+            "10:00:01  refused",
+            "10:00:00  old",
+        ];
+        let of = |room| folded(lines.iter().map(|&line| line.to_owned()), room);
+        assert_eq!(of(3), ["10:00:01  refused", "10:00:02  #1 closed", "10:00:05  2 times: refused"]);
+        assert_eq!(of(1), ["10:00:05  2 times: refused"]);
+        assert_eq!(of(0), Vec::<String>::new());
     }
 }

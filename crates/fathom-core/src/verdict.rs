@@ -1,0 +1,322 @@
+//! The decision table: from what was seen of a stall or a death to what the evidence says about why.
+//!
+//! Pure, and deliberately short: a rule fires on facts that stand in the recording, in the order below, and when none
+//! does the verdict is `unknown`. `docs/verdicts.md` shows each row with what is seen on the wire.
+//!
+//! | # | facts | verdict |
+//! |---|---|---|
+//! | 1 | this host did not run for half of the silence or more | `local_paused` |
+//! | 2 | the reflector said that it did not run for half of the silence or more | `peer_paused` |
+//! | 3 | nothing is unacknowledged, so the peer's kernel has all of it, and still no echo came | `peer_paused` |
+//! | 4 | a fresh connection was refused, or the network said that no such host is there | `peer_down` |
+//! | 5 | a fresh connection got no answer, or the network said that there is no way | `path_down` |
+//! | 6 | a fresh connection was echoed, and this one was idle for longer than it had ever survived | `idle_expired` |
+//! | 7 | a fresh connection was echoed, and this one is lost without an orderly end | `flow_forgotten` |
+//! | 8 | the echo came after all, and the kernel had to send again | `path_down`, and the direction by the stamps |
+//! | 9 | anything else | `unknown` |
+
+use crate::cause::ClosingCause;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What the evidence says about why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Fresh connections work and this one is lost: something between forgot the flow.
+    FlowForgotten,
+    /// As `flow_forgotten`, after a silence longer than any the connection had survived: an idle limit.
+    IdleExpired,
+    /// Nothing gets through to the peer, or back, for anybody.
+    PathDown,
+    /// The peer's service or its host is gone.
+    PeerDown,
+    /// The peer, or its host, did not run.
+    PeerPaused,
+    /// This host did not run.
+    LocalPaused,
+    /// The evidence does not say.
+    Unknown,
+}
+
+impl Verdict {
+    /// The name used in recordings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::FlowForgotten => "flow_forgotten",
+            Self::IdleExpired => "idle_expired",
+            Self::PathDown => "path_down",
+            Self::PeerDown => "peer_down",
+            Self::PeerPaused => "peer_paused",
+            Self::LocalPaused => "local_paused",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Which way was lost, where the reflector's stamps tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From the probe to the reflector.
+    Forward,
+    /// From the reflector to the probe.
+    Return,
+}
+
+/// What a fresh connection to the same target met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fresh {
+    /// It has not been tried, or has not come to an end.
+    #[default]
+    NotTried,
+    /// It was established and its sample came back.
+    Echoed,
+    /// It was established, and its sample did not come back in time.
+    Connected,
+    /// It was refused: the host is there and nothing listens.
+    Refused,
+    /// No answer to its SYN.
+    NoAnswer,
+    /// The network said that no such host is there (ICMP host unreachable, or no answer to ARP).
+    NoHost,
+    /// The network said that there is no way there (ICMP network unreachable).
+    NoRoute,
+    /// It failed in some other way.
+    Failed,
+}
+
+/// What ended the silence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// The echo came after all.
+    Recovered,
+    /// The connection ended.
+    Closed(ClosingCause),
+}
+
+/// Everything the table looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// The silence: from the missing echo's sending to the end, in ns.
+    pub silent_ns: u64,
+    /// How long this host did not run in that time, in ns.
+    pub local_pause_ns: u64,
+    /// How long the reflector says that it did not run in that time, in ns; `None`: it does not say.
+    pub remote_pause_ns: Option<u64>,
+    /// Segments not acknowledged when last asked during the silence; `None`: never asked, or not TCP.
+    pub unacked: Option<u32>,
+    /// Segments sent again during the silence.
+    pub retransmits: Option<u32>,
+    /// The quiet before the first sample that was lost: since anything had passed either way, in ns.
+    pub idle_ns: u64,
+    /// The longest such quiet that this connection had survived before, in ns.
+    pub idle_survived_ns: u64,
+    /// What a fresh connection met.
+    pub fresh: Fresh,
+    /// Stamps of the first late echo: how much later than usual the request reached the reflector, and how much
+    /// later than usual its echo came back, in ns.
+    pub delays_ns: Option<(i64, i64)>,
+}
+
+/// A verdict and the facts that led to it, each a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// What the evidence says.
+    pub verdict: Verdict,
+    /// Which way was lost, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
+    /// The facts, most telling first.
+    pub because: Vec<String>,
+}
+
+/// An idle limit is not suspected below this: no device in the documentation of the clouds forgets a flow sooner than
+/// in minutes, and a firewall under test may be set to seconds.
+const IDLE_FLOOR_NS: u64 = 1_000_000_000;
+
+/// Applies the table.
+pub fn explain(facts: &Facts) -> Explanation {
+    let mut because = Vec::new();
+    let verdict = decide(facts, &mut because);
+    let direction = facts.delays_ns.filter(|_| verdict == Verdict::PathDown).and_then(|d| direction(facts, d, &mut because));
+    Explanation { verdict, direction, because }
+}
+
+fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
+    let silent = seconds(facts.silent_ns);
+    if facts.local_pause_ns * 2 >= facts.silent_ns && facts.local_pause_ns > 0 {
+        because.push(format!("this host did not run for {} of the {silent} of silence", seconds(facts.local_pause_ns)));
+        return Verdict::LocalPaused;
+    }
+    if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0) {
+        because.push(format!("the reflector reports that it did not run for {} of the {silent} of silence", seconds(pause)));
+        return Verdict::PeerPaused;
+    }
+    let lost = match facts.outcome {
+        Outcome::Closed(cause) => cause.is_loss(),
+        Outcome::Recovered => false,
+    };
+    if facts.unacked == Some(0) && !matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset)) {
+        because.push("the peer's kernel had acknowledged every byte, so the path carried them, and the reflector did not answer".into());
+        return Verdict::PeerPaused;
+    }
+    if let Some(verdict) = by_fresh_connection(facts, lost, because) {
+        return verdict;
+    }
+    match (facts.outcome, facts.retransmits) {
+        (Outcome::Recovered, Some(n @ 1..)) => {
+            because.push(format!("the kernel sent {n} segments again before the echo came, so packets were lost on the way"));
+            Verdict::PathDown
+        }
+        (Outcome::Closed(ClosingCause::TimedOut), _) => {
+            because.push(format!("the kernel gave up retransmitting after {silent}, and whether others got through is not known"));
+            Verdict::Unknown
+        }
+        _ => {
+            because.push("nothing seen tells this from other causes".into());
+            Verdict::Unknown
+        }
+    }
+}
+
+fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> Option<Verdict> {
+    let (verdict, fact) = match facts.fresh {
+        Fresh::Refused => (Verdict::PeerDown, "a fresh connection was refused: the host is there and nothing listens"),
+        Fresh::NoHost => (Verdict::PeerDown, "a fresh connection met \"no route to host\": nobody answers for that address"),
+        Fresh::NoAnswer => (Verdict::PathDown, "a fresh connection got no answer either"),
+        Fresh::NoRoute => (Verdict::PathDown, "a fresh connection met \"network unreachable\""),
+        Fresh::Echoed if lost => return Some(lost_alone(facts, because)),
+        Fresh::Connected if lost => {
+            because.push("a fresh connection was established, and its sample did not come back either".into());
+            return Some(Verdict::Unknown);
+        }
+        _ => return None,
+    };
+    because.push(fact.to_owned());
+    Some(verdict)
+}
+
+/// This connection is lost while a fresh one works.
+fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
+    let idle = facts.idle_ns > IDLE_FLOOR_NS && facts.idle_ns > facts.idle_survived_ns.saturating_mul(2);
+    if facts.outcome == Outcome::Closed(ClosingCause::PeerClosed) && !idle {
+        because.push("the peer closed this connection in order and serves a fresh one; why it did is not known".into());
+        return Verdict::Unknown;
+    }
+    because.push("a fresh connection to the same target was answered, so peer and path work".into());
+    if idle {
+        because.push(format!(
+            "before the first lost sample nothing had passed for {}, longer than any quiet this connection survived ({})",
+            seconds(facts.idle_ns),
+            seconds(facts.idle_survived_ns)
+        ));
+        return Verdict::IdleExpired;
+    }
+    because.push("this connection alone got nothing through: something on the way no longer knows the flow".into());
+    Verdict::FlowForgotten
+}
+
+fn direction(facts: &Facts, (forward, back): (i64, i64), because: &mut Vec<String>) -> Option<Direction> {
+    let half = (facts.silent_ns / 2) as i64;
+    if forward >= half {
+        because.push(format!("the reflector received the first late request {} after it was sent: the way there was lost", seconds(forward as u64)));
+        Some(Direction::Forward)
+    } else if back >= half {
+        because.push(format!("the reflector had received the request in time and its echo took {}: the way back was lost", seconds(back as u64)));
+        Some(Direction::Return)
+    } else {
+        None
+    }
+}
+
+fn seconds(ns: u64) -> String {
+    match ns {
+        0..1_000_000_000 => format!("{:.0} ms", ns as f64 / 1e6),
+        _ => format!("{:.1} s", ns as f64 / 1e9),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A connection that timed out after 5 s with data unacknowledged, and nothing else known.
+    const DEAD: Facts = Facts {
+        outcome: Outcome::Closed(ClosingCause::TimedOut),
+        silent_ns: 5 * S,
+        local_pause_ns: 0,
+        remote_pause_ns: None,
+        unacked: Some(3),
+        retransmits: Some(4),
+        idle_ns: S / 10,
+        idle_survived_ns: S / 10,
+        fresh: Fresh::NotTried,
+        delays_ns: None,
+    };
+    const STALLED: Facts = Facts { outcome: Outcome::Recovered, ..DEAD };
+
+    fn verdict(facts: &Facts) -> Verdict {
+        let explanation = explain(facts);
+        assert!(!explanation.because.is_empty(), "a verdict without a reason: {explanation:?}");
+        explanation.verdict
+    }
+
+    #[test]
+    fn each_row_of_the_table() {
+        use ClosingCause as C;
+        let closed = |cause| Outcome::Closed(cause);
+        for (facts, expected) in [
+            (Facts { local_pause_ns: 3 * S, fresh: Fresh::Echoed, ..DEAD }, Verdict::LocalPaused),
+            (Facts { remote_pause_ns: Some(4 * S), ..STALLED }, Verdict::PeerPaused),
+            (Facts { unacked: Some(0), retransmits: Some(0), ..STALLED }, Verdict::PeerPaused),
+            (Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Refused, unacked: Some(0), ..DEAD }, Verdict::PeerDown),
+            (Facts { fresh: Fresh::NoHost, ..DEAD }, Verdict::PeerDown),
+            (Facts { fresh: Fresh::NoAnswer, ..DEAD }, Verdict::PathDown),
+            (Facts { fresh: Fresh::NoRoute, ..DEAD }, Verdict::PathDown),
+            (Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
+            (Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
+            (Facts { fresh: Fresh::Echoed, ..DEAD }, Verdict::FlowForgotten),
+            (Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, unacked: Some(0), ..DEAD }, Verdict::FlowForgotten),
+            (Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Echoed, ..DEAD }, Verdict::Unknown),
+            (STALLED, Verdict::PathDown),
+            (DEAD, Verdict::Unknown),
+            (Facts { fresh: Fresh::Connected, ..DEAD }, Verdict::Unknown),
+            (Facts { retransmits: None, unacked: None, ..STALLED }, Verdict::Unknown),
+        ] {
+            assert_eq!(verdict(&facts), expected, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_short_pause_does_not_explain_a_long_silence() {
+        assert_eq!(verdict(&Facts { local_pause_ns: S, fresh: Fresh::Echoed, ..DEAD }), Verdict::FlowForgotten);
+        assert_eq!(verdict(&Facts { remote_pause_ns: Some(S), ..STALLED }), Verdict::PathDown);
+    }
+
+    #[test]
+    fn a_connection_at_its_usual_pace_was_not_idle() {
+        let once_a_minute = Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, idle_survived_ns: 60 * S, ..DEAD };
+        assert_eq!(verdict(&once_a_minute), Verdict::FlowForgotten);
+    }
+
+    #[test]
+    fn stamps_tell_the_direction() {
+        let direction = |delays| explain(&Facts { delays_ns: Some(delays), ..STALLED }).direction;
+        assert_eq!(direction((5 * S as i64, 0)), Some(Direction::Forward));
+        assert_eq!(direction((0, 5 * S as i64)), Some(Direction::Return));
+        assert_eq!(direction((S as i64, S as i64)), None);
+        assert_eq!(explain(&STALLED).direction, None);
+    }
+}

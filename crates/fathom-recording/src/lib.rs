@@ -1,0 +1,58 @@
+//! The recording: one probe run on disk, written so that nothing acknowledged is lost and read so that nothing is
+//! guessed. The contract is `schema/recording.md`; what the disk is assumed to do is
+//! `docs/decisions/0001-recording-durability.md`.
+//!
+//! A recording is a directory. [`Recorder`] writes it, [`Recording`] reads it (a running one too), [`recover`]
+//! puts an interrupted one in order, [`verify`] checks every law of the format, [`export`] hands the samples to
+//! other programs. No clock is read here: times are arguments.
+
+mod columns;
+mod convert;
+mod damage;
+mod discard;
+mod disk;
+mod error;
+mod events;
+mod export;
+mod manifest;
+mod recorder;
+mod recording;
+mod recover;
+mod stream;
+mod verify;
+
+#[cfg(test)]
+mod tests;
+
+pub use columns::{COLUMNS, Column, Kind};
+pub use damage::Damage;
+pub use discard::discard_empty;
+pub use error::Error;
+pub use events::{Entry, Events};
+pub use export::{EchoClientCsv, Format, export};
+pub use manifest::{ClockAnchor, FORMAT_VERSION, Manifest, PathLabels, ReflectorFacts, Tool};
+pub use recorder::{Options, Recorder};
+pub use recording::{Recording, Samples};
+pub use recover::{Recovery, recover};
+pub use verify::{Finding, Verification, verify};
+
+/// The manifest's file name.
+pub(crate) const MANIFEST: &str = "recording.json";
+/// The event log's file name.
+pub(crate) const EVENTS: &str = "events.jsonl";
+/// Held with an advisory lock for as long as somebody writes.
+pub(crate) const LOCK: &str = ".lock";
+/// Blocks kept back for the last words on a full disk.
+pub(crate) const RESERVE: &str = ".reserve";
+
+/// The name of a segment's file.
+pub(crate) fn segment_name(ordinal: u32, extension: &str) -> String {
+    format!("samples-{ordinal:05}.{extension}")
+}
+
+/// The ordinal in a segment's file name, where it is one.
+pub(crate) fn segment_ordinal(name: &str, extension: &str) -> Option<u32> {
+    let digits = name.strip_prefix("samples-")?.strip_suffix(extension)?.strip_suffix('.')?;
+    let ordinal = digits.parse().ok()?;
+    (segment_name(ordinal, extension) == name).then_some(ordinal)
+}

@@ -1,0 +1,61 @@
+//! A file that only ever holds whole records.
+
+use crate::Error;
+use crate::disk::Disk;
+use std::fs::File;
+use std::path::PathBuf;
+
+/// Appends whole records to a file. A write that fails half-way is taken back.
+#[derive(Debug)]
+pub(crate) struct Appender {
+    pub(crate) path: PathBuf,
+    file: File,
+    /// Bytes of whole records.
+    len: u64,
+    /// Part of a record may stand after them.
+    torn: bool,
+    /// Something was written since the last sync.
+    dirty: bool,
+}
+
+impl Appender {
+    pub(crate) fn open(disk: &dyn Disk, path: PathBuf) -> Result<Self, Error> {
+        let file = disk.append_to(&path).map_err(Error::io("create", &path))?;
+        let len = file.metadata().map_err(Error::io("read", &path))?.len();
+        Ok(Self { path, file, len, torn: false, dirty: false })
+    }
+
+    pub(crate) fn append(&mut self, disk: &dyn Disk, record: &[u8]) -> Result<(), Error> {
+        if self.torn {
+            self.truncate(disk, self.len)?;
+        }
+        self.dirty = true;
+        match disk.write(&self.file, record) {
+            Ok(()) => {
+                self.len += record.len() as u64;
+                Ok(())
+            }
+            Err(e) => {
+                self.torn = true;
+                // Should this fail too, the next record tries again, and a reader finds a torn tail.
+                let _ = self.truncate(disk, self.len);
+                Err(Error::io("write to", &self.path)(e))
+            }
+        }
+    }
+
+    pub(crate) fn truncate(&mut self, disk: &dyn Disk, len: u64) -> Result<(), Error> {
+        disk.truncate(&self.file, len).map_err(Error::io("truncate", &self.path))?;
+        self.len = len;
+        self.torn = false;
+        Ok(())
+    }
+
+    pub(crate) fn sync(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+        if self.dirty {
+            disk.sync(&self.file).map_err(Error::io("sync", &self.path))?;
+            self.dirty = false;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+//! Putting an interrupted recording in order: open segments become Parquet, torn tails are cut and reported.
+
+use crate::convert::{Closed, convert, last_moment};
+use crate::damage::Damage;
+use crate::disk::{Disk, RealDisk};
+use crate::events::Entry;
+use crate::manifest::{timestamp, utc_ns};
+use crate::recorder::appender::Appender;
+use crate::recorder::{lock, tidy};
+use crate::recording::Recording;
+use crate::{EVENTS, Error, MANIFEST, segment_name};
+use fathom_core::event::{Event, EventKind};
+use jiff::Timestamp;
+use serde::Serialize;
+use std::path::Path;
+
+/// What a recovery did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Recovery {
+    /// Whether there was anything to do.
+    pub needed: bool,
+    /// Rows that were saved from open segments.
+    pub rows: u64,
+    /// Bytes at the end of files that were no whole record, and are gone.
+    pub torn_bytes: u64,
+    /// When the recording ended, by the last evidence in it.
+    pub ended_at: Option<Timestamp>,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+}
+
+/// Puts the recording in `dir` in order. Refuses one that a probe is writing; does nothing to one that ended in
+/// order, so that a second call changes nothing. `now` is the wall clock, for the events it adds.
+pub fn recover(dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
+    recover_on(&RealDisk, dir, now)
+}
+
+pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
+    // Read first: nothing is written into a directory that holds no recording.
+    let manifest = Recording::open(dir)?.manifest().clone();
+    let held = lock(disk, dir)?;
+    let recording = Recording::open(dir)?;
+    let mut recovery =
+        Recovery { needed: false, rows: 0, torn_bytes: 0, ended_at: manifest.ended_at, damage: Vec::new() };
+    recovery.damage.extend_from_slice(recording.event_damage());
+
+    let evidence = Evidence::gather(&recording)?;
+    let mut last_ns = evidence.last_ns;
+    let mut events = Appender::open(disk, dir.join(EVENTS))?;
+    if let Some(torn) = recording.event_damage().last().filter(|d| d.torn) {
+        events.truncate(disk, torn.offset)?;
+        recovery.needed = true;
+        recovery.torn_bytes += torn.bytes;
+    }
+    for &ordinal in recording.ordinals() {
+        let old = dir.join(segment_name(ordinal, "arrows"));
+        if old.exists() && !recording.is_closed(ordinal) {
+            let closed = convert(disk, dir, ordinal, false)?;
+            recovery.needed = true;
+            recovery.rows += closed.rows;
+            last_ns = last_ns.max(closed.last_ns);
+            events.line(disk, &closed.event(now, evidence.mono_ns))?;
+            retire(disk, dir, ordinal, &closed)?;
+            if let Some(damage) = closed.damage {
+                recovery.torn_bytes += if damage.torn { damage.bytes } else { 0 };
+                recovery.damage.push(damage);
+            }
+        } else if old.exists() {
+            // Interrupted between listing the Parquet file and removing its source.
+            recovery.needed = true;
+            disk.remove(&old).map_err(Error::io("remove", &old))?;
+        }
+        let leftover = dir.join(format!("{}.tmp", segment_name(ordinal, "parquet")));
+        disk.remove(&leftover).map_err(Error::io("remove", &leftover))?;
+    }
+    let leftover = dir.join(format!("{MANIFEST}.tmp"));
+    disk.remove(&leftover).map_err(Error::io("remove", &leftover))?;
+
+    let mut manifest = recording.manifest().clone();
+    if recovery.needed || manifest.ended_at.is_none() {
+        recovery.needed = true;
+        let kind = EventKind::RecordingRecovered { rows: recovery.rows, torn_bytes: recovery.torn_bytes };
+        events.line(disk, &Event { at: now, mono_ns: evidence.mono_ns, connection: None, kind })?;
+        if manifest.ended_at.is_none() {
+            if last_ns.is_none() {
+                last_ns = last_of_closed(&recording);
+            }
+            manifest.ended_at = Some(last_ns.map_or(manifest.started_at, timestamp));
+        }
+        manifest.write(disk, dir)?;
+    }
+    recovery.ended_at = manifest.ended_at;
+    tidy(disk, dir);
+    drop(held);
+    Ok(recovery)
+}
+
+/// Removes an open segment whose rows stand in Parquet. One with bytes that are not merely torn is kept under another
+/// name: somebody may want to look at what could not be read.
+fn retire(disk: &dyn Disk, dir: &Path, ordinal: u32, closed: &Closed) -> Result<(), Error> {
+    let name = segment_name(ordinal, "arrows");
+    let old = dir.join(&name);
+    if closed.damage.as_ref().is_some_and(|d| !d.torn) {
+        disk.rename(&old, &dir.join(format!("{name}.damaged"))).map_err(Error::io("set aside", &old))
+    } else {
+        disk.remove(&old).map_err(Error::io("remove", &old))
+    }
+}
+
+/// The last moment of closed segments, for a recording of which nothing later is left.
+fn last_of_closed(recording: &Recording) -> Option<i64> {
+    recording.samples().flatten().map(|s| last_moment(&s)).max()
+}
+
+/// What the event log says about when the recording ended.
+struct Evidence {
+    last_ns: Option<i64>,
+    mono_ns: u64,
+}
+
+impl Evidence {
+    fn gather(recording: &Recording) -> Result<Self, Error> {
+        let mut evidence = Self { last_ns: None, mono_ns: 0 };
+        let known = |entry| match entry {
+            Ok(Entry::Known(event)) => Some(event),
+            _ => None,
+        };
+        for event in recording.events()?.filter_map(known) {
+            evidence.mono_ns = evidence.mono_ns.max(event.mono_ns);
+            // An earlier, interrupted recovery is no evidence of when the probe stopped.
+            let bookkeeping =
+                matches!(event.kind, EventKind::SegmentClosed { .. } | EventKind::RecordingRecovered { .. });
+            if !bookkeeping {
+                evidence.last_ns = evidence.last_ns.max(Some(utc_ns(event.at)));
+            }
+        }
+        Ok(evidence)
+    }
+}
+
+impl Appender {
+    /// Appends an event, durably.
+    fn line(&mut self, disk: &dyn Disk, event: &Event) -> Result<(), Error> {
+        let mut line = serde_json::to_vec(event)
+            .map_err(|e| Error::Segment { path: self.path.clone(), reason: e.to_string() })?;
+        line.push(b'\n');
+        self.append(disk, &line)?;
+        self.sync(disk)
+    }
+}

@@ -1,0 +1,197 @@
+//! Every operation on the disk fails in turn; what was acknowledged before reads back.
+
+use super::*;
+use crate::disk::{Disk, RealDisk};
+use crate::recover::recover_on;
+use crate::{Error, Recorder, recover, verify};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How a disk fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    /// This one operation; the disk works again afterwards.
+    Once(io::ErrorKind),
+    /// This and every later one: what a process that is killed here leaves behind.
+    Dead,
+    /// No space for data from here on, but for what was given back.
+    Full,
+}
+
+/// A disk that does `sound` operations and then fails. A failing write leaves half of its bytes behind.
+#[derive(Debug)]
+struct FaultyDisk {
+    sound: u64,
+    fault: Fault,
+    done: AtomicU64,
+    freed: AtomicU64,
+}
+
+impl FaultyDisk {
+    fn new(sound: u64, fault: Fault) -> Arc<Self> {
+        Arc::new(Self { sound, fault, done: AtomicU64::new(0), freed: AtomicU64::new(0) })
+    }
+
+    fn may(&self, needed: u64) -> io::Result<()> {
+        let n = self.done.fetch_add(1, Ordering::Relaxed);
+        match self.fault {
+            Fault::Once(kind) if n == self.sound => Err(kind.into()),
+            Fault::Dead if n >= self.sound => Err(io::Error::other("the process was killed")),
+            Fault::Full if n >= self.sound && needed > 0 => {
+                let spend = |free: u64| free.checked_sub(needed);
+                self.freed
+                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend)
+                    .map(drop)
+                    .map_err(|_| io::ErrorKind::StorageFull.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Disk for FaultyDisk {
+    fn create_dirs(&self, dir: &Path) -> io::Result<()> {
+        self.may(0).and_then(|()| RealDisk.create_dirs(dir))
+    }
+    fn append_to(&self, path: &Path) -> io::Result<File> {
+        self.may(0).and_then(|()| RealDisk.append_to(path))
+    }
+    fn create(&self, path: &Path) -> io::Result<File> {
+        self.may(0).and_then(|()| RealDisk.create(path))
+    }
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        self.may(bytes.len() as u64).or_else(|e| {
+            RealDisk.write(file, &bytes[..bytes.len() / 2])?;
+            Err(e)
+        })?;
+        RealDisk.write(file, bytes)
+    }
+    fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
+        self.may(0).and_then(|()| RealDisk.truncate(file, len))
+    }
+    // The machine stays up: what is in the page cache is read back, and syncing it would only take time.
+    fn sync(&self, _: &File) -> io::Result<()> {
+        self.may(0)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.may(0).and_then(|()| RealDisk.rename(from, to))
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.may(0)?;
+        if let Ok(facts) = path.metadata() {
+            self.freed.fetch_add(facts.len(), Ordering::Relaxed);
+        }
+        RealDisk.remove(path)
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        self.may(0)
+    }
+}
+
+/// What a run was promised before it failed.
+#[derive(Debug, Default)]
+struct Promised {
+    created: bool,
+    rows: u64,
+    finished: bool,
+    error: Option<Error>,
+}
+
+const ROWS: u64 = 30;
+
+fn run(disk: &Arc<FaultyDisk>, dir: &Path) -> Promised {
+    let mut promised = Promised::default();
+    let done = (|| {
+        let mut recorder = Recorder::create_on(Arc::clone(disk) as Arc<dyn Disk>, dir, manifest(), SMALL)?;
+        promised.created = true;
+        let written = (0..ROWS).try_for_each(|n| {
+            recorder.push(&sample(n))?;
+            recorder.flush(n * SECOND)?;
+            promised.rows = n + 1;
+            Ok(())
+        });
+        // The probe finishes its recording whatever became of it.
+        let ended = recorder.finish(manifest().started_at, ROWS * SECOND);
+        written.and(ended.map(|_| promised.finished = true))
+    })();
+    promised.error = done.err();
+    promised
+}
+
+fn operations() -> u64 {
+    let disk = FaultyDisk::new(u64::MAX, Fault::Dead);
+    let dir = tempfile::tempdir().unwrap();
+    assert!(run(&disk, &dir.path().join("r")).finished);
+    disk.done.load(Ordering::Relaxed)
+}
+
+fn holds(dir: &Path, promised: &Promised, case: &str) {
+    let rows = read(dir);
+    assert!(rows.len() as u64 >= promised.rows, "{case}: {} rows of {}", rows.len(), promised.rows);
+    assert_eq!(rows, samples(0..rows.len() as u64), "{case}");
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_whichever_operation_fails() {
+    let operations = operations();
+    assert!(operations > 100, "the run is worth testing: {operations} operations");
+    for fault in
+        [Fault::Once(io::ErrorKind::Other), Fault::Once(io::ErrorKind::StorageFull), Fault::Dead, Fault::Full]
+    {
+        for sound in 0..operations {
+            let case = format!("{fault:?} at operation {sound}");
+            let root = tempfile::tempdir().unwrap();
+            let dir = root.path().join("r");
+            let disk = FaultyDisk::new(sound, fault);
+            let promised = run(&disk, &dir);
+            if !promised.created {
+                assert!(promised.error.is_some(), "{case}");
+                continue;
+            }
+            holds(&dir, &promised, &case);
+            let rows = read(&dir).len();
+            recover(&dir, manifest().started_at).unwrap_or_else(|e| panic!("{case}: {e}"));
+            assert_eq!(read(&dir).len(), rows, "{case}");
+            let found = verify(&dir, |_| {}).unwrap();
+            assert!(found.damage.is_empty(), "{case}: {found:?}");
+            assert!(!recover(&dir, manifest().started_at).unwrap().needed, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_leaves_a_last_word_and_an_end() {
+    let mut stopped = 0;
+    for sound in 20..operations() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("r");
+        let promised = run(&FaultyDisk::new(sound, Fault::Full), &dir);
+        let Some(error) = promised.error else { continue };
+        stopped += 1;
+        assert!(error.to_string().contains("free some space"), "{error}");
+        let log = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
+        let said = log.lines().any(|l| l.contains("recording.ended") && l.contains("free some space"));
+        assert!(said, "operation {sound}: {log}");
+        assert!(Manifest::read(&dir).unwrap().ended_at.is_some(), "operation {sound}");
+    }
+    assert!(stopped > 20, "{stopped}");
+}
+
+#[test]
+fn a_recovery_that_is_itself_interrupted_is_taken_up_again() {
+    for sound in 0..60 {
+        let root = tempfile::tempdir().unwrap();
+        let dir = root.path().join("r");
+        let promised = run(&FaultyDisk::new(75, Fault::Dead), &dir);
+        assert!(promised.rows > 5 && !promised.finished);
+        let evidence = Recording::open(&dir).unwrap().events().unwrap().flatten().count();
+        let _ = recover_on(FaultyDisk::new(sound, Fault::Dead).as_ref(), &dir, Timestamp::MAX);
+        holds(&dir, &promised, &format!("recovery interrupted at {sound}"));
+        recover(&dir, Timestamp::MAX).unwrap();
+        holds(&dir, &promised, &format!("recovery after one interrupted at {sound}"));
+        let ended_at = Recording::open(&dir).unwrap().manifest().ended_at;
+        assert!(ended_at.is_some_and(|at| at < Timestamp::MAX), "{ended_at:?} {evidence}");
+    }
+}

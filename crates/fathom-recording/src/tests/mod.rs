@@ -1,0 +1,54 @@
+//! Tests of the whole crate: what is written reads back, whatever the disk or the bytes do.
+
+mod damaged;
+mod durable;
+mod golden;
+mod ordinary;
+
+use crate::{ClockAnchor, Manifest, Options, Recording, Tool};
+use fathom_core::sample::{Flags, Sample};
+use jiff::Timestamp;
+use std::path::Path;
+
+const START_NS: i64 = 1_750_000_000_000_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+fn manifest() -> Manifest {
+    let started_at = Timestamp::from_nanosecond(START_NS.into()).unwrap();
+    let mut manifest = Manifest::new("test", started_at, Tool { version: "0".to_owned(), revision: None });
+    manifest.clock_anchors.push(ClockAnchor { mono_ns: 0, utc: started_at, stepped: false });
+    manifest
+}
+
+/// A sample whose every column follows from `n`; every fifth is unanswered.
+fn sample(n: u64) -> Sample {
+    let answered = n % 5 != 4;
+    let some = |v: i64| answered.then_some(v);
+    Sample {
+        connection: (n % 3) as u32,
+        seq: n / 3,
+        size: 64,
+        sent_ns: START_NS + (n * SECOND) as i64,
+        lateness_ns: (n % 7) as i64 * 1_000 - 1_000,
+        rtt_ns: some(100_000 + (n * n % 9_973) as i64),
+        send_stack_ns: if n.is_multiple_of(2) { some(2_700) } else { None },
+        recv_stack_ns: None,
+        reflector_ns: some(5_000),
+        forward_ns: some(-400_000),
+        backward_ns: some(500_000),
+        srtt_us: answered.then_some(120),
+        retransmits: answered.then_some((n % 2) as u16),
+        flags: if answered { Flags::default() } else { Flags::UNANSWERED },
+    }
+}
+
+fn samples(range: std::ops::Range<u64>) -> Vec<Sample> {
+    range.map(sample).collect()
+}
+
+fn read(dir: &Path) -> Vec<Sample> {
+    Recording::open(dir).unwrap().samples().flatten().collect()
+}
+
+/// Segments of a dozen rows, so that a short test closes several.
+const SMALL: Options = Options { segment_rows: 12, segment_age_ns: u64::MAX };

@@ -1,0 +1,247 @@
+//! Every law of the format, held against a recording. Memory is bounded by the number of connections and of samples
+//! out of order, not by the length of the run.
+
+use crate::damage::Damage;
+use crate::events::Entry;
+use crate::recording::Recording;
+use crate::{EVENTS, Error, MANIFEST};
+use fathom_core::event::EventKind;
+use fathom_core::sample::{Flags, Sample};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::Path;
+
+/// Runs of seen sequence numbers that are remembered over all connections; a sound recording needs a few each.
+const MAX_RUNS: usize = 1 << 20;
+
+/// One law that a recording breaks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// File it concerns; `samples` where it concerns rows.
+    pub file: String,
+    /// The law.
+    pub law: &'static str,
+    /// How often it is broken.
+    pub count: u64,
+    /// The first case.
+    pub first: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, law, count, first } = self;
+        write!(f, "{file}: {law}: {first}")?;
+        if *count > 1 { write!(f, " (and {} more)", count - 1) } else { Ok(()) }
+    }
+}
+
+/// What a verification found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verification {
+    /// Rows that were read.
+    pub rows: u64,
+    /// Events that were read.
+    pub events: u64,
+    /// Whether a probe is writing it: a torn tail is then no finding.
+    pub running: bool,
+    /// What could not be read.
+    pub damage: Vec<Damage>,
+    /// Laws broken by what could be read.
+    pub findings: Vec<Finding>,
+}
+
+impl Verification {
+    /// Whether nothing is wrong with it.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty() && self.damage.iter().all(|d| d.torn && self.running)
+    }
+}
+
+/// Checks the recording in `dir`; `progress` is told the rows read, every now and then.
+pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification, Error> {
+    let recording = Recording::open(dir)?;
+    let running = recording.is_running();
+    let mut findings = Findings::default();
+    let log = EventLog::read(&recording, &mut findings)?;
+
+    let mut rows = 0;
+    let mut seen = Seen::default();
+    let mut samples = recording.samples();
+    for chunk in samples.by_ref() {
+        for sample in &chunk {
+            check(sample, &mut findings);
+            if seen.insert(sample.connection, sample.seq) == Some(false) {
+                findings.add("samples", "(connection, seq) is unique", || at(sample));
+            }
+        }
+        rows += chunk.len() as u64;
+        progress(rows);
+    }
+    if samples.disagreeing() > 0 {
+        let count = samples.disagreeing();
+        findings.add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || format!("{count} rows"));
+    }
+    let mut damage = recording.event_damage().to_vec();
+    damage.extend_from_slice(samples.damage());
+    log.check(&recording, running, rows, &mut findings);
+    Ok(Verification {
+        rows,
+        events: log.count,
+        running,
+        damage,
+        findings: findings.0.into_values().collect(),
+    })
+}
+
+fn at(sample: &Sample) -> String {
+    format!("connection {} seq {}", sample.connection, sample.seq)
+}
+
+fn check(sample: &Sample, findings: &mut Findings) {
+    let mut law = |law, holds: bool| {
+        if !holds {
+            findings.add("samples", law, || at(sample));
+        }
+    };
+    let unanswered = sample.flags.contains(Flags::UNANSWERED);
+    law("rtt_ns is absent exactly where the sample is unanswered", sample.rtt_ns.is_none() == unanswered);
+    law("rtt_ns is not negative", sample.rtt_ns.is_none_or(|rtt| rtt >= 0));
+    law(
+        "a sample answered late has its rtt_ns",
+        !(unanswered && sample.flags.contains(Flags::ANSWERED_LATE)),
+    );
+    law("a corrupted sample is unanswered", unanswered || !sample.flags.contains(Flags::CORRUPTED));
+    law("reflector_ns is not negative", sample.reflector_ns.is_none_or(|ns| ns >= 0));
+    law("only known flags are set", u32::from(sample.flags.0) >> Flags::NAMES.len() == 0);
+}
+
+/// Findings by file and law.
+#[derive(Debug, Default)]
+struct Findings(BTreeMap<(&'static str, &'static str), Finding>);
+
+impl Findings {
+    fn add(&mut self, file: &'static str, law: &'static str, first: impl FnOnce() -> String) {
+        self.add_many(file, law, 1, first);
+    }
+
+    fn add_many(
+        &mut self,
+        file: &'static str,
+        law: &'static str,
+        count: u64,
+        first: impl FnOnce() -> String,
+    ) {
+        let of = || Finding { file: file.to_owned(), law, count: 0, first: first() };
+        self.0.entry((file, law)).or_insert_with(of).count += count;
+    }
+}
+
+/// What the event log says, as far as the rest must agree with it.
+#[derive(Debug, Default)]
+struct EventLog {
+    count: u64,
+    ended: Option<u64>,
+    recovered: bool,
+}
+
+impl EventLog {
+    fn read(recording: &Recording, findings: &mut Findings) -> Result<Self, Error> {
+        let mut log = Self::default();
+        let mut listed = BTreeMap::new();
+        for entry in recording.events()?.flatten() {
+            let first = log.count == 0;
+            log.count += 1;
+            let Entry::Known(event) = entry else { continue };
+            if first && event.kind != (EventKind::RecordingStarted {}) {
+                findings.add(EVENTS, "the first event is recording.started", || event.at.to_string());
+            }
+            match event.kind {
+                EventKind::RecordingEnded { samples, .. } => log.ended = Some(samples),
+                EventKind::RecordingRecovered { .. } => log.recovered = true,
+                EventKind::SegmentClosed { file, rows, bytes, crc32 } => {
+                    // An interrupted recovery may list a segment a second time, but never with other content.
+                    let before = listed.insert(file.clone(), (rows, bytes, crc32));
+                    if before.is_some_and(|b| b != (rows, bytes, crc32)) {
+                        findings.add(EVENTS, "a segment is closed once", || file);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(log)
+    }
+
+    fn check(&self, recording: &Recording, running: bool, rows: u64, findings: &mut Findings) {
+        let ended_at = recording.manifest().ended_at;
+        if ended_at.is_none() && !running {
+            findings.add(MANIFEST, "a recording that nobody writes has its ended_at", || {
+                "it was interrupted; `fathom recording recover` puts it in order".to_owned()
+            });
+        }
+        if ended_at.is_some() && self.ended.is_none() && !self.recovered {
+            findings.add(EVENTS, "a recording that ended says so in its events", || {
+                "neither recording.ended nor recording.recovered".to_owned()
+            });
+        }
+        if let Some(samples) = self.ended
+            && samples != rows
+        {
+            findings.add("samples", "there are as many rows as recording.ended counts", || {
+                format!("{samples} counted, {rows} read")
+            });
+        }
+        let listed = recording.listed().keys().copied();
+        if let Some(missing) = listed.zip(0..).find_map(|(is, should)| (is != should).then_some(should)) {
+            findings.add("samples", "segments are numbered without gaps", || {
+                format!("segment {missing} is missing")
+            });
+        }
+    }
+}
+
+/// The sequence numbers seen on each connection, as runs: start to end (exclusive).
+#[derive(Debug, Default)]
+struct Seen {
+    connections: HashMap<u32, BTreeMap<u64, u64>>,
+    runs: usize,
+}
+
+impl Seen {
+    /// Adds a number; `Some(false)` where it was there, nothing where there is no room to remember more.
+    fn insert(&mut self, connection: u32, seq: u64) -> Option<bool> {
+        let runs = self.connections.entry(connection).or_default();
+        let before = runs.range(..=seq).next_back().map(|(&start, &end)| (start, end));
+        if before.is_some_and(|(_, end)| seq < end) {
+            return Some(false);
+        }
+        let next = seq.checked_add(1)?;
+        let joined = before.filter(|&(_, end)| end == seq).map(|(start, _)| start);
+        let after = runs.remove(&next);
+        if joined.is_none() && after.is_none() && self.runs >= MAX_RUNS {
+            return None;
+        }
+        self.runs += usize::from(joined.is_none());
+        self.runs -= usize::from(after.is_some());
+        runs.insert(joined.unwrap_or(seq), after.unwrap_or(next));
+        Some(true)
+    }
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn seen_is_a_set(numbers in prop::collection::vec((0u32..3, 0u64..40), 0..200)) {
+            let (mut seen, mut set) = (Seen::default(), HashSet::new());
+            for &(connection, seq) in &numbers {
+                prop_assert_eq!(seen.insert(connection, seq), Some(set.insert((connection, seq))));
+            }
+            prop_assert_eq!(seen.runs, seen.connections.values().map(BTreeMap::len).sum::<usize>());
+        }
+    }
+}

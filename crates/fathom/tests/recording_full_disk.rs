@@ -1,0 +1,102 @@
+//! A file system that fills up stops the recording, not the probe.
+
+mod support;
+
+use std::path::Path;
+use support::probe::{Probe, assert_sound, fathom};
+use support::reflector::Echo;
+use support::rows::{events, of_kind, rows};
+use support::{must, needs_root};
+use tempfile::TempDir;
+
+/// A file system of half a MiB, unmounted when dropped.
+struct Small(TempDir);
+
+impl Small {
+    fn mount() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        must("mount", &["-t", "tmpfs", "-o", "size=512k", "fathom-test", &dir.path().display().to_string()]);
+        Self(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let path = self.path().display().to_string();
+        let unmounted = std::process::Command::new("umount").arg(&path).status();
+        assert!(std::thread::panicking() || unmounted.is_ok_and(|s| s.success()), "{path} is still mounted");
+    }
+}
+
+#[test]
+fn a_full_disk_stops_the_recording_and_not_the_probe() {
+    if !needs_root() {
+        return;
+    }
+    let disk = Small::mount();
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let dir = disk.path().join("r");
+    let count = 12_000;
+    let arguments = format!("127.0.0.1:{} --every 500us --count {count} --record {} --json", echo.address().port(), dir.display());
+    let outcome = Probe::start(home.path(), &arguments).finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+
+    // It is told when it happens and again at the end, with the place and what to do.
+    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    assert_eq!(told.len(), 2, "{}", outcome.err);
+    assert!(told[0].contains("recording stopped, probing goes on"), "{}", told[0]);
+    assert!(told[1].contains("the recording is incomplete"), "{}", told[1]);
+    for line in told {
+        let place = dir.display().to_string();
+        assert!(line.contains(&place) && line.contains("No space left") && line.contains("free some space"), "{line}");
+    }
+
+    // The probe ran to its end all the same.
+    let summary = outcome.objects().pop().expect("a summary");
+    let number = |name: &str| summary[name].as_u64().expect(name);
+    assert_eq!(number("samples") + number("not_sent"), count, "{summary}");
+    assert_eq!(number("answered"), number("samples"), "{summary}");
+    assert_eq!(summary["connections"][0]["cause"], "finished", "{summary}");
+
+    // What was written reads back: the samples in order from the first, as many as the last event counts.
+    let log = events(&dir);
+    let ended = of_kind(&log, "recording.ended");
+    assert_eq!(ended.len(), 1, "{log:?}");
+    assert!(ended[0]["error"].as_str().is_some_and(|e| e.contains("No space left")), "{}", ended[0]);
+    assert_sound(&dir);
+    let rows = rows(&dir);
+    assert_eq!(ended[0]["samples"], rows.len(), "{}", ended[0]);
+    assert!(rows.len() as u64 > count / 20 && (rows.len() as u64) < count, "{} samples fitted", rows.len());
+    let consecutive = rows.windows(2).all(|pair| pair[0].at("seq") + 1 == pair[1].at("seq"));
+    assert!(consecutive, "samples are missing in between");
+
+    // Nothing is left to put in order, and where there were, there would be room now.
+    let recovered = fathom(home.path(), &["recording", "recover", &dir.display().to_string()]);
+    assert_eq!(recovered.code(), 0, "{recovered:?}");
+    assert_sound(&dir);
+}
+
+#[test]
+fn a_disk_that_is_full_already_is_an_error_before_anything_is_sent() {
+    if !needs_root() {
+        return;
+    }
+    let disk = Small::mount();
+    std::fs::write(disk.path().join("ballast"), vec![1; 500 << 10]).expect("it fits");
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let dir = disk.path().join("r");
+    let arguments = format!("127.0.0.1:{} --count 1 --record {}", echo.address().port(), dir.display());
+    let outcome = Probe::start(home.path(), &arguments).finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains(&dir.display().to_string()) && outcome.err.contains("free some space"), "{}", outcome.err);
+    assert_eq!(outcome.out, "");
+    assert_eq!(echo.stop()["connections"], 0, "it connected before it knew where to record");
+    assert_eq!(support::probe::left_behind(disk.path()), [Path::new("ballast")], "files were left on a full disk");
+}

@@ -1,0 +1,164 @@
+//! `kill -9` of a probe at 2,000 samples a second: whatever the moment, everything older than a second reads back, and
+//! what the kill tore is told.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+use support::Random;
+use support::counting::{Arrivals, Counting, Leave};
+use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events};
+use support::rows::{Row, events, has_kind, of_kind, parse};
+
+const MOMENTS: usize = 20;
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn kill_9_at_20_moments_loses_at_most_the_last_second() {
+    let mut random = Random(0x0FA7_0001);
+    let mut moments = Vec::from_iter((0..MOMENTS).map(|_| Duration::from_micros(1_200_000 + random.below(2_800_000))));
+    // Two at a time: what a small machine measures without being the bottleneck itself.
+    let second_half = moments.split_off(MOMENTS / 2);
+    thread::scope(|scope| {
+        let workers = [(1, moments), (2, second_half)].map(|(seed, moments)| {
+            scope.spawn(move || moments.into_iter().for_each(|moment| one_kill(moment, Random(seed))))
+        });
+        // Both are waited for before either's failure is passed on.
+        for result in workers.map(thread::ScopedJoinHandle::join) {
+            result.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+    });
+}
+
+fn one_kill(moment: Duration, mut random: Random) {
+    let home = tempfile::tempdir().expect("a directory");
+    let (dir, killed, arrivals) = killed_recording(home.path(), moment);
+    let case = format!("killed after {moment:?}");
+
+    let rows = whatever_reads(&dir);
+    let kept: BTreeSet<i64> = rows.iter().map(|row| row.at("seq")).collect();
+    let came: BTreeSet<i64> = arrivals.iter().map(|&(seq, _)| seq as i64).collect();
+    let must_be_kept = arrivals.iter().filter(|(_, at)| *at + SECOND < killed);
+    let missing: Vec<u64> = must_be_kept.clone().map(|&(seq, _)| seq).filter(|&seq| !kept.contains(&(seq as i64))).collect();
+    assert!(missing.is_empty(), "{case}: of {} samples {} are lost: {missing:?}", came.len(), missing.len());
+    assert!(must_be_kept.count() > 100, "{case}: too few samples to say anything");
+    assert!(kept.is_subset(&came), "{case}: samples that the reflector never saw");
+    assert_eq!(kept.len(), rows.len(), "{case}: samples twice");
+    assert!(rows.iter().all(|row| row.rtt_ns().is_some_and(|rtt| rtt > 0)), "{case}");
+
+    // A torn tail is there by chance or, in the copy, for sure.
+    let torn = home.path().join("torn");
+    copy_recording(&dir, &torn);
+    let (name, segment) = open_segment(&torn);
+    let whole = fs::metadata(&segment).expect("there").len();
+    let cut = 1 + random.below(200);
+    OpenOptions::new().write(true).open(&segment).and_then(|f| f.set_len(whole - cut)).expect("cut");
+    let told = verify(&torn);
+    let tail = told["damage"].as_array().expect("a list").iter().find(|d| d["file"] == *name);
+    let tail = tail.unwrap_or_else(|| panic!("{case}: no damage told: {told}"));
+    let place = |name: &str| tail[name].as_u64().unwrap_or_else(|| panic!("{name}: {tail}"));
+    assert_eq!(tail["torn"], true, "{case}: {told}");
+    assert_eq!(place("offset") + place("bytes"), whole - cut, "{case}: {told}");
+    let left = whatever_reads(&torn);
+    assert!(left.len() < rows.len() && left[..] == rows[..left.len()], "{case}: no prefix after cutting {cut} bytes");
+
+    for (dir, rows) in [(&dir, rows), (&torn, left)] {
+        let before = verify(dir);
+        assert_eq!(before["sound"], false, "{case}: an interrupted recording passed as whole");
+        let torn_bytes: u64 = before["damage"].as_array().expect("a list").iter().filter_map(|d| d["bytes"].as_u64()).sum();
+        let recovered = object(&recording("recover", dir, "--json"));
+        assert_eq!(recovered["needed"], true, "{case}: {recovered}");
+        assert_eq!(recovered["samples"], rows.len(), "{case}: {recovered}");
+        assert_eq!(recovered["torn_bytes"], torn_bytes, "{case}: {recovered}");
+        assert_sound(dir);
+        assert!(whatever_reads(dir) == rows, "{case}: recovery changed samples");
+        let log = events(dir);
+        let told = of_kind(&log, "recording.recovered");
+        assert_eq!(told.len(), 1, "{case}: {told:?}");
+        assert_eq!((&told[0]["rows"], &told[0]["torn_bytes"]), (&rows.len().into(), &torn_bytes.into()), "{case}");
+        assert!(!has_kind(&log, "recording.ended"), "{case}: nobody saw it end");
+        let again = object(&recording("recover", dir, "--json"));
+        assert_eq!(again["needed"], false, "{case}: a second recovery found something to do: {again}");
+    }
+}
+
+#[test]
+fn a_recording_is_readable_while_it_is_written_and_is_not_recovered_then() {
+    let home = tempfile::tempdir().expect("a directory");
+    let reflector = Counting::start(64, Leave::WithTheProbe);
+    let probe = Probe::start(home.path(), &format!("{} --every 500us --record r --quiet", reflector.address));
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "connection", |events| has_kind(events, "connection.opened"));
+    // Two looks, each at more than the one before.
+    let mut seen = 0;
+    for _ in 0..2 {
+        let more = support::wait_for("samples", || {
+            let rows = whatever_reads(&dir).len();
+            (rows > seen).then_some(rows)
+        });
+        seen = more;
+    }
+    let summary = object(&recording("summary", &dir, "--json"));
+    assert!(summary["samples"].as_u64() >= Some(seen as u64), "{summary}");
+    let refused = recording("recover", &dir, "");
+    assert_eq!(refused.code(), 1, "{refused:?}");
+    assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
+    assert!(refused.err.contains("running probe") && refused.err.contains("stop the probe"), "{}", refused.err);
+    assert_eq!(verify(&dir)["running"], true);
+    probe.signal("TERM");
+    assert_eq!(probe.finish().code(), 0);
+    assert_sound(&dir);
+}
+
+/// Runs a probe and kills it; the recording, the moment of the kill and what the reflector saw.
+fn killed_recording(home: &Path, after: Duration) -> (PathBuf, Instant, Arrivals) {
+    let reflector = Counting::start(64, Leave::WithTheProbe);
+    let probe = Probe::start(home, &format!("{} --every 500us --record r --quiet", reflector.address));
+    reflector.wait_for_probe();
+    // The moment of the kill is what is tried here.
+    thread::sleep(after);
+    let killed = probe.kill_9();
+    (home.join("r"), killed, reflector.arrivals())
+}
+
+fn recording(command: &str, dir: &Path, option: &str) -> Outcome {
+    let dir = dir.display().to_string();
+    let arguments: Vec<&str> = ["recording", command, &dir, option].into_iter().filter(|a| !a.is_empty()).collect();
+    fathom(Path::new("."), &arguments)
+}
+
+fn object(outcome: &Outcome) -> Value {
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    outcome.objects().pop().expect("one object")
+}
+
+/// What `verify --json` says, whatever it finds.
+fn verify(dir: &Path) -> Value {
+    recording("verify", dir, "--json").objects().pop().expect("one object")
+}
+
+/// The samples that can be read; what cannot be read must be told.
+fn whatever_reads(dir: &Path) -> Vec<Row> {
+    let outcome = recording("export", dir, "");
+    assert!(outcome.code() == 0 || outcome.err.contains("left out of the export"), "{outcome:?}");
+    parse(&outcome.out)
+}
+
+fn copy_recording(from: &Path, to: &Path) {
+    fs::create_dir(to).expect("made");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("listed");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("copied");
+    }
+}
+
+/// The segment that was being written.
+fn open_segment(dir: &Path) -> (String, PathBuf) {
+    let entries = fs::read_dir(dir).expect("a directory").map(|entry| entry.expect("listed").path());
+    let path = entries.filter(|path| path.extension().is_some_and(|e| e == "arrows")).max().expect("an open segment");
+    (path.file_name().expect("a name").to_string_lossy().into_owned(), path)
+}

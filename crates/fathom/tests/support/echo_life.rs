@@ -1,0 +1,137 @@
+//! How a reflector starts, ends, and refuses to start.
+
+use crate::reflector::{FATHOM, Reflector, connect, is_root, round_trip, skip};
+use std::io::Write;
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    outcome(&Command::new(FATHOM).arg("echo").args(arguments).output().expect("fathom runs"))
+}
+
+fn outcome(output: &Output) -> (Option<i32>, String) {
+    (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn sigterm_ends_it_with_counts() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let mut stream = reflector.connect();
+    round_trip(&mut stream, b"0123456789");
+    let (counts, said) = reflector.stop();
+    assert_eq!(counts["format"], 1);
+    assert_eq!(counts["connections"], 1);
+    assert_eq!(counts["bytes"], 10);
+    assert!(counts["uptime_ns"].as_u64().is_some_and(|ns| ns > 0), "{counts}");
+    assert!(said.contains("served 1 connections (1 still open), refused 0;"), "{said}");
+    assert!(said.contains("10 bytes echoed"), "{said}");
+}
+
+#[test]
+fn it_ends_by_itself_after_its_time() {
+    let (code, said) = run(&["--listen", "127.0.0.1:0", "--for", "50ms"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("fathom echo: listening on tcp 127.0.0.1:"), "{said}");
+    assert!(said.contains("served 0 connections"), "{said}");
+}
+
+#[test]
+fn spinning_serves_too() {
+    let reflector = Reflector::start("127.0.0.1:0", &["--spin", "--cpu", "0"]);
+    assert_eq!(round_trip(&mut reflector.connect(), b"in"), b"in");
+    assert_eq!(reflector.stop().0["connections"], 1);
+}
+
+#[test]
+fn a_port_in_use_is_said_with_the_way_to_find_who() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let address = reflector.tcp.expect("it serves TCP").to_string();
+    let (code, said) = run(&["--listen", &address]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains(&format!("cannot listen on tcp {address}")) && said.contains("ss -ltnp"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn a_low_port_without_the_right_says_how_to_get_it() {
+    let start = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start").unwrap_or_default();
+    if start.trim().parse().is_ok_and(|first: u32| first <= 7) {
+        return skip("this host lets anybody listen on port 7");
+    }
+    let mut command = if is_root() {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid=65534",
+            "--clear-groups",
+            "--bounding-set=-all",
+            "--inh-caps=-all",
+            "sh",
+            "-c",
+        ]);
+        // The build directory may be closed to others: the shell passes on what root has opened.
+        command.arg("exec /proc/self/fd/0 echo --listen 127.0.0.1:7");
+        command.stdin(std::fs::File::open(FATHOM).expect("the binary"));
+        command
+    } else {
+        let mut command = Command::new(FATHOM);
+        command.args(["echo", "--listen", "127.0.0.1:7"]);
+        command
+    };
+    let (code, said) = outcome(&command.output().expect("it runs"));
+    assert_eq!(code, Some(1), "{said}");
+    for part in ["cannot listen on tcp 127.0.0.1:7", "setcap cap_net_bind_service", "sudo", "above 1023"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn arguments_that_cannot_be_used_are_exit_code_2() {
+    for arguments in [
+        &["--allow", "10.0.0.0/33"][..],
+        &["--allow", "everybody"],
+        &["--listen", "somewhere:7"],
+        &["--listen", "99999"],
+        &["--listen", "sctp://7"],
+        &["--listen", "tcp://0", "--udp-only"],
+        &["--tcp-only", "--udp-only"],
+        &["--idle-timeout", "-1s"],
+        &["--idle-timeout", "5"],
+        &["--max-connections", "0"],
+    ] {
+        let (code, said) = run(arguments);
+        assert_eq!(code, Some(2), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn help_has_examples() {
+    let output = Command::new(FATHOM).args(["echo", "--help"]).output().expect("fathom runs");
+    let help = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        help.contains("fathom echo --allow 10.0.0.0/8") && help.contains("[default: [::]:7007]"),
+        "{help}"
+    );
+}
+
+#[test]
+fn without_descriptors_it_says_so_once_and_goes_on() {
+    let mut command = Command::new("sh");
+    let script =
+        format!("ulimit -n 20; exec {FATHOM} echo --json --listen 127.0.0.1:0 --max-connections 1000");
+    command.args(["-c", &script]);
+    let mut reflector = Reflector::spawn(command);
+    let address = reflector.tcp.expect("it serves TCP");
+    let mut first = connect(address);
+    assert_eq!(round_trip(&mut first, b"in"), b"in");
+    let held: Vec<_> = (0..20).map(|_| connect(address)).collect();
+    let mut waiting = connect(address);
+    waiting.write_all(b"later").expect("the kernel takes it");
+    reflector.said("cannot take another connection");
+    assert_eq!(round_trip(&mut first, b"still in"), b"still in");
+    drop(held);
+    let mut echo = [0; 5];
+    std::io::Read::read_exact(&mut waiting, &mut echo).expect("its turn comes");
+    assert_eq!(&echo, b"later");
+    let (_, said) = reflector.stop();
+    assert!(!said.contains("cannot take another"), "it was said once before: {said}");
+}

@@ -1,0 +1,120 @@
+//! What the end-to-end tests of `fathom probe` and its recordings share.
+//!
+//! Children are the tests' own and are ended by process id. Waiting is for a condition, in a bounded loop, never for
+//! a time; where a test sleeps, the length of time is what it tests.
+
+// Each test binary uses its own part of this.
+#![allow(dead_code)]
+
+pub(crate) mod counting;
+pub(crate) mod net;
+pub(crate) mod probe;
+pub(crate) mod reflector;
+pub(crate) mod rows;
+
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// The binary under test.
+pub(crate) const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
+/// Long enough for any machine; a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Says visibly that a test could not run here; in CI that is a failure.
+pub(crate) fn skip(why: &str) {
+    assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must run this test: {why}");
+    eprintln!("SKIPPED: {why}");
+}
+
+/// Whether this test can make namespaces and mounts; says so where it cannot.
+pub(crate) fn needs_root() -> bool {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|out| out.stdout.trim_ascii() == b"0");
+    if !root {
+        skip("it needs root");
+    }
+    root
+}
+
+/// Whether a program is installed; says so where it is not.
+pub(crate) fn needs(program: &str) -> bool {
+    let found = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"]
+        .iter()
+        .any(|dir| std::path::Path::new(dir).join(program).exists());
+    if !found {
+        skip(&format!("it needs {program}"));
+    }
+    found
+}
+
+/// Whether this host has an IPv6 loopback address; says so where it has not.
+pub(crate) fn needs_ipv6() -> bool {
+    let found = UdpSocket::bind("[::1]:0").is_ok();
+    if !found {
+        skip("it needs IPv6");
+    }
+    found
+}
+
+/// Waits until `found` gives something; panics with `what` where it never does.
+pub(crate) fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(it) = found() {
+            return it;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A port that is free for TCP and UDP now, for servers that cannot be asked for port 0. It lies below the range
+/// from which the kernel hands out ports (32768 and up), so that no other socket takes it meanwhile.
+pub(crate) fn free_port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test binaries that run side by side begin in different places.
+    let start = (std::process::id() % 97) as u16 * 100;
+    wait_for("a free port", || {
+        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
+        let tcp = TcpListener::bind(("127.0.0.1", port));
+        let udp = UdpSocket::bind(("127.0.0.1", port));
+        (tcp.is_ok() && udp.is_ok()).then_some(port)
+    })
+}
+
+/// Runs a command to its end, which must be a success; gives its standard output.
+pub(crate) fn must(program: &str, arguments: &[&str]) -> String {
+    let out = Command::new(program).args(arguments).output().unwrap_or_else(|e| panic!("{program}: {e}"));
+    let said = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success(), "{program} {}: {}: {said}", arguments.join(" "), out.status);
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Sends a signal to a child.
+pub(crate) fn signal(child: &Child, name: &str) {
+    must("kill", &[&format!("-{name}"), &child.id().to_string()]);
+}
+
+/// A child that does not outlive its test.
+#[derive(Debug)]
+pub(crate) struct Kept(pub(crate) Child);
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // Where it has been waited for already, both do nothing.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `SplitMix64`, seeded: the same numbers in every run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        fathom_wire::pattern::mix(self.0) % limit
+    }
+}

@@ -1,0 +1,67 @@
+//! Arbitrary bytes in arbitrary pieces through the wire code, held against its laws.
+#![no_main]
+
+use fathom_wire::message::{Checker, Key, Verdict};
+use fathom_wire::{ConnectionView, HEADER_LEN, Identity, ReflectorStamps, Stamper};
+use libfuzzer_sys::fuzz_target;
+
+const VIEW: ConnectionView = ConnectionView { received_ns: 5, sent_ns: 9, pause_us: 3 };
+
+fn pass(bytes: &[u8], chunk: usize) -> (Vec<u8>, Stamper) {
+    let mut out = bytes.to_vec();
+    let mut stamper = Stamper::default();
+    out.chunks_mut(chunk).for_each(|piece| stamper.pass(VIEW, piece));
+    (out, stamper)
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [chunk, sizes, connection, rest @ ..] = data else { return };
+    let chunk = usize::from(*chunk) + 1;
+
+    // The reflector: the pieces in which a stream arrives do not show in what it echoes; the length never changes.
+    let (whole, one) = pass(rest, rest.len().max(1));
+    let (pieces, many) = pass(rest, chunk);
+    assert_eq!(whole, pieces);
+    assert_eq!((one.frames(), one.is_plain()), (many.frames(), many.is_plain()));
+    if one.frames() == 0 {
+        assert_eq!(whole, rest, "a foreign stream passes untouched");
+    }
+
+    // What decodes encodes to the same bytes.
+    if let Some(bytes) = rest.first_chunk::<32>() {
+        if let Some(identity) = Identity::decode(bytes) {
+            assert_eq!(identity.encode(), *bytes);
+        }
+        if let Ok(Some(stamps)) = ReflectorStamps::decode(bytes) {
+            assert!(stamps.residence_ns() >= 0 || stamps.sent_ns.checked_sub(stamps.received_ns).is_none());
+        }
+    }
+
+    // The probe: an echo of arbitrary bytes is intact only if it is what was sent, stamps aside.
+    let (key, size) = (Key { session: 7, connection: (*connection).into() }, u32::from(*sizes) + 1);
+    let mut sent = vec![0; size as usize];
+    key.fill(1, size, 0, &mut sent);
+    let mut checker = Checker::default();
+    let mut at = 0;
+    for piece in rest.chunks(chunk) {
+        let (taken, verdict) = checker.feed(key, 1, size, piece);
+        at += taken;
+        if let Some(verdict) = verdict {
+            let echo = &rest[..size as usize];
+            let same =
+                echo.iter().zip(&sent).enumerate().all(|(i, (a, b))| {
+                    a == b || (size as usize >= HEADER_LEN && (32..HEADER_LEN).contains(&i))
+                });
+            assert!(same || verdict == Verdict::Corrupted);
+            break;
+        }
+        assert_eq!(checker.position() as usize, at);
+    }
+
+    // And what was sent, through the reflector, is intact.
+    let (echo, _) = pass(&sent, chunk);
+    let verdict = Checker::default().feed(key, 1, size, &echo).1;
+    assert!(
+        matches!(verdict, Some(Verdict::Intact(stamps)) if stamps.is_some() == (size as usize >= HEADER_LEN))
+    );
+});
