@@ -1,6 +1,7 @@
 //! What happens in a run besides samples: one line each in `events.jsonl`.
 
 use crate::cause::ClosingCause;
+use crate::verdict::{Explanation, Fresh};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -140,6 +141,20 @@ pub enum EventKind {
         host: String,
         /// How long, in ns.
         duration_ns: u64,
+        /// What the host's own accounts say about it (`stopped`, `host_scheduling`, `steal`), where they say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// What the evidence says about a stall or an end, once what a fresh connection met is known.
+    #[serde(rename = "connection.explained")]
+    ConnectionExplained {
+        /// `stall` or `closing`.
+        about: String,
+        /// The verdict and the facts that led to it.
+        #[serde(flatten)]
+        explanation: Explanation,
+        /// What a fresh connection to the same target met.
+        fresh: Fresh,
     },
     /// The wall clock was set.
     #[serde(rename = "clock.stepped")]
@@ -147,9 +162,24 @@ pub enum EventKind {
         /// By how much, in ns; positive is forward.
         step_ns: i64,
     },
-    /// A cloud announced maintenance.
+    /// A cloud announced maintenance, or what it announced changed.
     #[serde(rename = "maintenance")]
     Maintenance {
+        /// `azure`, `aws` or `gcp`.
+        cloud: String,
+        /// The cloud's name for the notice, where it gives one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        id: Option<String>,
+        /// What will be done, in the cloud's word (`Freeze`, `Reboot`, `MIGRATE_ON_HOST_MAINTENANCE`).
+        what: String,
+        /// How far it is: `scheduled`, `started` or `gone` (the clouds do not say that it is over; it disappears).
+        state: String,
+        /// When it may begin, where the cloud says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        not_before: Option<Timestamp>,
+        /// How long it is expected to take, in ns, where the cloud says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        duration_ns: Option<u64>,
         /// The notice as the cloud's metadata service gave it.
         notice: serde_json::Value,
     },
@@ -275,6 +305,7 @@ impl EventKind {
             Self::ConnectionClosed { .. } => "connection.closed",
             Self::StallBegan { .. } => "stall.began",
             Self::StallEnded { .. } => "stall.ended",
+            Self::ConnectionExplained { .. } => "connection.explained",
             Self::Pause { .. } => "pause",
             Self::ClockStepped { .. } => "clock.stepped",
             Self::Maintenance { .. } => "maintenance",
@@ -316,7 +347,7 @@ mod tests {
             EventKind::RecordingEnded { samples: 0, error: None },
             EventKind::ClockStepped { step_ns: -5 },
             EventKind::Note { text: String::new() },
-            EventKind::Pause { host: "local".into(), duration_ns: 1 },
+            EventKind::Pause { host: "local".into(), duration_ns: 1, reason: None },
             EventKind::EchoDuplicated { seq: 0, count: 1 },
         ];
         for kind in kinds {

@@ -130,6 +130,11 @@ impl Statistics {
                     self.forget_the_oldest();
                 }
             }
+            EventKind::ConnectionExplained { about, explanation, .. } if about == "closing" => {
+                if let Some(connection) = event.connection.and_then(|id| self.connections.get_mut(&id)) {
+                    connection.verdict = Some(explanation.verdict.name().to_owned());
+                }
+            }
             EventKind::ScheduleOverrun { skipped, .. } => self.skipped += skipped,
             _ => {}
         }

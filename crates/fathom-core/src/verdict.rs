@@ -148,25 +148,36 @@ const IDLE_FLOOR_NS: u64 = 1_000_000_000;
 pub fn explain(facts: &Facts) -> Explanation {
     let mut because = Vec::new();
     let verdict = decide(facts, &mut because);
-    let direction = facts.delays_ns.filter(|_| verdict == Verdict::PathDown).and_then(|d| direction(facts, d, &mut because));
+    let direction = facts
+        .delays_ns
+        .filter(|_| verdict == Verdict::PathDown)
+        .and_then(|d| direction(facts, d, &mut because));
     Explanation { verdict, direction, because }
 }
 
 fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     let silent = seconds(facts.silent_ns);
     if facts.local_pause_ns * 2 >= facts.silent_ns && facts.local_pause_ns > 0 {
-        because.push(format!("this host did not run for {} of the {silent} of silence", seconds(facts.local_pause_ns)));
+        because.push(format!(
+            "this host did not run for {} of the {silent} of silence",
+            seconds(facts.local_pause_ns)
+        ));
         return Verdict::LocalPaused;
     }
     if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0) {
-        because.push(format!("the reflector reports that it did not run for {} of the {silent} of silence", seconds(pause)));
+        because.push(format!(
+            "the reflector reports that it did not run for {} of the {silent} of silence",
+            seconds(pause)
+        ));
         return Verdict::PeerPaused;
     }
     let lost = match facts.outcome {
         Outcome::Closed(cause) => cause.is_loss(),
         Outcome::Recovered => false,
     };
-    if facts.unacked == Some(0) && !matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset)) {
+    if facts.unacked == Some(0)
+        && !matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset))
+    {
         because.push("the peer's kernel had acknowledged every byte, so the path carried them, and the reflector did not answer".into());
         return Verdict::PeerPaused;
     }
@@ -175,7 +186,9 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     }
     match (facts.outcome, facts.retransmits) {
         (Outcome::Recovered, Some(n @ 1..)) => {
-            because.push(format!("the kernel sent {n} segments again before the echo came, so packets were lost on the way"));
+            because.push(format!(
+                "the kernel sent {n} segments again before the echo came, so packets were lost on the way"
+            ));
             Verdict::PathDown
         }
         (Outcome::Closed(ClosingCause::TimedOut), _) => {
@@ -191,13 +204,19 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
 
 fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> Option<Verdict> {
     let (verdict, fact) = match facts.fresh {
-        Fresh::Refused => (Verdict::PeerDown, "a fresh connection was refused: the host is there and nothing listens"),
-        Fresh::NoHost => (Verdict::PeerDown, "a fresh connection met \"no route to host\": nobody answers for that address"),
+        Fresh::Refused => {
+            (Verdict::PeerDown, "a fresh connection was refused: the host is there and nothing listens")
+        }
+        Fresh::NoHost => (
+            Verdict::PeerDown,
+            "a fresh connection met \"no route to host\": nobody answers for that address",
+        ),
         Fresh::NoAnswer => (Verdict::PathDown, "a fresh connection got no answer either"),
         Fresh::NoRoute => (Verdict::PathDown, "a fresh connection met \"network unreachable\""),
         Fresh::Echoed if lost => return Some(lost_alone(facts, because)),
         Fresh::Connected if lost => {
-            because.push("a fresh connection was established, and its sample did not come back either".into());
+            because
+                .push("a fresh connection was established, and its sample did not come back either".into());
             return Some(Verdict::Unknown);
         }
         _ => return None,
@@ -210,7 +229,9 @@ fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> 
 fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     let idle = facts.idle_ns > IDLE_FLOOR_NS && facts.idle_ns > facts.idle_survived_ns.saturating_mul(2);
     if facts.outcome == Outcome::Closed(ClosingCause::PeerClosed) && !idle {
-        because.push("the peer closed this connection in order and serves a fresh one; why it did is not known".into());
+        because.push(
+            "the peer closed this connection in order and serves a fresh one; why it did is not known".into(),
+        );
         return Verdict::Unknown;
     }
     because.push("a fresh connection to the same target was answered, so peer and path work".into());
@@ -222,17 +243,25 @@ fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
         ));
         return Verdict::IdleExpired;
     }
-    because.push("this connection alone got nothing through: something on the way no longer knows the flow".into());
+    because.push(
+        "this connection alone got nothing through: something on the way no longer knows the flow".into(),
+    );
     Verdict::FlowForgotten
 }
 
 fn direction(facts: &Facts, (forward, back): (i64, i64), because: &mut Vec<String>) -> Option<Direction> {
     let half = (facts.silent_ns / 2) as i64;
     if forward >= half {
-        because.push(format!("the reflector received the first late request {} after it was sent: the way there was lost", seconds(forward as u64)));
+        because.push(format!(
+            "the reflector received the first late request {} after it was sent: the way there was lost",
+            seconds(forward as u64)
+        ));
         Some(Direction::Forward)
     } else if back >= half {
-        because.push(format!("the reflector had received the request in time and its echo took {}: the way back was lost", seconds(back as u64)));
+        because.push(format!(
+            "the reflector had received the request in time and its echo took {}: the way back was lost",
+            seconds(back as u64)
+        ));
         Some(Direction::Return)
     } else {
         None
@@ -281,14 +310,23 @@ mod tests {
             (Facts { local_pause_ns: 3 * S, fresh: Fresh::Echoed, ..DEAD }, Verdict::LocalPaused),
             (Facts { remote_pause_ns: Some(4 * S), ..STALLED }, Verdict::PeerPaused),
             (Facts { unacked: Some(0), retransmits: Some(0), ..STALLED }, Verdict::PeerPaused),
-            (Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Refused, unacked: Some(0), ..DEAD }, Verdict::PeerDown),
+            (
+                Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Refused, unacked: Some(0), ..DEAD },
+                Verdict::PeerDown,
+            ),
             (Facts { fresh: Fresh::NoHost, ..DEAD }, Verdict::PeerDown),
             (Facts { fresh: Fresh::NoAnswer, ..DEAD }, Verdict::PathDown),
             (Facts { fresh: Fresh::NoRoute, ..DEAD }, Verdict::PathDown),
             (Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
-            (Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
+            (
+                Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD },
+                Verdict::IdleExpired,
+            ),
             (Facts { fresh: Fresh::Echoed, ..DEAD }, Verdict::FlowForgotten),
-            (Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, unacked: Some(0), ..DEAD }, Verdict::FlowForgotten),
+            (
+                Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, unacked: Some(0), ..DEAD },
+                Verdict::FlowForgotten,
+            ),
             (Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Echoed, ..DEAD }, Verdict::Unknown),
             (STALLED, Verdict::PathDown),
             (DEAD, Verdict::Unknown),
@@ -301,7 +339,10 @@ mod tests {
 
     #[test]
     fn a_short_pause_does_not_explain_a_long_silence() {
-        assert_eq!(verdict(&Facts { local_pause_ns: S, fresh: Fresh::Echoed, ..DEAD }), Verdict::FlowForgotten);
+        assert_eq!(
+            verdict(&Facts { local_pause_ns: S, fresh: Fresh::Echoed, ..DEAD }),
+            Verdict::FlowForgotten
+        );
         assert_eq!(verdict(&Facts { remote_pause_ns: Some(S), ..STALLED }), Verdict::PathDown);
     }
 

@@ -73,9 +73,13 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
             let how = if *recovered { "over" } else { "ended with its connection" };
             format!("stall {how} after {} ({samples} samples sent meanwhile)", duration(*duration_ns))
         }
-        EventKind::Pause { host, duration_ns } => {
+        EventKind::Pause { host, duration_ns, .. } => {
             format!("{host} host did not run for {}", duration(*duration_ns))
         }
+        EventKind::ConnectionExplained { about, explanation, .. } => {
+            format!("{about} explained: {} ({})", explanation.verdict, explanation.because.join("; "))
+        }
+        EventKind::Maintenance { cloud, what, state, .. } => format!("{cloud} announces {what}: {state}"),
         EventKind::ClockStepped { step_ns } => {
             let way = if *step_ns < 0 { "back" } else { "forward" };
             format!(
