@@ -21,6 +21,8 @@ struct InFlight {
     due_ns: u64,
     sent_ns: u64,
     flags: Flags,
+    /// How long nothing had passed either way when it was sent.
+    quiet_ns: u64,
     /// UDP: its echo has come, out of order; kept until those before it are resolved.
     resolved: bool,
 }
@@ -43,6 +45,8 @@ pub struct Receipt<'a> {
     pub clock: &'a ClockMap,
     /// The kernel's view, where it was asked.
     pub kernel: Option<KernelView>,
+    /// The latest time in which this host did not run: from, to.
+    pub local_pause: Option<(u64, u64)>,
 }
 
 /// What became of received bytes.
@@ -70,7 +74,17 @@ pub struct Stream {
     last_received_ns: Option<u64>,
     total_retrans: u32,
     corrupted_in_a_row: u32,
+    last_sent_ns: Option<u64>,
+    idle_survived_ns: u64,
+    /// The reflector's pause counter when it was last read, µs.
+    remote_pause_us: Option<u32>,
+    /// What it has gained since [`Stream::take_remote_pause`].
+    remote_pause_gained_us: u64,
 }
+
+/// A reflector's pause counter that jumps by more than this was another reflector's (behind a load balancer, or
+/// started anew): ten minutes, in µs.
+const REMOTE_PAUSE_LIMIT_US: u32 = 600_000_000;
 
 impl Stream {
     /// A new connection. An echo later than `timeout_ns` is flagged late.
@@ -87,6 +101,10 @@ impl Stream {
             last_received_ns: None,
             total_retrans: 0,
             corrupted_in_a_row: 0,
+            last_sent_ns: None,
+            idle_survived_ns: 0,
+            remote_pause_us: None,
+            remote_pause_gained_us: 0,
         }
     }
 
@@ -146,6 +164,23 @@ impl Stream {
         self.in_flight.front().map(|s| (s.seq, s.sent_ns))
     }
 
+    /// How long nothing had passed either way when the oldest sample without its echo was sent, in ns.
+    pub fn oldest_quiet_ns(&self) -> Option<u64> {
+        self.in_flight.front().map(|s| s.quiet_ns)
+    }
+
+    /// The longest such quiet before a sample that was answered, in ns.
+    pub fn idle_survived_ns(&self) -> u64 {
+        self.idle_survived_ns
+    }
+
+    /// How long the reflector says that it did not run since this was last asked, in ns, and its counter; `None`: it
+    /// does not stamp.
+    pub fn take_remote_pause(&mut self) -> Option<(u64, u32)> {
+        let counter = self.remote_pause_us?;
+        Some((std::mem::take(&mut self.remote_pause_gained_us) * 1_000, counter))
+    }
+
     /// Samples that have waited longer than the timeout.
     pub fn overdue(&self, now_ns: u64) -> usize {
         let waits = |s: &&InFlight| now_ns.saturating_sub(s.sent_ns) > self.timeout_ns;
@@ -155,13 +190,16 @@ impl Stream {
     /// A sample was handed to the kernel, `sent_ns` just before.
     pub fn sent(&mut self, due_ns: u64, sent_ns: u64, flags: Flags) {
         let first = if self.next_seq == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
+        let quiet_since = self.last_sent_ns.max(self.last_received_ns).unwrap_or(sent_ns);
         self.in_flight.push_back(InFlight {
             seq: self.next_seq,
             due_ns,
             sent_ns,
             flags: flags | first,
+            quiet_ns: sent_ns.saturating_sub(quiet_since),
             resolved: false,
         });
+        self.last_sent_ns = Some(sent_ns);
         self.next_seq += 1;
     }
 
@@ -266,7 +304,19 @@ impl Stream {
         self.answered += 1;
         self.last_answered_seq = self.last_answered_seq.max(Some(sent.seq));
         let rtt_ns = receipt.mono_ns.saturating_sub(sent.sent_ns);
-        let late = if rtt_ns > self.timeout_ns { Flags::ANSWERED_LATE } else { Flags::default() };
+        self.idle_survived_ns = self.idle_survived_ns.max(sent.quiet_ns);
+        let mut flags = Flags::default();
+        if rtt_ns > self.timeout_ns {
+            flags |= Flags::ANSWERED_LATE;
+        }
+        if receipt.local_pause.is_some_and(|(from, to)| from < receipt.mono_ns && to > sent.sent_ns) {
+            flags |= Flags::OVERLAPS_LOCAL_PAUSE;
+        }
+        let remote_pause_ns = stamps.map_or(0, |s| self.remote_pause(s.pause_us));
+        // The counter says how long, not when: a sample whose round trip is too short did not wait for it.
+        if remote_pause_ns > 0 && rtt_ns >= remote_pause_ns / 2 {
+            flags |= Flags::OVERLAPS_REMOTE_PAUSE;
+        }
         let retransmits = receipt.kernel.map(|kernel| {
             let since = kernel.total_retrans.saturating_sub(self.total_retrans);
             self.total_retrans = kernel.total_retrans;
@@ -281,8 +331,19 @@ impl Stream {
             backward_ns: stamps.map(|s| received_utc_ns - s.sent_ns),
             srtt_us: receipt.kernel.map(|kernel| kernel.srtt_us),
             retransmits,
-            ..self.row(receipt.clock, sent, late)
+            ..self.row(receipt.clock, sent, flags)
         }
+    }
+
+    /// What the reflector's pause counter gained since the previous frame, in ns.
+    fn remote_pause(&mut self, pause_us: u32) -> u64 {
+        let before = self.remote_pause_us.replace(pause_us);
+        let gained = before.map_or(0, |before| pause_us.wrapping_sub(before));
+        if gained > REMOTE_PAUSE_LIMIT_US {
+            return 0;
+        }
+        self.remote_pause_gained_us += u64::from(gained);
+        u64::from(gained) * 1_000
     }
 
     fn row(&self, clock: &ClockMap, sent: &InFlight, flags: Flags) -> Sample {
@@ -325,7 +386,7 @@ mod tests {
     fn receive(stream: &mut Stream, mono_ns: u64, bytes: &[u8]) -> Vec<Sample> {
         let clock = clock();
         let mut out = Vec::new();
-        let receipt = Receipt { mono_ns, clock: &clock, kernel: None };
+        let receipt = Receipt { mono_ns, clock: &clock, kernel: None, local_pause: None };
         stream.receive(&receipt, bytes, |arrival| match arrival {
             Arrival::Resolved(sample) => out.push(sample),
             other => panic!("{other:?}"),
@@ -372,7 +433,7 @@ mod tests {
         let mut stream = stream(4);
         let clock = clock();
         let mut foreign = 0;
-        let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: None };
+        let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: None, local_pause: None };
         stream.receive(&receipt, b"220 mail.example ESMTP", |arrival| {
             if let Arrival::Foreign(bytes) = arrival {
                 foreign += bytes.len();
@@ -406,6 +467,7 @@ mod tests {
                 mono_ns: 1,
                 clock: &clock,
                 kernel: Some(KernelView { srtt_us: 70, total_retrans }),
+                local_pause: None,
             };
             stream.receive(&receipt, &echo(i as u64, 64), |arrival| {
                 if let Arrival::Resolved(sample) = arrival {
@@ -414,6 +476,52 @@ mod tests {
             });
         }
         assert_eq!(seen, [(Some(70), Some(2)), (Some(70), Some(0)), (Some(70), Some(3))]);
+    }
+
+    #[test]
+    fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
+        let mut stream = stream(64);
+        let clock = clock();
+        let mut flags = Vec::new();
+        // (sent, received, local pause, the reflector's counter in µs)
+        for (i, (sent, received, local_pause, pause_us)) in [
+            (0, 10, None, 500),
+            (20, 30 * MS, Some((5, 29 * MS)), 500),
+            (40 * MS, 41 * MS, Some((5, 29 * MS)), 500),
+            (50 * MS, 2_050 * MS, None, 1_990_500),
+            (2_060 * MS, 2_061 * MS, None, 2_500_500),
+            (2_070 * MS, 2_071 * MS, None, 7),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            stream.sent(sent, sent, Flags::default());
+            let mut bytes = echo(i as u64, 64);
+            Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: 0, pause_us }, &mut bytes);
+            let receipt = Receipt { mono_ns: received, clock: &clock, kernel: None, local_pause };
+            stream.receive(&receipt, &bytes, |arrival| {
+                if let Arrival::Resolved(sample) = arrival {
+                    let has = |flag| sample.flags.contains(flag);
+                    flags.push((has(Flags::OVERLAPS_LOCAL_PAUSE), has(Flags::OVERLAPS_REMOTE_PAUSE)));
+                }
+            });
+        }
+        let neither = (false, false);
+        assert_eq!(flags, [neither, (true, false), neither, (false, true), neither, neither]);
+        // 1.99 s and 0.51 s; the counter that went back is another reflector's.
+        assert_eq!(stream.take_remote_pause(), Some((2_500 * MS, 7)));
+        assert_eq!(stream.take_remote_pause(), Some((0, 7)));
+    }
+
+    #[test]
+    fn the_quiet_before_a_sample_and_the_longest_survived_are_known() {
+        let mut stream = stream(64);
+        stream.sent(0, 0, Flags::default());
+        receive(&mut stream, 5, &echo(0, 64));
+        stream.sent(0, 105, Flags::default());
+        receive(&mut stream, 110, &echo(1, 64));
+        stream.sent(0, 9_110, Flags::default());
+        assert_eq!((stream.oldest_quiet_ns(), stream.idle_survived_ns()), (Some(9_000), 100));
     }
 
     #[test]
@@ -427,7 +535,7 @@ mod tests {
             let mut seen = Vec::new();
             // 2 before 0, 0 twice, 3; 1 is lost; then one that is nobody's.
             for (at, seq) in [(10, 2), (11, 0), (12, 0), (13, 3)] {
-                let receipt = Receipt { mono_ns: at, clock: &clock, kernel: None };
+                let receipt = Receipt { mono_ns: at, clock: &clock, kernel: None, local_pause: None };
                 stream.receive_datagram(&receipt, &echo(seq, size), |arrival| match arrival {
                     Arrival::Resolved(sample) => seen.push((sample.seq, sample.rtt_ns)),
                     Arrival::Duplicate(seq) => seen.push((seq, None)),
@@ -484,7 +592,7 @@ mod tests {
             let mut stream = stream(size);
             for i in 0..sent { stream.sent(i, i, Flags::default()); }
             let clock = clock();
-            let receipt = Receipt { mono_ns: sent, clock: &clock, kernel: None };
+            let receipt = Receipt { mono_ns: sent, clock: &clock, kernel: None, local_pause: None };
             let mut resolved = 0;
             stream.receive_datagram(&receipt, &bytes, |arrival| if let Arrival::Resolved(_) = arrival { resolved += 1 });
             prop_assert!(resolved <= 1);

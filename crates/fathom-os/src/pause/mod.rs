@@ -9,7 +9,7 @@ mod system;
 use crate::clock::mono_ns;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -21,8 +21,8 @@ pub const DEFAULT_THRESHOLD: Duration = Duration::from_millis(20);
 /// A time in which this process did not run although it was meant to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// When a tick was due and did not come, ns by [`crate::clock::mono_ns`]. The process may have stopped up to one
-    /// period earlier.
+    /// When it stopped running, ns by [`crate::clock::mono_ns`]: it ran at the last tick and did not at the next, so
+    /// this is the middle between the two, right to half a period.
     pub began_mono_ns: u64,
     /// When the tick came, ns by the same clock.
     pub ended_mono_ns: u64,
@@ -86,6 +86,25 @@ pub fn classify(duration_ns: u64, run_queue_ns: Option<u64>, steal_ns: Option<u6
 pub struct PauseClock {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    gap: Gap,
+}
+
+/// Tells of a pause that the clock's own thread has not come to tell yet: after a pause all threads of a process wake
+/// in any order.
+#[derive(Debug, Clone)]
+pub struct Gap {
+    due_mono_ns: Arc<AtomicU64>,
+    period_ns: u64,
+    threshold_ns: u64,
+}
+
+impl Gap {
+    /// The pause that ends now, where the clock's tick is late by more than its threshold: from, to.
+    pub fn now(&self, now_mono_ns: u64) -> Option<(u64, u64)> {
+        let due = self.due_mono_ns.load(Ordering::Relaxed);
+        (now_mono_ns.saturating_sub(due) > self.threshold_ns)
+            .then(|| (due.saturating_sub(self.period_ns / 2), now_mono_ns))
+    }
 }
 
 impl PauseClock {
@@ -103,19 +122,28 @@ impl PauseClock {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let (period_ns, threshold_ns) = (period.as_nanos() as u64, threshold.as_nanos() as u64);
+        let due_mono_ns = Arc::new(AtomicU64::new(u64::MAX));
+        let gap = Gap { due_mono_ns: Arc::clone(&due_mono_ns), period_ns, threshold_ns };
         let (ticking, begun) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("pause-clock".to_owned()).stack_size(128 << 10).spawn(
             move || {
                 let mut accounts = system::Accounts::open();
                 accounts.refresh(mono_ns(), 0);
-                let due = mono_ns() + period_ns;
+                due_mono_ns.store(mono_ns() + period_ns, Ordering::Relaxed);
                 let _ = ticking.send(());
-                tick(&stopped, accounts, due, period_ns, threshold_ns, on_pause);
+                tick(&stopped, accounts, &due_mono_ns, period_ns, threshold_ns, on_pause);
+                // A clock that is gone is not late.
+                due_mono_ns.store(u64::MAX, Ordering::Relaxed);
             },
         )?;
         // A pause right after the return must not fall into the time before the first tick was due.
         let _ = begun.recv();
-        Ok(Self { stop, thread: Some(thread) })
+        Ok(Self { stop, thread: Some(thread), gap })
+    }
+
+    /// What tells of a pause before this clock's own thread does.
+    pub fn gap(&self) -> Gap {
+        self.gap.clone()
     }
 }
 
@@ -131,21 +159,27 @@ impl Drop for PauseClock {
 fn tick(
     stop: &AtomicBool,
     mut accounts: system::Accounts,
-    mut due: u64,
+    due_mono_ns: &AtomicU64,
     period_ns: u64,
     threshold_ns: u64,
     mut on_pause: impl FnMut(Pause),
 ) {
     while !stop.load(Ordering::Relaxed) {
+        let due = due_mono_ns.load(Ordering::Relaxed);
         system::sleep_until(due);
         let now = mono_ns();
         if now.saturating_sub(due) > threshold_ns {
             let (run_queue_ns, steal_ns) = accounts.since_refresh();
-            on_pause(Pause { began_mono_ns: due, ended_mono_ns: now, run_queue_ns, steal_ns });
+            on_pause(Pause {
+                began_mono_ns: due.saturating_sub(period_ns / 2),
+                ended_mono_ns: now,
+                run_queue_ns,
+                steal_ns,
+            });
         }
         accounts.refresh(now, now.saturating_sub(due));
         // From now, not from `due`: ticks that were missed are not made up for.
-        due = mono_ns() + period_ns;
+        due_mono_ns.store(mono_ns() + period_ns, Ordering::Relaxed);
     }
 }
 

@@ -417,7 +417,7 @@ impl<'a> Driver<'a> {
             open.info = open.socket.tcp_info();
             open.info.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans })
         });
-        let receipt = Receipt { mono_ns: now, clock: &self.clock, kernel: kernel.flatten() };
+        let receipt = Receipt { mono_ns: now, clock: &self.clock, kernel: kernel.flatten(), local_pause: None };
         let connection = open.stream.key().connection;
         let (outbox, bytes) = (&mut self.outbox, &self.scratch[..n]);
         let (mut resolved, mut foreign) = (0, 0);
