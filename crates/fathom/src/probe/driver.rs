@@ -1,17 +1,17 @@
 //! The probing thread: sends what is due, stamps what comes back, keeps connections. It waits for nothing else: names
 //! are resolved, samples written and views drawn by other threads.
 
-use super::config::{Config, Transport};
+use super::config::Config;
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Written, prepare};
 use super::outbox::{Message, Outbox};
+use super::pauses::Pauses;
 use super::resolve::{Answer, Resolver};
-use fathom_core::clock::{Anchor, ClockMap, Observation};
+use fathom_core::clock::{Anchor, ClockMap};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Flags;
-use fathom_core::schedule::{Pace, Schedule, Skipped, phase_ns};
+use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
-use fathom_core::stream::{Arrival, KernelView, Receipt};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor, Waker};
 use jiff::Timestamp;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 
-const SECOND_NS: u64 = 1_000_000_000;
+pub(super) const SECOND_NS: u64 = 1_000_000_000;
 /// How long the schedule waits for the slowest connection before it starts.
 const START_GRACE_NS: u64 = 3 * SECOND_NS;
 /// How long the last echoes are waited for after Ctrl-C.
@@ -31,12 +31,6 @@ const STOP_LINGER_NS: u64 = SECOND_NS;
 const TIMERS_A_TURN: usize = 16;
 /// With --spin, reads tried before the reactor is asked for anything else.
 const SPINS_A_TURN: u32 = 64;
-/// The kernel's view of a connection is asked for with every sample of a schedule this slow...
-const INFO_EVERY_SAMPLE_NS: u64 = 10_000_000;
-/// ...and otherwise this often: a call costs about 0.7 µs, which a back-to-back round trip would feel.
-const INFO_GAP_NS: u64 = 100_000_000;
-/// Echoes in a row that are not what was sent, after which the peer is taken not to be an echo server.
-const CORRUPTED_LIMIT: u32 = 8;
 
 /// Asks a run to stop; the second time, at once.
 #[derive(Clone)]
@@ -79,9 +73,9 @@ pub(super) struct Driver<'a> {
     pub(super) paths: Vec<PathState>,
     timers: BinaryHeap<Reverse<(u64, Kind, u32)>>,
     pub(super) clock: ClockMap,
-    read_clocks: Box<dyn FnMut() -> Anchor + Send>,
+    pub(super) read_clocks: Box<dyn FnMut() -> Anchor + Send>,
     pub(super) outbox: Outbox,
-    scratch: Box<[u8]>,
+    pub(super) scratch: Box<[u8]>,
     pub(super) session: u32,
     /// When the schedule began.
     pub(super) origin_ns: Option<u64>,
@@ -89,6 +83,7 @@ pub(super) struct Driver<'a> {
     pub(super) grace_over: bool,
     pub(super) opening: usize,
     pub(super) to_open: VecDeque<usize>,
+    pub(super) pauses: Option<Pauses>,
     stop: Stop,
     stops_seen: u32,
     pub(super) stopping: bool,
@@ -120,6 +115,7 @@ impl<'a> Driver<'a> {
             grace_over: false,
             opening: 0,
             to_open: VecDeque::new(),
+            pauses: None,
             stops_seen: 0,
             stopping: false,
             end: RunEnd::default(),
@@ -138,6 +134,12 @@ impl<'a> Driver<'a> {
         let now = mono_ns();
         self.timers.push(Reverse((now + SECOND_NS, Kind::Tick, 0)));
         self.timers.push(Reverse((now + START_GRACE_NS, Kind::Start, 0)));
+        if let Some(period) = self.config.pause_clock {
+            match Pauses::start(period, self.reactor.waker()) {
+                Ok(pauses) => self.pauses = Some(pauses),
+                Err(e) => self.note(now, format!("this host's pauses are not watched: {e}")),
+            }
+        }
         if self.config.keep_trying
             && let Some(duration) = self.config.duration
         {
@@ -149,7 +151,7 @@ impl<'a> Driver<'a> {
         }
         let mut events = mio::Events::with_capacity(64);
         let mut spins = 0;
-        while self.end.fatal.is_none() && !self.lanes.iter().all(Lane::is_done) {
+        while self.end.fatal.is_none() && !self.is_over() {
             let more_due = self.fire_timers();
             if self.config.spin {
                 self.read_all_outstanding();
@@ -161,7 +163,12 @@ impl<'a> Driver<'a> {
             let deadline = self.timers.peek().map(|Reverse((at, ..))| *at);
             self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
             for event in &events {
-                if !reactor::is_own(event.token()) {
+                if reactor::is_own(event.token()) {
+                    continue;
+                }
+                if let Some(path) = self.opinion_of(event.token()) {
+                    self.opinion_ready(path);
+                } else {
                     let closed = event.is_read_closed() || event.is_error();
                     self.socket_ready(
                         event.token().0,
@@ -174,18 +181,25 @@ impl<'a> Driver<'a> {
             while let Ok((path, answer)) = self.answers.try_recv() {
                 self.resolved(path, answer);
             }
+            self.report_pauses();
             self.heed_stop();
         }
         let now = mono_ns();
         for lane in 0..self.lanes.len() {
             self.finish_lane(lane, now);
         }
+        self.explain_the_rest(now);
+        self.report_pauses();
         self.report_anomalies(now, true);
         self.outbox.other(Message::Ended);
         while !self.outbox.deliver_waiting() {
             std::thread::yield_now();
         }
         Ok(self.end)
+    }
+
+    fn is_over(&self) -> bool {
+        self.lanes.iter().all(Lane::is_done) && (self.stopping || !self.awaits_opinions())
     }
 
     /// Handles timers that are due; true where more are.
@@ -201,6 +215,7 @@ impl<'a> Driver<'a> {
                 Kind::Tick => self.tick(now),
                 Kind::Start => self.start(now),
                 Kind::End => self.stop_all(now, self.timeout_ns()),
+                Kind::Opinion => self.opinion_late(lane as usize, now),
                 _ => self.fire_lane(lane as usize, kind, at, now),
             }
         }
@@ -218,7 +233,9 @@ impl<'a> Driver<'a> {
             Kind::Retry => self.open_lane(lane, now),
             Kind::ConnectLimit => self.connect_limit(lane, now),
             Kind::Drain => self.finish_lane(lane, now),
-            Kind::Tick | Kind::Start | Kind::End => unreachable!("timers of the run, not of a lane"),
+            Kind::Tick | Kind::Start | Kind::End | Kind::Opinion => {
+                unreachable!("timers of the run, not of a lane")
+            }
         }
     }
 
@@ -227,6 +244,11 @@ impl<'a> Driver<'a> {
             self.lanes[lane].armed[kind as usize] = Some(at);
             self.timers.push(Reverse((at, kind, lane as u32)));
         }
+    }
+
+    /// Arms a timer that is not a lane's.
+    pub(super) fn arm_run(&mut self, kind: Kind, index: usize, at: u64) {
+        self.timers.push(Reverse((at, kind, index as u32)));
     }
 
     pub(super) fn timeout_ns(&self) -> u64 {
@@ -238,6 +260,10 @@ impl<'a> Driver<'a> {
             Timestamp::from_nanosecond(i128::from(self.clock.utc_of(now))).unwrap_or(Timestamp::UNIX_EPOCH);
         let event = Event { at, mono_ns: now, connection, kind };
         self.outbox.other(Message::Event(path.map(|p| p as u32), Box::new(event)));
+    }
+
+    fn note(&mut self, now: u64, text: String) {
+        self.event(now, None, None, EventKind::Note { text });
     }
 
     /// Begins the schedule, once every lane is connected or the grace is over.
@@ -371,180 +397,10 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Reads what has come on a lane's connection. `closed`: the peer's end is known to have come too.
-    fn read(&mut self, i: usize, closed: bool) {
-        loop {
-            let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
-            let Some(open) = lane.open() else { return };
-            let result = open.socket.read(scratch);
-            let now = mono_ns();
-            match result {
-                Ok(0) if self.config.transport == Transport::Tcp => return self.closed_by_peer(i, now),
-                Ok(n) => {
-                    self.take(i, now, n);
-                    // Edge-triggered: less than asked for means that nothing is left, and what comes later, an end
-                    // of the stream included, is a new edge (epoll(7)); an end that came before is not.
-                    if n < self.scratch.len() && self.config.transport == Transport::Tcp && !closed {
-                        return;
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return self.close_by(i, now, &e),
-            }
-        }
-    }
-
-    fn read_all_outstanding(&mut self) {
-        for i in 0..self.lanes.len() {
-            if self.lanes[i].open().is_some_and(|open| !open.stream.is_idle()) {
-                self.read(i, false);
-            }
-        }
-    }
-
-    /// Takes the `n` bytes just read into the scratch buffer.
-    fn take(&mut self, i: usize, now: u64, n: usize) {
-        let info_gap = match self.config.pace {
-            Pace::Every(every) if every >= INFO_EVERY_SAMPLE_NS => 0,
-            _ => INFO_GAP_NS,
-        };
-        let lane = &mut self.lanes[i];
-        let (path_index, path) = (lane.path as u32, &mut self.paths[lane.path]);
-        let Link::Open(open) = &mut lane.link else { return };
-        let kernel = (now >= open.ask_info_ns).then(|| {
-            open.ask_info_ns = now + info_gap;
-            open.info = open.socket.tcp_info();
-            open.info.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans })
-        });
-        let receipt = Receipt { mono_ns: now, clock: &self.clock, kernel: kernel.flatten(), local_pause: None };
-        let connection = open.stream.key().connection;
-        let (outbox, bytes) = (&mut self.outbox, &self.scratch[..n]);
-        let (mut resolved, mut foreign) = (0, 0);
-        let sink = |arrival: Arrival<'_>| match arrival {
-            Arrival::Resolved(sample) => {
-                resolved += 1;
-                match sample.rtt_ns {
-                    Some(rtt_ns) => {
-                        path.ever_answered = true;
-                        path.rtt.record(rtt_ns);
-                    }
-                    None => path.corrupted.add(connection, sample.seq, 1),
-                }
-                outbox.sample(path_index, sample);
-            }
-            Arrival::Foreign(bytes) => {
-                foreign += 1;
-                if path.foreign.count == 0 {
-                    path.foreign_first = bytes[..bytes.len().min(64)].escape_ascii().to_string();
-                }
-                path.foreign.add(
-                    connection,
-                    0,
-                    if matches!(open.socket, super::link::Socket::Udp(_)) { 1 } else { bytes.len() as u64 },
-                );
-            }
-            Arrival::Duplicate(seq) => path.duplicated.add(connection, seq, 1),
-        };
-        match self.config.transport {
-            Transport::Tcp => open.stream.receive(&receipt, bytes, sink),
-            Transport::Udp => open.stream.receive_datagram(&receipt, bytes, sink),
-        }
-        let no_echo = self.config.transport == Transport::Tcp
-            && (foreign > 0 || open.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT);
-        if no_echo {
-            return self.not_an_echo(i, now);
-        }
-        if resolved > 0 {
-            self.after_echo(i, now);
-        }
-    }
-
-    fn after_echo(&mut self, i: usize, now: u64) {
-        self.stall_over(i, now, true);
-        let lane = &mut self.lanes[i];
-        let idle = lane.open().is_some_and(|open| open.stream.is_idle());
-        if self.config.pace == Pace::PingPong && !self.stopping && idle {
-            if let Some(schedule) = &mut lane.schedule {
-                schedule.resolved(now);
-            }
-            self.pump(i);
-        } else if lane.is_over() && idle {
-            self.finish_lane(i, now);
-        } else if lane.armed[Kind::Due as usize].is_none() {
-            // Room again after a full connection.
-            self.pump(i);
-        }
-    }
-
     pub(super) fn stall_threshold_ns(&self, path: usize) -> u64 {
         match self.config.stall_after {
             Some(after) => after.as_nanos() as u64,
             None => stall::threshold_ns(self.paths[path].p99_ns),
-        }
-    }
-
-    fn tick(&mut self, now: u64) {
-        self.timers.push(Reverse((now + SECOND_NS, Kind::Tick, 0)));
-        let reading = (self.read_clocks)();
-        match self.clock.observe(reading) {
-            Observation::Steady => {}
-            Observation::Anchored => self.outbox.other(Message::Anchor { anchor: reading, stepped: false }),
-            Observation::Stepped(step_ns) => {
-                self.outbox.other(Message::Anchor { anchor: reading, stepped: true });
-                self.event(now, None, None, EventKind::ClockStepped { step_ns });
-            }
-        }
-        for path in &mut self.paths {
-            path.p99_ns = path.rtt.supported_quantile(0.99);
-        }
-        for i in 0..self.lanes.len() {
-            self.tick_lane(i, now);
-        }
-        self.report_anomalies(now, false);
-        let lost = self.outbox.take_lost();
-        if lost > 0 {
-            self.event(now, None, None, EventKind::RecordingOverflowed { lost });
-        }
-        self.outbox.deliver_waiting();
-    }
-
-    fn tick_lane(&mut self, i: usize, now: u64) {
-        let (lane, clock, outbox) = (&mut self.lanes[i], &self.clock, &mut self.outbox);
-        let path = lane.path as u32;
-        let Link::Open(open) = &mut lane.link else { return };
-        if self.config.transport == Transport::Udp {
-            let before = open.stream.is_idle();
-            open.stream.expire(now, clock, |sample| outbox.sample(path, sample));
-            if !before && open.stream.is_idle() {
-                return self.after_echo(i, now);
-            }
-        }
-        if (open.blocked || open.stream.is_full())
-            && let Some(skipped) = lane.schedule.as_mut().and_then(|s| s.skip_overdue(now))
-        {
-            self.skipped(i, now, skipped, "blocked");
-        }
-    }
-
-    fn report_anomalies(&mut self, now: u64, last_chance: bool) {
-        for p in 0..self.paths.len() {
-            let path = &mut self.paths[p];
-            let corrupted = path.corrupted.take(now, last_chance).map(|count| {
-                let seq = path.corrupted.seq;
-                (path.corrupted.connection, EventKind::EchoCorrupted { seq, count })
-            });
-            let foreign = path.foreign.take(now, last_chance).map(|count| {
-                let first = std::mem::take(&mut path.foreign_first);
-                (path.foreign.connection, EventKind::EchoForeign { count, first })
-            });
-            let duplicated = path.duplicated.take(now, last_chance).map(|count| {
-                let seq = path.duplicated.seq;
-                (path.duplicated.connection, EventKind::EchoDuplicated { seq, count })
-            });
-            for (connection, kind) in [corrupted, foreign, duplicated].into_iter().flatten() {
-                self.event(now, Some(p), Some(connection), kind);
-            }
         }
     }
 

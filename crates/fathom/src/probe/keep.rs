@@ -28,7 +28,8 @@ pub(super) fn labels(config: &Config) -> PathLabels {
     }
 }
 
-/// Makes the recordings and the CSV file, or says why they cannot be made, before anything is sent.
+/// Makes the recordings and the CSV file, or says why they cannot be made, before anything is sent. Where one cannot,
+/// none is left behind.
 pub(super) fn open_books(
     config: &Config,
     granted: &Granted,
@@ -36,9 +37,8 @@ pub(super) fn open_books(
     boards: &Boards,
 ) -> Result<Vec<Book>, Failure> {
     let started_at = Timestamp::now();
-    let mut books = Vec::with_capacity(config.paths.len());
-    // The articles' CSV is checked first: a recording that is made and then not used would be in the way next time.
-    let mut csv = match &config.csv {
+    // The articles' CSV is made first: it is the easier one to take back.
+    let csv = match &config.csv {
         None => None,
         Some(file) => {
             let cannot = |e: std::io::Error| {
@@ -48,25 +48,38 @@ pub(super) fn open_books(
             Some(EchoClientCsv::new(BufWriter::new(file)).map_err(cannot)?)
         }
     };
-    for (p, path) in config.paths.iter().enumerate() {
-        let recorder = match directory(config, path, started_at) {
-            None => None,
-            Some(dir) => {
-                let manifest = manifest(config, path, started_at, granted, cpu_latency);
-                let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
-                lock(boards)[p].recording = Some(dir);
-                Some(recorder)
-            }
-        };
-        books.push(Book { recorder, csv: csv.take() });
+    let recorder = |(p, path): (usize, &Path)| {
+        let Some(dir) = directory(config, path, started_at) else { return Ok(None) };
+        let manifest = manifest(config, path, started_at, granted, cpu_latency);
+        let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
+        lock(boards)[p].recording = Some(dir);
+        Ok(Some(recorder))
+    };
+    match config.paths.iter().enumerate().map(recorder).collect::<Result<Vec<_>, Failure>>() {
+        Ok(recorders) => {
+            let csvs = std::iter::once(csv).chain(std::iter::repeat_with(|| None));
+            Ok(recorders.into_iter().zip(csvs).map(|(recorder, csv)| Book { recorder, csv }).collect())
+        }
+        Err(failure) => {
+            drop(csv);
+            discard(config, &lock(boards));
+            Err(failure)
+        }
     }
-    Ok(books)
 }
 
-/// Takes back a recording in which nothing has been recorded.
-pub(super) fn discard(board: &PathBoard) {
-    if let Some(dir) = &board.recording {
+/// Takes back recordings and a CSV file that this run made and in which nothing has been recorded: they would be in
+/// the way next time.
+pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
+    for dir in boards.iter().filter_map(|board| board.recording.as_ref()) {
         fathom_recording::discard_empty(dir);
+        // The directory above, where the run made it too; one that holds anything stays.
+        if let (Record::Default, Some(above)) = (&config.record, dir.parent()) {
+            let _ = std::fs::remove_dir(above);
+        }
+    }
+    if let Some(file) = &config.csv {
+        let _ = std::fs::remove_file(file);
     }
 }
 
@@ -141,6 +154,7 @@ fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> V
         "give_up_ns": config.give_up.map(ns),
         "user_timeout_ns": config.user_timeout.map(ns),
         "stall_after_ns": config.stall_after.map(ns),
+        "pause_clock_ns": config.pause_clock.map(ns),
         "reconnect": config.reconnect,
         "source": config.source,
         "dscp": config.dscp,

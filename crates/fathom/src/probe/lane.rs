@@ -1,6 +1,7 @@
 //! One lane: a schedule and, one after another, the connections that carry it.
 
 use super::link::Socket;
+use super::opinion::Opinions;
 use fathom_core::backoff::Backoff;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::TcpInfo;
@@ -33,6 +34,8 @@ pub(super) struct Opening {
 
 pub(super) struct Open {
     pub(super) socket: Socket,
+    /// Where it leads, kept because a socket that failed does not tell any more.
+    pub(super) remote: SocketAddr,
     pub(super) stream: Stream,
     pub(super) watch: Watch,
     pub(super) opened_ns: u64,
@@ -44,6 +47,12 @@ pub(super) struct Open {
     pub(super) info: Option<TcpInfo>,
     /// When to ask again.
     pub(super) ask_info_ns: u64,
+    /// The kernel's view during the stall that goes on.
+    pub(super) stalled_info: Option<TcpInfo>,
+    /// How long the reflector says that it did not run since the current silence began, in ns.
+    pub(super) remote_pause_ns: u64,
+    /// Differences of the two clocks on the latest sample outside a stall: there, and back.
+    pub(super) usual_delays_ns: Option<(i64, i64)>,
 }
 
 /// Timers of a lane.
@@ -65,6 +74,8 @@ pub(super) enum Kind {
     Start,
     /// The run's time is up.
     End,
+    /// A path's fresh connection has taken too long.
+    Opinion,
 }
 
 const LANE_KINDS: usize = 5;
@@ -74,6 +85,8 @@ pub(super) struct Lane {
     pub(super) link: Link,
     pub(super) schedule: Option<Schedule>,
     pub(super) backoff: Backoff,
+    /// Attempts to connect since the last success.
+    pub(super) attempts: u32,
     pub(super) warm_up_left: u64,
     /// When each timer of this lane fires; an entry of the queue that disagrees is stale.
     pub(super) armed: [Option<u64>; LANE_KINDS],
@@ -86,6 +99,7 @@ impl Lane {
             link: Link::Idle,
             schedule: None,
             backoff: Backoff::new(seed),
+            attempts: 0,
             warm_up_left: warm_up,
             armed: [None; LANE_KINDS],
         }
@@ -126,6 +140,9 @@ pub(super) struct PathState {
     pub(super) corrupted: Tally,
     pub(super) foreign: Tally,
     pub(super) duplicated: Tally,
+    /// The reflector's pause counter that was reported last.
+    pub(super) remote_pause_us: Option<u32>,
+    pub(super) opinions: Opinions,
     /// The beginning of the first foreign bytes since the last event about them.
     pub(super) foreign_first: String,
 }
@@ -147,6 +164,8 @@ impl PathState {
             corrupted: Tally::default(),
             foreign: Tally::default(),
             duplicated: Tally::default(),
+            remote_pause_us: None,
+            opinions: Opinions::default(),
             foreign_first: String::new(),
         }
     }

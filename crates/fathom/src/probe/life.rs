@@ -4,10 +4,12 @@ use super::config::Transport;
 use super::driver::Driver;
 use super::lane::{Kind, Link, Open, Opening, cause_of, connect_advice};
 use super::link::Socket;
+use super::opinion::ASK_AFTER_NS;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::{EventKind, Evidence};
+use fathom_core::event::{EventKind, Evidence, TcpInfo};
 use fathom_core::stall::{Change, Watch};
 use fathom_core::stream::Stream;
+use fathom_core::verdict::{Facts, Fresh, Outcome, explain};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{self, TcpOptions};
 use fathom_wire::Key;
@@ -82,7 +84,8 @@ impl Driver<'_> {
         let path = &mut self.paths[p];
         let remote = path.addresses[path.next_address % path.addresses.len()];
         let target = self.config.paths[p].target.to_string();
-        let attempt = self.lanes[i].backoff.attempts() + 1;
+        self.lanes[i].attempts += 1;
+        let attempt = self.lanes[i].attempts;
         self.event(
             now,
             Some(p),
@@ -187,12 +190,17 @@ impl Driver<'_> {
             opened_ns: now,
             sending: None,
             blocked: false,
+            remote,
             info: None,
             ask_info_ns: 0,
+            stalled_info: None,
+            remote_pause_ns: 0,
+            usual_delays_ns: None,
         };
         let lane = &mut self.lanes[i];
         lane.link = Link::Open(Box::new(open));
         lane.backoff.succeeded();
+        lane.attempts = 0;
         lane.armed[Kind::ConnectLimit as usize] = None;
         let target = self.config.paths[p].target.to_string();
         let connect_ns = (now - since_ns) as i64;
@@ -273,19 +281,20 @@ impl Driver<'_> {
 
     /// Looks whether a connection stalls, and whether we have waited long enough to give it up.
     pub(super) fn watch(&mut self, i: usize, now: u64) {
-        let threshold_ns = self.stall_threshold_ns(self.lanes[i].path);
-        let give_up_ns = self.config.give_up.map(|d| d.as_nanos() as u64);
         let p = self.lanes[i].path;
+        let threshold_ns = self.stall_threshold_ns(p);
+        let give_up_ns = self.config.give_up.map(|d| d.as_nanos() as u64);
         let Some(open) = self.lanes[i].open() else { return };
         let Some((_, sent_ns)) = open.stream.oldest() else { return };
-        if let Some(limit) = give_up_ns.map(|g| sent_ns + g).filter(|&limit| now >= limit) {
+        let silent_ns = now.saturating_sub(sent_ns);
+        if give_up_ns.is_some_and(|limit| silent_ns >= limit) {
             let error =
-                format!("no echo for {:.1} s", (now - (limit - give_up_ns.unwrap_or(0))) as f64 / 1e9);
+                format!("no echo for {:.1} s, and --give-up says not to wait longer", silent_ns as f64 / 1e9);
             return self.close(i, now, ClosingCause::Abandoned, None, Some(error));
         }
-        let late = now >= sent_ns + threshold_ns;
-        if late {
+        if silent_ns >= threshold_ns {
             open.info = open.socket.tcp_info().or(open.info);
+            open.stalled_info = open.info;
         }
         let retransmits = open.info.map(|info| info.total_retrans);
         let change = open.watch.look(now, threshold_ns, open.stream.oldest(), retransmits);
@@ -295,26 +304,45 @@ impl Driver<'_> {
             Change::LookAt(at) => at,
             _ => now + STALL_LOOK_NS,
         };
-        let next = give_up_ns.map_or(next, |g| next.min(sent_ns + g));
+        let next = give_up_ns.map_or(next, |limit| next.min(sent_ns + limit));
         if let Change::Began(stall) = change {
             let kind = EventKind::StallBegan { seq: stall.seq, outstanding, threshold_ns };
             self.event(now, Some(p), Some(connection), kind);
         }
+        if silent_ns >= threshold_ns.max(ASK_AFTER_NS)
+            && self.paths[p].opinions.since(sent_ns) == Fresh::NotTried
+            && let Some(remote) = self.remote_of(i)
+        {
+            self.ask_opinion(p, remote, now);
+        }
         self.arm(i, Kind::Watch, next);
     }
 
-    /// The echo came again (`recovered`), or never will.
-    pub(super) fn stall_over(&mut self, i: usize, now: u64, recovered: bool) {
+    /// The echo came again: the stall, if there was one, is over. `delays_ns`: how much later than usual the first
+    /// missing request arrived there, and its echo here.
+    pub(super) fn stall_over(&mut self, i: usize, now: u64, delays_ns: Option<(i64, i64)>) {
+        let Some(open) = self.lanes[i].open() else { return };
+        if open.watch.current().is_none() {
+            open.remote_pause_ns = 0;
+            return;
+        }
+        open.info = open.socket.tcp_info().or(open.info);
+        let from_ns = now.saturating_sub(open.watch.current().map_or(now, |stall| stall.sent_mono_ns));
+        let facts = self.facts(i, now, Outcome::Recovered, from_ns, delays_ns);
+        self.stall_ended(i, now, true);
+        let p = self.lanes[i].path;
+        let Some(open) = self.lanes[i].open() else { return };
+        let connection = open.stream.key().connection;
+        open.stalled_info = None;
+        open.remote_pause_ns = 0;
+        self.explained(now, p, connection, "stall", explain(&facts), facts.fresh);
+    }
+
+    fn stall_ended(&mut self, i: usize, now: u64, recovered: bool) {
         let p = self.lanes[i].path;
         let Some(open) = self.lanes[i].open() else { return };
         let Some(stall) = open.watch.ended() else { return };
-        if recovered {
-            open.info = open.socket.tcp_info().or(open.info);
-        }
-        let retransmits = match (open.info.map(|info| info.total_retrans), stall.retransmits_before) {
-            (Some(after), Some(before)) => Some(after.saturating_sub(before)),
-            _ => None,
-        };
+        let retransmits = retransmits_since(open.info, stall.retransmits_before);
         let duration_ns = now.saturating_sub(stall.sent_mono_ns);
         let samples = open.stream.next_seq() - stall.seq;
         let connection = open.stream.key().connection;
@@ -324,6 +352,41 @@ impl Driver<'_> {
             Some(connection),
             EventKind::StallEnded { duration_ns, samples, recovered, retransmits },
         );
+    }
+
+    /// What is known of a silence at its end.
+    fn facts(
+        &mut self,
+        i: usize,
+        now: u64,
+        outcome: Outcome,
+        silent_ns: u64,
+        delays_ns: Option<(i64, i64)>,
+    ) -> Facts {
+        let local_pause_ns = self.pauses.as_ref().map_or(0, |pauses| pauses.within(now - silent_ns, now));
+        let p = self.lanes[i].path;
+        let fresh = self.paths[p].opinions.since(now - silent_ns);
+        let mut facts = Facts {
+            outcome,
+            silent_ns,
+            local_pause_ns,
+            remote_pause_ns: None,
+            unacked: None,
+            retransmits: None,
+            idle_ns: 0,
+            idle_survived_ns: 0,
+            fresh,
+            delays_ns,
+        };
+        if let Some(open) = self.lanes[i].open() {
+            let before = open.watch.current().and_then(|stall| stall.retransmits_before);
+            facts.remote_pause_ns = (open.remote_pause_ns > 0).then_some(open.remote_pause_ns);
+            facts.unacked = open.stalled_info.map(|info| info.unacked);
+            facts.retransmits = retransmits_since(open.info, before);
+            facts.idle_ns = open.stream.oldest_quiet_ns().unwrap_or(0);
+            facts.idle_survived_ns = open.stream.idle_survived_ns();
+        }
+        facts
     }
 
     pub(super) fn closed_by_peer(&mut self, i: usize, now: u64) {
@@ -351,7 +414,13 @@ impl Driver<'_> {
 
     /// A connection is over; every sample still out on it is unanswered.
     fn close(&mut self, i: usize, now: u64, cause: ClosingCause, errno: Option<i32>, error: Option<String>) {
-        self.stall_over(i, now, false);
+        let remote = self.remote_of(i);
+        let silent_ns = self.lanes[i]
+            .open()
+            .and_then(|open| open.stream.oldest())
+            .map_or(0, |(_, sent)| now.saturating_sub(sent));
+        let facts = self.facts(i, now, Outcome::Closed(cause), silent_ns, None);
+        self.stall_ended(i, now, false);
         let p = self.lanes[i].path;
         let (clock, outbox) = (&self.clock, &mut self.outbox);
         let Link::Open(mut open) = std::mem::replace(&mut self.lanes[i].link, Link::Idle) else { return };
@@ -375,6 +444,9 @@ impl Driver<'_> {
             Some(connection),
             EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence },
         );
+        if cause.is_loss() {
+            self.explain_death(p, connection, facts, remote, now);
+        }
         let lane = &mut self.lanes[i];
         lane.armed = Default::default();
         if !cause.is_loss() || self.stopping || lane.is_over() {
@@ -397,4 +469,8 @@ impl Driver<'_> {
         }
         self.lanes[i].link = Link::Done;
     }
+}
+
+fn retransmits_since(now: Option<TcpInfo>, before: Option<u32>) -> Option<u32> {
+    Some(now?.total_retrans.saturating_sub(before?))
 }

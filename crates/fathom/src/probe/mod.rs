@@ -9,12 +9,16 @@ mod lane;
 mod ledger;
 mod life;
 mod link;
+mod opinion;
 mod outbox;
+mod pauses;
 mod plain;
+mod receive;
 mod resolve;
 mod show;
 mod start;
 mod terminal;
+mod tick;
 
 pub(crate) use args::Args;
 
@@ -114,9 +118,7 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     let boards = ledger::lock(boards);
     let begun = boards.iter().any(|b| !b.statistics.connections.is_empty());
     if !begun {
-        for board in boards.iter() {
-            keep::discard(board);
-        }
+        keep::discard(config, &boards);
         let ended_early = || "ended before there was a connection".to_owned();
         return Err(Failure::run(end.fatal.clone().unwrap_or_else(ended_early)));
     }

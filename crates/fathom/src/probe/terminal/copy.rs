@@ -215,10 +215,14 @@ fn folded(latest_first: impl Iterator<Item = String>, room: usize) -> Vec<String
     const TIME: usize = 8;
     let mut lines: Vec<(String, usize)> = Vec::new();
     for text in latest_first {
-        match lines.last_mut() {
-            Some((latest, times)) if latest.get(TIME..) == text.get(TIME..) => *times += 1,
-            _ if lines.len() == room => break,
-            _ => lines.push((text, 1)),
+        if let Some((latest, times)) = lines.last_mut()
+            && latest.get(TIME..) == text.get(TIME..)
+        {
+            *times += 1;
+        } else if lines.len() < room {
+            lines.push((text, 1));
+        } else {
+            break;
         }
     }
     let told = |(text, times): (String, usize)| match text.split_at_checked(TIME) {

@@ -1,7 +1,7 @@
 //! One picture of the run, drawn from copies.
 
 use super::View;
-use super::copy::{Detail, Glance, QUANTILES, Row, State};
+use super::copy::{Detail, Glance, Row, State};
 use super::figures::time_or_dash;
 use super::plan::{ALL_FIGURES, HELP, Plan};
 use super::{bars, strip, table};
@@ -20,6 +20,8 @@ pub(super) struct Inks {
     pub(super) plain: Style,
     pub(super) dim: Style,
     pub(super) strong: Style,
+    /// For what is written over something dim.
+    pub(super) over: Style,
     pub(super) bar: Style,
     pub(super) good: Style,
     pub(super) odd: Style,
@@ -36,7 +38,8 @@ impl Inks {
             plain,
             dim: plain.add_modifier(Modifier::DIM),
             strong,
-            bar: ink(Color::Cyan, plain),
+            over: plain.remove_modifier(Modifier::DIM),
+            bar: ink(Color::Cyan, plain).remove_modifier(Modifier::DIM),
             good: ink(Color::Green, plain),
             odd: ink(Color::Yellow, plain),
             bad: ink(Color::Red, plain).add_modifier(Modifier::BOLD),
@@ -118,20 +121,16 @@ impl Picture<'_> {
         left.render(area, buf);
         if let Some(hint) = hints.into_iter().find(|hint| hint.len() <= room) {
             let ink = if self.view.asked > 0 { inks.odd.add_modifier(Modifier::BOLD) } else { inks.dim };
-            Line::styled(hint, ink).right_aligned().render(area, buf);
+            // Only the words are styled: the row is shared with what stands on the left.
+            Line::from(Span::styled(hint, ink)).right_aligned().render(area, buf);
         }
     }
 
     fn alarms(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
-        for (row, (path, error)) in area.rows().zip(&self.glance.errors) {
-            let label = self.labels.get(*path).copied().unwrap_or("");
-            let ink = inks.bad.add_modifier(Modifier::REVERSED);
-            Line::styled(
-                clipped(&format!(" RECORDING STOPPED, probing goes on: {label}: {error} "), area.width),
-                ink,
-            )
-            .render(row, buf);
-        }
+        let ink = inks.bad.add_modifier(Modifier::REVERSED);
+        let lines: Vec<Line> =
+            self.glance.errors.iter().map(|error| Line::raw(alarm(self.labels, error))).collect();
+        Paragraph::new(lines).wrap(Wrap { trim: true }).style(ink).render(area, buf);
     }
 
     fn detail(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
@@ -160,9 +159,10 @@ impl Picture<'_> {
         });
         let mut figures = vec![];
         if area.width < ALL_FIGURES {
-            let named = |(name, ns): (&str, Option<u64>)| format!("{name} {}", time_or_dash(ns, 3));
-            let quantiles = QUANTILES.iter().zip(d.quantiles_ns).map(|((name, _), ns)| (*name, ns));
-            figures.extend(quantiles.chain([("max", d.max_ns)]).skip(1).map(named));
+            // The tail first: where even this line is too short, the rest has to go.
+            let [_, p95, p99, p99_9] = d.quantiles_ns;
+            let told = [("p99", p99), ("p99.9", p99_9), ("max", d.max_ns), ("p95", p95)];
+            figures.extend(told.map(|(name, ns)| format!("{name} {}", time_or_dash(ns, 3))));
         }
         let kept = match (&d.recording, d.recording_stopped) {
             (Some(dir), false) => format!("recording into {}", dir.display()),
@@ -184,6 +184,11 @@ impl Picture<'_> {
             Line::raw(clipped(event, area.width)).render(row, buf);
         }
     }
+}
+
+/// What is said of a recording that stopped.
+pub(super) fn alarm(labels: &[&str], (path, error): &(usize, String)) -> String {
+    format!("RECORDING STOPPED {}: {error}", labels.get(*path).copied().unwrap_or(""))
 }
 
 /// As many of the parts, in their order, as a line of this width has room for whole.
@@ -225,6 +230,6 @@ pub(super) fn rule(buf: &mut Buffer, area: Rect, title: &str, inks: Inks) {
     Line::styled("─".repeat(usize::from(area.width)), inks.dim).render(row, buf);
     if area.width > 4 {
         let within = Rect { x: area.x + 2, width: area.width - 3, ..row };
-        Line::styled(format!(" {title} "), inks.plain).render(within, buf);
+        Line::from(Span::styled(format!(" {title} "), inks.over)).render(within, buf);
     }
 }

@@ -2,7 +2,9 @@
 
 use super::View;
 use super::copy::Glance;
+use super::draw::alarm;
 use ratatui::layout::Rect;
+use ratatui::text::Span;
 use std::ops::Range;
 
 /// From this width on the strip and the bars stand side by side.
@@ -56,7 +58,11 @@ impl Plan {
             rest.height -= lines;
             plan.help = Rect { y: rest.y + rest.height, height: lines, ..rest };
         }
-        plan.alarms = cut(&mut rest, (glance.errors.len() as u16).min(if area.height < 16 { 1 } else { 3 }));
+        // A long reason takes a second line, where there are lines to spare.
+        let width = usize::from(area.width.max(1));
+        let lines = |error| Span::raw(alarm(labels, error)).width().div_ceil(width).min(2);
+        let lines = glance.errors.iter().map(lines).sum::<usize>();
+        plan.alarms = cut(&mut rest, lines.min(if area.height < 16 { 1 } else { 4 }) as u16);
 
         let paths = labels.len();
         let shown =

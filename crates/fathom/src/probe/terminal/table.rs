@@ -81,7 +81,8 @@ pub(super) fn draw(
     // The mark of the selected path stands before the label.
     let wanted = 2 + labels.iter().map(|label| Span::raw(*label).width()).max().unwrap_or(0);
     let wanted = wanted.clamp(LABEL.0, LABEL.1);
-    let mut free = usize::from(area.width).saturating_sub(wanted.min(LABEL.0 + 8));
+    let granted = wanted.min(if area.width >= ROOMY { 24 } else { 16 });
+    let mut free = usize::from(area.width).saturating_sub(granted);
     let mut chosen = Vec::new();
     for column in PRIORITY {
         if free > width(column) {
@@ -89,7 +90,7 @@ pub(super) fn draw(
             chosen.push(column);
         }
     }
-    let label_width = wanted.min(wanted.min(LABEL.0 + 8) + free);
+    let label_width = wanted.min(granted + free);
     let shown: Vec<Column> = ORDER.into_iter().filter(|column| chosen.contains(column)).collect();
 
     let mut head = vec![Cell::from("  path")];
@@ -99,7 +100,10 @@ pub(super) fn draw(
     }));
     let body = rows.iter().map(|row| {
         let mark = if row.path == selected { "> " } else { "  " };
-        let mut cells = vec![Cell::from(format!("{mark}{}", labels.get(row.path).copied().unwrap_or("")))];
+        let mut cells = vec![Cell::from(format!(
+            "{mark}{}",
+            elided(labels.get(row.path).copied().unwrap_or(""), label_width - 2)
+        ))];
         cells.extend(shown.iter().map(|&column| {
             let line = Line::raw(text(column, row, digits));
             let ink = match column {
@@ -120,6 +124,18 @@ pub(super) fn draw(
     let mut widths = vec![Constraint::Length(label_width as u16)];
     widths.extend(shown.iter().map(|&column| Constraint::Length(width(column) as u16)));
     Widget::render(Table::new(body, widths).header(Cells::new(head).style(inks.dim)), area, buf);
+}
+
+/// A label that is too long loses its middle: labels of a kind differ at either end.
+fn elided(label: &str, width: usize) -> String {
+    if Span::raw(label).width() <= width {
+        return label.to_owned();
+    }
+    let letters: Vec<char> = label.chars().collect();
+    let tail = width / 2;
+    let head = width.saturating_sub(tail + 1).min(letters.len());
+    let tail = &letters[letters.len().saturating_sub(tail).max(head)..];
+    letters[..head].iter().chain(&['…']).chain(tail).collect()
 }
 
 fn is_figure(column: Column) -> bool {

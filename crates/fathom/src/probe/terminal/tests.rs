@@ -92,6 +92,11 @@ fn a_path_shows_its_figures_and_dashes_for_those_that_its_count_cannot_support()
                 row
             })
     );
+    let styled = buffer((120, 40), &["zone-a"], &boards([path(100)]), &View::default(), true);
+    let dim = |symbol| {
+        styled.content().iter().filter(|c| c.symbol() == symbol).any(|c| c.modifier.contains(Modifier::DIM))
+    };
+    assert!(dim("─") && dim("│") && !dim("●") && !styled[(0, 0)].modifier.contains(Modifier::DIM));
     let all = lines.join("\n");
     assert!(
         lines[0].starts_with("fathom  12m 34s  recording ")
@@ -192,11 +197,22 @@ fn forty_by_ten_still_tells_what_matters() {
     assert!(lines.iter().any(|line| line.contains("10:00:00  #0 connected")), "{lines:#?}");
     // 400 samples of 100 to 499 µs: p95 is the 380th, p99 the 396th.
     assert!(
-        lines.iter().any(|line| line.starts_with("p95 479µs, p99 495µs, p99.9 –, max 499µs")),
+        lines.iter().any(|line| line.starts_with("p99 495µs, p99.9 –, max 499µs, p95 479µs")),
         "{lines:#?}"
     );
     assert!(lines.iter().any(|line| line.contains("400 samples, 0 unanswered, 0 late ")), "{lines:#?}");
     assert!(lines[0].contains("q ends"), "{lines:#?}");
+}
+
+#[test]
+fn labels_too_long_for_the_table_keep_both_ends() {
+    let labels = ["east-1-to-east-2-by-peering-a", "east-1-to-east-2-by-peering-b"];
+    let lines = lines((80, 24), &labels, &boards([path(1), path(1)]), &View::default());
+    assert!(
+        lines[2].starts_with("> east-1") && lines[2].contains("…") && lines[2].contains("ring-a "),
+        "{lines:#?}"
+    );
+    assert!(lines[3].starts_with("  east-1") && lines[3].contains("ring-b "), "{lines:#?}");
 }
 
 #[test]

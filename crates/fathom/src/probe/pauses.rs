@@ -1,0 +1,67 @@
+//! The times in which this host did not run, as the probing thread needs them: to flag samples and to judge silences.
+
+use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, Pause, PauseCause, PauseClock};
+use fathom_os::reactor::Waker;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// Pauses remembered, to be laid against silences that end later.
+const REMEMBERED: usize = 64;
+
+pub(super) struct Pauses {
+    /// Keeps the clock's thread alive.
+    _clock: PauseClock,
+    gap: Gap,
+    told: Receiver<Pause>,
+    /// From, to; oldest first.
+    recent: VecDeque<(u64, u64)>,
+}
+
+impl Pauses {
+    /// Starts the pause clock; each pause wakes the probing thread, so that it is recorded at once.
+    pub(super) fn start(period: Duration, waker: Waker) -> io::Result<Self> {
+        let (tell, told) = channel();
+        let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
+            // Nobody listens any more once the run is over.
+            let _ = tell.send(pause);
+            let _ = waker.wake();
+        })?;
+        Ok(Self { gap: clock.gap(), _clock: clock, told, recent: VecDeque::new() })
+    }
+
+    /// The next pause that has not been recorded.
+    pub(super) fn next(&mut self) -> Option<Pause> {
+        let pause = self.told.try_recv().ok()?;
+        self.recent.push_back((pause.began_mono_ns, pause.ended_mono_ns));
+        if self.recent.len() > REMEMBERED {
+            self.recent.pop_front();
+        }
+        Some(pause)
+    }
+
+    /// The latest pause up to now, one included that the clock has not come to tell.
+    pub(super) fn latest(&self, now: u64) -> Option<(u64, u64)> {
+        self.gap.now(now).or_else(|| self.recent.back().copied())
+    }
+
+    /// For how long this host did not run between two moments.
+    pub(super) fn within(&self, from: u64, to: u64) -> u64 {
+        let untold = self.gap.now(to);
+        let all = self.recent.iter().copied().chain(untold);
+        let shared = |(began, ended): (u64, u64)| ended.min(to).saturating_sub(began.max(from));
+        // A gap that is told meanwhile would count twice.
+        all.map(shared).sum::<u64>().min(to.saturating_sub(from))
+    }
+}
+
+/// The word for the reason in recordings; `None` where the host's accounts do not say.
+pub(super) fn reason(pause: &Pause) -> Option<String> {
+    match pause.cause() {
+        PauseCause::Stopped => Some("stopped".to_owned()),
+        PauseCause::HostScheduling => Some("host_scheduling".to_owned()),
+        PauseCause::Steal => Some("steal".to_owned()),
+        PauseCause::Unknown => None,
+    }
+}
