@@ -23,6 +23,10 @@ struct InFlight {
     flags: Flags,
     /// How long nothing had passed either way when it was sent.
     quiet_ns: u64,
+    /// Wall clock just before it was sent, where the kernel stamps.
+    sent_utc_ns: Option<i64>,
+    /// The kernel's stamp of its last byte at the driver, by the wall clock.
+    transmitted_utc_ns: Option<i64>,
     /// UDP: its echo has come, out of order; kept until those before it are resolved.
     resolved: bool,
 }
@@ -47,6 +51,8 @@ pub struct Receipt<'a> {
     pub kernel: Option<KernelView>,
     /// The latest time in which this host did not run: from, to.
     pub local_pause: Option<(u64, u64)>,
+    /// Wall clock when the bytes came to the driver, by the kernel's stamp, and just after the read returned.
+    pub stamps: Option<(i64, i64)>,
 }
 
 /// What became of received bytes.
@@ -82,6 +88,8 @@ pub struct Stream {
     remote_pause_gained_us: u64,
 }
 
+/// Samples among which a send stamp is sought: it is there before the echo, so its sample is among the oldest.
+const STAMPS_SOUGHT: usize = 256;
 /// A reflector's pause counter that jumps by more than this was another reflector's (behind a load balancer, or
 /// started anew): ten minutes, in µs.
 const REMOTE_PAUSE_LIMIT_US: u32 = 600_000_000;
@@ -143,6 +151,12 @@ impl Stream {
         self.corrupted_in_a_row
     }
 
+    /// Whether the very first bytes that came are not what was sent, though too few to be a whole echo: a server that
+    /// speaks first (a greeting, a banner).
+    pub fn begins_otherwise(&self) -> bool {
+        self.answered == 0 && self.corrupted_in_a_row == 0 && !self.checker.is_intact()
+    }
+
     /// Samples without their echo.
     pub fn outstanding(&self) -> usize {
         self.in_flight.iter().filter(|s| !s.resolved).count()
@@ -197,15 +211,36 @@ impl Stream {
             sent_ns,
             flags: flags | first,
             quiet_ns: sent_ns.saturating_sub(quiet_since),
+            sent_utc_ns: None,
+            transmitted_utc_ns: None,
             resolved: false,
         });
         self.last_sent_ns = Some(sent_ns);
         self.next_seq += 1;
     }
 
+    /// Notes the wall clock at the latest [`Stream::sent`], to which the kernel's send stamp will be compared.
+    pub fn sent_at_utc(&mut self, utc_ns: i64) {
+        if let Some(sample) = self.in_flight.back_mut() {
+            sample.sent_utc_ns = Some(utc_ns);
+        }
+    }
+
+    /// The kernel says when a byte (TCP: counted from the start of the connection) or a datagram (UDP) came to the
+    /// driver; both counts wrap at 2^32. A sample's stamp is that of its last byte; others mean nothing here.
+    pub fn transmitted(&mut self, id: u32, unit: u32, utc_ns: i64) {
+        let last = |s: &InFlight| (s.seq + 1).wrapping_mul(u64::from(unit)).wrapping_sub(1) as u32;
+        if let Some(sample) = self.in_flight.iter_mut().take(STAMPS_SOUGHT).find(|s| last(s) == id) {
+            sample.transmitted_utc_ns = Some(utc_ns);
+        }
+    }
+
     /// TCP: takes the bytes of one read.
     pub fn receive<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
         self.last_received_ns = Some(receipt.mono_ns);
+        // A read has one stamp, that of its last segment: with several echoes in it, it would be a guess for each.
+        let single = bytes.len() <= (self.size - self.checker.position()) as usize;
+        let receipt = &Receipt { stamps: receipt.stamps.filter(|_| single), ..*receipt };
         let mut rest = bytes;
         while !rest.is_empty() {
             let Some(&sample) = self.in_flight.front() else {
@@ -322,10 +357,13 @@ impl Stream {
             self.total_retrans = kernel.total_retrans;
             since.min(u32::from(u16::MAX)) as u16
         });
+        let (send_stack_ns, recv_stack_ns) = split(receipt, sent, rtt_ns, stamps).unzip();
         let sent_utc_ns = receipt.clock.utc_of(sent.sent_ns);
         let received_utc_ns = receipt.clock.utc_of(receipt.mono_ns);
         Sample {
             rtt_ns: Some(rtt_ns as i64),
+            send_stack_ns,
+            recv_stack_ns,
             reflector_ns: stamps.map(|s| s.residence_ns()),
             forward_ns: stamps.map(|s: ReflectorStamps| s.received_ns - sent_utc_ns),
             backward_ns: stamps.map(|s| received_utc_ns - s.sent_ns),
@@ -359,6 +397,22 @@ impl Stream {
     }
 }
 
+/// What of a round trip was spent in this host's stacks: sending, receiving. The rest is the reflector's and the
+/// network's. Stamps that do not fit into the round trip (the wall clock was set in between, or a stamp is missing)
+/// give nothing: the parts always add up.
+fn split(
+    receipt: &Receipt<'_>,
+    sent: &InFlight,
+    rtt_ns: u64,
+    reflector: Option<ReflectorStamps>,
+) -> Option<(i64, i64)> {
+    let (arrived_utc_ns, read_utc_ns) = receipt.stamps?;
+    let send = sent.transmitted_utc_ns? - sent.sent_utc_ns?;
+    let recv = read_utc_ns - arrived_utc_ns;
+    let inside = send + recv + reflector.map_or(0, |s| s.residence_ns());
+    (send >= 0 && recv >= 0 && inside <= rtt_ns as i64).then_some((send, recv))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -386,7 +440,7 @@ mod tests {
     fn receive(stream: &mut Stream, mono_ns: u64, bytes: &[u8]) -> Vec<Sample> {
         let clock = clock();
         let mut out = Vec::new();
-        let receipt = Receipt { mono_ns, clock: &clock, kernel: None, local_pause: None };
+        let receipt = Receipt { mono_ns, clock: &clock, kernel: None, local_pause: None, stamps: None };
         stream.receive(&receipt, bytes, |arrival| match arrival {
             Arrival::Resolved(sample) => out.push(sample),
             other => panic!("{other:?}"),
@@ -416,6 +470,18 @@ mod tests {
     }
 
     #[test]
+    fn a_greeting_too_short_for_an_echo_is_known_by_its_first_bytes() {
+        let mut stream = stream(64);
+        stream.sent(0, 0, Flags::default());
+        assert!(receive(&mut stream, MS, &echo(0, 64)[..24]).is_empty());
+        assert!(!stream.begins_otherwise(), "the beginning of an echo");
+        let mut greeted = Stream::new(KEY, 64, 5_000 * MS);
+        greeted.sent(0, 0, Flags::default());
+        assert!(receive(&mut greeted, MS, b"220 mail.example ESMTP\r\n").is_empty());
+        assert!(greeted.begins_otherwise());
+    }
+
+    #[test]
     fn a_corrupted_echo_is_not_timed_and_the_next_is() {
         let mut stream = stream(100);
         stream.sent(0, 0, Flags::default());
@@ -433,7 +499,7 @@ mod tests {
         let mut stream = stream(4);
         let clock = clock();
         let mut foreign = 0;
-        let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: None, local_pause: None };
+        let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: None, local_pause: None, stamps: None };
         stream.receive(&receipt, b"220 mail.example ESMTP", |arrival| {
             if let Arrival::Foreign(bytes) = arrival {
                 foreign += bytes.len();
@@ -468,6 +534,7 @@ mod tests {
                 clock: &clock,
                 kernel: Some(KernelView { srtt_us: 70, total_retrans }),
                 local_pause: None,
+                stamps: None,
             };
             stream.receive(&receipt, &echo(i as u64, 64), |arrival| {
                 if let Arrival::Resolved(sample) = arrival {
@@ -498,7 +565,8 @@ mod tests {
             stream.sent(sent, sent, Flags::default());
             let mut bytes = echo(i as u64, 64);
             Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: 0, pause_us }, &mut bytes);
-            let receipt = Receipt { mono_ns: received, clock: &clock, kernel: None, local_pause };
+            let receipt =
+                Receipt { mono_ns: received, clock: &clock, kernel: None, local_pause, stamps: None };
             stream.receive(&receipt, &bytes, |arrival| {
                 if let Arrival::Resolved(sample) = arrival {
                     let has = |flag| sample.flags.contains(flag);
@@ -511,6 +579,38 @@ mod tests {
         // 1.99 s and 0.51 s; the counter that went back is another reflector's.
         assert_eq!(stream.take_remote_pause(), Some((2_500 * MS, 7)));
         assert_eq!(stream.take_remote_pause(), Some((0, 7)));
+    }
+
+    #[test]
+    fn the_split_adds_up_or_is_absent() {
+        let clock = clock();
+        let split = |transmitted: Option<i64>, arrived: i64, stay: i64| {
+            let mut stream = stream(64);
+            stream.sent(0, 1_000, Flags::default());
+            stream.sent_at_utc(5_000);
+            if let Some(utc_ns) = transmitted {
+                stream.transmitted(62, 64, 1);
+                stream.transmitted(63, 64, utc_ns);
+            }
+            let mut bytes = echo(0, 64);
+            Stamper::default()
+                .pass(ConnectionView { received_ns: 0, sent_ns: stay, pause_us: 0 }, &mut bytes);
+            let stamps = Some((arrived, 5_900));
+            let receipt = Receipt { mono_ns: 1_900, clock: &clock, kernel: None, local_pause: None, stamps };
+            let mut found = None;
+            stream.receive(&receipt, &bytes, |arrival| {
+                if let Arrival::Resolved(sample) = arrival {
+                    found = sample.send_stack_ns.zip(sample.recv_stack_ns);
+                }
+            });
+            found
+        };
+        // 900 ns: 100 to the driver, 200 from it, 300 in the reflector, 300 on the way.
+        assert_eq!(split(Some(5_100), 5_700, 300), Some((100, 200)));
+        assert_eq!(split(Some(5_100), 5_700, 601), None, "more than the round trip");
+        assert_eq!(split(Some(4_999), 5_700, 300), None, "sent before it was sent: the clock was set");
+        assert_eq!(split(Some(5_100), 5_901, 300), None, "read before it arrived");
+        assert_eq!(split(None, 5_700, 300), None, "no stamp");
     }
 
     #[test]
@@ -535,7 +635,8 @@ mod tests {
             let mut seen = Vec::new();
             // 2 before 0, 0 twice, 3; 1 is lost; then one that is nobody's.
             for (at, seq) in [(10, 2), (11, 0), (12, 0), (13, 3)] {
-                let receipt = Receipt { mono_ns: at, clock: &clock, kernel: None, local_pause: None };
+                let receipt =
+                    Receipt { mono_ns: at, clock: &clock, kernel: None, local_pause: None, stamps: None };
                 stream.receive_datagram(&receipt, &echo(seq, size), |arrival| match arrival {
                     Arrival::Resolved(sample) => seen.push((sample.seq, sample.rtt_ns)),
                     Arrival::Duplicate(seq) => seen.push((seq, None)),
@@ -592,7 +693,7 @@ mod tests {
             let mut stream = stream(size);
             for i in 0..sent { stream.sent(i, i, Flags::default()); }
             let clock = clock();
-            let receipt = Receipt { mono_ns: sent, clock: &clock, kernel: None, local_pause: None };
+            let receipt = Receipt { mono_ns: sent, clock: &clock, kernel: None, local_pause: None, stamps: None };
             let mut resolved = 0;
             stream.receive_datagram(&receipt, &bytes, |arrival| if let Arrival::Resolved(_) = arrival { resolved += 1 });
             prop_assert!(resolved <= 1);

@@ -14,5 +14,4 @@ pub mod pause;
 pub mod process;
 pub mod reactor;
 pub mod socket;
-#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub mod timestamps;

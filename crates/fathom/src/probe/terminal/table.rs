@@ -81,7 +81,7 @@ pub(super) fn draw(
     // The mark of the selected path stands before the label.
     let wanted = 2 + labels.iter().map(|label| Span::raw(*label).width()).max().unwrap_or(0);
     let wanted = wanted.clamp(LABEL.0, LABEL.1);
-    let granted = wanted.min(if area.width >= ROOMY { 24 } else { 16 });
+    let granted = wanted.min(if area.width >= ROOMY { 24 } else { 14 });
     let mut free = usize::from(area.width).saturating_sub(granted);
     let mut chosen = Vec::new();
     for column in PRIORITY {

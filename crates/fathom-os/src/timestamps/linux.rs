@@ -4,22 +4,33 @@
 //! are close together. Up to some hundred packets after the first socket of the machine enables them come without
 //! a receive stamp, because the kernel switches stamping on a little later: keep one such socket open from the start.
 
+use super::TxKind;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-/// What happened to the sent bytes that a stamp speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TxKind {
-    /// They were handed to the driver.
-    Software,
-    /// TCP: the peer's kernel acknowledged them all.
-    Ack,
+/// A socket that can be stamped: any.
+pub trait Stampable: AsFd {}
+impl<T: AsFd> Stampable for T {}
+
+/// Keeps the kernel stamping received packets for as long as it lives: the kernel switches that on a little after the
+/// first socket asks, and off after the last closes, and stamps nothing in between.
+#[derive(Debug)]
+pub struct Keeper {
+    _socket: std::net::UdpSocket,
+}
+
+/// See [`Keeper`].
+pub fn keep_enabled() -> io::Result<Keeper> {
+    // On the loopback address nothing from outside reaches it; nothing is ever read from it.
+    let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+    enable(&socket)?;
+    Ok(Keeper { _socket: socket })
 }
 
 /// Has the kernel stamp what this socket sends and receives. On TCP the id of a send stamp is the offset of the last
 /// byte of the `send`, counted from 0 at this call when the kernel knows `OPT_ID_TCP` (Linux 6.2; before it, from the
 /// first byte not yet acknowledged: call this before sending anything). On UDP it counts the datagrams from 0.
-pub fn enable(socket: impl AsFd) -> io::Result<()> {
+pub fn enable(socket: &impl Stampable) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_OPT_ID
         | libc::SOF_TIMESTAMPING_OPT_TSONLY
         | libc::SOF_TIMESTAMPING_SOFTWARE
@@ -47,7 +58,7 @@ fn set(socket: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
 }
 
 /// Receives without blocking: how many bytes, and when the last of them came in, where the kernel stamped them.
-pub fn recv_with_timestamp(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+pub fn recv_with_timestamp(socket: &impl Stampable, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
     let mut stamp = None;
     let read = receive(socket.as_fd(), buffer, libc::MSG_DONTWAIT, |level, kind, data| {
         if level == libc::SOL_SOCKET && kind == libc::SCM_TIMESTAMPING {
@@ -59,7 +70,7 @@ pub fn recv_with_timestamp(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(
 
 /// Takes all send stamps that wait on the socket: what happened, the id as [`enable`] explains, when. Other errors
 /// that wait there (ICMP) are dropped; the socket's own calls tell them too.
-pub fn drain_error_queue(socket: impl AsFd, mut on_stamp: impl FnMut(TxKind, u32, i64)) -> io::Result<()> {
+pub fn drain_error_queue(socket: &impl Stampable, mut on_stamp: impl FnMut(TxKind, u32, i64)) -> io::Result<()> {
     loop {
         let (mut stamp, mut what) = (None, None);
         let outcome =
