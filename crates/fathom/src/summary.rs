@@ -213,39 +213,44 @@ fn counts(s: &Statistics) -> String {
     parts.join(", ")
 }
 
+/// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
 fn table(out: &mut String, s: &Statistics) {
-    let rows = [
+    let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
         ("first sample", &s.first_sample),
     ];
+    let columns: Vec<(&str, Distribution)> =
+        all.into_iter().filter(|(_, h)| h.count() > 0).map(|(name, h)| (name, h.into())).collect();
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
-    let heads = ["min", "mean", "sd", "p50", "p95", "p99", "p99.9", "p99.99", "max"];
-    let mut head = format!("  {:<12} {:>9}", unit, "count");
-    for name in heads {
-        let _ = write!(head, " {name:>9}");
-    }
-    line(out, format_args!("{head}"));
-    let mut unsupported = false;
-    for (name, h) in rows.into_iter().filter(|(_, h)| h.count() > 0) {
-        let d = Distribution::from(h);
-        let mut row = format!("  {name:<12} {:>9}", d.count);
-        for value in [d.min, d.mean, d.stddev, d.p50, d.p95, d.p99, d.p99_9, d.p99_99, d.max] {
-            let cell = value.map_or_else(|| "-".to_owned(), |ns| number(ns as f64 / divisor));
-            unsupported |= value.is_none();
-            let _ = write!(row, " {cell:>9}");
+    row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
+    row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
+    let figures: [(&str, fn(&Distribution) -> Option<u64>); 9] = [
+        ("min", |d| d.min),
+        ("mean", |d| d.mean),
+        ("sd", |d| d.stddev),
+        ("p50", |d| d.p50),
+        ("p95", |d| d.p95),
+        ("p99", |d| d.p99),
+        ("p99.9", |d| d.p99_9),
+        ("p99.99", |d| d.p99_99),
+        ("max", |d| d.max),
+    ];
+    for (name, figure) in figures {
+        let cell = |(_, d): &(&str, Distribution)| {
+            figure(d).map_or("-".to_owned(), |ns| number(ns as f64 / divisor))
+        };
+        if columns.iter().any(|(_, d)| figure(d).is_some()) {
+            row(out, name, columns.iter().map(cell));
         }
-        line(out, format_args!("{row}"));
     }
-    if unsupported {
-        line(
-            out,
-            format_args!(
-                "  -: too few samples for this figure; latency counts from when a sample was due, rtt from when it was sent"
-            ),
-        );
-    }
+    line(out, format_args!("  (rtt: from sent; latency: from due; -: too few samples for this figure)"));
+}
+
+fn row(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {
+    let cells: String = cells.map(|cell| format!(" {cell:>13}")).collect();
+    line(out, format_args!("  {name:<8}{cells}"));
 }
 
 fn connections(out: &mut String, s: &Statistics) {
@@ -354,9 +359,12 @@ mod tests {
         assert_eq!(value["rtt_ns"]["p50"], 1_049);
         assert_eq!(value["rtt_ns"]["p95"], 1_094);
         assert!(value["rtt_ns"]["p99"].is_null());
+        s.connect.record(5);
         let text = text(&heading, &s);
-        let row = text.lines().find(|l| l.trim_start().starts_with("rtt")).unwrap();
-        assert_eq!(row.split_whitespace().filter(|cell| *cell == "-").count(), 3, "{row}");
+        let row = |name: &str| text.lines().find(|l| l.trim_start().starts_with(name)).map(str::to_owned);
+        assert_eq!(row("p95").unwrap().split_whitespace().collect::<Vec<_>>(), ["p95", "1.09", "1.09", "-"]);
+        assert_eq!(row("p99"), None, "a row of dashes says nothing");
+        assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
     }
 
     #[test]

@@ -124,6 +124,14 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "What to keep and show")]
     pub(super) json: bool,
 
+    /// Split round trips by the kernel's stamps into send stack, network, reflector and receive stack: `auto` (where the kernel can, on schedules of 1ms and slower), `off` or `require`
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Help from the machine (each is recorded with what was granted)"
+    )]
+    pub(super) timestamps: Timestamps,
     /// Run the probing thread on this processor only
     #[arg(
         long,
@@ -164,6 +172,17 @@ fn never_or_duration(text: &str) -> Result<NeverOr, String> {
 
 fn auto_or_duration(text: &str) -> Result<AutoOr, String> {
     if text == "auto" { Ok(AutoOr(None)) } else { values::duration(text).map(|d| AutoOr(Some(d))) }
+}
+
+/// Whether to ask for the kernel's stamps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Timestamps {
+    /// Where the kernel gives them, on schedules slow enough not to feel their cost.
+    Auto,
+    /// Never.
+    Off,
+    /// Always, or the run does not begin.
+    Require,
 }
 
 /// `off`, or a duration.

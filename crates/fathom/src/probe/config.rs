@@ -1,6 +1,6 @@
 //! What a probe run is, checked: everything later code relies on holds once this is built.
 
-use super::args::Args;
+use super::args::{Args, Timestamps};
 use crate::exit::Failure;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
@@ -17,6 +17,9 @@ const MAX_DATAGRAM: u64 = 65_507;
 /// on one address; half of that leaves room for others).
 const POLITE_PER_CONNECTION: f64 = 5_000.0;
 const POLITE_IN_ALL: f64 = 50_000.0;
+
+/// Schedules as slow as this are stamped by the kernel without being asked: 1 ms.
+const STAMPED_EVERY_NS: u64 = 1_000_000;
 
 /// A host and port, as the user named them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -150,6 +153,7 @@ pub(crate) struct Config {
     pub(crate) csv: Option<PathBuf>,
     pub(crate) show: Show,
     pub(crate) json: bool,
+    pub(crate) timestamps: Timestamps,
     pub(crate) cpu: Option<usize>,
     pub(crate) cpu_latency_us: Option<u32>,
     pub(crate) spin: bool,
@@ -232,6 +236,7 @@ impl Config {
                 _ => Show::Auto,
             },
             json: args.json,
+            timestamps: args.timestamps,
             cpu: args.cpu,
             cpu_latency_us: args.cpu_latency,
             spin: args.spin,
@@ -270,6 +275,16 @@ impl Config {
             Some(format!("{all:.0} samples/s in all is above the polite {POLITE_IN_ALL:.0}; {add}"))
         } else {
             None
+        }
+    }
+
+    /// Whether connections are to be stamped by the kernel. Reading a stamp costs some µs after the echo: nothing at a
+    /// human pace, a share of the rate back to back.
+    pub(crate) fn stamped(&self) -> bool {
+        match self.timestamps {
+            Timestamps::Off => false,
+            Timestamps::Require => true,
+            Timestamps::Auto => matches!(self.pace, Pace::Every(every_ns) if every_ns >= STAMPED_EVERY_NS),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::config::Config;
 use super::lane::{Kind, Lane, Link, PathState};
-use super::link::{Written, prepare};
+use super::link::{Socket, Written, prepare};
 use super::outbox::{Message, Outbox};
 use super::pauses::Pauses;
 use super::resolve::{Answer, Resolver};
@@ -12,8 +12,9 @@ use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
-use fathom_os::clock::mono_ns;
+use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_os::reactor::{self, Reactor, Waker};
+use fathom_os::timestamps;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -73,6 +74,12 @@ pub(super) struct Driver<'a> {
     pub(super) paths: Vec<PathState>,
     timers: BinaryHeap<Reverse<(u64, Kind, u32)>>,
     pub(super) clock: ClockMap,
+    /// How a connection is stamped: an argument so that a test can be a kernel that does not.
+    pub(super) stamp_with: fn(&Socket) -> io::Result<()>,
+    /// That the kernel gives no stamps has been said.
+    pub(super) stampless_told: bool,
+    /// Keeps the kernel stamping between connections.
+    _stamps_kept: Option<timestamps::Keeper>,
     pub(super) read_clocks: Box<dyn FnMut() -> Anchor + Send>,
     pub(super) outbox: Outbox,
     pub(super) scratch: Box<[u8]>,
@@ -109,6 +116,10 @@ impl<'a> Driver<'a> {
             timers: BinaryHeap::new(),
             clock: ClockMap::new(read_clocks()),
             read_clocks,
+            stamp_with: Socket::enable_stamps,
+            stampless_told: false,
+            // Without it the first samples of each connection lack their receive stamp; that is all.
+            _stamps_kept: if config.stamped() { timestamps::keep_enabled().ok() } else { None },
             // As large as a small machine spares: larger messages go and come in pieces.
             scratch: vec![0; if config.size > 4_096 { 65_536 } else { 8_192 }].into(),
             origin_ns: None,
@@ -262,7 +273,7 @@ impl<'a> Driver<'a> {
         self.outbox.other(Message::Event(path.map(|p| p as u32), Box::new(event)));
     }
 
-    fn note(&mut self, now: u64, text: String) {
+    pub(super) fn note(&mut self, now: u64, text: String) {
         self.event(now, None, None, EventKind::Note { text });
     }
 
@@ -321,6 +332,7 @@ impl<'a> Driver<'a> {
             let Some(due) = schedule.next_due_ns().filter(|&due| due <= now) else { break };
             let seq = open.stream.next_seq();
             let prepared = prepare(&open.stream, seq, scratch);
+            let sent_utc_ns = if open.stamped { Some(utc_ns()) } else { None };
             let sent_ns = mono_ns();
             let written = match open.socket.write_message(&open.stream, seq, 0, scratch, prepared) {
                 Ok(Written::Nothing) => {
@@ -334,6 +346,9 @@ impl<'a> Driver<'a> {
             let warm_up = lane.warm_up_left > 0;
             lane.warm_up_left = lane.warm_up_left.saturating_sub(1);
             open.stream.sent(due, sent_ns, if warm_up { Flags::WARM_UP } else { Flags::default() });
+            if let Some(utc_ns) = sent_utc_ns {
+                open.stream.sent_at_utc(utc_ns);
+            }
             if let Written::UpTo(offset) = written {
                 open.sending = Some((seq, offset));
                 open.blocked = true;
@@ -459,41 +474,79 @@ mod tests {
         (port, server)
     }
 
-    #[test]
-    fn setting_the_wall_clock_is_an_event_and_touches_no_round_trip() {
-        const HOUR_NS: i64 = 3_600_000_000_000;
+    /// Runs a driver against a server of our own and gives what it told.
+    fn run(
+        options: &str,
+        prepare: impl FnOnce(&mut Driver<'_>),
+    ) -> (Vec<fathom_core::sample::Sample>, Vec<EventKind>) {
         let (port, server) = echo_once();
-        let line = format!("probe 127.0.0.1:{port} --every 20ms --count 80 --no-record");
+        let line = format!("probe 127.0.0.1:{port} --no-record {options}");
         let config = Config::new(Line::parse_from(line.split(' ')).args).unwrap();
         let reactor = Reactor::new().unwrap();
         let stop = Stop::new(reactor.waker());
         let (outbox, mut ring) = outbox::channel(Some(50.0));
-        // The first reading starts the run; from the next on, a second later, somebody has set the clock by an hour.
-        let mut readings = 0;
-        let clocks = move || {
-            readings += 1;
-            let mut reading = fathom_os::clock::anchor();
-            reading.utc_ns += if readings > 1 { HOUR_NS } else { 0 };
-            reading
-        };
-        let end = Driver::new(&config, reactor, outbox, stop, 7, Box::new(clocks)).run().unwrap();
-        assert!(end.fatal.is_none() && !end.lost);
+        let clocks = Box::new(fathom_os::clock::anchor);
+        let mut driver = Driver::new(&config, reactor, outbox, stop, 7, clocks);
+        prepare(&mut driver);
+        let end = driver.run().unwrap();
+        assert!(end.fatal.is_none() && !end.lost, "{end:?}");
         server.join().unwrap();
-
-        let (mut samples, mut steps) = (Vec::new(), Vec::new());
+        let (mut samples, mut events) = (Vec::new(), Vec::new());
         while let Ok(message) = ring.pop() {
             match message {
                 Message::Sample(_, sample) => samples.push(sample),
-                Message::Event(_, event) => {
-                    if let EventKind::ClockStepped { step_ns } = event.kind {
-                        steps.push(step_ns);
-                    }
-                }
+                Message::Event(_, event) => events.push(event.kind),
                 Message::Anchor { .. } | Message::Ended => {}
             }
         }
+        (samples, events)
+    }
+
+    #[test]
+    fn a_kernel_without_stamps_is_told_once_and_the_run_goes_on() {
+        let none = |_: &Socket| Err(io::Error::from(io::ErrorKind::Unsupported));
+        let (samples, events) = run("--every 2ms --count 20", |driver| driver.stamp_with = none);
+        assert_eq!(samples.len(), 20);
+        assert!(
+            samples
+                .iter()
+                .all(|s| s.rtt_ns.is_some() && s.send_stack_ns.is_none() && s.recv_stack_ns.is_none())
+        );
+        let notes =
+            events.iter().filter(|e| matches!(e, EventKind::Note { text } if text.contains("not split")));
+        assert_eq!(notes.count(), 1);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_split_of_real_samples_adds_up() {
+        let (samples, _) = run("--every 2ms --count 200", |_| {});
+        let split: Vec<_> =
+            samples.iter().filter_map(|s| Some((s.rtt_ns?, s.send_stack_ns?, s.recv_stack_ns?))).collect();
+        for (rtt, send, recv) in &split {
+            assert!(*send >= 0 && *recv >= 0 && send + recv <= *rtt, "{send} + {recv} of {rtt}");
+        }
+        // The kernel may leave some out, and does while its switch turns; not most.
+        assert!(split.len() * 2 > samples.len(), "{} of {}", split.len(), samples.len());
+    }
+
+    #[test]
+    fn setting_the_wall_clock_is_an_event_and_touches_no_round_trip() {
+        const HOUR_NS: i64 = 3_600_000_000_000;
+        // The first reading starts the run; from the next on, a second later, somebody has set the clock by an hour.
+        let (samples, events) = run("--every 20ms --count 80", |driver| {
+            driver.read_clocks = Box::new(|| {
+                let mut reading = fathom_os::clock::anchor();
+                reading.utc_ns += HOUR_NS;
+                reading
+            });
+        });
         assert_eq!(samples.len(), 80);
         assert!(samples.iter().all(|s| s.rtt_ns.is_some_and(|rtt| (1..HOUR_NS / 10).contains(&rtt))));
+        let steps: Vec<i64> = events
+            .iter()
+            .filter_map(|e| if let EventKind::ClockStepped { step_ns } = e { Some(*step_ns) } else { None })
+            .collect();
         assert_eq!(steps.len(), 1);
         assert!((steps[0] - HOUR_NS).abs() < 1_000_000_000, "{steps:?}");
         // The stamps follow the clock that was set; the samples stay in order.

@@ -155,6 +155,7 @@ fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> V
         "user_timeout_ns": config.user_timeout.map(ns),
         "stall_after_ns": config.stall_after.map(ns),
         "pause_clock_ns": config.pause_clock.map(ns),
+        "kernel_timestamps": config.stamped(),
         "reconnect": config.reconnect,
         "source": config.source,
         "dscp": config.dscp,

@@ -47,6 +47,8 @@ pub(super) struct Open {
     pub(super) info: Option<TcpInfo>,
     /// When to ask again.
     pub(super) ask_info_ns: u64,
+    /// Whether the kernel stamps what goes over this connection.
+    pub(super) stamped: bool,
     /// The kernel's view during the stall that goes on.
     pub(super) stalled_info: Option<TcpInfo>,
     /// How long the reflector says that it did not run since the current silence began, in ns.

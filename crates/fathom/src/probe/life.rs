@@ -1,5 +1,6 @@
 //! The life of connections, as the probing thread leads it: opening, stalling, closing, trying again.
 
+use super::args::Timestamps;
 use super::config::Transport;
 use super::driver::Driver;
 use super::lane::{Kind, Link, Open, Opening, cause_of, connect_advice};
@@ -183,8 +184,10 @@ impl Driver<'_> {
         let key = Key { session: self.session, connection };
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
+        let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
         let open = Open {
             socket,
+            stamped,
             stream,
             watch: Watch::default(),
             opened_ns: now,
@@ -216,6 +219,19 @@ impl Driver<'_> {
             self.event(now, Some(p), Some(connection), EventKind::AddressChanged { from, to });
         }
         self.begin_sending(i, now);
+    }
+
+    /// Asks the kernel to stamp a connection; where it does not, says so once and goes on, unless stamps are required.
+    fn enable_stamps(&mut self, socket: &Socket, now: u64) -> bool {
+        let Err(e) = (self.stamp_with)(socket) else { return true };
+        if self.config.timestamps == Timestamps::Require {
+            self.end.fatal =
+                Some(format!("the kernel gives no timestamps ({e}); use --timestamps auto to go on without"));
+        } else if !self.stampless_told {
+            self.stampless_told = true;
+            self.note(now, format!("round trips are not split: the kernel gives no timestamps ({e})"));
+        }
+        false
     }
 
     /// A fresh connection joins the schedule; the first ones start it.

@@ -3,6 +3,7 @@
 use fathom_core::event::TcpInfo;
 use fathom_core::stream::Stream;
 use fathom_os::socket;
+use fathom_os::timestamps::{self, TxKind};
 use mio::net::{TcpStream, UdpSocket};
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -46,6 +47,40 @@ impl Socket {
             Self::Tcp(s) => s.read(buffer),
             Self::Udp(s) => s.recv(buffer),
         }
+    }
+
+    /// Has the kernel stamp what is sent and received from here on.
+    pub(super) fn enable_stamps(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => timestamps::enable(s),
+            Self::Udp(s) => timestamps::enable(s),
+        }
+    }
+
+    /// As [`Socket::read`], with the kernel's stamp of what was read.
+    pub(super) fn read_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+        match self {
+            Self::Tcp(s) => timestamps::recv_with_timestamp(s, buffer),
+            Self::Udp(s) => timestamps::recv_with_timestamp(s, buffer),
+        }
+    }
+
+    /// Takes the kernel's stamps of what was sent. A failure to read them only leaves samples without their split.
+    pub(super) fn take_send_stamps(&self, stream: &mut Stream) {
+        let size = stream.size();
+        let mut transmitted = |kind, id, utc_ns, unit| {
+            if kind == TxKind::Software {
+                stream.transmitted(id, unit, utc_ns);
+            }
+        };
+        let _ = match self {
+            Self::Tcp(s) => {
+                timestamps::drain_error_queue(s, |kind, id, utc_ns| transmitted(kind, id, utc_ns, size))
+            }
+            Self::Udp(s) => {
+                timestamps::drain_error_queue(s, |kind, id, utc_ns| transmitted(kind, id, utc_ns, 1))
+            }
+        };
     }
 
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -126,7 +126,13 @@ impl Driver<'_> {
         match opinion.socket.read(&mut buffer) {
             Ok(0) => return self.opinion_given(p, Fresh::Failed, now),
             Ok(n) => {
-                let receipt = Receipt { mono_ns: now, clock: &self.clock, kernel: None, local_pause: None };
+                let receipt = Receipt {
+                    mono_ns: now,
+                    clock: &self.clock,
+                    kernel: None,
+                    local_pause: None,
+                    stamps: None,
+                };
                 opinion.stream.receive(&receipt, &buffer[..n], |arrival| {
                     echoed |= matches!(arrival, Arrival::Resolved(sample) if sample.rtt_ns.is_some());
                 });

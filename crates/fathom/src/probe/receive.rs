@@ -6,7 +6,7 @@ use super::lane::{Kind, Link};
 use fathom_core::event::EventKind;
 use fathom_core::schedule::Pace;
 use fathom_core::stream::{Arrival, KernelView, Receipt};
-use fathom_os::clock::mono_ns;
+use fathom_os::clock::{mono_ns, utc_ns};
 use std::io;
 
 /// The kernel's view of a connection is asked for with every sample of a schedule this slow...
@@ -22,12 +22,18 @@ impl Driver<'_> {
         loop {
             let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
             let Some(open) = lane.open() else { return };
-            let result = open.socket.read(scratch);
+            let result = if open.stamped {
+                open.socket.read_stamped(scratch)
+            } else {
+                open.socket.read(scratch).map(|n| (n, None))
+            };
             let now = mono_ns();
             match result {
-                Ok(0) if self.config.transport == Transport::Tcp => return self.closed_by_peer(i, now),
-                Ok(n) => {
-                    self.take(i, now, n);
+                Ok((0, _)) if self.config.transport == Transport::Tcp => return self.closed_by_peer(i, now),
+                Ok((n, arrived_utc_ns)) => {
+                    // The wall clock is read only here, beside the kernel's stamps, which are its readings.
+                    let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
+                    self.take(i, now, n, stamps);
                     // Edge-triggered: less than asked for means that nothing is left, and what comes later, an end
                     // of the stream included, is a new edge (epoll(7)); an end that came before is not.
                     if n < self.scratch.len() && self.config.transport == Transport::Tcp && !closed {
@@ -50,7 +56,7 @@ impl Driver<'_> {
     }
 
     /// Takes the `n` bytes just read into the scratch buffer.
-    fn take(&mut self, i: usize, now: u64, n: usize) {
+    fn take(&mut self, i: usize, now: u64, n: usize, stamps: Option<(i64, i64)>) {
         let info_gap = match self.config.pace {
             Pace::Every(every) if every >= INFO_EVERY_SAMPLE_NS => 0,
             _ => INFO_GAP_NS,
@@ -63,12 +69,12 @@ impl Driver<'_> {
             open.info = open.socket.tcp_info();
             open.info.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans })
         });
-        let receipt = Receipt {
-            mono_ns: now,
-            clock: &self.clock,
-            kernel: kernel.flatten(),
-            local_pause: self.pauses.as_ref().and_then(|p| p.latest(now)),
-        };
+        if open.stamped {
+            open.socket.take_send_stamps(&mut open.stream);
+        }
+        let local_pause = self.pauses.as_ref().and_then(|pauses| pauses.latest(now));
+        let receipt =
+            Receipt { mono_ns: now, clock: &self.clock, kernel: kernel.flatten(), local_pause, stamps };
         let connection = open.stream.key().connection;
         let (outbox, bytes) = (&mut self.outbox, &self.scratch[..n]);
         let (mut resolved, mut foreign) = (0, 0);
@@ -105,8 +111,13 @@ impl Driver<'_> {
             Transport::Tcp => open.stream.receive(&receipt, bytes, sink),
             Transport::Udp => open.stream.receive_datagram(&receipt, bytes, sink),
         }
+        // A server that speaks first may never say enough to be a whole echo.
+        let greeted = self.config.transport == Transport::Tcp && open.stream.begins_otherwise();
+        if greeted && path.foreign.count == 0 {
+            path.foreign_first = bytes[..bytes.len().min(64)].escape_ascii().to_string();
+        }
         let no_echo = self.config.transport == Transport::Tcp
-            && (foreign > 0 || open.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT);
+            && (foreign > 0 || greeted || open.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT);
         if no_echo {
             return self.not_an_echo(i, now);
         }
