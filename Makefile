@@ -1,0 +1,74 @@
+# The developers' commands, and the only ones that CI calls.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+MUSL := x86_64-unknown-linux-musl
+FUZZ_SECONDS ?= 60
+FUZZ_TARGETS ?= wire recording
+# Silence about crates that compile; warnings and errors still show.
+QUIET := $(if $(VERBOSE),,--quiet)
+
+.PHONY: help demo check test bench bench-quick fuzz build dist clean advisories cargo
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
+
+cargo:
+	@command -v cargo >/dev/null || { echo "cargo is missing; install it from https://rustup.rs: curl -sSf https://sh.rustup.rs | sh" >&2; exit 1; }
+
+demo: cargo ## build, then measure for 20 s between two network namespaces
+	@scripts/demo.sh
+
+check: cargo ## format, lints, documentation, licences, layers, scripts, versions
+	cargo fmt --all --check
+	cargo clippy $(QUIET) --workspace --all-targets --locked -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc $(QUIET) --workspace --no-deps --document-private-items --locked
+	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing; install it: cargo install --locked cargo-deny --version 0.20.2" >&2; exit 1; }
+	cargo deny --log-level error check licenses bans sources
+	scripts/check-layers.py
+	scripts/check-versions.py
+	scripts/check-shell.sh
+
+advisories: cargo ## known vulnerabilities in dependencies (needs the network)
+	cargo deny check advisories
+
+test: cargo ## every test, the end-to-end ones of the built binary included
+	cargo test $(QUIET) --workspace --locked
+	@if [ "$${CI:-}" != true ]; then \
+	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack,"; \
+	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
+	fi
+
+bench: cargo ## the figures of docs/benchmarks.md, about 25 minutes
+	cargo build $(QUIET) --release --locked -p fathom
+	benches/figures.py
+
+bench-quick: cargo ## the same, shortened to about 3 minutes
+	cargo build $(QUIET) --release --locked -p fathom
+	benches/figures.py --quick
+
+fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
+	@if ! command -v cargo-fuzz >/dev/null; then \
+	  echo "SKIPPED: cargo-fuzz is missing; install it: rustup toolchain install nightly && cargo install --locked cargo-fuzz"; \
+	  if [ "$${CI:-}" = true ]; then exit 1; fi; \
+	  exit 0; \
+	fi; \
+	for target in $(FUZZ_TARGETS); do \
+	  echo "== fuzzing $$target for $(FUZZ_SECONDS) s"; \
+	  mkdir -p fuzz/corpus/$$target; \
+	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
+	done
+
+build: cargo ## the release binary: target/release/fathom
+	cargo build --release --locked -p fathom
+
+dist: cargo ## a static binary to copy to any x86-64 Linux host
+	@command -v musl-gcc >/dev/null || { echo "musl-gcc is missing; install it: sudo apt-get install musl-tools" >&2; exit 1; }
+	@rustc --print target-libdir --target $(MUSL) | xargs test -d || { echo "the musl target is missing; install it: rustup target add $(MUSL)" >&2; exit 1; }
+	cargo build --profile dist --target $(MUSL) --locked -p fathom
+	@ls -l target/$(MUSL)/dist/fathom
+
+clean: cargo ## what was built, and the demo's recordings
+	cargo clean
+	rm -rf demo-output

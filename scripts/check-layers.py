@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""The dependency rule between our crates: wire <- core <- {os, recording, fabric} <- fathom."""
+
+import json
+import subprocess
+import sys
+
+LAYERS = {
+    "fathom-wire": 0,
+    "fathom-core": 1,
+    "fathom-os": 2,
+    "fathom-recording": 2,
+    "fathom-fabric": 2,
+    "fathom": 3,
+}
+
+
+def main() -> int:
+    command = ["cargo", "metadata", "--format-version", "1", "--no-deps", "--locked"]
+    metadata = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    packages = {p["name"]: p for p in metadata["packages"]}
+    wrong = [f"{name} has no layer; give it one in scripts/check-layers.py" for name in packages if name not in LAYERS]
+    edges = 0
+    for name, package in packages.items():
+        for dependency in package["dependencies"]:
+            to = dependency["name"]
+            # A test may use what lies above it; what is shipped may not.
+            if to not in packages or dependency["kind"] == "dev" or name not in LAYERS or to not in LAYERS:
+                continue
+            edges += 1
+            if LAYERS[to] >= LAYERS[name]:
+                wrong.append(f"{name} -> {to}: a crate may use only the layers below its own (ARCHITECTURE.md)")
+    for line in wrong:
+        print(f"layers: {line}", file=sys.stderr)
+    if not wrong:
+        print(f"layers: {len(packages)} crates, {edges} edges, all of them downwards")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
