@@ -6,6 +6,8 @@ SHELL := bash
 MUSL := x86_64-unknown-linux-musl
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= wire recording
+# Where rustup puts cargo, for a shell that has not read its profile since.
+export PATH := $(PATH):$(HOME)/.cargo/bin
 # Silence about crates that compile; warnings and errors still show.
 QUIET := $(if $(VERBOSE),,--quiet)
 
@@ -15,9 +17,9 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 cargo:
-	@command -v cargo >/dev/null || { echo "cargo is missing; install it from https://rustup.rs: curl -sSf https://sh.rustup.rs | sh" >&2; exit 1; }
+	@scripts/prepare.sh
 
-demo: cargo ## build, then measure for 20 s between two network namespaces
+demo: cargo ## everything it needs, then a measurement of 20 s between two network namespaces
 	@scripts/demo.sh
 
 check: cargo ## format, lints, documentation, licences, layers, scripts, versions
