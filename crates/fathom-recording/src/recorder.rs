@@ -94,8 +94,21 @@ impl Recorder {
         disk.create_dirs(dir).map_err(Error::io("create the directory", dir))?;
         let lock = lock(disk.as_ref(), dir)?;
         if holds_recording(dir)? {
+            // Nothing in somebody's recording is changed, and nobody else had the lock.
+            let _ = disk.remove(&dir.join(LOCK));
             return Err(Error::Exists { dir: dir.to_owned() });
         }
+        // A recording that could not be begun (a full disk, say) must not be in the way of the next attempt.
+        Self::begin(disk, dir, lock, manifest, options).inspect_err(|_| crate::discard_empty(dir))
+    }
+
+    fn begin(
+        disk: Arc<dyn Disk>,
+        dir: &Path,
+        lock: File,
+        manifest: Manifest,
+        options: Options,
+    ) -> Result<Self, Error> {
         let reserve = dir.join(RESERVE);
         let file = disk.create(&reserve).map_err(Error::io("create", &reserve))?;
         // Real bytes: a hole would reserve nothing.

@@ -92,6 +92,11 @@ impl Checker {
         self.position
     }
 
+    /// Whether every byte seen so far is one that was sent.
+    pub fn is_intact(&self) -> bool {
+        self.intact
+    }
+
     /// Takes the next bytes of the echo of message `sequence`; returns how many belong to it, and the verdict
     /// once it is whole. The checker is then ready for the next message.
     pub fn feed(&mut self, key: Key, sequence: u64, size: u32, bytes: &[u8]) -> (usize, Option<Verdict>) {

@@ -226,7 +226,8 @@ fn table(out: &mut String, s: &Statistics) {
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
     row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
     row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
-    let figures: [(&str, fn(&Distribution) -> Option<u64>); 9] = [
+    type Figure = fn(&Distribution) -> Option<u64>;
+    let figures: [(&str, Figure); 9] = [
         ("min", |d| d.min),
         ("mean", |d| d.mean),
         ("sd", |d| d.stddev),
@@ -249,8 +250,11 @@ fn table(out: &mut String, s: &Statistics) {
 }
 
 fn row(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {
-    let cells: String = cells.map(|cell| format!(" {cell:>13}")).collect();
-    line(out, format_args!("  {name:<8}{cells}"));
+    let mut text = format!("  {name:<8}");
+    for cell in cells {
+        let _ = write!(text, " {cell:>13}");
+    }
+    line(out, format_args!("{text}"));
 }
 
 fn connections(out: &mut String, s: &Statistics) {

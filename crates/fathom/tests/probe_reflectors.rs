@@ -73,7 +73,7 @@ fn warm_up_is_recorded_and_flagged_and_left_out_of_the_figures() {
     let rows = rows(&home.path().join("r"));
     assert_eq!(rows.len(), 30);
     let warm: Vec<i64> = rows.iter().filter(|row| row.has(WARM_UP)).map(|row| row.at("seq")).collect();
-    assert_eq!(warm, Vec::from_iter(0..10));
+    assert_eq!(warm, (0..10).collect::<Vec<_>>());
     assert_eq!((&summary["warm_up"], &summary["rtt_ns"]["count"]), (&10.into(), &20.into()));
     figures_agree(&summary["rtt_ns"], rows.iter().filter(|row| !row.has(WARM_UP)).filter_map(Row::rtt_ns));
 }
@@ -95,7 +95,8 @@ fn every_size(reflector: &impl Reflector) {
 fn one_run(reflector: &impl Reflector, mode: &str, size: usize) {
     let home = tempfile::tempdir().expect("a directory");
     let (address, option) = if mode == "udp" { (reflector.udp(), "--udp") } else { (reflector.tcp(), "") };
-    let arguments = format!("{address} {option} --size {size} --every 20ms --count {COUNT} --record r --json --quiet");
+    let arguments =
+        format!("{address} {option} --size {size} --every 20ms --count {COUNT} --record r --json --quiet");
     let summary = Probe::start(home.path(), &arguments).finish().summary();
     let case = format!("{mode} {address} size {size}: {summary}");
     let number = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("{name}: {case}")) as usize;
@@ -114,17 +115,24 @@ fn one_run(reflector: &impl Reflector, mode: &str, size: usize) {
     let mut in_order = sent.clone();
     // A reflector with a process a datagram may answer out of turn.
     in_order.sort_unstable();
-    assert_eq!(in_order, Vec::from_iter(0..COUNT as i64), "{case}");
+    assert_eq!(in_order, (0..COUNT as i64).collect::<Vec<_>>(), "{case}");
     for row in &rows {
         assert_eq!((row.at("size"), row.at("connection")), (size as i64, 0), "{case}");
         assert!(row.rtt_ns().is_some_and(|rtt| rtt > 0), "{case}: {row:?}");
         assert!(row.at("lateness_ns") >= 0, "sent before it was due: {case}: {row:?}");
         assert_eq!(row.has(FIRST_ON_CONNECTION), row.at("seq") == 0, "{case}: {row:?}");
-        assert_eq!(row.get("srtt_us").is_some(), mode == "tcp" && cfg!(target_os = "linux"), "{case}: {row:?}");
+        assert_eq!(
+            row.get("srtt_us").is_some(),
+            mode == "tcp" && cfg!(target_os = "linux"),
+            "{case}: {row:?}"
+        );
         let stamped = ["reflector_ns", "forward_ns", "backward_ns"].map(|column| row.get(column).is_some());
         assert_eq!(stamped, [reflector.stamps() && size >= 64; 3], "{case}: {row:?}");
         if let (Some(inside), Some(rtt)) = (row.get("reflector_ns"), row.rtt_ns()) {
-            assert!((0..=rtt).contains(&inside), "longer inside the reflector than under way: {case}: {row:?}");
+            assert!(
+                (0..=rtt).contains(&inside),
+                "longer inside the reflector than under way: {case}: {row:?}"
+            );
             // The clocks are one clock here, so the parts make the whole but for what mapping it to UTC costs.
             let parts = row.at("forward_ns") + inside + row.at("backward_ns");
             assert!((parts - rtt).abs() < 1_000_000, "{parts} is not {rtt}: {case}");
@@ -132,8 +140,14 @@ fn one_run(reflector: &impl Reflector, mode: &str, size: usize) {
     }
     figures_agree(&summary["rtt_ns"], rows.iter().filter_map(Row::rtt_ns));
     figures_agree(&summary["lateness_ns"], rows.iter().map(|row| row.at("lateness_ns")));
-    figures_agree(&summary["latency_ns"], rows.iter().filter_map(|row| Some(row.rtt_ns()? + row.at("lateness_ns"))));
-    figures_agree(&summary["first_sample_ns"], rows.iter().filter(|row| row.at("seq") == 0).filter_map(Row::rtt_ns));
+    figures_agree(
+        &summary["latency_ns"],
+        rows.iter().filter_map(|row| Some(row.rtt_ns()? + row.at("lateness_ns"))),
+    );
+    figures_agree(
+        &summary["first_sample_ns"],
+        rows.iter().filter(|row| row.at("seq") == 0).filter_map(Row::rtt_ns),
+    );
     for (latency, rtt) in ["min", "max", "mean"].map(|f| (&summary["latency_ns"][f], &summary["rtt_ns"][f])) {
         assert!(latency.as_i64() >= rtt.as_i64(), "{case}");
     }
@@ -146,7 +160,10 @@ fn figures_agree(figures: &Value, values: impl Iterator<Item = i64>) {
     assert_eq!(figures["min"].as_i64(), values.iter().copied().min(), "{figures}");
     assert_eq!(figures["max"].as_i64(), values.iter().copied().max(), "{figures}");
     let mean = values.iter().map(|&v| i128::from(v)).sum::<i128>() as f64 / values.len() as f64;
-    assert!((figures["mean"].as_f64().expect("a mean") - mean).abs() <= 0.5, "{mean} is not the mean of {figures}");
+    assert!(
+        (figures["mean"].as_f64().expect("a mean") - mean).abs() <= 0.5,
+        "{mean} is not the mean of {figures}"
+    );
     if values.len() > 1 {
         let squares: f64 = values.iter().map(|&v| (v as f64 - mean).powi(2)).sum();
         let stddev = (squares / (values.len() - 1) as f64).sqrt();

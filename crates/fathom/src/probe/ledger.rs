@@ -19,8 +19,9 @@ use std::time::Duration;
 /// The boards of all paths, shared with the view.
 pub(super) type Boards = Arc<Mutex<Vec<PathBoard>>>;
 
-/// With the rest between two looks this keeps everything older than a second on disk.
-const FLUSH_EVERY_NS: u64 = 600_000_000;
+/// With the rest between two looks, and a disk that takes its time over a sync (hundreds of ms under load), this keeps
+/// everything older than a second on disk.
+const FLUSH_EVERY_NS: u64 = 250_000_000;
 /// Messages taken under one lock of the boards.
 const BATCH: usize = 2_048;
 

@@ -88,9 +88,6 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             ledger.run()
         });
         let recording = recording.map_err(cannot("start the recording thread"))?;
-        if !live && config.show != Show::Nothing {
-            show::introduce(config, &boards);
-        }
         let started_ns = mono_ns();
         let _ = ready_to_go.send(());
         if live {

@@ -54,8 +54,7 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
         EventKind::ConnectionOpened { local, remote, connect_ns, .. } => {
             format!("connected {local} -> {remote} in {}", duration(*connect_ns as u64))
         }
-        // The last attempt's error is the command's own last word.
-        EventKind::ConnectionRefused { retry_in_ns: None, .. } => return None,
+        // (Where no attempt follows, the error is the command's own last word.)
         EventKind::ConnectionRefused { error, retry_in_ns: Some(wait), .. } => {
             format!("{error}; next attempt in {}", duration(*wait))
         }

@@ -1,10 +1,12 @@
 //! What people see while it runs.
 
+use super::board::PathBoard;
 use super::config::{Config, Show};
 use super::driver::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
 use crate::summary::duration;
+use fathom_core::event::EventKind;
 use fathom_core::schedule::Pace;
 use jiff::Timestamp;
 use std::io::{self, Write};
@@ -14,8 +16,8 @@ use std::time::{Duration, Instant};
 /// How often a line tells how things stand, where there is no terminal.
 const STATE_EVERY: Duration = Duration::from_secs(10);
 
-/// Says what is about to happen.
-pub(super) fn introduce(config: &Config, boards: &Boards) {
+/// What begins on a path, said with its first connection: a start that fails says only why.
+fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
     let pace = match config.pace {
         Pace::Every(every_ns) => format!("every {}", duration(every_ns)),
         Pace::PingPong => "back to back".to_owned(),
@@ -25,23 +27,31 @@ pub(super) fn introduce(config: &Config, boards: &Boards) {
         (Some(count), _) => format!("{count} times on each connection"),
         (None, Some(time)) => format!("for {}", duration(time.as_nanos() as u64)),
     };
-    for (path, board) in config.paths.iter().zip(lock(boards).iter()) {
-        let kept = board
-            .recording
-            .as_ref()
-            .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
-        eprintln!("probing {}: {} bytes {pace}, {end}; {kept}", path.target, config.size);
-    }
+    let kept = board
+        .recording
+        .as_ref()
+        .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
+    format!("probing {}: {} bytes {pace}, {end}; {kept}", config.paths[path].target, config.size)
 }
 
 /// Prints lines until the recording thread has none any more: samples on standard output with `--plain`, everything
 /// else on standard error.
 pub(super) fn lines(config: &Config, boards: &Boards, lines: &Receiver<Line>) {
     let mut next_state = Instant::now() + STATE_EVERY;
+    let mut introduced = vec![config.show == Show::Nothing; config.paths.len()];
     loop {
         // This thread sleeps until there is something to print: a run of weeks wakes it for nothing else.
         match lines.recv_timeout(next_state.saturating_duration_since(Instant::now())) {
-            Ok(line) => print(config, boards, &line),
+            Ok(line) => {
+                if let Line::Event(Some(path), event) = &line
+                    && matches!(event.kind, EventKind::ConnectionOpened { .. })
+                    && !std::mem::replace(&mut introduced[*path as usize], true)
+                {
+                    let path = *path as usize;
+                    eprintln!("{}", introduction(config, path, &lock(boards)[path]));
+                }
+                print(config, boards, &line);
+            }
             Err(RecvTimeoutError::Timeout) if config.show != Show::Auto => next_state += STATE_EVERY,
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -7,6 +7,7 @@
 #![allow(dead_code)]
 
 pub(crate) mod counting;
+pub(crate) mod faults;
 pub(crate) mod net;
 pub(crate) mod probe;
 pub(crate) mod reflector;
@@ -21,7 +22,7 @@ use std::time::{Duration, Instant};
 /// The binary under test.
 pub(crate) const FATHOM: &str = env!("CARGO_BIN_EXE_fathom");
 /// Long enough for any machine; a test that waits so long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Says visibly that a test could not run here; in CI that is a failure.
 pub(crate) fn skip(why: &str) {

@@ -72,11 +72,22 @@ impl Net {
         let (p, r) = (name("p"), name("r"));
         must("ip", &["netns", "add", &p]);
         must("ip", &["netns", "add", &r]);
-        must("ip", &["link", "add", "cable", "netns", &p, "type", "veth", "peer", "name", "cable", "netns", &r]);
+        must(
+            "ip",
+            &["link", "add", "cable", "netns", &p, "type", "veth", "peer", "name", "cable", "netns", &r],
+        );
         for (host, last) in [(&net.probe, 1), (&net.reflector, 2)] {
             // Without duplicate address detection the address can be used at once.
             host.must(&["ip", "address", "add", &format!("10.77.{number}.{last}/24"), "dev", "cable"]);
-            host.must(&["ip", "address", "add", &format!("fd77:{number}::{last}/64"), "dev", "cable", "nodad"]);
+            host.must(&[
+                "ip",
+                "address",
+                "add",
+                &format!("fd77:{number}::{last}/64"),
+                "dev",
+                "cable",
+                "nodad",
+            ]);
             host.must(&["ip", "link", "set", "lo", "up"]);
             host.must(&["ip", "link", "set", "cable", "up"]);
         }

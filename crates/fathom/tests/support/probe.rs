@@ -47,6 +47,11 @@ impl Probe {
         Self { child: Kept(child), out, err }
     }
 
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// Sends it a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         signal(&self.child.0, name);
@@ -57,7 +62,11 @@ impl Probe {
         let before = Instant::now();
         self.child.0.kill().expect("it runs");
         let status = self.child.0.wait().expect("it was ours");
-        assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9), "it ended by itself: {status}");
+        assert_eq!(
+            std::os::unix::process::ExitStatusExt::signal(&status),
+            Some(9),
+            "it ended by itself: {status}"
+        );
         before
     }
 

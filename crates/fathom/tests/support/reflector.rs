@@ -101,19 +101,29 @@ impl Xinetd {
         let ip: IpAddr = address.parse().expect("an address");
         let address = SocketAddr::new(ip, free_port());
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
-        let mut config = "defaults\n{\n instances = UNLIMITED\n cps = 10000 1\n}\n".to_owned();
-        for (id, socket, protocol, wait) in [("echo-stream", "stream", "tcp", "no"), ("echo-dgram", "dgram", "udp", "yes")] {
-            config += &format!(
+        let service = |id, socket, protocol, wait| {
+            format!(
                 "service echo\n{{\n id = {id}\n type = INTERNAL UNLISTED\n socket_type = {socket}\n protocol = {protocol}\n \
                  wait = {wait}\n user = root\n port = {}\n bind = {ip}\n flags = {family}\n disable = no\n}}\n",
                 address.port()
-            );
-        }
+            )
+        };
+        let config = [
+            "defaults\n{\n instances = UNLIMITED\n cps = 10000 1\n}\n".to_owned(),
+            service("echo-stream", "stream", "tcp", "no"),
+            service("echo-dgram", "dgram", "udp", "yes"),
+        ]
+        .concat();
         let conf = files.path().join("xinetd.conf");
         fs::write(&conf, config).expect("written");
         let mut command = Command::new("/usr/sbin/xinetd");
         command.arg("-dontfork").arg("-f").arg(conf).arg("-pidfile").arg(files.path().join("pid"));
-        let child = command.arg("-filelog").arg(files.path().join("log")).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = command
+            .arg("-filelog")
+            .arg(files.path().join("log"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
         let child = Kept(child.expect("xinetd starts"));
         answers_tcp(address);
         answers_udp(address);
@@ -148,7 +158,11 @@ impl Socat {
         let child = |listen: &str| {
             let mut command = Command::new("socat");
             // Pieces of a pipe's atomic size: a larger one could wait for room that only its own reader makes.
-            command.args(["-b", "4096", listen, "PIPE"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .args(["-b", "4096", listen, "PIPE"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             Kept(command.spawn().expect("socat starts"))
         };
         let children = [

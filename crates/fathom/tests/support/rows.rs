@@ -79,8 +79,10 @@ pub(crate) fn has_kind(events: &[Value], kind: &str) -> bool {
     !of_kind(events, kind).is_empty()
 }
 
-/// The kinds of events about connections and stalls, in order: the story of a run.
+/// The kinds of events about connections and stalls, in order: what happened in a run, without what was concluded
+/// from it.
 pub(crate) fn story(events: &[Value]) -> Vec<&str> {
     let kinds = events.iter().filter_map(|event| event["kind"].as_str());
-    kinds.filter(|kind| kind.starts_with("connection.") || kind.starts_with("stall.")).collect()
+    let happened = |kind: &&str| kind.starts_with("connection.") || kind.starts_with("stall.");
+    kinds.filter(happened).filter(|kind| *kind != "connection.explained").collect()
 }

@@ -1,0 +1,296 @@
+//! What `fathom probe` says when it cannot do what was asked: one line that names the thing and the remedy, exit code
+//! 2 for the command line and 1 for the world, and nothing left behind on disk.
+
+mod support;
+
+use std::fs;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::thread;
+use support::net::{Direction, Net};
+use support::probe::{Outcome, Probe, fathom, left_behind};
+use support::reflector::Echo;
+use support::{FATHOM, free_port, needs, needs_root};
+use tempfile::TempDir;
+
+fn home() -> TempDir {
+    tempfile::tempdir().expect("a directory")
+}
+
+/// Asserts how a command failed: its code, one line on standard error with all of these words, and not a byte on
+/// standard output.
+fn failed(outcome: &Outcome, code: i32, words: &[&str]) {
+    assert_eq!(outcome.code(), code, "{outcome:?}");
+    let mut lines = outcome.err.lines();
+    assert!(lines.next().is_some_and(|line| line.starts_with("fathom: ")), "{}", outcome.err);
+    assert_eq!(lines.next(), None, "{}", outcome.err);
+    assert_eq!(outcome.out, "");
+    for word in words {
+        assert!(outcome.err.contains(word), "no {word:?}: {}", outcome.err);
+    }
+}
+
+/// The same, where nothing may be left in the directory it ran in.
+fn failed_in(home: &TempDir, outcome: &Outcome, code: i32, words: &[&str]) {
+    failed(outcome, code, words);
+    assert_eq!(left_behind(home.path()), Vec::<&Path>::new(), "left behind by: {}", outcome.err);
+}
+
+#[test]
+fn arguments_that_cannot_be_used() {
+    for (arguments, words) in [
+        ("--size 0", &["--size 0", "smallest is 1"][..]),
+        ("--size 100MiB", &["--size", "64MiB"]),
+        ("--size 65508 --udp", &["--size 65508", "65507"]),
+        ("--every 0", &["--every 0", "--ping-pong"]),
+        ("--for 0", &["--for 0", "Ctrl-C"]),
+        ("--timeout 0", &["--timeout 0", "5s"]),
+        ("-4 --source ::1", &["--source ::1", "-4"]),
+        ("other --csv x.csv", &["--csv", "export"]),
+    ] {
+        let home = home();
+        let outcome = Probe::start(home.path(), &format!("127.0.0.1 {arguments}")).finish();
+        failed_in(&home, &outcome, 2, words);
+    }
+    for target in ["127.0.0.1:0", "127.0.0.1:99999", "[::1", "http://x", ":7"] {
+        let home = home();
+        let outcome = Probe::start(home.path(), target).finish();
+        failed_in(&home, &outcome, 2, &[target, "HOST:PORT"]);
+    }
+}
+
+#[test]
+fn arguments_that_cannot_be_read() {
+    // The parser's own messages take a few lines; the first says what is wrong.
+    for (arguments, word) in [
+        ("probe", "TARGET"),
+        ("probe h --every -1s", "negative"),
+        ("probe h --for=-1s", "negative"),
+        ("probe h --every 5", "write 5s, 5ms"),
+        ("probe h --every soon", "as in"),
+        ("probe h --size -1", "negative"),
+        ("probe h --size big", "64, 1KiB"),
+        ("probe h --count 0", "--count"),
+        ("probe h --dscp 64", "0..=63"),
+        ("probe h --source nowhere", "--source"),
+        ("probe h --tag novalue", "vm=D3v2"),
+        ("probe h --spin --priority", "cannot be used with"),
+        ("probe h --plain --quiet", "cannot be used with"),
+        ("probe h -4 -6", "cannot be used with"),
+        ("probe h --record r --no-record", "cannot be used with"),
+        ("probe h --unheard-of", "--unheard-of"),
+        ("echo --allow 10.0.0.0/40", "10.0.0.0/40"),
+        ("echo --listen 99999", "99999"),
+        ("recording", "Usage"),
+        ("sail", "sail"),
+    ] {
+        let home = home();
+        let words: Vec<&str> = arguments.split(' ').collect();
+        let outcome = fathom(home.path(), &words);
+        assert_eq!(outcome.code(), 2, "{arguments}: {outcome:?}");
+        assert!(outcome.err.contains(word), "{arguments}: no {word:?}: {}", outcome.err);
+        assert!(
+            !outcome.err.contains("panicked") && outcome.err.lines().count() < 20,
+            "{arguments}: {}",
+            outcome.err
+        );
+        assert_eq!((outcome.out.as_str(), left_behind(home.path()).len()), ("", 0), "{arguments}");
+    }
+}
+
+#[test]
+fn rates_that_could_disturb_others_need_a_word() {
+    // 192.0.2.0/24 is for documentation (RFC 5737): refused before a packet is sent there.
+    for (arguments, words) in [
+        ("192.0.2.1 --every 100us", &["10000 samples/s", "--allow-high-rate"][..]),
+        ("192.0.2.1 --every 1ms --connections 60", &["60000 samples/s", "--allow-high-rate"]),
+        ("192.0.2.1 --ping-pong", &["--ping-pong", "--allow-high-rate"]),
+    ] {
+        let home = home();
+        failed_in(&home, &Probe::start(home.path(), arguments).finish(), 2, words);
+    }
+}
+
+#[test]
+fn nothing_listens_there() {
+    let port = free_port();
+    for target in [format!("127.0.0.1:{port}"), format!("localhost:{port}")] {
+        for option in ["", "--record r", "--csv x.csv", "--json", "--plain"] {
+            let home = home();
+            let outcome = Probe::start(home.path(), &format!("{target} {option}")).finish();
+            failed_in(&home, &outcome, 1, &[&target, "refused", "fathom echo", "HOST:PORT"]);
+        }
+    }
+}
+
+#[test]
+fn a_datagram_port_that_nobody_has() {
+    let home = home();
+    let target = format!("127.0.0.1:{}", free_port());
+    let outcome = Probe::start(
+        home.path(),
+        &format!("{target} --udp --every 50ms --count 3 --timeout 200ms --quiet --json"),
+    )
+    .finish();
+    // A datagram socket connects to anything: that nobody answers shows in the samples, which are kept.
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains(&target) && outcome.err.contains("fathom echo"), "{}", outcome.err);
+    let summary = outcome.objects().pop().expect("a summary");
+    assert_eq!(summary["answered"], 0, "{summary}");
+    assert_eq!(summary["connections"][0]["cause"], "unreachable", "{summary}");
+}
+
+#[test]
+fn a_name_that_does_not_resolve() {
+    let home = home();
+    // RFC 6761: names below .invalid never exist.
+    let outcome = Probe::start(home.path(), "no-such-host.invalid").finish();
+    failed_in(&home, &outcome, 1, &["no-such-host.invalid", "does not resolve", "spelling"]);
+    let outcome = Probe::start(home.path(), "127.0.0.1 -6").finish();
+    failed_in(&home, &outcome, 1, &["127.0.0.1", "no IPv6 address", "-6"]);
+}
+
+#[test]
+fn a_source_address_that_is_not_ours() {
+    let echo = Echo::start("127.0.0.1");
+    let home = home();
+    let outcome = Probe::start(home.path(), &format!("{} --source 192.0.2.7", echo.address())).finish();
+    failed_in(&home, &outcome, 1, &["no such source address"]);
+}
+
+#[test]
+fn hosts_that_do_not_answer() {
+    if !needs_root() || !needs("nft") {
+        return;
+    }
+    let net = Net::new();
+    // Nobody has this address: no neighbour answers, and the kernel says so.
+    let nobody = SocketAddr::new(net.v4(99), 7007);
+    // Somebody has this one, and a firewall swallows what comes.
+    net.drop_packets(Direction::ToReflector);
+    let silent = net.reflector_v4();
+    let homes = [home(), home()];
+    let probes = [nobody, silent].map(|target| target.to_string());
+    let [to_nobody, to_silent] = [0, 1].map(|i| Probe::start_on(&net.probe, homes[i].path(), &probes[i]));
+    failed_in(&homes[0], &to_nobody.finish(), 1, &[&probes[0], "cannot be reached", "check the address"]);
+    failed_in(&homes[1], &to_silent.finish(), 1, &[&probes[1], "does not answer", "firewalls"]);
+    // No route leads there at all.
+    let home = home();
+    let outcome = Probe::start_on(&net.probe, home.path(), "192.0.2.1").finish();
+    failed_in(&home, &outcome, 1, &["192.0.2.1:7007", "cannot be reached", "routes"]);
+    // A firewall that says no, by ICMP.
+    net.restore();
+    net.reject_connections();
+    let outcome = Probe::start_on(&net.probe, home.path(), &silent.to_string()).finish();
+    failed_in(&home, &outcome, 1, &[&probes[1]]);
+}
+
+#[test]
+fn directories_that_cannot_be_written() {
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address();
+    let home = home();
+    fs::write(home.path().join("file"), "").expect("written");
+    let outcome = Probe::start(home.path(), &format!("{target} --record file/r --count 1")).finish();
+    failed(&outcome, 1, &["file/r", "another path"]);
+    let outcome = Probe::start(home.path(), &format!("{target} --record file --count 1")).finish();
+    failed(&outcome, 1, &["file", "another path"]);
+    let outcome =
+        Probe::start(home.path(), &format!("{target} --record r --csv missing/x.csv --count 1")).finish();
+    failed(&outcome, 1, &["missing/x.csv", "--csv"]);
+    assert_eq!(left_behind(home.path()), [Path::new("file")]);
+    assert_eq!(echo.stop()["connections"], 0, "it connected before it knew where to record");
+}
+
+#[test]
+fn a_directory_of_somebody_else() {
+    if !needs_root() || !needs("setpriv") {
+        return;
+    }
+    let echo = Echo::start("127.0.0.1");
+    // Below /tmp, and a binary that anybody may run: the build's directories may be root's alone.
+    let home = home();
+    let binary = home.path().join("fathom");
+    fs::copy(FATHOM, &binary).expect("copied");
+    let owned = home.path().join("owned");
+    fs::create_dir(&owned).expect("made");
+    for path in [home.path(), &owned] {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("set");
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(binary);
+    command
+        .args(["probe", &echo.address().to_string(), "--count", "1", "--record", "owned/r"])
+        .current_dir(home.path());
+    failed(&Probe::spawn(&mut command).finish(), 1, &["owned/r", "Permission denied", "may write to"]);
+    assert_eq!(left_behind(&owned), Vec::<&Path>::new());
+}
+
+#[test]
+fn an_existing_recording_is_never_written_over() {
+    let echo = Echo::start("127.0.0.1");
+    let home = home();
+    let record = |extra: &str| {
+        Probe::start(home.path(), &format!("{} --every 5ms --count 3 {extra}", echo.address())).finish()
+    };
+    assert_eq!(record("--record r --quiet").code(), 0);
+    let contents = || {
+        let mut files = left_behind(home.path());
+        files.sort();
+        files
+            .into_iter()
+            .map(|file| (fs::read(home.path().join(&file)).unwrap_or_default(), file))
+            .collect::<Vec<_>>()
+    };
+    let before = contents();
+    failed(&record("--record r"), 1, &["r already holds a recording", "another directory"]);
+    failed(&record("--record r --csv x.csv"), 1, &["r already holds a recording", "another directory"]);
+    assert!(contents() == before, "something changed: {:?}", left_behind(home.path()));
+    // Of two targets the second's directory is taken: the first's recording is not begun either.
+    fs::create_dir(home.path().join("both")).expect("made");
+    fs::rename(home.path().join("r"), home.path().join("both/b-127.0.0.1-7")).expect("moved");
+    let before = contents();
+    let outcome = record("127.0.0.1:7 --label b --record both");
+    failed(&outcome, 1, &["both/b-127.0.0.1-7 already holds a recording"]);
+    assert!(contents() == before, "something changed: {:?}", left_behind(home.path()));
+}
+
+#[test]
+fn a_server_that_does_not_echo() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    let server = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a probe connects");
+        stream.write_all(b"220 mail.example ESMTP\r\n").expect("sent");
+        // The probe ends it.
+        let _ = std::io::copy(&mut stream, &mut std::io::sink());
+    });
+    let home = home();
+    let outcome =
+        Probe::start(home.path(), &format!("{address} --every 20ms --no-record --quiet --json")).finish();
+    server.join().expect("it ended in order");
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+    for word in [address.to_string().as_str(), "does not echo", "220 mail.example", "fathom echo"] {
+        assert!(outcome.err.contains(word), "no {word:?}: {}", outcome.err);
+    }
+    let summary = outcome.objects().pop().expect("a summary");
+    assert_eq!(summary["connections"][0]["cause"], "local_error", "{summary}");
+}
+
+#[test]
+fn recordings_that_are_none() {
+    let home = home();
+    fs::create_dir(home.path().join("empty")).expect("made");
+    for command in ["summary", "verify", "recover", "export"] {
+        for dir in ["empty", "missing"] {
+            let outcome = fathom(home.path(), &["recording", command, dir]);
+            failed(&outcome, 1, &[dir, if dir == "empty" { "fathom probe" } else { "check the path" }]);
+        }
+    }
+    assert_eq!(left_behind(home.path()), [Path::new("empty")]);
+}
