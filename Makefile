@@ -7,6 +7,8 @@ MUSL := x86_64-unknown-linux-musl
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS ?= wire recording
 # Where rustup puts cargo, for a shell that has not read its profile since.
+# Demo and benchmarks ask no metadata service.
+export FATHOM_CLOUD := off
 export PATH := $(PATH):$(HOME)/.cargo/bin
 # Silence about crates that compile; warnings and errors still show.
 QUIET := $(if $(VERBOSE),,--quiet)

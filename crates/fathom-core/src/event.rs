@@ -281,6 +281,10 @@ pub struct TcpInfo {
     pub total_retrans: u32,
     /// Segments sent and not acknowledged.
     pub unacked: u32,
+    /// Bytes that wait in this host, because they could not be sent or the peer had no room. 0 in recordings and on
+    /// systems without it.
+    #[serde(default)]
+    pub notsent_bytes: u32,
     /// Congestion window, segments.
     pub snd_cwnd: u32,
     /// Reordering degree the kernel assumes, segments.

@@ -1,15 +1,15 @@
 //! The decision table: from what was seen of a stall or a death to what the evidence says about why.
 //!
 //! Pure, and deliberately short: a rule fires on facts that stand in the recording, in the order below, and when none
-//! does the verdict is `unknown`. `docs/verdicts.md` shows each row with what is seen on the wire.
+//! does the verdict is `unknown`. `docs/faults.md` shows what each fault looks like on the wire.
 //!
 //! | # | facts | verdict |
 //! |---|---|---|
-//! | 1 | this host did not run for half of the silence or more | `local_paused` |
+//! | 1 | this host did not run for half of the silence or more, and not less than the reflector | `local_paused` |
 //! | 2 | the reflector said that it did not run for half of the silence or more | `peer_paused` |
-//! | 3 | nothing is unacknowledged, so the peer's kernel has all of it, and still no echo came | `peer_paused` |
+//! | 3 | everything was sent and nothing is unacknowledged, so the peer's kernel has all of it, and still no echo came | `peer_paused` |
 //! | 4 | a fresh connection was refused, or the network said that no such host is there | `peer_down` |
-//! | 5 | a fresh connection got no answer, or the network said that there is no way | `path_down` |
+//! | 5 | a fresh connection got no answer, or one that was tried during the silence got none for a second or more, or the network said that there is no way, or that it is forbidden | `path_down` |
 //! | 6 | a fresh connection was echoed, and this one was idle for longer than it had ever survived | `idle_expired` |
 //! | 7 | a fresh connection was echoed, and this one is lost without an orderly end | `flow_forgotten` |
 //! | 8 | the echo came after all, and the kernel had to send again | `path_down`, and the direction by the stamps |
@@ -87,8 +87,10 @@ pub enum Fresh {
     NoAnswer,
     /// The network said that no such host is there (ICMP host unreachable, or no answer to ARP).
     NoHost,
-    /// The network said that there is no way there (ICMP network unreachable).
+    /// There is no way there: a router said so (ICMP network unreachable), or this host's own routing table has none.
     NoRoute,
+    /// A filter said that it does not let it through (ICMP administratively prohibited).
+    Forbidden,
     /// It failed in some other way.
     Failed,
 }
@@ -113,7 +115,8 @@ pub struct Facts {
     pub local_pause_ns: u64,
     /// How long the reflector says that it did not run in that time, in ns; `None`: it does not say.
     pub remote_pause_ns: Option<u64>,
-    /// Segments not acknowledged when last asked during the silence; `None`: never asked, or not TCP.
+    /// Segments not acknowledged when last asked during the silence, those that could not be sent included; `None`:
+    /// never asked, or not TCP.
     pub unacked: Option<u32>,
     /// Segments sent again during the silence.
     pub retransmits: Option<u32>,
@@ -123,6 +126,8 @@ pub struct Facts {
     pub idle_survived_ns: u64,
     /// What a fresh connection met.
     pub fresh: Fresh,
+    /// Whether during the silence a fresh connection went without an answer too, for a second or more.
+    pub others_lost: bool,
     /// Stamps of the first late echo: how much later than usual the request reached the reflector, and how much
     /// later than usual its echo came back, in ns.
     pub delays_ns: Option<(i64, i64)>,
@@ -157,7 +162,10 @@ pub fn explain(facts: &Facts) -> Explanation {
 
 fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     let silent = seconds(facts.silent_ns);
-    if facts.local_pause_ns * 2 >= facts.silent_ns && facts.local_pause_ns > 0 {
+    // Where both stood still, the one that stood longer held the echo up.
+    let local_ns =
+        Some(facts.local_pause_ns).filter(|&local| Some(local) >= facts.remote_pause_ns && local > 0);
+    if local_ns.is_some_and(|local| local * 2 >= facts.silent_ns) {
         because.push(format!(
             "this host did not run for {} of the {silent} of silence",
             seconds(facts.local_pause_ns)
@@ -212,13 +220,25 @@ fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> 
             "a fresh connection met \"no route to host\": nobody answers for that address",
         ),
         Fresh::NoAnswer => (Verdict::PathDown, "a fresh connection got no answer either"),
-        Fresh::NoRoute => (Verdict::PathDown, "a fresh connection met \"network unreachable\""),
+        Fresh::NoRoute => (
+            Verdict::PathDown,
+            "a fresh connection met \"network unreachable\": a router, or this host, knows no way there",
+        ),
+        Fresh::Forbidden => (
+            Verdict::PathDown,
+            "a fresh connection met \"administratively prohibited\": a filter on the way does not let it through",
+        ),
+        Fresh::Echoed if lost && facts.others_lost => (
+            Verdict::PathDown,
+            "a fresh connection went without an answer too during the silence, and works now: the path came back too late for this one",
+        ),
         Fresh::Echoed if lost => return Some(lost_alone(facts, because)),
         Fresh::Connected if lost => {
             because
                 .push("a fresh connection was established, and its sample did not come back either".into());
             return Some(Verdict::Unknown);
         }
+        Fresh::Failed if lost => (Verdict::Unknown, "a fresh connection was broken off too"),
         _ => return None,
     };
     because.push(fact.to_owned());
@@ -253,7 +273,7 @@ fn direction(facts: &Facts, (forward, back): (i64, i64), because: &mut Vec<Strin
     let half = (facts.silent_ns / 2) as i64;
     if forward >= half {
         because.push(format!(
-            "the reflector received the first late request {} after it was sent: the way there was lost",
+            "the reflector received the first late request {} after it was sent: the way there was lost (whether the way back was too cannot be seen)",
             seconds(forward as u64)
         ));
         Some(Direction::Forward)
@@ -292,6 +312,7 @@ mod tests {
         idle_ns: S / 10,
         idle_survived_ns: S / 10,
         fresh: Fresh::NotTried,
+        others_lost: false,
         delays_ns: None,
     };
     const STALLED: Facts = Facts { outcome: Outcome::Recovered, ..DEAD };
@@ -317,12 +338,14 @@ mod tests {
             (Facts { fresh: Fresh::NoHost, ..DEAD }, Verdict::PeerDown),
             (Facts { fresh: Fresh::NoAnswer, ..DEAD }, Verdict::PathDown),
             (Facts { fresh: Fresh::NoRoute, ..DEAD }, Verdict::PathDown),
+            (Facts { fresh: Fresh::Forbidden, ..DEAD }, Verdict::PathDown),
             (Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
             (
                 Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD },
                 Verdict::IdleExpired,
             ),
             (Facts { fresh: Fresh::Echoed, ..DEAD }, Verdict::FlowForgotten),
+            (Facts { fresh: Fresh::Echoed, others_lost: true, ..DEAD }, Verdict::PathDown),
             (
                 Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, unacked: Some(0), ..DEAD },
                 Verdict::FlowForgotten,
@@ -331,6 +354,7 @@ mod tests {
             (STALLED, Verdict::PathDown),
             (DEAD, Verdict::Unknown),
             (Facts { fresh: Fresh::Connected, ..DEAD }, Verdict::Unknown),
+            (Facts { fresh: Fresh::Failed, ..DEAD }, Verdict::Unknown),
             (Facts { retransmits: None, unacked: None, ..STALLED }, Verdict::Unknown),
         ] {
             assert_eq!(verdict(&facts), expected, "{facts:?}");
@@ -344,6 +368,16 @@ mod tests {
             Verdict::FlowForgotten
         );
         assert_eq!(verdict(&Facts { remote_pause_ns: Some(S), ..STALLED }), Verdict::PathDown);
+    }
+
+    #[test]
+    fn of_two_that_stood_still_the_longer_explains() {
+        let both =
+            |local_pause_ns, remote| Facts { local_pause_ns, remote_pause_ns: Some(remote), ..STALLED };
+        assert_eq!(verdict(&both(3 * S, 5 * S)), Verdict::PeerPaused);
+        assert_eq!(verdict(&both(5 * S, 3 * S)), Verdict::LocalPaused);
+        // The whole machine that both run on.
+        assert_eq!(verdict(&both(5 * S, 5 * S)), Verdict::LocalPaused);
     }
 
     #[test]

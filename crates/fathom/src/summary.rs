@@ -213,6 +213,9 @@ fn counts(s: &Statistics) -> String {
     parts.join(", ")
 }
 
+/// What is taken of a distribution for a row.
+type Figure = fn(&Distribution) -> Option<u64>;
+
 /// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
 fn table(out: &mut String, s: &Statistics) {
     let all = [
@@ -226,7 +229,6 @@ fn table(out: &mut String, s: &Statistics) {
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
     row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
     row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
-    type Figure = fn(&Distribution) -> Option<u64>;
     let figures: [(&str, Figure); 9] = [
         ("min", |d| d.min),
         ("mean", |d| d.mean),

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 /// How often the pause clock ticks unless told otherwise.
-pub const DEFAULT_PERIOD: Duration = Duration::from_millis(20);
+pub const DEFAULT_PERIOD: Duration = Duration::from_millis(15);
 /// How late a tick is a pause unless told otherwise.
 pub const DEFAULT_THRESHOLD: Duration = Duration::from_millis(20);
 
@@ -93,7 +93,8 @@ pub struct PauseClock {
 /// in any order.
 #[derive(Debug, Clone)]
 pub struct Gap {
-    due_mono_ns: Arc<AtomicU64>,
+    /// When the next tick is due, in ns.
+    due: Arc<AtomicU64>,
     period_ns: u64,
     threshold_ns: u64,
 }
@@ -101,7 +102,7 @@ pub struct Gap {
 impl Gap {
     /// The pause that ends now, where the clock's tick is late by more than its threshold: from, to.
     pub fn now(&self, now_mono_ns: u64) -> Option<(u64, u64)> {
-        let due = self.due_mono_ns.load(Ordering::Relaxed);
+        let due = self.due.load(Ordering::Relaxed);
         (now_mono_ns.saturating_sub(due) > self.threshold_ns)
             .then(|| (due.saturating_sub(self.period_ns / 2), now_mono_ns))
     }
@@ -123,7 +124,7 @@ impl PauseClock {
         let stopped = Arc::clone(&stop);
         let (period_ns, threshold_ns) = (period.as_nanos() as u64, threshold.as_nanos() as u64);
         let due_mono_ns = Arc::new(AtomicU64::new(u64::MAX));
-        let gap = Gap { due_mono_ns: Arc::clone(&due_mono_ns), period_ns, threshold_ns };
+        let gap = Gap { due: Arc::clone(&due_mono_ns), period_ns, threshold_ns };
         let (ticking, begun) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("pause-clock".to_owned()).stack_size(128 << 10).spawn(
             move || {
@@ -178,8 +179,9 @@ fn tick(
             });
         }
         accounts.refresh(now, now.saturating_sub(due));
-        // From now, not from `due`: ticks that were missed are not made up for.
-        due_mono_ns.store(mono_ns() + period_ns, Ordering::Relaxed);
+        // From now, not from `due`: ticks that were missed are not made up for. Whoever sees this tick due sees what was
+        // told of the one before.
+        due_mono_ns.store(mono_ns() + period_ns, Ordering::Release);
     }
 }
 

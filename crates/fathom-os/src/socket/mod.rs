@@ -2,11 +2,15 @@
 //!
 //! Errors are the system's own, with their number, because recordings keep it; whoever shows one names the address.
 
+#[cfg_attr(all(target_os = "linux", target_pointer_width = "64"), path = "icmp_linux.rs")]
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "icmp_none.rs")]
+mod icmp;
 mod inherited;
 #[cfg_attr(target_os = "linux", path = "tcp_info_linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "tcp_info_none.rs")]
 mod tcp_info;
 
+pub use icmp::forbidden_by_icmp;
 pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
 
@@ -28,11 +32,13 @@ pub struct TcpOptions {
     /// How long data may stay unacknowledged before the kernel gives up (`TCP_USER_TIMEOUT`, RFC 5482), in ms; none:
     /// the system's default. Linux.
     pub user_timeout_ms: Option<u32>,
+    /// Keep what ICMP messages say for [`forbidden_by_icmp`]; they then end the connection at once, established or not.
+    pub keep_icmp: bool,
 }
 
 impl Default for TcpOptions {
     fn default() -> Self {
-        Self { nodelay: true, source: None, dscp: None, user_timeout_ms: None }
+        Self { nodelay: true, source: None, dscp: None, user_timeout_ms: None, keep_icmp: false }
     }
 }
 
@@ -42,6 +48,9 @@ pub fn connect_tcp(remote: SocketAddr, options: &TcpOptions) -> io::Result<mio::
     socket.set_tcp_nodelay(options.nodelay)?;
     if let Some(ms) = options.user_timeout_ms {
         set_user_timeout(&socket, ms)?;
+    }
+    if options.keep_icmp {
+        icmp::keep(&socket, remote)?;
     }
     match socket.connect(&remote.into()) {
         Err(error) if !in_progress(&error) => return Err(error),

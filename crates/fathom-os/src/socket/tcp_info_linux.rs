@@ -51,7 +51,7 @@ struct Raw {
 }
 
 /// The kernel's view of this connection now. None on an error, or on a kernel whose structure ends before
-/// `total_retrans` (older than Linux 2.6). `min_rtt_us` is 0 before Linux 4.6.
+/// `total_retrans` (older than Linux 2.6). `min_rtt_us` and `notsent_bytes` are 0 before Linux 4.6.
 ///
 /// Ask while the connection lives: after its error, `backoff` and `unacked` read 0.
 pub fn tcp_info(stream: &mio::net::TcpStream) -> Option<TcpInfo> {
@@ -81,6 +81,7 @@ pub fn tcp_info(stream: &mio::net::TcpStream) -> Option<TcpInfo> {
         backoff: raw.backoff,
         total_retrans: raw.total_retrans,
         unacked: raw.unacked,
+        notsent_bytes: raw.notsent_bytes,
         snd_cwnd: raw.snd_cwnd,
         reordering: raw.reordering,
         last_data_recv_ms: raw.last_data_recv,

@@ -31,6 +31,9 @@ pub fn recv_with_timestamp(_socket: &impl Stampable, _buffer: &mut [u8]) -> io::
 }
 
 /// Always an error.
-pub fn drain_error_queue(_socket: &impl Stampable, _on_stamp: impl FnMut(TxKind, u32, i64)) -> io::Result<()> {
+pub fn drain_error_queue(
+    _socket: &impl Stampable,
+    _on_stamp: impl FnMut(TxKind, u32, i64),
+) -> io::Result<()> {
     Err(unsupported())
 }

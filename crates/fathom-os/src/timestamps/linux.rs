@@ -70,7 +70,10 @@ pub fn recv_with_timestamp(socket: &impl Stampable, buffer: &mut [u8]) -> io::Re
 
 /// Takes all send stamps that wait on the socket: what happened, the id as [`enable`] explains, when. Other errors
 /// that wait there (ICMP) are dropped; the socket's own calls tell them too.
-pub fn drain_error_queue(socket: &impl Stampable, mut on_stamp: impl FnMut(TxKind, u32, i64)) -> io::Result<()> {
+pub fn drain_error_queue(
+    socket: &impl Stampable,
+    mut on_stamp: impl FnMut(TxKind, u32, i64),
+) -> io::Result<()> {
     loop {
         let (mut stamp, mut what) = (None, None);
         let outcome =
@@ -94,7 +97,7 @@ pub fn drain_error_queue(socket: &impl Stampable, mut on_stamp: impl FnMut(TxKin
 }
 
 /// One `recvmsg`, retried when a signal interrupts it; each control message goes to `on_control` as level, type, data.
-fn receive(
+pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
     flags: libc::c_int,

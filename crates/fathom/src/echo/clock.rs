@@ -2,16 +2,14 @@
 
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
+use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, Gap, PauseClock};
 use fathom_wire::ConnectionView;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// How often the wall clock is compared with the monotonic one while there are peers.
-const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
-/// How often the server wakes while it has peers, only to learn whether it could. A pause shorter than this may go
-/// unseen and a longer one is told short by up to as much: `pause_us` is a lower bound.
-pub(super) const HEARTBEAT_NS: u64 = 50_000_000;
-/// Waking later than this is a pause; anything shorter is the ordinary noise of a scheduler, and of a timer that
-/// counts milliseconds.
-const PAUSE_FLOOR_NS: u64 = 10_000_000;
+pub(super) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Clocks, read by one thread.
 #[derive(Debug)]
@@ -20,32 +18,81 @@ pub(super) struct Clock {
     /// A copy of the anchor in force, beside the pause count, since every message reads both.
     anchor: Anchor,
     observed_ns: u64,
-    paused_ns: u64,
+    paused: Arc<Paused>,
+    watch: Option<Watch>,
+}
+
+/// What notices pauses.
+#[derive(Debug)]
+struct Watch {
+    gap: Gap,
+    /// Keeps the thread alive.
+    _clock: PauseClock,
+}
+
+/// Time this process did not run. The pause clock's thread and the serving thread both learn of a pause, in any order;
+/// it is counted once.
+#[derive(Debug, Default)]
+struct Paused {
+    total_ns: AtomicU64,
+    /// Up to here pauses have been counted.
+    until_ns: Mutex<u64>,
+}
+
+impl Paused {
+    fn count(&self, began_ns: u64, ended_ns: u64) {
+        let mut until = self.until_ns.lock().unwrap_or_else(PoisonError::into_inner);
+        let more_ns = ended_ns.saturating_sub(began_ns.max(*until));
+        // After a pause one thread runs a moment before the other: that moment is no pause of its own.
+        if u128::from(more_ns) > DEFAULT_THRESHOLD.as_nanos() {
+            self.total_ns.fetch_add(more_ns, Ordering::Relaxed);
+            *until = ended_ns;
+        }
+    }
 }
 
 impl Clock {
     pub(super) fn new() -> Self {
         let anchor = anchor();
-        Self { map: ClockMap::new(anchor), anchor, observed_ns: anchor.mono_ns, paused_ns: 0 }
+        Self {
+            map: ClockMap::new(anchor),
+            anchor,
+            observed_ns: anchor.mono_ns,
+            paused: Arc::default(),
+            watch: None,
+        }
+    }
+
+    /// From now on notices when this process does not run.
+    pub(super) fn watch_pauses(&mut self) -> io::Result<()> {
+        let paused = Arc::clone(&self.paused);
+        let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, move |pause| {
+            paused.count(pause.began_mono_ns, pause.ended_mono_ns);
+        })?;
+        self.watch = Some(Watch { gap: clock.gap(), _clock: clock });
+        Ok(())
     }
 
     /// What a stamp says of bytes that were read at `received_mono_ns` and are written now. Both times come from
     /// the monotonic clock through one anchor, so their difference is a true interval whatever the wall clock does.
     #[inline]
     pub(super) fn view(&self, received_mono_ns: u64) -> ConnectionView {
+        let now_ns = mono_ns();
         ConnectionView {
             received_ns: self.anchor.utc_of(received_mono_ns),
-            sent_ns: self.anchor.utc_of(mono_ns()),
-            pause_us: (self.paused_ns / 1_000) as u32,
+            sent_ns: self.anchor.utc_of(now_ns),
+            pause_us: (self.paused_ns(now_ns) / 1_000) as u32,
         }
     }
 
-    /// Takes note that a wait that should have ended by `due_ns` ended at `now_ns`.
-    pub(super) fn woke(&mut self, due_ns: Option<u64>, now_ns: u64) {
-        let late_ns = due_ns.map_or(0, |due| now_ns.saturating_sub(due));
-        if late_ns > PAUSE_FLOOR_NS {
-            self.paused_ns += late_ns;
+    /// Time this process did not run up to now, in ns: what the pause clock has told, and a pause that has just ended and
+    /// that its thread has not come to tell, so that the first echo after a pause speaks of it. 0 without a watch.
+    #[inline]
+    pub(super) fn paused_ns(&self, now_ns: u64) -> u64 {
+        if let Some((began, ended)) = self.watch.as_ref().and_then(|watch| watch.gap.now(now_ns)) {
+            self.paused.count(began, ended);
         }
+        self.paused.total_ns.load(Ordering::Relaxed)
     }
 
     /// Compares the clocks when it is time; says by how many ns the wall clock was set, if it was.
@@ -61,11 +108,6 @@ impl Clock {
             Observation::Steady | Observation::Anchored => None,
         }
     }
-
-    /// Time this process could not run while it had peers, in ns: a lower bound.
-    pub(super) fn paused_ns(&self) -> u64 {
-        self.paused_ns
-    }
 }
 
 #[cfg(test)]
@@ -73,14 +115,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_waking_late_is_a_pause() {
-        let mut clock = Clock::new();
-        clock.woke(None, 1_000_000_000);
-        clock.woke(Some(1_000_000_000), 900_000_000);
-        clock.woke(Some(1_000_000_000), 1_004_000_000);
-        assert_eq!(clock.paused_ns(), 0);
-        clock.woke(Some(1_000_000_000), 6_000_000_000);
-        assert_eq!(clock.paused_ns(), 5_000_000_000);
+    fn a_pause_is_counted_once_whoever_tells_of_it_first() {
+        const MS: u64 = 1_000_000;
+        let paused = Paused::default();
+        let total_ms = || paused.total_ns.load(Ordering::Relaxed) / MS;
+        // The serving thread first, the clock's own a moment later.
+        paused.count(1_000 * MS, 3_000 * MS);
+        assert_eq!(total_ms(), 2_000);
+        paused.count(1_000 * MS, 3_004 * MS);
+        assert_eq!(total_ms(), 2_000);
+        // The clock's own first.
+        paused.count(5_000 * MS, 5_060 * MS);
+        paused.count(5_000 * MS, 5_061 * MS);
+        assert_eq!(total_ms(), 2_060);
+        // A pause right after a pause is another one.
+        paused.count(5_000 * MS, 5_160 * MS);
+        assert_eq!(total_ms(), 2_160);
+    }
+
+    #[test]
+    fn stamps_carry_the_count() {
+        let clock = Clock::new();
+        assert_eq!(clock.view(mono_ns()).pause_us, 0);
+        clock.paused.count(1_000_000_000, 6_000_000_000);
         assert_eq!(clock.view(mono_ns()).pause_us, 5_000_000);
     }
 

@@ -1,6 +1,6 @@
 //! The event loop: one thread, every socket.
 
-use super::clock::{Clock, HEARTBEAT_NS};
+use super::clock::{Clock, OBSERVE_EVERY_NS};
 use super::config::Config;
 use super::connection::{Connection, Shared, Turn};
 use super::datagram::Datagrams;
@@ -118,6 +118,9 @@ impl Server {
         let end_ns = self.run_for_ns.map(|run_for| started_ns.saturating_add(run_for));
         let mut events = Events::with_capacity(EVENTS_A_TURN);
         let mut now_ns = started_ns;
+        if let Err(e) = self.shared.clock.watch_pauses() {
+            note(&format!("this host's pauses are not watched: {e}; stamps say that there were none"));
+        }
         while !stop.load(Ordering::Acquire) && end_ns.is_none_or(|end| now_ns < end) {
             let before_ns = mono_ns();
             let wait_ns = self.wait_ns(before_ns, end_ns);
@@ -127,7 +130,6 @@ impl Server {
                 Ok(()) => {}
             }
             now_ns = mono_ns();
-            self.shared.clock.woke(wait_ns.map(|wait| before_ns.saturating_add(wait)), now_ns);
             let unfinished = std::mem::take(&mut self.unfinished);
             for event in &events {
                 self.news(event, now_ns);
@@ -141,7 +143,7 @@ impl Server {
         self.tally.connections_open = u64::from(self.open);
         self.tally.bytes = self.shared.bytes;
         self.tally.messages_stamped = self.shared.frames;
-        self.tally.paused_ns = self.shared.clock.paused_ns();
+        self.tally.paused_ns = self.shared.clock.paused_ns(mono_ns());
         self.tally.uptime_ns = mono_ns() - started_ns;
         Ok(self.tally)
     }
@@ -152,9 +154,10 @@ impl Server {
             return Some(0);
         }
         let udp_present = self.datagrams.active_ns.is_some_and(|active| now_ns < active + UDP_PRESENT_NS);
-        let heartbeat = (self.open > 0 || udp_present).then_some(now_ns + HEARTBEAT_NS);
+        // The clocks are compared while somebody may want their stamps.
+        let observe = (self.open > 0 || udp_present).then_some(now_ns + OBSERVE_EVERY_NS);
         let idle = self.idle.as_ref().and_then(IdleQueue::next_due_ns);
-        let due = [heartbeat, idle, self.accept_again_ns, end_ns].into_iter().flatten().min();
+        let due = [observe, idle, self.accept_again_ns, end_ns].into_iter().flatten().min();
         due.map(|due| due.saturating_sub(now_ns))
     }
 

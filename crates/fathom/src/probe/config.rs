@@ -1,6 +1,7 @@
 //! What a probe run is, checked: everything later code relies on holds once this is built.
 
 use super::args::{Args, Timestamps};
+use super::cloud::Settings;
 use crate::exit::Failure;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ const MAX_DATAGRAM: u64 = 65_507;
 const POLITE_PER_CONNECTION: f64 = 5_000.0;
 const POLITE_IN_ALL: f64 = 50_000.0;
 
-/// Schedules as slow as this are stamped by the kernel without being asked: 1 ms.
-const STAMPED_EVERY_NS: u64 = 1_000_000;
+/// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
+const STAMPED_RATE: f64 = 1_000.0;
 
 /// A host and port, as the user named them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,6 +150,7 @@ pub(crate) struct Config {
     pub(crate) to: Option<String>,
     pub(crate) via: Option<String>,
     pub(crate) tags: BTreeMap<String, String>,
+    pub(crate) cloud: Settings,
     pub(crate) record: Record,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) show: Show,
@@ -200,6 +202,7 @@ impl Config {
             ));
         }
         let paths = paths(&args)?;
+        let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
         Ok(Self {
             paths,
             pace,
@@ -224,6 +227,7 @@ impl Config {
             to: args.to,
             via: args.via,
             tags: args.tags.into_iter().collect(),
+            cloud,
             record: match (args.no_record, args.record) {
                 (true, _) => Record::No,
                 (_, Some(dir)) => Record::Into(dir),
@@ -284,7 +288,9 @@ impl Config {
         match self.timestamps {
             Timestamps::Off => false,
             Timestamps::Require => true,
-            Timestamps::Auto => matches!(self.pace, Pace::Every(every_ns) if every_ns >= STAMPED_EVERY_NS),
+            Timestamps::Auto => {
+                self.rate_per_connection().is_some_and(|rate| rate * self.lanes() as f64 <= STAMPED_RATE)
+            }
         }
     }
 
@@ -396,6 +402,8 @@ mod tests {
             ("a b --csv x.csv", "export"),
             ("h --tag novalue", "as in"),
             ("h:0", "1 to 65535"),
+            ("h --cloud-every 100ms", "1s"),
+            ("h --metadata-url https://h", "without TLS"),
         ] {
             let error = config(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");

@@ -1,6 +1,7 @@
 //! The recording thread: takes what the probing thread tells, and writes it, counts it and shows it.
 
 use super::board::PathBoard;
+use super::cloud::CloudMessage;
 use super::outbox::Message;
 use super::plain::Line;
 use fathom_core::event::{Event, EventKind};
@@ -11,7 +12,7 @@ use jiff::Timestamp;
 use rtrb::Consumer;
 use std::fs::File;
 use std::io::{self, BufWriter};
-use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -31,8 +32,16 @@ pub(super) struct Book {
     pub(super) csv: Option<EchoClientCsv<BufWriter<File>>>,
 }
 
+/// What the cloud's metadata service said, and when that became known here.
+pub(super) struct CloudNews {
+    pub(super) at: Timestamp,
+    pub(super) mono_ns: u64,
+    pub(super) message: CloudMessage,
+}
+
 pub(super) struct Ledger {
     ring: Consumer<Message>,
+    cloud: Option<Receiver<CloudNews>>,
     books: Vec<Book>,
     boards: Boards,
     lines: Option<SyncSender<Line>>,
@@ -53,7 +62,17 @@ pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
 impl Ledger {
     pub(super) fn new(ring: Consumer<Message>, books: Vec<Book>, boards: Boards, rest: Duration) -> Self {
         let errors = vec![None; books.len()];
-        Self { ring, books, boards, lines: None, every_sample: false, rest, lines_lost: 0, errors }
+        Self {
+            ring,
+            cloud: None,
+            books,
+            boards,
+            lines: None,
+            every_sample: false,
+            rest,
+            lines_lost: 0,
+            errors,
+        }
     }
 
     /// Tells what happens in lines as well; samples too, if asked for.
@@ -62,11 +81,17 @@ impl Ledger {
         self.every_sample = every_sample;
     }
 
+    /// Writes what the cloud says as well.
+    pub(super) fn hear(&mut self, cloud: Receiver<CloudNews>) {
+        self.cloud = Some(cloud);
+    }
+
     /// Runs until the probing thread has told its last; then closes the recordings. Returns lines that the view was
     /// too slow for.
     pub(super) fn run(mut self) -> u64 {
         let mut flushed_ns = mono_ns();
         loop {
+            self.take_cloud();
             let (taken, ended) = self.take_batch();
             let now = mono_ns();
             if ended {
@@ -113,6 +138,30 @@ impl Ledger {
             board.recording_error.clone_from(error);
         }
         (taken, ended)
+    }
+
+    fn take_cloud(&mut self) {
+        let Some(cloud) = &self.cloud else { return };
+        let news: Vec<CloudNews> = cloud.try_iter().collect();
+        for CloudNews { at, mono_ns, message } in news {
+            let kind = match message {
+                CloudMessage::Maintenance(kind) => kind,
+                CloudMessage::Note(text) => EventKind::Note { text },
+                CloudMessage::Instance(instance) => {
+                    for p in 0..self.books.len() {
+                        let cloud = Some(instance.clone());
+                        self.write(p, |recorder| recorder.amend(|manifest| manifest.cloud = cloud));
+                    }
+                    continue;
+                }
+            };
+            let event = Event { at, mono_ns, connection: None, kind };
+            let boards = Arc::clone(&self.boards);
+            let mut boards = lock(&boards);
+            for path in 0..self.books.len() {
+                self.event(&mut boards, path as u32, &event);
+            }
+        }
     }
 
     fn sample(&mut self, boards: &mut [PathBoard], path: u32, sample: &Sample) {

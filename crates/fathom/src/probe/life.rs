@@ -379,9 +379,10 @@ impl Driver<'_> {
         silent_ns: u64,
         delays_ns: Option<(i64, i64)>,
     ) -> Facts {
-        let local_pause_ns = self.pauses.as_ref().map_or(0, |pauses| pauses.within(now - silent_ns, now));
+        let local_pause_ns = self.pauses.as_mut().map_or(0, |pauses| pauses.within(now - silent_ns, now));
         let p = self.lanes[i].path;
-        let fresh = self.paths[p].opinions.since(now - silent_ns);
+        let opinions = &self.paths[p].opinions;
+        let (fresh, others_lost) = (opinions.since(now - silent_ns), opinions.lost_since(now - silent_ns));
         let mut facts = Facts {
             outcome,
             silent_ns,
@@ -392,12 +393,14 @@ impl Driver<'_> {
             idle_ns: 0,
             idle_survived_ns: 0,
             fresh,
+            others_lost,
             delays_ns,
         };
         if let Some(open) = self.lanes[i].open() {
             let before = open.watch.current().and_then(|stall| stall.retransmits_before);
             facts.remote_pause_ns = (open.remote_pause_ns > 0).then_some(open.remote_pause_ns);
-            facts.unacked = open.stalled_info.map(|info| info.unacked);
+            // What could not even be sent is not with the peer either.
+            facts.unacked = open.stalled_info.map(|info| info.unacked + u32::from(info.notsent_bytes > 0));
             facts.retransmits = retransmits_since(open.info, before);
             facts.idle_ns = open.stream.oldest_quiet_ns().unwrap_or(0);
             facts.idle_survived_ns = open.stream.idle_survived_ns();

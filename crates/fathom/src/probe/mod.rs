@@ -2,6 +2,7 @@
 
 mod args;
 mod board;
+mod cloud;
 mod config;
 mod driver;
 mod keep;
@@ -25,12 +26,14 @@ pub(crate) use args::Args;
 use crate::exit::Failure;
 use crate::summary::{self, Heading};
 use board::PathBoard;
+use cloud::CloudWatch;
 use config::{Config, Show};
 use driver::{Driver, RunEnd, Stop};
 use fathom_core::schedule::Pace;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
-use ledger::{Boards, Ledger};
+use jiff::Timestamp;
+use ledger::{Boards, CloudNews, Ledger};
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -83,6 +86,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if !live {
             ledger.tell(lines, config.show == Show::Plain);
         }
+        let (tell_cloud, cloud) = std::sync::mpsc::channel();
+        ledger.hear(cloud);
+        // Ends with this scope, before the summary: it never holds a run up.
+        let _watch = CloudWatch::start(&config.cloud, move |message| {
+            let news = CloudNews { at: Timestamp::now(), mono_ns: mono_ns(), message };
+            // The recording may have ended already.
+            let _ = tell_cloud.send(news);
+        });
         let recording = thread::Builder::new().name("record".into()).spawn_scoped(scope, move || {
             start::step_back();
             ledger.run()

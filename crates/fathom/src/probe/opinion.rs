@@ -20,8 +20,16 @@ use std::net::SocketAddr;
 const PATIENCE_NS: u64 = 4_000_000_000;
 /// A stall is asked about after this long: a lost segment alone is repaired sooner.
 pub(super) const ASK_AFTER_NS: u64 = 1_000_000_000;
+/// A fresh connection that takes this long to be established has lost a SYN: the first is sent again after a second
+/// (RFC 6298, section 2.1).
+const SYN_LOST_NS: u64 = 900_000_000;
 /// Paths are not asked about more often than this.
 const GAP_NS: u64 = 2_000_000_000;
+/// A service that ends closes its connections a moment before its door, so a fresh connection may still be let in, only
+/// to be broken off. After a death such a one is asked again, so much later...
+const AGAIN_NS: u64 = 200_000_000;
+/// ...and so many times.
+const AGAIN_TIMES: u32 = 3;
 /// The connection number of fresh connections: no recording has as many.
 const CONNECTION: u32 = u32::MAX;
 
@@ -30,6 +38,9 @@ pub(super) struct Opinion {
     socket: Socket,
     stream: Stream,
     established: bool,
+    asked_ns: u64,
+    until_ns: u64,
+    remote: SocketAddr,
 }
 
 /// What a path knows of fresh connections.
@@ -39,8 +50,13 @@ pub(super) struct Opinions {
     /// What the last one met, and when.
     last: Option<(Fresh, u64)>,
     asked_ns: Option<u64>,
+    /// When one last went without an answer for long.
+    lost_ns: Option<u64>,
     /// Deaths that wait for the answer.
     pub(super) waiting: Vec<Waiting>,
+    /// Where and when to ask again.
+    again: Option<(SocketAddr, u64)>,
+    again_left: u32,
 }
 
 /// A death whose explanation waits for the second opinion.
@@ -53,6 +69,13 @@ impl Opinions {
     /// What a fresh connection met since a moment.
     pub(super) fn since(&self, from_ns: u64) -> Fresh {
         self.last.filter(|(_, at)| *at >= from_ns).map_or(Fresh::NotTried, |(fresh, _)| fresh)
+    }
+}
+
+impl Opinions {
+    /// Whether one went without an answer since a moment.
+    pub(super) fn lost_since(&self, from_ns: u64) -> bool {
+        self.lost_ns.is_some_and(|at| at >= from_ns)
     }
 }
 
@@ -81,8 +104,8 @@ impl Driver<'_> {
             return;
         }
         opinions.asked_ns = Some(now);
-        let options =
-            TcpOptions { source: self.config.source, dscp: self.config.dscp, ..TcpOptions::default() };
+        let (source, dscp) = (self.config.source, self.config.dscp);
+        let options = TcpOptions { source, dscp, keep_icmp: true, ..TcpOptions::default() };
         let key = Key { session: self.session, connection: CONNECTION };
         let token = self.opinion_token(p);
         let registered = socket::connect_tcp(remote, &options).and_then(|mut socket| {
@@ -92,9 +115,21 @@ impl Driver<'_> {
         match registered {
             Ok(socket) => {
                 let stream = Stream::new(key, self.config.size.min(64), self.timeout_ns());
-                let opinion = Opinion { socket: Socket::Tcp(socket), stream, established: false };
+                let until_ns = now + PATIENCE_NS;
+                let opinion = Opinion {
+                    socket: Socket::Tcp(socket),
+                    stream,
+                    established: false,
+                    asked_ns: now,
+                    until_ns,
+                    remote,
+                };
                 self.paths[p].opinions.current = Some(opinion);
-                self.arm_run(Kind::Opinion, p, now + PATIENCE_NS);
+                self.arm_run(Kind::Opinion, p, until_ns);
+            }
+            // Nothing has been sent yet: it is this host's own routing table that knows no way.
+            Err(e) if e.kind() == io::ErrorKind::HostUnreachable => {
+                self.opinion_given(p, Fresh::NoRoute, now);
             }
             Err(e) => self.opinion_given(p, met(&e), now),
         }
@@ -102,16 +137,23 @@ impl Driver<'_> {
 
     /// The fresh connection's socket has something to tell.
     pub(super) fn opinion_ready(&mut self, p: usize) {
-        let Some(opinion) = &mut self.paths[p].opinions.current else { return };
+        let opinions = &mut self.paths[p].opinions;
+        let Some(opinion) = &mut opinions.current else { return };
         let now = mono_ns();
         let Socket::Tcp(tcp) = &opinion.socket else { return };
         if !opinion.established {
             match socket::connect_result(tcp) {
                 Ok(false) => return,
                 Ok(true) => {}
+                Err(_) if socket::forbidden_by_icmp(tcp) => {
+                    return self.opinion_given(p, Fresh::Forbidden, now);
+                }
                 Err(e) => return self.opinion_given(p, met(&e), now),
             }
             opinion.established = true;
+            if now.saturating_sub(opinion.asked_ns) >= SYN_LOST_NS {
+                opinions.lost_ns = Some(now);
+            }
             let mut scratch = [0; 64];
             let prepared = prepare(&opinion.stream, 0, &mut scratch);
             match opinion.socket.write_message(&opinion.stream, 0, 0, &mut scratch, prepared) {
@@ -145,9 +187,15 @@ impl Driver<'_> {
         }
     }
 
-    /// The fresh connection's time is up.
+    /// The fresh connection's time is up, or it is time to try another.
     pub(super) fn opinion_late(&mut self, p: usize, now: u64) {
-        if let Some(opinion) = &self.paths[p].opinions.current {
+        if let Some((remote, _)) = self.paths[p].opinions.again.take_if(|(_, at)| now >= *at) {
+            return self.ask_opinion(p, remote, now);
+        }
+        // A timer of an earlier one may still be armed.
+        if let Some(opinion) =
+            self.paths[p].opinions.current.as_ref().filter(|opinion| now >= opinion.until_ns)
+        {
             let fresh = if opinion.established { Fresh::Connected } else { Fresh::NoAnswer };
             self.opinion_given(p, fresh, now);
         }
@@ -155,7 +203,14 @@ impl Driver<'_> {
 
     fn opinion_given(&mut self, p: usize, fresh: Fresh, now: u64) {
         let opinions = &mut self.paths[p].opinions;
-        opinions.current = None;
+        let asked = opinions.current.take();
+        if let Some(Opinion { remote, .. }) = asked
+            .filter(|_| fresh == Fresh::Failed && !opinions.waiting.is_empty() && opinions.again_left > 0)
+        {
+            opinions.again_left -= 1;
+            opinions.again = Some((remote, now + AGAIN_NS));
+            return self.arm_run(Kind::Opinion, p, now + AGAIN_NS);
+        }
         opinions.last = Some((fresh, now));
         for Waiting { connection, mut facts } in std::mem::take(&mut opinions.waiting) {
             facts.fresh = fresh;
@@ -174,7 +229,9 @@ impl Driver<'_> {
     ) {
         match remote {
             Some(remote) if self.config.transport == Transport::Tcp && !self.stopping => {
-                self.paths[p].opinions.waiting.push(Waiting { connection, facts });
+                let opinions = &mut self.paths[p].opinions;
+                opinions.waiting.push(Waiting { connection, facts });
+                opinions.again_left = AGAIN_TIMES;
                 self.ask_opinion(p, remote, now);
             }
             _ => self.explained(now, p, connection, "closing", explain(&facts), Fresh::NotTried),

@@ -15,6 +15,8 @@ pub(super) struct Pauses {
     _clock: PauseClock,
     gap: Gap,
     told: Receiver<Pause>,
+    /// Heard of, to be recorded.
+    heard: VecDeque<Pause>,
     /// From, to; oldest first.
     recent: VecDeque<(u64, u64)>,
 }
@@ -28,31 +30,43 @@ impl Pauses {
             let _ = tell.send(pause);
             let _ = waker.wake();
         })?;
-        Ok(Self { gap: clock.gap(), _clock: clock, told, recent: VecDeque::new() })
+        Ok(Self { gap: clock.gap(), _clock: clock, told, heard: VecDeque::new(), recent: VecDeque::new() })
     }
 
     /// The next pause that has not been recorded.
     pub(super) fn next(&mut self) -> Option<Pause> {
-        let pause = self.told.try_recv().ok()?;
-        self.recent.push_back((pause.began_mono_ns, pause.ended_mono_ns));
-        if self.recent.len() > REMEMBERED {
-            self.recent.pop_front();
+        self.hear();
+        self.heard.pop_front()
+    }
+
+    fn hear(&mut self) {
+        while let Ok(pause) = self.told.try_recv() {
+            self.heard.push_back(pause);
+            self.recent.push_back((pause.began_mono_ns, pause.ended_mono_ns));
+            if self.recent.len() > REMEMBERED {
+                self.recent.pop_front();
+            }
         }
-        Some(pause)
+    }
+
+    /// A pause that ends now and that the clock has not told; what it has told is among the recent ones.
+    fn untold(&mut self, now: u64) -> Option<(u64, u64)> {
+        // In this order: a clock that is punctual again has told before.
+        let gap = self.gap.now(now);
+        self.hear();
+        gap.filter(|(began, _)| self.recent.back().is_none_or(|(_, ended)| ended <= began))
     }
 
     /// The latest pause up to now, one included that the clock has not come to tell.
-    pub(super) fn latest(&self, now: u64) -> Option<(u64, u64)> {
-        self.gap.now(now).or_else(|| self.recent.back().copied())
+    pub(super) fn latest(&mut self, now: u64) -> Option<(u64, u64)> {
+        self.untold(now).or_else(|| self.recent.back().copied())
     }
 
     /// For how long this host did not run between two moments.
-    pub(super) fn within(&self, from: u64, to: u64) -> u64 {
-        let untold = self.gap.now(to);
+    pub(super) fn within(&mut self, from: u64, to: u64) -> u64 {
+        let untold = self.untold(to);
         let all = self.recent.iter().copied().chain(untold);
-        let shared = |(began, ended): (u64, u64)| ended.min(to).saturating_sub(began.max(from));
-        // A gap that is told meanwhile would count twice.
-        all.map(shared).sum::<u64>().min(to.saturating_sub(from))
+        all.map(|(began, ended)| ended.min(to).saturating_sub(began.max(from))).sum()
     }
 }
 

@@ -72,7 +72,7 @@ impl Driver<'_> {
         if open.stamped {
             open.socket.take_send_stamps(&mut open.stream);
         }
-        let local_pause = self.pauses.as_ref().and_then(|pauses| pauses.latest(now));
+        let local_pause = self.pauses.as_mut().and_then(|pauses| pauses.latest(now));
         let receipt =
             Receipt { mono_ns: now, clock: &self.clock, kernel: kernel.flatten(), local_pause, stamps };
         let connection = open.stream.key().connection;

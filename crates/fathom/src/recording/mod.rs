@@ -1,5 +1,6 @@
 //! `fathom recording`: what to do with a recording on disk.
 
+mod explain;
 mod export;
 mod progress;
 mod recover;
@@ -20,6 +21,8 @@ pub(crate) struct Args {
 enum Command {
     /// Print what a recording amounts to
     Summary(summary::Args),
+    /// Tell the story of a run: every stall and end, its cause, the evidence and how sure it is
+    Explain(explain::Args),
     /// Check a recording: checksums, every law of the format, samples against events
     Verify(verify::Args),
     /// Put the recording of a killed probe in order
@@ -32,6 +35,7 @@ enum Command {
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     match args.command {
         Command::Summary(args) => summary::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Recover(args) => recover::run(&args),
         Command::Export(args) => export::run(&args),

@@ -1,0 +1,340 @@
+//! The story of a run, from its recording alone: what happened when, what the evidence for it is, and how sure one
+//! may be. Nothing is claimed beyond the evidence; what is not known is said to be not known.
+
+mod gather;
+mod incident;
+mod join;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use gather::{Baseline, Gathered, Gatherer};
+pub use words::duration;
+
+use crate::cause::ClosingCause;
+use crate::event::{Event, EventKind};
+use crate::verdict::Verdict;
+use incident::{Context, told_together};
+use jiff::Timestamp;
+use join::{Joined, Overrun, Pause, Tries, join};
+use serde::Serialize;
+use std::collections::BTreeMap;
+use words::{clock, count, list, times};
+
+/// How sure a line may be of its verdict, or of the fact it states where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Why is not known.
+    None,
+    /// It fits, and other causes fit as well.
+    Low,
+    /// It is the plain reading, and the recording does not exclude another.
+    Medium,
+    /// It was observed, or the evidence leaves no other reading.
+    High,
+}
+
+/// One line of the story.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// When, in UTC.
+    pub at: Timestamp,
+    /// The connection it is about, if it is about one.
+    pub connection: Option<u32>,
+    /// What happened, in a sentence.
+    pub statement: String,
+    /// The facts behind it, each a sentence.
+    pub evidence: Vec<String>,
+    /// What ended the connection, where one ended (or several, for the same cause).
+    pub cause: Option<ClosingCause>,
+    /// What the evidence says about why; `None`: nothing to judge, or nobody judged.
+    pub verdict: Option<Verdict>,
+    /// How sure that is.
+    pub confidence: Confidence,
+}
+
+impl Line {
+    fn fact(at: Timestamp, statement: String) -> Self {
+        let confidence = Confidence::High;
+        Self { at, connection: None, statement, evidence: Vec::new(), cause: None, verdict: None, confidence }
+    }
+}
+
+/// How far a recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// It ended in order, or was recovered.
+    Finished,
+    /// Somebody is writing it.
+    Running,
+    /// Its writer is gone without a word.
+    Interrupted,
+}
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Measured {
+    /// Label of the path.
+    pub label: String,
+    /// The reflector's address.
+    pub reflector: String,
+    /// `tcp`, `udp`, `tcp-ping-pong` and so on.
+    pub mode: String,
+    /// Payload bytes.
+    pub size: u32,
+    /// Between two samples, in ns; `None`: back to back.
+    pub interval_ns: Option<u64>,
+    /// When the run began.
+    pub started_at: Timestamp,
+    /// When it ended; `None`: it has not, or nobody saw it.
+    pub ended_at: Option<Timestamp>,
+    /// How far it is.
+    pub state: State,
+}
+
+/// Tells the story: first what was measured, then what happened in order, at last the counts.
+pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<Line> {
+    let joined = join(events);
+    let last = measured.ended_at.unwrap_or_else(|| {
+        let sent = gathered.last_sent_ns.and_then(|ns| Timestamp::from_nanosecond(ns.into()).ok());
+        let event = events.last().map(|event| event.at);
+        [sent, event].into_iter().flatten().max().unwrap_or(measured.started_at).max(measured.started_at)
+    });
+    let context = Context { joined: &joined, gathered, state: measured.state, last };
+    let mut told = told_together(&context);
+    let incidents = told.len();
+    told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
+    pauses(&context, &mut told);
+    let alone = |o: &&Overrun<'_>| !context.tells_of(o);
+    told.extend(joined.overruns.iter().filter(alone).map(|o| (o.first.mono_ns, overrun(o))));
+    told.extend(events.iter().filter_map(|event| Some((event.mono_ns, other(event)?))));
+    let quiet = told.iter().all(|(_, line)| line.statement.starts_with("noted: "));
+    told.sort_by_key(|(mono_ns, _)| *mono_ns);
+
+    let mut lines = vec![heading(measured, gathered, last)];
+    lines.extend(told.into_iter().map(|(_, line)| line));
+    if quiet {
+        lines.push(nothing(&joined, gathered, last));
+    }
+    debug_assert!(!quiet || incidents == 0);
+    lines.push(counts(&joined, gathered, last, &context));
+    lines
+}
+
+fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
+    let Measured { reflector, mode, size, .. } = measured;
+    let pace =
+        measured.interval_ns.map_or_else(|| "back to back".into(), |ns| format!("every {}", duration(ns)));
+    let lasted = last.duration_since(measured.started_at).as_nanos().max(0) as u64;
+    let end = match measured.state {
+        State::Finished => format!("for {}", duration(lasted)),
+        State::Running => format!("for {} so far; it is still running", duration(lasted)),
+        State::Interrupted => format!(
+            "for {}, until the recording breaks off at {}: what came after is not known",
+            duration(lasted),
+            clock(last)
+        ),
+    };
+    let statement = format!("{reflector} was measured with {size} bytes {pace} ({mode}), {end}");
+    let mut line = Line::fact(measured.started_at, statement);
+    line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
+    line
+}
+
+fn nothing(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp) -> Line {
+    let unfinished: u64 = joined.closings.iter().map(|c| c.evidence.outstanding).sum();
+    let longest = gathered
+        .longest_ns
+        .map_or_else(String::new, |ns| format!(", the longest round trip took {}", duration(ns)));
+    if gathered.unanswered > unfinished {
+        let lost = count(gathered.unanswered, "sample");
+        let text =
+            format!("no connection stalled or ended unasked, yet {lost} got no echo; why is not known");
+        return Line { confidence: Confidence::None, ..Line::fact(last, text) };
+    }
+    let waiting = match gathered.unanswered {
+        0 => "every sample was answered".to_owned(),
+        n => format!(
+            "{} had no echo yet when the connection was closed, every other was answered",
+            count(n, "sample")
+        ),
+    };
+    if gathered.samples == 0 {
+        return Line::fact(last, "nothing happened: the recording holds no sample and no incident".into());
+    }
+    Line::fact(last, format!("nothing happened: no stall, no connection lost, {waiting}{longest}"))
+}
+
+fn counts(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp, context: &Context<'_>) -> Line {
+    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+    for closing in &joined.closings {
+        *causes.entry(closing.cause.name()).or_default() += 1;
+    }
+    let open = joined.opened.saturating_sub(joined.closings.len() as u64);
+    let end = if context.state == State::Interrupted { "whose end nobody saw" } else { "open" };
+    let mut ends: Vec<String> = causes.into_iter().map(|(cause, n)| format!("{n} {cause}")).collect();
+    if open > 0 {
+        ends.push(format!("{open} {end}"));
+    }
+    let ends = if ends.is_empty() { String::new() } else { format!(" ({})", ends.join(", ")) };
+    let fatal = joined.closings.iter().filter(|c| c.stall.is_some()).count();
+    let stalls = (joined.stalls.len() + fatal) as u64;
+    let silences = joined.stalls.iter().map(|s| context.lasted_ns(s));
+    let deaths = joined.closings.iter().filter_map(|c| c.stall.as_ref()).map(|s| s.duration_ns);
+    let silence = silences
+        .chain(deaths)
+        .max()
+        .map_or_else(String::new, |ns| format!(", longest silence {}", duration(ns)));
+    let unexplained = joined
+        .incidents()
+        .filter(|i| i.explained().is_none_or(|e| e.explanation.verdict == Verdict::Unknown))
+        .count();
+    let statement = format!(
+        "in all {}{ends}, {}{silence}, {unexplained} unexplained; {}, {} unanswered",
+        count(joined.opened, "connection"),
+        count(stalls, "stall"),
+        count(gathered.samples, "sample"),
+        gathered.unanswered
+    );
+    Line::fact(last, statement)
+}
+
+/// `refused 50 times over 7m, then connected`.
+fn attempts(tries: &Tries<'_>) -> Line {
+    let refused: u64 = tries.errors.iter().filter(|(_, errno, _)| *errno == Some(111)).map(|(.., n)| n).sum();
+    let how = if refused == tries.count { "was refused" } else { "could not be reached:" };
+    let failed = if refused == tries.count {
+        times(tries.count)
+    } else {
+        format!("{} failed", count(tries.count, "attempt"))
+    };
+    let lasted = match tries.last.mono_ns.saturating_sub(tries.first.mono_ns) {
+        _ if tries.count == 1 => String::new(),
+        ns => format!(" over {}", duration(ns)),
+    };
+    let then = match tries.connected {
+        Some((at, id)) => {
+            let after = at.mono_ns.saturating_sub(tries.first.mono_ns);
+            format!("then connected as #{id}, {} after the first attempt", duration(after))
+        }
+        None if tries.gave_up => "then given up".into(),
+        None => "and not connected by the end of the recording".into(),
+    };
+    let mut line = Line::fact(
+        tries.first.utc,
+        format!("a connection to {} {how} {failed}{lasted}, {then}", tries.target),
+    );
+    line.evidence =
+        tries.errors.iter().take(5).map(|(error, _, n)| format!("{}: {error}", times(*n))).collect();
+    line
+}
+
+/// Pauses that no incident tells of; many of one host in one line.
+fn pauses(context: &Context<'_>, told: &mut Vec<(u64, Line)>) {
+    const EACH: usize = 5;
+    let mut by_host: BTreeMap<&str, Vec<&Pause<'_>>> = BTreeMap::new();
+    for pause in &context.joined.pauses {
+        if !context.during_an_incident(pause.start.mono_ns, pause.end_mono_ns) {
+            by_host.entry(pause.host).or_default().push(pause);
+        }
+    }
+    for (host, all) in by_host {
+        let who = whose(host);
+        if all.len() > EACH {
+            let lengths = || all.iter().map(|p| p.duration_ns);
+            let (least, most) = (lengths().min().unwrap_or(0), lengths().max().unwrap_or(0));
+            let statement = format!(
+                "{who} did not run {} until {}, for {} to {}, {} in all; no stall or end coincides",
+                times(all.len() as u64),
+                clock(all[all.len() - 1].start.utc),
+                duration(least),
+                duration(most),
+                duration(lengths().sum())
+            );
+            told.push((all[0].start.mono_ns, Line::fact(all[0].start.utc, statement)));
+            continue;
+        }
+        for pause in all {
+            let statement = format!("{who} did not run for {}", duration(pause.duration_ns));
+            let mut line = Line::fact(pause.start.utc, statement);
+            line.evidence.extend(pause.reason.map(|reason| format!("its own accounts say: {reason}")));
+            told.push((pause.start.mono_ns, line));
+        }
+    }
+}
+
+fn whose(host: &str) -> &'static str {
+    if host == "local" { "this host" } else { "the reflector's host" }
+}
+
+fn overrun(overrun: &Overrun<'_>) -> Line {
+    let why = match overrun.reason {
+        "late" => "this process did not run in time",
+        "blocked" => "the connection took no more data",
+        "unconnected" => "there was no connection",
+        other => other,
+    };
+    let statement = format!("{} due were not sent: {why}", count(overrun.skipped, "sample"));
+    Line { connection: overrun.connection, ..Line::fact(overrun.first.utc, statement) }
+}
+
+/// Events that are a line of their own.
+fn other(event: &Event) -> Option<Line> {
+    let statement = match &event.kind {
+        EventKind::ClockStepped { step_ns } => {
+            let way = if *step_ns < 0 { "back" } else { "forward" };
+            let step = duration(step_ns.unsigned_abs());
+            format!(
+                "the wall clock was set {way} by {step}; times of day jump here, round trips and durations do not"
+            )
+        }
+        EventKind::AddressChanged { from, to } => {
+            format!("the target's name led to {to}, no longer to {from}")
+        }
+        EventKind::Maintenance { cloud, what, state, not_before, duration_ns, .. } => {
+            let when = not_before.map_or_else(String::new, |at| format!(", not before {}", clock(at)));
+            let long =
+                duration_ns.map_or_else(String::new, |ns| format!(", expected to take {}", duration(ns)));
+            match state.as_str() {
+                "gone" => {
+                    format!("{cloud}'s {what} notice was gone (clouds do not say that the work is done)")
+                }
+                _ => format!("{cloud} gave notice of {what}: {state}{when}{long}"),
+            }
+        }
+        EventKind::EchoCorrupted { seq, count: n } => {
+            format!("echoes differed from what was sent {}, the first of sample {seq}", times(*n))
+        }
+        EventKind::EchoForeign { count: n, first } => {
+            format!("{} came that are no echo of ours, beginning \"{first}\"", count(*n, "byte"))
+        }
+        EventKind::EchoDuplicated { seq, count: n } => {
+            format!("echoes came again {}, the first of sample {seq}", times(*n))
+        }
+        EventKind::RecordingOverflowed { lost } => {
+            format!("writing could not keep up: {lost} samples or events were lost")
+        }
+        EventKind::RecordingEnded { error: Some(error), .. } => {
+            format!("the recording stopped early: {error}")
+        }
+        EventKind::RecordingRecovered { rows, torn_bytes } => {
+            format!(
+                "the recording had been interrupted and was recovered: {} saved, {torn_bytes} torn bytes left out",
+                count(*rows, "sample")
+            )
+        }
+        EventKind::Note { text } => format!("noted: {text}"),
+        _ => return None,
+    };
+    Some(Line { connection: event.connection, ..Line::fact(event.at, statement) })
+}
+
+/// The verdicts or causes of several, each with its number.
+fn tally<T: std::fmt::Display>(all: impl Iterator<Item = T>) -> String {
+    let mut numbers: BTreeMap<String, u64> = BTreeMap::new();
+    for one in all {
+        *numbers.entry(one.to_string()).or_default() += 1;
+    }
+    list(&numbers.into_iter().map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>())
+}

@@ -1,0 +1,94 @@
+//! What the story takes from the samples: counts, and what was usual before each incident.
+
+use super::join::join;
+use crate::event::Event;
+use crate::histogram::Histogram;
+use crate::sample::{Flags, Sample};
+use std::collections::BTreeMap;
+
+/// Round trips up to a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Baseline {
+    /// Round trips behind the figures.
+    pub count: u64,
+    /// Their median in ns, where the count supports it.
+    pub p50_ns: Option<u64>,
+    /// Their 99th percentile in ns, where the count supports it.
+    pub p99_ns: Option<u64>,
+}
+
+impl From<&Histogram> for Baseline {
+    fn from(h: &Histogram) -> Self {
+        let [p50_ns, p99_ns] = [0.5, 0.99].map(|q| h.supported_quantile(q));
+        Self { count: h.count(), p50_ns, p99_ns }
+    }
+}
+
+/// The samples of a recording as far as the story needs them.
+#[derive(Debug, Clone, Default)]
+pub struct Gathered {
+    /// Samples resolved.
+    pub samples: u64,
+    /// Samples that no intact echo came for.
+    pub unanswered: u64,
+    /// Samples answered after the timeout.
+    pub late: u64,
+    /// All round trips (warm-up left out).
+    pub whole: Baseline,
+    /// The longest of them, in ns.
+    pub longest_ns: Option<u64>,
+    /// When the last sample was sent, in ns since the Unix epoch.
+    pub last_sent_ns: Option<i64>,
+    /// What was usual before each incident, by its moment in ns since the Unix epoch.
+    pub before: BTreeMap<i64, Baseline>,
+}
+
+/// Gathers, sample by sample.
+#[derive(Debug)]
+pub struct Gatherer {
+    rtt: Histogram,
+    /// Moments that wait for their baseline, latest first.
+    moments: Vec<i64>,
+    gathered: Gathered,
+}
+
+impl Gatherer {
+    /// Looks for the incidents of these events.
+    pub fn new(events: &[Event]) -> Self {
+        let joined = join(events);
+        let mut moments = joined.incidents().map(|i| i.start().utc_ns()).collect::<Vec<_>>();
+        moments.sort_unstable_by(|a, b| b.cmp(a));
+        moments.dedup();
+        Self { rtt: Histogram::default(), moments, gathered: Gathered::default() }
+    }
+
+    /// Adds a sample; they come in the order of the recording.
+    pub fn sample(&mut self, sample: &Sample) {
+        while self.moments.last().is_some_and(|&moment| moment <= sample.sent_ns) {
+            self.snapshot();
+        }
+        let all = &mut self.gathered;
+        all.samples += 1;
+        all.last_sent_ns = all.last_sent_ns.max(Some(sample.sent_ns));
+        all.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
+        match sample.rtt_ns {
+            None => all.unanswered += 1,
+            Some(_) if sample.flags.contains(Flags::WARM_UP) => {}
+            Some(rtt_ns) => self.rtt.record(rtt_ns),
+        }
+    }
+
+    fn snapshot(&mut self) {
+        if let Some(moment) = self.moments.pop() {
+            self.gathered.before.insert(moment, (&self.rtt).into());
+        }
+    }
+
+    /// What was gathered.
+    pub fn finish(mut self) -> Gathered {
+        while !self.moments.is_empty() {
+            self.snapshot();
+        }
+        Gathered { whole: (&self.rtt).into(), longest_ns: self.rtt.max(), ..self.gathered }
+    }
+}

@@ -1,0 +1,318 @@
+//! Stalls and ends in sentences: what was seen, what it is said to mean, what coincides, and how sure that is.
+
+use super::gather::{Baseline, Gathered};
+use super::join::{Closing, Incident, Joined, Moment, Overrun, Pause, Stall};
+use super::words::{count, duration, ordinals};
+use super::{Confidence, Line, State, tally, whose};
+use crate::cause::ClosingCause;
+use crate::verdict::{Fresh, Verdict};
+use jiff::Timestamp;
+
+/// Connections that end or stall within this of one another are told together.
+const TOGETHER_NS: u64 = 3_000_000_000;
+/// What was not sent during an incident is counted when sending goes on, a little after it.
+const COUNTED_WITHIN_NS: u64 = 1_000_000_000;
+
+/// What an incident is seen against.
+pub(super) struct Context<'a> {
+    pub(super) joined: &'a Joined<'a>,
+    pub(super) gathered: &'a Gathered,
+    pub(super) state: State,
+    /// The last moment the recording knows of.
+    pub(super) last: Timestamp,
+}
+
+impl Context<'_> {
+    /// Whether some incident was going on, so that it tells of what fell into it.
+    pub(super) fn during_an_incident(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.joined.incidents().any(|i| overlaps(i, from_ns, to_ns))
+    }
+
+    /// Whether some incident tells of these samples that were not sent.
+    pub(super) fn tells_of(&self, overrun: &Overrun<'_>) -> bool {
+        let from_ns = overrun.first.mono_ns.saturating_sub(COUNTED_WITHIN_NS);
+        self.during_an_incident(from_ns, overrun.last.mono_ns)
+    }
+
+    /// How long a stall lasted, or has lasted by the end of the recording, in ns.
+    pub(super) fn lasted_ns(&self, stall: &Stall<'_>) -> u64 {
+        match stall.end {
+            Some(_) => stall.duration_ns,
+            None => {
+                (self.last.duration_since(stall.start.utc).as_nanos().max(0) as u64).max(stall.duration_ns)
+            }
+        }
+    }
+}
+
+fn overlaps(incident: Incident<'_>, from_ns: u64, to_ns: u64) -> bool {
+    from_ns <= incident.end_mono_ns() && to_ns >= incident.start().mono_ns
+}
+
+/// A line for each incident, or for several connections whose incidents came together.
+pub(super) fn told_together(context: &Context<'_>) -> Vec<(u64, Line)> {
+    let mut all: Vec<Incident<'_>> = context.joined.incidents().collect();
+    all.sort_by_key(|incident| incident.told_at().mono_ns);
+    let mut lines = Vec::new();
+    let mut rest = all.as_slice();
+    while let Some(first) = rest.first() {
+        let begin = first.told_at();
+        let limit = begin.mono_ns.saturating_add(TOGETHER_NS);
+        // A connection that took a lost one's place fails after it, not together with it.
+        let was_open = |i: &Incident<'_>| {
+            let opened = i.connection().and_then(|id| context.joined.opened_ns.get(&id));
+            opened.is_none_or(|&opened| opened <= begin.mono_ns)
+        };
+        let n = rest.iter().take_while(|i| i.told_at().mono_ns <= limit && was_open(i)).count().max(1);
+        let (group, after) = rest.split_at(n);
+        rest = after;
+        let mut connections: Vec<u32> = group.iter().filter_map(|i| i.connection()).collect();
+        connections.sort_unstable();
+        connections.dedup();
+        if connections.len() > 1 {
+            lines.push((begin.mono_ns, together(context, group, &connections)));
+        } else {
+            lines.extend(group.iter().map(|&one| (one.told_at().mono_ns, alone(context, one))));
+        }
+    }
+    lines
+}
+
+fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
+    let subject = subject(context, incident.connection());
+    let (seen, facts) = match incident {
+        Incident::Stall(stall) => (stalled(context, stall), Vec::new()),
+        Incident::Closing(closing) => (ended(closing), closing_facts(closing)),
+    };
+    let explained = incident.explained();
+    let verdict = explained.map(|e| e.explanation.verdict);
+    let mut evidence = explained.map_or_else(Vec::new, |e| e.explanation.because.clone());
+    let because = evidence.join("; ");
+    let meaning = match verdict {
+        Some(Verdict::Unknown) => format!("Verdict: unknown, why is not known: {because}"),
+        Some(verdict) => format!("Verdict: {verdict}, because {because}"),
+        None => "Why is not known: the recording holds no explanation".to_owned(),
+    };
+    evidence.extend(facts);
+    evidence.extend(coincidences(context, &[incident]));
+    if let Some(before) = context.gathered.before.get(&incident.start().utc_ns()) {
+        evidence.extend(usual("before it", before));
+    }
+    Line {
+        at: incident.told_at().utc,
+        connection: incident.connection(),
+        statement: format!("{subject} {seen}. {meaning}"),
+        evidence,
+        cause: incident.cause(),
+        verdict,
+        confidence: confidence(context, incident),
+    }
+}
+
+/// Several connections at once: what they have in common, and each by itself as evidence.
+fn together(context: &Context<'_>, group: &[Incident<'_>], connections: &[u32]) -> Line {
+    let (first, last) = (group[0].told_at(), group[group.len() - 1].told_at());
+    let within = duration(last.mono_ns - first.mono_ns);
+    let ends = group.iter().filter(|i| i.cause().is_some()).count();
+    let what = match ends {
+        0 => "stalled",
+        n if n == group.len() => "ended",
+        _ => "stalled or ended",
+    };
+    let how: Vec<String> =
+        group.iter().map(|i| i.cause().map_or("stalled", ClosingCause::name).to_owned()).collect();
+    let all_known = group.iter().all(|i| i.explained().is_some());
+    let mut verdicts: Vec<Verdict> =
+        group.iter().filter_map(|i| Some(i.explained()?.explanation.verdict)).collect();
+    verdicts.dedup();
+    let verdict = verdicts.first().copied().filter(|_| verdicts.len() == 1 && all_known);
+    let meaning = match verdict {
+        Some(Verdict::Unknown) => "Verdict: unknown for all of them".to_owned(),
+        Some(verdict) => format!("Verdict: {verdict} for all of them"),
+        None if verdicts.is_empty() => "Why is not known: the recording holds no explanation".to_owned(),
+        None => {
+            let each =
+                group.iter().map(|i| i.explained().map_or("not explained", |e| e.explanation.verdict.name()));
+            format!("Their verdicts differ: {}", tally(each))
+        }
+    };
+    let one = group[0].cause();
+    let mut evidence: Vec<String> = group.iter().take(8).map(|&i| each(context, i)).collect();
+    evidence.extend(coincidences(context, group));
+    Line {
+        at: first.utc,
+        connection: None,
+        statement: format!(
+            "{} ({}) {what} within {within}: {}. {meaning}",
+            count(connections.len() as u64, "connection"),
+            ordinals(connections),
+            tally(how.iter())
+        ),
+        evidence,
+        cause: one.filter(|_| group.iter().all(|i| i.cause() == one)),
+        verdict,
+        // Together they are no surer than the least sure, and without a common verdict why is not known.
+        confidence: verdict
+            .and_then(|_| group.iter().map(|&i| confidence(context, i)).min())
+            .unwrap_or(Confidence::None),
+    }
+}
+
+fn each(context: &Context<'_>, incident: Incident<'_>) -> String {
+    let subject = subject(context, incident.connection());
+    let seen = match incident {
+        Incident::Stall(stall) => stalled(context, stall),
+        Incident::Closing(closing) => ended(closing),
+    };
+    let because = incident.explained().map_or_else(String::new, |e| {
+        format!(" ({}: {})", e.explanation.verdict, e.explanation.because.join("; "))
+    });
+    format!("{subject} {seen}{because}")
+}
+
+fn subject(context: &Context<'_>, connection: Option<u32>) -> String {
+    let Some(id) = connection else { return "a connection".into() };
+    let remote = context.joined.remotes.get(&id).map_or_else(String::new, |remote| format!(" to {remote}"));
+    format!("connection #{id}{remote}")
+}
+
+fn stalled(context: &Context<'_>, stall: &Stall<'_>) -> String {
+    let lasted = duration(context.lasted_ns(stall));
+    let again = match stall.retransmits {
+        Some(n @ 1..) => format!(", {} sent again", count(n.into(), "segment")),
+        _ => String::new(),
+    };
+    match (stall.end, context.state) {
+        (Some(_), _) if stall.recovered => {
+            format!(
+                "stalled for {lasted}, then the echo came: {} waited{again}",
+                count(stall.samples, "sample")
+            )
+        }
+        (Some(_), _) => format!("stalled for {lasted} until it ended{again}"),
+        (None, State::Running) => {
+            format!("stalls, for {lasted} so far: {} wait", count(stall.outstanding, "sample"))
+        }
+        (None, _) => {
+            format!("stalled, and had for {lasted} when the recording ends; how it went on is not known")
+        }
+    }
+}
+
+fn ended(closing: &Closing<'_>) -> String {
+    let how = match closing.cause {
+        ClosingCause::Finished => "the run was over",
+        ClosingCause::Refreshed => "it was refreshed by policy",
+        ClosingCause::PeerClosed => "the peer closed it (FIN)",
+        ClosingCause::Reset => "it was reset (RST)",
+        ClosingCause::TimedOut => "the kernel gave up retransmitting",
+        ClosingCause::Unreachable => "the network said that the peer cannot be reached (ICMP)",
+        ClosingCause::Abandoned => "given up, as the policy of this run says",
+        ClosingCause::LocalError => "an error of this host, or a peer that does not echo",
+    };
+    let errno = closing.errno.map_or_else(String::new, |n| format!(" (errno {n})"));
+    format!("ended after {}: {how}{errno}", duration(closing.age_ns))
+}
+
+fn closing_facts(closing: &Closing<'_>) -> Vec<String> {
+    let evidence = closing.evidence;
+    let mut facts = Vec::new();
+    if evidence.outstanding > 0 {
+        facts.push(format!("{} had no echo at the end", count(evidence.outstanding, "sample")));
+    }
+    if let Some(stall) = &closing.stall {
+        facts.push(format!("before its end no echo came for {}", duration(stall.duration_ns)));
+        if let Some(explained) = stall.explained {
+            facts.push(format!("of that silence: {}", explained.explanation.because.join("; ")));
+        }
+    }
+    facts.extend(evidence.silent_ns.map(|ns| format!("the last byte came {} before the end", duration(ns))));
+    facts.extend(evidence.error.as_ref().map(|error| format!("the error was \"{error}\"")));
+    if let Some(tcp) = evidence.tcp {
+        facts.push(format!(
+            "TCP_INFO, last look before the end: {} unacknowledged, {} timeouts in a row, back-off {}, {} segments sent again in its life",
+            tcp.unacked, tcp.retransmits, tcp.backoff, tcp.total_retrans
+        ));
+    }
+    if let Some((at, id)) = closing.again {
+        let gap = duration(at.mono_ns.saturating_sub(closing.at.mono_ns));
+        facts.push(format!("{gap} later connection #{id} was established"));
+    }
+    if closing.unsent > 0 {
+        facts.push(format!("{} due meanwhile were not sent", count(closing.unsent, "sample")));
+    }
+    facts
+}
+
+/// What fell into the same time. A link, not a cause.
+fn coincidences(context: &Context<'_>, group: &[Incident<'_>]) -> Vec<String> {
+    let mut found = Vec::new();
+    for pause in &context.joined.pauses {
+        if group.iter().any(|&i| overlaps(i, pause.start.mono_ns, pause.end_mono_ns)) {
+            let why = pause.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+            found.push(format!(
+                "at that time {} did not run for {}{why}",
+                whose(pause.host),
+                duration(pause.duration_ns)
+            ));
+        }
+    }
+    for overrun in &context.joined.overruns {
+        if group.iter().any(|&i| {
+            overlaps(i, overrun.first.mono_ns.saturating_sub(COUNTED_WITHIN_NS), overrun.last.mono_ns)
+        }) {
+            found.push(format!(
+                "{} due were not sent ({})",
+                count(overrun.skipped, "sample"),
+                overrun.reason
+            ));
+        }
+    }
+    for notice in &context.joined.notices {
+        let inside = |i: &Incident<'_>| {
+            let end = match i {
+                Incident::Stall(stall) => stall.end.map_or(context.last, |end: Moment| end.utc),
+                Incident::Closing(closing) => closing.at.utc,
+            };
+            notice.covers(i.start().utc, end)
+        };
+        if group.iter().any(inside) {
+            let text = "inside the window of CLOUD's NOTICE notice; whether that caused it is not known";
+            let text = text.replace("CLOUD", notice.cloud).replace("NOTICE", notice.what);
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
+    }
+    found
+}
+
+/// What round trips usually took.
+pub(super) fn usual(when: &str, baseline: &Baseline) -> Option<String> {
+    let p50 = baseline.p50_ns?;
+    let p99 = baseline.p99_ns.map_or_else(String::new, |ns| format!(", p99 {}", duration(ns)));
+    Some(format!("{when}: median {}{p99} of {}", duration(p50), count(baseline.count, "round trip")))
+}
+
+/// How sure the recorded verdict is. `docs/verdicts.md` says why.
+fn confidence(context: &Context<'_>, incident: Incident<'_>) -> Confidence {
+    let Some(explained) = incident.explained() else { return Confidence::None };
+    let paused = |host: &str| {
+        let of = |p: &Pause<'_>| (p.host == "local") == (host == "local");
+        context.joined.pauses.iter().any(|p| of(p) && overlaps(incident, p.start.mono_ns, p.end_mono_ns))
+    };
+    let direction = explained.explanation.direction.is_some();
+    match (explained.explanation.verdict, explained.fresh) {
+        (Verdict::Unknown, _) => Confidence::None,
+        (Verdict::LocalPaused, _) if paused("local") => Confidence::High,
+        (Verdict::PeerPaused, _) if paused("remote") => Confidence::High,
+        (Verdict::PeerDown, Fresh::Refused) | (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
+        (Verdict::PathDown, _) if direction => Confidence::High,
+        (Verdict::LocalPaused | Verdict::PeerPaused | Verdict::IdleExpired, _)
+        | (Verdict::PeerDown, Fresh::NoHost)
+        | (Verdict::PathDown, Fresh::NoAnswer) => Confidence::Medium,
+        // Who sent a RST is not seen: it may have been the peer's own wish.
+        (Verdict::FlowForgotten, _) if incident.cause() != Some(ClosingCause::Reset) => Confidence::Medium,
+        (Verdict::FlowForgotten | Verdict::PeerDown | Verdict::PathDown, _) => Confidence::Low,
+    }
+}

@@ -1,0 +1,410 @@
+//! Events that belong together, joined: a stall's beginning, end and explanation; a closing, the silence before it,
+//! its explanation and the connection that took its place; attempts that failed in a row; a notice and its states.
+
+use crate::cause::ClosingCause;
+use crate::event::{Event, EventKind, Evidence};
+use crate::verdict::{Explanation, Fresh};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::{BTreeMap, VecDeque};
+
+/// Failed attempts and samples left out are told together when no longer than this lies between two of them.
+const SAME_SPELL_NS: u64 = 10_000_000_000;
+/// The path may suffer a little before a notice's time, and settle for some minutes after it is gone.
+const NOTICE_BEFORE: SignedDuration = SignedDuration::from_secs(60);
+const NOTICE_AFTER: SignedDuration = SignedDuration::from_secs(300);
+
+/// One moment by both clocks: intervals are taken from the monotonic one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub(super) utc: Timestamp,
+    pub(super) mono_ns: u64,
+}
+
+impl Moment {
+    fn of(event: &Event) -> Self {
+        Self { utc: event.at, mono_ns: event.mono_ns }
+    }
+
+    /// The moment so long before.
+    fn earlier(self, by_ns: u64) -> Self {
+        let by = SignedDuration::from_nanos(i64::try_from(by_ns).unwrap_or(i64::MAX));
+        let utc = self.utc.checked_sub(by).unwrap_or(self.utc);
+        Self { utc, mono_ns: self.mono_ns.saturating_sub(by_ns) }
+    }
+
+    pub(super) fn utc_ns(self) -> i64 {
+        self.utc.as_nanosecond() as i64
+    }
+}
+
+/// A verdict as the probe recorded it, and what it rests on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Explained<'a> {
+    pub(super) explanation: &'a Explanation,
+    pub(super) fresh: Fresh,
+}
+
+#[derive(Debug)]
+pub(super) struct Stall<'a> {
+    pub(super) connection: Option<u32>,
+    /// When the missing echo was sent for.
+    pub(super) start: Moment,
+    /// When the echo came, or the connection ended; `None`: not before the recording's end.
+    pub(super) end: Option<Moment>,
+    pub(super) duration_ns: u64,
+    pub(super) outstanding: u64,
+    pub(super) samples: u64,
+    pub(super) recovered: bool,
+    pub(super) retransmits: Option<u32>,
+    pub(super) explained: Option<Explained<'a>>,
+}
+
+#[derive(Debug)]
+pub(super) struct Closing<'a> {
+    pub(super) connection: Option<u32>,
+    pub(super) at: Moment,
+    pub(super) cause: ClosingCause,
+    pub(super) errno: Option<i32>,
+    pub(super) age_ns: u64,
+    pub(super) evidence: &'a Evidence,
+    /// The silence it ended in.
+    pub(super) stall: Option<Stall<'a>>,
+    pub(super) explained: Option<Explained<'a>>,
+    /// The connection that took its place.
+    pub(super) again: Option<(Moment, u32)>,
+    /// Samples that were due in between.
+    pub(super) unsent: u64,
+}
+
+/// What deserves an explanation.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Incident<'a> {
+    Stall(&'a Stall<'a>),
+    Closing(&'a Closing<'a>),
+}
+
+impl<'a> Incident<'a> {
+    /// When things began to go wrong.
+    pub(super) fn start(self) -> Moment {
+        match self {
+            Self::Stall(stall) => stall.start,
+            Self::Closing(closing) => closing.stall.as_ref().map_or(closing.at, |stall| stall.start),
+        }
+    }
+
+    /// When it is told: a stall from its beginning, a closing at its end.
+    pub(super) fn told_at(self) -> Moment {
+        match self {
+            Self::Stall(stall) => stall.start,
+            Self::Closing(closing) => closing.at,
+        }
+    }
+
+    /// When it was over, as far as the recording knows.
+    pub(super) fn end_mono_ns(self) -> u64 {
+        match self {
+            Self::Stall(stall) => stall.end.map_or(u64::MAX, |end| end.mono_ns),
+            Self::Closing(closing) => closing.at.mono_ns,
+        }
+    }
+
+    pub(super) fn connection(self) -> Option<u32> {
+        match self {
+            Self::Stall(stall) => stall.connection,
+            Self::Closing(closing) => closing.connection,
+        }
+    }
+
+    pub(super) fn explained(self) -> Option<Explained<'a>> {
+        match self {
+            Self::Stall(stall) => stall.explained,
+            Self::Closing(closing) => closing.explained,
+        }
+    }
+
+    pub(super) fn cause(self) -> Option<ClosingCause> {
+        match self {
+            Self::Stall(_) => None,
+            Self::Closing(closing) => Some(closing.cause),
+        }
+    }
+}
+
+/// Attempts to connect that failed one after the other.
+#[derive(Debug)]
+pub(super) struct Tries<'a> {
+    pub(super) first: Moment,
+    pub(super) last: Moment,
+    pub(super) count: u64,
+    pub(super) target: &'a str,
+    /// Each error, its number and how often.
+    pub(super) errors: Vec<(&'a str, Option<i32>, u64)>,
+    pub(super) connected: Option<(Moment, u32)>,
+    /// The last failure was final.
+    pub(super) gave_up: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Pause<'a> {
+    pub(super) host: &'a str,
+    pub(super) start: Moment,
+    pub(super) end_mono_ns: u64,
+    pub(super) duration_ns: u64,
+    pub(super) reason: Option<&'a str>,
+}
+
+/// Samples that were due and not sent.
+#[derive(Debug)]
+pub(super) struct Overrun<'a> {
+    pub(super) first: Moment,
+    pub(super) last: Moment,
+    pub(super) connection: Option<u32>,
+    pub(super) skipped: u64,
+    pub(super) reason: &'a str,
+}
+
+/// A cloud's notice through its states.
+#[derive(Debug)]
+pub(super) struct Notice<'a> {
+    pub(super) cloud: &'a str,
+    pub(super) what: &'a str,
+    key: &'a str,
+    not_before: Option<Timestamp>,
+    started: Option<Timestamp>,
+    gone: Option<Timestamp>,
+}
+
+impl Notice<'_> {
+    /// Whether a time span touches the notice's window.
+    pub(super) fn covers(&self, from: Timestamp, to: Timestamp) -> bool {
+        // The cloud may start early or say nothing before it starts: the earlier of what is known counts.
+        let begins = match (self.not_before, self.started) {
+            (Some(a), Some(b)) => a.min(b),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => return false,
+        };
+        let begins = begins.checked_sub(NOTICE_BEFORE).unwrap_or(begins);
+        let ends = self.gone.and_then(|gone| gone.checked_add(NOTICE_AFTER).ok());
+        to >= begins && ends.is_none_or(|ends| from <= ends)
+    }
+}
+
+/// A recording's events, joined.
+#[derive(Debug, Default)]
+pub(super) struct Joined<'a> {
+    /// Where each connection led.
+    pub(super) remotes: BTreeMap<u32, &'a str>,
+    pub(super) opened: u64,
+    /// When each connection was established, by the monotonic clock.
+    pub(super) opened_ns: BTreeMap<u32, u64>,
+    /// Stalls that their connection survived, or that go on.
+    pub(super) stalls: Vec<Stall<'a>>,
+    pub(super) closings: Vec<Closing<'a>>,
+    pub(super) tries: Vec<Tries<'a>>,
+    pub(super) pauses: Vec<Pause<'a>>,
+    pub(super) overruns: Vec<Overrun<'a>>,
+    pub(super) notices: Vec<Notice<'a>>,
+    /// Closings whose place no connection has taken yet.
+    vacant: VecDeque<usize>,
+    /// Stalls that go on, by connection.
+    going_on: BTreeMap<u32, usize>,
+}
+
+impl Joined<'_> {
+    /// Everything that deserves an explanation: stalls, and ends that were not of our choosing.
+    pub(super) fn incidents(&self) -> impl Iterator<Item = Incident<'_>> {
+        let closings = self.closings.iter().filter(|c| c.cause.is_loss()).map(Incident::Closing);
+        self.stalls.iter().map(Incident::Stall).chain(closings)
+    }
+}
+
+/// Joins events in the order of the recording.
+pub(super) fn join(events: &[Event]) -> Joined<'_> {
+    let mut joined = Joined::default();
+    for event in events {
+        joined.add(event);
+    }
+    joined
+}
+
+impl<'a> Joined<'a> {
+    fn add(&mut self, event: &'a Event) {
+        let at = Moment::of(event);
+        let connection = event.connection;
+        match &event.kind {
+            EventKind::ConnectionOpened { remote, .. } => self.opened(at, connection, remote),
+            EventKind::ConnectionRefused { target, errno, error, retry_in_ns, .. } => {
+                let tries = match self.tries.last_mut().filter(|t| t.connected.is_none() && !t.gave_up) {
+                    Some(tries) => tries,
+                    None => self.tries.push_mut(Tries {
+                        first: at,
+                        last: at,
+                        count: 0,
+                        target,
+                        errors: Vec::new(),
+                        connected: None,
+                        gave_up: false,
+                    }),
+                };
+                tries.failed(at, error, *errno, retry_in_ns.is_none());
+            }
+            EventKind::StallBegan { outstanding, threshold_ns, .. } => {
+                let stall = Stall {
+                    connection,
+                    start: at.earlier(*threshold_ns),
+                    end: None,
+                    duration_ns: *threshold_ns,
+                    outstanding: *outstanding,
+                    samples: *outstanding,
+                    recovered: false,
+                    retransmits: None,
+                    explained: None,
+                };
+                if let Some(id) = connection {
+                    self.going_on.insert(id, self.stalls.len());
+                }
+                self.stalls.push(stall);
+            }
+            EventKind::StallEnded { duration_ns, samples, recovered, retransmits, .. } => {
+                let stall = connection.and_then(|id| self.going_on.remove(&id));
+                let Some(stall) = stall.and_then(|i| self.stalls.get_mut(i)) else { return };
+                stall.start = at.earlier(*duration_ns);
+                stall.end = Some(at);
+                (stall.duration_ns, stall.samples) = (*duration_ns, *samples);
+                (stall.recovered, stall.retransmits) = (*recovered, *retransmits);
+            }
+            EventKind::ConnectionClosed { cause, errno, age_ns, evidence, .. } => {
+                if cause.is_loss() {
+                    self.vacant.push_back(self.closings.len());
+                }
+                let stall = self.take_fatal_stall(connection);
+                let closing = Closing {
+                    connection,
+                    at,
+                    cause: *cause,
+                    errno: *errno,
+                    age_ns: *age_ns,
+                    evidence,
+                    stall,
+                    explained: None,
+                    again: None,
+                    unsent: 0,
+                };
+                self.closings.push(closing);
+            }
+            EventKind::ConnectionExplained { about, explanation, fresh, .. } => {
+                let explained = Some(Explained { explanation, fresh: *fresh });
+                if about == "closing" {
+                    let closing = self.closings.iter_mut().rev().find(|c| c.connection == connection);
+                    if let Some(closing) = closing {
+                        closing.explained = explained;
+                    }
+                } else if let Some(stall) = self.stalls.iter_mut().rev().find(|s| s.connection == connection)
+                {
+                    stall.explained = explained;
+                } else if let Some(stall) = self.fatal_stall(connection) {
+                    stall.explained = explained;
+                }
+            }
+            EventKind::Pause { host, duration_ns, reason, .. } => self.pauses.push(Pause {
+                host,
+                start: at.earlier(*duration_ns),
+                end_mono_ns: at.mono_ns,
+                duration_ns: *duration_ns,
+                reason: reason.as_deref(),
+            }),
+            EventKind::ScheduleOverrun { skipped, reason, .. } => {
+                self.overrun(at, connection, *skipped, reason);
+            }
+            EventKind::Maintenance { cloud, id, what, state, not_before, .. } => {
+                let key = id.as_deref().unwrap_or(what);
+                let same = |n: &&mut Notice<'_>| n.cloud == cloud && n.key == key && n.gone.is_none();
+                let notice = match self.notices.iter_mut().rev().find(same) {
+                    Some(notice) => notice,
+                    None => self.notices.push_mut(Notice {
+                        cloud,
+                        what,
+                        key,
+                        not_before: None,
+                        started: None,
+                        gone: None,
+                    }),
+                };
+                notice.not_before = notice.not_before.or(*not_before);
+                match state.as_str() {
+                    "started" => notice.started = notice.started.or(Some(at.utc)),
+                    "gone" => notice.gone = Some(at.utc),
+                    _ => notice.not_before = not_before.or(notice.not_before),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn opened(&mut self, at: Moment, connection: Option<u32>, remote: &'a str) {
+        self.opened += 1;
+        let Some(id) = connection else { return };
+        self.remotes.insert(id, remote);
+        self.opened_ns.insert(id, at.mono_ns);
+        if let Some(tries) = self.tries.last_mut().filter(|t| t.connected.is_none() && !t.gave_up) {
+            tries.connected = Some((at, id));
+        }
+        if let Some(closing) = self.vacant.pop_front() {
+            self.closings[closing].again = Some((at, id));
+        }
+    }
+
+    /// The stall of this connection that it did not survive.
+    fn take_fatal_stall(&mut self, connection: Option<u32>) -> Option<Stall<'a>> {
+        let last = self.stalls.iter().rposition(|s| s.connection == connection)?;
+        if self.stalls[last].recovered {
+            return None;
+        }
+        // Positions of later stalls move down by one.
+        for position in self.going_on.values_mut().filter(|position| **position > last) {
+            *position -= 1;
+        }
+        if let Some(id) = connection {
+            self.going_on.remove(&id);
+        }
+        Some(self.stalls.remove(last))
+    }
+
+    fn fatal_stall(&mut self, connection: Option<u32>) -> Option<&mut Stall<'a>> {
+        self.closings.iter_mut().rev().find(|c| c.connection == connection)?.stall.as_mut()
+    }
+
+    fn overrun(&mut self, at: Moment, connection: Option<u32>, skipped: u64, reason: &'a str) {
+        if reason == "unconnected"
+            && let Some(id) = connection
+            && let Some(closing) =
+                self.closings.iter_mut().rev().find(|c| c.again.is_some_and(|(_, a)| a == id))
+        {
+            closing.unsent += skipped;
+            return;
+        }
+        let near = |o: &&mut Overrun<'_>| {
+            o.reason == reason && at.mono_ns.saturating_sub(o.last.mono_ns) <= SAME_SPELL_NS
+        };
+        match self.overruns.last_mut().filter(near) {
+            Some(overrun) => {
+                overrun.last = at;
+                overrun.skipped += skipped;
+                overrun.connection = overrun.connection.filter(|_| overrun.connection == connection);
+            }
+            None => self.overruns.push(Overrun { first: at, last: at, connection, skipped, reason }),
+        }
+    }
+}
+
+impl<'a> Tries<'a> {
+    fn failed(&mut self, at: Moment, error: &'a str, errno: Option<i32>, last: bool) {
+        self.last = at;
+        self.count += 1;
+        self.gave_up = last;
+        match self.errors.iter_mut().find(|(text, ..)| *text == error) {
+            Some((.., n)) => *n += 1,
+            None => self.errors.push((error, errno, 1)),
+        }
+    }
+}

@@ -1,0 +1,277 @@
+use super::*;
+use serde_json::{Value, json};
+
+const S: u64 = 1_000_000_000;
+
+/// An event `at_ns` after 10:00:00, as it stands in a recording.
+fn event(at_ns: u64, connection: Option<u32>, kind: &str, fields: &Value) -> Event {
+    let start: Timestamp = "2026-11-21T10:00:00Z".parse().unwrap();
+    let at = Timestamp::from_nanosecond(start.as_nanosecond() + i128::from(at_ns)).unwrap();
+    let mut value = json!({"at": at, "mono_ns": at_ns + 5 * S, "kind": kind});
+    if let Some(id) = connection {
+        value["connection"] = id.into();
+    }
+    value.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+    serde_json::from_value(value).unwrap_or_else(|e| panic!("{kind} {fields}: {e}"))
+}
+
+fn opened(at: u64, id: u32) -> Event {
+    let fields = json!({"target": "db:7007", "local": "10.0.0.5:40000", "remote": "10.0.0.4:7007", "connect_ns": 400_000});
+    event(at, Some(id), "connection.opened", &fields)
+}
+
+fn closed(at: u64, id: u32, cause: &str, errno: i32) -> Event {
+    let evidence = json!({"sent": 100, "answered": 97, "outstanding": 3, "silent_ns": 5_400_000_000_u64});
+    let fields = json!({"cause": cause, "errno": errno, "age_ns": 40_500 * S, "evidence": evidence});
+    event(at, Some(id), "connection.closed", &fields)
+}
+
+fn explained(at: u64, id: u32, about: &str, verdict: &str, fresh: &str) -> Event {
+    let fields = json!({"about": about, "verdict": verdict, "because": ["the first fact", "the second"], "fresh": fresh});
+    event(at, Some(id), "connection.explained", &fields)
+}
+
+fn stall(at: u64, id: u32, lasted: u64, recovered: bool) -> [Event; 2] {
+    let began = json!({"seq": 7, "outstanding": 3, "threshold_ns": 200_000_000});
+    let ended = json!({"duration_ns": lasted, "samples": 30, "recovered": recovered, "retransmits": 3});
+    [
+        event(at + 200_000_000, Some(id), "stall.began", &began),
+        event(at + lasted, Some(id), "stall.ended", &ended),
+    ]
+}
+
+fn refused(at: u64) -> Event {
+    let fields = json!({"target": "db:7007", "errno": 111, "error": "db:7007 refused", "retry_in_ns": 8 * S});
+    event(at, None, "connection.refused", &fields)
+}
+
+fn told_as(state: State, events: &[Event], gathered: &Gathered) -> Vec<Line> {
+    let measured = Measured {
+        label: "zone".into(),
+        reflector: "10.0.0.4:7007".into(),
+        mode: "tcp".into(),
+        size: 64,
+        interval_ns: Some(S),
+        started_at: "2026-11-21T10:00:00Z".parse().unwrap(),
+        ended_at: (state == State::Finished).then(|| "2026-11-21T11:00:00Z".parse().unwrap()),
+        state,
+    };
+    tell(&measured, events, gathered)
+}
+
+fn told(events: &[Event]) -> Vec<Line> {
+    told_as(State::Finished, events, &Gathered::default())
+}
+
+#[track_caller]
+fn has(line: &Line, phrases: &[&str]) {
+    let text = format!("{} | {}", line.statement, line.evidence.join(" | "));
+    for phrase in phrases {
+        assert!(text.contains(phrase), "no {phrase:?} in {text:?}");
+    }
+}
+
+#[test]
+fn a_lost_connection_its_explanation_and_what_followed() {
+    let mut events = vec![opened(0, 0)];
+    events.extend(stall(100 * S, 0, 5 * S, false));
+    events.push(closed(105 * S, 0, "timed_out", 110));
+    events.extend((0..50).map(|i| refused(106 * S + i * 8 * S)));
+    events.push(explained(107 * S, 0, "closing", "flow_forgotten", "echoed"));
+    events.push(opened(510 * S, 1));
+    let lines = told(&events);
+    assert_eq!(lines.len(), 4, "{lines:#?}");
+    let phrases = [
+        "connection #0 to 10.0.0.4:7007 ended after 11h 15m: the kernel gave up retransmitting (errno 110)",
+        "Verdict: flow_forgotten, because the first fact; the second",
+        "3 samples had no echo",
+        "no echo came for 5 s",
+        "6m 45s later connection #1",
+    ];
+    has(&lines[1], &phrases);
+    assert_eq!(lines[1].cause, Some(ClosingCause::TimedOut));
+    assert_eq!((lines[1].verdict, lines[1].confidence), (Some(Verdict::FlowForgotten), Confidence::Medium));
+    has(&lines[2], &["was refused 50 times over 6m 32s, then connected as #1", "50 times: db:7007 refused"]);
+    has(&lines[3], &["2 connections (1 timed_out, 1 open), 1 stall, longest silence 5 s, 0 unexplained"]);
+}
+
+#[test]
+fn unknown_is_an_answer_and_gives_no_confidence() {
+    let events = [
+        opened(0, 0),
+        closed(9 * S, 0, "reset", 104),
+        explained(10 * S, 0, "closing", "unknown", "connected"),
+    ];
+    for (upto, phrase) in
+        [(2, "Why is not known: the recording holds no explanation"), (3, "why is not known: the first")]
+    {
+        let lines = told(&events[..upto]);
+        has(&lines[1], &["was reset (RST) (errno 104)", phrase]);
+        assert_eq!(lines[1].confidence, Confidence::None);
+        has(&lines[2], &["1 unexplained"]);
+    }
+}
+
+#[test]
+fn a_stall_with_its_explanation_pause_notice_and_what_was_usual() {
+    let notice = |state: &str| json!({"cloud": "azure", "id": "A", "what": "Freeze", "state": state, "not_before": "2026-11-21T10:02:00Z", "notice": {}});
+    let mut events = vec![opened(0, 0), event(S, None, "maintenance", &notice("scheduled"))];
+    events.extend(stall(100 * S, 0, 3 * S, true));
+    events.push(event(
+        103 * S,
+        None,
+        "pause",
+        &json!({"host": "remote", "duration_ns": 2 * S, "reason": "steal"}),
+    ));
+    events.push(explained(104 * S, 0, "stall", "peer_paused", "not_tried"));
+    let mut gatherer = Gatherer::new(&events);
+    let base = events[0].at.as_nanosecond() as i64;
+    for i in 0..200 {
+        // The later half is ten times as slow: it must not count as what was usual before.
+        let rtt_ns = Some(if i < 100 { 450_000 } else { 4_500_000 });
+        gatherer.sample(&crate::sample::Sample {
+            sent_ns: base + i * S as i64,
+            rtt_ns,
+            ..Default::default()
+        });
+    }
+    let lines = told_as(State::Finished, &events, &gatherer.finish());
+    assert_eq!(lines.len(), 4, "the pause is told with the stall: {lines:#?}");
+    has(&lines[1], &["azure gave notice of Freeze: scheduled, not before 10:02:00"]);
+    let phrases = [
+        "stalled for 3 s, then the echo came: 30 samples waited, 3 segments sent again",
+        "Verdict: peer_paused",
+        "the reflector's host did not run for 2 s (steal)",
+        "inside the window of azure's Freeze notice",
+        "before it: median 450",
+        "of 100 round trips",
+    ];
+    has(&lines[2], &phrases);
+    assert_eq!(
+        (lines[2].confidence, lines[2].at.to_string().as_str()),
+        (Confidence::High, "2026-11-21T10:01:40Z")
+    );
+    assert!(lines[2].evidence.iter().all(|e| !e.contains("p99")), "100 round trips support no p99");
+}
+
+#[test]
+fn a_notice_says_nothing_about_what_lies_outside_its_window() {
+    let notice = |at: u64, state: &str| {
+        let not_before = (state == "scheduled").then_some("2026-11-21T10:10:00Z");
+        let mut fields = json!({"cloud": "gcp", "what": "MIGRATE", "state": state, "notice": {}});
+        if let Some(at) = not_before {
+            fields["not_before"] = at.into();
+        }
+        event(at, None, "maintenance", &fields)
+    };
+    for (at, inside) in [(538, false), (541, true), (900, true), (1_198, true), (1_202, false)] {
+        let mut events =
+            vec![opened(0, 0), notice(S, "scheduled"), notice(601 * S, "started"), notice(900 * S, "gone")];
+        events.extend(stall(at * S, 0, S, true));
+        let lines = told(&events);
+        let line = lines.iter().find(|line| line.statement.contains("stalled for")).unwrap();
+        assert_eq!(
+            line.evidence.iter().any(|e| e.contains("gcp's MIGRATE notice")),
+            inside,
+            "{at}: {line:?}"
+        );
+    }
+}
+
+#[test]
+fn connections_that_end_together_are_told_together() {
+    let mut events: Vec<Event> = (0..4).map(|id| opened(0, id)).collect();
+    for (id, at) in [(0, 50 * S), (1, 51 * S), (2, 52_100_000_000), (3, 60 * S)] {
+        events.push(closed(at, id, "reset", 104));
+        events.push(explained(at, id, "closing", "flow_forgotten", "echoed"));
+    }
+    let lines = told(&events);
+    has(&lines[1], &["3 connections (#0, #1 and #2) ended within 2.1 s: 3 reset", "flow_forgotten for all"]);
+    assert_eq!((lines[1].connection, lines[1].cause), (None, Some(ClosingCause::Reset)));
+    assert_eq!(lines[1].confidence, Confidence::Low);
+    has(&lines[2], &["connection #3"]);
+    assert_eq!(lines[2].connection, Some(3));
+}
+
+#[test]
+fn verdicts_that_differ_are_not_made_one() {
+    let events = [
+        opened(0, 0),
+        opened(0, 1),
+        closed(9 * S, 0, "reset", 104),
+        closed(10 * S, 1, "timed_out", 110),
+        explained(11 * S, 0, "closing", "flow_forgotten", "echoed"),
+        explained(11 * S, 1, "closing", "path_down", "no_answer"),
+    ];
+    let line = &told(&events)[1];
+    has(line, &["2 connections", "verdicts differ: 1 flow_forgotten and 1 path_down"]);
+    assert_eq!((line.cause, line.verdict, line.confidence), (None, None, Confidence::None));
+}
+
+#[test]
+fn a_run_without_an_incident_says_so_in_one_sentence() {
+    let gathered = Gathered { samples: 60, longest_ns: Some(2_100_000), ..Gathered::default() };
+    let events = [opened(0, 0)];
+    let lines = told_as(State::Finished, &events, &gathered);
+    assert_eq!(lines.len(), 3);
+    has(&lines[0], &["10.0.0.4:7007 was measured with 64 bytes every 1 s (tcp), for 1h 0m"]);
+    has(
+        &lines[1],
+        &[
+            "nothing happened: no stall, no connection lost, every sample was answered, the longest round trip took 2.1 ms",
+        ],
+    );
+    let lost = Gathered { unanswered: 4, ..gathered };
+    let lines = told_as(State::Finished, &events, &lost);
+    has(&lines[1], &["4 samples got no echo; why is not known"]);
+    assert!(!lines[1].statement.contains("nothing happened"));
+}
+
+#[test]
+fn a_recording_that_goes_on_or_broke_off_says_so() {
+    let mut events = vec![opened(0, 0)];
+    events.push(stall(60 * S, 0, 3 * S, true)[0].clone());
+    events.push(event(70 * S, None, "note", &json!({"text": "no stamps"})));
+    let running = told_as(State::Running, &events, &Gathered::default());
+    has(&running[0], &["so far; it is still running"]);
+    has(&running[1], &["stalls, for 10 s so far", "Why is not known"]);
+    let interrupted = told_as(State::Interrupted, &events, &Gathered::default());
+    has(&interrupted[0], &["breaks off at 10:01:10: what came after is not known"]);
+    has(&interrupted[1], &["when the recording ends; how it went on is not known"]);
+    has(interrupted.last().unwrap(), &["1 whose end nobody saw"]);
+}
+
+#[test]
+fn steps_overruns_pauses_and_addresses_have_lines_of_their_own() {
+    let mut events = vec![opened(0, 0)];
+    events.push(event(10 * S, None, "clock.stepped", &json!({"step_ns": -3 * S as i64})));
+    for i in 0..3 {
+        let fields = json!({"skipped": 4, "behind_ns": S, "reason": "late"});
+        events.push(event((20 + i) * S, Some(0), "schedule.overrun", &fields));
+    }
+    events.push(event(40 * S, None, "address.changed", &json!({"from": "10.0.0.4", "to": "10.0.0.9"})));
+    events.extend((0..7).map(|i| {
+        event((50 + i) * S, None, "pause", &json!({"host": "local", "duration_ns": (i + 50) * 1_000_000}))
+    }));
+    let lines = told(&events);
+    assert_eq!(lines.len(), 6, "{lines:#?}");
+    has(&lines[1], &["set back by 3 s", "round trips and durations do not"]);
+    has(&lines[2], &["12 samples due were not sent: this process did not run in time"]);
+    has(&lines[3], &["led to 10.0.0.9, no longer to 10.0.0.4"]);
+    has(&lines[4], &["this host did not run 7 times", "for 50 ms to 56 ms, 371 ms in all"]);
+}
+
+#[test]
+fn a_connection_and_its_successor_do_not_fail_together() {
+    let mut events = vec![opened(0, 0), closed(50 * S, 0, "reset", 104), opened(50 * S + 1, 1)];
+    events.extend(stall(51 * S, 1, S, true));
+    events.push(event(52 * S, None, "pause", &json!({"host": "remote", "duration_ns": S})));
+    let lines = told(&events);
+    has(&lines[1], &["connection #0 to 10.0.0.4:7007 ended"]);
+    assert!(
+        lines[1].evidence.iter().all(|e| !e.contains("did not run")),
+        "the pause came later: {:?}",
+        lines[1]
+    );
+    has(&lines[2], &["connection #1 to 10.0.0.4:7007 stalled for 1 s"]);
+}

@@ -1,0 +1,94 @@
+//! Figures and lists as people write them.
+
+use jiff::Timestamp;
+
+/// A duration: `310 ms`, `5.4 s`, `7m 3s`, `11h 15m`.
+pub fn duration(ns: u64) -> String {
+    let s = ns / 1_000_000_000;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => figure(ns as f64 / 1e3, "µs"),
+        1_000_000..1_000_000_000 => figure(ns as f64 / 1e6, "ms"),
+        1_000_000_000..60_000_000_000 => figure(ns as f64 / 1e9, "s"),
+        _ if s < 3_600 => format!("{}m {}s", s / 60, s % 60),
+        _ if s < 86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
+        _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
+    }
+}
+
+fn figure(value: f64, unit: &str) -> String {
+    let text = format!("{value:.1}");
+    format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
+}
+
+/// `1 sample`, `30 samples`, `1,800 samples`.
+pub(super) fn count(n: u64, one: &str) -> String {
+    let digits = n.to_string();
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    format!("{grouped} {one}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `once`, `twice`, `50 times`.
+pub(super) fn times(n: u64) -> String {
+    match n {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        _ => count(n, "time"),
+    }
+}
+
+/// `#0, #1 and #2`; of many the first ones and how many more.
+pub(super) fn ordinals(connections: &[u32]) -> String {
+    const SHOWN: usize = 8;
+    let mut names: Vec<String> = connections.iter().take(SHOWN).map(|n| format!("#{n}")).collect();
+    if connections.len() > SHOWN {
+        names.push(format!("{} more", connections.len() - SHOWN));
+    }
+    list(&names)
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(super) fn list(parts: &[String]) -> String {
+    match parts {
+        [] => String::new(),
+        [one] => one.clone(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+    }
+}
+
+/// Hours, minutes and seconds, UTC.
+pub(super) fn clock(at: Timestamp) -> String {
+    at.strftime("%H:%M:%S").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        for (ns, text) in [
+            (64, "64 ns"),
+            (450_000, "450 µs"),
+            (310_400_000, "310.4 ms"),
+            (5_400_000_000, "5.4 s"),
+            (423_000_000_000, "7m 3s"),
+            (40_500_000_000_000, "11h 15m"),
+            (1_814_400_000_000_000, "21d 0h"),
+        ] {
+            assert_eq!(duration(ns), text);
+        }
+        for (n, text) in [(0, "0 samples"), (1, "1 sample"), (999, "999 samples"), (40_500, "40,500 samples")]
+        {
+            assert_eq!(count(n, "sample"), text);
+        }
+        assert_eq!(ordinals(&[0, 4, 5]), "#0, #4 and #5");
+        assert_eq!(ordinals(&(0..10).collect::<Vec<_>>()), "#0, #1, #2, #3, #4, #5, #6, #7 and 2 more");
+    }
+}

@@ -1,0 +1,143 @@
+//! `fathom recording explain` on recordings that real probes made: the facts it must tell, whatever else it says.
+
+mod support;
+
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::probe::{Outcome, Probe, fathom, wait_for_events};
+use support::reflector::{Echo, answers_tcp};
+use support::rows::{has_kind, of_kind};
+use support::{FATHOM, Kept, free_port, signal, wait_for};
+
+/// A reflector on a port of our choice, which can be stopped and started again there.
+fn reflector(port: u16) -> Kept {
+    let mut command = Command::new(FATHOM);
+    command
+        .args(["echo", "--listen", &format!("127.0.0.1:{port}")])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let child = Kept(command.spawn().expect("fathom starts"));
+    answers_tcp(([127, 0, 0, 1], port).into());
+    child
+}
+
+fn explain(home: &Path, arguments: &[&str]) -> Outcome {
+    fathom(home, &[&["recording", "explain"], arguments].concat())
+}
+
+fn statements(story: &[Value]) -> Vec<&str> {
+    story.iter().map(|line| line["statement"].as_str().expect("a sentence")).collect()
+}
+
+/// The line that says this; there must be one.
+fn saying<'a>(story: &'a [Value], phrase: &str) -> &'a Value {
+    let found = story.iter().find(|line| line["statement"].as_str().is_some_and(|s| s.contains(phrase)));
+    found.unwrap_or_else(|| panic!("nothing says {phrase:?}: {story:#?}"))
+}
+
+#[test]
+fn a_run_that_ends_in_order_has_nothing_to_tell() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let run = format!("{} --every 5ms --count 50 --stall-after 30s --record r --quiet", echo.address());
+    assert_eq!(Probe::start(home.path(), &run).finish().code(), 0);
+    let outcome = explain(home.path(), &["r"]);
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    assert!(outcome.out.contains("with 64 bytes every 5 ms"), "{}", outcome.out);
+    assert!(
+        outcome.out.contains("in all 1 connection (1 finished), 0 stalls, 0 unexplained; 50 samples"),
+        "{}",
+        outcome.out
+    );
+    assert!(!outcome.out.contains("lost") || outcome.out.contains("no connection lost"), "{}", outcome.out);
+    assert!(!outcome.out.contains('\x1b'), "colours without a terminal");
+}
+
+#[test]
+fn a_killed_reflector_and_a_stopped_one_are_told() {
+    let home = tempfile::tempdir().expect("a directory");
+    let port = free_port();
+    let first = reflector(port);
+    let run = format!("127.0.0.1:{port} --every 20ms --stall-after 300ms --record r --label one --quiet");
+    let probe = Probe::start(home.path(), &run);
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
+
+    signal(&first.0, "KILL");
+    drop(first);
+    wait_for_events(&dir, "a refusal", |events| {
+        has_kind(events, "connection.closed") && has_kind(events, "connection.refused")
+    });
+    let second = reflector(port);
+    wait_for_events(&dir, "another connection", |events| of_kind(events, "connection.opened").len() == 2);
+
+    signal(&second.0, "STOP");
+    wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));
+    // A second of silence is what is tested here; the stall has begun, so it lasts at least that long.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let running = explain(home.path(), &["r", "--json"]);
+    signal(&second.0, "CONT");
+    wait_for_events(&dir, "the echo", |events| has_kind(events, "stall.ended"));
+    probe.signal("TERM");
+    assert_eq!(probe.finish().code(), 0);
+
+    assert!(
+        saying(&running.objects(), "was measured")["statement"]
+            .as_str()
+            .is_some_and(|s| s.contains("still running"))
+    );
+    let outcome = explain(home.path(), &["r", "--json"]);
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let story = outcome.objects();
+    let told = statements(&story);
+    assert!(
+        told[0].contains(&format!("127.0.0.1:{port} was measured with 64 bytes every 20 ms")),
+        "{told:#?}"
+    );
+
+    let end = saying(&story, &format!("connection #0 to 127.0.0.1:{port} ended after"));
+    let log = support::rows::events(&dir);
+    let closed = of_kind(&log, "connection.closed");
+    assert_eq!((&end["cause"], &end["connection"]), (&closed[0]["cause"], &0.into()), "{end}");
+    assert!(["peer_closed", "reset"].contains(&end["cause"].as_str().expect("a cause")), "{end}");
+    assert!(end["evidence"].to_string().contains("later connection #1 was established"), "{end}");
+    let attempts = saying(&story, &format!("a connection to 127.0.0.1:{port} was refused"));
+    assert!(attempts["statement"].as_str().is_some_and(|s| s.contains("then connected as #1")), "{attempts}");
+
+    let stall = saying(&story, &format!("connection #1 to 127.0.0.1:{port} stalled for"));
+    assert!(stall["statement"].as_str().is_some_and(|s| s.contains("then the echo came")), "{stall}");
+    assert!(stall["cause"].is_null(), "{stall}");
+    let order = |line: &Value| story.iter().position(|l| l == line);
+    assert!(order(end) < order(attempts) && order(attempts) < order(stall), "{told:#?}");
+    assert!(told.last().is_some_and(|s| s.starts_with("in all 2 connections (1 finished, 1 ")), "{told:#?}");
+    for line in &story {
+        for key in
+            ["format", "label", "at", "connection", "statement", "evidence", "cause", "verdict", "confidence"]
+        {
+            assert!(line.get(key).is_some(), "no {key} in {line}");
+        }
+    }
+
+    // The same recording twice stands for two: each line names its own.
+    let both = explain(home.path(), &["r", "r"]);
+    assert_eq!(both.out.matches("[one] 127.0.0.1:").count(), 2, "{}", both.out);
+}
+
+#[test]
+fn an_interrupted_recording_says_where_it_breaks_off() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let probe = Probe::start(home.path(), &format!("{} --every 5ms --record r --quiet", echo.address()));
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
+    wait_for("samples on disk", || {
+        (fathom(home.path(), &["recording", "export", "r"]).out.lines().count() > 3).then_some(())
+    });
+    probe.kill_9();
+    let outcome = explain(home.path(), &["r"]);
+    assert_eq!(outcome.code(), 0, "a torn end is no damage: {}", outcome.err);
+    assert!(outcome.out.contains("what came after is not known"), "{}", outcome.out);
+    assert!(outcome.out.contains("1 connection (1 whose end nobody saw)"), "{}", outcome.out);
+    assert!(explain(home.path(), &["missing"]).code() == 1);
+}
