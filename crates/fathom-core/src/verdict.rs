@@ -126,7 +126,7 @@ pub struct Facts {
     pub idle_survived_ns: u64,
     /// What a fresh connection met.
     pub fresh: Fresh,
-    /// Whether during the silence a fresh connection went without an answer too, for a second or more.
+    /// Whether a fresh connection tried during the silence had no answer either, for a second or more.
     pub others_lost: bool,
     /// Stamps of the first late echo: how much later than usual the request reached the reflector, and how much
     /// later than usual its echo came back, in ns.

@@ -292,7 +292,7 @@ fn gcps_word_is_waited_for_and_the_wait_holds_up_no_exit() {
 #[test]
 fn auto_finds_out_which_cloud_it_is() {
     let service = aws_service();
-    let run = Run::start(&service.url(), "--cloud-every 1s");
+    let run = Run::start(&service.url(), "--cloud auto --cloud-every 1s");
     let (_, manifest) = run.end_when("a notice", |events| !of_kind(events, "maintenance").is_empty());
     assert_eq!((&manifest["cloud"]["provider"], &manifest["cloud"]["tags"]), (&"aws".into(), &json!({})));
     assert_only_read(&service);
@@ -304,7 +304,8 @@ fn auto_is_quiet_where_there_is_no_cloud() {
         // A web server that is no metadata service, and nothing at all.
         let service = Metadata::start(|_, _| Reply::Answer(200, "", "<html>It works!</html>".to_owned()));
         let nobody = format!("http://127.0.0.1:{}", free_port());
-        let run = Run::start(if answers { service.url() } else { nobody }.as_str(), "--count 20");
+        let run =
+            Run::start(if answers { service.url() } else { nobody }.as_str(), "--cloud auto --count 20");
         let dir = run.dir();
         let outcome = run.probe.finish();
         assert_eq!((outcome.code(), outcome.err.contains("metadata")), (0, false), "{}", outcome.err);

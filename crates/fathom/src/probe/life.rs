@@ -382,7 +382,8 @@ impl Driver<'_> {
         let local_pause_ns = self.pauses.as_mut().map_or(0, |pauses| pauses.within(now - silent_ns, now));
         let p = self.lanes[i].path;
         let opinions = &self.paths[p].opinions;
-        let (fresh, others_lost) = (opinions.since(now - silent_ns), opinions.lost_since(now - silent_ns));
+        let (fresh, others_lost) =
+            (opinions.since(now - silent_ns), opinions.lost_between(now - silent_ns, now));
         let mut facts = Facts {
             outcome,
             silent_ns,

@@ -20,9 +20,6 @@ use std::net::SocketAddr;
 const PATIENCE_NS: u64 = 4_000_000_000;
 /// A stall is asked about after this long: a lost segment alone is repaired sooner.
 pub(super) const ASK_AFTER_NS: u64 = 1_000_000_000;
-/// A fresh connection that takes this long to be established has lost a SYN: the first is sent again after a second
-/// (RFC 6298, section 2.1).
-const SYN_LOST_NS: u64 = 900_000_000;
 /// Paths are not asked about more often than this.
 const GAP_NS: u64 = 2_000_000_000;
 /// A service that ends closes its connections a moment before its door, so a fresh connection may still be let in, only
@@ -50,7 +47,7 @@ pub(super) struct Opinions {
     /// What the last one met, and when.
     last: Option<(Fresh, u64)>,
     asked_ns: Option<u64>,
-    /// When one last went without an answer for long.
+    /// When the last one was asked for whose first SYN was not answered.
     lost_ns: Option<u64>,
     /// Deaths that wait for the answer.
     pub(super) waiting: Vec<Waiting>,
@@ -63,6 +60,7 @@ pub(super) struct Opinions {
 pub(super) struct Waiting {
     connection: u32,
     facts: Facts,
+    died_ns: u64,
 }
 
 impl Opinions {
@@ -70,12 +68,10 @@ impl Opinions {
     pub(super) fn since(&self, from_ns: u64) -> Fresh {
         self.last.filter(|(_, at)| *at >= from_ns).map_or(Fresh::NotTried, |(fresh, _)| fresh)
     }
-}
 
-impl Opinions {
-    /// Whether one went without an answer since a moment.
-    pub(super) fn lost_since(&self, from_ns: u64) -> bool {
-        self.lost_ns.is_some_and(|at| at >= from_ns)
+    /// Whether one that was asked for between two moments had no answer to its first SYN.
+    pub(super) fn lost_between(&self, from_ns: u64, to_ns: u64) -> bool {
+        self.lost_ns.is_some_and(|at| (from_ns..to_ns).contains(&at))
     }
 }
 
@@ -151,8 +147,9 @@ impl Driver<'_> {
                 Err(e) => return self.opinion_given(p, met(&e), now),
             }
             opinion.established = true;
-            if now.saturating_sub(opinion.asked_ns) >= SYN_LOST_NS {
-                opinions.lost_ns = Some(now);
+            // Sent again after a second (RFC 6298, section 2.1).
+            if socket::tcp_info(tcp).is_some_and(|info| info.total_retrans > 0) {
+                opinions.lost_ns = Some(opinion.asked_ns);
             }
             let mut scratch = [0; 64];
             let prepared = prepare(&opinion.stream, 0, &mut scratch);
@@ -192,13 +189,16 @@ impl Driver<'_> {
         if let Some((remote, _)) = self.paths[p].opinions.again.take_if(|(_, at)| now >= *at) {
             return self.ask_opinion(p, remote, now);
         }
+        let opinions = &mut self.paths[p].opinions;
         // A timer of an earlier one may still be armed.
-        if let Some(opinion) =
-            self.paths[p].opinions.current.as_ref().filter(|opinion| now >= opinion.until_ns)
-        {
-            let fresh = if opinion.established { Fresh::Connected } else { Fresh::NoAnswer };
-            self.opinion_given(p, fresh, now);
+        let Some(opinion) = opinions.current.as_ref().filter(|opinion| now >= opinion.until_ns) else {
+            return;
+        };
+        if opinion.established {
+            return self.opinion_given(p, Fresh::Connected, now);
         }
+        opinions.lost_ns = Some(opinion.asked_ns);
+        self.opinion_given(p, Fresh::NoAnswer, now);
     }
 
     fn opinion_given(&mut self, p: usize, fresh: Fresh, now: u64) {
@@ -212,8 +212,10 @@ impl Driver<'_> {
             return self.arm_run(Kind::Opinion, p, now + AGAIN_NS);
         }
         opinions.last = Some((fresh, now));
-        for Waiting { connection, mut facts } in std::mem::take(&mut opinions.waiting) {
+        for Waiting { connection, mut facts, died_ns } in std::mem::take(&mut opinions.waiting) {
             facts.fresh = fresh;
+            facts.others_lost |=
+                self.paths[p].opinions.lost_between(died_ns.saturating_sub(facts.silent_ns), died_ns);
             self.explained(now, p, connection, "closing", explain(&facts), fresh);
         }
     }
@@ -230,7 +232,7 @@ impl Driver<'_> {
         match remote {
             Some(remote) if self.config.transport == Transport::Tcp && !self.stopping => {
                 let opinions = &mut self.paths[p].opinions;
-                opinions.waiting.push(Waiting { connection, facts });
+                opinions.waiting.push(Waiting { connection, facts, died_ns: now });
                 opinions.again_left = AGAIN_TIMES;
                 self.ask_opinion(p, remote, now);
             }
@@ -241,7 +243,7 @@ impl Driver<'_> {
     /// Explanations that still wait when the run ends are given without the second opinion.
     pub(super) fn explain_the_rest(&mut self, now: u64) {
         for p in 0..self.paths.len() {
-            for Waiting { connection, facts } in std::mem::take(&mut self.paths[p].opinions.waiting) {
+            for Waiting { connection, facts, .. } in std::mem::take(&mut self.paths[p].opinions.waiting) {
                 self.explained(now, p, connection, "closing", explain(&facts), Fresh::NotTried);
             }
         }
