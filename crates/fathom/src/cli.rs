@@ -5,8 +5,16 @@ use crate::{echo, probe, recording};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
+const EXAMPLES: &str = "\
+Examples:
+  there$ fathom echo                     answer probes on port 7007
+  here$  fathom probe THERE              measure once a second until Ctrl-C, recorded under ./recordings
+  here$  fathom recording explain DIR    what happened to its connections, and why
+
+`fathom COMMAND --help` has more of each.";
+
 #[derive(Debug, Parser)]
-#[command(name = "fathom", version, about, max_term_width = 110)]
+#[command(name = "fathom", version, about, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -18,7 +26,7 @@ enum Command {
     Echo(echo::Args),
     /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
     Probe(Box<probe::Args>),
-    /// Look after recordings: summary, verify, recover, export
+    /// Read and look after recordings: summary, explain, verify, recover, export
     Recording(recording::Args),
 }
 

@@ -1,0 +1,221 @@
+//! Faults that end a connection, each made for real between namespaces: the recorded cause and verdict must be right,
+//! every time (`FATHOM_REPEAT=10` makes each ten times). `docs/faults.md` tells what each looks like on the wire.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+use support::faults::{
+    ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, explanations, make_all, on, restore, rule,
+};
+use support::probe::{Probe, wait_for_events};
+use support::rows::{events, has_kind, of_kind};
+
+/// The kernel gives a silent connection up after three seconds instead of a quarter of an hour.
+const SOON: &str = "--user-timeout 3s";
+
+const FAULTS: &[Fault] = &[
+    ("reflector exits", reflector_exits),
+    ("connection refused on reconnect", refused_on_reconnect),
+    ("address vanishes", address_vanishes),
+    ("address vanishes behind a router", address_vanishes_behind_a_router),
+    ("RST injected", rst_injected),
+    ("FIN", fin),
+    ("way there blackholed for good", forward_for_good),
+    ("way back blackholed for good", return_for_good),
+    ("both ways blackholed for good", both_for_good),
+    ("both ways blackholed until just before the kernel gives up", both_until_the_end),
+    ("conntrack entry deleted", conntrack_entry_deleted),
+    ("idle limit of a firewall", idle_limit),
+    ("ICMP host unreachable", icmp_host_unreachable),
+    ("ICMP net unreachable", icmp_net_unreachable),
+    ("ICMP admin prohibited", icmp_admin_prohibited),
+    ("no route on the probe's host", no_route_here),
+];
+
+#[test]
+fn every_end_has_its_cause_and_verdict() {
+    make_all(FAULTS);
+}
+
+fn reflector_exits() {
+    let mut run = Run::start(Site::cable(), "");
+    run.reflector.take().expect("it runs").kill();
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "peer_closed", "peer_down", "refused");
+}
+
+/// The reflector dies with requests that it has not read, so its kernel sends a RST and not a FIN; the probe comes
+/// back when it does.
+fn refused_on_reconnect() {
+    let mut run = Run::start(Site::cable(), "");
+    let reflector = run.reflector.take().expect("it runs");
+    on(&run.site.net.reflector, &format!("kill -STOP {}", reflector.pid()));
+    run.wait_for("unread requests", |events| has_kind(events, "stall.began"));
+    reflector.kill();
+    run.wait_for_closing();
+    run.wait_for("a refusal", |events| has_kind(events, "connection.refused"));
+    run.reflector = Some(Reflector::start(&run.site.net.reflector, run.site.target));
+    run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    let (events, _) = run.end();
+    assert_closed(&events, "reset", "peer_down", "refused");
+    let refused = of_kind(&events, "connection.refused");
+    assert!(refused.iter().all(|event| event["errno"] == ECONNREFUSED), "{refused:?}");
+    assert!(refused.iter().all(|event| event["retry_in_ns"].is_u64()), "{refused:?}");
+}
+
+/// The host's neighbours still know its hardware address, so its frames arrive and are dropped there: silence.
+fn address_vanishes() {
+    let run = Run::start(Site::cable(), SOON);
+    on(&run.site.net.reflector, "ip address flush dev cable");
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "timed_out", "path_down", "no_answer");
+}
+
+/// The router asks for the hardware address, gets no answer, and says so.
+fn address_vanishes_behind_a_router() {
+    let run = Run::start(Site::routed(), "--user-timeout 8s");
+    on(&run.site.net.reflector, "ip address flush dev cable");
+    run.site.router().on("ip neighbour flush dev right");
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "unreachable", "peer_down", "no_host");
+}
+
+fn rst_injected() {
+    let run = Run::start(Site::cable(), "");
+    rule(&run.site.net.reflector, &format!("tcp sport {} reject with tcp reset", run.port));
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "reset", "flow_forgotten", "echoed");
+}
+
+/// A server that closes its first connection in order and serves all others.
+fn fin() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let target = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        let mut left = Some(20 * 64);
+        while let Ok((mut stream, _)) = listener.accept() {
+            let mut left = left.take().unwrap_or(usize::MAX);
+            thread::spawn(move || {
+                let mut buffer = [0; 4096];
+                while left > 0
+                    && let Ok(n @ 1..) = stream.read(&mut buffer)
+                    && stream.write_all(&buffer[..n]).is_ok()
+                {
+                    left = left.saturating_sub(n);
+                }
+            });
+        }
+    });
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("r");
+    let probe = Probe::start(home.path(), &format!("{target} --every 50ms --record r --json --quiet"));
+    wait_for_events(&dir, "an explanation", |events| has_kind(events, "connection.explained"));
+    wait_for_events(&dir, "a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    probe.signal("TERM");
+    probe.finish().summary();
+    assert_closed(&events(&dir), "peer_closed", "unknown", "echoed");
+}
+
+/// Everything that arrives at these hosts vanishes, for good.
+fn blackhole(there: bool, back: bool) {
+    let run = Run::start(Site::cable(), SOON);
+    if there {
+        rule(&run.site.net.reflector, "meta l4proto tcp drop");
+    }
+    if back {
+        rule(&run.site.net.probe, "meta l4proto tcp drop");
+    }
+    run.wait_for_closing();
+    restore(&run.site.net.probe);
+    restore(&run.site.net.reflector);
+    run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    let (events, _) = run.end();
+    assert_closed(&events, "timed_out", "path_down", "no_answer");
+}
+
+fn forward_for_good() {
+    blackhole(true, false);
+}
+
+fn return_for_good() {
+    blackhole(false, true);
+}
+
+fn both_for_good() {
+    blackhole(true, true);
+}
+
+/// The path comes back between the kernel's last attempt (it doubles its wait: 0.2, 0.6, 1.4, 3 and 6.2 s) and its
+/// giving up after 5 s. That fresh connections work then does not mean that they did.
+fn both_until_the_end() {
+    let run = Run::start(Site::cable(), "--user-timeout 5s");
+    for host in [&run.site.net.reflector, &run.site.net.probe] {
+        rule(host, "meta l4proto tcp drop");
+    }
+    // The length of the fault is what is tried here.
+    thread::sleep(Duration::from_millis(4_200));
+    restore(&run.site.net.reflector);
+    restore(&run.site.net.probe);
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    let explained = explanations(&events, "closing")[0];
+    assert_eq!(of_kind(&events, "connection.closed")[0]["cause"], "timed_out");
+    assert_eq!(explained["verdict"], "path_down", "{explained}");
+}
+
+fn conntrack_entry_deleted() {
+    let run = Run::start(Site::firewalled(), SOON);
+    run.site.router().on(&format!("conntrack -D -p tcp --orig-port-src {}", run.port));
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "timed_out", "flow_forgotten", "echoed");
+}
+
+fn idle_limit() {
+    let site = Site::firewalled();
+    site.router().on("sysctl -q -w net.netfilter.nf_conntrack_tcp_timeout_established=2");
+    let run = Run::start(site, &format!("--every 6s --count 4 {SOON}"));
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "timed_out", "idle_expired", "echoed");
+}
+
+/// A router refuses to forward and says why.
+fn icmp(reason: &str, verdict: &str, fresh: &str) {
+    let run = Run::start(Site::routed(), SOON);
+    run.site.router().rule(&format!("ip daddr {} reject with icmp type {reason}", run.site.target.ip()));
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "unreachable", verdict, fresh);
+}
+
+fn icmp_host_unreachable() {
+    icmp("host-unreachable", "peer_down", "no_host");
+}
+
+fn icmp_net_unreachable() {
+    icmp("net-unreachable", "path_down", "no_route");
+}
+
+fn icmp_admin_prohibited() {
+    icmp("admin-prohibited", "path_down", "forbidden");
+}
+
+/// Nothing leaves this host, so no ICMP message comes back, and all that the kernel can say in the end is that time ran
+/// out.
+fn no_route_here() {
+    let run = Run::start(Site::routed(), SOON);
+    on(&run.site.net.probe, &format!("ip route add unreachable {}", run.site.target.ip()));
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    assert_closed(&events, "timed_out", "path_down", "no_route");
+    let tcp = &of_kind(&events, "connection.closed")[0]["evidence"]["tcp"];
+    assert!(tcp["unacked"] == 0 && tcp["notsent_bytes"].as_u64() > Some(0), "nothing was sent: {tcp}");
+}

@@ -1,0 +1,195 @@
+//! Hosts that stand still, by SIGSTOP: told from faults of the network, on both ends, and with their true length, every
+//! time (`FATHOM_REPEAT=10` makes each ten times).
+
+mod support;
+
+use fathom_os::clock::mono_ns;
+use serde_json::Value;
+use std::thread;
+use std::time::Duration;
+use support::faults::{Fault, Run, Site, explanations, long_stall, make_all};
+use support::rows::{Events, Row, has_kind, of_kind};
+use support::{must, wait_for};
+
+/// What a recorded length may be wrong by, from the figures that were to be reached.
+const ACCURACY_NS: u64 = 10_000_000;
+/// The flags of a sample that was under way while its own host, or the reflector's, did not run (`schema/recording.md`).
+const OVERLAPS_LOCAL_PAUSE: i64 = 16;
+const OVERLAPS_REMOTE_PAUSE: i64 = 32;
+
+const FAULTS: &[Fault] = &[
+    ("reflector stopped for 2 s", reflector_stopped),
+    ("probe stopped for 2 s", probe_stopped),
+    ("probe stopped for 2 s in ping-pong", probe_stopped_in_ping_pong),
+    ("reflector stopped for 60 to 400 ms", reflector_stopped_briefly),
+    ("probe stopped for 60 to 400 ms", probe_stopped_briefly),
+];
+
+#[test]
+fn every_pause_is_told_with_its_length() {
+    make_all(FAULTS);
+}
+
+/// When a process was stopped and went on, by the monotonic clock: between the first two and between the last two.
+#[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_field_names, reason = "every name ends with its unit")]
+struct Stopped {
+    unsignalled_ns: u64,
+    standing_ns: u64,
+    going_on_ns: u64,
+}
+
+/// Stops a process for so long.
+fn stop(pid: u32, length: Duration) -> Stopped {
+    let signal = |name: &str| must("kill", &[name, &pid.to_string()]);
+    let unsignalled_ns = mono_ns();
+    signal("-STOP");
+    wait_for("all its threads to stand", || all_stand(pid).then_some(()));
+    let standing_ns = mono_ns();
+    // The length of the pause is what is tried here.
+    thread::sleep(length);
+    let going_on_ns = mono_ns();
+    signal("-CONT");
+    Stopped { unsignalled_ns, standing_ns, going_on_ns }
+}
+
+fn all_stand(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    tasks.map(|task| task.expect("listed").path().join("stat")).all(|stat| {
+        let stat = std::fs::read_to_string(stat).expect("it runs");
+        // The state follows the name, which is in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
+fn pauses<'a>(events: &'a Events, host: &str) -> Vec<&'a Value> {
+    of_kind(events, "pause").into_iter().filter(|event| event["host"] == host).collect()
+}
+
+fn number(event: &Value, name: &str) -> u64 {
+    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
+}
+
+/// The local pause that this stop was. Its end is when the probe ran again, which the event's stamp tells; its
+/// beginning must be the signal's.
+fn local_pause<'a>(events: &'a Events, stop: &Stopped) -> &'a Value {
+    let covers = |event: &&Value| {
+        let ended = number(event, "mono_ns");
+        ended >= stop.going_on_ns && ended - number(event, "duration_ns") <= stop.going_on_ns
+    };
+    let all = pauses(events, "local");
+    let pause = all.iter().copied().find(covers).unwrap_or_else(|| panic!("{stop:?} is not in {all:?}"));
+    let began = number(pause, "mono_ns") - number(pause, "duration_ns");
+    let right = stop.unsignalled_ns - ACCURACY_NS..=stop.standing_ns + ACCURACY_NS;
+    assert!(right.contains(&began), "{pause} began at {began}, and was {stop:?}");
+    pause
+}
+
+/// The remote pause that this stop was: the first told after it. The reflector ran again when its echo came, or before.
+fn remote_pause<'a>(events: &'a Events, stop: &Stopped) -> &'a Value {
+    let all = pauses(events, "remote");
+    let pause = all.iter().copied().find(|event| number(event, "mono_ns") >= stop.going_on_ns);
+    let pause = pause.unwrap_or_else(|| panic!("{stop:?} is not in {all:?}"));
+    let (shortest, longest) =
+        (stop.going_on_ns - stop.standing_ns, number(pause, "mono_ns") - stop.unsignalled_ns);
+    let right = shortest - ACCURACY_NS..=longest + ACCURACY_NS;
+    assert!(
+        right.contains(&number(pause, "duration_ns")),
+        "{pause} was between {shortest} and {longest}: {stop:?}"
+    );
+    pause
+}
+
+fn blames_the_network(events: &Events) -> bool {
+    let all = explanations(events, "stall").into_iter().chain(explanations(events, "closing"));
+    all.map(|event| event["verdict"].as_str().expect("a verdict"))
+        .any(|verdict| ["path_down", "flow_forgotten", "idle_expired", "peer_down"].contains(&verdict))
+}
+
+fn wait_for_pause(run: &Run, host: &str, stop: &Stopped) {
+    let after = |event: &&Value| number(event, "mono_ns") >= stop.going_on_ns;
+    run.wait_for("a pause", |events| pauses(events, host).iter().any(after));
+}
+
+fn reflector_stopped() {
+    let run = Run::start(Site::cable(), "");
+    let pid = run.reflector.as_ref().expect("it runs").pid();
+    let stop = stop(pid, Duration::from_secs(2));
+    run.wait_for("the end of the stall", |events| has_kind(events, "connection.explained"));
+    wait_for_pause(&run, "remote", &stop);
+    let (events, rows) = run.end();
+    let explained = long_stall(&events, Duration::from_millis(1_800));
+    assert_eq!(explained["verdict"], "peer_paused", "{explained}");
+    remote_pause(&events, &stop);
+    assert!(!blames_the_network(&events), "{events:#?}");
+    let waited: Vec<&Row> = rows.iter().filter(|row| row.rtt_ns() > Some(1_900_000_000)).collect();
+    assert!(!waited.is_empty() && waited.iter().all(|row| row.has(OVERLAPS_REMOTE_PAUSE)), "{waited:?}");
+}
+
+/// Whatever else is seen, the network is not blamed, and what waited for the pause says so.
+fn assert_local(events: &Events, rows: &[Row], stop: &Stopped) {
+    let pause = local_pause(events, stop);
+    assert_eq!(pause["reason"], "stopped", "{pause}");
+    assert!(!blames_the_network(events), "{events:#?}");
+    let unflagged = |row: &&Row| row.rtt_ns() > Some(1_000_000_000) && !row.has(OVERLAPS_LOCAL_PAUSE);
+    assert_eq!(rows.iter().find(unflagged), None, "it waited for the pause");
+    assert_eq!(of_kind(events, "connection.closed").len(), 1, "the connection survives");
+}
+
+fn probe_stopped() {
+    let run = Run::start(Site::cable(), "");
+    let stop = stop(run.probe_pid(), Duration::from_secs(2));
+    wait_for_pause(&run, "local", &stop);
+    let (events, rows) = run.end();
+    assert_local(&events, &rows, &stop);
+    // What could not be sent is counted, with its reason.
+    let overrun = of_kind(&events, "schedule.overrun");
+    assert!(
+        overrun.iter().any(|event| event["reason"] == "late" && number(event, "skipped") >= 10),
+        "{overrun:?}"
+    );
+}
+
+/// In ping-pong a sample is always under way.
+fn probe_stopped_in_ping_pong() {
+    let run = Run::start(Site::cable(), "--ping-pong --allow-high-rate");
+    let stop = stop(run.probe_pid(), Duration::from_secs(2));
+    wait_for_pause(&run, "local", &stop);
+    let (events, rows) = run.end();
+    assert_local(&events, &rows, &stop);
+    let flagged =
+        rows.iter().filter(|row| row.has(OVERLAPS_LOCAL_PAUSE) && row.rtt_ns() > Some(1_900_000_000));
+    assert_eq!(flagged.count(), 1, "the one that was under way");
+}
+
+/// Lengths from just above what is always to be told.
+const BRIEF_MS: [u64; 4] = [60, 110, 230, 400];
+
+fn reflector_stopped_briefly() {
+    let run = Run::start(Site::cable(), "--every 20ms");
+    let pid = run.reflector.as_ref().expect("it runs").pid();
+    let mut stops = Vec::new();
+    for ms in BRIEF_MS {
+        stops.push(stop(pid, Duration::from_millis(ms)));
+        wait_for_pause(&run, "remote", &stops[stops.len() - 1]);
+    }
+    let (events, _) = run.end();
+    for stop in &stops {
+        remote_pause(&events, stop);
+    }
+    assert!(!blames_the_network(&events), "{events:#?}");
+}
+
+fn probe_stopped_briefly() {
+    let run = Run::start(Site::cable(), "--every 20ms");
+    let mut stops = Vec::new();
+    for ms in BRIEF_MS {
+        stops.push(stop(run.probe_pid(), Duration::from_millis(ms)));
+        wait_for_pause(&run, "local", &stops[stops.len() - 1]);
+    }
+    let (events, _) = run.end();
+    for stop in &stops {
+        local_pause(&events, stop);
+    }
+    assert!(!blames_the_network(&events), "{events:#?}");
+}
