@@ -211,7 +211,10 @@ pub(super) fn cause_of(error: &io::Error) -> ClosingCause {
         E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => ClosingCause::Reset,
         E::TimedOut => ClosingCause::TimedOut,
         // A connected datagram socket reports an ICMP port unreachable as ECONNREFUSED.
-        E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable => ClosingCause::Unreachable,
+        // ICMPv6 "administratively prohibited" arrives as EACCES (RFC 4443, section 3.1; Linux icmpv6_err_convert()).
+        E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::PermissionDenied => {
+            ClosingCause::Unreachable
+        }
         _ => ClosingCause::LocalError,
     }
 }
