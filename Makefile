@@ -44,13 +44,11 @@ test: cargo ## every test, the end-to-end ones of the built binary included
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
 
-bench: cargo ## the figures of docs/benchmarks.md, about 25 minutes
-	cargo build $(QUIET) --release --locked -p fathom
-	benches/figures.py
+bench: dist ## the figures of docs/benchmarks.md, of the binary that is shipped; about 35 minutes
+	benches/figures.py --fathom target/$(MUSL)/dist/fathom
 
-bench-quick: cargo ## the same, shortened to about 3 minutes
-	cargo build $(QUIET) --release --locked -p fathom
-	benches/figures.py --quick
+bench-quick: dist ## the same, shortened to about 5 minutes
+	benches/figures.py --quick --fathom target/$(MUSL)/dist/fathom
 
 fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	@if ! command -v cargo-fuzz >/dev/null; then \

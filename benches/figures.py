@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The figures of docs/benchmarks.md, from the release binary: a readable line and a JSON line each.
+"""The figures of docs/benchmarks.md: a readable line and a JSON line each.
 
-The reflector is pinned to core 1, the probe to core 0. --quick shortens every run."""
+The reflector is pinned to core 1, the probe to core 0."""
 
+import argparse
 import contextlib
 import json
 import os
@@ -12,9 +13,17 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
-FATHOM = str(pathlib.Path(__file__).resolve().parent.parent / "target/release/fathom")
-QUICK = "--quick" in sys.argv[1:]
+RELEASE = pathlib.Path(__file__).resolve().parent.parent / "target/release/fathom"
+FIGURES = ("one", "many", "cost")
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--quick", action="store_true", help="shorten every run")
+parser.add_argument("--only", choices=FIGURES, action="append", help="this figure only; may be given again")
+parser.add_argument("--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)")
+ARGUMENTS = parser.parse_args()
+FATHOM, QUICK = ARGUMENTS.fathom, ARGUMENTS.quick
 
 
 @contextlib.contextmanager
@@ -27,18 +36,33 @@ def reflector(*extra):
             process.terminate()
 
 
+def peak_bytes(pid):
+    """The peak resident memory of a running process, or None once it has gone. (ru_maxrss would count what this
+    script held when it forked.)"""
+    try:
+        lines = pathlib.Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+
+
 def probe(target, *extra):
-    """Runs a probe; returns its summary, its peak resident bytes and its CPU seconds."""
+    """Runs a probe; returns its summary, its peak resident bytes (seen twice a second) and its CPU seconds."""
     command = [FATHOM, "probe", target, "--quiet", "--json", "--cpu", "0", *extra]
+    peak = 0
     with tempfile.TemporaryFile("w+") as out:
         process = subprocess.Popen(command, stdout=out)
-        _, status, usage = os.wait4(process.pid, 0)
+        while True:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                break
+            peak = max(peak, peak_bytes(process.pid) or 0)
+            time.sleep(0.5)
         process.returncode = os.waitstatus_to_exitcode(status)
         if process.returncode:
             sys.exit(f"{' '.join(command)} ended with {process.returncode}")
         out.seek(0)
-        # Linux counts ru_maxrss in KiB.
-        return json.loads(out.read()), usage.ru_maxrss * 1024, usage.ru_utime + usage.ru_stime
+        return json.loads(out.read()), peak, usage.ru_utime + usage.ru_stime
 
 
 def tell(name, text, **figures):
@@ -48,10 +72,13 @@ def tell(name, text, **figures):
 
 def one_connection(work):
     seconds = 60 if QUICK else 600
-    with reflector() as target:
-        _, rss, cpu = probe(target, "--for", f"{seconds}s", "--record", f"{work}/one")
-    share = 100 * cpu / seconds
-    tell("one", f"{rss / 2**20:.1f} MiB peak, {share:.3f} % of a core over {seconds} s", rss_bytes=rss, cpu_percent=share)
+    # With the pause clock, which has a budget of its own, and without.
+    for name, options in [("one", ["--pause-clock", "off"]), ("one+pauses", [])]:
+        with reflector() as target:
+            _, rss, cpu = probe(target, "--for", f"{seconds}s", "--record", f"{work}/{name}", *options)
+        share = 100 * cpu / seconds
+        text = f"{rss / 2**20:.1f} MiB peak, {share:.3f} % of a core over {seconds} s"
+        tell(name, text, rss_bytes=rss, cpu_percent=share)
 
 
 def many_connections(work):
@@ -98,9 +125,9 @@ def main():
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     print(f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}")
     with tempfile.TemporaryDirectory() as work:
-        one_connection(work)
-        many_connections(work)
-        recording_cost(work)
+        for name, measure in zip(FIGURES, (one_connection, many_connections, recording_cost), strict=True):
+            if not ARGUMENTS.only or name in ARGUMENTS.only:
+                measure(work)
 
 
 if __name__ == "__main__":
