@@ -27,7 +27,7 @@ demo: cargo ## everything it needs, then a measurement of 20 s between two netwo
 check: cargo ## format, lints, documentation, licences, layers, scripts, versions
 	cargo fmt --all --check
 	cargo clippy $(QUIET) --workspace --all-targets --locked -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc $(QUIET) --workspace --no-deps --document-private-items --locked
+	RUSTDOCFLAGS="-D warnings" cargo doc $(QUIET) --workspace --no-deps --locked
 	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing; install it: cargo install --locked cargo-deny --version 0.20.2" >&2; exit 1; }
 	cargo deny --log-level error check licenses bans sources
 	scripts/check-layers.py

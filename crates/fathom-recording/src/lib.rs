@@ -2,8 +2,8 @@
 //! guessed. The contract is `schema/recording.md`; what the disk is assumed to do is
 //! `docs/decisions/0001-recording-durability.md`.
 //!
-//! A recording is a directory. [`Recorder`] writes it, [`Recording`] reads it (a running one too), [`recover`]
-//! puts an interrupted one in order, [`verify`] checks every law of the format, [`export`] hands the samples to
+//! A recording is a directory. [`Recorder`] writes it, [`Recording`] reads it (a running one too), [`recover()`]
+//! puts an interrupted one in order, [`verify()`] checks every law of the format, [`export()`] hands the samples to
 //! other programs. No clock is read here: times are arguments.
 
 mod columns;

@@ -167,7 +167,16 @@ impl Ledger {
     fn sample(&mut self, boards: &mut [PathBoard], path: u32, sample: &Sample) {
         let p = path as usize;
         boards[p].sample(sample);
-        self.write(p, |recorder| recorder.push(sample));
+        self.write(p, |recorder| {
+            // The first echo that could have carried stamps tells whether this reflector writes them.
+            if recorder.manifest().reflector.stamps.is_none()
+                && sample.rtt_ns.is_some()
+                && sample.size as usize >= fathom_wire::HEADER_LEN
+            {
+                recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;
+            }
+            recorder.push(sample)
+        });
         if let Some(csv) = &mut self.books[p].csv
             && let Err(e) = csv.write(sample)
         {
