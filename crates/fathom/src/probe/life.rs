@@ -5,12 +5,11 @@ use super::config::Transport;
 use super::driver::Driver;
 use super::lane::{Kind, Link, Open, Opening, cause_of, connect_advice};
 use super::link::Socket;
-use super::opinion::ASK_AFTER_NS;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::{EventKind, Evidence, TcpInfo};
-use fathom_core::stall::{Change, Watch};
+use fathom_core::event::{EventKind, Evidence};
+use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
-use fathom_core::verdict::{Facts, Fresh, Outcome, explain};
+use fathom_core::verdict::Outcome;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{self, TcpOptions};
 use fathom_wire::Key;
@@ -26,8 +25,6 @@ const OPENING_AT_ONCE: usize = 128;
 const CONNECT_LIMIT_NS: u64 = 5_000_000_000;
 /// A name resolved this recently is not asked for again.
 const RESOLVED_FOR_NS: u64 = 1_000_000_000;
-/// While a connection stalls, the kernel's view of it is taken this often: after an error it reads zero.
-const STALL_LOOK_NS: u64 = 250_000_000;
 
 impl Driver<'_> {
     /// Begins to connect a lane: to an address if one is known, after its name is resolved otherwise.
@@ -295,120 +292,6 @@ impl Driver<'_> {
         }
     }
 
-    /// Looks whether a connection stalls, and whether we have waited long enough to give it up.
-    pub(super) fn watch(&mut self, i: usize, now: u64) {
-        let p = self.lanes[i].path;
-        let threshold_ns = self.stall_threshold_ns(p);
-        let give_up_ns = self.config.give_up.map(|d| d.as_nanos() as u64);
-        let Some(open) = self.lanes[i].open() else { return };
-        let Some((_, sent_ns)) = open.stream.oldest() else { return };
-        let silent_ns = now.saturating_sub(sent_ns);
-        if give_up_ns.is_some_and(|limit| silent_ns >= limit) {
-            let error =
-                format!("no echo for {:.1} s, and --give-up says not to wait longer", silent_ns as f64 / 1e9);
-            return self.close(i, now, ClosingCause::Abandoned, None, Some(error));
-        }
-        if silent_ns >= threshold_ns {
-            open.info = open.socket.tcp_info().or(open.info);
-            open.stalled_info = open.info;
-        }
-        let retransmits = open.info.map(|info| info.total_retrans);
-        let change = open.watch.look(now, threshold_ns, open.stream.oldest(), retransmits);
-        let connection = open.stream.key().connection;
-        let outstanding = open.stream.outstanding() as u64;
-        let next = match change {
-            Change::LookAt(at) => at,
-            _ => now + STALL_LOOK_NS,
-        };
-        let next = give_up_ns.map_or(next, |limit| next.min(sent_ns + limit));
-        if let Change::Began(stall) = change {
-            let kind = EventKind::StallBegan { seq: stall.seq, outstanding, threshold_ns };
-            self.event(now, Some(p), Some(connection), kind);
-        }
-        if silent_ns >= threshold_ns.max(ASK_AFTER_NS)
-            && self.paths[p].opinions.since(sent_ns) == Fresh::NotTried
-            && let Some(remote) = self.remote_of(i)
-        {
-            self.ask_opinion(p, remote, now);
-        }
-        self.arm(i, Kind::Watch, next);
-    }
-
-    /// The echo came again: the stall, if there was one, is over. `delays_ns`: how much later than usual the first
-    /// missing request arrived there, and its echo here.
-    pub(super) fn stall_over(&mut self, i: usize, now: u64, delays_ns: Option<(i64, i64)>) {
-        let Some(open) = self.lanes[i].open() else { return };
-        if open.watch.current().is_none() {
-            open.remote_pause_ns = 0;
-            return;
-        }
-        open.info = open.socket.tcp_info().or(open.info);
-        let from_ns = now.saturating_sub(open.watch.current().map_or(now, |stall| stall.sent_mono_ns));
-        let facts = self.facts(i, now, Outcome::Recovered, from_ns, delays_ns);
-        self.stall_ended(i, now, true);
-        let p = self.lanes[i].path;
-        let Some(open) = self.lanes[i].open() else { return };
-        let connection = open.stream.key().connection;
-        open.stalled_info = None;
-        open.remote_pause_ns = 0;
-        self.explained(now, p, connection, "stall", explain(&facts), facts.fresh);
-    }
-
-    fn stall_ended(&mut self, i: usize, now: u64, recovered: bool) {
-        let p = self.lanes[i].path;
-        let Some(open) = self.lanes[i].open() else { return };
-        let Some(stall) = open.watch.ended() else { return };
-        let retransmits = retransmits_since(open.info, stall.retransmits_before);
-        let duration_ns = now.saturating_sub(stall.sent_mono_ns);
-        let samples = open.stream.next_seq() - stall.seq;
-        let connection = open.stream.key().connection;
-        self.event(
-            now,
-            Some(p),
-            Some(connection),
-            EventKind::StallEnded { duration_ns, samples, recovered, retransmits },
-        );
-    }
-
-    /// What is known of a silence at its end.
-    fn facts(
-        &mut self,
-        i: usize,
-        now: u64,
-        outcome: Outcome,
-        silent_ns: u64,
-        delays_ns: Option<(i64, i64)>,
-    ) -> Facts {
-        let local_pause_ns = self.pauses.as_mut().map_or(0, |pauses| pauses.within(now - silent_ns, now));
-        let p = self.lanes[i].path;
-        let opinions = &self.paths[p].opinions;
-        let (fresh, others_lost) =
-            (opinions.since(now - silent_ns), opinions.lost_between(now - silent_ns, now));
-        let mut facts = Facts {
-            outcome,
-            silent_ns,
-            local_pause_ns,
-            remote_pause_ns: None,
-            unacked: None,
-            retransmits: None,
-            idle_ns: 0,
-            idle_survived_ns: 0,
-            fresh,
-            others_lost,
-            delays_ns,
-        };
-        if let Some(open) = self.lanes[i].open() {
-            let before = open.watch.current().and_then(|stall| stall.retransmits_before);
-            facts.remote_pause_ns = (open.remote_pause_ns > 0).then_some(open.remote_pause_ns);
-            // What could not even be sent is not with the peer either.
-            facts.unacked = open.stalled_info.map(|info| info.unacked + u32::from(info.notsent_bytes > 0));
-            facts.retransmits = retransmits_since(open.info, before);
-            facts.idle_ns = open.stream.oldest_quiet_ns().unwrap_or(0);
-            facts.idle_survived_ns = open.stream.idle_survived_ns();
-        }
-        facts
-    }
-
     pub(super) fn closed_by_peer(&mut self, i: usize, now: u64) {
         self.close(i, now, ClosingCause::PeerClosed, None, None);
     }
@@ -433,7 +316,14 @@ impl Driver<'_> {
     }
 
     /// A connection is over; every sample still out on it is unanswered.
-    fn close(&mut self, i: usize, now: u64, cause: ClosingCause, errno: Option<i32>, error: Option<String>) {
+    pub(super) fn close(
+        &mut self,
+        i: usize,
+        now: u64,
+        cause: ClosingCause,
+        errno: Option<i32>,
+        error: Option<String>,
+    ) {
         let remote = self.remote_of(i);
         let silent_ns = self.lanes[i]
             .open()
@@ -489,8 +379,4 @@ impl Driver<'_> {
         }
         self.lanes[i].link = Link::Done;
     }
-}
-
-fn retransmits_since(now: Option<TcpInfo>, before: Option<u32>) -> Option<u32> {
-    Some(now?.total_retrans.saturating_sub(before?))
 }

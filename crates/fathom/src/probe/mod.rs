@@ -17,6 +17,7 @@ mod plain;
 mod receive;
 mod resolve;
 mod show;
+mod silence;
 mod start;
 mod terminal;
 mod tick;

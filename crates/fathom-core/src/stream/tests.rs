@@ -1,0 +1,283 @@
+use super::*;
+use crate::clock::Anchor;
+use fathom_wire::{ConnectionView, Stamper};
+use proptest::prelude::*;
+
+const KEY: Key = Key { session: 9, connection: 1 };
+const MS: u64 = 1_000_000;
+
+fn clock() -> ClockMap {
+    ClockMap::new(Anchor { mono_ns: 0, utc_ns: 1_000_000_000 })
+}
+
+fn stream(size: u32) -> Stream {
+    Stream::new(KEY, size, 5_000 * MS)
+}
+
+fn echo(seq: u64, size: u32) -> Vec<u8> {
+    let mut bytes = vec![0; size as usize];
+    KEY.fill(seq, size, 0, &mut bytes);
+    bytes
+}
+
+fn receive(stream: &mut Stream, mono_ns: u64, bytes: &[u8]) -> Vec<Sample> {
+    let clock = clock();
+    let mut out = Vec::new();
+    let receipt = Receipt { mono_ns, clock: &clock, kernel: None, local_pause: None, stamps: None };
+    stream.receive(&receipt, bytes, |arrival| match arrival {
+        Arrival::Resolved(sample) => out.push(sample),
+        other => panic!("{other:?}"),
+    });
+    out
+}
+
+#[test]
+fn late_echoes_after_a_stall_carry_their_true_rtt() {
+    let mut stream = stream(64);
+    for i in 0..20 {
+        stream.sent(i * 1_000 * MS, i * 1_000 * MS + 7, Flags::default());
+    }
+    assert_eq!(stream.overdue(19_500 * MS), 15);
+    // TCP delivers all of it at once, 20 s after the first was sent.
+    let all: Vec<u8> = (0..20).flat_map(|i| echo(i, 64)).collect();
+    let samples = receive(&mut stream, 20_000 * MS + 7, &all);
+    for (i, sample) in samples.iter().enumerate() {
+        assert_eq!(sample.seq, i as u64);
+        assert_eq!(sample.rtt_ns, Some(((20 - i as u64) * 1_000 * MS) as i64));
+        assert_eq!(sample.lateness_ns, 7);
+        assert_eq!(sample.latency_ns(), Some(sample.rtt_ns.unwrap() + 7));
+        assert_eq!(sample.flags.contains(Flags::ANSWERED_LATE), i < 15);
+        assert_eq!(sample.flags.contains(Flags::FIRST_ON_CONNECTION), i == 0);
+    }
+    assert!(stream.is_idle());
+}
+
+#[test]
+fn a_greeting_too_short_for_an_echo_is_known_by_its_first_bytes() {
+    let mut stream = stream(64);
+    stream.sent(0, 0, Flags::default());
+    assert!(receive(&mut stream, MS, &echo(0, 64)[..24]).is_empty());
+    assert!(!stream.begins_otherwise(), "the beginning of an echo");
+    let mut greeted = Stream::new(KEY, 64, 5_000 * MS);
+    greeted.sent(0, 0, Flags::default());
+    assert!(receive(&mut greeted, MS, b"220 mail.example ESMTP\r\n").is_empty());
+    assert!(greeted.begins_otherwise());
+}
+
+#[test]
+fn a_corrupted_echo_is_not_timed_and_the_next_is() {
+    let mut stream = stream(100);
+    stream.sent(0, 0, Flags::default());
+    stream.sent(1, 1, Flags::default());
+    let mut bytes = [echo(0, 100), echo(1, 100)].concat();
+    bytes[80] ^= 1;
+    let samples = receive(&mut stream, 50, &bytes);
+    assert_eq!(samples[0].rtt_ns, None);
+    assert!(samples[0].flags.contains(Flags::CORRUPTED | Flags::UNANSWERED));
+    assert_eq!(samples[1].rtt_ns, Some(49));
+}
+
+#[test]
+fn bytes_nobody_asked_for_are_foreign() {
+    let mut stream = stream(4);
+    let clock = clock();
+    let mut foreign = 0;
+    let receipt = Receipt { mono_ns: 1, clock: &clock, kernel: None, local_pause: None, stamps: None };
+    stream.receive(&receipt, b"220 mail.example ESMTP", |arrival| {
+        if let Arrival::Foreign(bytes) = arrival {
+            foreign += bytes.len();
+        }
+    });
+    assert_eq!(foreign, 22);
+}
+
+#[test]
+fn stamps_become_columns() {
+    let mut stream = stream(64);
+    stream.sent(0, 100, Flags::default());
+    let mut bytes = echo(0, 64);
+    let view = ConnectionView { received_ns: 1_000_000_400, sent_ns: 1_000_000_450, pause_us: 0 };
+    Stamper::default().pass(view, &mut bytes);
+    let samples = receive(&mut stream, 1_100, &bytes);
+    assert_eq!(samples[0].rtt_ns, Some(1_000));
+    assert_eq!(samples[0].reflector_ns, Some(50));
+    assert_eq!(samples[0].forward_ns, Some(300));
+    assert_eq!(samples[0].backward_ns, Some(650));
+}
+
+#[test]
+fn retransmits_are_counted_since_the_previous_sample() {
+    let mut stream = stream(64);
+    let clock = clock();
+    let mut seen = Vec::new();
+    for (i, total_retrans) in [2, 2, 5].into_iter().enumerate() {
+        stream.sent(0, 0, Flags::default());
+        let receipt = Receipt {
+            mono_ns: 1,
+            clock: &clock,
+            kernel: Some(KernelView { srtt_us: 70, total_retrans }),
+            local_pause: None,
+            stamps: None,
+        };
+        stream.receive(&receipt, &echo(i as u64, 64), |arrival| {
+            if let Arrival::Resolved(sample) = arrival {
+                seen.push((sample.srtt_us, sample.retransmits));
+            }
+        });
+    }
+    assert_eq!(seen, [(Some(70), Some(2)), (Some(70), Some(0)), (Some(70), Some(3))]);
+}
+
+#[test]
+fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
+    let mut stream = stream(64);
+    let clock = clock();
+    let mut flags = Vec::new();
+    // (sent, received, local pause, the reflector's counter in µs)
+    for (i, (sent, received, local_pause, pause_us)) in [
+        (0, 10, None, 500),
+        (20, 30 * MS, Some((5, 29 * MS)), 500),
+        (40 * MS, 41 * MS, Some((5, 29 * MS)), 500),
+        (50 * MS, 2_050 * MS, None, 1_990_500),
+        (2_060 * MS, 2_061 * MS, None, 2_500_500),
+        (2_070 * MS, 2_071 * MS, None, 7),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        stream.sent(sent, sent, Flags::default());
+        let mut bytes = echo(i as u64, 64);
+        Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: 0, pause_us }, &mut bytes);
+        let receipt = Receipt { mono_ns: received, clock: &clock, kernel: None, local_pause, stamps: None };
+        stream.receive(&receipt, &bytes, |arrival| {
+            if let Arrival::Resolved(sample) = arrival {
+                let has = |flag| sample.flags.contains(flag);
+                flags.push((has(Flags::OVERLAPS_LOCAL_PAUSE), has(Flags::OVERLAPS_REMOTE_PAUSE)));
+            }
+        });
+    }
+    let neither = (false, false);
+    assert_eq!(flags, [neither, (true, false), neither, (false, true), neither, neither]);
+    // 1.99 s and 0.51 s; the counter that went back is another reflector's.
+    assert_eq!(stream.take_remote_pause(), Some((2_500 * MS, 7)));
+    assert_eq!(stream.take_remote_pause(), Some((0, 7)));
+}
+
+#[test]
+fn the_split_adds_up_or_is_absent() {
+    let clock = clock();
+    let split = |transmitted: Option<i64>, arrived: i64, stay: i64| {
+        let mut stream = stream(64);
+        stream.sent(0, 1_000, Flags::default());
+        stream.sent_at_utc(5_000);
+        if let Some(utc_ns) = transmitted {
+            stream.transmitted(62, 64, 1);
+            stream.transmitted(63, 64, utc_ns);
+        }
+        let mut bytes = echo(0, 64);
+        Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: stay, pause_us: 0 }, &mut bytes);
+        let stamps = Some((arrived, 5_900));
+        let receipt = Receipt { mono_ns: 1_900, clock: &clock, kernel: None, local_pause: None, stamps };
+        let mut found = None;
+        stream.receive(&receipt, &bytes, |arrival| {
+            if let Arrival::Resolved(sample) = arrival {
+                found = sample.send_stack_ns.zip(sample.recv_stack_ns);
+            }
+        });
+        found
+    };
+    // 900 ns: 100 to the driver, 200 from it, 300 in the reflector, 300 on the way.
+    assert_eq!(split(Some(5_100), 5_700, 300), Some((100, 200)));
+    assert_eq!(split(Some(5_100), 5_700, 601), None, "more than the round trip");
+    assert_eq!(split(Some(4_999), 5_700, 300), None, "sent before it was sent: the clock was set");
+    assert_eq!(split(Some(5_100), 5_901, 300), None, "read before it arrived");
+    assert_eq!(split(None, 5_700, 300), None, "no stamp");
+}
+
+#[test]
+fn the_quiet_before_a_sample_and_the_longest_survived_are_known() {
+    let mut stream = stream(64);
+    stream.sent(0, 0, Flags::default());
+    receive(&mut stream, 5, &echo(0, 64));
+    stream.sent(0, 105, Flags::default());
+    receive(&mut stream, 110, &echo(1, 64));
+    stream.sent(0, 9_110, Flags::default());
+    assert_eq!((stream.oldest_quiet_ns(), stream.idle_survived_ns()), (Some(9_000), 100));
+}
+
+#[test]
+fn datagrams_are_known_by_content_in_any_order() {
+    for size in [1, 3, 16, 64, 200] {
+        let mut stream = stream(size);
+        let clock = clock();
+        for i in 0..4 {
+            stream.sent(i, i, Flags::default());
+        }
+        let mut seen = Vec::new();
+        // 2 before 0, 0 twice, 3; 1 is lost; then one that is nobody's.
+        for (at, seq) in [(10, 2), (11, 0), (12, 0), (13, 3)] {
+            let receipt =
+                Receipt { mono_ns: at, clock: &clock, kernel: None, local_pause: None, stamps: None };
+            stream.receive_datagram(&receipt, &echo(seq, size), |arrival| match arrival {
+                Arrival::Resolved(sample) => seen.push((sample.seq, sample.rtt_ns)),
+                Arrival::Duplicate(seq) => seen.push((seq, None)),
+                Arrival::Foreign(_) => panic!("foreign at {at}, size {size}"),
+            });
+        }
+        assert_eq!(seen, [(2, Some(8)), (0, Some(11)), (0, None), (3, Some(10))], "size {size}");
+        assert_eq!(stream.outstanding(), 1);
+        let mut lost = Vec::new();
+        stream.expire(DATAGRAM_LOST_NS + 2, &clock, |sample| {
+            lost.push((sample.seq, sample.flags.contains(Flags::UNANSWERED)));
+        });
+        assert_eq!(lost, [(1, true)]);
+        assert!(stream.is_idle());
+    }
+}
+
+#[test]
+fn what_is_out_at_the_end_is_unanswered() {
+    let mut stream = stream(64);
+    stream.sent(0, 0, Flags::WARM_UP);
+    let mut out = Vec::new();
+    stream.close(&clock(), |sample| out.push(sample));
+    assert_eq!(out.len(), 1);
+    assert_eq!(out[0].rtt_ns, None);
+    assert!(out[0].flags.contains(Flags::UNANSWERED | Flags::WARM_UP | Flags::FIRST_ON_CONNECTION));
+}
+
+proptest! {
+    #[test]
+    fn each_sample_is_resolved_exactly_once(
+        size in 1u32..150,
+        steps in prop::collection::vec((any::<bool>(), 1usize..200), 1..60),
+    ) {
+        let mut stream = stream(size);
+        let (mut sent, mut pending, mut resolved) = (0u64, Vec::new(), Vec::new());
+        for (now, (send, amount)) in steps.into_iter().enumerate() {
+            if send {
+                stream.sent(now as u64, now as u64, Flags::default());
+                pending.extend(echo(sent, size));
+                sent += 1;
+            } else {
+                let n = amount.min(pending.len());
+                let bytes: Vec<u8> = pending.drain(..n).collect();
+                resolved.extend(receive(&mut stream, now as u64, &bytes).into_iter().map(|s| s.seq));
+            }
+        }
+        stream.close(&clock(), |sample| resolved.push(sample.seq));
+        prop_assert_eq!(resolved, (0..sent).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn any_datagrams_are_survived(size in 1u32..100, sent in 0u64..300, bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        let mut stream = stream(size);
+        for i in 0..sent { stream.sent(i, i, Flags::default()); }
+        let clock = clock();
+        let receipt = Receipt { mono_ns: sent, clock: &clock, kernel: None, local_pause: None, stamps: None };
+        let mut resolved = 0;
+        stream.receive_datagram(&receipt, &bytes, |arrival| if let Arrival::Resolved(_) = arrival { resolved += 1 });
+        prop_assert!(resolved <= 1);
+        prop_assert_eq!(stream.outstanding() as u64 + resolved, sent);
+    }
+}

@@ -1,0 +1,103 @@
+use super::*;
+use crate::probe::args::Args;
+use crate::probe::outbox;
+use clap::Parser;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    args: Args,
+}
+
+/// A server of one connection that echoes until the peer is done.
+fn echo_once() -> (u16, std::thread::JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = std::thread::spawn(move || {
+        let (mut peer, _) = listener.accept().unwrap();
+        let mut buffer = [0; 4_096];
+        while let Ok(n @ 1..) = peer.read(&mut buffer) {
+            peer.write_all(&buffer[..n]).unwrap();
+        }
+    });
+    (port, server)
+}
+
+/// Runs a driver against a server of our own and gives what it told.
+fn run(
+    options: &str,
+    prepare: impl FnOnce(&mut Driver<'_>),
+) -> (Vec<fathom_core::sample::Sample>, Vec<EventKind>) {
+    let (port, server) = echo_once();
+    let line = format!("probe 127.0.0.1:{port} --no-record {options}");
+    let config = Config::new(Line::parse_from(line.split(' ')).args).unwrap();
+    let reactor = Reactor::new().unwrap();
+    let stop = Stop::new(reactor.waker());
+    let (outbox, mut ring) = outbox::channel(Some(50.0));
+    let clocks = Box::new(fathom_os::clock::anchor);
+    let mut driver = Driver::new(&config, reactor, outbox, stop, 7, clocks);
+    prepare(&mut driver);
+    let end = driver.run().unwrap();
+    assert!(end.fatal.is_none() && !end.lost, "{end:?}");
+    server.join().unwrap();
+    let (mut samples, mut events) = (Vec::new(), Vec::new());
+    while let Ok(message) = ring.pop() {
+        match message {
+            Message::Sample(_, sample) => samples.push(sample),
+            Message::Event(_, event) => events.push(event.kind),
+            Message::Anchor { .. } | Message::Ended => {}
+        }
+    }
+    (samples, events)
+}
+
+#[test]
+fn a_kernel_without_stamps_is_told_once_and_the_run_goes_on() {
+    let none = |_: &Socket| Err(io::Error::from(io::ErrorKind::Unsupported));
+    let (samples, events) = run("--every 2ms --count 20", |driver| driver.stamp_with = none);
+    assert_eq!(samples.len(), 20);
+    assert!(
+        samples.iter().all(|s| s.rtt_ns.is_some() && s.send_stack_ns.is_none() && s.recv_stack_ns.is_none())
+    );
+    let notes = events.iter().filter(|e| matches!(e, EventKind::Note { text } if text.contains("not split")));
+    assert_eq!(notes.count(), 1);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_split_of_real_samples_adds_up() {
+    let (samples, _) = run("--every 2ms --count 200", |_| {});
+    let split: Vec<_> =
+        samples.iter().filter_map(|s| Some((s.rtt_ns?, s.send_stack_ns?, s.recv_stack_ns?))).collect();
+    for (rtt, send, recv) in &split {
+        assert!(*send >= 0 && *recv >= 0 && send + recv <= *rtt, "{send} + {recv} of {rtt}");
+    }
+    // The kernel may leave some out, and does while its switch turns; not most.
+    assert!(split.len() * 2 > samples.len(), "{} of {}", split.len(), samples.len());
+}
+
+#[test]
+fn setting_the_wall_clock_is_an_event_and_touches_no_round_trip() {
+    const HOUR_NS: i64 = 3_600_000_000_000;
+    // The first reading starts the run; from the next on, a second later, somebody has set the clock by an hour.
+    let (samples, events) = run("--every 20ms --count 80", |driver| {
+        driver.read_clocks = Box::new(|| {
+            let mut reading = fathom_os::clock::anchor();
+            reading.utc_ns += HOUR_NS;
+            reading
+        });
+    });
+    assert_eq!(samples.len(), 80);
+    assert!(samples.iter().all(|s| s.rtt_ns.is_some_and(|rtt| (1..HOUR_NS / 10).contains(&rtt))));
+    let steps: Vec<i64> = events
+        .iter()
+        .filter_map(|e| if let EventKind::ClockStepped { step_ns } = e { Some(*step_ns) } else { None })
+        .collect();
+    assert_eq!(steps.len(), 1);
+    assert!((steps[0] - HOUR_NS).abs() < 1_000_000_000, "{steps:?}");
+    // The stamps follow the clock that was set; the samples stay in order.
+    assert!(samples[79].sent_ns - samples[0].sent_ns > HOUR_NS);
+    assert!(samples.windows(2).all(|pair| pair[0].sent_ns < pair[1].sent_ns));
+}
