@@ -9,7 +9,7 @@ mod tests;
 mod words;
 
 pub use gather::{Baseline, Gathered, Gatherer};
-pub use words::duration;
+pub use words::{duration, duration_compact};
 
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind};

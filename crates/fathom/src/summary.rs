@@ -4,6 +4,7 @@
 use fathom_core::cause::ClosingCause;
 use fathom_core::histogram::Histogram;
 use fathom_core::statistics::{Connection, Statistics};
+pub(crate) use fathom_core::story::duration_compact as duration;
 use fathom_recording::PathLabels;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -312,25 +313,6 @@ pub(crate) fn number(value: f64) -> String {
         v if v >= 100.0 => format!("{v:.1}"),
         v => format!("{v:.2}"),
     }
-}
-
-/// A duration as people write it: `1.5ms`, `20s`, `11h 15m`.
-pub(crate) fn duration(ns: u64) -> String {
-    let s = ns / 1_000_000_000;
-    match ns {
-        0..1_000 => format!("{ns}ns"),
-        1_000..1_000_000 => trimmed(ns as f64 / 1e3, "us"),
-        1_000_000..1_000_000_000 => trimmed(ns as f64 / 1e6, "ms"),
-        1_000_000_000..60_000_000_000 => trimmed(ns as f64 / 1e9, "s"),
-        _ if s < 3_600 => format!("{}m {}s", s / 60, s % 60),
-        _ if s < 86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
-        _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
-    }
-}
-
-fn trimmed(value: f64, unit: &str) -> String {
-    let text = format!("{value:.1}");
-    format!("{}{unit}", text.strip_suffix(".0").unwrap_or(&text))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn warm_up_is_recorded_and_flagged_and_left_out_of_the_figures() {
 }
 
 fn probe(home: &Path, reflector: &Echo, arguments: &str) -> Value {
-    Probe::start(home, &format!("{} --json --quiet {arguments}", reflector.tcp())).finish().summary()
+    Probe::start(home, &format!("{} --json --quiet {arguments}", reflector.address())).finish().summary()
 }
 
 fn every_size(reflector: &impl Reflector) {
@@ -94,7 +94,7 @@ fn every_size(reflector: &impl Reflector) {
 /// A whole run: what it says, what it records, and that both agree.
 fn one_run(reflector: &impl Reflector, mode: &str, size: usize) {
     let home = tempfile::tempdir().expect("a directory");
-    let (address, option) = if mode == "udp" { (reflector.udp(), "--udp") } else { (reflector.tcp(), "") };
+    let (address, option) = (reflector.address(), if mode == "udp" { "--udp" } else { "" });
     let arguments =
         format!("{address} {option} --size {size} --every 20ms --count {COUNT} --record r --json --quiet");
     let summary = Probe::start(home.path(), &arguments).finish().summary();

@@ -2,23 +2,31 @@
 
 use jiff::Timestamp;
 
-/// A duration: `310 ms`, `5.4 s`, `7m 3s`, `11h 15m`.
+/// A duration in a sentence: `310 ms`, `5.4 s`, `7m 3s`, `11h 15m`.
 pub fn duration(ns: u64) -> String {
+    spelled(ns, " ", "µs")
+}
+
+/// A duration as options are written: `310ms`, `1.5us`, `20s`, `11h 15m`.
+pub fn duration_compact(ns: u64) -> String {
+    spelled(ns, "", "us")
+}
+
+fn spelled(ns: u64, gap: &str, micro: &str) -> String {
+    let figure = |divisor: f64, unit: &str| {
+        let text = format!("{:.1}", ns as f64 / divisor);
+        format!("{}{gap}{unit}", text.strip_suffix(".0").unwrap_or(&text))
+    };
     let s = ns / 1_000_000_000;
     match ns {
-        0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => figure(ns as f64 / 1e3, "µs"),
-        1_000_000..1_000_000_000 => figure(ns as f64 / 1e6, "ms"),
-        1_000_000_000..60_000_000_000 => figure(ns as f64 / 1e9, "s"),
+        0..1_000 => format!("{ns}{gap}ns"),
+        1_000..1_000_000 => figure(1e3, micro),
+        1_000_000..1_000_000_000 => figure(1e6, "ms"),
+        1_000_000_000..60_000_000_000 => figure(1e9, "s"),
         _ if s < 3_600 => format!("{}m {}s", s / 60, s % 60),
         _ if s < 86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
         _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
     }
-}
-
-fn figure(value: f64, unit: &str) -> String {
-    let text = format!("{value:.1}");
-    format!("{} {unit}", text.strip_suffix(".0").unwrap_or(&text))
 }
 
 /// `1 sample`, `30 samples`, `1,800 samples`.

@@ -344,26 +344,26 @@ fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     Ok(paths)
 }
 
+/// The configuration that a command line gives: for tests, here and of the driver.
 #[cfg(test)]
-mod tests {
-    use super::*;
+pub(super) fn from_line(line: &str) -> Result<Config, String> {
     use clap::Parser;
-
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
         args: Args,
     }
+    let words = std::iter::once("probe").chain(line.split_whitespace());
+    let line = Line::try_parse_from(words).map_err(|e| e.to_string())?;
+    Config::new(line.args).map_err(|e| e.to_string())
+}
 
-    fn config(line: &str) -> Result<Config, String> {
-        let words = std::iter::once("probe").chain(line.split_whitespace());
-        let line = Line::try_parse_from(words).map_err(|e| e.to_string())?;
-        Config::new(line.args).map_err(|e| e.to_string())
-    }
-
+#[cfg(test)]
+mod tests {
+    use super::*;
     #[test]
     fn the_defaults_are_the_articles_experiment() {
-        let c = config("10.0.0.4").unwrap();
+        let c = from_line("10.0.0.4").unwrap();
         assert_eq!(
             (c.pace, c.size, c.connections, c.count, c.duration),
             (Pace::Every(1_000_000_000), 64, 1, None, None)
@@ -405,7 +405,7 @@ mod tests {
             ("h --cloud-every 100ms", "1s"),
             ("h --metadata-url https://h", "without TLS"),
         ] {
-            let error = config(line).expect_err(line);
+            let error = from_line(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");
         }
     }
@@ -413,7 +413,7 @@ mod tests {
     #[test]
     fn paths_have_labels_of_their_own() {
         let labels =
-            |line: &str| config(line).unwrap().paths.into_iter().map(|p| p.label).collect::<Vec<_>>();
+            |line: &str| from_line(line).unwrap().paths.into_iter().map(|p| p.label).collect::<Vec<_>>();
         assert_eq!(labels("a b"), ["a", "b"]);
         assert_eq!(labels("a --label zone"), ["zone"]);
         assert_eq!(labels("a b --label zone"), ["zone-a:7007", "zone-b:7007"]);
@@ -422,10 +422,10 @@ mod tests {
 
     #[test]
     fn loads_that_could_hurt_need_a_word() {
-        assert!(config("h --every 100us").unwrap().impolite().is_some());
-        assert!(config("h --every 1ms --connections 60").unwrap().impolite().is_some());
-        assert!(config("h --every 1ms --connections 50").unwrap().impolite().is_none());
-        assert!(config("h --ping-pong").unwrap().impolite().is_some());
-        assert!(config("h --ping-pong --allow-high-rate").unwrap().impolite().is_none());
+        assert!(from_line("h --every 100us").unwrap().impolite().is_some());
+        assert!(from_line("h --every 1ms --connections 60").unwrap().impolite().is_some());
+        assert!(from_line("h --every 1ms --connections 50").unwrap().impolite().is_none());
+        assert!(from_line("h --ping-pong").unwrap().impolite().is_some());
+        assert!(from_line("h --ping-pong --allow-high-rate").unwrap().impolite().is_none());
     }
 }

@@ -61,6 +61,7 @@ impl Driver<'_> {
             Pace::Every(every) if every >= INFO_EVERY_SAMPLE_NS => 0,
             _ => INFO_GAP_NS,
         };
+        let transport = self.config.transport;
         let lane = &mut self.lanes[i];
         let (path_index, path) = (lane.path as u32, &mut self.paths[lane.path]);
         let Link::Open(open) = &mut lane.link else { return };
@@ -97,26 +98,23 @@ impl Driver<'_> {
             Arrival::Foreign(bytes) => {
                 foreign += 1;
                 if path.foreign.count == 0 {
-                    path.foreign_first = bytes[..bytes.len().min(64)].escape_ascii().to_string();
+                    path.foreign_first = excerpt(bytes);
                 }
-                path.foreign.add(
-                    connection,
-                    0,
-                    if matches!(open.socket, super::link::Socket::Udp(_)) { 1 } else { bytes.len() as u64 },
-                );
+                let count = if transport == Transport::Udp { 1 } else { bytes.len() as u64 };
+                path.foreign.add(connection, 0, count);
             }
             Arrival::Duplicate(seq) => path.duplicated.add(connection, seq, 1),
         };
-        match self.config.transport {
+        match transport {
             Transport::Tcp => open.stream.receive(&receipt, bytes, sink),
             Transport::Udp => open.stream.receive_datagram(&receipt, bytes, sink),
         }
         // A server that speaks first may never say enough to be a whole echo.
-        let greeted = self.config.transport == Transport::Tcp && open.stream.begins_otherwise();
+        let greeted = transport == Transport::Tcp && open.stream.begins_otherwise();
         if greeted && path.foreign.count == 0 {
-            path.foreign_first = bytes[..bytes.len().min(64)].escape_ascii().to_string();
+            path.foreign_first = excerpt(bytes);
         }
-        let no_echo = self.config.transport == Transport::Tcp
+        let no_echo = transport == Transport::Tcp
             && (foreign > 0 || greeted || open.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT);
         if no_echo {
             return self.not_an_echo(i, now);
@@ -169,4 +167,9 @@ impl Driver<'_> {
             self.pump(i);
         }
     }
+}
+
+/// The beginning of bytes that nobody asked for, as text with escapes.
+fn excerpt(bytes: &[u8]) -> String {
+    bytes[..bytes.len().min(64)].escape_ascii().to_string()
 }

@@ -15,10 +15,8 @@ pub(crate) const LOOPBACK: [&str; 2] = ["127.0.0.1", "::1"];
 
 /// A reflector that is ready.
 pub(crate) trait Reflector {
-    /// Where it answers TCP.
-    fn tcp(&self) -> SocketAddr;
-    /// Where it answers UDP.
-    fn udp(&self) -> SocketAddr;
+    /// Where it answers, TCP and UDP alike.
+    fn address(&self) -> SocketAddr;
     /// Whether it stamps our frames.
     fn stamps(&self) -> bool;
 }
@@ -77,10 +75,7 @@ fn line(out: &mut impl BufRead) -> Value {
 }
 
 impl Reflector for Echo {
-    fn tcp(&self) -> SocketAddr {
-        self.address
-    }
-    fn udp(&self) -> SocketAddr {
+    fn address(&self) -> SocketAddr {
         self.address
     }
     fn stamps(&self) -> bool {
@@ -132,10 +127,7 @@ impl Xinetd {
 }
 
 impl Reflector for Xinetd {
-    fn tcp(&self) -> SocketAddr {
-        self.address
-    }
-    fn udp(&self) -> SocketAddr {
+    fn address(&self) -> SocketAddr {
         self.address
     }
     fn stamps(&self) -> bool {
@@ -176,10 +168,7 @@ impl Socat {
 }
 
 impl Reflector for Socat {
-    fn tcp(&self) -> SocketAddr {
-        self.address
-    }
-    fn udp(&self) -> SocketAddr {
+    fn address(&self) -> SocketAddr {
         self.address
     }
     fn stamps(&self) -> bool {

@@ -2,8 +2,8 @@
 
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
-use ureq::Agent;
 use ureq::http::Uri;
+use ureq::{Agent, RequestBuilder};
 
 /// A service that does not accept a connection in this time is taken not to be there.
 const CONNECT_LIMIT: Duration = Duration::from_millis(300);
@@ -72,9 +72,7 @@ impl Client {
         headers: &[(&str, &str)],
         limit: Duration,
     ) -> Result<Answer, String> {
-        let request = self.agent.get(format!("{}{path}", self.url));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        taken(request.config().timeout_global(Some(limit)).build().call())
+        taken(prepared(self.agent.get(format!("{}{path}", self.url)), headers, limit).call())
     }
 
     /// Sends an empty PUT, with which AWS hands out its tokens.
@@ -84,10 +82,17 @@ impl Client {
         headers: &[(&str, &str)],
         limit: Duration,
     ) -> Result<Answer, String> {
-        let request = self.agent.put(format!("{}{path}", self.url));
-        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        taken(request.config().timeout_global(Some(limit)).build().send_empty())
+        taken(prepared(self.agent.put(format!("{}{path}", self.url)), headers, limit).send_empty())
     }
+}
+
+fn prepared<Body>(
+    request: RequestBuilder<Body>,
+    headers: &[(&str, &str)],
+    limit: Duration,
+) -> RequestBuilder<Body> {
+    let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    request.config().timeout_global(Some(limit)).build()
 }
 
 fn taken(result: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> Result<Answer, String> {

@@ -1,15 +1,7 @@
 use super::*;
-use crate::probe::args::Args;
-use crate::probe::outbox;
-use clap::Parser;
+use crate::probe::{config, outbox};
 use std::io::{Read, Write};
 use std::net::TcpListener;
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    args: Args,
-}
 
 /// A server of one connection that echoes until the peer is done.
 fn echo_once() -> (u16, std::thread::JoinHandle<()>) {
@@ -31,8 +23,7 @@ fn run(
     prepare: impl FnOnce(&mut Driver<'_>),
 ) -> (Vec<fathom_core::sample::Sample>, Vec<EventKind>) {
     let (port, server) = echo_once();
-    let line = format!("probe 127.0.0.1:{port} --no-record {options}");
-    let config = Config::new(Line::parse_from(line.split(' ')).args).unwrap();
+    let config = config::from_line(&format!("127.0.0.1:{port} --no-record {options}")).unwrap();
     let reactor = Reactor::new().unwrap();
     let stop = Stop::new(reactor.waker());
     let (outbox, mut ring) = outbox::channel(Some(50.0));
