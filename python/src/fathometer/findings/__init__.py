@@ -1,0 +1,1 @@
+"""What happened and what to do: events and statistics joined into statements with evidence and confidence."""

@@ -1,0 +1,130 @@
+"""Cells and headings of tables as people write them: `~2,250 μs`, `+9.2%`, `2.1x`, `P95 (ms)`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+UNIT_WORDS = {
+    "ns": "ns",
+    "nsec": "ns",
+    "nanoseconds": "ns",
+    "us": "us",
+    "μs": "us",
+    "µs": "us",
+    "usec": "us",
+    "usecs": "us",
+    "microseconds": "us",
+    "ms": "ms",
+    "msec": "ms",
+    "milliseconds": "ms",
+    "s": "s",
+    "sec": "s",
+    "secs": "s",
+    "seconds": "s",
+    "%": "%",
+    "x": "x",
+    "gbps": "gbps",
+    "gbit/s": "gbps",
+    "mbps": "mbps",
+    "mbit/s": "mbps",
+}
+STATISTIC_WORDS = {
+    "mean": "mean",
+    "avg": "mean",
+    "average": "mean",
+    "min": "min",
+    "minimum": "min",
+    "max": "max",
+    "maximum": "max",
+    "median": "p50",
+    "sd": "sd",
+    "std": "sd",
+    "stdev": "sd",
+    "stddev": "sd",
+    "sigma": "sd",
+    "p50": "p50",
+    "p90": "p90",
+    "p95": "p95",
+    "p99": "p99",
+    "p999": "p99_9",
+    "p99.9": "p99_9",
+    "p99_9": "p99_9",
+    "p9999": "p99_99",
+    "p99.99": "p99_99",
+    "p99_99": "p99_99",
+    "50th": "p50",
+    "90th": "p90",
+    "95th": "p95",
+    "99th": "p99",
+    "99.9th": "p99_9",
+}
+COUNT_WORDS = {"count", "samples", "packets", "n", "iterations"}
+
+_FIGURE = re.compile(
+    r"^[~≈<>]?\s*(?P<sign>[+\-−]?)(?P<digits>\d[\d,]*(?:\.\d+)?|\.\d+)\s*(?P<unit>[a-zA-Zµμ%/]+)?\s*[!.]?$"  # noqa: RUF001
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number in a cell."""
+
+    value: float
+    text: str
+    """Its digits as printed, without sign, separators and unit."""
+    unit: str | None
+    """None where the cell names none."""
+    signed: bool
+    """Whether a sign was printed."""
+
+    @property
+    def step(self) -> float:
+        """The value of one unit in the last printed digit."""
+        return 10.0 ** -len(self.text.partition(".")[2])
+
+
+def cell(text: str) -> Cell | None:
+    """Reads a cell; None where it is no number."""
+    found = _FIGURE.match(text.strip().strip("*_`").strip())
+    if not found:
+        return None
+    unit = (found["unit"] or "").lower()
+    if unit and unit not in UNIT_WORDS:
+        return None
+    digits = found["digits"].replace(",", "")
+    value = float(digits)
+    if found["sign"] in {"-", "−"}:  # noqa: RUF001
+        value = -value
+    return Cell(value, digits, UNIT_WORDS.get(unit), bool(found["sign"]))
+
+
+def words(heading: str) -> list[str]:
+    """The words of a heading, in lower case."""
+    return re.findall(r"[a-zµμ0-9][a-zµμ0-9./_%]*|%", heading.lower().replace("**", ""))
+
+
+def statistic(heading: str) -> str | None:
+    """The statistic that a heading names: `RTT (Mean)`, `95th Percentile Latency Microseconds`, `p99_us`."""
+    # `p99_9_us` and `p99.9` before their first half, p99.
+    if found := re.search(r"p(\d\d)[._](9+)(?!\d)", heading.lower()):
+        return STATISTIC_WORDS.get(f"p{found[1]}.{found[2]}")
+    for word in words(heading):
+        for part in (word, *word.split("_")):
+            if part in STATISTIC_WORDS:
+                return STATISTIC_WORDS[part]
+    return None
+
+
+def unit(heading: str) -> str | None:
+    """The unit that a heading names."""
+    for word in words(heading):
+        for part in (word, *word.split("_")[1:]):
+            if part in UNIT_WORDS and part != "x":
+                return UNIT_WORDS[part]
+    return None
+
+
+def is_count(heading: str) -> bool:
+    """Whether a heading names a count of samples."""
+    return any(w in COUNT_WORDS for w in words(heading)) and statistic(heading) is None

@@ -1,0 +1,229 @@
+"""Tables of Markdown and CSV files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from dataclasses import dataclass
+from itertools import takewhile
+
+from fathometer.findings.consistency.cells import Cell, cell, is_count, statistic, unit, words
+from fathometer.findings.consistency.model import Claim, Document, Printed, Steps, Summary
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as text: the first column names the rows."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def read_csv(text: str, name: str, default_unit: str) -> Document:
+    """A CSV file: a line of headings, then one row a series (or one a statistic)."""
+    try:
+        dialect: type[csv.Dialect] | csv.Dialect = csv.Sniffer().sniff(text[:4096], ",;\t|")
+    except csv.Error:
+        dialect = csv.excel
+    lines = [row for row in csv.reader(io.StringIO(text), dialect) if any(c.strip() for c in row)]
+    if len(lines) < 2:
+        return Document()
+    return _understood([Table(name, lines[0], lines[1:])], default_unit)
+
+
+def read_markdown(text: str, default_unit: str) -> Document:
+    """Every pipe table of a Markdown file, with the heading that it stands under."""
+    tables: list[Table] = []
+    title, block = "", list[str]()
+    for line in [*text.splitlines(), ""]:
+        if "|" in line and line.strip():
+            block.append(line)
+            continue
+        if block:
+            if made := _table(title, block):
+                tables.append(made)
+            block = []
+        if found := re.match(r"#+\s+(.*)", line):
+            title = found[1].strip()
+    return _understood(tables, default_unit)
+
+
+def _table(title: str, lines: list[str]) -> Table | None:
+    cells = [[c.strip().strip("*").strip() for c in line.strip().strip("|").split("|")] for line in lines]
+    if len(cells) < 3 or not all(re.fullmatch(r":?-+:?", c) for c in cells[1]):
+        return None
+    return Table(title, cells[0], cells[2:])
+
+
+def _understood(tables: list[Table], default_unit: str) -> Document:
+    document = Document()
+    for table in tables:
+        _printed(table, document, default_unit)
+        if any(statistic(h) for h in table.head[1:]):
+            _rows_are_series(table, document, default_unit)
+        elif sum(statistic(r[0]) is not None for r in table.rows if r) >= 2:
+            _columns_are_series(table, document, default_unit)
+        _changes(table, document, default_unit)
+        _differences(table, document)
+    # Ratios name rows of other tables, so they come when all are read.
+    for table in tables:
+        _ratios(table, document)
+    _segments_of(document)
+    return document
+
+
+def _printed(table: Table, document: Document, default_unit: str) -> None:
+    for row in table.rows:
+        for heading, text in zip(table.head[1:], row[1:], strict=False):
+            found = cell(text)
+            if found and "." in found.text and not found.signed:
+                its = found.unit or unit(heading) or unit(row[0]) or default_unit
+                document.printed.append(Printed(_name(table, row[0]), found.value, found.text, its))
+
+
+def _name(table: Table, series: str) -> str:
+    return f"{table.title}: {series}" if table.title else series
+
+
+def _summary(
+    table: Table, series: str, found: dict[str, Cell], units: dict[str, str], count: int | None, default: str
+) -> Summary | None:
+    if not found:
+        return None
+    scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+    names = {units.get(n, default) for n in found}
+    if len(names) == 1:
+        return Summary(_name(table, series), {n: c.value for n, c in found.items()}, names.pop(), count)
+    if names <= scale.keys():
+        figures = {n: c.value * scale[units.get(n, default)] for n, c in found.items()}
+        return Summary(_name(table, series), figures, "us", count)
+    return None
+
+
+def _rows_are_series(table: Table, document: Document, default_unit: str) -> None:
+    for row in table.rows:
+        found: dict[str, Cell] = {}
+        units: dict[str, str] = {}
+        count = None
+        for heading, text in zip(table.head[1:], row[1:], strict=False):
+            number = cell(text)
+            if number is None:
+                continue
+            name = statistic(heading)
+            if name and number.unit not in {"x", "%"} and "ratio" not in heading.lower():
+                found[name] = number
+                units[name] = number.unit or unit(heading) or default_unit
+            elif is_count(heading):
+                count = int(number.value)
+        if made := _summary(table, row[0], found, units, count, default_unit):
+            document.summaries.append(made)
+
+
+def _columns_are_series(table: Table, document: Document, default_unit: str) -> None:
+    for j, series in enumerate(table.head[1:], start=1):
+        found: dict[str, Cell] = {}
+        units: dict[str, str] = {}
+        count = None
+        for row in table.rows:
+            number = cell(row[j]) if j < len(row) else None
+            if number is None:
+                continue
+            name = statistic(row[0])
+            if name:
+                found[name] = number
+                units[name] = number.unit or unit(row[0]) or default_unit
+            elif is_count(row[0]):
+                count = int(number.value)
+        if made := _summary(table, series, found, units, count, default_unit):
+            document.summaries.append(made)
+
+
+def _changes(table: Table, document: Document, default_unit: str) -> None:
+    """A column of figures followed by one of their percent changes."""
+    for j in range(2, len(table.head)):
+        if not ("%" in table.head[j] and "change" in table.head[j].lower()):
+            continue
+        pairs = [(cell(r[j - 1]), cell(r[j])) for r in table.rows if j < len(r)]
+        # A last row of prose ("Overall pattern") ends the figures.
+        pairs = list(takewhile(lambda pair: pair[0] is not None, pairs))
+        whole = [value for value, _ in pairs if value is not None]
+        percent = [change for _, change in pairs]
+        if len(whole) < 2:
+            continue
+        its = unit(table.head[j - 1]) or whole[0].unit or default_unit
+        document.steps.append(
+            Steps(
+                _name(table, re.sub(r"\s*\(.*?\)\s*$", "", table.head[j - 1])),
+                tuple(v.value for v in whole),
+                tuple(None if p is None else p.value for p in percent),
+                its,
+                length=_length(table),
+            )
+        )
+
+
+def _length(table: Table) -> int:
+    """Samples behind a segment, from row names such as `Records 500-401` or `Last 100 records`."""
+    for row in table.rows:
+        if found := re.search(r"(\d+)\s*[-–]\s*(\d+)", row[0]):  # noqa: RUF001
+            return abs(int(found[1]) - int(found[2])) + 1
+    return 100
+
+
+def _differences(table: Table, document: Document) -> None:
+    """Two columns of figures, and one of their difference."""
+    for j, heading in enumerate(table.head):
+        if "difference" not in heading.lower() or j < 3:
+            continue
+        for row in table.rows:
+            a, b, d = (cell(row[k]) if k < len(row) else None for k in (j - 2, j - 1, j))
+            if a and b and d and a.unit == b.unit and d.unit in {a.unit, None}:
+                document.claims.append(
+                    Claim(
+                        _name(table, row[0]),
+                        "difference",
+                        a.value,
+                        b.value,
+                        d.value,
+                        max(d.step, a.step),
+                        a.unit or "",
+                    )
+                )
+
+
+def _ratios(table: Table, document: Document) -> None:
+    """Rows such as `Cross-AZ vs Baseline | ~2.1x`, by the means of the rows that they name."""
+    for row in table.rows:
+        named = re.split(r"\s+(?:vs\.?|versus|/|against)\s+", row[0], maxsplit=1)
+        if len(named) != 2:
+            continue
+        b, a = (_mean_of(document, name) for name in named)
+        for text in row[1:]:
+            found = cell(text)
+            if found and found.unit == "x" and a is not None and b is not None:
+                document.claims.append(Claim(_name(table, row[0]), "ratio", a, b, found.value, found.step))
+
+
+def _mean_of(document: Document, name: str) -> float | None:
+    summary = _named(document, name)
+    return summary.figures.get("mean") if summary else None
+
+
+def _named(document: Document, name: str) -> Summary | None:
+    wanted = set(words(name.replace("-", " "))) - {"test", "scenario"}
+    fitting = [
+        s
+        for s in document.summaries
+        if wanted and wanted <= set(words(s.row.rpartition(": ")[2].replace("-", " ")))
+    ]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _segments_of(document: Document) -> None:
+    """Ties series of segments to the summary of the same name."""
+    for i, one in enumerate(document.steps):
+        summary = _named(document, one.row.rpartition(": ")[2])
+        if summary:
+            document.steps[i] = Steps(one.row, one.values, one.percent, one.unit, summary.row, one.length)

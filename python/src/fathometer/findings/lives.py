@@ -1,0 +1,301 @@
+"""Connections: how they stalled, how they ended, and whether that had a pattern."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from fathometer.dataset import query
+from fathometer.dataset.model import Connection, Explanation
+from fathometer.dataset.recording import Recording
+from fathometer.findings.model import Advice, Confidence, Ended, Finding, Scenario
+from fathometer.findings.words import count, duration, listed, moment
+from fathometer.stats.coincidence import age_or_time, coincidence
+from fathometer.stats.lifetimes import refresh_age, weibull
+from fathometer.stats.segments import LENGTH, ending
+
+OURS = {"finished", "refreshed"}
+"""Closing causes that are our own doing."""
+TOGETHER_NS = 5_000_000_000
+"""Ends and stalls this near to each other may have one cause, ns: the articles' 3 s, and the time a death
+takes to be noticed."""
+MOST_STORIES = 50
+"""Stalls and ends told one by one; beyond that they are counted."""
+_CONFIDENCE: dict[str, Confidence] = {
+    "flow_forgotten": "high",
+    "idle_expired": "high",
+    "path_down": "medium",
+    "peer_down": "medium",
+    "peer_paused": "high",
+    "local_paused": "high",
+    "unknown": "low",
+}
+
+
+def deaths(recording: Recording) -> list[Connection]:
+    """Connections that ended by no doing of ours."""
+    return [c for c in recording.connections if c.closed_ns is not None and c.cause not in OURS]
+
+
+def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
+    """The last segments of every connection that died, judged against the rest of its life."""
+    made = []
+    for scenario in scenarios:
+        for run in scenario.runs:
+            died = {c.id: c for c in deaths(run.recording)[:MOST_STORIES]}
+            if not died:
+                continue
+            chunks = query.chunks(run.recording, LENGTH)
+            for number, connection in died.items():
+                mine = (chunks.connection == number) & (chunks.sent == LENGTH) & (chunks.answered > 0)
+                # From the end; the statistics want the oldest first.
+                judged = ending(chunks.mean_ns[mine][::-1])
+                if judged and connection.closed_ns is not None:
+                    made.append(Ended(run.recording, scenario.name, number, connection.closed_ns, judged))
+    return tuple(sorted(made, key=lambda e: e.at_ns))
+
+
+def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Finding]:
+    """Deaths, stalls, refusals, and their coincidence."""
+    made: list[Finding] = []
+    for scenario in scenarios:
+        for run in scenario.runs:
+            made += _deaths(scenario, run.recording, ended)
+            made += _stalls(scenario, run.recording)
+            made += _refusals(scenario, run.recording)
+    return made + _together(scenarios)
+
+
+def _because(explanation: Explanation | None) -> list[str]:
+    return list(explanation.because) if explanation else []
+
+
+def _deaths(scenario: Scenario, recording: Recording, ended: Sequence[Ended]) -> list[Finding]:
+    made = []
+    died = deaths(recording)
+    for c in died[:MOST_STORIES]:
+        verdict = (c.explanation.verdict if c.explanation else c.verdict) or "unknown"
+        age = f" at an age of {duration(c.age_ns)}" if c.age_ns is not None else ""
+        said = (
+            f"{scenario.name}: connection {c.id} ended{age} ({c.cause or 'cause not recorded'}): "
+            f"{_verdict(verdict)}"
+        )
+        evidence = _because(c.explanation)
+        mine = next((e for e in ended if e.recording is recording and e.connection == c.id), None)
+        if mine:
+            evidence.append(mine.ending.said)
+        confidence = _CONFIDENCE.get(verdict, "low") if c.explanation else "low"
+        made.append(
+            Finding(
+                "death", c.closed_ns, said, tuple(evidence), confidence, scenario.name, recording.manifest.id
+            )
+        )
+    if len(died) > MOST_STORIES:
+        causes = Counter(f"{c.cause} / {c.verdict or 'unknown'}" for c in died[MOST_STORIES:])
+        told = tuple(f"{cause}: {number:,}" for cause, number in causes.most_common())
+        said = f"{scenario.name}: {len(died) - MOST_STORIES:,} more connections ended"
+        made.append(Finding("death", None, said, told, "medium", scenario.name, recording.manifest.id))
+    return made
+
+
+_VERDICTS = {
+    "flow_forgotten": "the flow was forgotten on the way; new connections worked",
+    "idle_expired": "an idle limit on the way had expired it",
+    "path_down": "nothing crossed the path, for new connections neither",
+    "peer_down": "the reflector was gone",
+    "peer_paused": "the reflector did not run",
+    "local_paused": "this host did not run",
+    "unknown": "why is not known",
+}
+
+
+def _verdict(verdict: str) -> str:
+    return _VERDICTS.get(verdict, verdict.replace("_", " "))
+
+
+def _stalls(scenario: Scenario, recording: Recording) -> list[Finding]:
+    made = []
+    stalls = recording.stalls
+    longest = sorted(stalls, key=lambda s: -(s.duration_ns or 0))[:MOST_STORIES]
+    for s in sorted(longest, key=lambda s: s.began_ns):
+        verdict = s.explanation.verdict if s.explanation else "unknown"
+        length = (
+            f"for {duration(s.duration_ns)}" if s.duration_ns is not None else "until the recording ended"
+        )
+        over = "and recovered" if s.recovered else "and did not recover" if s.recovered is False else ""
+        notice = _notice(recording, s.began_ns - (s.threshold_ns or 0), s.ended_ns or s.began_ns)
+        said = (
+            f"{scenario.name}: connection {s.connection} stalled {length} {over}".rstrip()
+            + f": {_verdict(verdict)}"
+        )
+        evidence = [*_because(s.explanation), f"{count(s.samples or s.outstanding, 'sample')} waited"]
+        if s.retransmits:
+            evidence.append(count(s.retransmits, "retransmission"))
+        if notice:
+            said += f"; it falls into a maintenance that was announced ({notice})"
+        confidence = _CONFIDENCE.get(verdict, "low") if s.explanation else "low"
+        made.append(
+            Finding(
+                "stall", s.began_ns, said, tuple(evidence), confidence, scenario.name, recording.manifest.id
+            )
+        )
+    if len(stalls) > MOST_STORIES:
+        said = f"{scenario.name}: {len(stalls) - MOST_STORIES:,} shorter stalls"
+        made.append(Finding("stall", None, said, (), "high", scenario.name, recording.manifest.id))
+    return made
+
+
+def _notice(recording: Recording, began_ns: int, ended_ns: int) -> str | None:
+    for m in recording.maintenance:
+        if m.not_before_ns is None:
+            continue
+        # A notice names the earliest moment and, if at all, a typical length; a minute on either side is its
+        # own vagueness.
+        last = m.not_before_ns + (m.duration_ns or 0) + 60_000_000_000
+        if began_ns <= last and ended_ns >= m.not_before_ns - 60_000_000_000:
+            return f"{m.cloud}: {m.what}, not before {moment(m.not_before_ns)}"
+    return None
+
+
+def _refusals(scenario: Scenario, recording: Recording) -> list[Finding]:
+    refused = [e for e in recording.events if e.kind == "connection.refused"]
+    if not refused:
+        return []
+    said = (
+        f"{scenario.name}: {count(len(refused), 'attempt')} to connect failed between "
+        f"{moment(refused[0].at_ns)} and {moment(refused[-1].at_ns)}"
+    )
+    errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for e in refused)
+    return [
+        Finding(
+            "refused",
+            refused[0].at_ns,
+            said,
+            tuple(f"{e}: {n:,}" for e, n in errors.most_common(5)),
+            "high",
+            scenario.name,
+            recording.manifest.id,
+        )
+    ]
+
+
+def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
+    """Ends and stalls of several connections within seconds, against chance; and age as the rival
+    explanation.
+    """
+    at: list[int] = []
+    group: list[int] = []
+    name: list[str] = []
+    age: list[int | None] = []
+    number = 0
+    for scenario in scenarios:
+        for run in scenario.runs:
+            lanes: dict[int, int] = {}
+            for c in deaths(run.recording):
+                # Reconnects of one connection are one group: a path that fails twice is not a coincidence.
+                lanes.setdefault(c.id, number)
+                at.append(c.closed_ns or 0)
+                group.append(number)
+                name.append(f"{scenario.name}'s connection {c.id}")
+                age.append(c.age_ns)
+            for s in run.recording.stalls:
+                if s.recovered:
+                    at.append(s.began_ns)
+                    group.append(number)
+                    name.append(f"a stall of {scenario.name}")
+                    age.append(None)
+            number += 1
+    if len(set(group)) < 2:
+        return []
+    found = coincidence(np.array(at, dtype=np.int64), np.array(group, dtype=np.int64), TOGETHER_NS)
+    made = []
+    for cluster in found.clusters if found.p_value < 0.05 else ():
+        first = min(at[i] for i in cluster)
+        span = max(at[i] for i in cluster) - first
+        who = sorted({name[i] for i in cluster})
+        shown = listed(who) if len(who) <= 6 else f"{listed(who[:5])} and {len(who) - 5} others"
+        evidence = [
+            f"{found.pairs} such pairs were seen where chance makes {found.expected:.2g} (p = {found.p_value:.3f})"
+        ]
+        ages = [(at[i], a) for i in cluster if (a := age[i]) is not None]
+        confidence: Confidence = "high"
+        if len(ages) >= 2:
+            rivals = age_or_time(np.array([t for t, _ in ages]), np.array([a for _, a in ages]))
+            if rivals:
+                evidence.append(rivals.said)
+                confidence = "high" if "common event" in rivals.said else "medium"
+        said = (
+            f"within {duration(span)} of {moment(first)} happened together: {shown}: one cause is likelier "
+            "than chance"
+        )
+        made.append(Finding("coincidence", first, said, tuple(evidence), confidence))
+    return made
+
+
+def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
+    """What the lives of connections say about keepalive, time-outs and refreshing."""
+    made: list[Advice] = []
+    everyone = [
+        c
+        for s in scenarios
+        for run in s.runs
+        for c in run.recording.connections
+        if c.age_ns is not None and c.cause is not None
+    ]
+    if any(c.cause not in OURS for c in everyone):
+        ages = np.array([float(c.age_ns or 0) for c in everyone])
+        died = np.array([c.cause not in OURS for c in everyone])
+        fit = weibull(ages[ages > 0], died[ages > 0])
+        found = refresh_age(fit)
+        evidence = (
+            f"{count(int(died.sum()), 'death')} among {count(len(everyone), 'connection')}",
+            found.said,
+        )
+        if found.age_ns is not None:
+            said = (
+                f"refresh connections before they are {duration(found.age_ns)} old; it saves "
+                f"{found.saved:.0%} of the cost of deaths, if a death costs ten refreshes"
+            )
+            made.append(Advice("refresh age", said, evidence, "medium"))
+        else:
+            made.append(Advice("refresh age", f"no refresh age is advised: {found.said}", evidence, "medium"))
+    made += _idle(scenarios)
+    waits = [
+        s.duration_ns
+        for sc in scenarios
+        for run in sc.runs
+        for s in run.recording.stalls
+        if s.recovered and s.duration_ns
+    ]
+    if waits:
+        longest = max(waits)
+        said = (
+            f"give clients a time-out above {duration(longest)}, the longest stall that recovered by "
+            "itself; a shorter one would have turned it into a lost connection"
+        )
+        made.append(Advice("time-out", said, (f"{count(len(waits), 'stall')} recovered",), "medium"))
+    return made
+
+
+def _idle(scenarios: Sequence[Scenario]) -> list[Advice]:
+    expired = [
+        c
+        for s in scenarios
+        for run in s.runs
+        for c in deaths(run.recording)
+        if c.explanation and c.explanation.verdict == "idle_expired"
+    ]
+    if not expired:
+        return []
+    idle = [int(i) for c in expired if isinstance(i := c.evidence.get("idle_ns"), int)]
+    shown = f" (seen after {duration(min(idle))} of silence)" if idle else ""
+    said = (
+        f"send something (a keepalive or a request) more often than the idle limit on this path{shown}, or "
+        "raise the limit"
+    )
+    evidence = tuple(
+        f"connection {c.id}: {listed(_because(c.explanation)) or 'idle expired'}" for c in expired[:3]
+    )
+    return [Advice("keepalive", said, evidence, "high")]

