@@ -227,12 +227,18 @@ impl Stream {
     }
 
     /// The kernel says when a byte (TCP: counted from the start of the connection) or a datagram (UDP) came to the
-    /// driver; both counts wrap at 2^32. A sample's stamp is that of its last byte; others mean nothing here.
+    /// driver; both counts wrap at 2^32. A sample's stamp is that of its last byte; others mean nothing here. The first
+    /// counts: what is sent again is stamped again, and its wait was not in this host's stack.
     pub fn transmitted(&mut self, id: u32, unit: u32, utc_ns: i64) {
         let last = |s: &InFlight| (s.seq + 1).wrapping_mul(u64::from(unit)).wrapping_sub(1) as u32;
         if let Some(sample) = self.in_flight.iter_mut().take(STAMPS_SOUGHT).find(|s| last(s) == id) {
-            sample.transmitted_utc_ns = Some(utc_ns);
+            sample.transmitted_utc_ns.get_or_insert(utc_ns);
         }
+    }
+
+    /// Whether the oldest sample without its echo has no send stamp yet.
+    pub fn awaits_stamp(&self) -> bool {
+        self.in_flight.front().is_some_and(|s| s.transmitted_utc_ns.is_none())
     }
 
     /// TCP: takes the bytes of one read.

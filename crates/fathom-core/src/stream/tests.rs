@@ -172,7 +172,11 @@ fn the_split_adds_up_or_is_absent() {
         stream.sent_at_utc(5_000);
         if let Some(utc_ns) = transmitted {
             stream.transmitted(62, 64, 1);
+            assert!(stream.awaits_stamp());
             stream.transmitted(63, 64, utc_ns);
+            // Sent again, which is the network's time and not this stack's.
+            stream.transmitted(63, 64, utc_ns + 400);
+            assert!(!stream.awaits_stamp());
         }
         let mut bytes = echo(0, 64);
         Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: stay, pause_us: 0 }, &mut bytes);

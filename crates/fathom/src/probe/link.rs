@@ -49,11 +49,11 @@ impl Socket {
         }
     }
 
-    /// Has the kernel stamp what is sent and received from here on.
-    pub(super) fn enable_stamps(&self) -> io::Result<()> {
+    /// Has the kernel stamp what is sent and received from here on, and acknowledged, if asked for.
+    pub(super) fn enable_stamps(&self, acks: bool) -> io::Result<()> {
         match self {
-            Self::Tcp(s) => timestamps::enable(s),
-            Self::Udp(s) => timestamps::enable(s),
+            Self::Tcp(s) => timestamps::enable(s, acks),
+            Self::Udp(s) => timestamps::enable(s, false),
         }
     }
 
