@@ -21,7 +21,10 @@ pub(crate) fn checked_story(dir: &Path, events: &Events) -> Vec<Value> {
     // Every incident is told: what was explained stands in some line.
     for explained in of_kind(events, "connection.explained") {
         let fact = &explained["because"][0];
-        let told = |line: &Value| line["evidence"].to_string().contains(fact.as_str().expect("a fact"));
+        let told = |line: &Value| {
+            let facts = line["evidence"].as_array().expect("a list");
+            facts.iter().any(|told| told.as_str().is_some_and(|t| t.contains(fact.as_str().expect("a fact"))))
+        };
         assert!(story.iter().any(told), "nothing tells {explained}: {story:#?}");
     }
     story
