@@ -5,6 +5,7 @@ The reflector is pinned to core 1, the probe to core 0."""
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -122,7 +123,16 @@ def recording_cost(work):
     tell("bytes", f"{size / count:.2f} bytes a sample in closed segments", bytes_per_sample=size / count, samples=count)
 
 
-def stamps_back_to_back(name, count, rounds, echo, options):
+def median_period_ns(recording):
+    """From one send to the next."""
+    export = subprocess.run([FATHOM, "recording", "export", recording], stdout=subprocess.PIPE, text=True, check=True)
+    names, *rows = export.stdout.splitlines()
+    column = names.split(",").index("sent_ns")
+    sent = [int(row.split(",")[column]) for row in rows]
+    return statistics.median(after - before for before, after in itertools.pairwise(sent))
+
+
+def stamps_back_to_back(work, name, count, rounds, echo, options):
     """What --timestamps require adds to a round trip and to the time from one to the next, back to back. Both ways to
     look at it in one run of the reflector, in turns; the figure is the median of the differences."""
     rtt, period, off_ns = [], [], []
@@ -130,8 +140,10 @@ def stamps_back_to_back(name, count, rounds, echo, options):
         found = {}
         with reflector(*echo) as target:
             for kind in ("off", "require") if i % 2 else ("require", "off"):
-                s, _, _ = probe(target, "--ping-pong", "--count", str(count), "--no-record", "--timestamps", kind, *options)
-                found[kind] = s["rtt_ns"]["p50"], s["duration_ns"] / s["samples"]
+                where = f"{work}/stamps-{name}-{i}-{kind}"
+                options_here = ["--timestamps", kind, "--record", where, *options]
+                s, _, _ = probe(target, "--ping-pong", "--count", str(count), *options_here)
+                found[kind] = s["rtt_ns"]["p50"], median_period_ns(where)
         rtt.append(found["require"][0] - found["off"][0])
         period.append(found["require"][1] - found["off"][1])
         off_ns.append(found["off"][0])
@@ -173,7 +185,7 @@ def stamps_once_a_second(rounds, seconds):
     )  # fmt: skip
 
 
-def stamps(_work):
+def stamps(work):
     rounds, count = (4, 10_000) if QUICK else (12, 50_000)
     # The stamp of a sent message wakes a sleeping probe before its echo comes, so that its processor does not sleep as
     # deep when it does: a gain of an idle machine that hides the cost. Held awake, it shows.
@@ -182,8 +194,8 @@ def stamps(_work):
         ("blocking", [], []),
         ("blocking, no deep idle states", [], ["--cpu-latency", "0"]),
     ]:
-        stamps_back_to_back(name, count, rounds, echo, options)
-    if "NO1S" not in os.environ: stamps_once_a_second(2 if QUICK else 5, 20 if QUICK else 60)
+        stamps_back_to_back(work, name, count, rounds, echo, options)
+    stamps_once_a_second(2 if QUICK else 5, 20 if QUICK else 60)
 
 
 def main():

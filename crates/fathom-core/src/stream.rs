@@ -86,6 +86,8 @@ pub struct Stream {
     remote_pause_us: Option<u32>,
     /// What it has gained since [`Stream::take_remote_pause`].
     remote_pause_gained_us: u64,
+    /// When the reflector ran again after its latest pause, by the monotonic clock, in ns; 0: it never paused.
+    remote_ran_again_ns: u64,
 }
 
 /// Samples among which a send stamp is sought: it is there before the echo, so its sample is among the oldest.
@@ -112,6 +114,7 @@ impl Stream {
             last_sent_ns: None,
             idle_survived_ns: 0,
             remote_pause_us: None,
+            remote_ran_again_ns: 0,
             remote_pause_gained_us: 0,
         }
     }
@@ -356,6 +359,12 @@ impl Stream {
         let remote_pause_ns = stamps.map_or(0, |s| self.remote_pause(s.pause_us));
         // The counter says how long, not when: a sample whose round trip is too short did not wait for it.
         if remote_pause_ns > 0 && rtt_ns >= remote_pause_ns / 2 {
+            flags |= Flags::OVERLAPS_REMOTE_PAUSE;
+            // What this round trip took besides was at the most the way: before that the reflector did not run.
+            let besides_ns = rtt_ns.saturating_sub(remote_pause_ns);
+            self.remote_ran_again_ns = receipt.mono_ns.saturating_sub(besides_ns);
+        } else if sent.sent_ns < self.remote_ran_again_ns {
+            // Under way at that time too; the counter grew for the first of them alone.
             flags |= Flags::OVERLAPS_REMOTE_PAUSE;
         }
         let retransmits = receipt.kernel.map(|kernel| {

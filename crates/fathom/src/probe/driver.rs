@@ -75,7 +75,7 @@ pub(super) struct Driver<'a> {
     timers: BinaryHeap<Reverse<(u64, Kind, u32)>>,
     pub(super) clock: ClockMap,
     /// How a connection is stamped: an argument so that a test can be a kernel that does not.
-    pub(super) stamp_with: fn(&Socket, bool) -> io::Result<()>,
+    pub(super) stamp_with: fn(&Socket) -> io::Result<()>,
     /// That the kernel gives no stamps has been said.
     pub(super) stampless_told: bool,
     /// Keeps the kernel stamping between connections.

@@ -7,7 +7,6 @@ use super::lane::{Kind, Link, Open, Opening, cause_of, connect_advice};
 use super::link::Socket;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
-use fathom_core::schedule::Pace;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
 use fathom_core::verdict::Outcome;
@@ -222,9 +221,7 @@ impl Driver<'_> {
 
     /// Asks the kernel to stamp a connection; where it does not, says so once and goes on, unless stamps are required.
     fn enable_stamps(&mut self, socket: &Socket, now: u64) -> bool {
-        // Back to back each acknowledgement would be one more wake-up within a round trip.
-        let acks = self.config.pace != Pace::PingPong;
-        let Err(e) = (self.stamp_with)(socket, acks) else { return true };
+        let Err(e) = (self.stamp_with)(socket) else { return true };
         if self.config.timestamps == Timestamps::Require {
             self.end.fatal =
                 Some(format!("the kernel gives no timestamps ({e}); use --timestamps auto to go on without"));

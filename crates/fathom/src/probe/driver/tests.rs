@@ -46,7 +46,7 @@ fn run(
 
 #[test]
 fn a_kernel_without_stamps_is_told_once_and_the_run_goes_on() {
-    let none = |_: &Socket, _| Err(io::Error::from(io::ErrorKind::Unsupported));
+    let none = |_: &Socket| Err(io::Error::from(io::ErrorKind::Unsupported));
     let (samples, events) = run("--every 2ms --count 20", |driver| driver.stamp_with = none);
     assert_eq!(samples.len(), 20);
     assert!(
