@@ -1,5 +1,5 @@
 //! The most telling of the faults (`fault_deaths.rs`, `fault_stalls.rs`) again over IPv6: the kernel has other code for
-//! it, and ICMPv6 other errors. `FATHOM_REPEAT=10` makes each ten times.
+//! it, and `ICMPv6` other errors. `FATHOM_REPEAT=10` makes each ten times.
 
 mod support;
 

@@ -165,9 +165,9 @@ fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
 
 #[test]
 fn every_sample_that_waited_for_a_remote_pause_is_flagged() {
+    const MS: u64 = 1_000_000;
     let mut stream = stream(64);
     let clock = clock();
-    const MS: u64 = 1_000_000;
     // Paused from 105 ms to 2,100 ms; 1 to 4 wait for that, 5 is sent after.
     let sent = [0, 100, 200, 1_000, 2_090, 2_102];
     let received = [1, 2_101, 2_101, 2_101, 2_101, 2_103];

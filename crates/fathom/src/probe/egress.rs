@@ -53,7 +53,7 @@ impl Egress {
         }
         let mut found = Vec::new();
         if let Some((from, _)) = before.filter(|(from, _)| *from != local.ip()) {
-            found.push(changed("source", from, local.ip()));
+            found.push(changed("source", &from, &local.ip()));
         }
         found.extend(self.look(now_ns));
         found
@@ -77,7 +77,7 @@ impl Egress {
     }
 }
 
-fn changed(what: &str, from: impl ToString, to: impl ToString) -> EventKind {
+fn changed(what: &str, from: &impl ToString, to: &impl ToString) -> EventKind {
     EventKind::AddressChanged { what: what.to_owned(), from: from.to_string(), to: to.to_string() }
 }
 
@@ -105,7 +105,7 @@ fn differences(before: &NicFacts, now: &NicFacts) -> Vec<EventKind> {
     pairs
         .filter_map(|((what, from), (_, to))| Some((what, from?, to?)))
         .filter(|(_, from, to)| from != to)
-        .map(|(what, from, to)| changed(what, from, to))
+        .map(|(what, from, to)| changed(what, &from, &to))
         .collect()
 }
 
@@ -166,6 +166,7 @@ mod tests {
 
     #[test]
     fn thousands_that_open_together_are_asked_about_once() {
+        #[expect(clippy::unnecessary_wraps, reason = "as the system is asked")]
         fn once(_: SocketAddr, remote: SocketAddr) -> Option<NicFacts> {
             assert_eq!(remote.port(), 1, "asked again");
             Some(NicFacts::default())
