@@ -40,7 +40,7 @@ advisories: cargo ## known vulnerabilities in dependencies (needs the network)
 test: cargo ## every test, the end-to-end ones of the built binary included
 	cargo test $(QUIET) --workspace --locked
 	@if [ "$${CI:-}" != true ]; then \
-	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack,"; \
+	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
 

@@ -5,6 +5,7 @@ The reflector is pinned to core 1, the probe to core 0."""
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -13,10 +14,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 RELEASE = pathlib.Path(__file__).resolve().parent.parent / "target/release/fathom"
-FIGURES = ("one", "many", "cost")
+FIGURES = ("one", "many", "cost", "stamps")
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="shorten every run")
@@ -121,11 +123,86 @@ def recording_cost(work):
     tell("bytes", f"{size / count:.2f} bytes a sample in closed segments", bytes_per_sample=size / count, samples=count)
 
 
+def median_period_ns(recording):
+    """From one send to the next."""
+    export = subprocess.run([FATHOM, "recording", "export", recording], stdout=subprocess.PIPE, text=True, check=True)
+    names, *rows = export.stdout.splitlines()
+    column = names.split(",").index("sent_ns")
+    sent = [int(row.split(",")[column]) for row in rows]
+    return statistics.median(after - before for before, after in itertools.pairwise(sent))
+
+
+def stamps_back_to_back(work, name, count, rounds, echo, options):
+    """What --timestamps require adds to a round trip and to the time from one to the next, back to back. Both ways to
+    look at it in one run of the reflector, in turns; the figure is the median of the differences."""
+    rtt, period, off_ns = [], [], []
+    for i in range(rounds):
+        found = {}
+        with reflector(*echo) as target:
+            for kind in ("off", "require") if i % 2 else ("require", "off"):
+                where = f"{work}/stamps-{name}-{i}-{kind}"
+                options_here = ["--timestamps", kind, "--record", where, *options]
+                s, _, _ = probe(target, "--ping-pong", "--count", str(count), *options_here)
+                found[kind] = s["rtt_ns"]["p50"], median_period_ns(where)
+        rtt.append(found["require"][0] - found["off"][0])
+        period.append(found["require"][1] - found["off"][1])
+        off_ns.append(found["off"][0])
+    quartiles = [statistics.quantiles(differences, n=4) for differences in (rtt, period)]
+    tell(
+        f"stamps {name}",
+        f"{quartiles[0][1] / 1e3:+.2f} us of round trip (quartiles {quartiles[0][0] / 1e3:+.2f}, {quartiles[0][2] / 1e3:+.2f}),"
+        f" {quartiles[1][1] / 1e3:+.2f} us from one to the next, on {statistics.median(off_ns) / 1e3:.1f} us, {rounds} rounds",
+        rtt_differences_ns=rtt, period_differences_ns=period, off_p50_ns=off_ns,
+    )  # fmt: skip
+
+
+def stamps_once_a_second(rounds, seconds):
+    """The same at 1/s: two probes at a time, so that both meet the same machine."""
+    differences, cpu = [], {"off": 0.0, "require": 0.0}
+    for i in range(rounds):
+        found = {}
+
+        def run(kind, target):
+            s, _, used = probe(target, "--for", f"{seconds}s", "--no-record", "--pause-clock", "off", "--timestamps", kind)
+            found[kind] = s["rtt_ns"]["p50"]
+            cpu[kind] += used
+
+        with reflector() as target:
+            threads = [threading.Thread(target=run, args=(kind, target)) for kind in ("off", "require")]
+            for thread in threads if i % 2 else reversed(threads):
+                thread.start()
+                # Half-way between the other's samples.
+                time.sleep(0.5)
+            for thread in threads:
+                thread.join()
+        differences.append(found["require"] - found["off"])
+    share = {kind: 100 * used / rounds / seconds for kind, used in cpu.items()}
+    tell(
+        "stamps 1/s",
+        f"{statistics.median(differences) / 1e3:+.2f} us of round trip ({min(differences) / 1e3:+.2f} to {max(differences) / 1e3:+.2f}),"
+        f" {share['off']:.3f} % and {share['require']:.3f} % of a core, {rounds} rounds of {seconds} s",
+        rtt_differences_ns=differences, cpu_percent=share,
+    )  # fmt: skip
+
+
+def stamps(work):
+    rounds, count = (4, 10_000) if QUICK else (12, 50_000)
+    # The stamp of a sent message wakes a sleeping probe before its echo comes, so that its processor does not sleep as
+    # deep when it does: a gain of an idle machine that hides the cost. Held awake, it shows.
+    for name, echo, options in [
+        ("spinning", ["--spin"], ["--spin"]),
+        ("blocking", [], []),
+        ("blocking, no deep idle states", [], ["--cpu-latency", "0"]),
+    ]:
+        stamps_back_to_back(work, name, count, rounds, echo, options)
+    stamps_once_a_second(2 if QUICK else 5, 20 if QUICK else 60)
+
+
 def main():
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
     print(f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}")
     with tempfile.TemporaryDirectory() as work:
-        for name, measure in zip(FIGURES, (one_connection, many_connections, recording_cost), strict=True):
+        for name, measure in zip(FIGURES, (one_connection, many_connections, recording_cost, stamps), strict=True):
             if not ARGUMENTS.only or name in ARGUMENTS.only:
                 measure(work)
 

@@ -77,6 +77,10 @@ pub enum EventKind {
         remote: String,
         /// From the SYN to established, in ns (UDP: 0).
         connect_ns: i64,
+        /// Interface by which its packets leave this host, by the routing table when it was recorded; absent where the
+        /// system does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interface: Option<String>,
     },
     /// An attempt failed.
     #[serde(rename = "connection.refused")]
@@ -183,12 +187,17 @@ pub enum EventKind {
         /// The notice as the cloud's metadata service gave it.
         notice: serde_json::Value,
     },
-    /// The target's name resolves to another address than before.
+    /// An end of the path, or what it goes through on this host, is another than before.
     #[serde(rename = "address.changed")]
     AddressChanged {
-        /// Address before.
+        /// What changed: `remote` (where the target's name leads; also where a recording does not say), `source` (the
+        /// address here), `interface` (by which packets leave), `driver`, `virtual_function`, `lower`, `mtu`, `tso`,
+        /// `gso`, `gro` or `lro` of that interface.
+        #[serde(default = "remote")]
+        what: String,
+        /// What it was before.
         from: String,
-        /// Address now.
+        /// What it is now.
         to: String,
     },
     /// Samples that were due could not be sent and were left out.
@@ -237,6 +246,10 @@ pub enum EventKind {
         /// The line.
         text: String,
     },
+}
+
+fn remote() -> String {
+    "remote".to_owned()
 }
 
 /// What was known of a connection when it ended.

@@ -9,7 +9,7 @@ mod tests;
 mod words;
 
 pub use gather::{Baseline, Gathered, Gatherer};
-pub use words::{duration, duration_compact};
+pub use words::{changed, duration, duration_compact};
 
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind};
@@ -289,9 +289,7 @@ fn other(event: &Event) -> Option<Line> {
                 "the wall clock was set {way} by {step}; times of day jump here, round trips and durations do not"
             )
         }
-        EventKind::AddressChanged { from, to } => {
-            format!("the target's name led to {to}, no longer to {from}")
-        }
+        EventKind::AddressChanged { what, from, to } => changed(what, from, to),
         EventKind::Maintenance { cloud, what, state, not_before, duration_ns, .. } => {
             let when = not_before.map_or_else(String::new, |at| format!(", not before {}", clock(at)));
             let long =

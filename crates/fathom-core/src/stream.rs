@@ -86,6 +86,8 @@ pub struct Stream {
     remote_pause_us: Option<u32>,
     /// What it has gained since [`Stream::take_remote_pause`].
     remote_pause_gained_us: u64,
+    /// When the reflector ran again after its latest pause, by the monotonic clock, in ns; 0: it never paused.
+    remote_ran_again_ns: u64,
 }
 
 /// Samples among which a send stamp is sought: it is there before the echo, so its sample is among the oldest.
@@ -112,6 +114,7 @@ impl Stream {
             last_sent_ns: None,
             idle_survived_ns: 0,
             remote_pause_us: None,
+            remote_ran_again_ns: 0,
             remote_pause_gained_us: 0,
         }
     }
@@ -227,12 +230,18 @@ impl Stream {
     }
 
     /// The kernel says when a byte (TCP: counted from the start of the connection) or a datagram (UDP) came to the
-    /// driver; both counts wrap at 2^32. A sample's stamp is that of its last byte; others mean nothing here.
+    /// driver; both counts wrap at 2^32. A sample's stamp is that of its last byte; others mean nothing here. The first
+    /// counts: what is sent again is stamped again, and its wait was not in this host's stack.
     pub fn transmitted(&mut self, id: u32, unit: u32, utc_ns: i64) {
         let last = |s: &InFlight| (s.seq + 1).wrapping_mul(u64::from(unit)).wrapping_sub(1) as u32;
         if let Some(sample) = self.in_flight.iter_mut().take(STAMPS_SOUGHT).find(|s| last(s) == id) {
-            sample.transmitted_utc_ns = Some(utc_ns);
+            sample.transmitted_utc_ns.get_or_insert(utc_ns);
         }
+    }
+
+    /// Whether the oldest sample without its echo has no send stamp yet.
+    pub fn awaits_stamp(&self) -> bool {
+        self.in_flight.front().is_some_and(|s| s.transmitted_utc_ns.is_none())
     }
 
     /// TCP: takes the bytes of one read.
@@ -350,6 +359,12 @@ impl Stream {
         let remote_pause_ns = stamps.map_or(0, |s| self.remote_pause(s.pause_us));
         // The counter says how long, not when: a sample whose round trip is too short did not wait for it.
         if remote_pause_ns > 0 && rtt_ns >= remote_pause_ns / 2 {
+            flags |= Flags::OVERLAPS_REMOTE_PAUSE;
+            // What this round trip took besides was at the most the way: before that the reflector did not run.
+            let besides_ns = rtt_ns.saturating_sub(remote_pause_ns);
+            self.remote_ran_again_ns = receipt.mono_ns.saturating_sub(besides_ns);
+        } else if sent.sent_ns < self.remote_ran_again_ns {
+            // Under way at that time too; the counter grew for the first of them alone.
             flags |= Flags::OVERLAPS_REMOTE_PAUSE;
         }
         let retransmits = receipt.kernel.map(|kernel| {

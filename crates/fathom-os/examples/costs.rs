@@ -1,7 +1,8 @@
 //! What the calls of this crate cost on this machine: `cargo run --release -p fathom-os --example costs`.
 
 use fathom_os::clock::mono_ns;
-use fathom_os::host::HostFacts;
+use fathom_os::host::{HostFacts, NicFacts};
+use fathom_os::interfaces;
 use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, PauseClock};
 use fathom_os::process::cpu_time_ns;
 use fathom_os::socket::tcp_info;
@@ -26,8 +27,14 @@ fn main() -> std::io::Result<()> {
     let stream = mio::net::TcpStream::from_std(stream);
     println!("an empty measurement   {} ns", median_ns(100_000, || ()));
     println!("tcp_info               {} ns", median_ns(100_000, || assert!(tcp_info(&stream).is_some())));
-    let local = stream.local_addr()?.ip();
-    println!("HostFacts::gather      {} ns", median_ns(100, || drop(HostFacts::gather(Some(local)))));
+    let (local, remote) = (stream.local_addr()?, stream.peer_addr()?);
+    println!("HostFacts::gather      {} ns", median_ns(100, || drop(HostFacts::gather(Some("lo")))));
+    println!("interfaces::towards    {} ns", median_ns(1_000, || drop(interfaces::towards(local, remote))));
+    // Of each interface: a virtual one answers from memory, a card may have to be asked.
+    for entry in std::fs::read_dir("/sys/class/net")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        println!("NicFacts::of {name:<9} {} ns", median_ns(1_000, || drop(NicFacts::of(&name))));
+    }
     let seconds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(20);
     let before = (cpu_time_ns(), mono_ns());
     let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |pause| {
@@ -39,6 +46,6 @@ fn main() -> std::io::Result<()> {
         let share = (after_cpu - before_cpu) as f64 / (mono_ns() - before.1) as f64;
         println!("pause clock            {:.3} % of a core over {seconds} s", share * 100.0);
     }
-    println!("{:#?}", HostFacts::gather(Some(local)));
+    println!("{:#?}", HostFacts::gather(Some("lo")));
     Ok(())
 }

@@ -1,6 +1,10 @@
-//! The addresses of this host.
+//! The addresses of this host, and the interfaces that packets leave by.
 
-use std::net::IpAddr;
+#[cfg(target_os = "linux")]
+#[path = "route_linux.rs"]
+mod route;
+
+use std::net::{IpAddr, SocketAddr};
 
 /// One address of one interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +20,25 @@ pub struct InterfaceAddress {
 pub fn is_loopback_or_own(address: IpAddr) -> bool {
     let address = address.to_canonical();
     address.is_loopback() || addresses().iter().any(|own| own.address == address)
+}
+
+/// Name of the interface by which a connection between these addresses leaves this host: by the routing table where the
+/// system tells (Linux), else the interface that bears the local address. `None` where neither is known.
+pub fn towards(local: SocketAddr, remote: SocketAddr) -> Option<String> {
+    let (from, to) = (local.ip().to_canonical(), remote.ip().to_canonical());
+    let bearer = || addresses().into_iter().find(|own| own.address == from).map(|own| own.interface);
+    #[cfg(target_os = "linux")]
+    {
+        let scope = if let SocketAddr::V6(v6) = local { v6.scope_id() } else { 0 };
+        // A link-local address says itself which link.
+        let by_scope = if scope == 0 { None } else { route::name_of(scope) };
+        by_scope.or_else(|| route::interface_towards(from, to)).or_else(bearer)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = to;
+        bearer()
+    }
 }
 
 /// Every IPv4 and IPv6 address of every interface, in the system's order; empty where the system does not tell.

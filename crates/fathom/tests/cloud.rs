@@ -11,9 +11,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
+use support::claims::checked_story;
 use support::probe::{Probe, assert_sound, wait_for_events};
 use support::reflector::Echo;
-use support::rows::{Events, events, of_kind};
+use support::rows::{Events, events, has_kind, of_kind};
 use support::{FATHOM, free_port};
 use tempfile::TempDir;
 
@@ -29,7 +30,7 @@ struct Run {
     home: TempDir,
     began: Instant,
     probe: Probe,
-    _echo: Echo,
+    echo: Echo,
 }
 
 impl Run {
@@ -47,7 +48,7 @@ impl Run {
             command.env(name, "http://127.0.0.1:9");
         }
         let probe = Probe::spawn(command.args(line.split_whitespace()).current_dir(home.path()));
-        Self { home, began, probe, _echo: echo }
+        Self { home, began, probe, echo }
     }
 
     fn dir(&self) -> std::path::PathBuf {
@@ -169,6 +170,76 @@ fn azures_freeze_is_recorded_from_its_announcement_to_its_end() {
     assert_eq!(service.asked_for(AZURE_INSTANCE).len(), 1);
     assert!(service.asked().iter().all(|r| r.header("metadata") == Some("true")), "{:?}", service.asked());
     assert_only_read(&service);
+}
+
+/// Azure's `NotBefore` in both of its forms.
+fn azure_dates(at: jiff::Timestamp) -> [String; 2] {
+    // Azure names its samples' weekday wrongly, too.
+    ["Mon, %d %b %Y %H:%M:%S GMT", "%Y-%m-%dT%H:%M:%SZ"].map(|form| at.strftime(form).to_string())
+}
+
+/// Has the reflector stand still for a second while this notice is announced; what is said of the stalls that were.
+fn stalled_while(status: &'static str, not_before: String) -> Vec<(Vec<String>, Value)> {
+    let service = Metadata::start(move |request, _| match request.path.split('?').next() {
+        Some(AZURE_INSTANCE) => azure_instance(),
+        _ => freeze("C7061BAC", status, &not_before),
+    });
+    let run = Run::start(&service.url(), "--cloud azure --cloud-every 1s --stall-after 300ms");
+    let dir = run.dir();
+    wait_for_events(&dir, "the notice and a connection", |events| {
+        has_kind(events, "maintenance") && has_kind(events, "connection.opened")
+    });
+    run.echo.signal("STOP");
+    wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));
+    // A silence that no machine makes by itself is what is tried here.
+    std::thread::sleep(Duration::from_secs(1));
+    run.echo.signal("CONT");
+    let explained = |events: &Events| has_kind(events, "connection.explained");
+    let home = run.home.path().to_owned();
+    let Run { home: kept, probe, .. } = run;
+    let log = wait_for_events(&dir, "the end of the stall", explained);
+    assert_eq!(of_kind(&log, "maintenance").len(), 1, "{log:?}");
+    probe.signal("INT");
+    assert_eq!(probe.finish().code(), 0);
+    let story = checked_story(&home.join("r"), &events(&dir));
+    drop(kept);
+    let stalls = story
+        .into_iter()
+        .filter(|line| line["statement"].as_str().is_some_and(|s| s.contains("stalled for")));
+    let facts = |line: &Value| {
+        line["evidence"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|f| f.as_str().expect("text").to_owned())
+            .collect()
+    };
+    stalls.map(|line| (facts(&line), line)).collect()
+}
+
+#[test]
+fn a_stall_is_linked_to_the_notice_whose_time_it_falls_into_and_to_no_other() {
+    const LINK: &str = "inside the window of azure's Freeze notice; whether that caused it is not known";
+    let in_seconds = |seconds| azure_dates(jiff::Timestamp::now() + Duration::from_secs(seconds));
+    // Within the minute before its time; without a time once it has started.
+    let mut inside = in_seconds(20).map(|date| ("Scheduled", date)).to_vec();
+    inside.push(("Started", String::new()));
+    let outside = in_seconds(3_600).map(|date| ("Scheduled", date));
+    let cases = inside.into_iter().map(|case| (case, true)).chain(outside.map(|case| (case, false)));
+    std::thread::scope(|scope| {
+        for ((status, date), linked) in cases {
+            scope.spawn(move || {
+                let stalls = stalled_while(status, date.clone());
+                assert!(!stalls.is_empty(), "{status} {date:?}: no stall is told");
+                for (facts, line) in stalls {
+                    let found = facts.iter().any(|fact| fact == LINK);
+                    assert_eq!(found, linked, "{status} {date:?}: {line}");
+                    // The reflector says why; the notice changes nothing about that.
+                    assert_eq!(line["verdict"], "peer_paused", "{line}");
+                }
+            });
+        }
+    });
 }
 
 /// Tokens that `IMDSv2` has handed out, and until when each is good.

@@ -5,6 +5,8 @@ mod support;
 use serde_json::Value;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use support::claims::checked_story;
+use support::faults::explanations;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::reflector::{Echo, answers_tcp};
 use support::rows::{has_kind, of_kind};
@@ -69,6 +71,8 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
     wait_for_events(&dir, "a refusal", |events| {
         has_kind(events, "connection.closed") && has_kind(events, "connection.refused")
     });
+    // The fresh connection that was tried at the end must not meet the reflector's successor.
+    wait_for_events(&dir, "an explanation", |events| !explanations(events, "closing").is_empty());
     let second = reflector(port);
     wait_for_events(&dir, "another connection", |events| of_kind(events, "connection.opened").len() == 2);
 
@@ -78,7 +82,10 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
     std::thread::sleep(std::time::Duration::from_secs(1));
     let running = explain(home.path(), &["r", "--json"]);
     signal(&second.0, "CONT");
-    wait_for_events(&dir, "the echo", |events| has_kind(events, "stall.ended"));
+    wait_for_events(&dir, "the echo", |events| {
+        let last = explanations(events, "stall").last().map(|event| event["connection"] == 1);
+        last == Some(true) && of_kind(events, "pause").iter().any(|pause| pause["host"] == "remote")
+    });
     probe.signal("TERM");
     assert_eq!(probe.finish().code(), 0);
 
@@ -89,7 +96,9 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
     );
     let outcome = explain(home.path(), &["r", "--json"]);
     assert_eq!(outcome.code(), 0, "{}", outcome.err);
-    let story = outcome.objects();
+    let log = support::rows::events(&dir);
+    let story = checked_story(&dir, &log);
+    assert_eq!(story, outcome.objects(), "told the same way each time");
     let told = statements(&story);
     assert!(
         told[0].contains(&format!("127.0.0.1:{port} was measured with 64 bytes every 20 ms")),
@@ -97,10 +106,12 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
     );
 
     let end = saying(&story, &format!("connection #0 to 127.0.0.1:{port} ended after"));
-    let log = support::rows::events(&dir);
     let closed = of_kind(&log, "connection.closed");
     assert_eq!((&end["cause"], &end["connection"]), (&closed[0]["cause"], &0.into()), "{end}");
     assert!(["peer_closed", "reset"].contains(&end["cause"].as_str().expect("a cause")), "{end}");
+    // Something on that host answered the fresh connection's SYN with a RST: that was observed.
+    assert_eq!([&end["verdict"], &end["confidence"]], ["peer_down", "high"], "{end}");
+    assert!(end["statement"].as_str().is_some_and(|s| s.contains("Verdict: peer_down, because")), "{end}");
     assert!(end["evidence"].to_string().contains("later connection #1 was established"), "{end}");
     let attempts = saying(&story, &format!("a connection to 127.0.0.1:{port} was refused"));
     assert!(attempts["statement"].as_str().is_some_and(|s| s.contains("then connected as #1")), "{attempts}");
@@ -108,6 +119,15 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
     let stall = saying(&story, &format!("connection #1 to 127.0.0.1:{port} stalled for"));
     assert!(stall["statement"].as_str().is_some_and(|s| s.contains("then the echo came")), "{stall}");
     assert!(stall["cause"].is_null(), "{stall}");
+    // The reflector said so itself when it ran again.
+    assert_eq!([&stall["verdict"], &stall["confidence"]], ["peer_paused", "high"], "{stall}");
+    let paused = of_kind(&log, "pause").into_iter().find(|pause| pause["host"] == "remote").expect("a pause");
+    assert!(paused["duration_ns"].as_u64() >= Some(1_000_000_000), "{paused}");
+    // While it stood still nothing had been reported, so nothing was claimed.
+    let meanwhile = running.objects();
+    let open = saying(&meanwhile, "connection #1 to");
+    assert_eq!([&open["verdict"], &open["confidence"]], [&Value::Null, &"none".into()], "{open}");
+    assert!(open["statement"].as_str().is_some_and(|s| s.contains("Why is not known")), "{open}");
     let order = |line: &Value| story.iter().position(|l| l == line);
     assert!(order(end) < order(attempts) && order(attempts) < order(stall), "{told:#?}");
     assert!(told.last().is_some_and(|s| s.starts_with("in all 2 connections (1 finished, 1 ")), "{told:#?}");

@@ -82,7 +82,7 @@ fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
     let subject = subject(context, incident.connection());
     let (seen, facts) = match incident {
         Incident::Stall(stall) => (stalled(context, stall), Vec::new()),
-        Incident::Closing(closing) => (ended(closing), closing_facts(closing)),
+        Incident::Closing(closing) => (ended(closing), closing_facts(context, closing)),
     };
     let explained = incident.explained();
     let verdict = explained.map(|e| e.explanation.verdict);
@@ -214,7 +214,7 @@ fn ended(closing: &Closing<'_>) -> String {
     format!("ended after {}: {how}{errno}", duration(closing.age_ns))
 }
 
-fn closing_facts(closing: &Closing<'_>) -> Vec<String> {
+fn closing_facts(context: &Context<'_>, closing: &Closing<'_>) -> Vec<String> {
     let evidence = closing.evidence;
     let mut facts = Vec::new();
     if evidence.outstanding > 0 {
@@ -237,6 +237,8 @@ fn closing_facts(closing: &Closing<'_>) -> Vec<String> {
     if let Some((at, id)) = closing.again {
         let gap = duration(at.mono_ns.saturating_sub(closing.at.mono_ns));
         facts.push(format!("{gap} later connection #{id} was established"));
+        let changes = context.joined.changes.get(&id).into_iter().flatten();
+        facts.extend(changes.map(|change| format!("for connection #{id} {change}")));
     }
     if closing.unsent > 0 {
         facts.push(format!("{} due meanwhile were not sent", count(closing.unsent, "sample")));

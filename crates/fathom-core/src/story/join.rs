@@ -1,6 +1,7 @@
 //! Events that belong together, joined: a stall's beginning, end and explanation; a closing, the silence before it,
 //! its explanation and the connection that took its place; attempts that failed in a row; a notice and its states.
 
+use super::words::changed;
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind, Evidence};
 use crate::verdict::{Explanation, Fresh};
@@ -204,6 +205,8 @@ pub(super) struct Joined<'a> {
     pub(super) pauses: Vec<Pause<'a>>,
     pub(super) overruns: Vec<Overrun<'a>>,
     pub(super) notices: Vec<Notice<'a>>,
+    /// What was different on connections, beginning with this one, and no longer as before: its sentences.
+    pub(super) changes: BTreeMap<u32, Vec<String>>,
     /// Closings whose place no connection has taken yet.
     vacant: VecDeque<usize>,
     /// Stalls that go on, by connection.
@@ -315,6 +318,11 @@ impl<'a> Joined<'a> {
             }),
             EventKind::ScheduleOverrun { skipped, reason, .. } => {
                 self.overrun(at, connection, *skipped, reason);
+            }
+            EventKind::AddressChanged { what, from, to } => {
+                if let Some(id) = connection {
+                    self.changes.entry(id).or_default().push(changed(what, from, to));
+                }
             }
             EventKind::Maintenance { cloud, id, what, state, not_before, .. } => {
                 let key = id.as_deref().unwrap_or(what);

@@ -257,8 +257,34 @@ fn steps_overruns_pauses_and_addresses_have_lines_of_their_own() {
     assert_eq!(lines.len(), 6, "{lines:#?}");
     has(&lines[1], &["set back by 3 s", "round trips and durations do not"]);
     has(&lines[2], &["12 samples due were not sent: this process did not run in time"]);
+    // What a recording does not name is where the target's name leads.
     has(&lines[3], &["led to 10.0.0.9, no longer to 10.0.0.4"]);
     has(&lines[4], &["this host did not run 7 times", "for 50 ms to 56 ms, 371 ms in all"]);
+}
+
+#[test]
+fn an_end_tells_what_was_different_afterwards() {
+    let change = |what: &str, from: &str, to: &str| {
+        event(52 * S, Some(1), "address.changed", &json!({"what": what, "from": from, "to": to}))
+    };
+    let events = [
+        opened(0, 0),
+        closed(50 * S, 0, "timed_out", 110),
+        explained(51 * S, 0, "closing", "path_down", "no_answer"),
+        opened(52 * S, 1),
+        change("interface", "eth0", "eth1"),
+        change("virtual_function", "yes", "no"),
+        event(3_000 * S, None, "address.changed", &json!({"what": "mtu", "from": "9000", "to": "1500"})),
+    ];
+    let lines = told(&events);
+    let facts = lines[1].evidence.join("\n");
+    assert!(facts.contains("for connection #1 packets left by interface eth1, no longer by eth0"), "{facts}");
+    assert!(!facts.contains("9000"), "that was an hour later: {facts}");
+    // That something was different is no verdict.
+    assert_eq!(lines[1].verdict, Some(Verdict::PathDown));
+    has(&lines[2], &["packets left by interface eth1, no longer by eth0"]);
+    has(&lines[3], &["no virtual function of the card any more"]);
+    has(&lines[4], &["largest packet was 1500 bytes, no longer 9000"]);
 }
 
 #[test]

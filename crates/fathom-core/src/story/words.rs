@@ -70,6 +70,26 @@ pub(super) fn list(parts: &[String]) -> String {
     }
 }
 
+/// What an `address.changed` event says, from its fields.
+pub fn changed(what: &str, from: &str, to: &str) -> String {
+    match what {
+        "remote" => format!("the target's name led to {to}, no longer to {from}"),
+        "source" => format!("connections came from {to} here, no longer from {from}"),
+        "interface" => format!("packets left by interface {to}, no longer by {from}"),
+        "driver" => format!("the interface's driver was {to}, no longer {from}"),
+        "virtual_function" if to == "yes" => {
+            "the interface had a virtual function of the card again, or now".to_owned()
+        }
+        "virtual_function" => "the interface had no virtual function of the card any more".to_owned(),
+        "lower" => format!("the interface stood upon {to}, no longer upon {from}"),
+        "mtu" => format!("the interface's largest packet was {to} bytes, no longer {from}"),
+        "tso" | "gso" | "gro" | "lro" => {
+            format!("the interface's {} was {to}, no longer {from}", what.to_uppercase())
+        }
+        other => format!("{other} changed from {from} to {to}"),
+    }
+}
+
 /// Hours, minutes and seconds, UTC.
 pub(super) fn clock(at: Timestamp) -> String {
     at.strftime("%H:%M:%S").to_string()

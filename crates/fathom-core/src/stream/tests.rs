@@ -164,6 +164,35 @@ fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
 }
 
 #[test]
+fn every_sample_that_waited_for_a_remote_pause_is_flagged() {
+    const MS: u64 = 1_000_000;
+    let mut stream = stream(64);
+    let clock = clock();
+    // Paused from 105 ms to 2,100 ms; 1 to 4 wait for that, 5 is sent after.
+    let sent = [0, 100, 200, 1_000, 2_090, 2_102];
+    let received = [1, 2_101, 2_101, 2_101, 2_101, 2_103];
+    let mut flagged = Vec::new();
+    let mut next = 0;
+    for (seq, at) in received.into_iter().enumerate() {
+        while next < sent.len() && sent[next] < at {
+            stream.sent(sent[next] * MS, sent[next] * MS, Flags::default());
+            next += 1;
+        }
+        let mut bytes = echo(seq as u64, 64);
+        let pause_us = if seq == 0 { 0 } else { 1_995_000 };
+        Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: 0, pause_us }, &mut bytes);
+        let receipt =
+            Receipt { mono_ns: at * MS, clock: &clock, kernel: None, local_pause: None, stamps: None };
+        stream.receive(&receipt, &bytes, |arrival| {
+            if let Arrival::Resolved(sample) = arrival {
+                flagged.push(sample.flags.contains(Flags::OVERLAPS_REMOTE_PAUSE));
+            }
+        });
+    }
+    assert_eq!(flagged, [false, true, true, true, true, false]);
+}
+
+#[test]
 fn the_split_adds_up_or_is_absent() {
     let clock = clock();
     let split = |transmitted: Option<i64>, arrived: i64, stay: i64| {
@@ -172,7 +201,11 @@ fn the_split_adds_up_or_is_absent() {
         stream.sent_at_utc(5_000);
         if let Some(utc_ns) = transmitted {
             stream.transmitted(62, 64, 1);
+            assert!(stream.awaits_stamp());
             stream.transmitted(63, 64, utc_ns);
+            // Sent again, which is the network's time and not this stack's.
+            stream.transmitted(63, 64, utc_ns + 400);
+            assert!(!stream.awaits_stamp());
         }
         let mut bytes = echo(0, 64);
         Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: stay, pause_us: 0 }, &mut bytes);

@@ -2,8 +2,7 @@
 
 use super::read;
 use serde::{Deserialize, Serialize};
-use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What is known about a network interface. From sysfs and ethtool; on other systems than Linux the name alone.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -15,6 +14,10 @@ pub struct NicFacts {
     /// Whether packets go through a virtual function of the real card (SR-IOV; Azure's "accelerated networking")
     /// rather than through the hypervisor. Absent where the system does not tell.
     pub virtual_function: Option<bool>,
+    /// The interfaces that this one stands upon, in alphabetical order: the virtual function of an accelerated one, the
+    /// members of a bond or bridge. Empty where there is none, and in recordings that do not say.
+    #[serde(default)]
+    pub lower: Vec<String>,
     /// Largest packet, in bytes.
     pub mtu: Option<u32>,
     /// Link speed in Mbit/s; absent where there is no link or a virtual one.
@@ -36,23 +39,28 @@ pub struct Offloads {
     pub lro: Option<bool>,
 }
 
-/// Describes the interface that bears this address.
-pub(super) fn facts(local: IpAddr) -> Option<NicFacts> {
-    let local = local.to_canonical();
-    let name = crate::interfaces::addresses().into_iter().find(|own| own.address == local)?.interface;
-    let directory = Path::new("/sys/class/net").join(&name);
-    let driver = link_name(&directory.join("device/driver"));
-    Some(NicFacts {
-        virtual_function: virtual_function(&directory, driver.as_deref()),
-        mtu: read(directory.join("mtu")).and_then(|text| text.parse().ok()),
-        // -1 and 2^32 - 1 both say "unknown".
-        speed_mbps: read(directory.join("speed"))
-            .and_then(|text| text.parse().ok())
-            .filter(|&speed| speed != 0 && speed != u32::MAX),
-        offloads: offloads(&name),
-        driver,
-        name,
-    })
+impl NicFacts {
+    /// Describes the interface of this name; `None` where there is none, or the system does not tell.
+    pub fn of(name: &str) -> Option<Self> {
+        let directory = Path::new("/sys/class/net").join(name);
+        if cfg!(target_os = "linux") && !directory.exists() {
+            return None;
+        }
+        let driver = link_name(&directory.join("device/driver"));
+        let lower = lower(&directory);
+        Some(Self {
+            virtual_function: virtual_function(&directory, driver.as_deref(), !lower.is_empty()),
+            mtu: read(directory.join("mtu")).and_then(|text| text.parse().ok()),
+            // -1 and 2^32 - 1 both say "unknown".
+            speed_mbps: read(directory.join("speed"))
+                .and_then(|text| text.parse().ok())
+                .filter(|&speed| speed != 0 && speed != u32::MAX),
+            offloads: offloads(name),
+            name: name.to_owned(),
+            lower,
+            driver,
+        })
+    }
 }
 
 fn link_name(link: &Path) -> Option<String> {
@@ -60,11 +68,11 @@ fn link_name(link: &Path) -> Option<String> {
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
-fn virtual_function(directory: &Path, driver: Option<&str>) -> Option<bool> {
+fn virtual_function(directory: &Path, driver: Option<&str>, has_lower: bool) -> Option<bool> {
     let has = |name: &str| directory.join("device").join(name).exists();
     match driver? {
         // A hypervisor's interface hands its packets to the virtual function below it while there is one.
-        "hv_netvsc" | "virtio_net" | "vmxnet3" | "vif" => Some(lower(directory).is_some()),
+        "hv_netvsc" | "virtio_net" | "vmxnet3" | "vif" => Some(has_lower),
         "iavf" | "igbvf" | "ixgbevf" | "i40evf" => Some(true),
         // The host sees whose function it is; a guest does not.
         _ if has("physfn") => Some(true),
@@ -73,12 +81,14 @@ fn virtual_function(directory: &Path, driver: Option<&str>) -> Option<bool> {
     }
 }
 
-/// The device that this interface stands upon.
-fn lower(directory: &Path) -> Option<PathBuf> {
-    std::fs::read_dir(directory)
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("lower_")))
+/// The interfaces that this one stands upon.
+fn lower(directory: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| Some(entry.file_name().to_str()?.strip_prefix("lower_")?.to_owned()))
+        .collect();
+    names.sort_unstable();
+    names
 }
 
 #[cfg(target_os = "linux")]
@@ -143,22 +153,27 @@ mod tests {
     fn an_accelerated_interface_is_told_from_a_plain_one() {
         let root = tempfile::tempdir().unwrap();
         let directory = root.path();
+        let accelerated = |driver| virtual_function(directory, driver, !lower(directory).is_empty());
         std::fs::create_dir(directory.join("device")).unwrap();
-        assert_eq!(virtual_function(directory, Some("hv_netvsc")), Some(false));
-        assert_eq!(virtual_function(directory, Some("mlx5_core")), None);
-        assert_eq!(virtual_function(directory, None), None);
+        assert_eq!(accelerated(Some("hv_netvsc")), Some(false));
+        assert_eq!(accelerated(Some("mlx5_core")), None);
+        assert_eq!(accelerated(None), None);
         std::fs::write(directory.join("device/sriov_totalvfs"), "8").unwrap();
-        assert_eq!(virtual_function(directory, Some("mlx5_core")), Some(false));
-        std::fs::write(directory.join("lower_enP1s1"), "").unwrap();
-        assert_eq!(virtual_function(directory, Some("hv_netvsc")), Some(true));
+        assert_eq!(accelerated(Some("mlx5_core")), Some(false));
+        for name in ["lower_enP2s1", "lower_enP1s1", "upper_br0", "mtu"] {
+            std::fs::write(directory.join(name), "").unwrap();
+        }
+        assert_eq!(lower(directory), ["enP1s1", "enP2s1"]);
+        assert_eq!(accelerated(Some("hv_netvsc")), Some(true));
     }
 
     #[test]
     fn every_kind_of_offload_of_loopback_can_be_asked() {
-        let lo = facts("127.0.0.1".parse().unwrap()).unwrap();
-        assert_eq!((lo.name.as_str(), lo.driver), ("lo", None));
+        let lo = NicFacts::of("lo").unwrap();
+        assert_eq!((lo.name.as_str(), lo.driver, lo.lower), ("lo", None, Vec::new()));
         // Loopback takes any size whole; the kernel gives it these features fixed.
         assert_eq!((lo.offloads.tso, lo.offloads.lro), (Some(true), Some(false)));
+        assert_eq!(NicFacts::of("no-such-if0"), None);
         assert_eq!(offloads("no-such-if0"), Offloads::default());
         assert_eq!(offloads("a name longer than any interface has"), Offloads::default());
     }

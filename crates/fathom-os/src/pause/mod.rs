@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the pause clock ticks unless told otherwise.
-pub const DEFAULT_PERIOD: Duration = Duration::from_millis(15);
+/// How often the pause clock ticks unless told otherwise. A pause begins somewhere between two ticks, so a length is
+/// wrong by up to half of this and what the tick before was late by: within 10 ms even where that is 4 ms.
+pub const DEFAULT_PERIOD: Duration = Duration::from_millis(12);
 /// How late a tick is a pause unless told otherwise.
 pub const DEFAULT_THRESHOLD: Duration = Duration::from_millis(20);
 

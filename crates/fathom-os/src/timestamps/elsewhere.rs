@@ -21,7 +21,7 @@ pub fn keep_enabled() -> io::Result<Keeper> {
 }
 
 /// Always an error.
-pub fn enable(_socket: &impl Stampable) -> io::Result<()> {
+pub fn enable(_socket: &impl Stampable, _acks: bool) -> io::Result<()> {
     Err(unsupported())
 }
 

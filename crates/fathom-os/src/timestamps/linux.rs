@@ -23,20 +23,22 @@ pub struct Keeper {
 pub fn keep_enabled() -> io::Result<Keeper> {
     // On the loopback address nothing from outside reaches it; nothing is ever read from it.
     let socket = std::net::UdpSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
-    enable(&socket)?;
+    enable(&socket, false)?;
     Ok(Keeper { _socket: socket })
 }
 
 /// Has the kernel stamp what this socket sends and receives. On TCP the id of a send stamp is the offset of the last
 /// byte of the `send`, counted from 0 at this call when the kernel knows `OPT_ID_TCP` (Linux 6.2; before it, from the
-/// first byte not yet acknowledged: call this before sending anything). On UDP it counts the datagrams from 0.
-pub fn enable(socket: &impl Stampable) -> io::Result<()> {
+/// first byte not yet acknowledged: call this before sending anything). On UDP it counts the datagrams from 0. `acks`:
+/// stamp acknowledgements too, which wakes whoever waits for the socket once more for each message.
+pub fn enable(socket: &impl Stampable, acks: bool) -> io::Result<()> {
+    let acks = if acks { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
     let flags = libc::SOF_TIMESTAMPING_OPT_ID
         | libc::SOF_TIMESTAMPING_OPT_TSONLY
         | libc::SOF_TIMESTAMPING_SOFTWARE
         | libc::SOF_TIMESTAMPING_TX_SOFTWARE
-        | libc::SOF_TIMESTAMPING_TX_ACK
-        | libc::SOF_TIMESTAMPING_RX_SOFTWARE;
+        | libc::SOF_TIMESTAMPING_RX_SOFTWARE
+        | acks;
     match set(socket.as_fd(), flags | libc::SOF_TIMESTAMPING_OPT_ID_TCP) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => set(socket.as_fd(), flags),
         outcome => outcome,
@@ -177,8 +179,8 @@ mod tests {
         let mut sender = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (receiver, _) = listener.accept().unwrap();
         sender.set_nodelay(true).unwrap();
-        enable(&sender).unwrap();
-        enable(&receiver).unwrap();
+        enable(&sender, true).unwrap();
+        enable(&receiver, false).unwrap();
         let deadline = mono_ns() + 20_000_000_000;
         let (mut compared, mut sent_stamps, mut acks) = (0, 0, 0);
         for at in 0_u32.. {

@@ -348,6 +348,9 @@ impl<'a> Driver<'a> {
             open.stream.sent(due, sent_ns, if warm_up { Flags::WARM_UP } else { Flags::default() });
             if let Some(utc_ns) = sent_utc_ns {
                 open.stream.sent_at_utc(utc_ns);
+                // While the echo is under way, this costs the round trip nothing. A stamp that is here already (most
+                // drivers take a message within the send) also wakes nobody any more.
+                open.socket.take_send_stamps(&mut open.stream);
             }
             if let Written::UpTo(offset) = written {
                 open.sending = Some((seq, offset));

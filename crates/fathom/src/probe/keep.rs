@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::BufWriter;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
 /// The revision this binary was built from, where the build says.
@@ -115,23 +114,11 @@ fn manifest(
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
     manifest.path = labels(config);
     manifest.probe = effective(config, granted, cpu_latency);
-    // The interface is the one that the kernel would send from; where that cannot be told, its facts stay out.
-    let local = super::resolve::lookup(&path.target, config.family)
-        .ok()
-        .and_then(|all| local_address_towards(*all.first()?));
-    manifest.host = serde_json::to_value(HostFacts::gather(local)).unwrap_or(Value::Null);
+    // The interface follows when the first connection has left by it.
+    manifest.host = serde_json::to_value(HostFacts::gather(None)).unwrap_or(Value::Null);
     manifest.clock_anchors.push(ClockAnchor::new(fathom_os::clock::anchor(), false));
     manifest.reflector = ReflectorFacts { address: path.target.to_string(), ..ReflectorFacts::default() };
     manifest
-}
-
-/// The address the kernel would send from. Connecting a datagram socket asks for the route and sends nothing.
-fn local_address_towards(remote: SocketAddr) -> Option<IpAddr> {
-    let any: SocketAddr =
-        if remote.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-    let socket = UdpSocket::bind(any).ok()?;
-    socket.connect(remote).ok()?;
-    socket.local_addr().ok().map(|a| a.ip())
 }
 
 /// The configuration in force, defaults included.

@@ -2,6 +2,7 @@
 
 use super::board::PathBoard;
 use super::cloud::CloudMessage;
+use super::egress::{Egress, ends};
 use super::outbox::Message;
 use super::plain::Line;
 use fathom_core::event::{Event, EventKind};
@@ -43,6 +44,8 @@ pub(super) struct Ledger {
     ring: Consumer<Message>,
     cloud: Option<Receiver<CloudNews>>,
     books: Vec<Book>,
+    /// By what each path's connections leave.
+    egress: Vec<Egress>,
     boards: Boards,
     lines: Option<SyncSender<Line>>,
     /// Whether each sample is worth a line.
@@ -62,9 +65,11 @@ pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
 impl Ledger {
     pub(super) fn new(ring: Consumer<Message>, books: Vec<Book>, boards: Boards, rest: Duration) -> Self {
         let errors = vec![None; books.len()];
+        let egress = books.iter().map(|_| Egress::default()).collect();
         Self {
             ring,
             cloud: None,
+            egress,
             books,
             boards,
             lines: None,
@@ -99,6 +104,7 @@ impl Ledger {
             }
             if now.saturating_sub(flushed_ns) >= FLUSH_EVERY_NS {
                 flushed_ns = now;
+                self.look_at_egress(now);
                 self.flush(now);
             }
             if taken < BATCH {
@@ -120,7 +126,7 @@ impl Ledger {
             taken += 1;
             match message {
                 Message::Sample(path, sample) => self.sample(&mut boards, path, &sample),
-                Message::Event(Some(path), event) => self.event(&mut boards, path, &event),
+                Message::Event(Some(path), mut event) => self.path_event(&mut boards, path, &mut event),
                 Message::Event(None, event) => {
                     for path in 0..self.books.len() {
                         self.event(&mut boards, path as u32, &event);
@@ -187,6 +193,39 @@ impl Ledger {
         }
     }
 
+    /// An event of one path. A connection's opening gets the interface it leaves by, and what is different since the
+    /// one before follows it.
+    fn path_event(&mut self, boards: &mut [PathBoard], path: u32, event: &mut Event) {
+        let (at, mono_ns, connection) = (event.at, event.mono_ns, event.connection);
+        let mut changes = Vec::new();
+        if let EventKind::ConnectionOpened { local, remote, interface, .. } = &mut event.kind
+            && let Some((local, remote)) = ends(local, remote)
+        {
+            let egress = &mut self.egress[path as usize];
+            changes = egress.opened(local, remote, mono_ns);
+            *interface = egress.nic().map(|nic| nic.name.clone());
+        }
+        self.event(boards, path, event);
+        for kind in changes {
+            self.event(boards, path, &Event { at, mono_ns, connection, kind });
+        }
+    }
+
+    /// Looks once a minute whether what connections leave by is still the same.
+    fn look_at_egress(&mut self, now: u64) {
+        for p in 0..self.egress.len() {
+            if !self.egress[p].is_due(now) {
+                continue;
+            }
+            let changes = self.egress[p].look(now);
+            let boards = Arc::clone(&self.boards);
+            for kind in changes {
+                let event = Event { at: Timestamp::now(), mono_ns: now, connection: None, kind };
+                self.event(&mut lock(&boards), p as u32, &event);
+            }
+        }
+    }
+
     fn event(&mut self, boards: &mut [PathBoard], path: u32, event: &Event) {
         let p = path as usize;
         boards[p].event(event);
@@ -196,10 +235,23 @@ impl Ledger {
             self.stopped(p, e.to_string());
         }
         if let EventKind::ConnectionOpened { remote, .. } = &event.kind {
-            self.write(p, |recorder| match &recorder.manifest().reflector.resolved {
+            let nic = self.egress[p].nic();
+            let nic = nic.and_then(|nic| serde_json::to_value(nic).ok());
+            self.write(p, |recorder| {
+                let known = recorder.manifest();
+                let resolved = known.reflector.resolved.as_ref() == Some(remote);
+                // The first interface that is known stays; what comes of it later, events tell.
+                let nic = nic.filter(|_| known.host["nic"].is_null());
                 // Rewriting the manifest syncs it: not for each of ten thousand connections to one address.
-                Some(known) if known == remote => Ok(()),
-                _ => recorder.amend(|manifest| manifest.reflector.resolved = Some(remote.clone())),
+                if resolved && nic.is_none() {
+                    return Ok(());
+                }
+                recorder.amend(|manifest| {
+                    manifest.reflector.resolved = Some(remote.clone());
+                    if let Some((nic, host)) = nic.zip(manifest.host.as_object_mut()) {
+                        host.insert("nic".to_owned(), nic);
+                    }
+                })
             });
         }
         self.show(Line::Event(Some(path), Box::new(event.clone())));

@@ -209,11 +209,12 @@ impl Driver<'_> {
             now,
             Some(p),
             Some(connection),
-            EventKind::ConnectionOpened { target, local, remote: remote_text, connect_ns },
+            // The recording thread finds out by which interface: asking takes system calls.
+            EventKind::ConnectionOpened { target, local, remote: remote_text, connect_ns, interface: None },
         );
         if let Some(before) = before.filter(|ip| *ip != remote.ip()) {
-            let (from, to) = (before.to_string(), remote.ip().to_string());
-            self.event(now, Some(p), Some(connection), EventKind::AddressChanged { from, to });
+            let (what, from, to) = ("remote".to_owned(), before.to_string(), remote.ip().to_string());
+            self.event(now, Some(p), Some(connection), EventKind::AddressChanged { what, from, to });
         }
         self.begin_sending(i, now);
     }

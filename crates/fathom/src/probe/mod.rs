@@ -5,6 +5,7 @@ mod board;
 mod cloud;
 mod config;
 mod driver;
+mod egress;
 mod keep;
 mod lane;
 mod ledger;

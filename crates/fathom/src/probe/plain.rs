@@ -4,6 +4,7 @@ use super::board::PathBoard;
 use crate::summary::{clock_time, duration, number, unit_for};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::{Flags, Sample};
+use fathom_core::story::changed;
 use std::fmt::Write;
 
 /// Something to print.
@@ -86,7 +87,7 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
                 duration(step_ns.unsigned_abs())
             )
         }
-        EventKind::AddressChanged { from, to } => format!("the name now leads to {to} (was {from})"),
+        EventKind::AddressChanged { what, from, to } => changed(what, from, to),
         EventKind::ScheduleOverrun { skipped, reason, .. } => {
             format!("{skipped} samples due but not sent ({reason})")
         }

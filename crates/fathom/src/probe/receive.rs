@@ -70,7 +70,7 @@ impl Driver<'_> {
             open.info = open.socket.tcp_info();
             open.info.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans })
         });
-        if open.stamped {
+        if open.stamped && open.stream.awaits_stamp() {
             open.socket.take_send_stamps(&mut open.stream);
         }
         let local_pause = self.pauses.as_mut().and_then(|pauses| pauses.latest(now));

@@ -3,6 +3,7 @@
 //! Each fault has a network of its own, so that many run side by side. Nothing is asserted about how long this machine
 //! takes; where a test sleeps, the length of the fault is what it tries.
 
+use super::claims::checked_story;
 use super::net::{Host, Net};
 use super::probe::{Probe, assert_sound, fathom, wait_for_events};
 use super::rows::{Events, Row, events, has_kind, of_kind, rows};
@@ -106,6 +107,26 @@ impl Site {
         let net = Net::new();
         let target = net.reflector_v4();
         Self { net, router: None, target }
+    }
+
+    /// The same, over IPv6.
+    pub(crate) fn cable_v6() -> Self {
+        let site = Self::cable();
+        Self { target: site.net.reflector_v6(), ..site }
+    }
+
+    /// Two hosts and a router between them, over IPv6.
+    pub(crate) fn routed_v6() -> Self {
+        let site = Self::routed();
+        let router = site.router();
+        router.on("sysctl -q -w net.ipv6.conf.all.forwarding=1");
+        for (host, port, network) in [(&site.net.probe, "left", 1), (&site.net.reflector, "right", 2)] {
+            // Without duplicate address detection the addresses can be used at once.
+            on(host, &format!("ip address add fd78:{network}::1/64 dev cable nodad"));
+            router.on(&format!("ip address add fd78:{network}::fe/64 dev {port} nodad"));
+            on(host, &format!("ip -6 route add default via fd78:{network}::fe"));
+        }
+        Self { target: "[fd78:2::1]:7007".parse().expect("an address"), ..site }
     }
 
     /// Two hosts and a router between them.
@@ -253,6 +274,7 @@ impl Run {
         assert_eq!(outcome.code(), 0, "{}", outcome.err);
         assert_sound(&self.dir);
         let recorded = (events(&self.dir), rows(&self.dir));
+        checked_story(&self.dir, &recorded.0);
         drop((self.reflector, self.site, self.home));
         recorded
     }

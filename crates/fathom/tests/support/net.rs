@@ -18,6 +18,11 @@ impl Host {
         Self { namespace: None }
     }
 
+    /// The name of its namespace.
+    pub(crate) fn name(&self) -> &str {
+        self.namespace.as_deref().expect("a namespace")
+    }
+
     /// A command of this program on this host.
     pub(crate) fn command(&self, program: &str) -> Command {
         match &self.namespace {
@@ -37,8 +42,7 @@ impl Host {
     }
 
     fn must(&self, arguments: &[&str]) {
-        let namespace = self.namespace.as_deref().expect("a namespace");
-        let mut words = vec!["netns", "exec", namespace];
+        let mut words = vec!["netns", "exec", self.name()];
         words.extend(arguments);
         must("ip", &words);
     }
@@ -146,9 +150,8 @@ impl Net {
 impl Drop for Net {
     fn drop(&mut self) {
         for host in [&self.probe, &self.reflector] {
-            let name = host.namespace.as_deref().expect("a namespace");
             // Where `new` failed half-way there may be nothing to remove.
-            let _ = Command::new("ip").args(["netns", "del", name]).output();
+            let _ = Command::new("ip").args(["netns", "del", host.name()]).output();
         }
     }
 }

@@ -54,6 +54,11 @@ impl Echo {
         self.address
     }
 
+    /// Sends it a signal by name.
+    pub(crate) fn signal(&self, name: &str) {
+        super::signal(&self.child.0, name);
+    }
+
     /// Kills it: the kernel closes its connections.
     pub(crate) fn kill(self) {
         drop(self);

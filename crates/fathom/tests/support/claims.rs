@@ -1,0 +1,84 @@
+//! What `fathom recording explain` may claim: nothing that does not stand in the events, and no surer than
+//! `docs/verdicts.md` allows.
+
+use super::faults::explanations;
+use super::probe::fathom;
+use super::rows::{Events, of_kind};
+use serde_json::Value;
+use std::path::Path;
+
+/// Words of a cause that a probe never sees.
+const NEVER_SEEN: [&str; 7] = ["crash", "reboot", "overload", "migrat", "caused by", "due to", "fault of"];
+
+/// Has a recording explained and checks every line of the story against the events; gives the story.
+pub(crate) fn checked_story(dir: &Path, events: &Events) -> Vec<Value> {
+    let outcome = fathom(dir, &["recording", "explain", ".", "--json"]);
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let story = outcome.objects();
+    for line in &story {
+        check(line, events);
+    }
+    // Every incident is told: what was explained stands in some line.
+    for explained in of_kind(events, "connection.explained") {
+        let fact = &explained["because"][0];
+        let told = |line: &Value| {
+            let facts = line["evidence"].as_array().expect("a list");
+            facts.iter().any(|told| told.as_str().is_some_and(|t| t.contains(fact.as_str().expect("a fact"))))
+        };
+        assert!(story.iter().any(told), "nothing tells {explained}: {story:#?}");
+    }
+    story
+}
+
+fn check(line: &Value, events: &Events) {
+    let statement = line["statement"].as_str().expect("a sentence");
+    let evidence: Vec<&str> = line["evidence"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|fact| fact.as_str().expect("text"))
+        .collect();
+    let confidence = line["confidence"].as_str().expect("a word");
+    let sentences = evidence.iter().copied().chain([statement]);
+    for sentence in sentences {
+        let noted = sentence.starts_with("noted: ") || sentence.contains(" notice");
+        let said = NEVER_SEEN.iter().find(|word| sentence.to_lowercase().contains(*word));
+        assert!(noted || said.is_none(), "{said:?} is not in evidence: {line}");
+        assert!(
+            !sentence.contains("inside the window of") || sentence.contains("is not known"),
+            "a coincidence: {line}"
+        );
+    }
+    let Some(verdict) = line["verdict"].as_str() else {
+        assert!(!statement.contains("Verdict:"), "{line}");
+        assert!(confidence == "high" || confidence == "none", "nothing was judged: {line}");
+        return;
+    };
+    assert_eq!(verdict == "unknown", confidence == "none", "{line}");
+    assert!(verdict != "unknown" || statement.contains("why is not known"), "{line}");
+    // Several connections told as one have each theirs; here one is looked at.
+    if line["connection"].is_null() {
+        return;
+    }
+    let about = if line["cause"].is_null() { "stall" } else { "closing" };
+    let recorded: Vec<&Value> = explanations(events, about)
+        .into_iter()
+        .filter(|event| event["connection"] == line["connection"] && event["verdict"] == verdict)
+        .filter(|event| {
+            let facts = event["because"].as_array().expect("facts");
+            facts.iter().all(|fact| evidence.contains(&fact.as_str().expect("text")))
+        })
+        .collect();
+    assert!(!recorded.is_empty(), "no event says so: {line} {events:#?}");
+    assert!(statement.contains(&format!("erdict: {verdict}")), "{line}");
+    let paused = |host: &str| of_kind(events, "pause").iter().any(|event| event["host"] == host);
+    let observed = recorded.iter().any(|event| match (verdict, event["fresh"].as_str()) {
+        ("peer_down", Some("refused")) | ("path_down", Some("no_route")) => true,
+        ("path_down", _) => event.get("direction").is_some(),
+        ("peer_paused", _) => paused("remote"),
+        ("local_paused", _) => paused("local"),
+        _ => false,
+    });
+    assert!(confidence != "high" || observed, "nobody observed that: {line}");
+    assert!(confidence == "low" || verdict != "flow_forgotten" || line["cause"] != "reset", "{line}");
+}
