@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fathometer.findings.model import Advice, Confidence, Scenario, Versus
+from fathometer.findings.model import Advice, Confidence, Key, Scenario, Versus
 from fathometer.findings.words import duration
 from fathometer.stats.results import Estimate
 
@@ -12,7 +12,7 @@ CLASSES = (
     (
         1_000_000,
         "below 1 ms",
-        "fit for synchronous replication, chatty transactions and anything that makes many round trips in a row",
+        "fit for synchronous replication and for whatever makes many round trips in a row",
     ),
     (
         3_000_000,
@@ -44,9 +44,8 @@ def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
             continue
         name, use = _class(estimate.value)
         confidence: Confidence = "high"
-        evidence = [
-            f"p99 {duration(estimate.value)}{_interval(estimate)} from {estimate.count:,} {'runs' if s.of_runs.get('p99') else 'samples'}"
-        ]
+        what = "runs" if s.of_runs.get("p99") else "samples"
+        evidence = [f"p99 {duration(estimate.value)}{_interval(estimate)} from {estimate.count:,} {what}"]
         if estimate.interval is None:
             confidence = "low"
             evidence.append(estimate.doubt or "no interval")
@@ -67,16 +66,17 @@ def _interval(estimate: Estimate) -> str:
     return f" ({duration(estimate.interval.low)} to {duration(estimate.interval.high)})"
 
 
-def choices(comparisons: Sequence[Versus]) -> list[Advice]:
+def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list[Advice]:
     """Where two scenarios go by the same names but for one word, which of them to prefer; told only where a
     difference is shown.
     """
     made = []
+    keys = {s.name: s.key for s in scenarios}
     for v in comparisons:
         shown = v.blocks.of("p99")
         if shown.ratio_interval is None or shown.verdict not in {"slower", "faster"}:
             continue
-        if not _siblings(v.a, v.b):
+        if not _siblings(v.a, v.b) or not _alike(keys[v.a], keys[v.b]):
             continue
         fast, slow = (v.a, v.b) if shown.ratio > 1 else (v.b, v.a)
         ratio = shown.ratio if shown.ratio > 1 else 1 / shown.ratio
@@ -87,6 +87,11 @@ def choices(comparisons: Sequence[Versus]) -> list[Advice]:
         evidence = (f"ratio of p99 {shown.ratio:.2f} ({low:.2f} to {high:.2f}), {v.blocks.pairing}",)
         made.append(Advice("choice", said, evidence, "high" if not shown.doubt else "medium"))
     return made
+
+
+def _alike(a: Key, b: Key) -> bool:
+    """Measured alike: a difference of size or pacing is not a choice of path."""
+    return (a.mode, a.size, a.interval_ns) == (b.mode, b.size, b.interval_ns)
 
 
 def _siblings(a: str, b: str) -> bool:

@@ -36,7 +36,7 @@ def analyse(
     progress("connections and their ends")
     ended = lives.ends(found)
     made = quality.findings(found) + shifts.findings(moved) + lives.findings(found, ended)
-    advice = advise.placement(found) + advise.choices(versus) + lives.advice(found)
+    advice = advise.placement(found) + advise.choices(found, versus) + lives.advice(found)
     return Analysis(
         recordings=tuple(recordings),
         refused=tuple(refused),

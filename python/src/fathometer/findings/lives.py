@@ -216,9 +216,8 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
         span = max(at[i] for i in cluster) - first
         who = sorted({name[i] for i in cluster})
         shown = listed(who) if len(who) <= 6 else f"{listed(who[:5])} and {len(who) - 5} others"
-        evidence = [
-            f"{found.pairs} such pairs were seen where chance makes {found.expected:.2g} (p = {found.p_value:.3f})"
-        ]
+        chance = f"chance makes {found.expected:.2g} (p = {found.p_value:.3f})"
+        evidence = [f"{found.pairs} such pairs were seen where {chance}"]
         ages = [(at[i], a) for i in cluster if (a := age[i]) is not None]
         confidence: Confidence = "high"
         if len(ages) >= 2:

@@ -128,10 +128,6 @@ def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:
             )
     if recording.manifest.imported:
         notes = tuple(str(n) for n in recording.manifest.imported.get("notes", ()))
-        told(
-            "imported",
-            None,
-            f"{recording.directory.name} was imported from {recording.manifest.imported.get('tool', 'another tool')}",
-            notes,
-        )
+        tool = recording.manifest.imported.get("tool", "another tool")
+        told("imported", None, f"{recording.directory.name} was imported from {tool}", notes)
     return made

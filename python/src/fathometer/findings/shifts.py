@@ -18,9 +18,16 @@ RAW = 2_000_000
 """Samples up to which every one is looked at; a longer recording is first made into as many medians of equal
 time."""
 BINS = 200_000
-NEAR_NS = 10_000_000_000
-"""What happened this long before or after a change may have to do with it, ns. A minute's quiet would be too
-long: in eleven hours something always happens within a minute."""
+NEAR_NS = 1_000_000_000
+"""What happened this long before or after a change may have to do with it, ns; or `NEAR_SAMPLES`, where that
+is longer. A minute would be too long: in eleven hours something always happens within a minute."""
+NEAR_SAMPLES = 5
+"""A change point is placed to within a few samples."""
+NOTICE_NS = 60_000_000_000
+"""How vague an announced time is: a minute on either side."""
+RESTLESS = 4
+"""Changes that follow each other this closely (see `_groups`), from which they are told as one restless time.
+"""
 
 
 def series(recording: Recording) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -50,8 +57,96 @@ def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tup
 
 
 def findings(moved: Sequence[Moved]) -> list[Finding]:
-    """Each change as a statement, with the best-supported explanation of its moment."""
-    return [_finding(m) for m in moved if m.change.at_ns is not None]
+    """Each change as a statement, with the best-supported explanation of its moment; many in a row as one."""
+    made: list[Finding] = []
+    for group in _groups([m for m in moved if m.change.at_ns is not None]):
+        if len(group) >= RESTLESS:
+            made.append(_restless(group))
+        elif len(group) >= 2 and _returns(group):
+            made.append(_burst(group))
+        else:
+            made += [_finding(m) for m in group]
+    return made
+
+
+def _groups(moved: Sequence[Moved]) -> list[list[Moved]]:
+    """Changes of one recording that follow each other within a hundredth of its length (at least `NEAR_NS`)."""
+    groups: list[list[Moved]] = []
+    last: dict[str, list[Moved]] = {}
+    for m in moved:
+        gap = max(m.recording.totals.span_ns // 100, near_ns(m.recording))
+        key = m.recording.manifest.id
+        group = last.get(key)
+        if group and (m.change.at_ns or 0) - (group[-1].change.at_ns or 0) <= gap:
+            group.append(m)
+        else:
+            last[key] = [m]
+            groups.append(last[key])
+    return groups
+
+
+def _returns(group: Sequence[Moved]) -> bool:
+    """Whether the level is back where it was."""
+    levels = [m.change for m in group if m.change.kind == "level"]
+    return len(levels) >= 2 and abs(levels[-1].after_ns / levels[0].before_ns - 1) < 0.2
+
+
+def _burst(group: Sequence[Moved]) -> Finding:
+    levels = [m.change for m in group if m.change.kind == "level"]
+    first, recording = levels[0], group[0].recording
+    began, ended = first.at_ns or 0, levels[-1].at_ns or 0
+    said = (
+        f"{group[0].scenario}: for {duration(ended - began)} from {moment(began)} the level was "
+        f"{duration(first.after_ns)} instead of {duration(first.before_ns)}"
+    )
+    cause, evidence, confidence = explain(recording, first)
+    # A path that changes and changes back at once is not what that word means.
+    if "change of the path" in cause:
+        cause, confidence = "a passing disturbance; cause not known", "low"
+    return Finding(
+        "change",
+        began,
+        f"{said}: {cause}",
+        tuple(evidence),
+        confidence,
+        group[0].scenario,
+        recording.manifest.id,
+    )
+
+
+def near_ns(recording: Recording) -> int:
+    """How far from a change something may be that explains it."""
+    return max(NEAR_NS, NEAR_SAMPLES * (recording.manifest.interval_ns or 0))
+
+
+def _restless(group: Sequence[Moved]) -> Finding:
+    first, last, recording = group[0].change, group[-1].change, group[0].recording
+    began, ended = first.at_ns or 0, last.at_ns or 0
+    levels = [
+        level for m in group if m.change.kind == "level" for level in (m.change.before_ns, m.change.after_ns)
+    ]
+    said = (
+        f"{group[0].scenario}: restless for {duration(ended - began)} from {moment(began)}: "
+        f"{count(len(group), 'change')}"
+    )
+    if levels:
+        said += f", the level between {duration(min(levels))} and {duration(max(levels))}"
+    _, evidence, _ = explain(recording, first)
+    pauses = [p for p in recording.pauses if began - NEAR_NS <= p.start_ns <= ended + NEAR_NS]
+    cause = "cause not known"
+    if pauses:
+        cause = (
+            f"{count(len(pauses), 'pause')} of a host in that time; a busy host is the likeliest explanation"
+        )
+    return Finding(
+        "change",
+        began,
+        f"{said}; {cause}",
+        tuple(evidence),
+        "medium" if pauses else "low",
+        group[0].scenario,
+        recording.manifest.id,
+    )
 
 
 def _finding(moved: Moved) -> Finding:
@@ -60,7 +155,7 @@ def _finding(moved: Moved) -> Finding:
     what = "level" if c.kind == "level" else "tail"
     way = "rose" if c.after_ns > c.before_ns else "fell"
     said = (
-        f"{moved.scenario}: the {what} {way} by {percent(c.before_ns, c.after_ns)} at {moment(c.at_ns)}, "
+        f"{moved.scenario}: the {what} {way} {percent(c.before_ns, c.after_ns)} at {moment(c.at_ns)}, "
         f"from {duration(c.before_ns)} to {duration(c.after_ns)}"
     )
     cause, evidence, confidence = explain(recording, c)
@@ -80,22 +175,25 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[str], Confi
     TCP had nothing to repair.
     """
     at = change.at_ns or 0
+    near = near_ns(recording)
+
+    def close(began_ns: int, ended_ns: int) -> bool:
+        return began_ns - near <= at <= ended_ns + near
+
     evidence: list[str] = []
-    local = [p for p in recording.pauses if p.host == "local" and _near(at, p.start_ns, p.end_ns)]
-    remote = [p for p in recording.pauses if p.host == "remote" and _near(at, p.start_ns, p.end_ns)]
-    opened = [
-        c for c in recording.connections if c.opened_ns is not None and _near(at, c.opened_ns, c.opened_ns)
-    ]
+    local = [p for p in recording.pauses if p.host == "local" and close(p.start_ns, p.end_ns)]
+    remote = [p for p in recording.pauses if p.host == "remote" and close(p.start_ns, p.end_ns)]
+    opened = [c for c in recording.connections if c.opened_ns is not None and close(c.opened_ns, c.opened_ns)]
     first = recording.totals.first_sent_ns or 0
-    opened = [c for c in opened if (c.opened_ns or 0) - first > NEAR_NS]
-    moved = [e for e in recording.events if e.kind == "address.changed" and _near(at, e.at_ns, e.at_ns)]
+    opened = [c for c in opened if (c.opened_ns or 0) - first > near]
+    moved = [e for e in recording.events if e.kind == "address.changed" and close(e.at_ns, e.at_ns)]
     notices = [
         m
         for m in recording.maintenance
         if m.not_before_ns is not None
-        and m.not_before_ns - NEAR_NS <= at <= m.not_before_ns + (m.duration_ns or 0) + 60 * NEAR_NS
+        and m.not_before_ns - NOTICE_NS <= at <= m.not_before_ns + (m.duration_ns or 0) + NOTICE_NS
     ]
-    stalls = [s for s in recording.stalls if _near(at, s.began_ns, s.ended_ns or s.began_ns)]
+    stalls = [s for s in recording.stalls if close(s.began_ns, s.ended_ns or s.began_ns)]
     for pauses, host in ((local, "this host"), (remote, "the reflector's host")):
         evidence += [
             f"{host} was paused for {duration(p.duration_ns)} at {moment(p.start_ns)} ({p.reason or 'reason not known'})"
@@ -132,7 +230,8 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[str], Confi
     if local:
         return "this host was paused; it may have moved", evidence, "medium"
     evidence.append(
-        f"no pause, no new connection, no notice and {count(retransmits, 'retransmission')} within {duration(NEAR_NS)}"
+        f"no pause, no new connection, no notice and {count(retransmits, 'retransmission')} within "
+        f"{duration(near)}"
     )
     if change.kind == "tail":
         return "cause not known", evidence, "low"
@@ -141,7 +240,3 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[str], Confi
         evidence,
         "medium" if change.confidence >= 0.75 else "low",
     )
-
-
-def _near(at_ns: int, began_ns: int, ended_ns: int) -> bool:
-    return began_ns - NEAR_NS <= at_ns <= ended_ns + NEAR_NS

@@ -36,8 +36,11 @@ def moment(at_ns: int, zone: tzinfo = UTC) -> str:
 
 
 def change(before: float, after: float) -> str:
-    """`+9.2 %`."""
-    return f"{100 * (after / before - 1):+.1f} %" if before else "from nothing"
+    """`9.2 %`, or `24-fold` for what has more than tripled; without a sign, which the verb tells."""
+    if not before or not after:
+        return "all of it"
+    ratio = after / before
+    return f"{abs(100 * (ratio - 1)):.1f} %" if 1 / 3 < ratio <= 3 else f"{max(ratio, 1 / ratio):,.3g}-fold"
 
 
 def count(number: int, one: str, many: str | None = None) -> str:

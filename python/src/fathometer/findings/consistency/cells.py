@@ -62,7 +62,7 @@ STATISTIC_WORDS = {
 COUNT_WORDS = {"count", "samples", "packets", "n", "iterations"}
 
 _FIGURE = re.compile(
-    r"^[~≈<>]?\s*(?P<sign>[+\-−]?)(?P<digits>\d[\d,]*(?:\.\d+)?|\.\d+)\s*(?P<unit>[a-zA-Zµμ%/]+)?\s*[!.]?$"  # noqa: RUF001
+    r"^[~≈<>]?\s*(?P<sign>[+\-−]?)(?P<digits>\d[\d,]*(?:\.\d+)?|\.\d+)\s*(?P<unit>[a-zA-Zµμ%/]+)?\s*[!.]?$"
 )
 
 
@@ -94,7 +94,7 @@ def cell(text: str) -> Cell | None:
         return None
     digits = found["digits"].replace(",", "")
     value = float(digits)
-    if found["sign"] in {"-", "−"}:  # noqa: RUF001
+    if found["sign"] in {"-", "−"}:
         value = -value
     return Cell(value, digits, UNIT_WORDS.get(unit), bool(found["sign"]))
 

@@ -167,7 +167,7 @@ def _changes(table: Table, document: Document, default_unit: str) -> None:
 def _length(table: Table) -> int:
     """Samples behind a segment, from row names such as `Records 500-401` or `Last 100 records`."""
     for row in table.rows:
-        if found := re.search(r"(\d+)\s*[-–]\s*(\d+)", row[0]):  # noqa: RUF001
+        if found := re.search(r"(\d+)\s*[-–]\s*(\d+)", row[0]):
             return abs(int(found[1]) - int(found[2])) + 1
     return 100
 

@@ -168,10 +168,9 @@ def ends(e: Ends) -> Iterator[Remark]:
                 e.row,
                 "rival explanation",
                 "implausible",
-                f"all {len(known)} connections ended at an age of {min(ages) / 3600:.2f} to {max(ages) / 3600:.2f} "
-                ""
-                "h (count times cadence), closer together in age than in "
-                "time: an age limit explains these ends at least as well as a common event does",
+                f"all {len(known)} connections ended at an age of {min(ages) / 3600:.2f} to "
+                f"{max(ages) / 3600:.2f} h (count times cadence), closer together in age than in time: an age "
+                "limit explains these ends at least as well as a common event does",
             )
     for a, b in pairwise(names):
         gap = (e.at[b] - e.at[a]).total_seconds()
