@@ -2,6 +2,7 @@
 
 use crate::cause::ClosingCause;
 use crate::verdict::{Explanation, Fresh};
+use crate::word::Word;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,9 @@ pub enum EventKind {
         remote: String,
         /// Attempts since the last success, from 1.
         attempt: u32,
+        /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
     },
     /// A connection was established.
     #[serde(rename = "connection.opened")]
@@ -77,6 +81,9 @@ pub enum EventKind {
         remote: String,
         /// From the SYN to established, in ns (UDP: 0).
         connect_ns: i64,
+        /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
     },
     /// An attempt failed.
     #[serde(rename = "connection.refused")]
@@ -94,6 +101,9 @@ pub enum EventKind {
         /// Wait before the next attempt, in ns; none: no more attempts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ns: Option<u64>,
+        /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
     },
     /// A connection ended.
     #[serde(rename = "connection.closed")]
@@ -145,7 +155,8 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// What the evidence says about a stall or an end, once what a fresh connection met is known.
+    /// What the evidence says about a stall or an end, once what a fresh connection met is known. It comes again when
+    /// the reflector could be asked only later; the last counts.
     #[serde(rename = "connection.explained")]
     ConnectionExplained {
         /// `stall` or `closing`.
@@ -155,6 +166,10 @@ pub enum EventKind {
         explanation: Explanation,
         /// What a fresh connection to the same target met.
         fresh: Fresh,
+        /// What the reflector said of this connection, asked over another one. Absent: it was not asked, could not be
+        /// reached, or does not answer such questions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reflector: Option<Word>,
     },
     /// The wall clock was set.
     #[serde(rename = "clock.stepped")]

@@ -177,7 +177,7 @@ mod tests {
 
     fn opened(connection: u32) -> Event {
         let [target, local, remote] = ["t", "l", "r"].map(String::from);
-        at(connection, EventKind::ConnectionOpened { target, local, remote, connect_ns: 500 })
+        at(connection, EventKind::ConnectionOpened { target, local, remote, lane: None, connect_ns: 500 })
     }
 
     fn closed(connection: u32) -> Event {

@@ -344,7 +344,7 @@ impl Stream {
         if rtt_ns > self.timeout_ns {
             flags |= Flags::ANSWERED_LATE;
         }
-        if receipt.local_pause.is_some_and(|(from, to)| from < receipt.mono_ns && to > sent.sent_ns) {
+        if receipt.local_pause.is_some_and(|(from, to)| from < receipt.mono_ns && to > sent.due_ns) {
             flags |= Flags::OVERLAPS_LOCAL_PAUSE;
         }
         let remote_pause_ns = stamps.map_or(0, |s| self.remote_pause(s.pause_us));

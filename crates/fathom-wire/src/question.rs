@@ -46,7 +46,7 @@ pub enum Standing {
     /// It is open here.
     Open,
     /// The probe's end, or somebody in its name, closed it in order (a FIN came).
-    ClosedByPeer,
+    ClosedByProbe,
     /// This reflector closed it because nothing had moved on it for too long.
     ClosedIdle,
     /// It broke: a RST came, or this kernel gave up.
@@ -94,7 +94,7 @@ impl Answer {
         let standing = match self.standing {
             Standing::NotKnown => 0,
             Standing::Open => 1,
-            Standing::ClosedByPeer => 2,
+            Standing::ClosedByProbe => 2,
             Standing::ClosedIdle => 3,
             Standing::Failed => 4,
         };
@@ -122,7 +122,7 @@ impl Answer {
         let standing = match flags >> 1 {
             0 => Standing::NotKnown,
             1 => Standing::Open,
-            2 => Standing::ClosedByPeer,
+            2 => Standing::ClosedByProbe,
             3 => Standing::ClosedIdle,
             4 => Standing::Failed,
             _ => return Err(Damaged),
@@ -151,7 +151,7 @@ mod tests {
         let standing = prop::sample::select(vec![
             Standing::NotKnown,
             Standing::Open,
-            Standing::ClosedByPeer,
+            Standing::ClosedByProbe,
             Standing::ClosedIdle,
             Standing::Failed,
         ]);

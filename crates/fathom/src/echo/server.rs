@@ -223,7 +223,7 @@ impl Server {
         self.slots[slot] = Some(connection);
         match turn {
             Turn::Waiting | Turn::Unfinished => {}
-            Turn::Finished => self.close(slot, Standing::ClosedByPeer),
+            Turn::Finished => self.close(slot, Standing::ClosedByProbe),
             Turn::Failed => {
                 self.tally.connections_failed += 1;
                 self.close(slot, Standing::Failed);
