@@ -215,7 +215,7 @@ fn attempts(tries: &Tries<'_>) -> Line {
         _ if tries.count == 1 => String::new(),
         ns => format!(" over {}", duration(ns)),
     };
-    let mut then = match tries.connected.as_slice() {
+    let then = match tries.connected.as_slice() {
         [] if tries.gave_up => "then given up".to_owned(),
         [] => "and not connected by the end of the recording".to_owned(),
         [.., (at, _)] => {
@@ -225,12 +225,13 @@ fn attempts(tries: &Tries<'_>) -> Line {
             format!("then connected as {}, {last}{after} after the first attempt", ordinals(&ids))
         }
     };
-    if !tries.connected.is_empty() && tries.unconnected() > 0 {
-        then += &format!("; {} more were not by the end of the recording", tries.unconnected());
-    }
+    let left = match tries.unconnected() {
+        n @ 1.. if !tries.connected.is_empty() => format!("; {n} more not by the end of the recording"),
+        _ => String::new(),
+    };
     let mut line = Line::fact(
         tries.first.utc,
-        format!("a connection to {} {how} {failed}{lasted}, {then}", tries.target),
+        format!("a connection to {} {how} {failed}{lasted}, {then}{left}", tries.target),
     );
     line.evidence =
         tries.errors.iter().take(5).map(|(error, _, n)| format!("{}: {error}", times(*n))).collect();

@@ -178,6 +178,14 @@ impl Stream {
         self.in_flight.front().map(|s| (s.seq, s.sent_ns))
     }
 
+    /// UDP: as [`Stream::oldest`], of those sent since anything last came. A datagram that is lost alone, with echoes of
+    /// later ones coming back, is no silence.
+    pub fn oldest_of_silence(&self) -> Option<(u64, u64)> {
+        let since = self.last_received_ns.unwrap_or(0);
+        let waits = |s: &&InFlight| !s.resolved && s.sent_ns >= since;
+        self.in_flight.iter().find(waits).map(|s| (s.seq, s.sent_ns))
+    }
+
     /// How long nothing had passed either way when the oldest sample without its echo was sent, in ns.
     pub fn oldest_quiet_ns(&self) -> Option<u64> {
         self.in_flight.front().map(|s| s.quiet_ns)

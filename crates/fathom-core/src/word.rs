@@ -108,7 +108,7 @@ impl Asking {
     }
 
     /// The next question to send, if there is one and few enough are on the way.
-    pub fn next(&mut self) -> Option<[u8; HEADER_LEN]> {
+    pub fn next_question(&mut self) -> Option<[u8; HEADER_LEN]> {
         if self.on_the_way.len() >= ON_THE_WAY {
             return None;
         }
@@ -178,7 +178,7 @@ mod tests {
         let mut asking = Asking::new(7);
         connections.into_iter().for_each(|connection| asking.about(connection));
         let mut sent = Vec::new();
-        while let Some(question) = asking.next() {
+        while let Some(question) = asking.next_question() {
             sent.extend_from_slice(&question);
         }
         (asking, sent)
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(asking.again().count(), ON_THE_WAY);
         let mut heard = 0;
         asking.receive(&sent, |_, _| heard += 1).expect("echoes");
-        while let Some(question) = asking.next() {
+        while let Some(question) = asking.next_question() {
             asking.receive(&question, |_, _| heard += 1).expect("an echo");
         }
         assert_eq!((heard, asking.is_done()), (100, true));

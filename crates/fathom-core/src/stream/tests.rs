@@ -164,6 +164,19 @@ fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
 }
 
 #[test]
+fn a_datagram_lost_alone_is_no_silence() {
+    let (mut stream, clock) = (stream(64), clock());
+    for seq in 0..4 {
+        stream.sent(seq * MS, seq * MS, Flags::default());
+    }
+    assert_eq!(stream.oldest_of_silence(), Some((0, 0)));
+    let receipt =
+        Receipt { mono_ns: 2 * MS + 5, clock: &clock, kernel: None, local_pause: None, stamps: None };
+    stream.receive_datagram(&receipt, &echo(1, 64), |_| {});
+    assert_eq!((stream.oldest(), stream.oldest_of_silence()), (Some((0, 0)), Some((3, 3 * MS))));
+}
+
+#[test]
 fn a_pause_that_delayed_the_sending_counts_too() {
     let (mut stream, clock) = (stream(64), clock());
     let mut flagged = Vec::new();
