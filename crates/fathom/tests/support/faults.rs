@@ -198,6 +198,11 @@ impl Run {
     /// Ten samples a second, or what the arguments say.
     pub(crate) fn start(site: Site, arguments: &str) -> Self {
         let reflector = Some(Reflector::start(&site.net.reflector, site.target));
+        Self::start_against(site, reflector, arguments)
+    }
+
+    /// As [`Run::start`], against another reflector where `reflector` is none.
+    pub(crate) fn start_against(site: Site, reflector: Option<Reflector>, arguments: &str) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let dir = home.path().join("r");
         let pace = if arguments.contains("--every") || arguments.contains("--ping-pong") {
@@ -241,6 +246,14 @@ impl Run {
         })
     }
 
+    /// Waits until the end of the first connection is explained by what the reflector said of it.
+    pub(crate) fn wait_for_word(&self) -> Events {
+        self.wait_for("the reflector's word", |events| {
+            let said = |event: &&Value| event["connection"] == 0 && event["reflector"].is_object();
+            explanations(events, "closing").iter().any(said)
+        })
+    }
+
     /// Sends the probe a signal.
     pub(crate) fn probe_pid(&self) -> u32 {
         self.probe.pid()
@@ -263,16 +276,27 @@ pub(crate) fn explanations<'a>(events: &'a [Value], about: &str) -> Vec<&'a Valu
     of_kind(events, "connection.explained").into_iter().filter(|event| event["about"] == about).collect()
 }
 
-/// What was recorded of the end of the first connection must be this, once; where `fresh` is given, that too.
-pub(crate) fn assert_closed(events: &[Value], cause: &str, verdict: &str, fresh: &str) {
+/// What was recorded of the end of the first connection must be this; the explanation that counts, which is the last.
+pub(crate) fn assert_closed<'a>(events: &'a [Value], cause: &str, verdict: &str, fresh: &str) -> &'a Value {
     let first = |event: &&Value| event["connection"] == 0;
     let closed: Vec<_> = of_kind(events, "connection.closed").into_iter().filter(first).collect();
     let explained: Vec<_> = explanations(events, "closing").into_iter().filter(first).collect();
-    assert_eq!((closed.len(), explained.len()), (1, 1), "{closed:?} {explained:?}");
-    let recorded = [&closed[0]["cause"], &explained[0]["verdict"], &explained[0]["fresh"]];
-    assert_eq!(recorded, [cause, verdict, fresh], "{} {}", closed[0], explained[0]);
-    assert!(explained[0]["because"].as_array().is_some_and(|facts| !facts.is_empty()), "{}", explained[0]);
-    assert!(explained[0].get("direction").is_none(), "nothing came back that could tell: {}", explained[0]);
+    // The second comes when the reflector could be asked only later.
+    assert!(closed.len() == 1 && (1..=2).contains(&explained.len()), "{closed:?} {explained:?}");
+    let last = explained[explained.len() - 1];
+    let recorded = [&closed[0]["cause"], &last["verdict"], &last["fresh"]];
+    assert_eq!(recorded, [cause, verdict, fresh], "{} {last}", closed[0]);
+    assert!(last["because"].as_array().is_some_and(|facts| !facts.is_empty()), "{last}");
+    if last.get("reflector").is_none() {
+        assert!(last.get("direction").is_none(), "nothing came back that could tell: {last}");
+    }
+    last
+}
+
+/// What the reflector said of the connection, and the direction that follows from it, must be this.
+pub(crate) fn assert_said(explained: &Value, standing: &str, direction: &str) {
+    let said = [&explained["reflector"]["standing"], &explained["direction"]];
+    assert_eq!(said, [standing, direction], "{explained}");
 }
 
 /// The explanation of the one stall of at least this length, which the first connection must have survived. (Shorter
