@@ -360,6 +360,20 @@ mod tests {
     }
 
     #[test]
+    fn the_reflectors_word_reads_as_the_format_says() {
+        let head = r#"{"at":"2026-11-21T10:00:00Z","mono_ns":7,"connection":2,"kind":"connection.explained","about":"closing","verdict":"path_down","direction":"return","because":["a fact"],"fresh":"no_answer""#;
+        for tail in [
+            "}",
+            r#","reflector":{"standing":"open","last_seq":41,"received_ns":5,"unsent_bytes":0,"unacked":3}}"#,
+            r#","reflector":{"standing":"not_known","began_ns":5}}"#,
+        ] {
+            let line = format!("{head}{tail}");
+            let event: Event = serde_json::from_str(&line).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
+    }
+
+    #[test]
     fn the_name_is_the_one_in_the_file() {
         let kinds = [
             EventKind::RecordingStarted {},

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 1 | this host did not run for half of the silence or more, and not less than the reflector | `local_paused` |
 //! | 2 | the reflector said that it did not run for half of the silence or more | `peer_paused` |
-//! | 3 | everything was sent and nothing is unacknowledged, so the peer's kernel has all of it, and still no echo came | `peer_paused`; if the reflector says that its echoes are not acknowledged, `path_down` |
+//! | 3 | everything was sent and acknowledged without a timeout, so the peer's kernel has all of it, and still no echo came | `peer_paused`; if the reflector says that its echoes are not acknowledged, `path_down` |
 //! | 4 | the reflector says that it closed the connection because nothing had moved on it | `idle_expired` |
 //! | 5 | the reflector that answers now began after the connection did, and a fresh one was not told that there is no way | `peer_down` |
 //! | 6 | a fresh connection was refused, or the network said that no such host is there | `peer_down` |
@@ -128,6 +128,10 @@ pub struct Facts {
     /// Segments not acknowledged when last asked during the silence, those that could not be sent included; `None`:
     /// never asked, or not TCP.
     pub unacked: Option<u32>,
+    /// The most retransmission timeouts in a row that the kernel told of during the silence. A peer's kernel that gets
+    /// everything acknowledges it before the first (Linux delays acknowledgements by 200 ms at most, `TCP_DELACK_MAX`,
+    /// and retransmits after 200 ms and a round trip at the earliest).
+    pub timeouts: u8,
     /// Segments sent again during the silence.
     pub retransmits: Option<u32>,
     /// The quiet before the first sample that was lost: since anything had passed either way, in ns.
@@ -193,6 +197,7 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
         Outcome::Recovered => false,
     };
     if facts.unacked == Some(0)
+        && facts.timeouts == 0
         && !matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset))
     {
         return all_acknowledged(facts, because);

@@ -11,6 +11,7 @@ const DEAD: Facts = Facts {
     remote_pause_ns: None,
     unacked: Some(3),
     retransmits: Some(4),
+    timeouts: 0,
     idle_ns: S / 10,
     idle_survived_ns: S / 10,
     fresh: Fresh::NotTried,
@@ -77,6 +78,13 @@ fn of_two_that_stood_still_the_longer_explains() {
     assert_eq!(verdict(&both(5 * S, 3 * S)), Verdict::LocalPaused);
     // The whole machine that both run on.
     assert_eq!(verdict(&both(5 * S, 5 * S)), Verdict::LocalPaused);
+}
+
+#[test]
+fn acknowledgements_after_timeouts_are_a_path_that_came_back() {
+    // They pass again, and what the peer had sent and lost it sends again only later.
+    let facts = Facts { unacked: Some(0), timeouts: 3, ..STALLED };
+    assert_eq!(verdict(&facts), Verdict::PathDown);
 }
 
 #[test]

@@ -10,10 +10,9 @@
 //! * addresses that stand for many hosts or none get no answer;
 //! * all answers together stay below `--udp-max-rate`.
 //!
-//! Multicast does not reach the sockets (see `listen`). What was sent to a broadcast address of this host's own link
-//! does reach a socket that listens on every address, and looks there like any other datagram: neither the standard
-//! library nor mio tells where a datagram was sent to. It gets one answer from this host, of no greater length. To
-//! rule that out, listen on one address.
+//! The kernel is asked where a datagram was sent to (Linux), so that one datagram to a broadcast address or a group is
+//! not answered by every reflector there. Elsewhere groups do not reach the sockets either (see `listen`), but a
+//! broadcast does, where a socket listens on every address: there, listen on one.
 
 use super::address::DEFAULT_PORT;
 use super::allow::Allow;
@@ -21,6 +20,7 @@ use super::connection::{Connection, Shared};
 use super::flows::{Flows, Lately};
 use super::tally::{DatagramsRefused, Tally};
 use fathom_os::clock::mono_ns;
+use fathom_os::socket::{Datagram, recv_datagram};
 use fathom_wire::frame::{IDENTITY_LEN, Identity};
 use fathom_wire::{HEADER_LEN, Key, Question, Stamper, Standing};
 use mio::net::UdpSocket;
@@ -68,7 +68,7 @@ impl Datagrams {
         tally: &mut Tally,
     ) -> bool {
         for _ in 0..DATAGRAMS_A_TURN {
-            let (len, peer) = match socket.recv_from(&mut shared.scratch) {
+            let Datagram { length: len, peer, to_many } = match recv_datagram(socket, &mut shared.scratch) {
                 Ok(received) => received,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
                 // What an ICMP message said of an earlier answer, on systems that tell. The socket goes on.
@@ -76,6 +76,10 @@ impl Datagrams {
             };
             let received_ns = mono_ns();
             self.active_ns = Some(received_ns);
+            if to_many == Some(true) {
+                tally.datagrams_refused.address += 1;
+                continue;
+            }
             let bytes = &mut shared.scratch[..len];
             if let Some(count) = self.refusal(bytes, peer, received_ns, &mut tally.datagrams_refused) {
                 *count += 1;
@@ -164,7 +168,7 @@ fn frame_of(bytes: &[u8]) -> Option<Frame> {
     echo.or_else(|| Question::decode(head).map(|_| Frame::Question))
 }
 
-/// Whether the address is that of one host. The broadcast address of a subnet cannot be told from a host's without
+/// Whether the sender's address is that of one host. The broadcast address of a subnet cannot be told from a host's without
 /// its mask, but the kernel does not send to one from a socket without `SO_BROADCAST`.
 fn is_one_host(peer: IpAddr) -> bool {
     let peer = peer.to_canonical();

@@ -50,16 +50,25 @@ pub(super) struct Open {
     pub(super) ask_info_ns: u64,
     /// Whether the kernel stamps what goes over this connection.
     pub(super) stamped: bool,
-    /// The kernel's view during the stall that goes on.
-    pub(super) stalled_info: Option<TcpInfo>,
-    /// How long the reflector says that it did not run since the current silence began, in ns.
-    pub(super) remote_pause_ns: u64,
-    /// What the reflector said of this connection during the silence that goes on, and when that came.
-    pub(super) heard: Option<(Heard, u64)>,
-    /// Whether it has been asked during this silence.
-    pub(super) asked: bool,
+    /// What was seen since the last echo.
+    pub(super) silence: Silence,
     /// Differences of the two clocks on the latest sample outside a stall: there, and back.
     pub(super) usual_delays_ns: Option<(i64, i64)>,
+}
+
+/// What was seen of a silence that may go on.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// The kernel's latest view during the stall.
+    pub(super) info: Option<TcpInfo>,
+    /// The most retransmission timeouts in a row that it told of.
+    pub(super) timeouts: u8,
+    /// How long the reflector says that it did not run, in ns.
+    pub(super) remote_pause_ns: u64,
+    /// What the reflector said of this connection, and when that came.
+    pub(super) heard: Option<(Heard, u64)>,
+    /// Whether it has been asked.
+    pub(super) asked: bool,
 }
 
 impl Open {

@@ -3,7 +3,7 @@
 use super::args::Timestamps;
 use super::config::Transport;
 use super::driver::Driver;
-use super::lane::{Kind, Link, Open, Opening, cause_of, connect_advice};
+use super::lane::{Kind, Link, Open, Opening, Silence, cause_of, connect_advice};
 use super::link::Socket;
 use super::testimony::Ground;
 use fathom_core::cause::ClosingCause;
@@ -195,10 +195,7 @@ impl Driver<'_> {
             remote,
             info: None,
             ask_info_ns: 0,
-            stalled_info: None,
-            remote_pause_ns: 0,
-            heard: None,
-            asked: false,
+            silence: Silence::default(),
             usual_delays_ns: None,
         };
         let lane = &mut self.lanes[i];

@@ -1,7 +1,7 @@
 //! Silences, as the probing thread watches them: where they begin, what is known at their end, and when to give up.
 
 use super::driver::Driver;
-use super::lane::Kind;
+use super::lane::{Kind, Silence};
 use super::opinion::ASK_AFTER_NS;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, TcpInfo};
@@ -30,7 +30,9 @@ impl Driver<'_> {
         }
         if silent_ns >= threshold_ns {
             open.info = open.socket.tcp_info().or(open.info);
-            open.stalled_info = open.info;
+            open.silence.info = open.info;
+            let timeouts = open.info.map_or(0, |info| info.retransmits);
+            open.silence.timeouts = open.silence.timeouts.max(timeouts);
         }
         let retransmits = open.info.map(|info| info.total_retrans);
         let change = open.watch.look(now, threshold_ns, open.missing(), retransmits);
@@ -56,7 +58,7 @@ impl Driver<'_> {
         let p = self.lanes[i].path;
         let can_be_asked_about = self.can_be_asked_about();
         let Some(open) = self.lanes[i].open() else { return };
-        let first = !std::mem::replace(&mut open.asked, true);
+        let first = !std::mem::replace(&mut open.silence.asked, true);
         let opinions = &mut self.paths[p].opinions;
         if first && can_be_asked_about {
             opinions.want(connection);
@@ -73,8 +75,7 @@ impl Driver<'_> {
     pub(super) fn stall_over(&mut self, i: usize, now: u64, delays_ns: Option<(i64, i64)>) {
         let Some(open) = self.lanes[i].open() else { return };
         if open.watch.current().is_none() {
-            open.remote_pause_ns = 0;
-            (open.heard, open.asked) = (None, false);
+            open.silence = Silence::default();
             return;
         }
         open.info = open.socket.tcp_info().or(open.info);
@@ -84,9 +85,7 @@ impl Driver<'_> {
         let p = self.lanes[i].path;
         let Some(open) = self.lanes[i].open() else { return };
         let connection = open.stream.key().connection;
-        open.stalled_info = None;
-        open.remote_pause_ns = 0;
-        (open.heard, open.asked) = (None, false);
+        open.silence = Silence::default();
         self.explained(now, p, connection, "stall", &facts);
     }
 
@@ -133,15 +132,18 @@ impl Driver<'_> {
             others_lost,
             delays_ns,
             heard: None,
+            timeouts: 0,
         };
         if let Some(open) = self.lanes[i].open() {
             let before = open.watch.current().and_then(|stall| stall.retransmits_before);
-            facts.remote_pause_ns = (open.remote_pause_ns > 0).then_some(open.remote_pause_ns);
+            facts.remote_pause_ns =
+                (open.silence.remote_pause_ns > 0).then_some(open.silence.remote_pause_ns);
             // What could not even be sent is not with the peer either.
-            facts.unacked = open.stalled_info.map(|info| info.unacked + u32::from(info.notsent_bytes > 0));
+            facts.unacked = open.silence.info.map(|info| info.unacked + u32::from(info.notsent_bytes > 0));
+            facts.timeouts = open.silence.timeouts;
             facts.retransmits = retransmits_since(open.info, before);
             let caught_up = |at: u64| outcome == Outcome::Recovered && now.saturating_sub(at) < CAUGHT_UP_NS;
-            facts.heard = open.heard.filter(|(_, at)| !caught_up(*at)).map(|(heard, _)| heard);
+            facts.heard = open.silence.heard.filter(|(_, at)| !caught_up(*at)).map(|(heard, _)| heard);
             facts.idle_ns = open.stream.oldest_quiet_ns().unwrap_or(0);
             facts.idle_survived_ns = open.stream.idle_survived_ns();
         }

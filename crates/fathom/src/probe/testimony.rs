@@ -73,7 +73,7 @@ impl Driver<'_> {
         } else if let Some(word) = word {
             let opens = self.lanes.iter_mut().filter(|lane| lane.path == p).filter_map(|lane| lane.open());
             for open in opens.filter(|open| open.stream.key().connection == connection) {
-                open.heard = Some((Ground::of(open, &self.clock).heard(word), now));
+                open.silence.heard = Some((Ground::of(open, &self.clock).heard(word), now));
             }
         }
     }

@@ -162,8 +162,13 @@ pub(crate) struct Reflector {
 
 impl Reflector {
     pub(crate) fn start(host: &Host, address: SocketAddr) -> Self {
+        Self::start_with(host, address, "")
+    }
+
+    /// With further arguments, separated by blanks.
+    pub(crate) fn start_with(host: &Host, address: SocketAddr, arguments: &str) -> Self {
         let mut command = host.fathom();
-        command.args(["echo", "--json", "--tcp-only", "--listen", &address.to_string()]);
+        command.args(["echo", "--json", "--listen", &address.to_string()]).args(arguments.split_whitespace());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
@@ -233,6 +238,16 @@ impl Run {
             // The recording is flushed once a second.
             thread::sleep(Duration::from_millis(200));
         }
+    }
+
+    /// Waits until so many samples of a connection have been answered, or given up.
+    pub(crate) fn wait_for_samples_on(&self, connection: u32, enough: usize) {
+        super::wait_for("samples of a connection", || {
+            // The recording is flushed once a second.
+            let found =
+                rows(&self.dir).iter().filter(|row| row.at("connection") == i64::from(connection)).count();
+            (found >= enough).then_some(())
+        });
     }
 
     pub(crate) fn wait_for(&self, what: &str, holds: impl FnMut(&Events) -> bool) -> Events {
