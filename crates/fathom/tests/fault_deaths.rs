@@ -179,6 +179,9 @@ fn both_until_the_end() {
     let explained = explanations(&events, "closing")[0];
     assert_eq!(of_kind(&events, "connection.closed")[0]["cause"], "timed_out");
     assert_eq!(explained["verdict"], "path_down", "{explained}");
+    if explained.get("reflector").is_some() {
+        assert_eq!(explained["direction"], "forward", "the way there was broken first: {explained}");
+    }
 }
 
 fn conntrack_entry_deleted() {

@@ -48,8 +48,9 @@ fn flow_for_good(port: &str, direction: &str) {
     let (events, _) = run.end();
     let explained = assert_closed(&events, "timed_out", "flow_forgotten", "echoed");
     assert_said(explained, "open", direction);
+    // Where the way there is lost, the acknowledgement of the last echo may be among what is lost.
     let unacked = explained["reflector"]["unacked"].as_u64();
-    assert_eq!(unacked > Some(0), direction == "return", "its echoes wait for acknowledgement: {explained}");
+    assert!(unacked > Some(0) || direction == "forward", "its echoes wait for acknowledgement: {explained}");
 }
 
 /// No kernel sends a datagram again: what tells the direction is the reflector alone.
