@@ -40,8 +40,13 @@ impl Heard {
                     }
                     _ => String::new(),
                 };
+                let unseen = if self.sent > last_seq + 1 {
+                    " (whether the way there was too, later, cannot be seen)"
+                } else {
+                    ""
+                };
                 format!(
-                    "the reflector says that it received sample {last_seq}, and no echo came after that of {}: the way back was lost{waiting}",
+                    "the reflector says that it received sample {last_seq}, and no echo came after that of {}: the way back was lost{unseen}{waiting}",
                     before(self.first_missing)
                 )
             }

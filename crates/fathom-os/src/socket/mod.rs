@@ -2,14 +2,14 @@
 //!
 //! Errors are the system's own, with their number, because recordings keep it; whoever shows one names the address.
 
-#[cfg_attr(target_os = "linux", path = "datagram_linux.rs")]
-#[cfg_attr(not(target_os = "linux"), path = "datagram_none.rs")]
+#[cfg_attr(all(target_os = "linux", target_pointer_width = "64"), path = "datagram_linux.rs")]
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "datagram_none.rs")]
 mod datagram;
 #[cfg_attr(all(target_os = "linux", target_pointer_width = "64"), path = "icmp_linux.rs")]
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "icmp_none.rs")]
 mod icmp;
 mod inherited;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 #[path = "options_linux.rs"]
 mod options;
 #[cfg_attr(target_os = "linux", path = "tcp_info_linux.rs")]
@@ -35,7 +35,7 @@ pub struct Datagram {
     /// Who sent it.
     pub peer: SocketAddr,
     /// Whether it was sent to an address that stands for many hosts: a broadcast address, a subnet's included, or a
-    /// group. Linux, after [`tell_destinations`]; `None`: not known.
+    /// group. 64-bit Linux, after [`tell_destinations`]; `None`: not known.
     pub to_many: Option<bool>,
 }
 
