@@ -25,6 +25,7 @@ mod way;
 pub use way::Heard;
 
 use crate::cause::ClosingCause;
+use crate::stall;
 use crate::word::Standing;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -178,6 +179,9 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     // Where both stood still, the one that stood longer held the echo up.
     let local_ns =
         Some(facts.local_pause_ns).filter(|&local| Some(local) >= facts.remote_pause_ns && local > 0);
+    // A pause explains a silence; an end that came at once had none.
+    let was_silent = facts.outcome == Outcome::Recovered || facts.silent_ns >= stall::FLOOR_NS;
+    let local_ns = local_ns.filter(|_| was_silent);
     if local_ns.is_some_and(|local| local * 2 >= facts.silent_ns) {
         because.push(format!(
             "this host did not run for {} of the {silent} of silence",
@@ -185,7 +189,7 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
         ));
         return Verdict::LocalPaused;
     }
-    if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0) {
+    if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0 && was_silent) {
         because.push(format!(
             "the reflector reports that it did not run for {} of the {silent} of silence",
             seconds(pause)

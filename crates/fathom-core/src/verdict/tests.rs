@@ -72,6 +72,14 @@ fn a_short_pause_does_not_explain_a_long_silence() {
 }
 
 #[test]
+fn a_pause_does_not_explain_an_end_that_came_at_once() {
+    let reset = Outcome::Closed(ClosingCause::Reset);
+    let facts =
+        Facts { outcome: reset, silent_ns: S / 50, local_pause_ns: S / 50, fresh: Fresh::Echoed, ..DEAD };
+    assert_eq!(verdict(&facts), Verdict::FlowForgotten);
+}
+
+#[test]
 fn of_two_that_stood_still_the_longer_explains() {
     let both = |local_pause_ns, remote| Facts { local_pause_ns, remote_pause_ns: Some(remote), ..STALLED };
     assert_eq!(verdict(&both(3 * S, 5 * S)), Verdict::PeerPaused);
