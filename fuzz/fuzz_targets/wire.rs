@@ -2,15 +2,21 @@
 #![no_main]
 
 use fathom_wire::message::{Checker, Key, Verdict};
-use fathom_wire::{ConnectionView, HEADER_LEN, Identity, ReflectorStamps, Stamper};
+use fathom_wire::{Answer, ConnectionView, HEADER_LEN, Identity, Question, ReflectorStamps, Stamper, Standing};
 use libfuzzer_sys::fuzz_target;
 
 const VIEW: ConnectionView = ConnectionView { received_ns: 5, sent_ns: 9, pause_us: 3 };
 
+/// An answer that depends on the question alone, as in a reflector whose state does not change.
+fn answer(question: &Question) -> Option<Answer> {
+    let standing = if question.connection == 0 { Standing::NotKnown } else { Standing::Open };
+    (question.session != 0).then_some(Answer { standing, last_seq: question.number, ..Answer::default() })
+}
+
 fn pass(bytes: &[u8], chunk: usize) -> (Vec<u8>, Stamper) {
     let mut out = bytes.to_vec();
     let mut stamper = Stamper::default();
-    out.chunks_mut(chunk).for_each(|piece| stamper.pass(VIEW, piece));
+    out.chunks_mut(chunk).for_each(|piece| stamper.pass_answering(VIEW, piece, answer));
     (out, stamper)
 }
 
@@ -23,14 +29,28 @@ fuzz_target!(|data: &[u8]| {
     let (pieces, many) = pass(rest, chunk);
     assert_eq!(whole, pieces);
     assert_eq!((one.frames(), one.is_plain()), (many.frames(), many.is_plain()));
-    if one.frames() == 0 {
+    let asked = rest.first_chunk::<32>().and_then(Question::decode);
+    if one.frames() == 0 && asked.is_none() {
         assert_eq!(whole, rest, "a foreign stream passes untouched");
+    }
+    if let (Some(question), Some(part)) = (asked, whole.get(32..64).and_then(|part| part.first_chunk::<32>())) {
+        assert_eq!(whole[..32], rest[..32], "a question stays whole");
+        match answer(&question) {
+            Some(answer) => assert_eq!(Answer::decode(part), Ok(Some(answer))),
+            None => assert_eq!(part[..], rest[32..64], "unanswered it passes untouched"),
+        }
     }
 
     // What decodes encodes to the same bytes.
     if let Some(bytes) = rest.first_chunk::<32>() {
         if let Some(identity) = Identity::decode(bytes) {
             assert_eq!(identity.encode(), *bytes);
+        }
+        if let Some(question) = Question::decode(bytes) {
+            assert_eq!(question.encode()[..32], *bytes);
+        }
+        if let Ok(Some(answer)) = Answer::decode(bytes) {
+            assert_eq!(answer.encode(), *bytes);
         }
         if let Ok(Some(stamps)) = ReflectorStamps::decode(bytes) {
             assert!(stamps.residence_ns() >= 0 || stamps.sent_ns.checked_sub(stamps.received_ns).is_none());

@@ -2,6 +2,7 @@
 
 use crate::cause::ClosingCause;
 use crate::verdict::{Explanation, Fresh};
+use crate::word::Word;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,9 @@ pub enum EventKind {
         remote: String,
         /// Attempts since the last success, from 1.
         attempt: u32,
+        /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
     },
     /// A connection was established.
     #[serde(rename = "connection.opened")]
@@ -81,6 +85,9 @@ pub enum EventKind {
         /// system does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
+        /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
     },
     /// An attempt failed.
     #[serde(rename = "connection.refused")]
@@ -98,6 +105,9 @@ pub enum EventKind {
         /// Wait before the next attempt, in ns; none: no more attempts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_in_ns: Option<u64>,
+        /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        lane: Option<u32>,
     },
     /// A connection ended.
     #[serde(rename = "connection.closed")]
@@ -149,7 +159,8 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// What the evidence says about a stall or an end, once what a fresh connection met is known.
+    /// What the evidence says about a stall or an end, once what a fresh connection met is known. It comes again when
+    /// the reflector could be asked only later; the last counts.
     #[serde(rename = "connection.explained")]
     ConnectionExplained {
         /// `stall` or `closing`.
@@ -159,6 +170,10 @@ pub enum EventKind {
         explanation: Explanation,
         /// What a fresh connection to the same target met.
         fresh: Fresh,
+        /// What the reflector said of this connection, asked over another one. Absent: it was not asked, could not be
+        /// reached, or does not answer such questions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reflector: Option<Word>,
     },
     /// The wall clock was set.
     #[serde(rename = "clock.stepped")]
@@ -355,6 +370,20 @@ mod tests {
             r#"{"at":"2026-11-21T10:00:00.000000005Z","mono_ns":7,"connection":2,"kind":"stall.began","seq":5,"outstanding":3,"threshold_ns":200000000}"#
         );
         assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
+    }
+
+    #[test]
+    fn the_reflectors_word_reads_as_the_format_says() {
+        let head = r#"{"at":"2026-11-21T10:00:00Z","mono_ns":7,"connection":2,"kind":"connection.explained","about":"closing","verdict":"path_down","direction":"return","because":["a fact"],"fresh":"no_answer""#;
+        for tail in [
+            "}",
+            r#","reflector":{"standing":"open","last_seq":41,"received_ns":5,"unsent_bytes":0,"unacked":3}}"#,
+            r#","reflector":{"standing":"not_known","began_ns":5}}"#,
+        ] {
+            let line = format!("{head}{tail}");
+            let event: Event = serde_json::from_str(&line).unwrap();
+            assert_eq!(serde_json::to_string(&event).unwrap(), line);
+        }
     }
 
     #[test]

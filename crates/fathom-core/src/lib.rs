@@ -17,3 +17,4 @@ pub mod statistics;
 pub mod story;
 pub mod stream;
 pub mod verdict;
+pub mod word;

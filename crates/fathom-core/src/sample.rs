@@ -56,7 +56,7 @@ impl Flags {
     pub const ANSWERED_LATE: Self = Self(1 << 2);
     /// No intact echo came before the connection or the recording ended.
     pub const UNANSWERED: Self = Self(1 << 3);
-    /// This host did not run for a while between sent and received.
+    /// This host did not run for a while between due and received: it delayed the sending, the receipt, or both.
     pub const OVERLAPS_LOCAL_PAUSE: Self = Self(1 << 4);
     /// The reflector's host did not run for a while between sent and received.
     pub const OVERLAPS_REMOTE_PAUSE: Self = Self(1 << 5);

@@ -179,7 +179,14 @@ mod tests {
         let [target, local, remote] = ["t", "l", "r"].map(String::from);
         at(
             connection,
-            EventKind::ConnectionOpened { target, local, remote, connect_ns: 500, interface: None },
+            EventKind::ConnectionOpened {
+                target,
+                local,
+                remote,
+                connect_ns: 500,
+                interface: None,
+                lane: None,
+            },
         )
     }
 

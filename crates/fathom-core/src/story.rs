@@ -6,6 +6,7 @@ mod incident;
 mod join;
 #[cfg(test)]
 mod tests;
+mod tries;
 mod words;
 
 pub use gather::{Baseline, Gathered, Gatherer};
@@ -16,10 +17,11 @@ use crate::event::{Event, EventKind};
 use crate::verdict::Verdict;
 use incident::{Context, told_together};
 use jiff::Timestamp;
-use join::{Joined, Overrun, Pause, Tries, join};
+use join::{Joined, Overrun, Pause, join};
 use serde::Serialize;
 use std::collections::BTreeMap;
-use words::{clock, count, list, times};
+use tries::Tries;
+use words::{clock, count, list, ordinals, times};
 
 /// How sure a line may be of its verdict, or of the fact it states where it has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -213,17 +215,23 @@ fn attempts(tries: &Tries<'_>) -> Line {
         _ if tries.count == 1 => String::new(),
         ns => format!(" over {}", duration(ns)),
     };
-    let then = match tries.connected {
-        Some((at, id)) => {
-            let after = at.mono_ns.saturating_sub(tries.first.mono_ns);
-            format!("then connected as #{id}, {} after the first attempt", duration(after))
+    let then = match tries.connected.as_slice() {
+        [] if tries.gave_up => "then given up".to_owned(),
+        [] => "and not connected by the end of the recording".to_owned(),
+        [.., (at, _)] => {
+            let after = duration(at.mono_ns.saturating_sub(tries.first.mono_ns));
+            let ids: Vec<u32> = tries.connected.iter().map(|(_, id)| *id).collect();
+            let last = if ids.len() > 1 { "the last " } else { "" };
+            format!("then connected as {}, {last}{after} after the first attempt", ordinals(&ids))
         }
-        None if tries.gave_up => "then given up".into(),
-        None => "and not connected by the end of the recording".into(),
+    };
+    let left = match tries.unconnected() {
+        n @ 1.. if !tries.connected.is_empty() => format!("; {n} more not by the end of the recording"),
+        _ => String::new(),
     };
     let mut line = Line::fact(
         tries.first.utc,
-        format!("a connection to {} {how} {failed}{lasted}, {then}", tries.target),
+        format!("a connection to {} {how} {failed}{lasted}, {then}{left}", tries.target),
     );
     line.evidence =
         tries.errors.iter().take(5).map(|(error, _, n)| format!("{}: {error}", times(*n))).collect();

@@ -181,6 +181,14 @@ impl Stream {
         self.in_flight.front().map(|s| (s.seq, s.sent_ns))
     }
 
+    /// UDP: as [`Stream::oldest`], of those sent since anything last came. A datagram that is lost alone, with echoes of
+    /// later ones coming back, is no silence.
+    pub fn oldest_of_silence(&self) -> Option<(u64, u64)> {
+        let since = self.last_received_ns.unwrap_or(0);
+        let waits = |s: &&InFlight| !s.resolved && s.sent_ns >= since;
+        self.in_flight.iter().find(waits).map(|s| (s.seq, s.sent_ns))
+    }
+
     /// How long nothing had passed either way when the oldest sample without its echo was sent, in ns.
     pub fn oldest_quiet_ns(&self) -> Option<u64> {
         self.in_flight.front().map(|s| s.quiet_ns)
@@ -353,7 +361,7 @@ impl Stream {
         if rtt_ns > self.timeout_ns {
             flags |= Flags::ANSWERED_LATE;
         }
-        if receipt.local_pause.is_some_and(|(from, to)| from < receipt.mono_ns && to > sent.sent_ns) {
+        if receipt.local_pause.is_some_and(|(from, to)| from < receipt.mono_ns && to > sent.due_ns) {
             flags |= Flags::OVERLAPS_LOCAL_PAUSE;
         }
         let remote_pause_ns = stamps.map_or(0, |s| self.remote_pause(s.pause_us));

@@ -7,15 +7,26 @@
 //! |---|---|---|
 //! | 1 | this host did not run for half of the silence or more, and not less than the reflector | `local_paused` |
 //! | 2 | the reflector said that it did not run for half of the silence or more | `peer_paused` |
-//! | 3 | everything was sent and nothing is unacknowledged, so the peer's kernel has all of it, and still no echo came | `peer_paused` |
-//! | 4 | a fresh connection was refused, or the network said that no such host is there | `peer_down` |
-//! | 5 | a fresh connection got no answer, or one that was tried during the silence got none for a second or more, or the network said that there is no way, or that it is forbidden | `path_down` |
-//! | 6 | a fresh connection was echoed, and this one was idle for longer than it had ever survived | `idle_expired` |
-//! | 7 | a fresh connection was echoed, and this one is lost without an orderly end | `flow_forgotten` |
-//! | 8 | the echo came after all, and the kernel had to send again | `path_down`, and the direction by the stamps |
-//! | 9 | anything else | `unknown` |
+//! | 3 | everything was sent and acknowledged without a timeout, so the peer's kernel has all of it, and still no echo came | `peer_paused`; if the reflector says that its echoes are not acknowledged, `path_down` |
+//! | 4 | the reflector says that it closed the connection because nothing had moved on it | `idle_expired` |
+//! | 5 | the reflector that answers now began after the connection did, and a fresh one was not told that there is no way | `peer_down` |
+//! | 6 | a fresh connection was refused, or the network said that no such host is there | `peer_down` |
+//! | 7 | a fresh connection got no answer, or one that was tried during the silence got none for a second or more, or the network said that there is no way, or that it is forbidden | `path_down` |
+//! | 8 | a fresh connection was echoed, and this one was idle for longer than it had ever survived | `idle_expired` |
+//! | 9 | a fresh connection was echoed, and this one is lost without an orderly end, or the reflector says that the end was not its doing | `flow_forgotten` |
+//! | 10 | the echo came after all, and the kernel had to send again, or the reflector's word tells the direction | `path_down` |
+//! | 11 | anything else | `unknown` |
+//!
+//! The direction is that of the reflector's word or of the stamps of the first late echo; where both tell and differ,
+//! there is none.
+
+mod way;
+
+pub use way::Heard;
 
 use crate::cause::ClosingCause;
+use crate::stall;
+use crate::word::Standing;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -60,7 +71,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Which way was lost, where the reflector's stamps tell.
+/// Which way was lost, where the reflector's stamps or its word tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -118,6 +129,10 @@ pub struct Facts {
     /// Segments not acknowledged when last asked during the silence, those that could not be sent included; `None`:
     /// never asked, or not TCP.
     pub unacked: Option<u32>,
+    /// The most retransmission timeouts in a row that the kernel told of during the silence. A peer's kernel that gets
+    /// everything acknowledges it before the first (Linux delays acknowledgements by 200 ms at most, `TCP_DELACK_MAX`,
+    /// and retransmits after 200 ms and a round trip at the earliest).
+    pub timeouts: u8,
     /// Segments sent again during the silence.
     pub retransmits: Option<u32>,
     /// The quiet before the first sample that was lost: since anything had passed either way, in ns.
@@ -131,6 +146,8 @@ pub struct Facts {
     /// Stamps of the first late echo: how much later than usual the request reached the reflector, and how much
     /// later than usual its echo came back, in ns.
     pub delays_ns: Option<(i64, i64)>,
+    /// What the reflector said of the connection.
+    pub heard: Option<Heard>,
 }
 
 /// A verdict and the facts that led to it, each a sentence.
@@ -153,10 +170,7 @@ const IDLE_FLOOR_NS: u64 = 1_000_000_000;
 pub fn explain(facts: &Facts) -> Explanation {
     let mut because = Vec::new();
     let verdict = decide(facts, &mut because);
-    let direction = facts
-        .delays_ns
-        .filter(|_| verdict == Verdict::PathDown)
-        .and_then(|d| direction(facts, d, &mut because));
+    let direction = way::direction(facts, verdict, &mut because);
     Explanation { verdict, direction, because }
 }
 
@@ -165,6 +179,9 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     // Where both stood still, the one that stood longer held the echo up.
     let local_ns =
         Some(facts.local_pause_ns).filter(|&local| Some(local) >= facts.remote_pause_ns && local > 0);
+    // A pause explains a silence; an end that came at once had none.
+    let was_silent = facts.outcome == Outcome::Recovered || facts.silent_ns >= stall::FLOOR_NS;
+    let local_ns = local_ns.filter(|_| was_silent);
     if local_ns.is_some_and(|local| local * 2 >= facts.silent_ns) {
         because.push(format!(
             "this host did not run for {} of the {silent} of silence",
@@ -172,7 +189,7 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
         ));
         return Verdict::LocalPaused;
     }
-    if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0) {
+    if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0 && was_silent) {
         because.push(format!(
             "the reflector reports that it did not run for {} of the {silent} of silence",
             seconds(pause)
@@ -184,10 +201,13 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
         Outcome::Recovered => false,
     };
     if facts.unacked == Some(0)
+        && facts.timeouts == 0
         && !matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset))
     {
-        because.push("the peer's kernel had acknowledged every byte, so the path carried them, and the reflector did not answer".into());
-        return Verdict::PeerPaused;
+        return all_acknowledged(facts, because);
+    }
+    if lost && let Some(verdict) = by_word(facts, because) {
+        return verdict;
     }
     if let Some(verdict) = by_fresh_connection(facts, lost, because) {
         return verdict;
@@ -199,6 +219,10 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
             ));
             Verdict::PathDown
         }
+        (Outcome::Recovered, _) if facts.heard.is_some_and(|heard| heard.direction().is_some()) => {
+            because.push("the reflector ran and answered others meanwhile".into());
+            Verdict::PathDown
+        }
         (Outcome::Closed(ClosingCause::TimedOut), _) => {
             because.push(format!("the kernel gave up retransmitting after {silent}, and whether others got through is not known"));
             Verdict::Unknown
@@ -208,6 +232,43 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
             Verdict::Unknown
         }
     }
+}
+
+/// The peer's kernel has every byte that was sent.
+fn all_acknowledged(facts: &Facts, because: &mut Vec<String>) -> Verdict {
+    let echoed = facts.heard.filter(|heard| heard.direction() == Some(Direction::Return));
+    because.push(match echoed.map(|heard| heard.word.unacked) {
+        None => "the peer's kernel had acknowledged every byte, so the path carried them, and the reflector did not answer".into(),
+        Some(Some(1..)) => {
+            because.push("acknowledgements came from the peer's kernel and echoes did not: what is as large as an echo is lost".into());
+            return Verdict::PathDown;
+        }
+        Some(_) => "the reflector answered, and nothing tells where its echoes are".into(),
+    });
+    if echoed.is_some() { Verdict::Unknown } else { Verdict::PeerPaused }
+}
+
+/// What the reflector says of the connection's end.
+fn by_word(facts: &Facts, because: &mut Vec<String>) -> Option<Verdict> {
+    let heard = facts.heard?;
+    if heard.word.standing == Standing::ClosedIdle {
+        because.push(
+            "the reflector says that it closed the connection, because nothing had moved on it for its idle timeout".into(),
+        );
+        return Some(Verdict::IdleExpired);
+    }
+    if heard.word.standing == Standing::NotKnown {
+        if heard.is_of_a_younger_reflector() && !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden) {
+            because.push(
+                "the reflector that answers now began after this connection did: the one that served it is gone".into(),
+            );
+            return Some(Verdict::PeerDown);
+        }
+        because.push(
+            "the reflector that answers now does not know this connection: it is another one, or has forgotten it".into(),
+        );
+    }
+    None
 }
 
 fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> Option<Verdict> {
@@ -248,7 +309,9 @@ fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> 
 /// This connection is lost while a fresh one works.
 fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     let idle = facts.idle_ns > IDLE_FLOOR_NS && facts.idle_ns > facts.idle_survived_ns.saturating_mul(2);
-    if facts.outcome == Outcome::Closed(ClosingCause::PeerClosed) && !idle {
+    let broken = matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset));
+    let not_its_doing = broken && facts.heard.is_some_and(|heard| heard.word.is_not_its_doing());
+    if facts.outcome == Outcome::Closed(ClosingCause::PeerClosed) && !idle && !not_its_doing {
         because.push(
             "the peer closed this connection in order and serves a fresh one; why it did is not known".into(),
         );
@@ -263,29 +326,16 @@ fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
         ));
         return Verdict::IdleExpired;
     }
-    because.push(
-        "this connection alone got nothing through: something on the way no longer knows the flow".into(),
-    );
+    because.push(if not_its_doing {
+        "the reflector says that it did not end this connection: something on the way did".into()
+    } else {
+        "this connection alone got nothing through: something on the way no longer knows the flow".to_owned()
+    });
     Verdict::FlowForgotten
 }
 
-fn direction(facts: &Facts, (forward, back): (i64, i64), because: &mut Vec<String>) -> Option<Direction> {
-    let half = (facts.silent_ns / 2) as i64;
-    if forward >= half {
-        because.push(format!(
-            "the reflector received the first late request {} after it was sent: the way there was lost (whether the way back was too cannot be seen)",
-            seconds(forward as u64)
-        ));
-        Some(Direction::Forward)
-    } else if back >= half {
-        because.push(format!(
-            "the reflector had received the request in time and its echo took {}: the way back was lost",
-            seconds(back as u64)
-        ));
-        Some(Direction::Return)
-    } else {
-        None
-    }
+fn samples(n: u64) -> String {
+    if n == 1 { "1 sample sent since".to_owned() } else { format!("{n} samples sent since") }
 }
 
 fn seconds(ns: u64) -> String {
@@ -296,102 +346,4 @@ fn seconds(ns: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const S: u64 = 1_000_000_000;
-
-    /// A connection that timed out after 5 s with data unacknowledged, and nothing else known.
-    const DEAD: Facts = Facts {
-        outcome: Outcome::Closed(ClosingCause::TimedOut),
-        silent_ns: 5 * S,
-        local_pause_ns: 0,
-        remote_pause_ns: None,
-        unacked: Some(3),
-        retransmits: Some(4),
-        idle_ns: S / 10,
-        idle_survived_ns: S / 10,
-        fresh: Fresh::NotTried,
-        others_lost: false,
-        delays_ns: None,
-    };
-    const STALLED: Facts = Facts { outcome: Outcome::Recovered, ..DEAD };
-
-    fn verdict(facts: &Facts) -> Verdict {
-        let explanation = explain(facts);
-        assert!(!explanation.because.is_empty(), "a verdict without a reason: {explanation:?}");
-        explanation.verdict
-    }
-
-    #[test]
-    fn each_row_of_the_table() {
-        use ClosingCause as C;
-        let closed = |cause| Outcome::Closed(cause);
-        for (facts, expected) in [
-            (Facts { local_pause_ns: 3 * S, fresh: Fresh::Echoed, ..DEAD }, Verdict::LocalPaused),
-            (Facts { remote_pause_ns: Some(4 * S), ..STALLED }, Verdict::PeerPaused),
-            (Facts { unacked: Some(0), retransmits: Some(0), ..STALLED }, Verdict::PeerPaused),
-            (
-                Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Refused, unacked: Some(0), ..DEAD },
-                Verdict::PeerDown,
-            ),
-            (Facts { fresh: Fresh::NoHost, ..DEAD }, Verdict::PeerDown),
-            (Facts { fresh: Fresh::NoAnswer, ..DEAD }, Verdict::PathDown),
-            (Facts { fresh: Fresh::NoRoute, ..DEAD }, Verdict::PathDown),
-            (Facts { fresh: Fresh::Forbidden, ..DEAD }, Verdict::PathDown),
-            (Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
-            (
-                Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD },
-                Verdict::IdleExpired,
-            ),
-            (Facts { fresh: Fresh::Echoed, ..DEAD }, Verdict::FlowForgotten),
-            (Facts { fresh: Fresh::Echoed, others_lost: true, ..DEAD }, Verdict::PathDown),
-            (
-                Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, unacked: Some(0), ..DEAD },
-                Verdict::FlowForgotten,
-            ),
-            (Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Echoed, ..DEAD }, Verdict::Unknown),
-            (STALLED, Verdict::PathDown),
-            (DEAD, Verdict::Unknown),
-            (Facts { fresh: Fresh::Connected, ..DEAD }, Verdict::Unknown),
-            (Facts { fresh: Fresh::Failed, ..DEAD }, Verdict::Unknown),
-            (Facts { retransmits: None, unacked: None, ..STALLED }, Verdict::Unknown),
-        ] {
-            assert_eq!(verdict(&facts), expected, "{facts:?}");
-        }
-    }
-
-    #[test]
-    fn a_short_pause_does_not_explain_a_long_silence() {
-        assert_eq!(
-            verdict(&Facts { local_pause_ns: S, fresh: Fresh::Echoed, ..DEAD }),
-            Verdict::FlowForgotten
-        );
-        assert_eq!(verdict(&Facts { remote_pause_ns: Some(S), ..STALLED }), Verdict::PathDown);
-    }
-
-    #[test]
-    fn of_two_that_stood_still_the_longer_explains() {
-        let both =
-            |local_pause_ns, remote| Facts { local_pause_ns, remote_pause_ns: Some(remote), ..STALLED };
-        assert_eq!(verdict(&both(3 * S, 5 * S)), Verdict::PeerPaused);
-        assert_eq!(verdict(&both(5 * S, 3 * S)), Verdict::LocalPaused);
-        // The whole machine that both run on.
-        assert_eq!(verdict(&both(5 * S, 5 * S)), Verdict::LocalPaused);
-    }
-
-    #[test]
-    fn a_connection_at_its_usual_pace_was_not_idle() {
-        let once_a_minute = Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, idle_survived_ns: 60 * S, ..DEAD };
-        assert_eq!(verdict(&once_a_minute), Verdict::FlowForgotten);
-    }
-
-    #[test]
-    fn stamps_tell_the_direction() {
-        let direction = |delays| explain(&Facts { delays_ns: Some(delays), ..STALLED }).direction;
-        assert_eq!(direction((5 * S as i64, 0)), Some(Direction::Forward));
-        assert_eq!(direction((0, 5 * S as i64)), Some(Direction::Return));
-        assert_eq!(direction((S as i64, S as i64)), None);
-        assert_eq!(explain(&STALLED).direction, None);
-    }
-}
+mod tests;

@@ -4,12 +4,12 @@
 //!  offset size field          written by
 //!   0      4   magic          probe       F5 54 48 4D; the first byte is not ASCII, so no text protocol starts so
 //!   4      1   version        probe       1
-//!   5      1   kind           probe       0 = echo
+//!   5      1   kind           probe       0 = echo, 1 = a question ([`crate::question`])
 //!   6      2   reserved       probe       0
 //!   8      4   length         probe       whole frame, header included, 64 ..= MAX_LEN
 //!  12      4   connection     probe       ordinal of the connection in its recording
 //!  16      8   sequence       probe       ordinal of the sample on its connection
-//!  24      4   session        probe       random per run; tells our echo from somebody else's
+//!  24      4   session        probe       random per recording; tells our echo from somebody else's
 //!  28      4   check          probe       CRC-32 (IEEE 802.3) of bytes 0..28
 //!  32      8   received_ns    reflector   UTC, ns since the Unix epoch, when the frame's first byte was read
 //!  40      8   sent_ns        reflector   same clock, just before the write that carries the header
@@ -34,6 +34,7 @@ pub const MAGIC: [u8; 4] = [0xF5, b'T', b'H', b'M'];
 /// The version of the frame format that this crate reads and writes.
 pub const VERSION: u8 = 1;
 const KIND_ECHO: u8 = 0;
+pub(crate) const KIND_QUESTION: u8 = 1;
 const FLAG_STAMPED: u32 = 1;
 
 /// What a probe writes into a frame to know it again.
@@ -45,7 +46,7 @@ pub struct Identity {
     pub connection: u32,
     /// Ordinal of the sample on its connection.
     pub sequence: u64,
-    /// Random number of the run.
+    /// Random number of the recording.
     pub session: u32,
 }
 
@@ -69,48 +70,61 @@ impl ReflectorStamps {
     }
 }
 
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[offset..offset + 4]);
     u32::from_be_bytes(word)
 }
 
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[offset..offset + 8]);
     u64::from_be_bytes(word)
 }
 
+/// The first half of a frame of this kind.
+pub(crate) fn encode_head(
+    kind: u8,
+    length: u32,
+    connection: u32,
+    sequence: u64,
+    session: u32,
+) -> [u8; IDENTITY_LEN] {
+    let mut out = [0; IDENTITY_LEN];
+    out[0..4].copy_from_slice(&MAGIC);
+    out[4] = VERSION;
+    out[5] = kind;
+    out[8..12].copy_from_slice(&length.to_be_bytes());
+    out[12..16].copy_from_slice(&connection.to_be_bytes());
+    out[16..24].copy_from_slice(&sequence.to_be_bytes());
+    out[24..28].copy_from_slice(&session.to_be_bytes());
+    let check = crc32fast::hash(&out[..28]);
+    out[28..32].copy_from_slice(&check.to_be_bytes());
+    out
+}
+
+/// Length, connection, sequence and session; `None` where these bytes are not the start of a frame of this kind and
+/// version.
+pub(crate) fn decode_head(kind: u8, bytes: &[u8; IDENTITY_LEN]) -> Option<(u32, u32, u64, u32)> {
+    let fits = bytes[0..4] == MAGIC
+        && bytes[4] == VERSION
+        && bytes[5] == kind
+        && bytes[6..8] == [0, 0]
+        && crc32fast::hash(&bytes[..28]) == u32_at(bytes, 28);
+    fits.then(|| (u32_at(bytes, 8), u32_at(bytes, 12), u64_at(bytes, 16), u32_at(bytes, 24)))
+}
+
 impl Identity {
     /// The identity part of a header.
     pub fn encode(&self) -> [u8; IDENTITY_LEN] {
-        let mut out = [0; IDENTITY_LEN];
-        out[0..4].copy_from_slice(&MAGIC);
-        out[4] = VERSION;
-        out[5] = KIND_ECHO;
-        out[8..12].copy_from_slice(&self.length.to_be_bytes());
-        out[12..16].copy_from_slice(&self.connection.to_be_bytes());
-        out[16..24].copy_from_slice(&self.sequence.to_be_bytes());
-        out[24..28].copy_from_slice(&self.session.to_be_bytes());
-        let check = crc32fast::hash(&out[..28]);
-        out[28..32].copy_from_slice(&check.to_be_bytes());
-        out
+        encode_head(KIND_ECHO, self.length, self.connection, self.sequence, self.session)
     }
 
     /// Reads an identity; `None` where these bytes are not the start of a frame of this version.
     pub fn decode(bytes: &[u8; IDENTITY_LEN]) -> Option<Self> {
-        let fits = bytes[0..4] == MAGIC
-            && bytes[4] == VERSION
-            && bytes[5] == KIND_ECHO
-            && bytes[6..8] == [0, 0]
-            && crc32fast::hash(&bytes[..28]) == u32_at(bytes, 28);
-        let identity = Self {
-            length: u32_at(bytes, 8),
-            connection: u32_at(bytes, 12),
-            sequence: u64_at(bytes, 16),
-            session: u32_at(bytes, 24),
-        };
-        (fits && (HEADER_LEN as u32..=MAX_LEN).contains(&identity.length)).then_some(identity)
+        let (length, connection, sequence, session) = decode_head(KIND_ECHO, bytes)?;
+        let whole = (HEADER_LEN as u32..=MAX_LEN).contains(&length);
+        whole.then_some(Self { length, connection, sequence, session })
     }
 }
 

@@ -7,13 +7,16 @@
 //! A message of [`HEADER_LEN`] bytes or more is a **frame**: a header (see [`frame`]) and a keyed
 //! [`pattern`]. A shorter message has no room for a header; it is the first bytes of its sequence number and
 //! the pattern (see [`message`]). Any RFC 862 server echoes either kind byte for byte; a reflector of ours
-//! recognises frames in the stream and writes its stamps into them ([`stamp`]).
+//! recognises frames in the stream and writes its stamps into them ([`stamp`]), and answers what it is asked
+//! ([`question`]).
 
 pub mod frame;
 pub mod message;
 pub mod pattern;
+pub mod question;
 pub mod stamp;
 
 pub use frame::{HEADER_LEN, Identity, MAX_LEN, ReflectorStamps};
 pub use message::{Checker, Key, Verdict};
+pub use question::{Answer, Question, Standing};
 pub use stamp::{ConnectionView, Stamper};

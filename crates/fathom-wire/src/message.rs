@@ -4,9 +4,9 @@ use crate::frame::{HEADER_LEN, IDENTITY_LEN, Identity, ReflectorStamps};
 use crate::pattern;
 
 /// What makes the messages of one connection its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key {
-    /// Random number of the run.
+    /// Random number of the recording.
     pub session: u32,
     /// Ordinal of the connection in its recording.
     pub connection: u32,

@@ -2,6 +2,7 @@
 //! frames of ours.
 
 use crate::frame::{HEADER_LEN, IDENTITY_LEN, Identity, MAGIC, ReflectorStamps};
+use crate::question::{Answer, Question};
 
 /// What a reflector knows at the moment it passes bytes on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -26,11 +27,15 @@ pub struct Stamper {
     /// Length of the current frame, known once the identity is read.
     length: u32,
     identity: [u8; IDENTITY_LEN],
-    /// The reflector's part, fixed when the frame's first stamp byte passes.
-    stamps: [u8; HEADER_LEN - IDENTITY_LEN],
+    /// What the current frame asks, if it is a question.
+    question: Option<Question>,
+    /// The reflector's part, fixed when its first byte passes; `None`: it stays as it came.
+    part: Option<[u8; HEADER_LEN - IDENTITY_LEN]>,
     /// When the current frame's first byte was read.
     received_ns: i64,
     frames: u32,
+    /// The latest frame that asks for an echo.
+    latest: Option<Identity>,
 }
 
 impl Default for Stamper {
@@ -40,9 +45,11 @@ impl Default for Stamper {
             position: 0,
             length: 0,
             identity: [0; IDENTITY_LEN],
-            stamps: [0; HEADER_LEN - IDENTITY_LEN],
+            question: None,
+            part: None,
             received_ns: 0,
             frames: 0,
+            latest: None,
         }
     }
 }
@@ -53,16 +60,32 @@ impl Stamper {
         Self { frames, ..Self::default() }
     }
 
-    /// Passes the next bytes of the stream, stamping what belongs to a frame header.
+    /// Passes the next bytes of the stream, stamping what belongs to a frame header. Questions get no answer.
     pub fn pass(&mut self, view: ConnectionView, bytes: &mut [u8]) {
+        self.pass_answering(view, bytes, |_| None);
+    }
+
+    /// As [`Stamper::pass`], and writes what `answer` gives into questions; where it gives nothing they stay as they
+    /// came.
+    pub fn pass_answering(
+        &mut self,
+        view: ConnectionView,
+        bytes: &mut [u8],
+        mut answer: impl FnMut(&Question) -> Option<Answer>,
+    ) {
         let mut rest = bytes;
         while !self.plain && !rest.is_empty() {
-            let taken = self.step(view, rest);
+            let taken = self.step(view, rest, &mut answer);
             rest = &mut rest[taken..];
         }
     }
 
-    /// Frames recognised so far, the unfinished one included once its identity is whole; wraps at 2^32.
+    /// The latest frame whose identity was whole, questions aside.
+    pub fn latest(&self) -> Option<Identity> {
+        self.latest
+    }
+
+    /// Frames recognised so far, questions aside, the unfinished one included once its identity is whole; wraps at 2^32.
     pub fn frames(&self) -> u32 {
         self.frames
     }
@@ -73,7 +96,12 @@ impl Stamper {
     }
 
     /// Handles the bytes up to the next boundary (identity, header, frame); returns how many.
-    fn step(&mut self, view: ConnectionView, bytes: &mut [u8]) -> usize {
+    fn step(
+        &mut self,
+        view: ConnectionView,
+        bytes: &mut [u8],
+        answer: &mut impl FnMut(&Question) -> Option<Answer>,
+    ) -> usize {
         let at = self.position as usize;
         let taken = if at < IDENTITY_LEN {
             if at == 0 {
@@ -85,16 +113,15 @@ impl Stamper {
             taken
         } else if at < HEADER_LEN {
             if at == IDENTITY_LEN {
-                self.stamps = ReflectorStamps {
-                    received_ns: self.received_ns,
-                    sent_ns: view.sent_ns.max(self.received_ns),
-                    pause_us: view.pause_us,
-                    frames: self.frames.wrapping_sub(1),
-                }
-                .encode();
+                self.part = match &self.question {
+                    Some(question) => answer(question).map(|answer| answer.encode()),
+                    None => Some(self.stamps(view).encode()),
+                };
             }
             let taken = bytes.len().min(HEADER_LEN - at);
-            bytes[..taken].copy_from_slice(&self.stamps[at - IDENTITY_LEN..at - IDENTITY_LEN + taken]);
+            if let Some(part) = &self.part {
+                bytes[..taken].copy_from_slice(&part[at - IDENTITY_LEN..at - IDENTITY_LEN + taken]);
+            }
             taken
         } else {
             bytes.len().min((self.length - self.position) as usize)
@@ -106,18 +133,31 @@ impl Stamper {
         taken
     }
 
+    fn stamps(&self, view: ConnectionView) -> ReflectorStamps {
+        ReflectorStamps {
+            received_ns: self.received_ns,
+            sent_ns: view.sent_ns.max(self.received_ns),
+            pause_us: view.pause_us,
+            frames: self.frames.wrapping_sub(1),
+        }
+    }
+
     /// Decides as early as the bytes allow whether this is a frame.
     fn read_identity(&mut self, seen: usize) {
         let prefix = seen.min(MAGIC.len());
         if self.identity[..prefix] != MAGIC[..prefix] {
             self.plain = true;
         } else if seen == IDENTITY_LEN {
-            match Identity::decode(&self.identity) {
-                Some(identity) => {
-                    self.length = identity.length;
-                    self.frames = self.frames.wrapping_add(1);
-                }
-                None => self.plain = true,
+            self.question = None;
+            if let Some(identity) = Identity::decode(&self.identity) {
+                self.length = identity.length;
+                self.frames = self.frames.wrapping_add(1);
+                self.latest = Some(identity);
+            } else if let Some(question) = Question::decode(&self.identity) {
+                self.length = HEADER_LEN as u32;
+                self.question = Some(question);
+            } else {
+                self.plain = true;
             }
         }
     }
@@ -155,6 +195,33 @@ mod tests {
         let (_, verdict) = Checker::default().feed(KEY, 1, 100, &bytes[64..]);
         let stamps = ReflectorStamps { received_ns: 30, sent_ns: 35, pause_us: 9, frames: 1 };
         assert_eq!(verdict, Some(Verdict::Intact(Some(stamps))));
+    }
+
+    #[test]
+    fn a_question_is_answered_in_its_place_and_counts_as_no_frame() {
+        let question = Question { session: 1, connection: 9, number: 4 };
+        let answer = Answer { last_seq: 77, received_ns: 5, ..Answer::default() };
+        let mut plain = stream(&[64]);
+        plain.extend_from_slice(&question.encode());
+        plain.extend_from_slice(&stream(&[64]));
+        for cut in 0..=plain.len() {
+            let mut bytes = plain.clone();
+            let mut stamper = Stamper::default();
+            let (one, two) = bytes.split_at_mut(cut);
+            for piece in [one, two] {
+                stamper.pass_answering(ConnectionView::default(), piece, |asked| {
+                    assert_eq!(*asked, question);
+                    Some(answer)
+                });
+            }
+            assert_eq!(bytes[64..96], plain[64..96], "the question stays whole");
+            assert_eq!(Answer::decode(bytes[96..128].as_array().expect("32 bytes")), Ok(Some(answer)));
+            assert_eq!((stamper.frames(), stamper.latest().map(|id| id.sequence)), (2, Some(0)));
+            // A reflector that does not answer lets it pass as it came.
+            let mut bytes = plain.clone();
+            Stamper::default().pass(ConnectionView::default(), &mut bytes);
+            assert_eq!(bytes[64..128], plain[64..128]);
+        }
     }
 
     #[test]

@@ -18,6 +18,23 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         .map_err(|e| format!("{e}; write it as in 500ms, 1s, 1m30s, 11h"))
 }
 
+/// `off`, or how often something is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OffOr(pub(crate) Option<Duration>);
+
+/// `off`, or the period of a clock that ticks.
+pub(crate) fn off_or_period(text: &str) -> Result<OffOr, String> {
+    if text == "off" {
+        return Ok(OffOr(None));
+    }
+    match duration(text)? {
+        period if period < Duration::from_millis(1) => {
+            Err("shorter than 1ms costs more than it tells; write off to have none".to_owned())
+        }
+        period => Ok(OffOr(Some(period))),
+    }
+}
+
 /// `0.5s`, `1.5ms`: one number with a fraction and one unit.
 fn fractional(text: &str) -> Option<Duration> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic() || c == 'µ')?);
@@ -66,6 +83,13 @@ mod tests {
         assert!(duration("5").unwrap_err().contains("unit"));
         assert!(duration("soon").unwrap_err().contains("as in"));
         assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn a_period_can_be_off() {
+        assert_eq!(off_or_period("off"), Ok(OffOr(None)));
+        assert_eq!(off_or_period("15ms"), Ok(OffOr(Some(Duration::from_millis(15)))));
+        assert!(off_or_period("0").unwrap_err().contains("off"));
     }
 
     #[test]

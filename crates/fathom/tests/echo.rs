@@ -5,6 +5,8 @@ mod reflector;
 
 #[path = "support/echo_life.rs"]
 mod life;
+#[path = "support/echo_questions.rs"]
+mod questions;
 #[path = "support/echo_tcp.rs"]
 mod tcp;
 #[path = "support/echo_udp.rs"]

@@ -8,7 +8,8 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 use support::faults::{
-    ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, explanations, make_all, on, restore, rule,
+    ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, assert_said, explanations, make_all, on,
+    restore, rule,
 };
 use support::probe::{Probe, wait_for_events};
 use support::rows::{events, has_kind, of_kind};
@@ -63,8 +64,10 @@ fn refused_on_reconnect() {
     run.wait_for("a refusal", |events| has_kind(events, "connection.refused"));
     run.reflector = Some(Reflector::start(&run.site.net.reflector, run.site.target));
     run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    run.wait_for_word();
     let (events, _) = run.end();
-    assert_closed(&events, "reset", "peer_down", "refused");
+    let explained = assert_closed(&events, "reset", "peer_down", "refused");
+    assert_eq!(explained["reflector"]["standing"], "not_known", "it was started anew: {explained}");
     let refused = of_kind(&events, "connection.refused");
     assert!(refused.iter().all(|event| event["errno"] == ECONNREFUSED), "{refused:?}");
     assert!(refused.iter().all(|event| event["retry_in_ns"].is_u64()), "{refused:?}");
@@ -94,7 +97,11 @@ fn rst_injected() {
     rule(&run.site.net.reflector, &format!("tcp sport {} reject with tcp reset", run.port));
     run.wait_for_closing();
     let (events, _) = run.end();
-    assert_closed(&events, "reset", "flow_forgotten", "echoed");
+    let explained = assert_closed(&events, "reset", "flow_forgotten", "echoed");
+    assert_eq!(explained["reflector"]["standing"], "open", "{explained}");
+    // An acknowledgement may be what is answered so: then no sample is missing, and no way was lost.
+    let missing = of_kind(&events, "connection.closed")[0]["evidence"]["outstanding"].as_u64() > Some(0);
+    assert_eq!(explained.get("direction").is_some_and(|way| way == "forward"), missing, "{explained}");
 }
 
 /// A server that closes its first connection in order and serves all others.
@@ -126,8 +133,9 @@ fn fin() {
     assert_closed(&events(&dir), "peer_closed", "unknown", "echoed");
 }
 
-/// Everything that arrives at these hosts vanishes, for good.
-fn blackhole(there: bool, back: bool) {
+/// Everything that arrives at these hosts vanishes until the connection is lost. When the path is back, the reflector
+/// tells what it had received.
+fn blackhole(there: bool, back: bool, direction: &str) {
     let run = Run::start(Site::cable(), SOON);
     if there {
         rule(&run.site.net.reflector, "meta l4proto tcp drop");
@@ -139,20 +147,23 @@ fn blackhole(there: bool, back: bool) {
     restore(&run.site.net.probe);
     restore(&run.site.net.reflector);
     run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    run.wait_for_word();
     let (events, _) = run.end();
-    assert_closed(&events, "timed_out", "path_down", "no_answer");
+    let explained = assert_closed(&events, "timed_out", "path_down", "no_answer");
+    assert_eq!(explained["direction"], direction, "{explained}");
 }
 
 fn forward_for_good() {
-    blackhole(true, false);
+    blackhole(true, false, "forward");
 }
 
 fn return_for_good() {
-    blackhole(false, true);
+    blackhole(false, true, "return");
 }
 
+/// The way there is broken first, so nothing arrives whose echo could be lost: that is what can be told.
 fn both_for_good() {
-    blackhole(true, true);
+    blackhole(true, true, "forward");
 }
 
 /// The path comes back between the kernel's last attempt (it doubles its wait: 0.2, 0.6, 1.4, 3 and 6.2 s) and its
@@ -171,6 +182,9 @@ fn both_until_the_end() {
     let explained = explanations(&events, "closing")[0];
     assert_eq!(of_kind(&events, "connection.closed")[0]["cause"], "timed_out");
     assert_eq!(explained["verdict"], "path_down", "{explained}");
+    if explained.get("reflector").is_some() {
+        assert_eq!(explained["direction"], "forward", "the way there was broken first: {explained}");
+    }
 }
 
 fn conntrack_entry_deleted() {
@@ -178,7 +192,8 @@ fn conntrack_entry_deleted() {
     run.site.router().on(&format!("conntrack -D -p tcp --orig-port-src {}", run.port));
     run.wait_for_closing();
     let (events, _) = run.end();
-    assert_closed(&events, "timed_out", "flow_forgotten", "echoed");
+    let explained = assert_closed(&events, "timed_out", "flow_forgotten", "echoed");
+    assert_said(explained, "open", "forward");
 }
 
 fn idle_limit() {
@@ -187,7 +202,8 @@ fn idle_limit() {
     let run = Run::start(site, &format!("--every 6s --count 4 {SOON}"));
     run.wait_for_closing();
     let (events, _) = run.end();
-    assert_closed(&events, "timed_out", "idle_expired", "echoed");
+    let explained = assert_closed(&events, "timed_out", "idle_expired", "echoed");
+    assert_said(explained, "open", "forward");
 }
 
 /// A router refuses to forward and says why.

@@ -61,6 +61,7 @@ fn blackhole(lost: Lost, direction: &str) {
     assert_eq!([&explained["verdict"], &explained["direction"]], ["path_down", direction], "{explained}");
     if lost.this_flow {
         assert_eq!(explained["fresh"], "echoed", "others got through meanwhile: {explained}");
+        assert_eq!(explained["reflector"]["standing"], "open", "it was asked meanwhile: {explained}");
     }
     assert_eq!(of_kind(&events, "connection.opened").len(), 1, "the connection survives");
     assert_eq!(of_kind(&events, "connection.closed")[0]["cause"], "finished");

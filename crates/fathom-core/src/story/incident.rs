@@ -6,6 +6,7 @@ use super::words::{count, duration, ordinals};
 use super::{Confidence, Line, State, tally, whose};
 use crate::cause::ClosingCause;
 use crate::verdict::{Fresh, Verdict};
+use crate::word::{Standing, Word};
 use jiff::Timestamp;
 
 /// Connections that end or stall within this of one another are told together.
@@ -304,8 +305,13 @@ fn confidence(context: &Context<'_>, incident: Incident<'_>) -> Confidence {
         context.joined.pauses.iter().any(|p| of(p) && overlaps(incident, p.start.mono_ns, p.end_mono_ns))
     };
     let direction = explained.explanation.direction.is_some();
+    let said = explained.word.map(|word| word.standing);
     match (explained.explanation.verdict, explained.fresh) {
         (Verdict::Unknown, _) => Confidence::None,
+        (Verdict::IdleExpired, _) if said == Some(Standing::ClosedIdle) => Confidence::High,
+        (Verdict::PeerDown, Fresh::Echoed | Fresh::NoAnswer) if said == Some(Standing::NotKnown) => {
+            Confidence::High
+        }
         (Verdict::LocalPaused, _) if paused("local") => Confidence::High,
         (Verdict::PeerPaused, _) if paused("remote") => Confidence::High,
         (Verdict::PeerDown, Fresh::Refused) | (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
@@ -313,8 +319,13 @@ fn confidence(context: &Context<'_>, incident: Incident<'_>) -> Confidence {
         (Verdict::LocalPaused | Verdict::PeerPaused | Verdict::IdleExpired, _)
         | (Verdict::PeerDown, Fresh::NoHost)
         | (Verdict::PathDown, Fresh::NoAnswer) => Confidence::Medium,
-        // Who sent a RST is not seen: it may have been the peer's own wish.
-        (Verdict::FlowForgotten, _) if incident.cause() != Some(ClosingCause::Reset) => Confidence::Medium,
+        // Who sent a RST is not seen, and it may have been the peer's own wish, unless the reflector says that it was not.
+        (Verdict::FlowForgotten, _)
+            if incident.cause() != Some(ClosingCause::Reset)
+                || explained.word.is_some_and(Word::is_not_its_doing) =>
+        {
+            Confidence::Medium
+        }
         (Verdict::FlowForgotten | Verdict::PeerDown | Verdict::PathDown, _) => Confidence::Low,
     }
 }

@@ -1,10 +1,12 @@
 //! Events that belong together, joined: a stall's beginning, end and explanation; a closing, the silence before it,
 //! its explanation and the connection that took its place; attempts that failed in a row; a notice and its states.
 
+use super::tries::Tries;
 use super::words::changed;
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind, Evidence};
 use crate::verdict::{Explanation, Fresh};
+use crate::word::Word;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,6 +45,7 @@ impl Moment {
 pub(super) struct Explained<'a> {
     pub(super) explanation: &'a Explanation,
     pub(super) fresh: Fresh,
+    pub(super) word: Option<&'a Word>,
 }
 
 #[derive(Debug)]
@@ -131,20 +134,6 @@ impl<'a> Incident<'a> {
     }
 }
 
-/// Attempts to connect that failed one after the other.
-#[derive(Debug)]
-pub(super) struct Tries<'a> {
-    pub(super) first: Moment,
-    pub(super) last: Moment,
-    pub(super) count: u64,
-    pub(super) target: &'a str,
-    /// Each error, its number and how often.
-    pub(super) errors: Vec<(&'a str, Option<i32>, u64)>,
-    pub(super) connected: Option<(Moment, u32)>,
-    /// The last failure was final.
-    pub(super) gave_up: bool,
-}
-
 #[derive(Debug)]
 pub(super) struct Pause<'a> {
     pub(super) host: &'a str,
@@ -207,6 +196,8 @@ pub(super) struct Joined<'a> {
     pub(super) notices: Vec<Notice<'a>>,
     /// What was different on connections, beginning with this one, and no longer as before: its sentences.
     pub(super) changes: BTreeMap<u32, Vec<String>>,
+    /// The lane of each connection, where the recording names it.
+    lanes: BTreeMap<Option<u32>, u32>,
     /// Closings whose place no connection has taken yet.
     vacant: VecDeque<usize>,
     /// Stalls that go on, by connection.
@@ -235,21 +226,13 @@ impl<'a> Joined<'a> {
         let at = Moment::of(event);
         let connection = event.connection;
         match &event.kind {
-            EventKind::ConnectionOpened { remote, .. } => self.opened(at, connection, remote),
-            EventKind::ConnectionRefused { target, errno, error, retry_in_ns, .. } => {
-                let tries = match self.tries.last_mut().filter(|t| t.connected.is_none() && !t.gave_up) {
+            EventKind::ConnectionOpened { remote, lane, .. } => self.opened(at, connection, remote, *lane),
+            EventKind::ConnectionRefused { target, errno, error, retry_in_ns, lane, .. } => {
+                let tries = match self.tries.last_mut().filter(|tries| tries.goes_on()) {
                     Some(tries) => tries,
-                    None => self.tries.push_mut(Tries {
-                        first: at,
-                        last: at,
-                        count: 0,
-                        target,
-                        errors: Vec::new(),
-                        connected: None,
-                        gave_up: false,
-                    }),
+                    None => self.tries.push_mut(Tries::new(at, target)),
                 };
-                tries.failed(at, error, *errno, retry_in_ns.is_none());
+                tries.failed(at, *lane, error, *errno, retry_in_ns.is_none());
             }
             EventKind::StallBegan { outstanding, threshold_ns, .. } => {
                 let stall = Stall {
@@ -295,8 +278,8 @@ impl<'a> Joined<'a> {
                 };
                 self.closings.push(closing);
             }
-            EventKind::ConnectionExplained { about, explanation, fresh, .. } => {
-                let explained = Some(Explained { explanation, fresh: *fresh });
+            EventKind::ConnectionExplained { about, explanation, fresh, reflector } => {
+                let explained = Some(Explained { explanation, fresh: *fresh, word: reflector.as_ref() });
                 if about == "closing" {
                     let closing = self.closings.iter_mut().rev().find(|c| c.connection == connection);
                     if let Some(closing) = closing {
@@ -349,16 +332,22 @@ impl<'a> Joined<'a> {
         }
     }
 
-    fn opened(&mut self, at: Moment, connection: Option<u32>, remote: &'a str) {
+    fn opened(&mut self, at: Moment, connection: Option<u32>, remote: &'a str, lane: Option<u32>) {
         self.opened += 1;
         let Some(id) = connection else { return };
         self.remotes.insert(id, remote);
         self.opened_ns.insert(id, at.mono_ns);
-        if let Some(tries) = self.tries.last_mut().filter(|t| t.connected.is_none() && !t.gave_up) {
-            tries.connected = Some((at, id));
+        if let Some(tries) = self.tries.last_mut() {
+            tries.connected(at, lane, id);
         }
-        if let Some(closing) = self.vacant.pop_front() {
+        // Recordings that name no lanes do so throughout; there the first to end is taken to be the first replaced.
+        let lane_of = |closing: &usize| self.lanes.get(&self.closings[*closing].connection).copied();
+        let place = self.vacant.iter().position(|closing| lane_of(closing) == lane);
+        if let Some(closing) = place.and_then(|place| self.vacant.remove(place)) {
             self.closings[closing].again = Some((at, id));
+        }
+        if let Some(lane) = lane {
+            self.lanes.insert(Some(id), lane);
         }
     }
 
@@ -401,18 +390,6 @@ impl<'a> Joined<'a> {
                 overrun.connection = overrun.connection.filter(|_| overrun.connection == connection);
             }
             None => self.overruns.push(Overrun { first: at, last: at, connection, skipped, reason }),
-        }
-    }
-}
-
-impl<'a> Tries<'a> {
-    fn failed(&mut self, at: Moment, error: &'a str, errno: Option<i32>, last: bool) {
-        self.last = at;
-        self.count += 1;
-        self.gave_up = last;
-        match self.errors.iter_mut().find(|(text, ..)| *text == error) {
-            Some((.., n)) => *n += 1,
-            None => self.errors.push((error, errno, 1)),
         }
     }
 }

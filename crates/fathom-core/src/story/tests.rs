@@ -301,3 +301,63 @@ fn a_connection_and_its_successor_do_not_fail_together() {
     );
     has(&lines[2], &["connection #1 to 10.0.0.4:7007 stalled for 1 s"]);
 }
+
+#[test]
+fn connections_that_take_lost_ones_places_are_known_by_their_lane() {
+    let opened = |at, id, lane: u32| {
+        let mut event = opened(at, id);
+        let EventKind::ConnectionOpened { lane: of, .. } = &mut event.kind else { unreachable!() };
+        *of = Some(lane);
+        event
+    };
+    let refused = |at, lane: u32| {
+        let fields =
+            json!({"target": "db:7007", "errno": 111, "error": "refused", "retry_in_ns": S, "lane": lane});
+        event(at, None, "connection.refused", &fields)
+    };
+    // Lane 0 ends first and is back last.
+    let events = [
+        opened(0, 0, 0),
+        opened(0, 1, 1),
+        closed(10 * S, 0, "reset", 104),
+        closed(11 * S, 1, "reset", 104),
+        refused(12 * S, 0),
+        refused(12 * S + 1, 1),
+        opened(13 * S, 2, 1),
+        refused(14 * S, 0),
+        opened(20 * S, 3, 0),
+    ];
+    let joined = join(&events);
+    let again: Vec<_> = joined.closings.iter().map(|c| c.again.map(|(_, id)| id)).collect();
+    assert_eq!(again, [Some(3), Some(2)]);
+    let lines = told(&events);
+    let tries = lines.iter().find(|line| line.statement.contains("refused")).expect("a line");
+    has(
+        tries,
+        &["was refused 3 times over 2 s, then connected as #2 and #3, the last 8 s after the first attempt"],
+    );
+}
+
+#[test]
+fn what_the_reflector_said_makes_a_verdict_surer() {
+    let told_with = |cause: &str, errno, verdict: &str, reflector: &Value| {
+        let fields = json!({"about": "closing", "verdict": verdict, "because": ["a fact"], "fresh": "echoed", "reflector": reflector});
+        let events = [
+            opened(0, 0),
+            closed(9 * S, 0, cause, errno),
+            explained(10 * S, 0, "closing", "unknown", "echoed"),
+            // It could be asked later only: the last explanation counts.
+            event(11 * S, Some(0), "connection.explained", &fields),
+        ];
+        let line = told(&events)[1].clone();
+        assert_eq!(line.verdict.map(Verdict::name), Some(verdict));
+        line.confidence
+    };
+    let open = json!({"standing": "open", "last_seq": 96, "received_ns": 5, "unsent_bytes": 0, "unacked": 0});
+    assert_eq!(told_with("reset", 104, "flow_forgotten", &open), Confidence::Medium);
+    let idle = json!({"standing": "closed_idle", "last_seq": 96});
+    assert_eq!(told_with("peer_closed", 0, "idle_expired", &idle), Confidence::High);
+    let unknown = json!({"standing": "not_known", "began_ns": 5});
+    assert_eq!(told_with("reset", 104, "peer_down", &unknown), Confidence::High);
+    assert_eq!(told_with("reset", 104, "flow_forgotten", &unknown), Confidence::Low);
+}

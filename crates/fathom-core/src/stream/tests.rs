@@ -193,6 +193,38 @@ fn every_sample_that_waited_for_a_remote_pause_is_flagged() {
 }
 
 #[test]
+fn a_datagram_lost_alone_is_no_silence() {
+    let (mut stream, clock) = (stream(64), clock());
+    for seq in 0..4 {
+        stream.sent(seq * MS, seq * MS, Flags::default());
+    }
+    assert_eq!(stream.oldest_of_silence(), Some((0, 0)));
+    let receipt =
+        Receipt { mono_ns: 2 * MS + 5, clock: &clock, kernel: None, local_pause: None, stamps: None };
+    stream.receive_datagram(&receipt, &echo(1, 64), |_| {});
+    assert_eq!((stream.oldest(), stream.oldest_of_silence()), (Some((0, 0)), Some((3, 3 * MS))));
+}
+
+#[test]
+fn a_pause_that_delayed_the_sending_counts_too() {
+    let (mut stream, clock) = (stream(64), clock());
+    let mut flagged = Vec::new();
+    // Due in the pause, due after it; both sent and answered after it.
+    for (seq, due) in [(0, 15 * MS), (1, 31 * MS)] {
+        let sent = 32 * MS + seq * MS;
+        stream.sent(due, sent, Flags::default());
+        let local_pause = Some((10 * MS, 30 * MS));
+        let receipt = Receipt { mono_ns: sent + 1, clock: &clock, kernel: None, local_pause, stamps: None };
+        stream.receive(&receipt, &echo(seq, 64), |arrival| {
+            if let Arrival::Resolved(sample) = arrival {
+                flagged.push(sample.flags.contains(Flags::OVERLAPS_LOCAL_PAUSE));
+            }
+        });
+    }
+    assert_eq!(flagged, [true, false]);
+}
+
+#[test]
 fn the_split_adds_up_or_is_absent() {
     let clock = clock();
     let split = |transmitted: Option<i64>, arrived: i64, stay: i64| {

@@ -1,11 +1,12 @@
 //! What an ICMP message said, from the socket's error queue: the error number alone mixes a host that is gone with a
 //! filter that forbids it (both `EHOSTUNREACH`).
 
+use super::options::set_int;
 use crate::timestamps::receive;
 use socket2::Socket;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 
 /// Has the kernel keep ICMP errors in the socket's error queue (`IP_RECVERR`). They then end the connection at once,
 /// established or not, so this is for connections that only ask whether one can be made.
@@ -15,18 +16,7 @@ pub(super) fn keep(socket: &Socket, remote: SocketAddr) -> io::Result<()> {
     } else {
         (libc::SOL_IPV6, libc::IPV6_RECVERR)
     };
-    let on: libc::c_int = 1;
-    // SAFETY: `on` lives across the call and its size is given.
-    let outcome = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            level,
-            name,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        )
-    };
-    if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_int(socket.as_fd(), level, name, 1)
 }
 
 /// Whether an ICMP message has said that a filter forbids the way: destination unreachable with "communication

@@ -2,14 +2,21 @@
 //!
 //! Errors are the system's own, with their number, because recordings keep it; whoever shows one names the address.
 
+#[cfg_attr(all(target_os = "linux", target_pointer_width = "64"), path = "datagram_linux.rs")]
+#[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "datagram_none.rs")]
+mod datagram;
 #[cfg_attr(all(target_os = "linux", target_pointer_width = "64"), path = "icmp_linux.rs")]
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "icmp_none.rs")]
 mod icmp;
 mod inherited;
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+#[path = "options_linux.rs"]
+mod options;
 #[cfg_attr(target_os = "linux", path = "tcp_info_linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "tcp_info_none.rs")]
 mod tcp_info;
 
+pub use datagram::{recv_datagram, tell_destinations};
 pub use icmp::forbidden_by_icmp;
 pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
@@ -19,6 +26,18 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 #[cfg(target_os = "linux")]
 use std::time::Duration;
+
+/// A datagram that [`recv_datagram`] took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Datagram {
+    /// Bytes taken into the buffer.
+    pub length: usize,
+    /// Who sent it.
+    pub peer: SocketAddr,
+    /// Whether it was sent to an address that stands for many hosts: a broadcast address, a subnet's included, or a
+    /// group. 64-bit Linux, after [`tell_destinations`]; `None`: not known.
+    pub to_many: Option<bool>,
+}
 
 /// How a probe's TCP connection is made.
 #[derive(Debug, Clone, PartialEq, Eq)]

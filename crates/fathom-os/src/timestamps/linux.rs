@@ -103,6 +103,21 @@ pub(crate) fn receive(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
     flags: libc::c_int,
+    on_control: impl FnMut(libc::c_int, libc::c_int, &[u8]),
+) -> io::Result<usize> {
+    // SAFETY: no name is asked for.
+    unsafe { receive_named(socket, buffer, flags, None, on_control) }
+}
+
+/// As [`receive`]; the sender's address and its length go to `name`.
+///
+/// # Safety
+/// The pointer must be valid for writing as many bytes as the length beside it says.
+pub(crate) unsafe fn receive_named(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    flags: libc::c_int,
+    name: Option<(*mut libc::c_void, &mut libc::socklen_t)>,
     mut on_control: impl FnMut(libc::c_int, libc::c_int, &[u8]),
 ) -> io::Result<usize> {
     // Room for the stamps (64 bytes) and an extended error with an IPv6 address (64 bytes), aligned for their headers.
@@ -114,8 +129,13 @@ pub(crate) fn receive(
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
+    if let Some((storage, length)) = &name {
+        message.msg_name = *storage;
+        message.msg_namelen = **length;
+    }
     let read = loop {
-        // SAFETY: `message` points to one buffer and one control area of the lengths given, which live across the call.
+        // SAFETY: `message` points to one buffer, one control area and, as the caller promises, room for a name, of the
+        // lengths given; all live across the call.
         let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
         if let Ok(read) = usize::try_from(read) {
             break read;
@@ -125,6 +145,9 @@ pub(crate) fn receive(
             return Err(error);
         }
     };
+    if let Some((_, length)) = name {
+        *length = message.msg_namelen;
+    }
     // SAFETY: the kernel filled the control area and set its length.
     let mut next = unsafe { libc::CMSG_FIRSTHDR(&raw const message) };
     while !next.is_null() {

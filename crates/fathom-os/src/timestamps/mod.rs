@@ -8,7 +8,7 @@ mod system;
 pub use system::{Keeper, Stampable, drain_error_queue, enable, keep_enabled, recv_with_timestamp};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
-pub(crate) use system::receive;
+pub(crate) use system::{receive, receive_named};
 
 /// What happened to the sent bytes that a stamp speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

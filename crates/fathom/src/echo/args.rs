@@ -45,6 +45,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(super) udp_max_rate: u32,
 
+    /// Look so often whether this host lets the reflector run, and tell probes when it did not: `off`, or a duration
+    /// (12ms costs about 0.25 % of a core, and tells a length within 10ms)
+    #[arg(long, value_name = "off|DURATION", default_value = "12ms", value_parser = values::off_or_period,
+          allow_hyphen_values = true)]
+    pub(super) pause_clock: values::OffOr,
+
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
     pub(super) cpu: Option<usize>,

@@ -2,11 +2,12 @@
 
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
-use fathom_os::pause::{DEFAULT_PERIOD, DEFAULT_THRESHOLD, Gap, PauseClock};
+use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, PauseClock};
 use fathom_wire::ConnectionView;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// How often the wall clock is compared with the monotonic one while there are peers.
 pub(super) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
@@ -63,10 +64,10 @@ impl Clock {
         }
     }
 
-    /// From now on notices when this process does not run.
-    pub(super) fn watch_pauses(&mut self) -> io::Result<()> {
+    /// From now on notices when this process does not run, by a clock that ticks so often.
+    pub(super) fn watch_pauses(&mut self, period: Duration) -> io::Result<()> {
         let paused = Arc::clone(&self.paused);
-        let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, move |pause| {
+        let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
             paused.count(pause.began_mono_ns, pause.ended_mono_ns);
         })?;
         self.watch = Some(Watch { gap: clock.gap(), _clock: clock });
@@ -83,6 +84,11 @@ impl Clock {
             sent_ns: self.anchor.utc_of(now_ns),
             pause_us: (self.paused_ns(now_ns) / 1_000) as u32,
         }
+    }
+
+    /// UTC of a monotonic stamp, as stamps have it.
+    pub(super) fn utc_of(&self, mono_ns: u64) -> i64 {
+        self.anchor.utc_of(mono_ns)
     }
 
     /// Time this process did not run up to now, in ns: what the pause clock has told, and a pause that has just ended and

@@ -25,6 +25,8 @@ pub(super) struct Config {
     /// µs.
     pub(super) cpu_latency_us: Option<u32>,
     pub(super) spin: bool,
+    /// How often the pause clock ticks; none: pauses are not watched.
+    pub(super) pause_clock: Option<Duration>,
     pub(super) run_for_ns: Option<u64>,
     pub(super) json: bool,
 }
@@ -77,6 +79,7 @@ impl Config {
             cpu: args.cpu,
             cpu_latency_us: args.cpu_latency,
             spin: args.spin,
+            pause_clock: args.pause_clock.0,
             run_for_ns: args.run_for.map(nanos),
             json: args.json,
         })

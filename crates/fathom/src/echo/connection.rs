@@ -2,7 +2,8 @@
 
 use super::clock::Clock;
 use fathom_os::clock::mono_ns;
-use fathom_wire::Stamper;
+use fathom_os::socket::tcp_info;
+use fathom_wire::{Answer, Key, Question, Stamper, Standing};
 use mio::net::TcpStream;
 use std::io::{self, Read, Write};
 
@@ -26,6 +27,10 @@ pub(super) struct Connection {
     held: Option<Box<Held>>,
     /// When a byte last moved, by the monotonic clock.
     pub(super) active_ns: u64,
+    /// When bytes were last read, by the same clock.
+    received_ns: u64,
+    /// Whose it is, once its first frame has told.
+    pub(super) key: Option<Key>,
     /// A short read does not mean that nothing is left: the peer has ended its side, or sent urgent data, at which
     /// a read stops short.
     read_to_the_end: bool,
@@ -67,7 +72,12 @@ pub(super) struct Shared {
     pub(super) bytes: u64,
     /// Frames stamped.
     pub(super) frames: u64,
+    /// Questions answered.
+    pub(super) questions: u64,
 }
+
+/// Gives the answer to a question, if there is one to give.
+pub(super) type Ask<'a> = &'a dyn Fn(&Question, &Clock) -> Option<Answer>;
 
 /// Above this many bytes held in all, reads become small, so that thousands of peers that do not read cannot take
 /// a small machine's memory: 10,000 of them then hold 20 MB more, not 640.
@@ -76,7 +86,14 @@ const READ_LEN_WHEN_PLENTY: usize = 2 << 10;
 
 impl Shared {
     pub(super) fn new(clock: Clock) -> Self {
-        Self { clock, scratch: vec![0; READ_LEN].into_boxed_slice(), held: 0, bytes: 0, frames: 0 }
+        Self {
+            clock,
+            scratch: vec![0; READ_LEN].into_boxed_slice(),
+            held: 0,
+            bytes: 0,
+            frames: 0,
+            questions: 0,
+        }
     }
 
     fn read_len(&self) -> usize {
@@ -91,6 +108,8 @@ impl Connection {
             stamper: Stamper::default(),
             held: None,
             active_ns: now_ns,
+            received_ns: now_ns,
+            key: None,
             read_to_the_end: false,
             queued: false,
         }
@@ -105,13 +124,33 @@ impl Connection {
         &mut self.stream
     }
 
-    /// Echoes what there is, up to its share.
-    pub(super) fn turn(&mut self, shared: &mut Shared) -> Turn {
-        self.try_turn(shared).unwrap_or(Turn::Failed)
+    /// Whose this connection is, the first time that it can be told.
+    pub(super) fn introduces_itself(&mut self) -> Option<Key> {
+        let (None, Some(identity)) = (self.key, self.stamper.latest()) else { return None };
+        self.key = Some(Key { session: identity.session, connection: identity.connection });
+        self.key
     }
 
-    fn try_turn(&mut self, shared: &mut Shared) -> io::Result<Turn> {
-        if !self.write_held(shared)? {
+    /// What there is to say of it to somebody who asks.
+    pub(super) fn seen(&self, standing: Standing, clock: &Clock) -> Answer {
+        let unacked = if standing == Standing::Open { tcp_info(&self.stream) } else { None };
+        Answer {
+            standing,
+            last_seq: self.stamper.latest().map_or(0, |identity| identity.sequence),
+            received_ns: clock.utc_of(self.received_ns),
+            frames: self.stamper.frames(),
+            unsent: self.held.as_ref().map_or(0, |held| (held.bytes.len() - held.written) as u32),
+            unacked: unacked.map(|info| u16::try_from(info.unacked).unwrap_or(u16::MAX - 1)),
+        }
+    }
+
+    /// Echoes what there is, up to its share.
+    pub(super) fn turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> Turn {
+        self.try_turn(shared, ask).unwrap_or(Turn::Failed)
+    }
+
+    fn try_turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> io::Result<Turn> {
+        if !self.write_held(shared, ask)? {
             return Ok(Turn::Waiting);
         }
         for _ in 0..READS_A_TURN {
@@ -126,10 +165,13 @@ impl Connection {
             let received_mono_ns = mono_ns();
             let frames = self.stamper.frames();
             let bytes = &mut shared.scratch[..read];
-            let written = send(&mut self.stream, &mut self.stamper, &shared.clock, received_mono_ns, bytes)?;
+            (self.active_ns, self.received_ns) = (received_mono_ns, received_mono_ns);
+            let out = &mut self.stream;
+            let (written, answered) =
+                send(out, &mut self.stamper, &shared.clock, received_mono_ns, bytes, ask)?;
             shared.bytes += written as u64;
+            shared.questions += answered;
             shared.frames += u64::from(self.stamper.frames().wrapping_sub(frames));
-            self.active_ns = received_mono_ns;
             if written < read {
                 let bytes = shared.scratch[written..read].to_vec();
                 shared.held += bytes.len();
@@ -144,12 +186,15 @@ impl Connection {
     }
 
     /// Writes what is held; whether nothing is held any more.
-    fn write_held(&mut self, shared: &mut Shared) -> io::Result<bool> {
+    fn write_held(&mut self, shared: &mut Shared, ask: Ask<'_>) -> io::Result<bool> {
         let Some(held) = &mut self.held else { return Ok(true) };
         let frames = self.stamper.frames();
         let rest = &mut held.bytes[held.written..];
-        let written = send(&mut self.stream, &mut self.stamper, &shared.clock, held.received_mono_ns, rest)?;
+        let out = &mut self.stream;
+        let (written, answered) =
+            send(out, &mut self.stamper, &shared.clock, held.received_mono_ns, rest, ask)?;
         shared.bytes += written as u64;
+        shared.questions += answered;
         shared.frames += u64::from(self.stamper.frames().wrapping_sub(frames));
         held.written += written;
         if written > 0 {
@@ -170,17 +215,24 @@ impl Connection {
     }
 }
 
-/// Stamps and writes; returns how many bytes went. The stamper has then passed exactly those.
+/// Stamps, answers and writes; returns how many bytes went and how many answers began with them. The stamper has then
+/// passed exactly those bytes.
 fn send(
     out: &mut impl Write,
     stamper: &mut Stamper,
     clock: &Clock,
     received_mono_ns: u64,
     bytes: &mut [u8],
-) -> io::Result<usize> {
+    ask: Ask<'_>,
+) -> io::Result<(usize, u64)> {
     let before = stamper.clone();
     let view = clock.view(received_mono_ns);
-    stamper.pass(view, bytes);
+    let mut answers = Vec::new();
+    stamper.pass_answering(view, bytes, |question| {
+        let answer = ask(question, clock);
+        answers.push(answer);
+        answer
+    });
     let written = loop {
         match out.write(bytes) {
             Ok(written) => break written,
@@ -189,18 +241,23 @@ fn send(
             Err(e) => return Err(e),
         }
     };
+    let mut answered = answers.iter().flatten().count() as u64;
     if written < bytes.len() {
-        // The rest is stamped anew when it goes. Passing the same bytes again with the same view writes the same.
+        // The rest is stamped anew when it goes. Passing the same bytes again with the same view and the same answers
+        // writes the same.
         *stamper = before;
-        stamper.pass(view, &mut bytes[..written]);
+        let mut again = answers.iter().copied();
+        stamper.pass_answering(view, &mut bytes[..written], |_| again.next().flatten());
+        answered -= again.flatten().count() as u64;
     }
-    Ok(written)
+    Ok((written, answered))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_wire::{Checker, Key, Verdict};
+    use fathom_wire::{Checker, Verdict};
+    use std::cell::Cell;
 
     /// Takes so many bytes a write, then would block.
     struct Narrow {
@@ -236,14 +293,14 @@ mod tests {
             let mut stamper = Stamper::default();
             let received = mono_ns();
             let mut out = Narrow { room: first, taken: Vec::new() };
-            assert_eq!(send(&mut out, &mut stamper, &clock, received, &mut bytes).expect("written"), first);
+            let ask = &|_: &Question, _: &Clock| None;
+            let written = send(&mut out, &mut stamper, &clock, received, &mut bytes, ask).expect("written");
+            assert_eq!(written, (first, 0));
             let between = clock.view(received).sent_ns;
             out.room = 1_000;
             let rest = 128 - first;
-            assert_eq!(
-                send(&mut out, &mut stamper, &clock, received, &mut bytes[first..]).expect("written"),
-                rest
-            );
+            let written = send(&mut out, &mut stamper, &clock, received, &mut bytes[first..], ask);
+            assert_eq!(written.expect("written"), (rest, 0));
             assert_eq!(stamper.frames(), 2, "each frame counts once");
             for (sequence, echo) in out.taken.chunks(64).enumerate() {
                 let (_, verdict) = Checker::default().feed(key, sequence as u64, 64, echo);
@@ -251,6 +308,32 @@ mod tests {
                 // A frame's stamp is fixed with the first byte of the reflector's part, at 32.
                 let went_first = first > sequence * 64 + 32;
                 assert_eq!(stamps.sent_ns < between, went_first, "first write of {first}, frame {sequence}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_that_goes_in_pieces_is_one_answer() {
+        let question = Question { session: 9, connection: 1, number: 0 };
+        for first in [0, 31, 32, 33, 63, 64, 80, 96, 100, 127] {
+            // What is asked about changes between two looks.
+            let looks = Cell::new(0);
+            let ask = &|_: &Question, _: &Clock| {
+                looks.set(looks.get() + 1);
+                Some(Answer { last_seq: looks.get(), ..Answer::default() })
+            };
+            let mut bytes = [question.encode(), question.encode()].concat();
+            let (clock, mut stamper, received) = (Clock::new(), Stamper::default(), mono_ns());
+            let mut out = Narrow { room: first, taken: Vec::new() };
+            let (_, early) =
+                send(&mut out, &mut stamper, &clock, received, &mut bytes, ask).expect("written");
+            out.room = 1_000;
+            let (_, late) =
+                send(&mut out, &mut stamper, &clock, received, &mut bytes[first..], ask).expect("written");
+            assert_eq!(early + late, 2, "each is counted once, first write of {first}");
+            for echo in out.taken.chunks(64) {
+                let answer = Answer::decode(echo.last_chunk().expect("32 bytes"));
+                assert!(matches!(answer, Ok(Some(_))), "first write of {first}: {answer:?}");
             }
         }
     }

@@ -10,20 +10,20 @@
 //! * addresses that stand for many hosts or none get no answer;
 //! * all answers together stay below `--udp-max-rate`.
 //!
-//! Multicast does not reach the sockets (see `listen`). What was sent to a broadcast address of this host's own link
-//! does reach a socket that listens on every address, and looks there like any other datagram: neither the standard
-//! library nor mio tells where a datagram was sent to. It gets one answer from this host, of no greater length. To
-//! rule that out, listen on one address.
+//! The kernel is asked where a datagram was sent to (Linux), so that one datagram to a broadcast address or a group is
+//! not answered by every reflector there. Elsewhere groups do not reach the sockets either (see `listen`), but a
+//! broadcast does, where a socket listens on every address: there, listen on one.
 
 use super::address::DEFAULT_PORT;
 use super::allow::Allow;
-use super::connection::Shared;
-use super::tally::Tally;
+use super::connection::{Connection, Shared};
+use super::flows::{Flows, Lately};
+use super::tally::{DatagramsRefused, Tally};
 use fathom_os::clock::mono_ns;
+use fathom_os::socket::{Datagram, recv_datagram};
 use fathom_wire::frame::{IDENTITY_LEN, Identity};
-use fathom_wire::{HEADER_LEN, Stamper};
+use fathom_wire::{HEADER_LEN, Key, Question, Stamper, Standing};
 use mio::net::UdpSocket;
-use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -40,7 +40,8 @@ pub(super) struct Datagrams {
     any_port: bool,
     own_ports: Vec<u16>,
     rate: Option<Rate>,
-    peers: Peers,
+    /// Frames by peer, of those heard of lately.
+    peers: Lately<SocketAddr, u32>,
     /// When the last datagram came, by the monotonic clock.
     pub(super) active_ns: Option<u64>,
 }
@@ -52,15 +53,22 @@ impl Datagrams {
             any_port,
             own_ports,
             rate: max_rate.map(Rate::new),
-            peers: Peers::default(),
+            peers: Lately::default(),
             active_ns: None,
         }
     }
 
     /// Answers what there is, up to the socket's share; whether more may be there.
-    pub(super) fn turn(&mut self, socket: &UdpSocket, shared: &mut Shared, tally: &mut Tally) -> bool {
+    pub(super) fn turn(
+        &mut self,
+        socket: &UdpSocket,
+        shared: &mut Shared,
+        flows: &mut Flows,
+        slots: &[Option<Connection>],
+        tally: &mut Tally,
+    ) -> bool {
         for _ in 0..DATAGRAMS_A_TURN {
-            let (len, peer) = match socket.recv_from(&mut shared.scratch) {
+            let Datagram { length: len, peer, to_many } = match recv_datagram(socket, &mut shared.scratch) {
                 Ok(received) => received,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
                 // What an ICMP message said of an earlier answer, on systems that tell. The socket goes on.
@@ -68,51 +76,76 @@ impl Datagrams {
             };
             let received_ns = mono_ns();
             self.active_ns = Some(received_ns);
-            self.answer(socket, shared, tally, len, peer, received_ns);
-        }
-        true
-    }
-
-    fn answer(
-        &mut self,
-        socket: &UdpSocket,
-        shared: &mut Shared,
-        tally: &mut Tally,
-        len: usize,
-        peer: SocketAddr,
-        received_ns: u64,
-    ) {
-        let refused = &mut tally.datagrams_refused;
-        let bytes = &mut shared.scratch[..len];
-        let identity = bytes.first_chunk::<IDENTITY_LEN>().and_then(Identity::decode);
-        let is_frame = identity.is_some() && len >= HEADER_LEN;
-        if !self.allow.permits(peer.ip()) {
-            refused.not_allowed += 1;
-        } else if !is_one_host(peer.ip()) {
-            refused.address += 1;
-        } else if self.may_be_an_echo_server(peer.port()) {
-            refused.port += 1;
-        } else if is_frame && bytes[IDENTITY_LEN..HEADER_LEN].iter().any(|&b| b != 0) {
-            refused.echo += 1;
-        } else if self.rate.as_mut().is_some_and(|rate| !rate.takes_one(received_ns)) {
-            refused.rate += 1;
-        } else {
-            if is_frame {
-                let frames = self.peers.frames_of(peer);
-                let mut stamper = Stamper::after(*frames);
-                stamper.pass(shared.clock.view(received_ns), bytes);
-                shared.frames += u64::from(stamper.frames().wrapping_sub(*frames));
-                *frames = stamper.frames();
+            if to_many == Some(true) {
+                tally.datagrams_refused.address += 1;
+                continue;
             }
-            match socket.send_to(bytes, peer) {
+            let bytes = &mut shared.scratch[..len];
+            if let Some(count) = self.refusal(bytes, peer, received_ns, &mut tally.datagrams_refused) {
+                *count += 1;
+                continue;
+            }
+            self.prepare(shared, flows, slots, len, peer, received_ns);
+            match socket.send_to(&shared.scratch[..len], peer) {
                 Ok(sent) => {
                     tally.datagrams += 1;
                     shared.bytes += sent as u64;
                 }
                 // No room in the socket's buffer, or no route back: a datagram may be lost, as UDP is.
-                Err(_) => refused.unsent += 1,
+                Err(_) => tally.datagrams_refused.unsent += 1,
             }
         }
+        true
+    }
+
+    /// The count of the reason for which a datagram gets no answer, if there is one.
+    fn refusal<'a>(
+        &mut self,
+        bytes: &[u8],
+        peer: SocketAddr,
+        received_ns: u64,
+        refused: &'a mut DatagramsRefused,
+    ) -> Option<&'a mut u64> {
+        if !self.allow.permits(peer.ip()) {
+            Some(&mut refused.not_allowed)
+        } else if !is_one_host(peer.ip()) {
+            Some(&mut refused.address)
+        } else if self.may_be_an_echo_server(peer.port()) {
+            Some(&mut refused.port)
+        } else if frame_of(bytes).is_some() && bytes[IDENTITY_LEN..HEADER_LEN].iter().any(|&b| b != 0) {
+            Some(&mut refused.echo)
+        } else if self.rate.as_mut().is_some_and(|rate| !rate.takes_one(received_ns)) {
+            Some(&mut refused.rate)
+        } else {
+            None
+        }
+    }
+
+    /// Makes the datagram in the scratch buffer its own echo: stamps a frame, answers a question.
+    fn prepare(
+        &mut self,
+        shared: &mut Shared,
+        flows: &mut Flows,
+        slots: &[Option<Connection>],
+        len: usize,
+        peer: SocketAddr,
+        received_ns: u64,
+    ) {
+        let bytes = &mut shared.scratch[..len];
+        let Some(frame) = frame_of(bytes) else { return };
+        let view = shared.clock.view(received_ns);
+        let frames = self.peers.entry(peer);
+        if let Frame::Echo(Identity { session, connection, sequence, .. }) = frame {
+            flows.datagram(Key { session, connection }, sequence, view.received_ns);
+        } else {
+            shared.questions += 1;
+        }
+        let mut stamper = Stamper::after(*frames);
+        stamper.pass_answering(view, bytes, |question| {
+            flows.answer(question, slots, |other| other.seen(Standing::Open, &shared.clock))
+        });
+        shared.frames += u64::from(stamper.frames().wrapping_sub(*frames));
+        *frames = stamper.frames();
     }
 
     fn may_be_an_echo_server(&self, port: u16) -> bool {
@@ -123,7 +156,19 @@ impl Datagrams {
     }
 }
 
-/// Whether the address is that of one host. The broadcast address of a subnet cannot be told from a host's without
+/// What a datagram holds, if it is ours.
+enum Frame {
+    Echo(Identity),
+    Question,
+}
+
+fn frame_of(bytes: &[u8]) -> Option<Frame> {
+    let head = bytes.first_chunk::<IDENTITY_LEN>().filter(|_| bytes.len() >= HEADER_LEN)?;
+    let echo = Identity::decode(head).map(Frame::Echo);
+    echo.or_else(|| Question::decode(head).map(|_| Frame::Question))
+}
+
+/// Whether the sender's address is that of one host. The broadcast address of a subnet cannot be told from a host's without
 /// its mask, but the kernel does not send to one from a socket without `SO_BROADCAST`.
 fn is_one_host(peer: IpAddr) -> bool {
     let peer = peer.to_canonical();
@@ -151,27 +196,6 @@ impl Rate {
             self.through_ns = self.through_ns.max(now_ns) + self.interval_ns;
         }
         takes
-    }
-}
-
-/// Frames per peer, for the peers heard of lately: two generations, so that the table is bounded and a peer that
-/// keeps sending is never forgotten.
-#[derive(Debug, Default)]
-struct Peers {
-    young: HashMap<SocketAddr, u32>,
-    old: HashMap<SocketAddr, u32>,
-}
-
-impl Peers {
-    /// Peers in a generation: forged senders cannot take more than about 1 MB here.
-    const GENERATION: usize = 8_192;
-
-    fn frames_of(&mut self, peer: SocketAddr) -> &mut u32 {
-        if self.young.len() >= Self::GENERATION && !self.young.contains_key(&peer) {
-            self.old = std::mem::take(&mut self.young);
-        }
-        let old = &mut self.old;
-        self.young.entry(peer).or_insert_with(|| old.remove(&peer).unwrap_or(0))
     }
 }
 
@@ -217,19 +241,5 @@ mod tests {
         assert!(slow.takes_one(0));
         assert!(!slow.takes_one(500_000_000));
         assert!(slow.takes_one(1_000_000_000));
-    }
-
-    #[test]
-    fn a_flood_of_peers_is_bounded_and_forgets_no_faithful_one() {
-        let mut peers = Peers::default();
-        let faithful: SocketAddr = "10.0.0.1:5000".parse().expect("an address");
-        for n in 0..100_000_u32 {
-            *peers.frames_of((Ipv4Addr::from(0x0B00_0000 + n), 5_000).into()) += 1;
-            if n % 1_000 == 0 {
-                *peers.frames_of(faithful) += 1;
-            }
-            assert!(peers.young.len() + peers.old.len() <= 2 * Peers::GENERATION);
-        }
-        assert_eq!(*peers.frames_of(faithful), 100);
     }
 }

@@ -4,7 +4,7 @@ use super::address::Protocol;
 use super::config::Config;
 use super::talk::note;
 use crate::exit::Failure;
-use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp};
+use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp, tell_destinations};
 use mio::net::{TcpListener, UdpSocket};
 use socket2::SockRef;
 use std::io;
@@ -40,6 +40,8 @@ impl Bound {
             }
             Socket::Udp(socket) => {
                 ignore_multicast(socket);
+                // Where the kernel does not tell, a datagram counts as one for this host alone.
+                let _ = tell_destinations(socket);
                 (Protocol::Udp, socket.local_addr()?)
             }
         };

@@ -1,7 +1,7 @@
 //! `fathom echo`: the reflector.
 //!
 //! It listens for probes and has no control surface: whatever comes in is a probe's message or a stranger's bytes,
-//! and both are echoed (RFC 862). One thread serves every connection. Arguments become a [`config::Config`], that
+//! and both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread serves every connection. Arguments become a [`config::Config`], that
 //! becomes bound sockets ([`listen`]), those are served ([`server`]), and what was served is told ([`tally`]).
 
 mod address;
@@ -11,6 +11,7 @@ mod clock;
 mod config;
 mod connection;
 mod datagram;
+mod flows;
 mod help;
 mod idle;
 mod listen;

@@ -4,6 +4,7 @@ use super::clock::{Clock, OBSERVE_EVERY_NS};
 use super::config::Config;
 use super::connection::{Connection, Shared, Turn};
 use super::datagram::Datagrams;
+use super::flows::Flows;
 use super::help;
 use super::idle::IdleQueue;
 use super::listen::{Bound, Socket};
@@ -11,6 +12,7 @@ use super::talk::note;
 use super::tally::Tally;
 use crate::exit::Failure;
 use fathom_os::clock::mono_ns;
+use fathom_wire::{Question, Standing};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -46,6 +48,8 @@ pub(super) struct Server {
     /// Tokens whose turn ended before their work did; with edge-triggered readiness nobody else would tell.
     unfinished: Vec<Token>,
     shared: Shared,
+    flows: Flows,
+    pause_clock: Option<Duration>,
     datagrams: Datagrams,
     allow: super::allow::Allow,
     idle: Option<IdleQueue>,
@@ -86,6 +90,8 @@ impl Server {
             max_connections,
             unfinished: Vec::new(),
             shared: Shared::new(Clock::new()),
+            flows: Flows::new(),
+            pause_clock: config.pause_clock,
             datagrams: Datagrams::new(
                 config.allow.clone(),
                 config.udp_any_port,
@@ -118,7 +124,9 @@ impl Server {
         let end_ns = self.run_for_ns.map(|run_for| started_ns.saturating_add(run_for));
         let mut events = Events::with_capacity(EVENTS_A_TURN);
         let mut now_ns = started_ns;
-        if let Err(e) = self.shared.clock.watch_pauses() {
+        if let Some(period) = self.pause_clock
+            && let Err(e) = self.shared.clock.watch_pauses(period)
+        {
             note(&format!("this host's pauses are not watched: {e}; stamps say that there were none"));
         }
         while !stop.load(Ordering::Acquire) && end_ns.is_none_or(|end| now_ns < end) {
@@ -143,6 +151,7 @@ impl Server {
         self.tally.connections_open = u64::from(self.open);
         self.tally.bytes = self.shared.bytes;
         self.tally.messages_stamped = self.shared.frames;
+        self.tally.questions = self.shared.questions;
         self.tally.paused_ns = self.shared.clock.paused_ns(mono_ns());
         self.tally.uptime_ns = mono_ns() - started_ns;
         Ok(self.tally)
@@ -188,7 +197,9 @@ impl Server {
         let index = token.0 - FIRST_SOCKET;
         let unfinished = match &self.sockets[index].socket {
             Socket::Tcp(_) => self.accept(index, now_ns),
-            Socket::Udp(socket) => self.datagrams.turn(socket, &mut self.shared, &mut self.tally),
+            Socket::Udp(socket) => {
+                self.datagrams.turn(socket, &mut self.shared, &mut self.flows, &self.slots, &mut self.tally)
+            }
         };
         if unfinished && !std::mem::replace(&mut self.sockets[index].queued, true) {
             self.unfinished.push(token);
@@ -196,18 +207,26 @@ impl Server {
     }
 
     fn serve_connection(&mut self, slot: usize, token: Token) {
-        let Some(connection) = self.slots[slot].as_mut() else { return };
-        match connection.turn(&mut self.shared) {
-            Turn::Waiting => {}
-            Turn::Unfinished => {
-                if !std::mem::replace(&mut connection.queued, true) {
-                    self.unfinished.push(token);
-                }
-            }
-            Turn::Finished => self.close(slot),
+        // Out of its slot meanwhile, so that it can ask about all the others.
+        let Some(mut connection) = self.slots[slot].take() else { return };
+        let (flows, slots) = (&self.flows, &self.slots);
+        let ask = |question: &Question, clock: &Clock| {
+            flows.answer(question, slots, |other| other.seen(Standing::Open, clock))
+        };
+        let turn = connection.turn(&mut self.shared, &ask);
+        if let Some(key) = connection.introduces_itself() {
+            self.flows.opened(key, slot as u32);
+        }
+        if turn == Turn::Unfinished && !std::mem::replace(&mut connection.queued, true) {
+            self.unfinished.push(token);
+        }
+        self.slots[slot] = Some(connection);
+        match turn {
+            Turn::Waiting | Turn::Unfinished => {}
+            Turn::Finished => self.close(slot, Standing::ClosedByProbe),
             Turn::Failed => {
                 self.tally.connections_failed += 1;
-                self.close(slot);
+                self.close(slot, Standing::Failed);
             }
         }
     }
@@ -289,8 +308,12 @@ impl Server {
         Ok(())
     }
 
-    fn close(&mut self, slot: usize) {
+    fn close(&mut self, slot: usize, standing: Standing) {
         if let Some(mut connection) = self.slots[slot].take() {
+            if let Some(key) = connection.key {
+                let last = connection.seen(standing, &self.shared.clock);
+                self.flows.ended(key, slot as u32, last);
+            }
             connection.release(&mut self.shared);
             // It goes with the socket anyway; some systems want to be told.
             let _ = self.poll.registry().deregister(connection.stream());
@@ -310,7 +333,7 @@ impl Server {
             let active = |slot: u32| slots[slot as usize].as_ref().map(|connection| connection.active_ns);
             let Some(slot) = idle.pop(now_ns, active) else { break };
             self.tally.connections_idle_closed += 1;
-            self.close(slot as usize);
+            self.close(slot as usize, Standing::ClosedIdle);
         }
         if self.accept_again_ns.is_some_and(|again| now_ns >= again) {
             self.accept_again_ns = None;

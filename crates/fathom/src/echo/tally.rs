@@ -17,6 +17,8 @@ pub(super) struct Tally {
     pub(super) refused: Refused,
     /// Frames of probes, TCP and UDP, that got the reflector's stamps.
     pub(super) messages_stamped: u64,
+    /// Questions about connections that were answered, TCP and UDP.
+    pub(super) questions: u64,
     /// Payload bytes echoed, TCP and UDP.
     pub(super) bytes: u64,
     /// UDP datagrams echoed.

@@ -68,8 +68,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "auto|DURATION", default_value = "auto", value_parser = auto_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
     pub(super) stall_after: AutoOr,
     /// Look so often whether this host lets the probe run, to tell its pauses from the network's: `off`, or a duration (12ms costs about 0.25 % of a core, and tells a length within 10ms)
-    #[arg(long, value_name = "off|DURATION", default_value = "12ms", value_parser = off_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
-    pub(super) pause_clock: OffOr,
+    #[arg(long, value_name = "off|DURATION", default_value = "12ms", value_parser = values::off_or_period, help_heading = "When it goes wrong", allow_hyphen_values = true)]
+    pub(super) pause_clock: values::OffOr,
     /// End with the first connection that ends, instead of connecting again
     #[arg(long, help_heading = "When it goes wrong")]
     pub(super) no_reconnect: bool,
@@ -197,22 +197,6 @@ pub(crate) enum Timestamps {
     Off,
     /// Always, or the run does not begin.
     Require,
-}
-
-/// `off`, or a duration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct OffOr(pub(super) Option<Duration>);
-
-fn off_or_duration(text: &str) -> Result<OffOr, String> {
-    if text == "off" {
-        return Ok(OffOr(None));
-    }
-    match values::duration(text)? {
-        period if period < Duration::from_millis(1) => {
-            Err("shorter than 1ms costs more than it tells; write off to have none".to_owned())
-        }
-        period => Ok(OffOr(Some(period))),
-    }
 }
 
 fn key_value(text: &str) -> Result<(String, String), String> {

@@ -262,6 +262,11 @@ impl<'a> Driver<'a> {
         self.timers.push(Reverse((at, kind, index as u32)));
     }
 
+    /// The number by which a path's connections are known: their ordinals begin anew in each recording.
+    pub(super) fn session_of(&self, path: usize) -> u32 {
+        self.session.wrapping_add(path as u32)
+    }
+
     pub(super) fn timeout_ns(&self) -> u64 {
         self.config.timeout.as_nanos() as u64
     }
@@ -309,40 +314,33 @@ impl<'a> Driver<'a> {
             if open.blocked || open.stream.is_full() {
                 return;
             }
-            if let Some((seq, offset)) = open.sending {
-                match open.socket.write_message(&open.stream, seq, offset, scratch, 0) {
-                    Ok(Written::Whole) => open.sending = None,
-                    Ok(Written::UpTo(offset)) => {
-                        open.sending = Some((seq, offset));
-                        open.blocked = true;
-                        return;
-                    }
-                    Ok(Written::Nothing) => {
-                        open.blocked = true;
-                        return;
-                    }
-                    Err(e) => return self.close_by(i, now, &e),
-                }
-                continue;
-            }
-            if let Some(skipped) = schedule.skip_overdue(now) {
+            if open.sending.is_none()
+                && let Some(skipped) = schedule.skip_overdue(now)
+            {
                 self.skipped(i, now, skipped, "late");
                 continue;
             }
-            let Some(due) = schedule.next_due_ns().filter(|&due| due <= now) else { break };
-            let seq = open.stream.next_seq();
-            let prepared = prepare(&open.stream, seq, scratch);
-            let sent_utc_ns = if open.stamped { Some(utc_ns()) } else { None };
+            let begun = open.sending;
+            if begun.is_none() && schedule.next_due_ns().is_none_or(|due| due > now) {
+                break;
+            }
+            let (seq, offset) = begun.unwrap_or((open.stream.next_seq(), 0));
+            let prepared = if begun.is_none() { prepare(&open.stream, seq, scratch) } else { 0 };
+            let sent_utc_ns = if open.stamped && begun.is_none() { Some(utc_ns()) } else { None };
             let sent_ns = mono_ns();
-            let written = match open.socket.write_message(&open.stream, seq, 0, scratch, prepared) {
+            match open.socket.write_message(&open.stream, seq, offset, scratch, prepared) {
+                Ok(Written::Whole) => open.sending = None,
+                Ok(Written::UpTo(offset)) => (open.sending, open.blocked) = (Some((seq, offset)), true),
                 Ok(Written::Nothing) => {
                     open.blocked = true;
                     return;
                 }
-                Ok(written) => written,
                 Err(e) => return self.close_by(i, sent_ns, &e),
-            };
-            schedule.take(now);
+            }
+            if begun.is_some() {
+                continue;
+            }
+            let Some(due) = schedule.take(now) else { break };
             let warm_up = lane.warm_up_left > 0;
             lane.warm_up_left = lane.warm_up_left.saturating_sub(1);
             open.stream.sent(due, sent_ns, if warm_up { Flags::WARM_UP } else { Flags::default() });
@@ -351,10 +349,6 @@ impl<'a> Driver<'a> {
                 // While the echo is under way, this costs the round trip nothing. A stamp that is here already (most
                 // drivers take a message within the send) also wakes nobody any more.
                 open.socket.take_send_stamps(&mut open.stream);
-            }
-            if let Written::UpTo(offset) = written {
-                open.sending = Some((seq, offset));
-                open.blocked = true;
             }
             let path = lane.path;
             if lane.armed[Kind::Watch as usize].is_none() {

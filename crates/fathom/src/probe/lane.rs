@@ -9,6 +9,7 @@ use fathom_core::histogram::Histogram;
 use fathom_core::schedule::Schedule;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
+use fathom_core::verdict::Heard;
 use mio::net::TcpStream;
 use std::collections::VecDeque;
 use std::io;
@@ -49,12 +50,35 @@ pub(super) struct Open {
     pub(super) ask_info_ns: u64,
     /// Whether the kernel stamps what goes over this connection.
     pub(super) stamped: bool,
-    /// The kernel's view during the stall that goes on.
-    pub(super) stalled_info: Option<TcpInfo>,
-    /// How long the reflector says that it did not run since the current silence began, in ns.
-    pub(super) remote_pause_ns: u64,
+    /// What was seen since the last echo.
+    pub(super) silence: Silence,
     /// Differences of the two clocks on the latest sample outside a stall: there, and back.
     pub(super) usual_delays_ns: Option<(i64, i64)>,
+}
+
+/// What was seen of a silence that may go on.
+#[derive(Default)]
+pub(super) struct Silence {
+    /// The kernel's latest view during the stall.
+    pub(super) info: Option<TcpInfo>,
+    /// The most retransmission timeouts in a row that it told of.
+    pub(super) timeouts: u8,
+    /// How long the reflector says that it did not run, in ns.
+    pub(super) remote_pause_ns: u64,
+    /// What the reflector said of this connection, and when that came.
+    pub(super) heard: Option<(Heard, u64)>,
+    /// Whether it has been asked.
+    pub(super) asked: bool,
+}
+
+impl Open {
+    /// The sample that is missed: the oldest without its echo, number and send stamp.
+    pub(super) fn missing(&self) -> Option<(u64, u64)> {
+        match self.socket {
+            Socket::Tcp(_) => self.stream.oldest(),
+            Socket::Udp(_) => self.stream.oldest_of_silence(),
+        }
+    }
 }
 
 /// Timers of a lane.

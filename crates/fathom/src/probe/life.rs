@@ -3,8 +3,9 @@
 use super::args::Timestamps;
 use super::config::Transport;
 use super::driver::Driver;
-use super::lane::{Kind, Link, Open, Opening, cause_of, connect_advice};
+use super::lane::{Kind, Link, Open, Opening, Silence, cause_of, connect_advice};
 use super::link::Socket;
+use super::testimony::Ground;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
 use fathom_core::stall::Watch;
@@ -84,11 +85,12 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         self.lanes[i].attempts += 1;
         let attempt = self.lanes[i].attempts;
+        let lane = Some(self.lane_in_recording(i));
         self.event(
             now,
             Some(p),
             None,
-            EventKind::ConnectionOpening { target, remote: remote.to_string(), attempt },
+            EventKind::ConnectionOpening { target, remote: remote.to_string(), attempt, lane },
         );
         let (source, dscp) = (self.config.source, self.config.dscp);
         let since_ns = mono_ns();
@@ -178,7 +180,7 @@ impl Driver<'_> {
         let connection = path.next_connection;
         path.next_connection += 1;
         let before = path.last_used.replace(remote.ip());
-        let key = Key { session: self.session, connection };
+        let key = Key { session: self.session_of(p), connection };
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
         let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
@@ -193,8 +195,7 @@ impl Driver<'_> {
             remote,
             info: None,
             ask_info_ns: 0,
-            stalled_info: None,
-            remote_pause_ns: 0,
+            silence: Silence::default(),
             usual_delays_ns: None,
         };
         let lane = &mut self.lanes[i];
@@ -205,18 +206,32 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let connect_ns = (now - since_ns) as i64;
         let remote_text = remote.to_string();
+        let lane = Some(self.lane_in_recording(i));
         self.event(
             now,
             Some(p),
             Some(connection),
             // The recording thread finds out by which interface: asking takes system calls.
-            EventKind::ConnectionOpened { target, local, remote: remote_text, connect_ns, interface: None },
+            EventKind::ConnectionOpened {
+                target,
+                local,
+                remote: remote_text,
+                connect_ns,
+                interface: None,
+                lane,
+            },
         );
         if let Some(before) = before.filter(|ip| *ip != remote.ip()) {
             let (what, from, to) = ("remote".to_owned(), before.to_string(), remote.ip().to_string());
             self.event(now, Some(p), Some(connection), EventKind::AddressChanged { what, from, to });
         }
         self.begin_sending(i, now);
+        self.connected_again(p, now);
+    }
+
+    /// The lane as the recording of its path counts it: each path has every so many-th.
+    fn lane_in_recording(&self, i: usize) -> u32 {
+        (i / self.paths.len()) as u32
     }
 
     /// Asks the kernel to stamp a connection; where it does not, says so once and goes on, unless stamps are required.
@@ -280,11 +295,12 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let remote = remote.map(|r| r.to_string());
         let told = error.clone();
+        let lane = Some(self.lane_in_recording(i));
         self.event(
             now,
             Some(p),
             None,
-            EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns },
+            EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns, lane },
         );
         self.lanes[i].link = Link::Idle;
         match retry_in_ns {
@@ -328,13 +344,14 @@ impl Driver<'_> {
         let remote = self.remote_of(i);
         let silent_ns = self.lanes[i]
             .open()
-            .and_then(|open| open.stream.oldest())
+            .and_then(|open| open.missing())
             .map_or(0, |(_, sent)| now.saturating_sub(sent));
         let facts = self.facts(i, now, Outcome::Closed(cause), silent_ns, None);
         self.stall_ended(i, now, false);
         let p = self.lanes[i].path;
         let (clock, outbox) = (&self.clock, &mut self.outbox);
         let Link::Open(mut open) = std::mem::replace(&mut self.lanes[i].link, Link::Idle) else { return };
+        let ground = Ground::of(&open, clock);
         let stream = &mut open.stream;
         let connection = stream.key().connection;
         let evidence = Evidence {
@@ -356,7 +373,7 @@ impl Driver<'_> {
             EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence },
         );
         if cause.is_loss() {
-            self.explain_death(p, connection, facts, remote, now);
+            self.explain_death(p, connection, facts, ground, remote, now);
         }
         let lane = &mut self.lanes[i];
         lane.armed = Default::default();

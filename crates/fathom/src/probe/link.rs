@@ -85,7 +85,8 @@ impl Socket {
         };
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    /// Writes once.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Tcp(s) => s.write(bytes),
             Self::Udp(s) => s.send(bytes),

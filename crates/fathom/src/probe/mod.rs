@@ -21,6 +21,7 @@ mod show;
 mod silence;
 mod start;
 mod terminal;
+mod testimony;
 mod tick;
 
 pub(crate) use args::Args;

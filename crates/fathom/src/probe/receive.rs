@@ -144,7 +144,7 @@ impl Driver<'_> {
             return;
         }
         if let Some(open) = lane.open() {
-            open.remote_pause_ns += gained_ns;
+            open.silence.remote_pause_ns += gained_ns;
         }
         if self.paths[p].remote_pause_us.replace(counter) != Some(counter) {
             let kind = EventKind::Pause { host: "remote".to_owned(), duration_ns: gained_ns, reason: None };

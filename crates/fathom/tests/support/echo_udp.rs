@@ -3,7 +3,7 @@
 use crate::reflector::{Random, Reflector, frame, has_ipv6, is_root, skip, stamps_of, udp, utc_ns};
 use fathom_wire::Key;
 use std::io::ErrorKind;
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, UdpSocket};
 
 const KEY: Key = Key { session: 78, connection: 0 };
 
@@ -96,6 +96,27 @@ fn a_well_known_port_gets_an_answer_only_if_told() {
         let silent = is_unanswered(&known, b"well known", &udp("127.0.0.1:0", address));
         assert_eq!(silent, !any_port);
         assert_eq!(reflector.stop().0["datagrams_refused"]["port"], u64::from(!any_port));
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_was_sent_to_many_gets_no_answer() {
+    for listen in ["0.0.0.0:0", "[::]:0"] {
+        if listen.starts_with('[') && !has_ipv6() {
+            skip("needs IPv6");
+            continue;
+        }
+        let reflector = Reflector::start(listen, &["--udp-only"]);
+        let port = reflector.udp.expect("it serves UDP").port();
+        let one = udp("127.0.0.1:0", (Ipv4Addr::LOCALHOST, port).into());
+        let many = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+        many.set_broadcast(true).expect("set");
+        many.connect(("127.255.255.255", port)).expect("loopback has a broadcast address");
+        assert!(is_unanswered(&many, b"anybody?", &one), "{listen}");
+        // Its answer would come from another address than the one that was asked, so the count tells.
+        let (counts, _) = reflector.stop();
+        assert_eq!((&counts["datagrams_refused"]["address"], &counts["datagrams"]), (&1.into(), &1.into()));
     }
 }
 

@@ -183,8 +183,13 @@ pub(crate) struct Reflector {
 
 impl Reflector {
     pub(crate) fn start(host: &Host, address: SocketAddr) -> Self {
+        Self::start_with(host, address, "")
+    }
+
+    /// With further arguments, separated by blanks.
+    pub(crate) fn start_with(host: &Host, address: SocketAddr, arguments: &str) -> Self {
         let mut command = host.fathom();
-        command.args(["echo", "--json", "--tcp-only", "--listen", &address.to_string()]);
+        command.args(["echo", "--json", "--listen", &address.to_string()]).args(arguments.split_whitespace());
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
@@ -219,6 +224,11 @@ impl Run {
     /// Ten samples a second, or what the arguments say.
     pub(crate) fn start(site: Site, arguments: &str) -> Self {
         let reflector = Some(Reflector::start(&site.net.reflector, site.target));
+        Self::start_against(site, reflector, arguments)
+    }
+
+    /// As [`Run::start`], against another reflector where `reflector` is none.
+    pub(crate) fn start_against(site: Site, reflector: Option<Reflector>, arguments: &str) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let dir = home.path().join("r");
         let pace = if arguments.contains("--every") || arguments.contains("--ping-pong") {
@@ -251,6 +261,16 @@ impl Run {
         }
     }
 
+    /// Waits until so many samples of a connection have been answered, or given up.
+    pub(crate) fn wait_for_samples_on(&self, connection: u32, enough: usize) {
+        super::wait_for("samples of a connection", || {
+            // The recording is flushed once a second.
+            let found =
+                rows(&self.dir).iter().filter(|row| row.at("connection") == i64::from(connection)).count();
+            (found >= enough).then_some(())
+        });
+    }
+
     pub(crate) fn wait_for(&self, what: &str, holds: impl FnMut(&Events) -> bool) -> Events {
         wait_for_events(&self.dir, what, holds)
     }
@@ -259,6 +279,14 @@ impl Run {
     pub(crate) fn wait_for_closing(&self) -> Events {
         self.wait_for("the explanation of an end", |events| {
             explanations(events, "closing").iter().any(|event| event["connection"] == 0)
+        })
+    }
+
+    /// Waits until the end of the first connection is explained by what the reflector said of it.
+    pub(crate) fn wait_for_word(&self) -> Events {
+        self.wait_for("the reflector's word", |events| {
+            let said = |event: &&Value| event["connection"] == 0 && event["reflector"].is_object();
+            explanations(events, "closing").iter().any(said)
         })
     }
 
@@ -285,16 +313,27 @@ pub(crate) fn explanations<'a>(events: &'a [Value], about: &str) -> Vec<&'a Valu
     of_kind(events, "connection.explained").into_iter().filter(|event| event["about"] == about).collect()
 }
 
-/// What was recorded of the end of the first connection must be this, once; where `fresh` is given, that too.
-pub(crate) fn assert_closed(events: &[Value], cause: &str, verdict: &str, fresh: &str) {
+/// What was recorded of the end of the first connection must be this; the explanation that counts, which is the last.
+pub(crate) fn assert_closed<'a>(events: &'a [Value], cause: &str, verdict: &str, fresh: &str) -> &'a Value {
     let first = |event: &&Value| event["connection"] == 0;
     let closed: Vec<_> = of_kind(events, "connection.closed").into_iter().filter(first).collect();
     let explained: Vec<_> = explanations(events, "closing").into_iter().filter(first).collect();
-    assert_eq!((closed.len(), explained.len()), (1, 1), "{closed:?} {explained:?}");
-    let recorded = [&closed[0]["cause"], &explained[0]["verdict"], &explained[0]["fresh"]];
-    assert_eq!(recorded, [cause, verdict, fresh], "{} {}", closed[0], explained[0]);
-    assert!(explained[0]["because"].as_array().is_some_and(|facts| !facts.is_empty()), "{}", explained[0]);
-    assert!(explained[0].get("direction").is_none(), "nothing came back that could tell: {}", explained[0]);
+    // The second comes when the reflector could be asked only later.
+    assert!(closed.len() == 1 && (1..=2).contains(&explained.len()), "{closed:?} {explained:?}");
+    let last = explained[explained.len() - 1];
+    let recorded = [&closed[0]["cause"], &last["verdict"], &last["fresh"]];
+    assert_eq!(recorded, [cause, verdict, fresh], "{} {last}", closed[0]);
+    assert!(last["because"].as_array().is_some_and(|facts| !facts.is_empty()), "{last}");
+    if last.get("reflector").is_none() {
+        assert!(last.get("direction").is_none(), "nothing came back that could tell: {last}");
+    }
+    last
+}
+
+/// What the reflector said of the connection, and the direction that follows from it, must be this.
+pub(crate) fn assert_said(explained: &Value, standing: &str, direction: &str) {
+    let said = [&explained["reflector"]["standing"], &explained["direction"]];
+    assert_eq!(said, [standing, direction], "{explained}");
 }
 
 /// The explanation of the one stall of at least this length, which the first connection must have survived. (Shorter

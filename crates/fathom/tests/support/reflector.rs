@@ -97,9 +97,17 @@ pub(crate) struct Xinetd {
 
 impl Xinetd {
     pub(crate) fn start(address: &str) -> Self {
-        let files = tempfile::tempdir().expect("a directory");
         let ip: IpAddr = address.parse().expect("an address");
-        let address = SocketAddr::new(ip, free_port());
+        let xinetd = Self::start_on(&Host::this(), SocketAddr::new(ip, free_port()));
+        answers_tcp(xinetd.address);
+        answers_udp(xinetd.address);
+        xinetd
+    }
+
+    /// Starts it on a host, on this address and port; it is ready a moment later.
+    pub(crate) fn start_on(host: &Host, address: SocketAddr) -> Self {
+        let files = tempfile::tempdir().expect("a directory");
+        let ip = address.ip();
         let family = if ip.is_ipv4() { "IPv4" } else { "IPv6" };
         let service = |id, socket, protocol, wait| {
             format!(
@@ -116,7 +124,7 @@ impl Xinetd {
         .concat();
         let conf = files.path().join("xinetd.conf");
         fs::write(&conf, config).expect("written");
-        let mut command = Command::new("/usr/sbin/xinetd");
+        let mut command = host.command("/usr/sbin/xinetd");
         command.arg("-dontfork").arg("-f").arg(conf).arg("-pidfile").arg(files.path().join("pid"));
         let child = command
             .arg("-filelog")
@@ -125,8 +133,6 @@ impl Xinetd {
             .stderr(Stdio::null())
             .spawn();
         let child = Kept(child.expect("xinetd starts"));
-        answers_tcp(address);
-        answers_udp(address);
         Self { _child: child, _files: files, address }
     }
 }

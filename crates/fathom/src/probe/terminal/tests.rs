@@ -21,7 +21,17 @@ fn event(after_s: i64, kind: EventKind) -> RunEvent {
 
 fn opened() -> RunEvent {
     let [target, local, remote] = ["h", "10.0.0.1:40000", "10.0.0.4:7007"].map(String::from);
-    event(0, EventKind::ConnectionOpened { target, local, remote, connect_ns: 250_000, interface: None })
+    event(
+        0,
+        EventKind::ConnectionOpened {
+            target,
+            local,
+            remote,
+            connect_ns: 250_000,
+            interface: None,
+            lane: Some(0),
+        },
+    )
 }
 
 fn stalled() -> RunEvent {
