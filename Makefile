@@ -13,7 +13,10 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Silence about crates that compile; warnings and errors still show.
 QUIET := $(if $(VERBOSE),,--quiet)
 
-.PHONY: help demo check test bench bench-quick fuzz build dist clean advisories cargo
+# pytest's own workers; the machine has as many cores.
+WORKERS ?= 2
+
+.PHONY: help demo check check-rust check-python test test-rust test-python bench bench-quick fuzz build dist python clean advisories cargo python-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -21,23 +24,40 @@ help: ## list the targets
 cargo:
 	@scripts/prepare.sh
 
-demo: cargo ## everything it needs, then a measurement of 20 s between two network namespaces
+python-dev:
+	@scripts/prepare-python.sh dev
+
+demo: cargo python ## everything it needs, then a measurement of 20 s between two network namespaces
 	@scripts/demo.sh
 
-check: cargo ## format, lints, documentation, licences, layers, scripts, versions
+check: check-rust check-python ## format, lints, types, documentation, licences, layers, scripts, versions
+	scripts/check-versions.py
+	scripts/check-shell.sh
+
+check-rust: cargo ## the Rust part of it
 	cargo fmt --all --check
 	cargo clippy $(QUIET) --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc $(QUIET) --workspace --no-deps --locked
 	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing; install it: cargo install --locked cargo-deny --version 0.20.2" >&2; exit 1; }
 	cargo deny --log-level error check licenses bans sources
 	scripts/check-layers.py
-	scripts/check-versions.py
-	scripts/check-shell.sh
+
+check-python: python-dev ## the Python part of it
+	cd python && ../.venv/bin/ruff format --quiet --check . && ../.venv/bin/ruff check --quiet .
+	cd python && ../.venv/bin/mypy --no-error-summary
+	cd python && PATH=../.venv/bin:$$PATH lint-imports --no-cache >/dev/null || PATH=../.venv/bin:$$PATH lint-imports --no-cache
+	UV_PROJECT_ENVIRONMENT=$$PWD/.venv .venv/bin/uv lock --quiet --check --project python
 
 advisories: cargo ## known vulnerabilities in dependencies (needs the network)
 	cargo deny check advisories
 
-test: cargo ## every test, the end-to-end ones of the built binary included
+test: test-rust test-python ## every test, the end-to-end ones of the built binary included
+
+test-python: cargo python-dev ## the Python half's
+	cargo build $(QUIET) --locked -p fathom
+	cd python && FATHOM=$$PWD/../target/debug/fathom ../.venv/bin/pytest -n $(WORKERS)
+
+test-rust: cargo ## the Rust half's
 	cargo test $(QUIET) --workspace --locked
 	@if [ "$${CI:-}" != true ]; then \
 	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace,"; \
@@ -62,6 +82,9 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
+python: ## the Python half, in .venv: .venv/bin/fathometer
+	@scripts/prepare-python.sh
+
 build: cargo ## the release binary: target/release/fathom
 	cargo build --release --locked -p fathom
 
@@ -73,4 +96,4 @@ dist: cargo ## a static binary to copy to any x86-64 Linux host
 
 clean: cargo ## what was built, and the demo's recordings
 	cargo clean
-	rm -rf demo-output
+	rm -rf demo-output .venv

@@ -29,6 +29,10 @@ def borne():
         stated = re.search(r'^version = "([^"]+)"', pyproject.read_text(), re.M)
         if stated:
             yield str(pyproject.relative_to(ROOT)), stated[1]
+    package = ROOT / "python/src/fathometer/__init__.py"
+    yield str(package.relative_to(ROOT)), re.search(r'^__version__ = "([^"]+)"', package.read_text(), re.M)[1]
+    lock = (ROOT / "python/uv.lock").read_text()
+    yield "python/uv.lock", re.search(r'^name = "fathometer"\nversion = "([^"]+)"', lock, re.M)[1]
 
 
 def main() -> int:

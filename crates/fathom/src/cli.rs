@@ -1,7 +1,7 @@
 //! The command line: which command, with which arguments.
 
 use crate::exit::Failure;
-use crate::{echo, probe, recording};
+use crate::{echo, external, probe, recording};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ Examples:
   there$ fathom echo                     answer probes on port 7007
   here$  fathom probe THERE              measure once a second until Ctrl-C, recorded under ./recordings
   here$  fathom recording explain DIR    what happened to its connections, and why
+  here$  fathom report DIR...            a page to read: figures, comparisons, findings, advice
 
 `fathom COMMAND --help` has more of each.";
 
@@ -28,18 +29,35 @@ enum Command {
     Probe(Box<probe::Args>),
     /// Read and look after recordings: summary, explain, verify, recover, export
     Recording(recording::Args),
+    /// Report on recordings: figures, comparisons, changes, findings, advice (Python half)
+    #[command(disable_help_flag = true)]
+    Report(external::Args),
+    /// Compare recordings: which is faster, by how much, how surely (Python half)
+    #[command(disable_help_flag = true)]
+    Compare(external::Args),
+    /// Find where a series of round trips changed (Python half)
+    #[command(disable_help_flag = true)]
+    Changes(external::Args),
+    /// Bring another tool's output in as a recording (Python half)
+    #[command(disable_help_flag = true)]
+    Import(external::Args),
+    /// Check whether a table of published figures can be true (Python half)
+    #[command(disable_help_flag = true)]
+    Check(external::Args),
 }
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done: Result<(), Failure> = match cli.command {
-        Command::Echo(args) => echo::run(args),
-        Command::Probe(args) => probe::run(*args),
-        Command::Recording(args) => recording::run(args),
+    let done: Result<ExitCode, Failure> = match cli.command {
+        Command::Echo(args) => echo::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Recording(args) => recording::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Report(args) => external::run("report", &args),
+        Command::Compare(args) => external::run("compare", &args),
+        Command::Changes(args) => external::run("changes", &args),
+        Command::Import(args) => external::run("import", &args),
+        Command::Check(args) => external::run("check", &args),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
-    }
+    done.unwrap_or_else(|failure| failure.report())
 }

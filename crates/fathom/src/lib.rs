@@ -3,6 +3,7 @@
 mod cli;
 mod echo;
 mod exit;
+mod external;
 mod probe;
 mod recording;
 mod summary;
