@@ -195,10 +195,3 @@ def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
     assert any(r.verdict == "impossible" for law in LAWS for r in law(summary))
 
 
-@pytest.mark.skipif(
-    "FATHOM_SHARED" not in os.environ, reason="FATHOM_SHARED does not name the folder of reference data"
-)
-def test_our_copy_of_the_published_numbers_is_the_reference():
-    assert (
-        PUBLISHED.read_text() == Path(os.environ["FATHOM_SHARED"], "reference", "published.toml").read_text()
-    )

@@ -12,6 +12,7 @@ import math
 from collections import deque
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.stats.changes.detect import precise_levels
 from fathometer.stats.changes.model import Change, Settings
@@ -30,9 +31,27 @@ ALARM = 10.0
 (Siegmund 1985, eq. 2.57); correlation makes that far more often, which costs a second opinion, no more."""
 WINSORISED_AT = 3.0
 """Deviations beyond which a residual counts no more: the alarm needs at least four samples."""
-SECOND_OPINIONS = (0, 4, 8, 16, 32, 64, 128)
+SECOND_OPINIONS = (0, 8, 32, 128)
 """Answered samples after an alarm at which the offline search looks (again): a change is only confirmed once
 it lasted. After the last the alarm is dropped and the baseline learnt anew."""
+
+CERTAIN = 1.5
+"""Times every threshold that the second opinion asks (confidence 2/3): it looks again and again, at few
+samples, where the offline search looks once at all."""
+
+
+def correlation_factor(known: NDArray[np.float64], middle: float, deviation: float) -> float:
+    """By how much sums of correlated residuals spread more than of independent ones: sqrt((1 + r) / (1 - r))
+    for an AR(1) process with correlation r of neighbours, here at most 0.95 and of winsorised residuals.
+    """
+    if deviation <= 0:
+        return 1.0
+    residual = np.clip((known - middle) / deviation, -WINSORISED_AT, WINSORISED_AT)
+    residual -= residual.mean()
+    power = float(residual @ residual)
+    r = float(residual[1:] @ residual[:-1]) / power if power > 0 else 0.0
+    r = min(0.95, max(0.0, r))
+    return math.sqrt((1 + r) / (1 - r))
 
 
 class OnlineDetector:
@@ -93,6 +112,7 @@ class OnlineDetector:
         known = np.asarray(self._baseline)
         middle = float(np.median(known))
         deviation = max(MAD_TO_DEVIATION * float(np.median(np.abs(known - middle))), noise_floor(known))
+        deviation *= correlation_factor(known, middle, deviation)
         if deviation > 0:
             self._middle, self._deviation = middle, deviation
         else:
@@ -105,7 +125,7 @@ class OnlineDetector:
         values = np.asarray(self._values)
         for place, passed, before, after in precise_levels(values, self._settings):
             index, at_ns = self._where[place]
-            if index <= self._reported:
+            if index <= self._reported or passed < CERTAIN:
                 continue
             self._reported = index
             self._forget(place)

@@ -33,7 +33,8 @@ def noise_floor(rtt: Floats) -> float:
     """Standard deviation of the noise from one sample to the next, untouched by levels and by up to a quarter
     of spikes; 0 only for a series that never changes.
 
-    Rounded round trips may repeat for more than half of the series: then the smallest step that occurs.
+    Rounded round trips may repeat for more than half of the series: then the error of rounding to the
+    smallest step that occurs, a uniform distribution's deviation.
     """
     steps = np.abs(np.diff(rtt))
     if len(steps) == 0:
@@ -42,7 +43,7 @@ def noise_floor(rtt: Floats) -> float:
     if floor > 0:
         return floor
     moved = steps[steps > 0]
-    return float(moved.min()) if len(moved) else 0.0
+    return float(moved.min()) / math.sqrt(12) if len(moved) else 0.0
 
 
 def loss(rtt: Floats, level: Floats | float, spread: Floats | float, freedom: float) -> Floats:

@@ -1,0 +1,54 @@
+"""The command line: ``fathometer``, to which ``fathom report|compare|changes|import|check`` hand over."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from fathometer import __version__
+from fathometer.errors import ExitCode, FathometerError
+from fathometer.import_command import EPILOG, import_command
+
+# The reason for "no_args_is_help": a bare command is a question, and the help answers it.
+app = typer.Typer(
+    name="fathometer",
+    help="Understand recordings of round-trip times.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"fathometer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Understand recordings of round-trip times."""
+
+
+app.command("import", epilog=EPILOG)(import_command)
+
+
+def main() -> None:
+    """Runs the command line; the one place where an error becomes an exit code."""
+    try:
+        app()
+    except FathometerError as error:
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"fathometer: {error}")
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        # The reader of our standard output has gone (`| head`): nothing is wrong, and nobody listens.
+        sys.stderr.close()
+        sys.exit(ExitCode.DONE)

@@ -1,0 +1,50 @@
+"""Recordings: open, validate, import from other tools, query. No statistics.
+
+from fathometer.dataset import open_recordings, query
+for recording in open_recordings(["recordings/"]):
+    print(recording.label, query.histogram(recording).quantile(0.99))
+"""
+
+from fathometer.dataset.engine import METRICS, Selection, Totals
+from fathometer.dataset.format import Flags, format_utc, parse_utc
+from fathometer.dataset.histogram import Histogram, Quantile, bucket_low, bucket_of, supports
+from fathometer.dataset.model import (
+    ClockAnchor,
+    Connection,
+    Damage,
+    Event,
+    Explanation,
+    Maintenance,
+    Manifest,
+    Path,
+    Pause,
+    Stall,
+)
+from fathometer.dataset.recording import Recording, open_recording, open_recordings
+
+__all__ = [
+    "METRICS",
+    "ClockAnchor",
+    "Connection",
+    "Damage",
+    "Event",
+    "Explanation",
+    "Flags",
+    "Histogram",
+    "Maintenance",
+    "Manifest",
+    "Path",
+    "Pause",
+    "Quantile",
+    "Recording",
+    "Selection",
+    "Stall",
+    "Totals",
+    "bucket_low",
+    "bucket_of",
+    "format_utc",
+    "open_recording",
+    "open_recordings",
+    "parse_utc",
+    "supports",
+]

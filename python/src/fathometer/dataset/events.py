@@ -1,0 +1,207 @@
+"""Reading ``events.jsonl``, and what its lines amount to: connections, stalls, pauses, maintenance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+import fastjsonschema
+
+from fathometer.dataset.format import EVENTS, event_validator, parse_utc
+from fathometer.dataset.model import Connection, Damage, Event, Explanation, Maintenance, Pause, Stall
+from fathometer.errors import FathometerError
+
+MAX_LINE: Final = 1 << 20
+"""No event is longer: the largest is a cloud's notice."""
+
+
+def read_events(directory: FilePath) -> tuple[tuple[Event, ...], tuple[Damage, ...]]:
+    """Every event that can be read, in the order of writing, and what cannot; no file is no events."""
+    path = directory / EVENTS
+    events: list[Event] = []
+    damage: list[Damage] = []
+    try:
+        with path.open("rb") as file:
+            # What is there now: a probe may be writing, and its next line may be half there.
+            length = path.stat().st_size
+            at = 0
+            while at < length:
+                line = file.readline(min(MAX_LINE, length - at))
+                if not line.endswith(b"\n"):
+                    torn = len(line) < MAX_LINE
+                    reason = "the last event is cut off" if torn else "a line is longer than any event"
+                    damage.append(Damage(EVENTS, at, length - at, torn, reason))
+                    break
+                event = _event(line)
+                if event is None:
+                    damage.append(Damage(EVENTS, at, len(line), False, "a line is no event"))
+                else:
+                    events.append(event)
+                at += len(line)
+    except FileNotFoundError:
+        pass  # Interrupted before its first event.
+    except OSError as error:
+        raise FathometerError(
+            "read events", f"{path}: {error.strerror}", "check the path and its permissions"
+        ) from None
+    return tuple(events), tuple(damage)
+
+
+def _event(line: bytes) -> Event | None:
+    try:
+        value: Any = json.loads(line)
+        at_ns = parse_utc(value["at"])
+        kind = value["kind"]
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        return None
+    if not isinstance(kind, str):
+        return None
+    try:
+        event_validator()(value)
+        known = True
+    except fastjsonschema.JsonSchemaValueException:
+        # A later version may have added to a kind; it is kept, but nothing relies on its fields.
+        known = False
+    rest = {
+        name: field for name, field in value.items() if name not in {"at", "mono_ns", "kind", "connection"}
+    }
+    mono, connection = value.get("mono_ns"), value.get("connection")
+    return Event(
+        at_ns,
+        mono if isinstance(mono, int) else None,
+        kind,
+        connection if isinstance(connection, int) else None,
+        rest,
+        known,
+    )
+
+
+def pauses(events: Iterable[Event]) -> tuple[Pause, ...]:
+    """Every pause, in the order of writing; an event is written when its pause is over."""
+    return tuple(
+        Pause(
+            e.fields["host"],
+            e.at_ns - e.fields["duration_ns"],
+            e.at_ns,
+            e.fields["duration_ns"],
+            e.fields.get("reason"),
+        )
+        for e in events
+        if e.kind == "pause" and e.known
+    )
+
+
+def maintenance(events: Iterable[Event]) -> tuple[Maintenance, ...]:
+    """Every notice in every state, in the order of writing."""
+    return tuple(
+        Maintenance(
+            at_ns=e.at_ns,
+            cloud=e.fields["cloud"],
+            id=e.fields.get("id"),
+            what=e.fields["what"],
+            state=e.fields["state"],
+            not_before_ns=parse_utc(e.fields["not_before"]) if "not_before" in e.fields else None,
+            duration_ns=e.fields.get("duration_ns"),
+            notice=e.fields["notice"],
+        )
+        for e in events
+        if e.kind == "maintenance" and e.known
+    )
+
+
+def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
+    """Every connection that an event names as opened or closed, by number."""
+    found: dict[int, Connection] = {}
+    for e in events:
+        if e.connection is None or not e.known:
+            continue
+        known = found.get(e.connection, _unknown(e.connection))
+        match e.kind:
+            case "connection.opened":
+                f = e.fields
+                found[e.connection] = replace(
+                    known,
+                    target=f["target"],
+                    local=f["local"],
+                    remote=f["remote"],
+                    opened_ns=e.at_ns,
+                    connect_ns=f["connect_ns"],
+                )
+            case "connection.closed":
+                f = e.fields
+                found[e.connection] = replace(
+                    known,
+                    # The opening may be lost with a damaged line; its time follows from the age.
+                    opened_ns=e.at_ns - f["age_ns"] if known.opened_ns is None else known.opened_ns,
+                    closed_ns=e.at_ns,
+                    age_ns=f["age_ns"],
+                    cause=f["cause"],
+                    verdict=f.get("verdict"),
+                    errno=f.get("errno"),
+                    evidence=f["evidence"],
+                )
+            case "connection.explained" if e.fields["about"] == "closing":
+                found[e.connection] = replace(known, explanation=_explanation(e))
+    return tuple(found[i] for i in sorted(found))
+
+
+def _unknown(connection: int) -> Connection:
+    return Connection(connection, None, None, None, None, None, None, None, None, None, None, {}, None)
+
+
+def _explanation(event: Event) -> Explanation:
+    f = event.fields
+    return Explanation(
+        f["about"], f["verdict"], f.get("direction"), tuple(f["because"]), f["fresh"], event.at_ns
+    )
+
+
+def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
+    """Every stall, in the order of beginning."""
+    found: list[Stall] = []
+
+    def latest(connection: int | None, *, open_only: bool) -> int | None:
+        for i in range(len(found) - 1, -1, -1):
+            if found[i].connection == connection and (found[i].ended_ns is None or not open_only):
+                return i
+        return None
+
+    for e in events:
+        if not e.known:
+            continue
+        f = e.fields
+        if e.kind == "stall.began":
+            found.append(
+                Stall(
+                    e.connection,
+                    e.at_ns,
+                    None,
+                    f["seq"],
+                    f["outstanding"],
+                    f["threshold_ns"],
+                    None,
+                    None,
+                    None,
+                    None,
+                    None,
+                )
+            )
+        elif e.kind == "stall.ended" and (i := latest(e.connection, open_only=True)) is not None:
+            found[i] = replace(
+                found[i],
+                ended_ns=e.at_ns,
+                duration_ns=f["duration_ns"],
+                samples=f["samples"],
+                recovered=f["recovered"],
+                retransmits=f.get("retransmits"),
+            )
+        elif (
+            e.kind == "connection.explained"
+            and f["about"] == "stall"
+            and (i := latest(e.connection, open_only=False)) is not None
+        ):
+            found[i] = replace(found[i], explanation=_explanation(e))
+    return tuple(found)

@@ -1,0 +1,290 @@
+"""What every importer shares: the text of a file, what comes out of it, and exact numbers."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from decimal import Decimal, InvalidOperation
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from fathometer.dataset.histogram import Histogram, Ints, bucket_of
+from fathometer.errors import FathometerError
+
+Bools = npt.NDArray[np.bool_]
+
+UNITS: Final[Mapping[str, int]] = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+"""Units of time, as powers of ten of a nanosecond."""
+_ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
+_HEAD: Final = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the user says about a file."""
+
+    label: str | None = None
+    """The scenario's name; the file's name unless given."""
+    started_ns: int | None = None
+    """When the run began, for tools that tell only relative times, ns since the Unix epoch."""
+    size: int | None = None
+    """Payload bytes each way, where the file does not say."""
+    zone: tzinfo = UTC
+    """Zone of times that name none."""
+    time: str | None = None
+    """CSV: column of the time of sending."""
+    rtt: str | None = None
+    """CSV: column of the round trip."""
+    unit: str | None = None
+    """CSV: unit of the round trip: s, ms, us, ns."""
+    delimiter: str = ","
+    missing: tuple[str, ...] = ()
+    """CSV: ``negative``, ``zero``, or cells that mean an unanswered sample; empty ones always do."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file to import, as bytes and text."""
+
+    path: Path
+
+    @cached_property
+    def data(self) -> bytes:
+        """Its bytes: unpacked, in UTF-8, without a byte order mark, terminal colours and carriage returns."""
+        try:
+            raw = self.path.read_bytes()
+            if raw[:2] == b"\x1f\x8b":
+                raw = gzip.decompress(raw)
+        except (OSError, EOFError) as error:
+            raise FathometerError("import", f"{self.path}: {error}", "check the file") from None
+        if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:  # What Windows' shells write into a file.
+            raw = raw.decode("utf-16", "replace").encode()
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+        if b"\x1b" in raw:
+            raw = _ANSI.sub(b"", raw)
+        return raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw
+
+    @cached_property
+    def text(self) -> str:
+        """As `data`, decoded."""
+        return self.data.decode("utf-8", "replace")
+
+    @cached_property
+    def head(self) -> str:
+        """The beginning of it: what detection looks at."""
+        return self.data[:_HEAD].decode("utf-8", "replace")
+
+    def bad(self, reason: str, remedy: str = "check that it is the tool's whole output") -> FathometerError:
+        """An error about this file."""
+        return FathometerError("import", f"{self.path}: {reason}", remedy)
+
+    def started_ns(self, options: Options, span_ns: int, notes: list[str]) -> int:
+        """When a run of relative times began; adds a note unless the user said it."""
+        if options.started_ns is not None:
+            return options.started_ns
+        began = self.path.stat().st_mtime_ns - span_ns
+        notes.append(
+            "the tool's times are relative to its own start; the run is placed so that it ends when the file "
+            "was last written (--started-at says it better)"
+        )
+        return began
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """The end of a connection, as far as the tool tells it."""
+
+    connection: int
+    at_ns: int
+    cause: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Series:
+    """Samples of one run: a recording to be. Rows in the order of the file; times in ns."""
+
+    label: str
+    mode: str
+    size: int | None
+    sent_ns: Ints
+    rtt_ns: Ints
+    """Anything where `answered` is False."""
+    answered: Bools
+    connection: Ints | None = None
+    """None: one connection."""
+    interval_ns: int | None = None
+    warm_up: Bools | None = None
+    reflector_ns: Ints | None = None
+    """Residence at the reflector; negative: absent."""
+    reflector: str = ""
+    closings: tuple[Closing, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Summary:
+    """What a tool says without samples, and what therefore cannot be said."""
+
+    label: str
+    mode: str
+    size: int | None
+    count: int | None
+    """Values behind it; None: the tool does not say."""
+    statistics: Mapping[str, int]
+    """``min``, ``mean``, ``stddev``, ``p50``, ``p99_9``, ``max``, ... of the round trip, in ns."""
+    histogram: Histogram | None = None
+    bin_ns: int | None = None
+    """Width of the tool's bins: the error of every quantile from `histogram`."""
+    series: tuple[tuple[int, int], ...] = ()
+    """(ns since the run's start, ns): aggregates by interval, not samples."""
+    cannot: tuple[str, ...] = ()
+    """What this cannot support, each a sentence."""
+    notes: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+NO_SAMPLES: Final = (
+    "no intervals: without samples their dependence on one another is unknown",
+    "no change points, calendar or segments before an end: there is no time in it",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came out of one file."""
+
+    tool: str
+    path: Path
+    series: tuple[Series, ...] = ()
+    summaries: tuple[Summary, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Importer:
+    """One tool's output."""
+
+    name: str
+    about: str
+    """What of the tool is read, in a line."""
+    detect: Callable[[File], bool]
+    read: Callable[[File, Options], Imported]
+
+
+def label_of(file: File, options: Options, suffix: str = "") -> str:
+    """The scenario's name: the user's, else the file's."""
+    base = options.label or file.path.name.split(".")[0] or file.path.name
+    return f"{base}-{suffix}" if suffix else base
+
+
+def ns(text: str | float, unit: str) -> int:
+    """A duration in a unit as integer ns, exactly rounded."""
+    return int((Decimal(str(text)) * 10 ** UNITS[unit]).to_integral_value())
+
+
+def unit_word(word: str) -> str:
+    """A tool's word for a unit of time: ``usec``, ``µs``, ``microseconds``, ``sec`` ... as one of `UNITS`."""
+    w = word.strip().lower().replace("µ", "u").replace("μ", "u")
+    for unit, words in {
+        "us": ("us", "usec", "usecs", "microsecond", "microseconds"),
+        "ms": ("ms", "msec", "msecs", "millisecond", "milliseconds"),
+        "ns": ("ns", "nsec", "nsecs", "nanosecond", "nanoseconds"),
+        "s": ("s", "sec", "secs", "second", "seconds"),
+    }.items():
+        if w in words:
+            return unit
+    raise ValueError(f"{word!r} is no unit of time")
+
+
+def read_csv(
+    file: File, start: int, end: int | None = None, *, delimiter: str = ","
+) -> dict[str, pa.ChunkedArray]:
+    """The columns of a CSV part of a file as text, by trimmed name."""
+    data = file.data[start:end]
+    names = data.partition(b"\n")[0].decode("utf-8", "replace").split(delimiter)
+    if not data.partition(b"\n")[2].strip():
+        return {name.strip().strip('"'): pa.chunked_array([[]], pa.string()) for name in names}
+    try:
+        table = pa.csv.read_csv(
+            pa.BufferReader(data),
+            read_options=pa.csv.ReadOptions(column_names=[str(i) for i in range(len(names))], skip_rows=1),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip"),
+            convert_options=pa.csv.ConvertOptions(
+                column_types={str(i): pa.string() for i in range(len(names))}, strings_can_be_null=False
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        raise file.bad(f"its table is not readable: {error}") from None
+    return {name.strip().strip('"'): pc.utf8_trim_whitespace(table.column(i)) for i, name in enumerate(names)}
+
+
+def exact(cells: pa.ChunkedArray, unit: str, *, what: str, file: File) -> tuple[Ints, Bools]:
+    """Decimal text in a unit as integer ns, and where there is a number; the others are 0.
+
+    Exact: a time since 1970 in seconds has more digits than a float. Half a nanosecond rounds to even.
+    """
+    empty = pc.is_in(pc.utf8_lower(cells), value_set=pa.array(["", "nan", "none", "null", "na", "n/a", "-"]))
+    present = pc.invert(pc.or_kleene(empty, pc.is_null(cells)))
+    filled = pc.if_else(present, cells, "0")
+    power = UNITS[unit]
+    scale = 12
+    try:
+        decimal = pc.cast(filled, pa.decimal128(38, scale)).combine_chunks()
+        # The same integers under a smaller scale: a multiplication by a power of ten that cannot overflow.
+        moved = pa.Array.from_buffers(
+            pa.decimal128(38, scale - power), len(decimal), decimal.buffers(), offset=decimal.offset
+        )
+        whole = pc.cast(pc.round(moved, 0, round_mode="half_to_even"), pa.int64(), safe=False)
+        values = whole.to_numpy(zero_copy_only=False).astype(np.int64)
+    except pa.ArrowException:
+        values = _slowly(filled, power, what, file)
+    return values, present.to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def _slowly(cells: pa.ChunkedArray, power: int, what: str, file: File) -> Ints:
+    values = np.zeros(len(cells), dtype=np.int64)
+    for row, cell in enumerate(cells.to_pylist()):
+        try:
+            value = (Decimal(cell) * 10**power).to_integral_value()
+            values[row] = int(value)
+        except (InvalidOperation, ValueError, OverflowError):
+            raise file.bad(
+                f"{what} in row {row + 1} is {cell!r}, which is no number", "name the column that holds it"
+            ) from None
+    return values
+
+
+def counted(
+    values_ns: npt.ArrayLike, counts: npt.ArrayLike, min_ns: int | None, max_ns: int | None
+) -> Histogram:
+    """A tool's own histogram in our buckets. Its sum is that of the bins' values, its squares are unknown."""
+    values = np.asarray(values_ns, dtype=np.int64)
+    weights = np.asarray(counts, dtype=np.int64)
+    values, weights = values[weights > 0], weights[weights > 0]
+    if values.size == 0:
+        return Histogram.empty()
+    buckets, place = np.unique(bucket_of(values), return_inverse=True)
+    together = np.zeros(buckets.size, dtype=np.int64)
+    np.add.at(together, place, weights)
+    low = int(values.min()) if min_ns is None else min(min_ns, int(values.min()))
+    high = int(values.max()) if max_ns is None else max(max_ns, int(values.max()))
+    total = sum(v * w for v, w in zip(values.tolist(), weights.tolist(), strict=True))
+    return Histogram(buckets, together, low, high, total, None)
+
+
+def local_ns(text: str, zone: tzinfo) -> int:
+    """A date and time without a zone as ns since the Unix epoch."""
+    when = datetime.fromisoformat(text.replace(",", "."))
+    when = when if when.tzinfo else when.replace(tzinfo=zone)
+    since = when - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000

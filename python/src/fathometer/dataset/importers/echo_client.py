@@ -1,0 +1,120 @@
+"""The articles' echo client: its CSV of samples, and the sibling ``.log`` that tells of drops."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from fathometer.dataset.histogram import Ints
+from fathometer.dataset.importers.base import (
+    Bools,
+    Closing,
+    File,
+    Imported,
+    Importer,
+    Options,
+    Series,
+    exact,
+    label_of,
+    local_ns,
+    read_csv,
+)  # fmt: skip
+
+_COLUMNS = ("packet_num", "timestamp", "send_time_ns", "receive_time_ns", "rtt_us")
+_DROP = re.compile(r"^(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:[.,]\d+)?).*CONNECTION DROP\W*(.*)$", re.MULTILINE)
+
+
+_RATIOS = (
+    (0.0009, 0.0011, "it holds milliseconds"),
+    (900, 1_100, "it holds nanoseconds"),
+    (0.45, 0.55, "it holds half of the round trip"),
+)
+
+
+def _detect(file: File) -> bool:
+    first = file.head.split("\n", 1)[0]
+    return {"send_time_ns", "receive_time_ns", "rtt_us"} <= {c.strip() for c in first.split(",")}
+
+
+def _read(file: File, options: Options) -> Imported:
+    columns = read_csv(file, 0)
+    missing = [c for c in _COLUMNS[2:] if c not in columns]
+    if missing:
+        raise file.bad(f"it has no column {', '.join(missing)}")
+    sent, has_sent = exact(columns["send_time_ns"], "ns", what="send_time_ns", file=file)
+    received, has_received = exact(columns["receive_time_ns"], "ns", what="receive_time_ns", file=file)
+    rtt, has_rtt = exact(columns["rtt_us"], "us", what="rtt_us", file=file)
+    keep = has_sent & (sent > 0)
+    notes: list[str] = []
+    if not keep.all():
+        notes.append(f"{int((~keep).sum())} rows without a time of sending were left out")
+    sent, received, rtt = sent[keep], received[keep], rtt[keep]
+    answered = (has_rtt & has_received)[keep] & (rtt >= 0) & (received > 0)
+    rtt = _put_right(sent, received, rtt, answered, notes)
+    offset = _offset(columns, sent, keep, options)
+    closings, connection = _drops(file, sent, offset, options, notes)
+    notes.append("its stamps are readings of the wall clock: a step of that clock is part of a round trip")
+    series = Series(
+        label_of(file, options), "tcp-ping-pong", options.size, sent, rtt, answered,
+        connection=connection, interval_ns=_cadence(sent), closings=closings, notes=tuple(notes),
+    )  # fmt: skip
+    return Imported("echo-client", file.path, (series,))
+
+
+def _put_right(sent: Ints, received: Ints, rtt: Ints, answered: Bools, notes: list[str]) -> Ints:
+    """The round trips, from the stamps where the column contradicts them throughout."""
+    stamped = received - sent
+    both = answered & (rtt > 0) & (stamped > 0)
+    if not both.any():
+        return rtt
+    ratio = float(np.median(rtt[both] / stamped[both]))
+    if 0.9 < ratio < 1.1:
+        apart = int((np.abs(rtt - stamped)[both] > 1_000_000).sum() + (answered & (stamped <= 0)).sum())
+        if apart:
+            notes.append(
+                f"{apart} round trips differ from their stamps by more than 1 ms: the wall clock was set?"
+            )
+        return rtt
+    guess = next((words for low, high, words in _RATIOS if low < ratio < high), "it is something else")
+    notes.append(f"rtt_us is {ratio:.4g} of what send_time_ns and receive_time_ns give ({guess}): recomputed")
+    return np.where(answered, stamped, 0)
+
+
+def _cadence(sent: Ints) -> int | None:
+    return int(np.median(np.diff(sent))) if sent.size > 2 else None
+
+
+def _offset(columns: Mapping[str, pa.ChunkedArray], sent: Ints, keep: Bools, options: Options) -> int:
+    """Local time minus UTC in ns: from the two times of the first row, else from the user's zone."""
+    if sent.size and "timestamp" in columns:
+        text = columns["timestamp"].filter(keep)[0].as_py()
+        try:
+            apart = local_ns(text, options.zone) - int(sent[0])
+        except ValueError:
+            return 0
+        return round(apart / 900e9) * 900_000_000_000  # Zones differ by quarters of an hour.
+    return 0
+
+
+def _drops(
+    file: File, sent: Ints, offset: int, options: Options, notes: list[str]
+) -> tuple[tuple[Closing, ...], Ints | None]:
+    log = file.path.with_suffix(".log")
+    if not log.is_file():
+        notes.append("no .log beside it: whether and why the connection ended is not known")
+        return (), None
+    closings = []
+    for number, match in enumerate(_DROP.finditer(File(log).text)):
+        at = local_ns(match[1], options.zone) - offset
+        closings.append(Closing(number, at, "abandoned", match[2].strip() or "connection drop"))
+    if closings:
+        notes.append("the client gave up at its own timeout: a stall that would have passed looks the same")
+    ends = np.array([c.at_ns for c in closings], dtype=np.int64)
+    connection = np.searchsorted(ends, sent, side="left").astype(np.int64)
+    return tuple(closings), connection
+
+
+IMPORTER = Importer("echo-client", "the CSV of the articles' echo client, with its .log", _detect, _read)

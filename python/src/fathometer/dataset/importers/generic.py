@@ -1,0 +1,194 @@
+"""Any table: ``import csv FILE --time COLUMN --rtt COLUMN --unit ms``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fathometer.dataset.histogram import Ints
+from fathometer.dataset.importers.base import (
+    UNITS,
+    Bools,
+    File,
+    Imported,
+    Importer,
+    Options,
+    Series,
+    exact,
+    label_of,
+    read_csv,
+    unit_word,
+)  # fmt: skip
+from fathometer.errors import ExitCode, FathometerError
+
+_DAY_FIRST, _MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}")
+_DECADE_NS = 10**17  # 1973: what is smaller is no time of a measurement, but a time since its start.
+
+
+def _column(
+    columns: Mapping[str, pa.ChunkedArray], name: str | None, option: str, file: File
+) -> pa.ChunkedArray:
+    if name is not None and name in columns:
+        return columns[name]
+    has = ", ".join(c for c in columns if c) or "none"
+    what = f"there is no column {name!r}" if name else f"{option} is missing"
+    raise FathometerError(
+        "import",
+        f"{file.path}: {what}",
+        f"name one of its columns with {option}: {has}",
+        exit_code=ExitCode.USAGE,
+    )
+
+
+def _read(file: File, options: Options) -> Imported:
+    columns = read_csv(file, 0, delimiter=options.delimiter)
+    rtt_cells = _column(columns, options.rtt, "--rtt", file)
+    time_cells = _column(columns, options.time, "--time", file)
+    notes: list[str] = []
+    unit = _unit(options, file, notes)
+    if options.delimiter != ",":
+        rtt_cells = pc.replace_substring(rtt_cells, ",", ".")  # A decimal comma.
+        if bool(pc.all(pc.match_substring_regex(time_cells, r"^\d+,\d+$")).as_py()):
+            time_cells = pc.replace_substring(time_cells, ",", ".")
+    words = [w for w in options.missing if w not in {"negative", "zero"}]
+    if words:
+        rtt_cells = pc.if_else(pc.is_in(rtt_cells, value_set=pa.array(words)), "", rtt_cells)
+    rtt, answered = exact(rtt_cells, unit, what=f"column {options.rtt}", file=file)
+    negative = answered & (rtt < 0)
+    if negative.any() and "negative" not in options.missing:
+        raise FathometerError(
+            "import",
+            f"{file.path}: {int(negative.sum())} round trips are negative",
+            "say that they mean unanswered with `--missing negative`, or name the right column with --rtt",
+            exit_code=ExitCode.USAGE,
+        )
+    answered &= ~negative
+    if "zero" in options.missing:
+        answered &= rtt != 0
+    sent, has_time = _times(time_cells, file, options, notes)
+    if not has_time.all():
+        notes.append(f"{int((~has_time).sum())} rows without a time were left out")
+        rtt, answered, sent = rtt[has_time], answered[has_time], sent[has_time]
+    lost = int((~answered).sum())
+    if lost:
+        notes.append(f"{lost} of {answered.size} rows are unanswered samples")
+    steps = np.diff(sent)
+    if steps.size and (steps < 0).any():
+        notes.append(
+            f"the time goes back in {int((steps < 0).sum())} rows; they are kept in the order of the file"
+        )
+    interval = int(np.median(steps)) if steps.size > 1 else None
+    if interval and answered.any() and np.median(rtt[answered]) > 1_000 * interval > 0:
+        notes.append(
+            f"a usual round trip is a thousand times the time between samples: is the unit really {unit}?"
+        )
+    series = Series(
+        label_of(file, options), "unknown", options.size, sent, np.maximum(rtt, 0), answered,
+        interval_ns=interval if interval and interval > 0 else None, notes=tuple(notes),
+    )  # fmt: skip
+    return Imported("csv", file.path, (series,))
+
+
+def _unit(options: Options, file: File, notes: list[str]) -> str:
+    """The user's unit, or that in the column's name (``rtt_us``, ``rtt(usec)``)."""
+    named = None
+    match = re.search(r"[_\s(\[]\s*([a-zµμ]+)\s*[)\]]?$", (options.rtt or "").lower())
+    if match:
+        try:
+            named = unit_word(match[1])
+        except ValueError:
+            named = None
+    if options.unit is not None:
+        unit = unit_word(options.unit) if options.unit not in UNITS else options.unit
+        if named and named != unit:
+            notes.append(f"the column {options.rtt} names {named}, --unit says {unit}: read as {unit}")
+        return unit
+    if named is None:
+        raise FathometerError(
+            "import",
+            f"{file.path}: the unit of {options.rtt} is not known",
+            "say it with --unit s, ms, us or ns",
+            exit_code=ExitCode.USAGE,
+        )
+    notes.append(f"--unit is not given; the column {options.rtt} names {named}")
+    return named
+
+
+def _times(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str]) -> tuple[Ints, Bools]:
+    """Times of sending: epochs in any unit, times since the start, or dates."""
+    present = pc.not_equal(cells, "").to_numpy(zero_copy_only=False).astype(np.bool_)
+    first = next((c for c in cells.to_pylist() if c), None)
+    if first is None:
+        return np.zeros(len(cells), dtype=np.int64), present
+    if re.fullmatch(r"-?\d+(\.\d*)?([eE][+-]?\d+)?", first):
+        return _epochs(cells, float(first), file, options, notes)
+    return _dates(cells, file, options, notes), present
+
+
+def _epochs(
+    cells: pa.ChunkedArray, first: float, file: File, options: Options, notes: list[str]
+) -> tuple[Ints, Bools]:
+    # Between 1973 and 5138 each unit has a range of its own.
+    unit = next((u for u, power in UNITS.items() if _DECADE_NS <= first * 10**power < 10**20), None)
+    if unit is None:
+        sent, there = exact(cells, "s", what=f"column {options.time}", file=file)
+        notes.append(f"the times in {options.time} are taken as seconds since the start")
+        span = int(sent[there].max()) if there.any() else 0
+        return sent + file.started_ns(options, span, notes), there
+    if unit != "s":
+        notes.append(f"the times in {options.time} are taken as {unit} since 1970")
+    return exact(cells, unit, what=f"column {options.time}", file=file)
+
+
+def _dates(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str]) -> Ints:
+    texts = cells.to_pylist()
+    order = _order(texts, notes)
+    naive = 0
+    found = np.zeros(len(texts), dtype=np.int64)
+    for row, text in enumerate(texts):
+        if not text:
+            continue
+        try:
+            when = datetime.fromisoformat(text) if order is None else _slashed(text, order)
+        except ValueError:
+            raise file.bad(
+                f"column {options.time} in row {row + 1} is {text!r}, which is neither a date nor an epoch",
+                "name the column that holds the time with --time",
+            ) from None
+        if when.tzinfo is None:
+            naive += 1
+            when = when.replace(tzinfo=options.zone)
+        since = when - datetime(1970, 1, 1, tzinfo=UTC)
+        found[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+    if naive:
+        notes.append(f"its dates name no zone; they are read as {options.zone} (--timezone)")
+    return found
+
+
+def _order(texts: list[str | None], notes: list[str]) -> str | None:
+    """Which of two numbers in 14/10/2016 is the day, from the whole column; None: no such dates."""
+    pairs = [(int(m[1]), int(m[2])) for t in texts if t and (m := _SLASHED.match(t))]
+    if not pairs:
+        return None
+    if any(b > 12 for _, b in pairs):
+        return _MONTH_FIRST
+    if not any(a > 12 for a, _ in pairs):
+        notes.append("its dates read as well with the month first; the day is taken to stand first")
+    return _DAY_FIRST
+
+
+def _slashed(text: str, order: str) -> datetime:
+    date, _, clock = text.partition(" ")
+    day = datetime.strptime(date, order).date()  # noqa: DTZ007 - the zone is the caller's
+    return datetime.fromisoformat(f"{day}T{clock or '00:00'}")
+
+
+IMPORTER = Importer(
+    "csv", "any table: name its columns with --time, --rtt and --unit", lambda _: False, _read
+)

@@ -1,0 +1,143 @@
+"""Tools that print a summary as text: latte and lagscope, PsPing, qperf."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+from fathometer.dataset.importers.base import (
+    NO_SAMPLES,
+    File,
+    Imported,
+    Importer,
+    Options,
+    Summary,
+    counted,
+    label_of,
+    ns,
+    unit_word,
+)  # fmt: skip
+
+_NUMBER = r"([\d.]+(?:[eE][+-]?\d+)?)"
+
+
+def _is_latte(file: File) -> bool:
+    return bool(
+        re.search(r"Interval\(usec\)\s+Frequency|^\s*Latency\(usec\)\s|lagscope", file.head, re.MULTILINE)
+    )
+
+
+def _read_latte(file: File, options: Options) -> Imported:
+    text = file.text
+    tool = "lagscope" if "lagscope" in text.lower() else "latte"
+    statistics: dict[str, int] = {}
+    latency = re.search(r"Latency\(usec\)\s+" + _NUMBER, text)
+    if latency:
+        statistics["mean"] = ns(latency[1], "us")
+    for name, word in (("min", "Minimum"), ("max", "Maximum"), ("mean", "Average")):
+        found = re.search(word + r"\s*=\s*" + _NUMBER + r"\s*(us|ms|usec|msec)", text, re.IGNORECASE)
+        if found:
+            statistics[name] = ns(found[1], unit_word(found[2]))
+    for percent, value in re.findall(r"^\s*(\d{2}(?:\.\d+)?)%\s+" + _NUMBER, text, re.MULTILINE):
+        statistics[f"p{float(percent):g}".replace(".", "_")] = ns(value, "us")
+    size = re.search(r"(?:MsgSize\(byte\)\s+|message size\W+)(\d+)", text, re.IGNORECASE)
+    iterations = re.search(r"Iterations\s+(\d+)", text)
+    table = re.split(r"Interval\(usec\)\s+Frequency", text, maxsplit=1)
+    found_rows = re.findall(r"^\s*(\d+)\s+(\d+)\s*$", table[1], re.MULTILINE) if len(table) > 1 else []
+    rows = [(int(a), int(n)) for a, n in found_rows]
+    notes = []
+    count = int(iterations[1]) if iterations else (sum(n for _, n in rows) or None)
+    bin_us = min((b - a for (a, _), (b, _) in itertools.pairwise(rows) if b > a), default=1)
+    histogram = None
+    if rows:
+        values = [a * 1_000 + bin_us * 500 for a, _ in rows]
+        histogram = counted(values, [n for _, n in rows], statistics.get("min"), statistics.get("max"))
+        outside = (count or 0) - histogram.count
+        if outside > 0:
+            notes.append(
+                f"{outside} of {count} values lie outside the capped histogram: quantiles above it are lost"
+            )
+        mean = statistics.get("mean")
+        if mean and histogram.mean_ns and outside <= 0 and abs(histogram.mean_ns / mean - 1) > 0.25:
+            notes.append(
+                f"the histogram's mean is {histogram.mean_ns / 1e3:.1f} us, the printed one {mean / 1e3:.1f}"
+            )
+    if not statistics and histogram is None:
+        raise file.bad("latte's or lagscope's output without a result")
+    cannot = NO_SAMPLES if rows else (*NO_SAMPLES, "no percentiles: run latte with -hist")
+    summary = Summary(
+        label_of(file, options), "tcp-ping-pong", int(size[1]) if size else options.size, count, statistics,
+        histogram=histogram, bin_ns=bin_us * 1_000 if rows else None, cannot=cannot, notes=tuple(notes),
+    )  # fmt: skip
+    return Imported(tool, file.path, summaries=(summary,))
+
+
+def _is_psping(file: File) -> bool:
+    return bool(re.search(r"PsPing|Maxiumum = ", file.head))
+
+
+def _read_psping(file: File, options: Options) -> Imported:
+    text = file.text
+    statistics: dict[str, int] = {}
+    for name, word in (("min", "Minimum"), ("max", "Max(?:iu|i)mum"), ("mean", "Average")):
+        found = re.search(word + r" = " + _NUMBER + r"\s*(ms|us|s)\b", text)
+        if found:
+            statistics[name] = ns(found[1], found[2])
+    table = re.split(r"^\s*Latency\s+Count\s*$", text, maxsplit=1, flags=re.MULTILINE)
+    rows = re.findall(r"^\s*" + _NUMBER + r"\s+(\d+)\s*$", table[1], re.MULTILINE) if len(table) > 1 else []
+    if not statistics and not rows:
+        raise file.bad("PsPing's output without a result")
+    values, counts = [ns(v, "ms") for v, _ in rows], [int(n) for _, n in rows]
+    histogram = counted(values, counts, None, None) if rows else None
+    sent = re.search(r"Sent = (\d+)", text)
+    size = re.search(r"(\d+) bytes?\b", text)
+    tcp = re.search(r"\bTCP\b", text) is not None
+    summary = Summary(
+        label_of(file, options),
+        "tcp-ping-pong" if tcp else "icmp",
+        int(size[1]) if size else options.size,
+        (histogram.count if histogram else None) or (int(sent[1]) if sent else None),
+        statistics,
+        histogram=histogram,
+        bin_ns=10_000 if rows else None,
+        cannot=NO_SAMPLES if rows else (*NO_SAMPLES, "no percentiles: run PsPing with -h"),
+        notes=("PsPing prints hundredths of a millisecond: a resolution of 10 us",),
+    )
+    return Imported("psping", file.path, summaries=(summary,))
+
+
+def _is_qperf(file: File) -> bool:
+    return bool(re.search(r"^(tcp|udp|sctp|rc|ud)_lat:\s*$", file.head, re.MULTILINE))
+
+
+def _read_qperf(file: File, options: Options) -> Imported:
+    blocks = re.split(r"^(\w+_lat):\s*$", file.text, flags=re.MULTILINE)[1:]
+    summaries = []
+    for test, block in zip(blocks[::2], blocks[1::2], strict=True):
+        latency = re.search(r"\blatency\s*=\s*([\d.,]+)\s*(ns|us|ms|sec|s)\b", block)
+        if latency is None:
+            continue
+        size = re.search(r"msg_size\s*=\s*([\d.,]+)\s*(bytes|KiB|KB|MiB|MB)?", block)
+        scale = {"KiB": 1_024, "KB": 1_000, "MiB": 1_048_576, "MB": 1_000_000}.get(
+            (size[2] or "") if size else "", 1
+        )
+        bytes_each_way = int(float(size[1].replace(",", "")) * scale) if size else options.size
+        summaries.append(
+            Summary(
+                label_of(file, options, str(bytes_each_way) if size else ""),
+                "tcp-ping-pong" if test == "tcp_lat" else test.removesuffix("_lat") + "-ping-pong",
+                bytes_each_way,
+                None,
+                {"mean": 2 * ns(latency[1].replace(",", ""), unit_word(latency[2]))},
+                cannot=(*NO_SAMPLES, "no percentiles and no extremes: qperf prints one mean"),
+                notes=("qperf prints half of the mean round trip; it is doubled",),
+            )
+        )
+    if not summaries:
+        raise file.bad("qperf's output without a latency (it prints none when the server goes away)")
+    return Imported("qperf", file.path, summaries=tuple(summaries))
+
+
+LATTE = Importer("latte", "latte's and lagscope's printed result and histogram", _is_latte, _read_latte)
+PSPING = Importer("psping", "PsPing's result, with -h its histogram", _is_psping, _read_psping)
+QPERF = Importer("qperf", "tcp_lat and udp_lat, sweeps over msg_size included", _is_qperf, _read_qperf)

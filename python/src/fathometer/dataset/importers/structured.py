@@ -1,0 +1,232 @@
+"""Tools that write JSON: iperf3, irtt, flent, ethr."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+
+from fathometer.dataset.importers.base import (
+    NO_SAMPLES,
+    File,
+    Imported,
+    Importer,
+    Options,
+    Series,
+    Summary,
+    label_of,
+    ns,
+    unit_word,
+)  # fmt: skip
+
+
+def _json(file: File) -> dict[str, Any]:
+    try:
+        value = json.loads(file.text)
+    except ValueError as error:
+        raise file.bad(f"it is no whole JSON ({error})", "let the tool end by itself") from None
+    if not isinstance(value, dict):
+        raise file.bad("its JSON is no object")
+    return value
+
+
+def _lines(file: File) -> list[dict[str, Any]]:
+    found = []
+    for line in file.text.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue  # A torn last line, or a word of the shell between.
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _is_iperf3(file: File) -> bool:
+    head = file.head
+    return bool(re.search(r'"version":\s*"iperf 3', head) or re.match(r'\s*\{"event":\s*"start"', head)) or (
+        '"intervals"' in head and '"test_start"' in head
+    )
+
+
+def _read_iperf3(file: File, options: Options) -> Imported:
+    start: dict[str, Any]
+    if re.match(r'\s*\{"event"', file.head):
+        events = _lines(file)
+        start = next((e["data"] for e in events if e.get("event") == "start"), {})
+        intervals = [e["data"] for e in events if e.get("event") == "interval"]
+        error = next((e.get("data") for e in events if e.get("event") == "error"), None)
+    else:
+        value = _json(file)
+        start, intervals, error = value.get("start", {}), value.get("intervals", []), value.get("error")
+    notes = [f"iperf3 ended with an error: {error}"] if error else []
+    points = []
+    for interval in intervals:
+        for stream in interval.get("streams", ()):
+            if isinstance(stream.get("rtt"), int) and not stream.get("omitted") and stream["rtt"] > 0:
+                points.append((ns(stream["end"], "s"), stream["rtt"] * 1_000))  # noqa: PERF401
+    if not points:
+        why = "; ".join(notes) or "no interval of a TCP sender holds an rtt"
+        raise file.bad(why, "run iperf3 -J on the sending side, with TCP")
+    values = np.array([v for _, v in points])
+    retransmits = sum(s.get("retransmits", 0) for i in intervals for s in i.get("streams", ()))
+    summary = Summary(
+        label_of(file, options), "tcp", start.get("test_start", {}).get("blksize"), len(points),
+        {"min": int(values.min()), "mean": int(values.mean()), "max": int(values.max())},
+        series=tuple(points),
+        cannot=(
+            "no application round trips: this is the kernel's smoothed RTT (TCP_INFO), once an interval",
+            "no percentiles: smoothing takes the tail away",
+        ),
+        notes=tuple(notes), extra={"retransmits": retransmits, "statistic": "kernel_srtt"},
+    )  # fmt: skip
+    return Imported("iperf3", file.path, summaries=(summary,))
+
+
+def _is_irtt(file: File) -> bool:
+    return '"irtt_version"' in file.head or ('"round_trips"' in file.text and '"config"' in file.text and
+                                            file.head.lstrip().startswith("{"))  # fmt: skip
+
+
+def _read_irtt(file: File, options: Options) -> Imported:
+    value = _json(file)
+    trips = value.get("round_trips") or []
+    notes, sent, rtt, answered, residence = [], [], [], [], []
+    excluded = lost_up = lost_down = 0
+    for trip in trips:
+        client = trip.get("timestamps", {}).get("client", {})
+        server = trip.get("timestamps", {}).get("server", {})
+        send, receive = client.get("send", {}), client.get("receive", {})
+        if "wall" not in send:
+            continue
+        back = str(trip.get("lost")) == "false"
+        lost_up += trip.get("lost") == "true_up"
+        lost_down += trip.get("lost") == "true_down"
+        whole = receive.get("monotonic", 0) - send.get("monotonic", 0)
+        if back and whole <= 0:
+            whole = trip.get("delay", {}).get("rtt", 0)
+        stays = [server.get(w, {}).get("monotonic") for w in ("receive", "send")]
+        stay = stays[1] - stays[0] if None not in stays else -1
+        excluded += back and whole != trip.get("delay", {}).get("rtt", whole)
+        sent.append(send["wall"])
+        rtt.append(whole if back else 0)
+        answered.append(back)
+        residence.append(stay if back else -1)
+    if not sent:
+        raise file.bad("irtt's output without a round trip")
+    if excluded:
+        notes.append(
+            "irtt's rtt leaves the server's time out; the round trips here are whole, with it as reflector_ns"
+        )
+    if lost_up or lost_down:
+        notes.append(
+            f"irtt tells the direction of loss: {lost_up} on the way there, {lost_down} on the way back"
+        )
+    notes.append("these are datagrams (UDP): loss is loss, and nothing is sent again")
+    params = value.get("config", {}).get("params", {})
+    series = Series(
+        label_of(file, options), "udp", params.get("length", options.size),
+        np.array(sent, dtype=np.int64), np.array(rtt, dtype=np.int64), np.array(answered, dtype=np.bool_),
+        interval_ns=params.get("interval"), reflector_ns=np.array(residence, dtype=np.int64),
+        reflector=value.get("config", {}).get("remote_address", ""), notes=tuple(notes),
+    )  # fmt: skip
+    return Imported("irtt", file.path, (series,))
+
+
+def _is_flent(file: File) -> bool:
+    return '"x_values"' in file.text and '"results"' in file.text and '"raw_values"' in file.text
+
+
+def _read_flent(file: File, options: Options) -> Imported:
+    value = _json(file)
+    series, summaries = [], []
+    for name, points in (value.get("raw_values") or {}).items():
+        values = [p for p in points if isinstance(p, dict) and p.get("val") is not None and "t" in p]
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        if not values or not re.search(r"ping|rtt|latency", name, re.IGNORECASE):
+            continue
+        sent = np.array([ns(p["t"], "s") for p in values], dtype=np.int64)
+        if re.search(r"icmp|fping", name, re.IGNORECASE):
+            rtt = np.array([ns(p["val"], "ms") for p in values], dtype=np.int64)
+            series.append(
+                Series(
+                    label_of(file, options, slug), "icmp", options.size, sent, rtt, np.ones(rtt.size,
+                    dtype=np.bool_), interval_ns=int(np.median(np.diff(sent))) if sent.size > 2 else None,
+                    notes=("flent keeps what came back: lost probes have no row",
+                           "ICMP is not what TCP sees under accelerated networking"),
+                )
+            )  # fmt: skip
+            continue
+        # A netperf series counts transactions a second: its inverse is a mean by interval, not a sample.
+        timed = zip((sent - sent[0]).tolist(), values, strict=True)
+        means = [(t, ns(1 / p["val"], "s")) for t, p in timed if p["val"] > 0]
+        if means:
+            inverse = np.array([m for _, m in means])
+            summaries.append(
+                Summary(
+                    label_of(file, options, slug),
+                    "udp-ping-pong" if "udp" in name.lower() else "tcp-ping-pong",
+                    options.size, None,
+                    {"min": int(inverse.min()), "mean": int(inverse.mean()), "max": int(inverse.max())},
+                    series=tuple(means),
+                    cannot=("no samples, no percentiles: these are means over intervals, the extremes, too",),
+                    notes=("netperf's transactions a second are inverted",),
+                    extra={"statistic": "mean_by_interval"},
+                )
+            )  # fmt: skip
+    if not series and not summaries:
+        raise file.bad("flent's data without a series of round trips", "use a test with ping in it, as rrul")
+    return Imported("flent", file.path, tuple(series), tuple(summaries))
+
+
+_ETHR = ("P50", "P90", "P95", "P99", "P999", "P9999", "Max")
+
+
+def _is_ethr(file: File) -> bool:
+    return '"LatencyResult"' in file.head
+
+
+def _duration(value: object) -> int:
+    """``12.3us``, as Go prints a duration; a bare number is ns."""
+    match = re.fullmatch(r"\s*([\d.]+)\s*([a-zµμ]*)\s*", str(value))
+    if match is None:
+        raise ValueError(f"{value!r} is no duration")
+    return ns(match[1], unit_word(match[2]) if match[2] else "ns")
+
+
+def _read_ethr(file: File, options: Options) -> Imported:
+    results = [line for line in _lines(file) if line.get("Type") == "LatencyResult"]
+    summaries = []
+    for number, result in enumerate(results):
+        found = {k.lower(): _duration(v) for k, v in result.items() if k in {"Avg", "Min", "Max"} or
+        (k.startswith("P")
+                 and k in _ETHR)}  # fmt: skip
+        notes = []
+        order = [found[k.lower()] for k in _ETHR if k.lower() in found]
+        if len(order) == len(_ETHR) and order[0] > order[1]:
+            # At HEAD each value stands one field too far: P50 holds the maximum.
+            order = [*order[1:], order[0]]
+            notes.append("ethr's fields were rotated by one (P50 held the maximum): put right")
+        elif order != sorted(order):
+            notes.append("ethr's percentiles do not rise, and no rotation explains it: do not rely on them")
+        names = ("p50", "p90", "p95", "p99", "p99_9", "p99_99", "max")
+        statistics = dict(zip(names, order, strict=False)) if len(order) == len(_ETHR) else {}
+        statistics |= {ours: found[own] for ours, own in (("mean", "avg"), ("min", "min")) if own in found}
+        summaries.append(
+            Summary(
+                label_of(file, options, str(number) if len(results) > 1 else ""),
+                f"{str(result.get('Protocol', 'tcp')).lower()}-ping-pong", options.size, None, statistics,
+                cannot=NO_SAMPLES, notes=tuple(notes), extra={"at": result.get("Time")},
+            )
+        )  # fmt: skip
+    if not summaries:
+        raise file.bad("ethr's log without a LatencyResult")
+    return Imported("ethr", file.path, summaries=tuple(summaries))
+
+
+IPERF3 = Importer("iperf3", "-J and --json-stream: the kernel's smoothed RTT", _is_iperf3, _read_iperf3)
+IRTT = Importer("irtt", "-o FILE.json", _is_irtt, _read_irtt)
+FLENT = Importer("flent", "the .flent or .flent.gz data file", _is_flent, _read_flent)
+ETHR = Importer("ethr", "the log of ethr -t l", _is_ethr, _read_ethr)

@@ -1,0 +1,236 @@
+"""Which file of a segment counts, and what of it can be trusted. The rules are those of
+``schema/recording.md``.
+
+A Parquet segment counts when a ``segment.closed`` event states its size, CRC-32 and rows, and they are so.
+Otherwise the open segment (``.arrows``) of the same number counts, up to its last whole batch.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
+from fathometer.dataset.model import Damage, Event
+
+_CHUNK: Final = 1 << 20
+_CONTINUATION: Final = b"\xff\xff\xff\xff"
+_MAX_METADATA: Final = 64 << 10
+_MAX_BODY: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a ``segment.closed`` event states."""
+
+    rows: int
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The readable samples of a recording."""
+
+    parquet: tuple[FilePath, ...]
+    """Closed segments, whole and checked, in order."""
+    open: pa.Table | None
+    """Rows of open segments; memory-mapped, not copied."""
+    rows: int
+    damage: tuple[Damage, ...]
+
+
+def listed(events: Iterable[Event]) -> dict[int, Listed]:
+    """Closed segments by number; a later statement about the same file replaces an earlier one."""
+    found: dict[int, Listed] = {}
+    for e in events:
+        if e.kind == "segment.closed" and e.known:
+            ordinal = segment_ordinal(e.fields["file"], "parquet")
+            if ordinal is not None:
+                found[ordinal] = Listed(e.fields["rows"], e.fields["bytes"], e.fields["crc32"])
+    return found
+
+
+def read_segments(directory: FilePath, names: Iterable[str], closed: dict[int, Listed]) -> Segments:
+    """Looks at every segment that a file name or an event speaks of.
+
+    Args:
+        directory: the recording.
+        names: its files, listed before its events were read: a segment that closes in between is then known
+            by either.
+        closed: what the events state.
+    """
+    ordinals = set(closed)
+    for name in names:
+        for kind in ("arrows", "parquet"):
+            ordinal = segment_ordinal(name, kind)
+            if ordinal is not None:
+                ordinals.add(ordinal)
+    parquet: list[FilePath] = []
+    batches: list[pa.RecordBatch] = []
+    damage: list[Damage] = []
+    rows = 0
+    for ordinal in sorted(ordinals):
+        found = _parquet(directory, ordinal, closed.get(ordinal))
+        if isinstance(found, int):
+            parquet.append(directory / segment_name(ordinal, "parquet"))
+            rows += found
+            continue
+        arrows = directory / segment_name(ordinal, "arrows")
+        if not arrows.exists():
+            damage.append(found)
+            continue
+        whole, torn = read_open(arrows)
+        batches += whole
+        rows += sum(batch.num_rows for batch in whole)
+        if torn:
+            damage.append(torn)
+    table = pa.Table.from_batches(batches, arrow_schema()) if batches else None
+    return Segments(tuple(parquet), table, rows, tuple(damage))
+
+
+def _parquet(directory: FilePath, ordinal: int, stated: Listed | None) -> int | Damage:
+    """The rows of a closed segment, or why it does not count."""
+    name = segment_name(ordinal, "parquet")
+    path = directory / name
+    try:
+        length = path.stat().st_size
+    except FileNotFoundError:
+        missing = stated.bytes if stated else 0
+        return Damage(name, 0, missing, False, "it is missing")
+    except OSError as error:
+        return Damage(name, 0, 0, False, f"cannot be read: {error.strerror}")
+
+    def broken(reason: str) -> Damage:
+        return Damage(name, 0, length, False, reason)
+
+    if stated is None:
+        return broken("no event lists it, so it cannot be trusted")
+    if length != stated.bytes:
+        return broken(f"it should have {stated.bytes} bytes")
+    try:
+        if _checksum(path) != stated.crc32:
+            return broken("it does not have the checksum its event states")
+        with pq.ParquetFile(path) as file:
+            if not file.schema_arrow.remove_metadata().equals(arrow_schema()):
+                return broken("its columns are not those of format version 1")
+            if file.metadata.num_rows != stated.rows:
+                return broken(f"it should have {stated.rows} rows")
+    except OSError as error:
+        return broken(f"cannot be read: {error.strerror or error}")
+    except pa.ArrowException as error:
+        return broken(f"it is no Parquet file: {error}")
+    return stated.rows
+
+
+def _checksum(path: FilePath) -> int:
+    crc = 0
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+def read_open(path: FilePath) -> tuple[list[pa.RecordBatch], Damage | None]:
+    """The whole batches of an open segment, and what ended the reading where it was not the end of the file.
+
+    The stream is one of Arrow IPC; each batch carries the CRC-32 of its body. Nothing is taken from a message
+    that is cut off or does not fit.
+    """
+    try:
+        length = path.stat().st_size
+        if length == 0:
+            return [], Damage(path.name, 0, 0, True, "the file is empty")
+        with pa.memory_map(str(path)) as mapped:
+            data = mapped.read_buffer(length)
+    except OSError as error:
+        return [], Damage(path.name, 0, 0, False, f"cannot be read: {error.strerror or error}")
+    batches: list[pa.RecordBatch] = []
+    at = 0
+    try:
+        begun = _message_length(data, 0)
+        head = pa.ipc.open_stream(pa.BufferReader(data.slice(0, begun)))
+        if not head.schema.remove_metadata().equals(arrow_schema()):
+            return [], Damage(path.name, 0, data.size, False, "its columns are not those of format version 1")
+        at = begun
+        schema = data.slice(0, begun)
+        while at < data.size:
+            size = _message_length(data, at)
+            if size == 8:
+                break  # The mark that ends a stream.
+            batches.append(_batch(schema, data.slice(at, size)))
+            at += size
+    except _UnreadableError as error:
+        return batches, Damage(path.name, at, data.size - at, error.torn, str(error))
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return batches, Damage(path.name, at, data.size - at, False, f"a message is not readable: {error}")
+    return batches, None
+
+
+class _UnreadableError(Exception):
+    def __init__(self, reason: str, *, torn: bool) -> None:
+        super().__init__(reason)
+        self.torn = torn
+
+
+def _message_length(data: pa.Buffer, at: int) -> int:
+    """Bytes of the message that begins at an offset, body included; 8 for the mark that ends a stream."""
+    left = data.size - at
+    if left < 8:
+        raise _UnreadableError("the last message is cut off", torn=True)
+    prefix = data.slice(at, 8).to_pybytes()
+    if prefix[:4] != _CONTINUATION:
+        raise _UnreadableError("no message begins here", torn=False)
+    metadata = int.from_bytes(prefix[4:], "little")
+    if metadata == 0:
+        return 8
+    if metadata > _MAX_METADATA:
+        raise _UnreadableError("a message is larger than any of ours", torn=False)
+    if left < 8 + metadata:
+        raise _UnreadableError("the last message is cut off", torn=True)
+    # Arrow checks the flat buffer; the body's length stands in it.
+    body = _body_length(data.slice(at + 8, metadata))
+    if not 0 <= body <= _MAX_BODY:
+        raise _UnreadableError("a message is larger than any of ours", torn=False)
+    if left < 8 + metadata + body:
+        raise _UnreadableError("the last message is cut off", torn=True)
+    return 8 + metadata + body
+
+
+def _body_length(metadata: pa.Buffer) -> int:
+    """`bodyLength` of the flat buffer `Message`: field 3 of its root table (Message.fbs of Apache Arrow)."""
+    data = metadata.to_pybytes()
+
+    def number(at: int, size: int) -> int:
+        if not 0 <= at <= len(data) - size:
+            raise _UnreadableError("a message's header is not readable", torn=False)
+        return int.from_bytes(data[at : at + size], "little", signed=True)
+
+    table = number(0, 4)
+    vtable = table - number(table, 4)
+    if number(vtable, 2) < 4 + 2 * 4:
+        return 0
+    field = number(vtable + 4 + 2 * 3, 2)
+    return number(table + field, 8) if field else 0
+
+
+def _batch(schema: pa.Buffer, message: pa.Buffer) -> pa.RecordBatch:
+    body = pa.ipc.read_message(message).body
+    # Arrow tells the metadata of a batch only to who reads a stream; this one has the schema and one message.
+    stream = pa.ipc.open_stream(pa.BufferReader(schema.to_pybytes() + message.to_pybytes()))
+    _, metadata = stream.read_next_batch_with_custom_metadata()
+    stated = (metadata or {}).get(b"crc32")
+    if stated is None or not stated.isdigit() or zlib.crc32(body) != int(stated):
+        raise _UnreadableError("a batch does not have its checksum", torn=False)
+    batch = pa.ipc.read_record_batch(message, pa.ipc.read_schema(schema))
+    batch.validate(full=True)
+    for field, column in zip(arrow_schema(), batch.columns, strict=True):
+        if not field.nullable and column.null_count:
+            raise _UnreadableError(f"{field.name} is absent in a row", torn=False)
+    return batch

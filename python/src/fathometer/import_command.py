@@ -1,0 +1,143 @@
+"""``fathometer import``: another tool's output into recordings and summaries."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from pathlib import Path
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import typer
+
+from fathometer.dataset import parse_utc
+from fathometer.errors import ExitCode, FathometerError
+
+EPILOG = """\
+Examples:
+
+    fathom import samples.csv --record same-zone
+
+    fathom import sockperf full.log --record idle --started-at 2026-01-02T03:04:05Z
+
+    fathom import csv trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative --record
+    atlas
+
+Tools: echo-client, sockperf, iperf3, irtt, flent, ethr, latte (and lagscope), psping, qperf, netperf, neper,
+ping, csv.
+"""
+
+
+def import_command(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[TOOL] FILE...", help="What to bring in; the tool is recognised unless named."
+        ),
+    ],
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="DIR", help="Write it here [default: the file's name].")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="The scenario's name [default: the file's name].")] = None,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the time of sending.")] = None,
+    rtt: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the round trip.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help="csv: unit of the round trip: s, ms, us, ns.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="csv: what stands between two cells.")] = ",",
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."
+        ),
+    ] = None,
+    started_at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="When it began, for tools with relative times.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=1, help="Payload bytes each way, where the file does not say.")
+    ] = None,
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")] = "UTC",
+) -> None:
+    """Bring another tool's output in, as a recording, or as a summary where it has no samples."""
+    from fathometer.dataset import importers, write  # Only who imports pays for them.
+
+    named = source[0] in importers.REGISTRY and (len(source) > 1 or not Path(source[0]).exists())
+    tool = source[0] if named else None
+    files = [Path(s) for s in (source[1:] if named else source)]
+    if not files:
+        raise FathometerError("import", f"{tool} names no file", "add one", exit_code=ExitCode.USAGE)
+    options = importers.Options(
+        label=label,
+        started_ns=_time(started_at),
+        size=size,
+        zone=_zone(timezone),
+        time=time,
+        rtt=rtt,
+        unit=unit,
+        delimiter=_delimiter(delimiter),
+        missing=tuple(missing or ()),
+    )
+    if unit is not None:
+        _unit(unit)
+    for file in files:
+        imported = importers.read(file, options, tool=tool)
+        where = _target(record, file, len(files))
+        for directory in write.write_imported(imported, where):
+            typer.echo(str(directory))
+        for one in imported.series:
+            lost = int((~one.answered).sum())
+            unanswered = f", {lost} unanswered" if lost else ""
+            typer.echo(f"{imported.tool}: {one.label}: {one.sent_ns.size} samples{unanswered}", err=True)
+            _tell(one.notes)
+        for summary in imported.summaries:
+            typer.echo(f"{imported.tool}: {summary.label}: a summary without samples", err=True)
+            _tell((*summary.notes, *summary.cannot))
+
+
+def _tell(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        typer.echo(f"  note: {note}", err=True)
+
+
+def _target(record: Path | None, file: Path, files: int) -> Path:
+    name = file.name.split(".")[0] or file.name
+    if record is None:
+        # Beside nothing of the user's: the working directory, as `fathom probe --record` has it.
+        return Path(name) if Path(name).resolve() != file.resolve() else Path(f"{name}-imported")
+    return record / name if files > 1 else record
+
+
+def _usage(option: str, value: str, remedy: str) -> FathometerError:
+    return FathometerError(
+        "import", f"{option} {value!r} is not understood", remedy, exit_code=ExitCode.USAGE
+    )
+
+
+def _time(text: str | None) -> int | None:
+    try:
+        return None if text is None else parse_utc(text)
+    except ValueError:
+        raise _usage("--started-at", str(text), "write it as 2026-01-02T03:04:05Z") from None
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise _usage("--timezone", name, "name one as Europe/London") from None
+
+
+def _delimiter(text: str) -> str:
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(text, text)
+    if len(delimiter) != 1:
+        raise _usage("--delimiter", text, "give one character, or tab")
+    return delimiter
+
+
+def _unit(text: str) -> None:
+    from fathometer.dataset.importers.base import unit_word
+
+    try:
+        unit_word(text)
+    except ValueError:
+        raise _usage("--unit", text, "use s, ms, us or ns") from None

@@ -1,0 +1,207 @@
+"""The report as JSON for machines: `schema/report.schema.json`, DESIGN.md 7. Durations are integer ns;
+moments are ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fathometer.findings.model import Analysis, Scenario
+from fathometer.stats.results import Estimate, Interval
+
+FORMAT = 1
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """The whole analysis."""
+    return {
+        "format": FORMAT,
+        "recordings": [_recording(r) for r in analysis.recordings],
+        "refused": [str(e) for e in analysis.refused],
+        "scenarios": [_scenario(s) for s in analysis.scenarios],
+        "comparisons": [
+            {
+                "a": v.a,
+                "b": v.b,
+                "metric": d.metric,
+                "ratio": _number(d.ratio),
+                "low": _end(d.ratio_interval, "low"),
+                "high": _end(d.ratio_interval, "high"),
+                "difference_ns": _whole(d.difference),
+                "difference_low_ns": _whole_end(d.difference_interval, "low"),
+                "difference_high_ns": _whole_end(d.difference_interval, "high"),
+                "verdict": v.runs[d.metric].verdict if d.metric in v.runs else d.verdict,
+                "pairing": v.blocks.pairing,
+                "superiority": _number(v.blocks.superiority),
+                "doubt": d.doubt,
+                "runs": {
+                    "ratio": _number(v.runs[d.metric].ratio),
+                    "low": _end(v.runs[d.metric].ratio_interval, "low"),
+                    "high": _end(v.runs[d.metric].ratio_interval, "high"),
+                    "p_value": _number(v.runs[d.metric].p_value),
+                    "method": v.runs[d.metric].method,
+                }
+                if d.metric in v.runs
+                else None,
+            }
+            for v in analysis.comparisons
+            for d in v.blocks.differences
+        ],
+        "changes": [
+            {
+                "recording": m.recording.manifest.id,
+                "scenario": m.scenario,
+                "index": m.change.index,
+                "at": moment(m.change.at_ns),
+                "kind": m.change.kind,
+                "before_ns": _whole(m.change.before_ns),
+                "after_ns": _whole(m.change.after_ns),
+                "confidence": _number(m.change.confidence),
+            }
+            for m in analysis.changes
+        ],
+        "undecided": [
+            {"scenario": name, "kind": u.kind, "reason": u.reason} for name, u in analysis.undecided
+        ],
+        "ends": [
+            {
+                "recording": e.recording.manifest.id,
+                "scenario": e.scenario,
+                "connection": e.connection,
+                "at": moment(e.at_ns),
+                "segments": [
+                    {"first": s.first, "last": s.last, "mean_ns": _whole(s.mean), "change": _number(s.change)}
+                    for s in e.ending.segments
+                ],
+                "last_change": _number(e.ending.last_change),
+                "p_value": _number(e.ending.p_value),
+                "said": e.ending.said,
+            }
+            for e in analysis.ends
+        ],
+        "findings": [
+            {
+                "kind": f.kind,
+                "at": moment(f.at_ns),
+                "scenario": f.scenario,
+                "recording": f.recording,
+                "statement": f.statement,
+                "evidence": list(f.evidence),
+                "confidence": f.confidence,
+            }
+            for f in analysis.findings
+        ],
+        "advice": [
+            {
+                "topic": a.topic,
+                "statement": a.statement,
+                "evidence": list(a.evidence),
+                "confidence": a.confidence,
+            }
+            for a in analysis.advice
+        ],
+        "consistency": [
+            {"row": r.row, "law": r.law, "verdict": r.verdict, "explanation": r.explanation}
+            for r in analysis.consistency
+        ],
+    }
+
+
+def moment(at_ns: int | None) -> str | None:
+    """RFC 3339 with nanoseconds, UTC."""
+    if at_ns is None:
+        return None
+    whole, rest = divmod(at_ns, 1_000_000_000)
+    at = datetime.fromtimestamp(0, UTC) + timedelta(seconds=whole)
+    return f"{at:%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
+
+
+def _recording(recording: Any) -> dict[str, Any]:  # noqa: ANN401 - dataset.Recording; its fields are typed where it is made
+    manifest, totals = recording.manifest, recording.totals
+    return {
+        "id": manifest.id,
+        "label": manifest.label,
+        "directory": str(recording.directory),
+        "from": manifest.path.start,
+        "to": manifest.path.to,
+        "via": manifest.path.via,
+        "mode": manifest.mode,
+        "size": manifest.size,
+        "interval_ns": manifest.interval_ns,
+        "started_at": moment(manifest.started_ns),
+        "ended_at": moment(manifest.ended_ns),
+        "running": recording.running,
+        "samples": totals.samples,
+        "answered": totals.answered,
+        "unanswered": totals.unanswered,
+        "connections": len(recording.connections),
+        "damage": [str(d) for d in recording.damage],
+    }
+
+
+def _scenario(s: Scenario) -> dict[str, Any]:
+    return {
+        "name": s.name,
+        "label": s.key.label,
+        "mode": s.key.mode,
+        "size": s.key.size,
+        "interval_ns": s.key.interval_ns,
+        "recordings": [run.recording.manifest.id for run in s.runs],
+        "samples": s.sent,
+        "answered": s.rtt.count,
+        "unanswered": s.unanswered,
+        "late": s.late,
+        "rtt_ns": {
+            "min": s.rtt.min_ns,
+            "max": s.rtt.max_ns,
+            "stddev": _whole(s.rtt.stddev_ns),
+            **{n: _estimate(e) for n, e in s.estimates.items()},
+        },
+        "runs": {n: _estimate(e) for n, e in s.of_runs.items()},
+        "worst_of_runs": None
+        if s.worst is None
+        else {
+            "p95_ns": _whole(s.worst.p95),
+            "worst_ns": _whole(s.worst.worst),
+            "runs": s.worst.runs,
+            "confidence_worst": _number(s.worst.confidence_worst),
+            "runs_needed": s.worst.runs_needed,
+        },
+        "first_sample": None
+        if s.first is None
+        else {
+            "ratio": _number(s.first.ratio),
+            "p_value": _number(s.first.p_value),
+            "connections": s.first.connections,
+        },
+    }
+
+
+def _estimate(e: Estimate) -> dict[str, Any]:
+    shown = e.interval is not None or not (e.doubt and "too few for p" in e.doubt)
+    return {
+        "value": _whole(e.value) if shown else None,
+        "low": _whole_end(e.interval, "low"),
+        "high": _whole_end(e.interval, "high"),
+        "level": e.interval.level if e.interval else None,
+        "count": e.count,
+        "doubt": e.doubt,
+    }
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else float(f"{value:.6g}")
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or not math.isfinite(value) else round(value)
+
+
+def _end(interval: Interval | None, which: str) -> float | None:
+    return None if interval is None else _number(getattr(interval, which))
+
+
+def _whole_end(interval: Interval | None, which: str) -> int | None:
+    return None if interval is None else _whole(getattr(interval, which))

@@ -1,0 +1,100 @@
+"""Vega-Lite specifications as SVG and PNG, without a browser and without a network (vl-convert)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import zlib
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+import vl_convert
+
+from fathometer.report.charts import INK, Spec
+
+
+def svg(spec: Spec, name: str) -> str:
+    """An SVG whose text has the colour of the text around it. `name`: unique in the page, for the pictures
+    stand in one document and must not use each other's clips.
+    """
+    drawn: str = vl_convert.vegalite_to_svg(spec, vl_version=_version(), allowed_base_urls=[])
+    drawn = re.sub(re.escape(INK), "currentColor", drawn, flags=re.IGNORECASE)
+    return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawn)
+
+
+def compiled(spec: Spec) -> Spec:
+    """A Vega specification, for the page: it then needs no Vega-Lite compiler, a third of the script."""
+    made: Spec = vl_convert.vegalite_to_vega(spec, vl_version=_version())
+    return made
+
+
+def plain_svg(spec: Spec, ink: str = "#1b1b1f", paper: str = "#ffffff") -> str:
+    """An SVG for slides: colours of its own, on paper."""
+    drawn: str = vl_convert.vegalite_to_svg(
+        _painted(spec, ink, paper), vl_version=_version(), allowed_base_urls=[]
+    )
+    return drawn
+
+
+def png(spec: Spec, scale: float = 2.0, ink: str = "#1b1b1f", paper: str = "#ffffff") -> bytes:
+    """A PNG for slides."""
+    drawn: bytes = vl_convert.vegalite_to_png(
+        _painted(spec, ink, paper), vl_version=_version(), scale=scale, allowed_base_urls=[]
+    )
+    return drawn
+
+
+def _painted(spec: Spec, ink: str, paper: str) -> Spec:
+    painted: Spec = json.loads(json.dumps(spec).replace(INK, ink))
+    painted["background"] = paper
+    return painted
+
+
+_SNIPPET = "window.vega = {parse: vega.parse, View: vega.View};"
+_LEAST = 100_000
+"""Bytes below which no bundle of Vega can be."""
+
+
+@cache
+def _version() -> str:
+    """The newest Vega-Lite 5 that is at hand."""
+    versions: list[str] = vl_convert.get_vegalite_versions()
+    fives = [v for v in versions if v.startswith("5.")]
+    return max(fives, key=lambda v: [int(x) for x in v.split(".")])
+
+
+def script() -> str:
+    """Vega in one script, for the charts that zoom.
+
+    vl-convert bundles it anew each time, which takes a second; so it is kept in the user's cache directory, by
+    version.
+    """
+    name = f"vega-{version('vl-convert-python')}-{_version()}-{zlib.crc32(_SNIPPET.encode()):08x}.js"
+    kept = _cache() / name
+    try:
+        found = kept.read_text(encoding="utf-8")
+        # What a full disk or another version left behind is not worth a broken page.
+        if len(found) > _LEAST:
+            return found
+    except (OSError, UnicodeDecodeError):
+        pass
+    made: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=_version())
+    # `</script` inside a string of the bundle would end the page's own script element.
+    made = made.replace("</script", "<\\/script")
+    try:
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        part = kept.with_suffix(f".{os.getpid()}.part")
+        part.write_text(made, encoding="utf-8")
+        part.replace(kept)
+    except OSError:
+        pass  # A cache that cannot be written costs a second, nothing else.
+    return made
+
+
+def _cache() -> Path:
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "fathometer"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fathometer"

@@ -1,0 +1,186 @@
+"""The report's tables as text, for HTML and Markdown alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.findings.words import count, duration, moment
+from fathometer.stats.compare import METRICS
+from fathometer.stats.results import Estimate
+
+NAMES = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "p99_9": "p99.9", "p99_99": "p99.99"}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure, what it is worth, and why it is missing."""
+
+    text: str
+    under: str = ""
+    """Smaller, beneath: its interval."""
+    note: str = ""
+    """On hovering, and in Markdown as a footnote: a doubt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Heads and rows; the first cell of a row names it."""
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def figure(e: Estimate) -> Cell:
+    """An estimate as a cell; a quantile that its count cannot support is not shown."""
+    if math.isnan(e.value) or (e.interval is None and e.doubt and "too few for p" in e.doubt):
+        return Cell("–", note=e.doubt or "no samples")  # noqa: RUF001 - a dash in a table
+    under = f"{duration(e.interval.low)} … {duration(e.interval.high)}" if e.interval else ""
+    mark = "*" if e.doubt else ""
+    return Cell(duration(e.value) + mark, under, e.doubt or "")
+
+
+def summary(scenarios: Sequence[Scenario]) -> Table:
+    """One row a scenario."""
+    rows = []
+    for s in scenarios:
+        low = duration(s.rtt.min_ns) if s.rtt.min_ns is not None else "–"  # noqa: RUF001
+        high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"  # noqa: RUF001
+        lost = f"{s.unanswered:,} unanswered" if s.unanswered else ""
+        rows.append(
+            (
+                Cell(s.name, s.key.pacing),
+                Cell(f"{s.rtt.count:,}", lost),
+                Cell(low),
+                *(figure(s.estimates[n]) for n in NAMES),
+                Cell(high),
+            )
+        )
+    return Table("Round trips", ("scenario", "samples", "min", *NAMES.values(), "max"), tuple(rows))
+
+
+def of_runs(scenarios: Sequence[Scenario]) -> Table | None:
+    """Medians of runs, where there were enough; and what the 95th-percentile rule is worth."""
+    rows = []
+    for s in scenarios:
+        if not s.of_runs:
+            continue
+        worst = Cell("")
+        if s.worst:
+            worst = Cell(
+                duration(s.worst.worst),
+                f"{s.worst.confidence_worst:.0%} sure above the p95 of runs",
+                f"{s.worst.runs_needed} runs are needed for 95 %",
+            )
+        rows.append(
+            (
+                Cell(s.name),
+                Cell(f"{len(s.runs)}"),
+                *(figure(s.of_runs[n]) if n in s.of_runs else Cell("–") for n in ("p50", "p95", "p99")),
+                worst,
+            )
+        )
+    if not rows:
+        return None
+    return Table(
+        "Repeated runs: the median of the runs' figures",
+        ("scenario", "runs", "p50", "p95", "p99", "worst p95 of a run"),
+        tuple(rows),
+    )
+
+
+def ratios(comparisons: Sequence[Versus]) -> Table | None:
+    """One row a pair."""
+    if not comparisons:
+        return None
+    rows = []
+    for v in comparisons:
+        cells = []
+        for d in v.blocks.differences:
+            run = v.runs.get(d.metric)
+            ratio, interval = (run.ratio, run.ratio_interval) if run else (d.ratio, d.ratio_interval)
+            under = f"{interval.low:.3g} … {interval.high:.3g}" if interval else ""
+            verdict = run.verdict if run else d.verdict
+            if math.isnan(ratio) or verdict == "cannot be decided":
+                cells.append(Cell("–", "", d.doubt or "cannot be decided"))  # noqa: RUF001
+            else:
+                cells.append(
+                    Cell(
+                        f"{ratio:.3g}×" + ("" if verdict != "no difference shown" else " ≈"),
+                        under,
+                        d.doubt or verdict,
+                    )
+                )
+        metric = v.runs.get("p50")
+        verdict = metric.verdict if metric else v.blocks.of("p50").verdict
+        rows.append((Cell(f"{v.b} / {v.a}", v.blocks.pairing), *cells, Cell(_sentence(v, verdict))))
+    return Table("Ratios", ("pair", *METRICS, "verdict (median)"), tuple(rows))
+
+
+def _sentence(v: Versus, verdict: str) -> str:
+    d = v.blocks.of("p50")
+    if verdict in {"slower", "faster"}:
+        return f"{v.b} is {verdict} by {duration(abs(d.difference))}"
+    return verdict
+
+
+def segments(analysis: Analysis) -> Table | None:
+    """The last segments of every connection that died: the article's table."""
+    if not analysis.ends:
+        return None
+    rows = []
+    for e in analysis.ends[:40]:
+        cells = [
+            Cell(duration(s.mean), "" if s.change is None else f"{s.change:+.1%}") for s in e.ending.segments
+        ]
+        cells = [Cell("")] * (5 - len(cells)) + cells
+        rows.append(
+            (Cell(f"{e.scenario}, connection {e.connection}", moment(e.at_ns)), *cells, Cell(e.ending.said))
+        )
+    return Table(
+        "The last samples before a connection ended",
+        ("connection", "500–401", "400–301", "300–201", "200–101", "100–1", "unusual?"),
+        tuple(rows),
+    )
+
+
+def recordings(analysis: Analysis) -> Table:
+    """What was measured, from where to where, with what."""
+    rows = []
+    for r in analysis.recordings:
+        m = r.manifest
+        host = m.host
+        machine = ", ".join(str(host[k]) for k in ("os", "kernel", "cpu") if host.get(k))
+        cloud = ", ".join(
+            str(v) for k in ("provider", "region", "zone", "vm_size") if m.cloud and (v := m.cloud.get(k))
+        )
+        path = " → ".join(x for x in (m.path.start, m.path.via, m.path.to) if x) or "not named"
+        ended = moment(m.ended_ns) if m.ended_ns else ("still running" if r.running else "interrupted")
+        totals = r.totals
+        rows.append(
+            (
+                Cell(m.label, path),
+                Cell(moment(m.started_ns), ended),
+                Cell(f"{totals.samples:,}", count(len(r.connections), "connection")),
+                Cell(
+                    str(m.reflector.get("address") or "not recorded"), str(m.reflector.get("software") or "")
+                ),
+                Cell(machine or "not recorded", cloud),
+                Cell(command(r), f"fathom {m.tool_version}"),
+            )
+        )
+    return Table("Recordings", ("label", "from … to", "samples", "reflector", "host", "command"), tuple(rows))
+
+
+def command(recording: object) -> str:
+    """The command line that measured, if the recording tells it; else the options that it ran with."""
+    probe = recording.manifest.probe  # type: ignore[attr-defined]
+    if isinstance(probe.get("command"), (list, tuple)):
+        return " ".join(str(x) for x in probe["command"])
+    if isinstance(probe.get("command"), str):
+        return str(probe["command"])
+    options = [f"{k}={v}" for k, v in probe.items() if isinstance(v, (str, int)) and not isinstance(v, bool)]
+    return "fathom probe: " + ", ".join(options[:12]) if options else "not recorded"

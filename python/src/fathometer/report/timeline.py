@@ -1,0 +1,198 @@
+"""Figures over time: a recording with its events, and the week of a scenario."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathometer.dataset.query import Envelope
+from fathometer.findings.model import Finding, Scenario
+from fathometer.report.charts import COLOURS, NARROW, WIDE, Spec, base, microseconds, rtt_axis
+
+EVENT_COLOURS = {
+    "stall": "#E69F00",
+    "death": "#D55E00",
+    "change": "#0072B2",
+    "pauses": "#7F7F7F",
+    "maintenance": "#CC79A7",
+    "coincidence": "#D55E00",
+}
+EVENT_DASHES = {
+    "stall": [1, 0],
+    "death": [1, 0],
+    "change": [6, 3],
+    "pauses": [2, 3],
+    "maintenance": [8, 2, 2, 2],
+    "coincidence": [4, 2],
+}
+"""Besides colour, so that it is not needed."""
+MOST_EVENTS = 100
+"""Lines in one picture: those of most weight."""
+
+
+def _ms(at_ns: int) -> float:
+    return round(at_ns / 1e6, 3)
+
+
+def columns(envelope: Envelope) -> dict[str, Any]:
+    """An envelope for a zooming chart: columns are a third of the size of rows. `null`: not known.
+
+    `t` is the middle of each bin in ms since the Unix epoch, as `start` and steps of `width` of which bin `k`
+    is counted; without `k` no bin is missing.
+    """
+    made: dict[str, Any] = {
+        "start": _ms(int(envelope.start_ns[0]) + envelope.width_ns // 2),
+        "width": envelope.width_ns / 1e6,
+        "low": _rounded(envelope.min_ns),
+        "high": _rounded(envelope.max_ns),
+        "p50": _rounded(envelope.p50_ns),
+    }
+    steps = (envelope.start_ns - envelope.start_ns[0]) // envelope.width_ns
+    if int(steps[-1]) != len(steps) - 1:
+        made["k"] = steps.tolist()
+    if not np.isnan(envelope.p99_ns).all():
+        made["p99"] = _rounded(envelope.p99_ns)
+    return made
+
+
+def _rounded(ns: NDArray[np.float64]) -> list[float | None]:
+    return [None if math.isnan(v) else _short(v / 1e3) for v in ns.tolist()]
+
+
+def _short(value: float) -> float:
+    """Four significant digits are a tenth of a pixel; whole numbers without `.0`."""
+    short = float(f"{value:.4g}")
+    return int(short) if short == int(short) else short
+
+
+def over_time(
+    envelope: Envelope, events: Sequence[Finding], width: int = WIDE, *, zoom: bool = False
+) -> Spec | None:
+    """A recording over time: the band from the smallest to the largest of each bin, the median, the p99 where
+    it is supported, and events as lines. `zoom`: for a chart that gets its `columns` as the data `bins`.
+    """
+    if not len(envelope.start_ns):
+        return None
+    spec = base(width, 240, [])
+    if zoom:
+        spec["data"] = {"name": "bins"}
+        spec["autosize"] = {"type": "fit", "contains": "padding"}
+        spec["height"] = 300
+    else:
+        spec["data"] = {"values": _rows(envelope)}
+    spec["padding"] = {"left": 4, "top": 4, "bottom": 4, "right": 14}
+    x: Spec = {
+        "field": "t",
+        "type": "temporal",
+        "title": None,
+        "scale": {"type": "utc"},
+        "axis": {"labelOverlap": "greedy", "labelFlush": True, "tickCount": 8 if width > NARROW else 4},
+    }
+    y = rtt_axis()
+    band: Spec = {
+        "mark": {"type": "area", "opacity": 0.25, "color": COLOURS[0], "clip": True, "interpolate": "step"},
+        "encoding": {"x": x, "y": {"field": "low", **y}, "y2": {"field": "high"}},
+    }
+    if zoom:
+        band["params"] = [
+            {"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
+        ]
+    layers: list[Spec] = [
+        band,
+        {
+            "mark": {"type": "line", "strokeWidth": 1.2, "color": COLOURS[0], "clip": True},
+            "encoding": {"x": x, "y": {"field": "p50", **y}},
+        },
+    ]
+    if not np.isnan(envelope.p99_ns).all():
+        layers.append(
+            {
+                "transform": [{"filter": "isValid(datum.p99)"}],
+                "mark": {"type": "line", "strokeWidth": 0.8, "color": COLOURS[3], "clip": True},
+                "encoding": {"x": x, "y": {"field": "p99", **y}},
+            }
+        )
+    # A recording cannot show more lines than this; those of most weight come first.
+    told = [e for e in events if e.at_ns is not None and e.kind in EVENT_COLOURS][:MOST_EVENTS]
+    if told:
+        kinds = sorted({e.kind for e in told})
+        colour = {"domain": kinds, "range": [EVENT_COLOURS[k] for k in kinds]}
+        dash = {"domain": kinds, "range": [EVENT_DASHES[k] for k in kinds]}
+        common = {"field": "kind", "type": "nominal", "title": None}
+        layers.append(
+            {
+                "data": {
+                    "values": [{"t": _ms(e.at_ns or 0), "kind": e.kind, "s": e.statement} for e in told]
+                },
+                "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.9, "clip": True},
+                "encoding": {
+                    "x": x,
+                    "color": {**common, "scale": colour},
+                    "strokeDash": {**common, "scale": dash},
+                    "tooltip": [{"field": "s"}],
+                },
+            }
+        )
+    spec["layer"] = layers
+    return spec
+
+
+def _rows(envelope: Envelope) -> list[dict[str, Any]]:
+    rows = []
+    middle = envelope.width_ns // 2
+    for i in range(len(envelope.start_ns)):
+        row: dict[str, Any] = {"t": _ms(int(envelope.start_ns[i]) + middle)}
+        if envelope.answered[i]:
+            row |= {
+                "low": microseconds(envelope.min_ns[i]),
+                "high": microseconds(envelope.max_ns[i]),
+                "p50": microseconds(envelope.p50_ns[i]),
+            }
+            if not math.isnan(envelope.p99_ns[i]):
+                row["p99"] = microseconds(envelope.p99_ns[i])
+        rows.append(row)
+    return rows
+
+
+def heat(scenario: Scenario, width: int = WIDE) -> Spec | None:
+    """Hour by weekday: each cell's median against that of the whole."""
+    calendar = scenario.calendar
+    if calendar is None:
+        return None
+    days = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+    rows = [
+        {
+            "day": days[w],
+            "hour": h,
+            "us": microseconds(float(calendar.cell[w, h])),
+            "hours": int(calendar.hours[w, h]),
+        }
+        for w in range(7)
+        for h in range(24)
+        if not math.isnan(calendar.cell[w, h])
+    ]
+    spec = base(width, 170, rows)
+    spec |= {
+        "mark": {"type": "rect"},
+        "encoding": {
+            "x": {
+                "field": "hour",
+                "type": "ordinal",
+                "title": "hour of the day",
+                "axis": {"labelAngle": 0, "labelOverlap": "greedy"},
+            },
+            "y": {"field": "day", "type": "ordinal", "sort": list(days), "title": None},
+            "color": {
+                "field": "us",
+                "type": "quantitative",
+                "title": "median, µs",
+                "scale": {"scheme": "viridis"},
+                "legend": {"orient": "top", "gradientLength": min(width - 20, 300)},
+            },
+        },
+    }
+    return spec

@@ -1,0 +1,9 @@
+"""Settings of the tests."""
+
+import os
+
+from hypothesis import settings
+
+# These cores are shared: how long an example takes says nothing. CI tries the same examples every time.
+settings.register_profile("ours", deadline=None, max_examples=60, derandomize=os.environ.get("CI") == "true")
+settings.load_profile("ours")

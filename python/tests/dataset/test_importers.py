@@ -1,0 +1,425 @@
+"""Each peer's output, by hand from the documented shapes, into recordings that the Rust half finds sound."""
+
+import gzip
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from fathometer import cli
+from fathometer.dataset import importers, open_recording, parse_utc, query
+from fathometer.dataset.importers import Options
+from fathometer.dataset.write import write_imported
+from fathometer.errors import ExitCode, FathometerError
+
+ECHO = """packet_num,timestamp,send_time_ns,receive_time_ns,rtt_us
+1,2025-03-20T11:04:08.000000,1742465048000000000,1742465048000315250,315.25
+2,2025-03-20T11:04:09.000000,1742465049000000000,1742465049000400000,400.0
+3,2025-03-20T11:04:10.000000,1742465050000000000,,
+4,2025-03-20T11:04:20.000000,1742465060000000000,1742465060000300000,300.0
+"""
+ECHO_LOG = """2025-03-20 11:04:08,000 - INFO - connected
+2025-03-20 11:04:15,500 - ERROR - TCP CONNECTION DROP: Socket timeout - server not responding
+"""
+SOCKPERF = """------------------------------
+test was performed using the following parameters: --mps=100 --burst=1 --reply-every=1 --msg-size=128 --time=1
+------------------------------
+sockperf: \x1b[2;35m====> avg-latency=40.0 (std-dev=2.0)\x1b[0m
+sockperf: # dropped messages = 1; # duplicated messages = 0
+------------------------------
+packet, txTime(sec), rxTime(sec), {column}(usec)
+0, 2.441193388, 2.441274749, {first}
+1, 2.451193388, 2.451293388, 50.000
+3, 2.471193388, 2.471273388, 40.000
+------------------------------
+"""
+SOCKPERF_SUMMARY = """sockperf: == version #3.7 ==
+sockperf: ====> avg-latency=81.361 (std-dev=2.500)
+sockperf: Summary: Latency is 81.361 usec
+sockperf: Total 110 observations; each percentile contains 1.10 observations
+sockperf: ---> <MAX> observation =  100.000
+sockperf: ---> percentile 99.900 =   99.000
+sockperf: ---> percentile 50.000 =   80.500
+sockperf: ---> <MIN> observation =   70.000
+"""
+LATTE = """\ufeffProtocol      TCP
+MsgSize(byte)                   4
+Iterations                 100100
+Latency(usec)              224.79
+CtxSwitch/sec             17642.0
+
+Interval(usec)     Frequency
+       103              1664
+       104             98336
+"""
+PSPING = """PsPing v2.12
+TCP latency test connecting to 10.0.0.4:5001: 64 bytes
+  Sent = 1000, Size = 64, Total Bytes: 64000,
+  Minimum = 0.19ms, Maxiumum = 0.58ms, Average = 0.27ms
+
+Latency\tCount
+0.19\t300
+0.30\t688
+0.58\t12
+"""
+QPERF = """tcp_lat:
+    latency   =  16.3 us
+    msg_size  =   64 bytes
+tcp_lat:
+    latency   =  1.2 ms
+    msg_size  =    1 KiB
+"""
+NETPERF = """MIGRATED TCP REQUEST/RESPONSE TEST from 0.0.0.0 () port 0 AF_INET to 127.0.0.1 () port 0 AF_INET : demo
+Request Size Bytes,99th Percentile Latency Microseconds,50th Percentile Latency Microseconds,Mean Latency Microseconds
+1,44,19,21.5
+"""
+NETPERF_KEYED = "MIGRATED TCP REQUEST/RESPONSE TEST\nP99_LATENCY=18\nP50_LATENCY=9\nMEAN_LATENCY=10.25\n"
+NEPER = """timestamp,thread_id,flow_id,rtt
+1750000000.000100000,0,0,0.000100
+1750000000.000200000,0,1,0.000050
+1750000001.000100000,0,0,0.000099
+"""
+NEPER_TABLE = "num_transactions,latency_max,latency_min,latency_mean\n200,0.0009,0.00001,0.000025\n"
+STREAM = {"rtt": 104, "rttvar": 56, "retransmits": 2, "snd_cwnd": 1, "omitted": False, "end": 1.0}
+IPERF3 = {
+    "start": {"version": "iperf 3.12", "test_start": {"blksize": 131072, "protocol": "TCP"}},
+    "intervals": [{"streams": [{**STREAM, "rtt": 900, "omitted": True}]}, {"streams": [STREAM]},
+                  {"streams": [{**STREAM, "rtt": 96, "end": 2.0}]}],
+    "end": {}, "error": "unable to send control message",
+}  # fmt: skip
+IPERF3_LINES = "\n".join(
+    json.dumps(e)
+    for e in [{"event": "start", "data": IPERF3["start"]}]
+    + [{"event": "interval", "data": i} for i in IPERF3["intervals"]]
+)
+
+
+def trip(seq, lost, send, receive, stay):
+    at = 1_750_000_000_000_000_000
+    return {
+        "seqno": seq, "lost": lost,
+        "timestamps": {"client": {"send": {"wall": at + send, "monotonic": send}, **(
+                           {"receive": {"wall": at + receive, "monotonic": receive}} if receive else {})},
+                       "server": {"receive": {"monotonic": 5}, "send": {"monotonic": 5 + stay}} if receive else {}},
+        "delay": {"rtt": receive - send - stay} if receive else {},
+    }  # fmt: skip
+
+
+IRTT = {"version": {}, "config": {"params": {"interval": 10_000_000, "length": 60}, "remote_address": "h:2112"},
+        "round_trips": [trip(0, "false", 100, 112_377, 4_457), trip(1, "true_down", 10_000_100, 0, 0),
+                        trip(2, "false", 20_000_100, 20_100_100, 3_000)]}  # fmt: skip
+FLENT = {
+    "version": 4, "metadata": {}, "x_values": [0, 1], "results": {"Ping (ms) ICMP": [1.5, None]},
+    "raw_values": {"Ping (ms) ICMP": [{"t": 1750000000.25, "dur": 0.0, "val": 1.5}, {"t": 1750000000.5, "val": 1.25}],
+                   "Ping (ms) UDP BE": [{"t": 1750000000.0, "dur": 0.2, "val": 2000.0},
+                                        {"t": 1750000000.2, "dur": 0.2, "val": 1000.0}],
+                   "TCP upload": [{"t": 1750000000.0, "val": 3.0}]},
+}  # fmt: skip
+ETHR_ROTATED = {"Time": "t", "Type": "LatencyResult", "Protocol": "TCP", "Avg": "20us", "Min": "10us",
+                "P50": "90us", "P90": "15us", "P95": "20us", "P99": "30us", "P999": "40us", "P9999": "50us",
+                "Max": "60us"}  # fmt: skip
+ETHR_RIGHT = {**ETHR_ROTATED, "P50": "15us", "P90": "20us", "P95": "30us", "P99": "40us", "P999": "50us",
+              "P9999": "60us", "Max": "90us"}  # fmt: skip
+PING = """PING 127.0.0.1 (127.0.0.1) 56(84) bytes of data.
+[1750000000.500000] 64 bytes from 127.0.0.1: icmp_seq=1 ttl=64 time=0.500 ms
+[1750000002.500000] 64 bytes from 127.0.0.1: icmp_seq=3 ttl=64 time=0.250 ms
+[1750000002.500001] 64 bytes from 127.0.0.1: icmp_seq=3 ttl=64 time=0.260 ms (DUP!)
+
+--- 127.0.0.1 ping statistics ---
+4 packets transmitted, 2 received, 50% packet loss, time 3003ms
+"""
+
+CASES = {
+    "echo-client": ECHO,
+    "sockperf": SOCKPERF.format(column="rtt", first="81.361"),
+    "latte": LATTE,
+    "psping": PSPING,
+    "qperf": QPERF,
+    "netperf": NETPERF,
+    "neper": NEPER,
+    "iperf3": json.dumps(IPERF3),
+    "irtt": json.dumps(IRTT),
+    "flent": json.dumps(FLENT),
+    "ethr": json.dumps(ETHR_ROTATED) + "\n",
+    "ping": PING,
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def do(text, options=None, tool=None, name="run.txt"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return importers.read(path, options, tool=tool)
+
+    return do
+
+
+def test_every_importer_has_a_case():
+    assert set(CASES) | {"csv"} == set(importers.REGISTRY)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_tool_is_recognised_by_its_output_and_by_no_other_importer(name, tmp_path):
+    path = tmp_path / "x"
+    path.write_text(CASES[name])
+    file = importers.File(path)
+    assert [n for n, importer in importers.REGISTRY.items() if importer.detect(file)] == [name]
+
+
+@pytest.mark.parametrize("packing", ["gzip", "utf-16", "crlf"])
+@pytest.mark.parametrize("name", CASES)
+def test_packing_and_windows_change_nothing(name, packing, read):
+    plain = read(CASES[name], Options(started_ns=0))
+    packed = {
+        "gzip": lambda t: gzip.compress(t.encode()),
+        "utf-16": lambda t: t.lstrip("\ufeff").encode("utf-16"),
+        "crlf": lambda t: t.replace("\n", "\r\n").encode(),
+    }[packing](CASES[name])
+    again = read(packed, Options(started_ns=0))
+    assert again.tool == plain.tool
+    assert [s.rtt_ns.tolist() for s in again.series] == [s.rtt_ns.tolist() for s in plain.series]
+    assert [s.statistics for s in again.summaries] == [s.statistics for s in plain.summaries]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_written_the_rust_half_finds_sound(name, read, fathom, tmp_path):
+    imported = read(CASES[name])
+    written = write_imported(imported, tmp_path / "out")
+    assert len(written) == len(imported.series) + len(imported.summaries) > 0
+    for directory, series in zip(written, imported.series, strict=False):
+        verified = subprocess.run(
+            [fathom, "recording", "verify", directory], capture_output=True, text=True, check=False
+        )
+        assert verified.returncode == 0, verified.stdout + verified.stderr
+        recording = open_recording(directory)
+        assert recording.damage == ()
+        assert recording.rows == series.sent_ns.size
+        assert not recording.measures("lateness_ns")
+        assert list(series.notes) == recording.manifest.imported["notes"]
+        assert query.histogram(recording).count == series.answered.sum()
+        assert query.check_buckets(recording) == 0
+    for directory, summary in zip(written[len(imported.series) :], imported.summaries, strict=True):
+        value = json.loads((directory / "summary.json").read_text())
+        assert value["format"] == 1
+        assert value["cannot"]
+        assert value["rtt_ns"]["mean"] == summary.statistics.get("mean")
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("share", [0.15, 0.4, 0.6, 0.8, 0.95])
+def test_a_cut_file_is_refused_in_a_line_or_read_as_far_as_it_goes(name, share, read):
+    text = CASES[name][: int(len(CASES[name]) * share)]
+    try:
+        imported = read(text, tool=name)
+    except FathometerError as error:
+        assert "\n" not in str(error)
+    else:
+        assert imported.series or imported.summaries
+
+
+def test_echo_client_drops_become_closings_and_connections(tmp_path):
+    (tmp_path / "run.csv").write_text(ECHO)
+    (tmp_path / "run.log").write_text(ECHO_LOG)
+    imported = importers.read(tmp_path / "run.csv")
+    (directory,) = write_imported(imported, tmp_path / "out")
+    recording = open_recording(directory)
+    (connection,) = recording.connections
+    # The log's local time is an hour ahead of the stamps' UTC.
+    assert connection.closed_ns == parse_utc("2025-03-20T10:04:15.5Z")
+    assert (connection.cause, connection.evidence["error"]) == (
+        "abandoned",
+        "Socket timeout - server not responding",
+    )
+    assert (connection.evidence["sent"], connection.evidence["answered"]) == (3, 2)
+    found = query.samples(recording)
+    assert found.connection.tolist() == [0, 0, 0, 1]
+    assert found.value_ns[[0, 1, 3]].tolist() == [315_250, 400_000, 300_000]
+    assert np.isnan(found.value_ns[2])
+    assert any("own timeout" in n for n in imported.series[0].notes)
+
+
+@pytest.mark.parametrize(("scale", "told"), [(0.001, "milliseconds"), (1000, "nanoseconds"), (0.5, "half")])
+def test_echo_client_units_that_its_stamps_contradict_are_put_right_and_told(read, scale, told):
+    lines = ECHO.splitlines()
+    for i in (1, 2, 4):
+        head, _, value = lines[i].rpartition(",")
+        lines[i] = f"{head},{float(value) * scale}"
+    (series,) = read("\n".join(lines)).series
+    assert series.rtt_ns[series.answered].tolist() == [315_250, 400_000, 300_000]
+    assert any(told in note and "recomputed" in note for note in series.notes)
+
+
+@pytest.mark.parametrize(("column", "first"), [("rtt", "81.361"), ("latency", "40.680")])
+def test_sockperf_is_always_the_whole_round_trip(read, column, first):
+    (series,) = read(SOCKPERF.format(column=column, first=first), Options(started_ns=10**18)).series
+    assert series.rtt_ns.tolist() == [81_361, 100_000, 80_000]
+    assert series.sent_ns.tolist()[0] == 10**18 + 2_441_193_388
+    assert series.size == 128
+    assert any("RTT/2" in n for n in series.notes) == (column == "latency")
+    assert any("1 messages have no row" in n for n in series.notes)
+
+
+def test_sockperf_summaries_are_doubled_unless_full_rtt(read):
+    (half,) = read(SOCKPERF_SUMMARY).summaries
+    assert half.statistics == {"min": 140_000, "max": 200_000, "mean": 162_722, "stddev": 5_000,
+                               "p99_9": 198_000, "p50": 161_000}  # fmt: skip
+    assert half.count == 110
+    (full,) = read(SOCKPERF_SUMMARY.replace("avg-latency", "avg-rtt")).summaries
+    assert full.statistics["p50"] == 80_500
+    assert full.notes == ()
+
+
+def test_printed_summaries(read):
+    (latte,) = read(LATTE).summaries
+    assert (latte.size, latte.count, latte.statistics["mean"], latte.bin_ns) == (4, 100_100, 224_790, 1_000)
+    assert latte.histogram.count == 100_000
+    assert any("100 of 100100" in n for n in latte.notes)
+    (psping,) = read(PSPING).summaries
+    assert psping.statistics == {"min": 190_000, "max": 580_000, "mean": 270_000}
+    assert psping.histogram.quantile(0.5).value_ns == pytest.approx(300_000, rel=0.0005)
+    assert (psping.count, psping.size) == (1_000, 64)
+    small, large = read(QPERF).summaries
+    assert (small.statistics["mean"], small.size) == (32_600, 64)
+    assert (large.statistics["mean"], large.size) == (2_400_000, 1_024)
+    (netperf,) = read(NETPERF).summaries
+    assert netperf.statistics == {"p99": 44_000, "p50": 19_000, "mean": 21_500}
+    (keyed,) = read(NETPERF_KEYED).summaries
+    assert keyed.statistics == {"p99": 18_000, "p50": 9_000, "mean": 10_250}
+    (neper,) = read(NEPER_TABLE).summaries
+    assert (neper.statistics, neper.count) == ({"max": 900_000, "min": 10_000, "mean": 25_000}, 200)
+
+
+def test_neper_samples_keep_flows_apart_whatever_the_order_of_columns(read):
+    (series,) = read(NEPER).series
+    assert series.connection.tolist() == [0, 1, 0]
+    assert series.rtt_ns.tolist() == [100_000, 50_000, 99_000]
+    assert series.sent_ns.tolist()[0] == 1_750_000_000_000_000_000
+    turned = "\n".join(",".join(reversed(line.split(","))) for line in NEPER.splitlines())
+    assert read(turned).series[0].rtt_ns.tolist() == series.rtt_ns.tolist()
+
+
+@pytest.mark.parametrize("text", [json.dumps(IPERF3), IPERF3_LINES])
+def test_iperf3_is_the_kernels_smoothed_rtt_and_never_samples(read, text):
+    imported = read(text)
+    assert imported.series == ()
+    (summary,) = imported.summaries
+    assert summary.statistics == {"min": 96_000, "mean": 100_000, "max": 104_000}
+    assert summary.series == ((10**9, 104_000), (2 * 10**9, 96_000))
+    assert any("smoothed" in c for c in summary.cannot)
+    assert any("control message" in n for n in summary.notes) == (text != IPERF3_LINES)
+
+
+def test_irtt_round_trips_are_whole_and_losses_keep_their_place(read):
+    (series,) = read(json.dumps(IRTT)).series
+    assert series.answered.tolist() == [True, False, True]
+    assert series.rtt_ns.tolist() == [112_277, 0, 100_000]
+    assert series.reflector_ns.tolist() == [4_457, -1, 3_000]
+    assert any("0 on the way there, 1 on the way back" in n for n in series.notes)
+
+
+def test_flent_pings_are_samples_and_transactions_a_second_are_not(read):
+    imported = read(json.dumps(FLENT))
+    (icmp,), (udp,) = imported.series, imported.summaries
+    assert icmp.rtt_ns.tolist() == [1_500_000, 1_250_000]
+    assert icmp.sent_ns.tolist() == [1_750_000_000_250_000_000, 1_750_000_000_500_000_000]
+    assert udp.statistics == {"min": 500_000, "mean": 750_000, "max": 1_000_000}
+
+
+def test_ethr_fields_are_rotated_back_and_right_ones_left_alone(read):
+    expected = {"p50": 15_000, "p90": 20_000, "p95": 30_000, "p99": 40_000, "p99_9": 50_000, "p99_99": 60_000,
+                "max": 90_000, "mean": 20_000, "min": 10_000}  # fmt: skip
+    (rotated,) = read(json.dumps(ETHR_ROTATED)).summaries
+    (right,) = read(json.dumps(ETHR_RIGHT)).summaries
+    assert rotated.statistics == right.statistics == expected
+    assert [len(s.notes) for s in (rotated, right)] == [1, 0]
+
+
+def test_ping_losses_have_their_rows_and_duplicates_none(read):
+    (series,) = read(PING).series
+    assert series.answered.tolist() == [True, False, True, False]
+    assert series.rtt_ns.tolist() == [500_000, 0, 250_000, 0]
+    assert series.sent_ns[0] == 1_750_000_000_499_500_000
+    assert (series.size, series.reflector) == (56, "127.0.0.1")
+    without = "\n".join(line.split("] ")[-1] for line in PING.splitlines())
+    (unstamped,) = read(without, Options(started_ns=0)).series
+    assert unstamped.sent_ns.tolist() == [i * 10**9 for i in range(1, 5)]
+    assert any("one packet a second" in n for n in unstamped.notes)
+
+
+TABLE = "epoch;rtt;cp\n{a};178.924995;0\n{b};-3;0\n{c};49,5;1\n"
+
+
+@pytest.mark.parametrize(
+    ("times", "first"),
+    [
+        (("1476479820", "1476480060", "1476480300"), "2016-10-14T21:17:00Z"),
+        (("1476479820.5", "1476480060", "1476480300"), "2016-10-14T21:17:00.5Z"),
+        (("1476479820000", "1476480060000", "1476480300000"), "2016-10-14T21:17:00Z"),
+        (
+            ("1476479820000000001", "1476480060000000000", "1476480300000000000"),
+            "2016-10-14T21:17:00.000000001Z",
+        ),
+        (("14/10/2016 21:17", "14/10/2016 21:21", "14/10/2016 21:25"), "2016-10-14T21:17:00Z"),
+        (("10/14/2016 21:17", "10/14/2016 21:21", "10/14/2016 21:25"), "2016-10-14T21:17:00Z"),
+        (("2016-10-14 21:17:00", "2016-10-14 21:21:00", "2016-10-14 21:25:00"), "2016-10-14T21:17:00Z"),
+        (
+            ("2016-10-14T23:17:00+02:00", "2016-10-14T21:21:00Z", "2016-10-14T21:25:00Z"),
+            "2016-10-14T21:17:00Z",
+        ),
+    ],
+)
+def test_any_table_by_epochs_or_dates_with_decimal_points_or_commas(read, times, first):
+    options = Options(time="epoch", rtt="rtt", unit="ms", delimiter=";", missing=("negative",))
+    text = TABLE.format(**dict(zip("abc", times, strict=True)))
+    (series,) = read(text, options).series
+    assert series.sent_ns[0] == parse_utc(first)
+    assert np.diff(series.sent_ns)[-1] == 240_000_000_000
+    assert series.rtt_ns.tolist() == [178_924_995, 0, 49_500_000]
+    assert series.answered.tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (Options(time="epoch", rtt="rtt", unit="ms", delimiter=";"), "negative.*--missing negative"),
+        (Options(time="epoch", rtt="RTT", unit="ms", delimiter=";"), "no column 'RTT'.*epoch, rtt, cp"),
+        (Options(time="epoch", rtt="rtt", delimiter=";", missing=("negative",)), "unit of rtt is not known"),
+        (Options(rtt="rtt", unit="ms", delimiter=";"), "--time"),
+    ],
+)
+def test_what_the_user_left_out_of_a_table_is_asked_for(read, options, says):
+    with pytest.raises(FathometerError, match=says) as refused:
+        read(TABLE.format(a=1476479820, b=1476480060, c=1476480300), options)
+    assert refused.value.exit_code == ExitCode.USAGE
+
+
+def test_the_unit_may_stand_in_the_name_and_contradiction_is_told(read):
+    text = "t,rtt_us\n1476479820,250\n1476479821,260\n"
+    (series,) = read(text, Options(time="t", rtt="rtt_us")).series
+    assert series.rtt_ns.tolist() == [250_000, 260_000]
+    (other,) = read(text, Options(time="t", rtt="rtt_us", unit="ms")).series
+    assert other.rtt_ns.tolist() == [250_000_000, 260_000_000]
+    assert any("names us, --unit says ms" in n for n in other.notes)
+
+
+def test_an_unknown_file_is_refused_with_what_would_do(read):
+    with pytest.raises(FathometerError, match="not recognised.*fathom import csv"):
+        read("hello\n")
+
+
+def test_the_command_writes_tells_and_never_overwrites(tmp_path):
+    (tmp_path / "p.txt").write_text(PING)
+    out = tmp_path / "out"
+    runner = CliRunner()
+    said = runner.invoke(cli.app, ["import", str(tmp_path / "p.txt"), "--record", str(out), "--label", "x"])
+    assert said.exit_code == 0
+    assert said.stdout == f"{out}\n"
+    assert "ping: x: 4 samples, 2 unanswered" in said.stderr
+    assert open_recording(out).label == "x"
+    again = runner.invoke(cli.app, ["import", "ping", str(tmp_path / "p.txt"), "--record", str(out)])
+    assert "exists; name another directory" in str(again.exception)
+    wrong = runner.invoke(cli.app, ["import", str(tmp_path / "p.txt"), "--timezone", "Mars/Base"])
+    assert wrong.exception.exit_code == ExitCode.USAGE
