@@ -14,3 +14,4 @@ pub mod event;
 pub mod packet;
 pub mod stage;
 pub mod truth;
+pub mod units;
