@@ -108,4 +108,17 @@ pub enum StageEvent {
         /// Whether its flows are forgotten (their packets then meet the balancer's policy) or go on to the dead backend.
         forget: bool,
     },
+    /// The undoing of a failover: the backend gets new flows again, as far as it is healthy.
+    Restore {
+        /// The backend's host.
+        host: String,
+    },
+    /// A gateway of two changes over to its standby.
+    Switchover {
+        /// How long nothing passes meanwhile, ns.
+        #[serde(rename = "outage", alias = "outage_ns", with = "crate::units::serde_ns")]
+        outage_ns: u64,
+        /// Whether the standby knows nothing of the flows. Without effect where the gateway remembers none.
+        forget: bool,
+    },
 }

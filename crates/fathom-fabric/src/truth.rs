@@ -28,6 +28,10 @@ pub enum DropReason {
     NoBackend,
     /// A NAT had no free port.
     NoPort,
+    /// A middlebox remembers as many flows as it can.
+    FlowTableFull,
+    /// A middlebox was changing over to its standby.
+    Outage,
     /// The redirect after a migration had expired.
     RedirectExpired,
     /// Not an IP packet that the fabric can read.
