@@ -11,7 +11,9 @@
 //! Times are nanoseconds of the driver's monotonic clock.
 
 pub mod event;
+pub mod model;
 pub mod packet;
 pub mod stage;
 pub mod truth;
 pub mod units;
+pub mod world;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::packet::Flow;
+use crate::world::{HostId, NodeId, PathId};
 
 /// Why a packet ended in the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -105,10 +106,69 @@ pub enum What {
         /// Its parameters, as asked for.
         parameters: serde_json::Value,
     },
+    /// An event of the plan could not be: a middlebox refused it.
+    #[serde(rename = "event.refused")]
+    EventRefused {
+        /// As in `event.began`.
+        event: String,
+        /// Why.
+        reason: String,
+    },
     /// An event (or a phase of it) ended.
     #[serde(rename = "event.ended")]
     EventEnded {
         /// As in `event.began`.
         event: String,
     },
+}
+
+/// Where a packet came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A host sent it.
+    Host,
+    /// A node made it: a health probe, a RST, an ICMP error.
+    Made,
+    /// A leg duplicated it.
+    Copy,
+    /// A leg cut a packet up, and this is not its first piece.
+    Fragment,
+}
+
+/// How a packet ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PacketFate {
+    /// A host got it.
+    Delivered,
+    /// It was dropped.
+    Dropped(DropReason),
+    /// A middlebox for which it was meant took it.
+    Taken,
+}
+
+/// What became of one packet: a row of `truth-packets.parquet`. Written when the packet ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PacketRecord {
+    /// Its number in the fabric.
+    pub id: u64,
+    /// When it came in or was made, ns of the driver's monotonic clock.
+    pub in_ns: u64,
+    /// When it was due at a host, or ended; same clock. What the driver adds to it is the driver's lateness.
+    pub due_ns: u64,
+    /// The host that sent it, or the node that made it.
+    pub from: NodeId,
+    /// The host that got it; absent of packets that ended before.
+    pub to: Option<HostId>,
+    /// Its flow as it came in; a middlebox may have rewritten it since.
+    pub flow: Flow,
+    /// Its length as it ended, bytes, the IP header included.
+    pub size: u32,
+    /// The labels of the legs that it entered, in order, without repetition.
+    pub paths: Vec<PathId>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// How it ended.
+    pub fate: PacketFate,
 }

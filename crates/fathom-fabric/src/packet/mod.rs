@@ -6,10 +6,12 @@
 //! [`Packet::icmp_error_for`]) in `make`.
 
 mod checksum;
+mod fragment;
 mod make;
 mod parse;
 mod rewrite;
 mod segment;
+mod translate;
 #[cfg(test)]
 mod tests;
 
