@@ -89,11 +89,19 @@ pub struct Part {
 }
 
 fn positive(what: &str, value: f64) -> Result<(), String> {
-    if value > 0.0 && value.is_finite() { Ok(()) } else { Err(format!("{what} is {value}; it must be above 0")) }
+    if value > 0.0 && value.is_finite() {
+        Ok(())
+    } else {
+        Err(format!("{what} is {value}; it must be above 0"))
+    }
 }
 
 fn not_negative(what: &str, value: f64) -> Result<(), String> {
-    if value >= 0.0 && value.is_finite() { Ok(()) } else { Err(format!("{what} is {value}; it must be 0 or above")) }
+    if value >= 0.0 && value.is_finite() {
+        Ok(())
+    } else {
+        Err(format!("{what} is {value}; it must be 0 or above"))
+    }
 }
 
 impl Jitter {
@@ -109,7 +117,11 @@ impl Jitter {
             Self::Uniform { low_ns, high_ns } => {
                 not_negative("the jitter's low", *low_ns)?;
                 not_negative("the jitter's high", *high_ns)?;
-                if low_ns <= high_ns { Ok(()) } else { Err("the jitter's low lies above its high".to_owned()) }
+                if low_ns <= high_ns {
+                    Ok(())
+                } else {
+                    Err("the jitter's low lies above its high".to_owned())
+                }
             }
             Self::Normal { mean_ns, sd_ns } => {
                 not_negative("the jitter's mean", *mean_ns)?;
@@ -122,7 +134,8 @@ impl Jitter {
                 if *sd_ns <= 10.0 * mean_ns {
                     Ok(())
                 } else {
-                    Err("the jitter's sd is more than ten times its mean; use a mixture or a pareto tail".to_owned())
+                    Err("the jitter's sd is more than ten times its mean; use a mixture or a pareto tail"
+                        .to_owned())
                 }
             }
             Self::SpikedGamma { mean_ns, sd_ns, probability, spike_mean_ns } => {
@@ -131,7 +144,8 @@ impl Jitter {
                 if *spike_mean_ns > sd_ns * sd_ns / mean_ns && spike_mean_ns.is_finite() {
                     Ok(())
                 } else {
-                    Err("the mean of the jitter's spikes must lie above sd² / mean, the gamma's own scale".to_owned())
+                    Err("the mean of the jitter's spikes must lie above sd² / mean, the gamma's own scale"
+                        .to_owned())
                 }
             }
             Self::Pareto { scale_ns, shape } => {
@@ -139,7 +153,9 @@ impl Jitter {
                 if *shape > 1.0 && shape.is_finite() {
                     Ok(())
                 } else {
-                    Err(format!("the pareto's shape is {shape}; above 1 there is a mean, below there is none"))
+                    Err(format!(
+                        "the pareto's shape is {shape}; above 1 there is a mean, below there is none"
+                    ))
                 }
             }
             Self::Mixture { parts } => {

@@ -80,7 +80,11 @@ impl Default for PathModel {
 
 /// A share must be one.
 fn share(what: &str, value: f64) -> Result<(), String> {
-    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{what} is {value}; a share lies between 0 and 1")) }
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{what} is {value}; a share lies between 0 and 1"))
+    }
 }
 
 impl PathModel {

@@ -18,7 +18,8 @@ fn mix(mut z: u64) -> u64 {
 /// leaves everybody else's numbers as they were.
 pub fn stream(seed: u64, name: &str) -> Pcg64 {
     let hash = fnv(name.bytes());
-    let state = (u128::from(mix(seed ^ hash)) << 64) | u128::from(mix(seed.wrapping_add(hash.rotate_left(32))));
+    let state =
+        (u128::from(mix(seed ^ hash)) << 64) | u128::from(mix(seed.wrapping_add(hash.rotate_left(32))));
     let sequence = (u128::from(mix(hash)) << 64) | u128::from(mix(!hash));
     Pcg64::new(state, sequence)
 }

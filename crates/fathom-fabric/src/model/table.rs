@@ -68,7 +68,8 @@ impl Table {
             let slope = (self.0[i + 1] - self.0[i]) / STEP;
             let start = (-slope).mul_add(z0, self.0[i]);
             // On the upper side from the upper tail, where Φ is too near 1 to subtract.
-            let mass = if z0 > 0.0 { normal_cdf(-z0) - normal_cdf(-z1) } else { normal_cdf(z1) - normal_cdf(z0) };
+            let mass =
+                if z0 > 0.0 { normal_cdf(-z0) - normal_cdf(-z1) } else { normal_cdf(z1) - normal_cdf(z0) };
             start.mul_add(mass, slope * (normal_density(z0) - normal_density(z1)))
         };
         let beyond = normal_cdf(-REACH) * (self.0[0] + self.0[POINTS - 1]);

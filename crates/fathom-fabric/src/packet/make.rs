@@ -36,10 +36,25 @@ pub enum IcmpError {
     TimeExceeded,
 }
 
+impl IcmpError {
+    fn type_and_code(self, ipv6: bool) -> (u8, u8) {
+        let (v4, v6) = match self {
+            Self::NetworkUnreachable => ((3, 0), (1, 0)),
+            Self::HostUnreachable => ((3, 1), (1, 3)),
+            Self::PortUnreachable => ((3, 3), (1, 4)),
+            Self::Prohibited => ((3, 13), (1, 1)),
+            Self::TooBig { .. } => ((3, 4), (2, 0)),
+            Self::TimeExceeded => ((11, 0), (3, 0)),
+        };
+        if ipv6 { v6 } else { v4 }
+    }
+}
+
 fn ip_headers(source: IpAddr, destination: IpAddr, protocol: IpNumber) -> Option<IpHeaders> {
     match (source, destination) {
         (IpAddr::V4(source), IpAddr::V4(destination)) => {
-            let mut header = Ipv4Header::new(0, HOPS, protocol, source.octets(), destination.octets()).ok()?;
+            let mut header =
+                Ipv4Header::new(0, HOPS, protocol, source.octets(), destination.octets()).ok()?;
             header.dont_fragment = true;
             Some(IpHeaders::Ipv4(header, etherparse::Ipv4Extensions::default()))
         }
@@ -81,7 +96,8 @@ impl Packet {
         if header.rst {
             header.window_size = 0;
         }
-        let builder = PacketBuilder::ip(ip_headers(source.ip(), destination.ip(), IpNumber::TCP)?).tcp_header(header);
+        let builder =
+            PacketBuilder::ip(ip_headers(source.ip(), destination.ip(), IpNumber::TCP)?).tcp_header(header);
         let mut bytes = Vec::with_capacity(builder.size(payload.len()));
         builder.write(&mut bytes, payload).ok()?;
         Self::parse(0, 0, bytes).ok()
@@ -154,22 +170,14 @@ impl Packet {
             return None;
         }
         let ipv6 = self.is_ipv6();
-        let (kind, code, detail) = match (error, ipv6) {
-            (IcmpError::NetworkUnreachable, false) => (3, 0, [0; 4]),
-            (IcmpError::HostUnreachable, false) => (3, 1, [0; 4]),
-            (IcmpError::PortUnreachable, false) => (3, 3, [0; 4]),
-            (IcmpError::Prohibited, false) => (3, 13, [0; 4]),
-            (IcmpError::TooBig { mtu }, false) => (3, 4, u32::from(mtu).to_be_bytes()),
-            (IcmpError::TimeExceeded, false) => (11, 0, [0; 4]),
-            (IcmpError::NetworkUnreachable, true) => (1, 0, [0; 4]),
-            (IcmpError::HostUnreachable, true) => (1, 3, [0; 4]),
-            (IcmpError::PortUnreachable, true) => (1, 4, [0; 4]),
-            (IcmpError::Prohibited, true) => (1, 1, [0; 4]),
-            (IcmpError::TooBig { mtu }, true) => (2, 0, u32::from(mtu).to_be_bytes()),
-            (IcmpError::TimeExceeded, true) => (3, 0, [0; 4]),
+        let (kind, code) = error.type_and_code(ipv6);
+        let detail =
+            if let IcmpError::TooBig { mtu } = error { u32::from(mtu).to_be_bytes() } else { [0; 4] };
+        let (number, most) = if ipv6 {
+            (IpNumber::IPV6_ICMP, ICMPV6_LEN_MAX - 48)
+        } else {
+            (IpNumber::ICMP, ICMP_LEN_MAX - 28)
         };
-        let (number, most) =
-            if ipv6 { (IpNumber::IPV6_ICMP, ICMPV6_LEN_MAX - 48) } else { (IpNumber::ICMP, ICMP_LEN_MAX - 28) };
         let quoted = &self.bytes()[..self.len().min(most)];
         let builder = PacketBuilder::ip(ip_headers(from, source, number)?);
         let mut bytes = Vec::with_capacity(quoted.len() + 48);

@@ -11,9 +11,9 @@ mod make;
 mod parse;
 mod rewrite;
 mod segment;
-mod translate;
 #[cfg(test)]
 mod tests;
+mod translate;
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -176,7 +176,8 @@ impl Packet {
     /// Whether it is an error message of ICMP (RFC 792: types 3, 4, 5, 11, 12; RFC 4443: types below 128).
     pub fn is_icmp_error(&self) -> bool {
         let ipv6 = self.is_ipv6();
-        self.icmp_type().is_some_and(|(kind, _)| if ipv6 { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) })
+        self.icmp_type()
+            .is_some_and(|(kind, _)| if ipv6 { kind < 128 } else { matches!(kind, 3 | 4 | 5 | 11 | 12) })
     }
 
     /// Whether it is the request of an echo.

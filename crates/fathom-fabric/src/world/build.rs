@@ -14,7 +14,8 @@ use crate::model::{Delay, Lane, PathModel, stream};
 pub(super) fn build(plan: Plan, seed: u64) -> Result<World, PlanError> {
     let hosts = plan.hosts.len() as u32;
     let nodes = nodes(&plan.hosts, plan.stages, seed)?;
-    let index: HashMap<Arc<str>, u32> = nodes.iter().zip(0..).map(|(node, i)| (node.name.clone(), i)).collect();
+    let index: HashMap<Arc<str>, u32> =
+        nodes.iter().zip(0..).map(|(node, i)| (node.name.clone(), i)).collect();
     let (legs, paths) = legs(&plan.legs, &index, seed)?;
     let mut routes = Routes::new(nodes.len());
     for (leg, i) in legs.iter().zip(0..) {
@@ -30,7 +31,9 @@ pub(super) fn build(plan: Plan, seed: u64) -> Result<World, PlanError> {
         }
         if !routes.add(node, route.source, destination, route.leg as u32) {
             let from = route.source.map_or_else(String::new, |source| format!(" from {source}"));
-            return Err(wrong(format!("packets{from} have another route already; two paths join the same two ends")));
+            return Err(wrong(format!(
+                "packets{from} have another route already; two paths join the same two ends"
+            )));
         }
     }
     let world = World {
@@ -70,7 +73,9 @@ fn nodes(
         }
         for &address in addresses {
             if let Some(owner) = owners.insert(address, name.to_owned()) {
-                return Err(PlanError(format!("{owner} and {name} both have the address {address}; change one")));
+                return Err(PlanError(format!(
+                    "{owner} and {name} both have the address {address}; change one"
+                )));
             }
         }
         Ok(())
@@ -118,13 +123,12 @@ fn legs(
         let name = format!("leg {path} {a} {b} {count}");
         let mut lane = |model: &PathModel, way: &str| {
             let key = serde_json::to_string(model).unwrap_or_default();
-            let delay = match delays.get(&key) {
-                Some(delay) => delay.clone(),
-                None => {
-                    let delay = model.delay().map_err(|why| wrong(format!("{way}: {why}")))?;
-                    delays.insert(key, delay.clone());
-                    delay
-                }
+            let delay = if let Some(delay) = delays.get(&key) {
+                delay.clone()
+            } else {
+                let delay = model.delay().map_err(|why| wrong(format!("{way}: {why}")))?;
+                delays.insert(key, delay.clone());
+                delay
             };
             Ok(Lane::with_delay(model.clone(), delay, seed, &format!("{name} {way}")))
         };

@@ -1,7 +1,6 @@
 //! Packets from node to node.
 
-use std::sync::Arc;
-
+use super::end::Place;
 use super::queue::{Job, Slot, Travel};
 use super::{HostId, Kind, Leg, Output, World};
 use crate::model::{Crossing, Lane};
@@ -41,10 +40,6 @@ impl World {
         }
     }
 
-    pub(super) fn node_place(&self, node: u32) -> Arc<str> {
-        self.nodes[node as usize].name.clone()
-    }
-
     fn next_id(&mut self) -> u64 {
         self.last_id += 1;
         self.last_id
@@ -56,15 +51,11 @@ impl World {
         }
         let id = self.next_id();
         self.counters.packets_in += 1;
-        let packet = match Packet::parse(id, self.now_ns, bytes) {
-            Ok(packet) => packet,
-            Err(_) => {
-                self.counters.dropped += 1;
-                let what = What::PacketDropped { packet: id, flow: None, reason: DropReason::Malformed };
-                let place = self.node_place(host.0).to_string();
-                out.truths.push(Truth { at_ns: self.now_ns, place, what });
-                return;
-            }
+        let Ok(packet) = Packet::parse(id, self.now_ns, bytes) else {
+            self.counters.dropped += 1;
+            let what = What::PacketDropped { packet: id, flow: None, reason: DropReason::Malformed };
+            out.truths.push(Truth { at_ns: self.now_ns, place: self.place_name(Place::Node(host.0)), what });
+            return;
         };
         if let Some(slot) = self.admit(packet, Origin::Host, host.0, out) {
             self.outbound(slot, host.0, out);
@@ -77,8 +68,7 @@ impl World {
         let flow = packet.flow();
         let slot = self.queue.insert(Travel { packet, via: None, origin, from, flow, paths: Vec::new() });
         if full {
-            let place = self.node_place(from);
-            self.end_dropped(slot, DropReason::QueueFull, place, out);
+            self.end_dropped(slot, DropReason::QueueFull, Place::Node(from), out);
             return None;
         }
         Some(slot)
@@ -102,12 +92,10 @@ impl World {
 
     /// From a node by its route.
     pub(super) fn leave(&mut self, slot: Slot, node: u32, out: &mut Output) {
-        match self.route(slot, node) {
-            Some(leg) => self.enter(slot, leg, node, out),
-            None => {
-                let place = self.node_place(node);
-                self.end_dropped(slot, DropReason::NoRoute, place, out);
-            }
+        if let Some(leg) = self.route(slot, node) {
+            self.enter(slot, leg, node, out);
+        } else {
+            self.end_dropped(slot, DropReason::NoRoute, Place::Node(node), out);
         }
     }
 
@@ -151,10 +139,7 @@ impl World {
                 let mtu = lane.model().mtu.unwrap_or(u16::MAX);
                 self.too_big(slot, leg, node, mtu, out);
             }
-            Crossing::Lost(reason) => {
-                let place = self.paths[path.0 as usize].clone();
-                self.end_dropped(slot, reason, place, out);
-            }
+            Crossing::Lost(reason) => self.end_dropped(slot, reason, Place::Path(path), out),
         }
     }
 
@@ -180,7 +165,7 @@ impl World {
 
     /// Cut up where the packet allows it, else dropped and its sender told.
     fn too_big(&mut self, slot: Slot, leg: u32, node: u32, mtu: u16, out: &mut Output) {
-        let place = self.paths[self.legs[leg as usize].path.0 as usize].clone();
+        let place = Place::Path(self.legs[leg as usize].path);
         let Some(travel) = self.queue.get(slot) else { return };
         if let Some(fragments) = travel.packet.fragments(mtu) {
             let Some(whole) = self.queue.remove(slot) else { return };

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::queue::Job;
-use super::{Output, World};
+use super::{NodeId, Output, PathId, World};
 use crate::event::{Direction, Event, RedirectEnd};
 use crate::truth::{Truth, What};
 use crate::world::host::Redirect;
@@ -68,7 +68,9 @@ impl World {
     /// Whether everything that the event names is there.
     pub(super) fn check(&self, event: &Event) -> Result<(), String> {
         match event {
-            Event::LiveMigration { host, .. } | Event::HostPause { host, .. } => self.find_host(host).map(drop),
+            Event::LiveMigration { host, .. } | Event::HostPause { host, .. } => {
+                self.find_host(host).map(drop)
+            }
             Event::PathChange { path, .. } | Event::LinkCut { path, .. } => self.find_path(path).map(drop),
             Event::Stage { node, .. } => self.find_middlebox(node).map(drop),
         }
@@ -96,6 +98,10 @@ impl World {
     fn ended(&self, place: &str, event: &str, out: &mut Output) {
         let what = What::EventEnded { event: event.to_owned() };
         out.truths.push(Truth { at_ns: self.now_ns, place: place.to_owned(), what });
+    }
+
+    fn node_label(&self, node: u32) -> String {
+        self.node_name(NodeId(node)).to_owned()
     }
 
     fn after(&mut self, delay_ns: u64, phase: Phase) {
@@ -162,7 +168,8 @@ impl World {
             }
             Event::Stage { node, event: stage_event } => {
                 let index = self.find_middlebox(node)?;
-                let done = self.with_stage(index, |stage, now_ns, context| stage.event(now_ns, stage_event, context));
+                let done = self
+                    .with_stage(index, |stage, now_ns, context| stage.event(now_ns, stage_event, context));
                 let done = done.unwrap_or_else(|| Err(format!("{node} is no middlebox")));
                 if done.is_ok() {
                     self.began(node, &name(event), parameters, out);
@@ -177,18 +184,18 @@ impl World {
     pub(super) fn go_on(&mut self, phase: Phase, out: &mut Output) {
         match phase {
             Phase::PauseEnds { host } => {
-                let place = self.node_place(host);
+                let place = self.node_label(host);
                 self.ended(&place, "host-pause", out);
                 self.thaw(host, out);
             }
             Phase::ChangeEnds { path, added_ns } => {
                 self.change_path(path, added_ns.saturating_neg());
-                let place = self.paths[path as usize].clone();
+                let place = self.path_name(PathId(path)).to_owned();
                 self.ended(&place, "path-change", out);
             }
             Phase::CutEnds { path, forward, backward } => {
                 self.cut(path, forward, backward, -1);
-                let place = self.paths[path as usize].clone();
+                let place = self.path_name(PathId(path)).to_owned();
                 self.ended(&place, "link-cut", out);
             }
             Phase::Freeze { migration } => self.migration_freezes(migration, out),
@@ -223,7 +230,7 @@ impl World {
             return;
         }
         self.host_mut(migration.host).brownout_ns += migration.brownout_added_ns;
-        let place = self.node_place(migration.host);
+        let place = self.node_label(migration.host);
         self.began(&place, BROWNOUT, serde_json::json!({ "added_ns": migration.brownout_added_ns }), out);
         self.after(migration.brownout_ns, Phase::Freeze { migration: index });
     }
@@ -233,7 +240,7 @@ impl World {
         let migration = &mut self.migrations[index as usize];
         migration.frozen_since_ns = now_ns;
         let migration = *migration;
-        let place = self.node_place(migration.host);
+        let place = self.node_label(migration.host);
         if migration.brownout_ns > 0 {
             let host = self.host_mut(migration.host);
             host.brownout_ns = host.brownout_ns.saturating_sub(migration.brownout_added_ns);
@@ -246,7 +253,7 @@ impl World {
 
     fn migration_thaws(&mut self, index: u32, out: &mut Output) {
         let migration = self.migrations[index as usize];
-        let place = self.node_place(migration.host);
+        let place = self.node_label(migration.host);
         self.ended(&place, FREEZE, out);
         self.host_mut(migration.host).redirects.push(Redirect {
             migration: index,
@@ -255,7 +262,8 @@ impl World {
             then: migration.then,
             expired: false,
         });
-        let parameters = serde_json::json!({ "added_ns": migration.redirect_added_ns, "then": migration.then });
+        let parameters =
+            serde_json::json!({ "added_ns": migration.redirect_added_ns, "then": migration.then });
         self.began(&place, REDIRECT, parameters, out);
         if migration.redirect_ns == 0 {
             self.redirect_ends(index, out);
@@ -271,10 +279,11 @@ impl World {
         if migration.then == RedirectEnd::Direct {
             host.redirects.retain(|redirect| redirect.migration != index);
             host.join_ways();
-        } else if let Some(redirect) = host.redirects.iter_mut().find(|redirect| redirect.migration == index) {
+        } else if let Some(redirect) = host.redirects.iter_mut().find(|redirect| redirect.migration == index)
+        {
             redirect.expired = true;
         }
-        let place = self.node_place(migration.host);
+        let place = self.node_label(migration.host);
         self.ended(&place, REDIRECT, out);
         self.ended(&place, "live-migration", out);
     }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
+use super::end::Place;
 use super::flows::Flows;
 use super::queue::{Job, Slot};
 use super::{Kind, Output, World};
@@ -107,14 +108,14 @@ impl World {
         if self.host_mut(host).addresses.contains(&destination) {
             self.at_host(slot, host, Held::Inbound, out);
         } else {
-            let place = self.node_place(host);
-            self.end_dropped(slot, DropReason::NoRoute, place, out);
+            self.end_dropped(slot, DropReason::NoRoute, Place::Node(host), out);
         }
     }
 
     fn at_host(&mut self, slot: Slot, host: u32, held: Held, out: &mut Output) {
         let now_ns = self.now_ns;
-        let (Some(travel), Kind::Host(state)) = (self.queue.get(slot), &mut self.nodes[host as usize].kind) else {
+        let (Some(travel), Kind::Host(state)) = (self.queue.get(slot), &mut self.nodes[host as usize].kind)
+        else {
             return;
         };
         let since_ns = state.flows.saw(now_ns, &travel.packet, held == Held::Outbound);
@@ -173,7 +174,8 @@ impl World {
                 self.end_delivered(slot, host, out);
                 continue;
             }
-            let (Some(travel), Kind::Host(state)) = (self.queue.get(slot), &self.nodes[host as usize].kind) else {
+            let (Some(travel), Kind::Host(state)) = (self.queue.get(slot), &self.nodes[host as usize].kind)
+            else {
                 continue;
             };
             let since_ns = state.flows.since_ns(&travel.packet, held == Held::Outbound);
@@ -183,12 +185,12 @@ impl World {
 
     /// The redirect that served this flow has expired.
     fn refuse(&mut self, slot: Slot, host: u32, outbound: bool, then: RedirectEnd, out: &mut Output) {
-        let reset = self.queue.get(slot).filter(|_| then == RedirectEnd::Reset).and_then(|t| t.packet.reset_for());
-        let place = self.node_place(host);
-        self.end_dropped(slot, DropReason::RedirectExpired, place.clone(), out);
+        let reset =
+            self.queue.get(slot).filter(|_| then == RedirectEnd::Reset).and_then(|t| t.packet.reset_for());
+        self.end_dropped(slot, DropReason::RedirectExpired, Place::Node(host), out);
         let Some(reset) = reset else { return };
         let what = What::ResetSent { flow: reset.flow().reversed() };
-        out.truths.push(Truth { at_ns: self.now_ns, place: place.to_string(), what });
+        out.truths.push(Truth { at_ns: self.now_ns, place: self.place_name(Place::Node(host)), what });
         let Some(slot) = self.admit_made(reset, host, out) else { return };
         if outbound {
             self.end_delivered(slot, host, out);

@@ -1,5 +1,6 @@
 //! Packets, timers and events at middleboxes.
 
+use super::end::Place;
 use super::engine::Scratch;
 use super::queue::{Job, Slot, Travel};
 use super::{CLAIMS_MAX, Kind, NodeId, Output, World};
@@ -42,13 +43,23 @@ impl World {
                 if self.packet_log {
                     let (due_ns, to, fate) = (self.now_ns, None, PacketFate::Taken);
                     let from = NodeId(from);
-                    out.records.push(PacketRecord { id, in_ns, due_ns, from, to, flow, size, paths, origin, fate });
+                    out.records.push(PacketRecord {
+                        id,
+                        in_ns,
+                        due_ns,
+                        from,
+                        to,
+                        flow,
+                        size,
+                        paths,
+                        origin,
+                        fate,
+                    });
                 }
             }
             Some(Fate::Drop { packet, reason }) => {
                 let slot = self.queue.insert(Travel { packet, via, origin, from, flow, paths });
-                let place = self.node_place(node);
-                self.end_dropped(slot, reason, place, out);
+                self.end_dropped(slot, reason, Place::Node(node), out);
             }
             Some(Fate::Forward { mut packet, transit_ns }) => {
                 // Whatever it did to the packet, the number stays.
@@ -68,8 +79,7 @@ impl World {
             return;
         }
         let Some(leg) = self.route(slot, node) else {
-            let place = self.node_place(node);
-            self.end_dropped(slot, DropReason::NoRoute, place, out);
+            self.end_dropped(slot, DropReason::NoRoute, Place::Node(node), out);
             return;
         };
         let now_ns = self.now_ns;
@@ -85,8 +95,7 @@ impl World {
 
     fn hops_ran_out(&mut self, slot: Slot, node: u32, out: &mut Output) {
         let error = self.icmp_error(slot, node, IcmpError::TimeExceeded);
-        let place = self.node_place(node);
-        self.end_dropped(slot, DropReason::HopLimit, place, out);
+        self.end_dropped(slot, DropReason::HopLimit, Place::Node(node), out);
         self.send_error(error, node, out);
     }
 

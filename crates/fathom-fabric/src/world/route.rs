@@ -39,7 +39,8 @@ impl Routes {
 
     /// The leg from a node between two addresses.
     pub(super) fn find(&self, node: u32, source: IpAddr, destination: IpAddr) -> Option<u32> {
-        let exact = self.by_source[node as usize].then(|| self.exact.get(&(node, source, destination))).flatten();
+        let exact =
+            self.by_source[node as usize].then(|| self.exact.get(&(node, source, destination))).flatten();
         exact.or_else(|| self.any.get(&(node, destination))).copied()
     }
 
