@@ -94,6 +94,7 @@ pub enum StageEvent {
     /// The idle limit becomes this, ns, for flows old and new.
     IdleLimit {
         /// ns without a packet after which a flow is forgotten.
+        #[serde(alias = "idle", deserialize_with = "crate::units::serde_ns::deserialize")]
         idle_ns: u64,
     },
     /// One of a firewall's (or balancer's) instances goes away with the flows it held.

@@ -13,6 +13,7 @@
 pub mod event;
 pub mod model;
 pub mod packet;
+pub mod scenario;
 pub mod stage;
 pub mod truth;
 pub mod units;
