@@ -31,12 +31,12 @@ pub struct Transit {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
-    #[serde(default, rename = "min", with = "serde_ns")]
-    min_ns: u64,
-    #[serde(rename = "mean", with = "serde_ns")]
-    mean_ns: u64,
-    #[serde(default, rename = "sd", with = "serde_ns")]
-    sd_ns: u64,
+    #[serde(default, with = "serde_ns")]
+    min: u64,
+    #[serde(with = "serde_ns")]
+    mean: u64,
+    #[serde(default, with = "serde_ns")]
+    sd: u64,
 }
 
 impl<'de> Deserialize<'de> for Transit {
@@ -54,9 +54,8 @@ impl<'de> Deserialize<'de> for Transit {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Transit, A::Error> {
-                let Written { min_ns, mean_ns, sd_ns } =
-                    Written::deserialize(MapAccessDeserializer::new(map))?;
-                let transit = Transit { min_ns, mean_ns, sd_ns };
+                let Written { min, mean, sd } = Written::deserialize(MapAccessDeserializer::new(map))?;
+                let transit = Transit { min_ns: min, mean_ns: mean, sd_ns: sd };
                 transit.time().map_err(serde::de::Error::custom)?;
                 Ok(transit)
             }

@@ -88,7 +88,7 @@ impl<S: Stage> Bench<S> {
         let mut steps = 0;
         while let Some(due_ns) = self.stage.next_due_ns().filter(|due_ns| *due_ns <= until_ns) {
             self.now_ns = due_ns.max(self.now_ns);
-            self.with(|stage, now_ns, context| stage.advance(now_ns, context));
+            self.with(S::advance);
             steps += 1;
             assert!(steps < 1_000_000, "the stage is due again and again at {due_ns}");
         }

@@ -11,7 +11,7 @@ fn sum(parts: &[&[u8]]) -> u16 {
     let mut total = 0_u32;
     for part in parts {
         for pair in part.chunks(2) {
-            total += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+            total += (u32::from(pair[0]) << 8) | u32::from(*pair.get(1).unwrap_or(&0));
         }
     }
     while total > 0xffff {
@@ -64,7 +64,7 @@ fn syn_offering(most: u16, padding: usize) -> Packet {
     bytes.extend([2, 4]);
     bytes.extend(most.to_be_bytes());
     bytes.extend(vec![0; (4 - (padding % 4)) % 4]);
-    bytes[32] = ((bytes.len() - 20) / 4 << 4) as u8;
+    bytes[32] = (((bytes.len() - 20) / 4) << 4) as u8;
     let length = (bytes.len() as u16).to_be_bytes();
     bytes[2..4].copy_from_slice(&length);
     bytes[10..12].fill(0);
