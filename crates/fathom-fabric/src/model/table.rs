@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use statrs::function::erf::{erfc, erfc_inv};
 
-const POINTS: usize = 1_025;
+const POINTS: usize = 4_097;
 const REACH: f64 = 6.4;
 const STEP: f64 = 2.0 * REACH / (POINTS - 1) as f64;
 

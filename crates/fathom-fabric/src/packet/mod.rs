@@ -12,7 +12,7 @@ mod parse;
 mod rewrite;
 mod segment;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod translate;
 
 use std::fmt;

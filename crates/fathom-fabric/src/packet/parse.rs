@@ -53,27 +53,29 @@ impl Packet {
     /// not verified: a broken packet travels on and its receiver drops it, as in a real network.
     pub fn parse(id: u64, in_ns: u64, mut bytes: Vec<u8>) -> Result<Self, Malformed> {
         let ip = IpSlice::from_slice(&bytes).map_err(|e| Malformed(e.to_string()))?;
-        let (number, payload_len, end_of_headers, offset) = match &ip {
+        let (number, payload_len, end_of_headers, later, more_follow) = match &ip {
             IpSlice::Ipv4(v4) => {
-                let header = v4.header().slice().len();
+                let header = v4.header();
                 let extensions = v4.extensions().auth.as_ref().map_or(0, |auth| auth.slice().len());
-                let offset = v4.header().fragments_offset().value();
-                (v4.payload_ip_number().0, v4.payload().payload.len(), header + extensions, offset)
+                let end = header.slice().len() + extensions;
+                let later = header.fragments_offset().value() > 0;
+                (v4.payload_ip_number().0, v4.payload().payload.len(), end, later, header.more_fragments())
             }
             IpSlice::Ipv6(v6) => {
                 let extensions = v6.extensions();
-                let offset = extensions.clone().into_iter().find_map(|extension| match extension {
-                    Ipv6ExtensionSlice::Fragment(fragment) => Some(fragment.fragment_offset().value()),
+                // RFC 8200, section 4.5: 13 bits of offset, two reserved, and "more". Read here, since etherparse 0.19
+                // takes other bits for both.
+                let place = extensions.clone().into_iter().find_map(|extension| match extension {
+                    Ipv6ExtensionSlice::Fragment(fragment) => Some(word(fragment.slice(), 2)),
                     _ => None,
                 });
-                let header = 40 + extensions.slice().len();
-                (v6.payload().ip_number.0, v6.payload().payload.len(), header, offset.unwrap_or(0))
+                let place = place.unwrap_or(0);
+                let end = 40 + extensions.slice().len();
+                (v6.payload().ip_number.0, v6.payload().payload.len(), end, place >> 3 > 0, place & 1 > 0)
             }
         };
         let ipv6 = ip.ipv6().is_some();
         let (source, destination) = (ip.source_addr(), ip.destination_addr());
-        let fragment = ip.is_fragmenting_payload();
-        let later = offset > 0;
         let protocol = protocol(number, ipv6);
         let headed = !later && !matches!(protocol, Protocol::Other(_));
         if headed && payload_len < least_header(number) {
@@ -94,7 +96,7 @@ impl Packet {
                 source: SocketAddr::new(source, source_port),
                 destination: SocketAddr::new(destination, destination_port),
             },
-            layout: Layout { transport, number, headed, fragment: fragment || later },
+            layout: Layout { transport, number, headed, fragment: later || more_follow },
         })
     }
 
