@@ -3,6 +3,7 @@
 mod events;
 mod laws;
 mod middleboxes;
+mod throughput;
 
 use std::net::SocketAddr;
 

@@ -102,6 +102,13 @@ impl Stage for Whim {
     }
 }
 
+/// a - middlebox - b, where the middlebox is a [`super::middleboxes::Script`] without a script: it forwards at once.
+pub(super) fn steady_chain(left: &PathModel, right: &PathModel) -> Plan {
+    let stages: Vec<(String, Box<dyn Stage>)> =
+        vec![("whim".to_owned(), Box::new(middleboxes::Script::default()))];
+    Plan { stages, ..chain(left, right, Vec::new()) }
+}
+
 /// a - whim - b.
 pub(super) fn chain(left: &PathModel, right: &PathModel, events: Vec<(u64, Event)>) -> Plan {
     Plan {

@@ -8,7 +8,7 @@ use crate::stage::{Context, Fate, StageStatus};
 
 /// Does what its script says, packet by packet, and forwards at once when it has run out.
 #[derive(Debug, Default)]
-struct Script {
+pub(super) struct Script {
     transits_ns: VecDeque<u64>,
     /// Packets to its own address go on to here, and the answer is claimed and given its address again.
     backend: Option<SocketAddr>,
