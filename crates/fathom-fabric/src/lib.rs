@@ -14,6 +14,7 @@ pub mod event;
 pub mod model;
 pub mod packet;
 pub mod scenario;
+pub mod simulate;
 pub mod stage;
 pub mod truth;
 pub mod units;

@@ -18,7 +18,7 @@ mod simulate;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 pub use error::ScenarioError;
 use fathom_core::histogram::Histogram;
@@ -96,6 +96,28 @@ pub struct Path {
     pub backward: PathModel,
 }
 
+impl Path {
+    /// The mean round trip that the models make, without load and without what middleboxes add, ns.
+    pub fn round_trip_mean_ns(&self) -> f64 {
+        self.forward.mean_ns() + self.backward.mean_ns()
+    }
+
+    /// What a share `p` of round trips do not exceed, as [`Path::round_trip_mean_ns`], ns. The two ways are independent:
+    /// each of 600 equally likely delays of the one meets each of the other.
+    pub fn round_trip_quantile_ns(&self, p: f64) -> Result<f64, String> {
+        const STEPS: usize = 600;
+        let of = |model: &PathModel| -> Result<Vec<f64>, String> {
+            let delay = model.delay()?;
+            Ok((0..STEPS).map(|i| delay.quantile_ns((i as f64 + 0.5) / STEPS as f64)).collect())
+        };
+        let (forward, backward) = (of(&self.forward)?, of(&self.backward)?);
+        let mut sums: Vec<f64> = forward.iter().flat_map(|f| backward.iter().map(move |b| f + b)).collect();
+        let rank = ((p * sums.len() as f64) as usize).min(sums.len() - 1);
+        let (_, value, _) = sums.select_nth_unstable_by(rank, f64::total_cmp);
+        Ok(*value)
+    }
+}
+
 /// An event and when it happens, counted from the start of the world.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TimedEvent {
@@ -168,6 +190,24 @@ impl Scenario {
             .iter()
             .find(|p| joins(p, source, destination))
             .or_else(|| self.paths.iter().find(|p| joins(p, destination, source)))
+    }
+
+    /// Where a probe of a path connects to: the address of the first balancer or private endpoint on the way, or of the
+    /// far host, with the first port that is open there (7, the echo service of RFC 862, where every port is).
+    pub fn target(&self, path: &Path) -> SocketAddr {
+        let entrance = path.via.iter().chain(std::iter::once(&path.to)).find_map(|name| {
+            match &self.middleboxes.iter().find(|m| m.name == *name)?.config {
+                StageConfig::LoadBalancer(c) => {
+                    Some((c.address, c.frontends.first().map(|front| front.port)))
+                }
+                StageConfig::PrivateEndpoint(c) => Some((c.address, c.ports.first().copied())),
+                _ => None,
+            }
+        });
+        let unspecified = IpAddr::from([0, 0, 0, 0]);
+        let (address, port) =
+            entrance.unwrap_or_else(|| (path.to_addresses.first().copied().unwrap_or(unspecified), None));
+        SocketAddr::new(address, port.unwrap_or(7))
     }
 
     /// The events, in order of time.

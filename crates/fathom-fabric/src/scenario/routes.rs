@@ -10,6 +10,7 @@ use std::net::IpAddr;
 
 use super::{Path, Scenario};
 use crate::model::PathModel;
+use crate::stage::StageConfig;
 use crate::world::{LegPlan, RoutePlan};
 
 /// A path's number in the scenario, and what is wrong with it.
@@ -52,17 +53,27 @@ impl Routes<'_> {
             return Err((number, message));
         }
         for i in 0..last {
-            let between = |range: std::ops::Range<usize>| {
-                nodes[range]
+            let translated = |range: std::ops::Range<usize>, translates: fn(&StageConfig) -> bool| {
+                let boxes = nodes[range]
                     .iter()
-                    .flat_map(|name| scenario.node_addresses(name))
-                    .copied()
-                    .collect::<Vec<_>>()
+                    .filter_map(|name| scenario.middleboxes.iter().find(|m| m.name == **name));
+                boxes.filter(|m| translates(&m.config)).flat_map(|m| m.addresses.clone()).collect::<Vec<_>>()
             };
-            let sources: BTreeSet<IpAddr> =
-                path.from_addresses.iter().copied().chain(between(1..(i + 1).min(last))).collect();
-            let ahead: BTreeSet<IpAddr> =
-                path.to_addresses.iter().copied().chain(between((i + 1).min(last)..last)).collect();
+            // Sources that may have come this far, destinations that may lie ahead.
+            let sources: BTreeSet<IpAddr> = path
+                .from_addresses
+                .iter()
+                .copied()
+                .chain(translated(1..(i + 1).min(last), |c| matches!(c, StageConfig::Nat(_))))
+                .collect();
+            let ahead: BTreeSet<IpAddr> = path
+                .to_addresses
+                .iter()
+                .copied()
+                .chain(translated((i + 1).min(last)..last, |c| {
+                    matches!(c, StageConfig::LoadBalancer(_) | StageConfig::PrivateEndpoint(_))
+                }))
+                .collect();
             let leg = legs.len();
             let (forward, backward) = if i == 0 {
                 (path.forward.clone(), path.backward.clone())
@@ -78,14 +89,25 @@ impl Routes<'_> {
                     self.exact(number, &b, *destination, *source, leg)?;
                 }
             }
-            // A path that ends at a middlebox carries whatever comes by there.
-            if !(from_host && to_host) {
-                for destination in ahead {
-                    self.any(number, &a, destination, leg)?;
-                }
-                for source in sources {
-                    self.any(number, &b, source, leg)?;
-                }
+            // Middleboxes send in their own name too (an ICMP error, a health probe), and are sent to; a path that ends at
+            // one carries whatever comes by there.
+            let own = |range: std::ops::Range<usize>| {
+                nodes[range]
+                    .iter()
+                    .filter(|n| !is_host(n))
+                    .flat_map(|n| scenario.node_addresses(n))
+                    .copied()
+                    .collect::<Vec<_>>()
+            };
+            let (to_end, from_end) = (path.to_addresses.iter().copied(), path.from_addresses.iter().copied());
+            let strict = !(from_host && to_host);
+            for destination in
+                own(i + 1..last + 1).into_iter().chain(to_end.filter(|_| !is_host(&a) || strict))
+            {
+                self.any(number, &a, destination, leg, strict)?;
+            }
+            for destination in own(0..i + 1).into_iter().chain(from_end.filter(|_| !is_host(&b) || strict)) {
+                self.any(number, &b, destination, leg, strict)?;
             }
         }
         Ok(())
@@ -116,11 +138,18 @@ impl Routes<'_> {
     }
 
     /// For packets of any source: the first path that leads there.
-    fn any(&mut self, path: usize, node: &str, destination: IpAddr, leg: usize) -> Result<(), Mistake> {
+    fn any(
+        &mut self,
+        path: usize,
+        node: &str,
+        destination: IpAddr,
+        leg: usize,
+        strict: bool,
+    ) -> Result<(), Mistake> {
         let key = (node.to_owned(), None, destination);
         if let Some(other) = self.taken.get(&key).copied() {
             let (this, that) = (&self.paths[path], &self.paths[other]);
-            if other != path && (&this.from, &this.to) == (&that.from, &that.to) {
+            if strict && other != path && (&this.from, &this.to) == (&that.from, &that.to) {
                 let message = format!(
                     "paths \"{}\" and \"{}\" both lead from \"{}\" to \"{}\" ({destination}); keep one, or give \"{}\" another address",
                     that.label, this.label, this.from, this.to, this.to
