@@ -149,7 +149,9 @@ fn a_gamma_of_small_shape_is_right_in_its_tails() {
 fn a_recordings_histogram_is_drawn_again() {
     let mut histogram = Histogram::default();
     let source = draws(&with(Jitter::Lognormal { mean_ns: 300_000.0, sd_ns: 90_000.0 }), 3, 50_000);
-    source.iter().for_each(|&value| histogram.record(value as i64));
+    for &value in &source {
+        histogram.record(value as i64);
+    }
     let model = with(Jitter::empirical(&histogram));
     close(model.mean_ns(), mean(&source), 0.001, "stated mean");
     let values = draws(&model, 4, DRAWS);
