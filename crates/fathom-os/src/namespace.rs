@@ -4,7 +4,7 @@
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use rustix::thread::{CapabilitySet, LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -85,9 +85,11 @@ pub fn own_users() -> io::Result<()> {
     map("gid_map", &format!("0 {group} 1"))
 }
 
-/// Whether the calling thread may make network namespaces as it is. (Tried in a thread that ends at once.)
+/// Whether this process has the capabilities that networks of one's own take (`CAP_SYS_ADMIN` to make them,
+/// `CAP_NET_ADMIN` to set them up).
 pub fn may_make_networks() -> bool {
-    std::thread::scope(|scope| scope.spawn(|| unshare(UnshareFlags::NEWNET).is_ok()).join().unwrap_or(false))
+    let wanted = CapabilitySet::SYS_ADMIN | CapabilitySet::NET_ADMIN;
+    rustix::thread::capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
 /// Runs `work` in a network namespace of its own, in a thread of its own: the calling thread stays where it is. Commands

@@ -64,6 +64,13 @@ pub fn leave_session() -> io::Result<()> {
     rustix::process::setsid().map(|_| ()).map_err(io::Error::from)
 }
 
+/// From here on what this process writes to its standard output and standard error goes to `log`.
+pub fn detach_output(log: &File) -> io::Result<()> {
+    rustix::stdio::dup2_stdout(log)?;
+    rustix::stdio::dup2_stderr(log)?;
+    Ok(())
+}
+
 /// The effective user of this process.
 pub fn user() -> u32 {
     rustix::process::geteuid().as_raw()

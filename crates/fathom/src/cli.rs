@@ -1,6 +1,8 @@
 //! The command line: which command, with which arguments.
 
 use crate::exit::Failure;
+#[cfg(target_os = "linux")]
+use crate::fabric;
 use crate::{echo, probe, recording};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -26,6 +28,9 @@ enum Command {
     Echo(echo::Args),
     /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
     Probe(Box<probe::Args>),
+    /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
+    #[cfg(target_os = "linux")]
+    Fabric(fabric::Args),
     /// Read and look after recordings: summary, explain, verify, recover, export
     Recording(recording::Args),
 }
@@ -36,6 +41,8 @@ pub fn main() -> ExitCode {
     let done: Result<(), Failure> = match cli.command {
         Command::Echo(args) => echo::run(args),
         Command::Probe(args) => probe::run(*args),
+        #[cfg(target_os = "linux")]
+        Command::Fabric(args) => fabric::run(args),
         Command::Recording(args) => recording::run(args),
     };
     match done {

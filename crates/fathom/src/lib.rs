@@ -3,6 +3,8 @@
 mod cli;
 mod echo;
 mod exit;
+#[cfg(target_os = "linux")]
+mod fabric;
 mod probe;
 mod recording;
 mod summary;
