@@ -217,13 +217,18 @@ fn stories(scenario: &Scenario) -> (Vec<Story>, Vec<String>) {
 fn a_live_migration_shifts_stalls_and_kills_all_paths_to_the_host_together() {
     let scenario = preset("azure-live-migration");
     let (stories, truths) = stories(&scenario);
-    let mean = |part: &[i64]| part.iter().sum::<i64>() as f64 / part.len() as f64;
+    // Medians: a mean of fifty hangs on whether a spike of milliseconds is among them.
+    let median = |part: &[i64]| {
+        let mut part = part.to_vec();
+        part.sort_unstable();
+        part[part.len() / 2]
+    };
     let mut deaths = Vec::new();
     for story in &stories {
         // 3 min before the brownout, a minute of it, the freeze, then two minutes of redirect.
-        let before = mean(&story.answered[..175]);
-        let during = mean(&story.answered[185..235]);
-        assert!((during - before - 300_000.0).abs() < 100_000.0, "{before} {during}: 150 us more each way");
+        let before = median(&story.answered[..175]);
+        let during = median(&story.answered[185..235]);
+        assert!((during - before - 300_000).abs() < 150_000, "{before} {during}: 150 us more each way");
         assert_eq!(story.stalls.iter().filter(|(_, recovered)| *recovered).count(), 1, "{:?}", story.stalls);
         let (stall_ns, _) = story.stalls[0];
         assert!((2_000_000_000..6_000_000_000).contains(&stall_ns), "a freeze of 3 s, seen as {stall_ns}");
