@@ -222,7 +222,7 @@ fn a_nat_answers_like_connection_tracking() {
                 &format!("unknown = 'drop'\n{model}"),
                 &[masquerade, silent, STRICT, &kernel],
                 &ends('.'),
-            )
+            );
         },
         &|| nat("one RST to whoever sends next", &model, &[masquerade, reset, STRICT, &kernel], &ends('R')),
         &|| nat("no port left", "ports = [2000, 2001]", &[two_ports, silent, STRICT], &exhausted),

@@ -109,13 +109,13 @@ impl Talk {
                 }
                 let syn = tcp(ends.client, ends.client_seq, 0, Flags::SYN, b"");
                 ends.client_seq = ends.client_seq.wrapping_add(1);
-                seen_from_client(ends, syn, middlebox)
+                seen_from_client(ends, &syn, middlebox)
             }
             Do::SynAck => {
                 let flags = Flags::SYN | Flags::ACK;
                 let answer = tcp(ends.server, ends.server_seq, ends.client_seq, flags, b"");
                 ends.server_seq = ends.server_seq.wrapping_add(1);
-                seen_from_server(ends, answer, middlebox)
+                seen_from_server(ends, &answer, middlebox)
             }
             Do::Client => client(ends, acked(Flags::PSH), b"ping", middlebox),
             Do::Server => server(ends, acked(Flags::PSH), b"pong", middlebox),
@@ -125,7 +125,7 @@ impl Talk {
             Do::ServerRefuses => {
                 let last = ends.last_at_server.as_ref().expect("something came");
                 let reset = last.reset_for().expect("it was no RST");
-                seen_from_server(ends, reset, middlebox)
+                seen_from_server(ends, &reset, middlebox)
             }
             Do::Wait(ms) => {
                 middlebox.wait(Duration::from_millis(ms));
@@ -146,7 +146,7 @@ impl Talk {
 fn client(ends: &mut Ends, flags: Flags, data: &[u8], middlebox: &mut dyn Middlebox) -> Seen {
     let packet = tcp(ends.client, ends.client_seq, ends.server_seq, flags, data);
     let after = packet.segment().expect("TCP").next_seq();
-    let seen = seen_from_client(ends, packet, middlebox);
+    let seen = seen_from_client(ends, &packet, middlebox);
     // What is not delivered is sent again: its numbers are not used up.
     if matches!(seen, Seen::Passed(_)) {
         ends.client_seq = after;
@@ -157,14 +157,14 @@ fn client(ends: &mut Ends, flags: Flags, data: &[u8], middlebox: &mut dyn Middle
 fn server(ends: &mut Ends, flags: Flags, data: &[u8], middlebox: &mut dyn Middlebox) -> Seen {
     let packet = tcp(ends.server, ends.server_seq, ends.client_seq, flags, data);
     let after = packet.segment().expect("TCP").next_seq();
-    let seen = seen_from_server(ends, packet, middlebox);
+    let seen = seen_from_server(ends, &packet, middlebox);
     if matches!(seen, Seen::Passed(_)) {
         ends.server_seq = after;
     }
     seen
 }
 
-fn seen_from_client(ends: &mut Ends, packet: Packet, middlebox: &mut dyn Middlebox) -> Seen {
+fn seen_from_client(ends: &mut Ends, packet: &Packet, middlebox: &mut dyn Middlebox) -> Seen {
     let mut out = middlebox.packet(Side::Left, packet.clone());
     match out.pop() {
         None => Seen::Silent,
@@ -183,7 +183,7 @@ fn seen_from_client(ends: &mut Ends, packet: Packet, middlebox: &mut dyn Middleb
     }
 }
 
-fn seen_from_server(ends: &Ends, packet: Packet, middlebox: &mut dyn Middlebox) -> Seen {
+fn seen_from_server(ends: &Ends, packet: &Packet, middlebox: &mut dyn Middlebox) -> Seen {
     let mut out = middlebox.packet(Side::Right, packet.clone());
     match out.pop() {
         None => Seen::Silent,
