@@ -58,7 +58,7 @@ pub struct Context<'a> {
     /// Flows that must come back through this node although their destination would lead elsewhere (a balancer's
     /// backends answer the client's address). The flow is as the far host will send it.
     pub claim: &'a mut Vec<Flow>,
-    /// Claims given up.
+    /// Claims given up. The world gives up before it claims: a flow may be given up and claimed anew in one call.
     pub release: &'a mut Vec<Flow>,
     /// What happened, for the ground-truth log.
     pub truth: &'a mut Vec<Truth>,

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use fathom_fabric::event::StageEvent;
 use fathom_fabric::stage::StageConfig;
 use fathom_fabric::stage::firewall::FirewallConfig;
 use fathom_fabric::stage::limits::{Counts, IdleLimits, OnExpiry, Unknown};
@@ -94,5 +95,25 @@ fn what_does_not_fit_is_said_in_one_line() {
         let why = refused(text);
         assert!(why.contains(expected), "{text}: {why}");
         assert_eq!(why.trim().lines().count(), 1, "{why}");
+    }
+}
+
+#[test]
+fn events_are_read_as_people_write_them() {
+    for (text, expected) in [
+        ("what = 'flush-flows'", StageEvent::FlushFlows),
+        ("what = 'idle-limit'\nidle = '90s'", StageEvent::IdleLimit { idle_ns: 90 * SECOND }),
+        ("what = 'scale-in'\ninstances = 2", StageEvent::ScaleIn { instances: 2 }),
+        (
+            "what = 'failover'\nfrom = 'db'\nforget = true",
+            StageEvent::Failover { from: "db".into(), forget: true },
+        ),
+        ("what = 'restore'\nhost = 'db'", StageEvent::Restore { host: "db".into() }),
+        (
+            "what = 'switchover'\noutage = '12s'\nforget = false",
+            StageEvent::Switchover { outage_ns: 12 * SECOND, forget: false },
+        ),
+    ] {
+        assert_eq!(read::<StageEvent>(text), Ok(expected), "{text}");
     }
 }
