@@ -5,6 +5,8 @@ mod echo;
 mod exit;
 #[cfg(target_os = "linux")]
 mod fabric;
+#[cfg(target_os = "linux")]
+mod fabric_simulate;
 mod probe;
 mod recording;
 mod summary;

@@ -46,6 +46,8 @@ enum Command {
     Down(down::Args),
     /// Make a fabric, run a command, take the fabric away
     Run(Box<run::Args>),
+    /// Play a scenario in virtual time, hours in seconds, and record what its probes measure; needs no privilege
+    Simulate(Box<crate::fabric_simulate::Args>),
 }
 
 /// Runs `fathom fabric`.
@@ -57,5 +59,6 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Status(args) => status::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Simulate(args) => crate::fabric_simulate::run(&args),
     }
 }
