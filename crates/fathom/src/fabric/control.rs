@@ -23,11 +23,8 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(5);
 const GOING: &str = "the fabric is being taken down";
 
-/// Why the fabric ends.
-pub(super) enum Stop {
-    /// A signal or a broken leash; or somebody asked who wants an answer.
-    Asked(Option<Asker>),
-}
+/// That the fabric is to end: by a signal or a broken leash (none), or for somebody who wants an answer.
+pub(super) type Stop = Option<Asker>;
 
 /// Whoever waits to hear that everything is gone.
 pub(super) struct Asker(UnixStream);
@@ -87,7 +84,7 @@ fn one(socket: UnixStream, desk: &Desk, stop: &Sender<Stop>) -> io::Result<()> {
         Request::Event { toml } => desk.event(&toml),
         Request::Enter { host } => return desk.enter(&socket, &host),
         Request::Down => {
-            if stop.send(Stop::Asked(Some(Asker(socket.try_clone()?)))).is_ok() {
+            if stop.send(Some(Asker(socket.try_clone()?))).is_ok() {
                 return Ok(());
             }
             Answer::Error(GOING.to_owned())

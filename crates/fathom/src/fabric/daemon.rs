@@ -81,14 +81,9 @@ impl Drop for Made {
 /// Reads the scenario and is its fabric until told to end.
 pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Result<(), Failure> {
     let (scenario, source) = making.read()?;
-    // Where the state goes is decided by who this is, and in a user namespace of its own it would be somebody else.
+    // Before it becomes root of a user namespace: there it would be somebody else, whose state is elsewhere, and who may
+    // not touch what an earlier fabric started in its own.
     let place = Place::new(&making.name(&scenario))?;
-    let users = if namespace::may_make_networks() {
-        None
-    } else {
-        namespace::own_users().map_err(|e| Failure::run(e.to_string()))?;
-        Some(Namespace::user().map_err(|e| Failure::run(e.to_string()))?)
-    };
     let name = place.name();
     let Some(_lock) = place.lock()? else {
         return Err(Failure::run(format!(
@@ -99,6 +94,12 @@ pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Resu
         eprintln!("fathom: removed what an earlier fabric {name} left behind");
         swept.tell();
     }
+    let users = if namespace::may_make_networks() {
+        None
+    } else {
+        namespace::own_users().map_err(|e| Failure::run(e.to_string()))?;
+        Some(Namespace::user().map_err(|e| Failure::run(e.to_string()))?)
+    };
     place.create()?;
     let state = State {
         marker: format!("{name}/{}-{}", std::process::id(), clock::utc_ns()),
@@ -172,7 +173,7 @@ pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Resu
     watch(attachment, stop)?;
     tell(&ready, attachment, json, &made.place)?;
 
-    let why = stopped.recv().unwrap_or(Stop::Asked(None));
+    let why = stopped.recv().unwrap_or_default();
     let swept = made.end_processes();
     let _ = commands.send(Command::Stop);
     let _ = waker.wake();
@@ -185,7 +186,7 @@ pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Resu
     };
     let written = finish(writing);
     let removed = made.remove();
-    if let Stop::Asked(Some(asked)) = why {
+    if let Some(asked) = why {
         asked.answer(&swept);
     } else {
         swept.tell();
@@ -273,7 +274,7 @@ fn start_engine(
         let _ = pinned.send(granted);
         let outcome = if may_run { engine.run() } else { Ok(()) };
         // Whatever ended it, a fabric that moves nothing must not stay up.
-        let _ = stop.send(Stop::Asked(None));
+        let _ = stop.send(None);
         outcome
     };
     let moving = thread::Builder::new()
@@ -294,11 +295,11 @@ fn watch(attachment: Attachment, stop: Sender<Stop>) -> Result<(), Failure> {
         thread::spawn(move || {
             let mut nothing = [0; 64];
             while io::stdin().read(&mut nothing).is_ok_and(|length| length > 0) {}
-            let _ = stop.send(Stop::Asked(None));
+            let _ = stop.send(None);
         });
     }
     ctrlc::set_handler(move || {
-        let _ = stop.send(Stop::Asked(None));
+        let _ = stop.send(None);
     })
     .map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))
 }
