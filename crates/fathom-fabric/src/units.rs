@@ -76,7 +76,7 @@ pub fn rate_bits_per_s(text: &str) -> Result<u64, String> {
         _ => return Err(bad()),
     };
     let bits = (number * multiple).round();
-    if bits >= 1.0 && bits < 1e18 { Ok(bits as u64) } else { Err(bad()) }
+    if (1.0..1e18).contains(&bits) { Ok(bits as u64) } else { Err(bad()) }
 }
 
 /// For `#[serde(with = "crate::units::serde_ns")]` on a `u64` of ns: text with a unit, or an integer of ns.

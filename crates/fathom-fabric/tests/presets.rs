@@ -195,7 +195,7 @@ fn stories(scenario: &Scenario) -> (Vec<Story>, Vec<String>) {
                 match event.kind {
                     EventKind::ConnectionOpened { .. } => story.opened += 1,
                     EventKind::StallEnded { duration_ns, recovered, .. } => {
-                        story.stalls.push((duration_ns, recovered))
+                        story.stalls.push((duration_ns, recovered));
                     }
                     EventKind::ConnectionClosed { cause, .. } => {
                         story.closings.push((event.mono_ns, cause.name().to_owned(), None));

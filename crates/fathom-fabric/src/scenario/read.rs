@@ -17,7 +17,7 @@ pub(super) struct Value<'a> {
     /// As it is called in messages: "`delay` of path \"x\"".
     what: String,
     span: Range<usize>,
-    value: DeValue<'a>,
+    inner: DeValue<'a>,
 }
 
 /// What was read, with the place it was read at, for checks that come later.
@@ -51,11 +51,11 @@ impl<'a> Value<'a> {
     }
 
     fn wants(&self, kind: &str) -> ScenarioError {
-        self.error(format_args!("must be {kind}, not {}", article(self.value.type_str())))
+        self.error(format_args!("must be {kind}, not {}", article(self.inner.type_str())))
     }
 
     pub(super) fn text(&self) -> Result<At<String>, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::String(text) => Ok(At { value: text.clone().into_owned(), span: self.span() }),
             _ => Err(self.wants("text in quotes")),
         }
@@ -63,14 +63,14 @@ impl<'a> Value<'a> {
 
     /// Text that a function understands; its error becomes the message.
     pub(super) fn parsed<T>(&self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::String(text) => parse(text).map_err(|e| self.error(format_args!("cannot be read: {e}"))),
             _ => Err(self.wants("text in quotes")),
         }
     }
 
     pub(super) fn duration_ns(&self) -> Result<u64, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::Integer(n) if n.as_str() == "0" => Ok(0),
             DeValue::String(_) => self.parsed(crate::units::duration_ns),
             _ => Err(self.wants("a duration in quotes, as in \"250us\"")),
@@ -78,14 +78,14 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn signed_duration_ns(&self) -> Result<i64, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::String(_) => self.parsed(crate::units::signed_duration_ns),
             _ => Err(self.wants("a duration in quotes, as in \"-250us\"")),
         }
     }
 
     pub(super) fn integer(&self) -> Result<u64, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::Integer(n) => u64::from_str_radix(n.as_str(), n.radix())
                 .map_err(|_| self.error(format_args!("must be a whole number from 0 on, not {n}"))),
             _ => Err(self.wants("a whole number")),
@@ -94,14 +94,14 @@ impl<'a> Value<'a> {
 
     /// A size: `1500`, or text such as `"1MiB"`.
     pub(super) fn size(&self) -> Result<u64, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::Integer(_) => self.integer(),
             _ => self.parsed(crate::units::size_bytes),
         }
     }
 
     pub(super) fn number(&self) -> Result<f64, ScenarioError> {
-        let text = match &self.value {
+        let text = match &self.inner {
             DeValue::Integer(n) => n.as_str().to_owned(),
             DeValue::Float(n) => n.as_str().to_owned(),
             _ => return Err(self.wants("a number")),
@@ -114,7 +114,7 @@ impl<'a> Value<'a> {
 
     /// A share: `0.01`, or text such as `"1 %"`.
     pub(super) fn share(&self) -> Result<f64, ScenarioError> {
-        let share = match &self.value {
+        let share = match &self.inner {
             DeValue::String(_) => self.parsed(|text| {
                 let number = text.trim().strip_suffix('%').ok_or("write it as in 0.01 or \"1%\"")?;
                 number.trim().parse::<f64>().map(|p| p / 100.0).map_err(|e| e.to_string())
@@ -129,21 +129,21 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn boolean(&self) -> Result<bool, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::Boolean(b) => Ok(*b),
             _ => Err(self.wants("true or false")),
         }
     }
 
     pub(super) fn list(self) -> Result<Vec<Value<'a>>, ScenarioError> {
-        match self.value {
+        match self.inner {
             DeValue::Array(items) => Ok(items
                 .into_iter()
                 .map(|item| Value {
                     source: self.source,
                     what: format!("an entry of {}", self.what),
                     span: item.span(),
-                    value: item.into_inner(),
+                    inner: item.into_inner(),
                 })
                 .collect()),
             _ => Err(self.wants("a list in brackets")),
@@ -151,7 +151,7 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn is_text(&self) -> bool {
-        matches!(self.value, DeValue::String(_))
+        matches!(self.inner, DeValue::String(_))
     }
 
     /// Where it stands and what it is called, to outlive it.
@@ -160,11 +160,11 @@ impl<'a> Value<'a> {
     }
 
     pub(super) fn is_table(&self) -> bool {
-        matches!(self.value, DeValue::Table(_))
+        matches!(self.inner, DeValue::Table(_))
     }
 
     pub(super) fn table(self) -> Result<Table<'a>, ScenarioError> {
-        match self.value {
+        match self.inner {
             DeValue::Table(table) => Ok(Table::new(self.source, self.what, self.span, table)),
             _ => Err(self.wants("a table in braces")),
         }
@@ -172,7 +172,7 @@ impl<'a> Value<'a> {
 
     /// A date and time with its offset, as TOML writes it without quotes.
     pub(super) fn datetime(&self) -> Result<jiff::Timestamp, ScenarioError> {
-        match &self.value {
+        match &self.inner {
             DeValue::Datetime(at) => at.to_string().parse().map_err(|_| {
                 self.error(format_args!(
                     "must be a moment with its offset, as in 2025-03-19T22:49:12Z, not {at}"
@@ -227,7 +227,7 @@ impl<'a> Table<'a> {
             source: self.source,
             what: format!("`{key}` of {}", self.what),
             span: value.span(),
-            value: value.into_inner(),
+            inner: value.into_inner(),
         })
     }
 
@@ -251,7 +251,7 @@ impl<'a> Table<'a> {
             .map(|(key, value)| {
                 let what = format!("`{}` of {}", key.get_ref(), self.what);
                 let (span, source) = (value.span(), self.source);
-                (key.into_inner(), Value { source, what, span, value: value.into_inner() })
+                (key.into_inner(), Value { source, what, span, inner: value.into_inner() })
             })
             .collect()
     }

@@ -23,18 +23,18 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), Mistake> {
 /// The legs and routes of a scenario.
 pub(super) fn lay(scenario: &Scenario) -> Result<(Vec<LegPlan>, Vec<RoutePlan>), Mistake> {
     let mut legs = Vec::new();
-    let mut table = Routes { paths: &scenario.paths, taken: HashMap::new(), routes: Vec::new() };
+    let mut table = Routes { paths: &scenario.paths, taken: HashMap::new(), laid: Vec::new() };
     for number in 0..scenario.paths.len() {
         table.path(scenario, number, &mut legs)?;
     }
-    Ok((legs, table.routes))
+    Ok((legs, table.laid))
 }
 
 struct Routes<'a> {
     paths: &'a [Path],
     /// By whom a route was laid: the path's number.
     taken: HashMap<(String, Option<IpAddr>, IpAddr), usize>,
-    routes: Vec<RoutePlan>,
+    laid: Vec<RoutePlan>,
 }
 
 impl Routes<'_> {
@@ -133,7 +133,7 @@ impl Routes<'_> {
             return Err((path, message));
         }
         self.taken.insert(key, path);
-        self.routes.push(RoutePlan { node: node.to_owned(), source: Some(source), destination, leg });
+        self.laid.push(RoutePlan { node: node.to_owned(), source: Some(source), destination, leg });
         Ok(())
     }
 
@@ -159,7 +159,7 @@ impl Routes<'_> {
             return Ok(());
         }
         self.taken.insert(key, path);
-        self.routes.push(RoutePlan { node: node.to_owned(), source: None, destination, leg });
+        self.laid.push(RoutePlan { node: node.to_owned(), source: None, destination, leg });
         Ok(())
     }
 }

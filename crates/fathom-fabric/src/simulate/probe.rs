@@ -405,7 +405,8 @@ impl Probe {
         // TCP_USER_TIMEOUT, RFC 5482: "the maximum amount of time in milliseconds that transmitted data may remain
         // unacknowledged" (tcp(7)). smoltcp's own counts from the peer's last segment, an idle time included.
         let waiting = host.unacknowledged(open.handle).div_ceil(self.spec.size as usize);
-        let oldest = open.outstanding.iter().rev().take(waiting).last();
+        let first = open.outstanding.len().saturating_sub(waiting);
+        let oldest = open.outstanding.get(first).filter(|_| waiting > 0);
         self.give_up_ns = oldest.map(|sample| sample.sent_ns + self.spec.user_timeout_ns);
         let (cause, errno, error) = match host.state(open.handle) {
             State::Established if self.give_up_ns.is_none_or(|at| now < at) => return false,

@@ -4,12 +4,18 @@ use rand_distr::{Distribution as _, Exp, Gamma};
 
 use super::*;
 
-fn us(value: f64) -> Option<u64> {
-    Some((value * 1e3).round() as u64)
+fn ns(us: f64) -> u64 {
+    (us * 1e3).round() as u64
 }
 
 fn published(min: f64, mean: f64, p95: f64, p99: f64) -> Published {
-    Published { min_ns: us(min), mean_ns: us(mean), p95_ns: us(p95), p99_ns: us(p99), ..Published::default() }
+    Published {
+        min_ns: Some(ns(min)),
+        mean_ns: Some(ns(mean)),
+        p95_ns: Some(ns(p95)),
+        p99_ns: Some(ns(p99)),
+        ..Published::default()
+    }
 }
 
 #[test]
@@ -50,13 +56,18 @@ fn the_closed_form_agrees_with_drawing_from_the_model() {
 
 #[test]
 fn one_figure_or_two_or_five_will_do() {
-    let mean = Published { mean_ns: us(900.0), ..Published::default() };
+    let mean = Published { mean_ns: Some(ns(900.0)), ..Published::default() };
     let model = RoundTrip::fit(&mean).unwrap();
     assert!((model.mean_ns() / 9e5 - 1.0).abs() < 1e-6 && (model.min_ns / 7.2e5 - 1.0).abs() < 1e-9);
-    let two = Published { mean_ns: us(900.0), sd_ns: us(70.0), min_ns: us(700.0), ..Published::default() };
+    let two = Published {
+        mean_ns: Some(ns(900.0)),
+        sd_ns: Some(ns(70.0)),
+        min_ns: Some(ns(700.0)),
+        ..Published::default()
+    };
     let model = RoundTrip::fit(&two).unwrap();
     assert!((model.mean_ns() / 9e5 - 1.0).abs() < 1e-4 && (model.sd_ns() / 7e4 - 1.0).abs() < 1e-4);
-    let constant = Published { min_ns: us(900.0), mean_ns: us(900.0), ..Published::default() };
+    let constant = Published { min_ns: Some(ns(900.0)), mean_ns: Some(ns(900.0)), ..Published::default() };
     assert!((RoundTrip::fit(&constant).unwrap().quantile_ns(0.99) - 9e5).abs() < 1e-6);
     let own =
         RoundTrip { min_ns: 2e5, shape: 2.0, scale_ns: 3e4, spike_probability: 0.03, spike_mean_ns: 2e5 };
@@ -79,19 +90,24 @@ fn figures_that_break_a_law_are_named_with_it() {
     // The article's cross-region row as first published.
     let error = RoundTrip::fit(&published(4_587.0, 2_250.0, 3_800.0, 5_100.0)).unwrap_err();
     assert!(error.contains("min 4587 us is above p95 3800 us"), "{error}");
-    let min = Published { min_ns: us(4_587.0), mean_ns: us(2_250.0), ..Published::default() };
+    let min = Published { min_ns: Some(ns(4_587.0)), mean_ns: Some(ns(2_250.0)), ..Published::default() };
     assert!(RoundTrip::fit(&min).unwrap_err().contains("no mean lies below"));
-    let low = Published { mean_ns: us(300.0), p50_ns: us(700.0), ..Published::default() };
+    let low = Published { mean_ns: Some(ns(300.0)), p50_ns: Some(ns(700.0)), ..Published::default() };
     assert!(RoundTrip::fit(&low).unwrap_err().contains("force it to reach"));
     let wide = Published {
-        min_ns: us(1.0),
-        mean_ns: us(2.0),
-        sd_ns: us(9.0),
-        max_ns: us(3.0),
+        min_ns: Some(ns(1.0)),
+        mean_ns: Some(ns(2.0)),
+        sd_ns: Some(ns(9.0)),
+        max_ns: Some(ns(3.0)),
         ..Published::default()
     };
     assert!(RoundTrip::fit(&wide).unwrap_err().contains("Bhatia"));
-    let far = Published { mean_ns: us(100.0), sd_ns: us(1.0), p99_ns: us(200.0), ..Published::default() };
+    let far = Published {
+        mean_ns: Some(ns(100.0)),
+        sd_ns: Some(ns(1.0)),
+        p99_ns: Some(ns(200.0)),
+        ..Published::default()
+    };
     assert!(RoundTrip::fit(&far).unwrap_err().contains("Cantelli"));
     // Possible, but not in this family: a tail lighter than the body's.
     let light = published(100.0, 500.0, 620.0, 621.0);
