@@ -323,8 +323,7 @@ fn a_cut_link_stalls_the_probe_and_the_truth_says_why() {
     };
     let delivered = || site.json("status NAME --json")["world"]["counters"]["delivered"].as_u64();
     wait_for("samples", || (delivered() >= Some(40)).then_some(()));
-    // For good, and so that only the way there is cut: restored by an event of the opposite kind there is none, so for
-    // long enough that the probe calls it a stall.
+    // Long enough for the probe to call it a stall, and short enough for the connection to survive it.
     site.must("event --name NAME link-cut --path between --direction forward --for 3s");
     assert!(site.must("status NAME").contains("path between  cut forward"));
     let began = wait_for("the stall", || kind("stall.began"));
@@ -454,13 +453,14 @@ fn a_process_that_is_not_the_fabrics_is_named_and_left_alone() {
 
 #[test]
 fn twenty_hosts_of_one_fabric_each_at_its_own_distance() {
-    let mut scenario = "format = 1\n[[host]]\nname = \"hub\"\naddress = \"10.78.0.100\"\n".to_owned();
-    for i in 1..20 {
-        scenario += &format!(
+    let spoke = |i: u32| {
+        format!(
             "[[host]]\nname = \"h{i}\"\naddress = \"10.78.0.{i}\"\n[[path]]\nlabel = \"p{i}\"\nfrom = \"h{i}\"\nto = \
              \"hub\"\nboth = {{ delay = \"{i}ms\" }}\n"
-        );
-    }
+        )
+    };
+    let hub = "format = 1\n[[host]]\nname = \"hub\"\naddress = \"10.78.0.100\"\n".to_owned();
+    let scenario: String = std::iter::once(hub).chain((1..20).map(spoke)).collect();
     let Some(site) = Site::new(User::Root, &scenario) else { return };
     let ready = site.up();
     let hosts = ready["hosts"].as_array().expect("hosts");

@@ -61,7 +61,7 @@ pub(super) fn serve(listener: UnixListener, desk: Arc<Desk>, stop: Sender<Stop>)
     let answer = move || {
         for socket in listener.incoming().flatten() {
             // Who sends nonsense, or nothing, is left.
-            let _ = one(socket, &desk, &stop);
+            let _ = one(&socket, &desk, &stop);
         }
     };
     thread::Builder::new()
@@ -71,18 +71,18 @@ pub(super) fn serve(listener: UnixListener, desk: Arc<Desk>, stop: Sender<Stop>)
         .map_err(|e| Failure::run(format!("cannot start a thread: {e}")))
 }
 
-fn one(socket: UnixStream, desk: &Desk, stop: &Sender<Stop>) -> io::Result<()> {
+fn one(socket: &UnixStream, desk: &Desk, stop: &Sender<Stop>) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    let (line, _) = read_line(&socket)?;
+    let (line, _) = read_line(socket)?;
     let request = match serde_json::from_slice(&line) {
         Ok(request) => request,
-        Err(e) => return send(&socket, &Answer::Error(format!("not a question: {e}")), &[]),
+        Err(e) => return send(socket, &Answer::Error(format!("not a question: {e}")), &[]),
     };
     let answer = match request {
         Request::Status => desk.status(),
         Request::Event { toml } => desk.event(&toml),
-        Request::Enter { host } => return desk.enter(&socket, &host),
+        Request::Enter { host } => return desk.enter(socket, &host),
         Request::Down => {
             if stop.send(Some(Asker(socket.try_clone()?))).is_ok() {
                 return Ok(());
@@ -90,7 +90,7 @@ fn one(socket: UnixStream, desk: &Desk, stop: &Sender<Stop>) -> io::Result<()> {
             Answer::Error(GOING.to_owned())
         }
     };
-    send(&socket, &answer, &[])
+    send(socket, &answer, &[])
 }
 
 fn send(socket: &UnixStream, answer: &Answer, files: &[&File]) -> io::Result<()> {

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Which fabric [default: $FATHOM_FABRIC, or the only one]
+    /// Which fabric [default: that of the environment, or the only one]
     name: Option<String>,
     /// Every fabric of this user
     #[arg(long, conflicts_with = "name")]

@@ -22,7 +22,7 @@ The words are those of a scenario's [[event]]; what has no option here is given 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Which fabric, where several are up [default: $FATHOM_FABRIC, or the only one]
+    /// Which fabric, where several are up [default: that of the environment, or the only one]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// live-migration, host-pause, path-change, link-cut; with --middlebox: flush-flows, idle-limit, scale-in, failover...

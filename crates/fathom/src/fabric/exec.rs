@@ -24,7 +24,7 @@ cannot be run; 127: it is not there.";
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Which fabric, where several are up [default: $FATHOM_FABRIC, or the only one]
+    /// Which fabric, where several are up [default: that of the environment, or the only one]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// A host of the scenario

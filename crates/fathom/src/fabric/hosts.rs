@@ -39,7 +39,7 @@ fn in_own_users() -> bool {
 pub(super) fn make(hosts: &[HostState]) -> Result<Vec<Host>, Failure> {
     let half = hosts.len().div_ceil(2);
     let (first, second) = hosts.split_at(half);
-    let made = thread::scope(|scope| {
+    thread::scope(|scope| {
         let other = scope.spawn(|| second.iter().map(one).collect::<Result<Vec<_>, _>>());
         let mut made = first.iter().map(one).collect::<Result<Vec<_>, _>>();
         match other.join() {
@@ -52,8 +52,7 @@ pub(super) fn make(hosts: &[HostState]) -> Result<Vec<Host>, Failure> {
             Err(panic) => std::panic::resume_unwind(panic),
         }
         made
-    });
-    made
+    })
 }
 
 fn one(host: &HostState) -> Result<Host, Failure> {

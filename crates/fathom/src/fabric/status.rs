@@ -4,6 +4,7 @@ use super::place::Place;
 use super::protocol::{Request, ask};
 use crate::exit::Failure;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +15,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// Which fabric [default: $FATHOM_FABRIC, or the only one]
+    /// Which fabric [default: that of the environment, or the only one]
     name: Option<String>,
     /// One JSON object
     #[arg(long)]
@@ -69,11 +70,12 @@ fn text(status: &Value) -> String {
     for (host, made) in list(&world["hosts"]).zip(list(&fabric["hosts"])) {
         let addresses: Vec<&str> = list(&made["addresses"]).map(word).collect();
         let mut line = format!("host {}  {}", word(&host["name"]), addresses.join(" "));
+        // Infallible, as below: the text is in memory.
         if host["frozen"] == true {
-            line += &format!("  stands still, {} packets held", host["held"]);
+            let _ = write!(line, "  stands still, {} packets held", host["held"]);
         }
         if host["brownout_ns"].as_u64() > Some(0) {
-            line += &format!("  brownout, {} more each way", us(&host["brownout_ns"]));
+            let _ = write!(line, "  brownout, {} more each way", us(&host["brownout_ns"]));
         }
         if host["redirects"].as_u64() > Some(0) {
             line += "  old flows redirected";

@@ -118,16 +118,8 @@ pub(super) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(Log
     })?;
     let packets = if heading.packets {
         let path = dir.join("truth-packets.parquet");
-        let names = Names {
-            nodes: (0..)
-                .map(|i| world.node_name(NodeId(i)).to_owned())
-                .take_while(|name| !name.is_empty())
-                .collect(),
-            paths: (0..)
-                .map(|i| world.path_name(PathId(i)).to_owned())
-                .take_while(|name| !name.is_empty())
-                .collect(),
-        };
+        let names =
+            Names { nodes: all(|i| world.node_name(NodeId(i))), paths: all(|i| world.path_name(PathId(i))) };
         Some(Packets::create(&path, names).map_err(|e| failed(&path, &e))?)
     } else {
         None
@@ -157,6 +149,11 @@ pub(super) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(Log
 pub(super) struct Names {
     pub(super) nodes: Vec<String>,
     pub(super) paths: Vec<String>,
+}
+
+/// Names by number, until one is empty: there are no more.
+fn all<'a>(name: impl Fn(u32) -> &'a str) -> Vec<String> {
+    (0..u32::MAX).map(|i| name(i).to_owned()).take_while(|name| !name.is_empty()).collect()
 }
 
 #[derive(Serialize)]
