@@ -23,8 +23,6 @@
 
 mod host;
 mod probe;
-#[cfg(test)]
-mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
