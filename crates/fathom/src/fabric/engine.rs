@@ -3,7 +3,7 @@
 //! One thread. Waiting for the moment of a packet is sleeping until shortly before and then spinning, with an eye on what
 //! hosts send meanwhile. Never with a real-time priority: the kernel takes the processor from such a thread when it spins.
 
-use super::hosts::Host;
+use super::hosts::{self, Host};
 use super::truth::Log;
 use super::waiting::{Wait, Window};
 use fathom_core::histogram::Histogram;
@@ -143,6 +143,7 @@ impl Engine {
                 }
             }
             if asked && self.obey() {
+                hosts::close(self.hosts);
                 return Ok(());
             }
         }

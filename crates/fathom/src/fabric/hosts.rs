@@ -35,24 +35,35 @@ fn in_own_users() -> bool {
     map.split_ascii_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
 }
 
-/// Makes all hosts, on two threads: most of it is waiting for the kernel.
+/// Making and removing a network is mostly waiting for the kernel (for its RCU grace periods), so several wait at once.
+const AT_ONCE: usize = 8;
+
+/// Makes all hosts.
 pub(super) fn make(hosts: &[HostState]) -> Result<Vec<Host>, Failure> {
-    let half = hosts.len().div_ceil(2);
-    let (first, second) = hosts.split_at(half);
+    let share = hosts.len().div_ceil(AT_ONCE).max(1);
+    let some = |hosts: &[HostState]| hosts.iter().map(one).collect::<Result<Vec<_>, _>>();
     thread::scope(|scope| {
-        let other = scope.spawn(|| second.iter().map(one).collect::<Result<Vec<_>, _>>());
-        let mut made = first.iter().map(one).collect::<Result<Vec<_>, _>>();
-        match other.join() {
-            Ok(Ok(rest)) => {
-                if let Ok(made) = &mut made {
-                    made.extend(rest);
-                }
+        let working: Vec<_> = hosts.chunks(share).map(|part| scope.spawn(move || some(part))).collect();
+        let mut made = Vec::with_capacity(hosts.len());
+        for part in working {
+            match part.join() {
+                Ok(part) => made.extend(part?),
+                Err(panic) => std::panic::resume_unwind(panic),
             }
-            Ok(Err(failed)) => made = Err(failed),
-            Err(panic) => std::panic::resume_unwind(panic),
         }
-        made
+        Ok(made)
     })
+}
+
+/// Closes the hosts' devices, which removes them.
+pub(super) fn close(mut hosts: Vec<Host>) {
+    let share = hosts.len().div_ceil(AT_ONCE).max(1);
+    thread::scope(|scope| {
+        while !hosts.is_empty() {
+            let part = hosts.split_off(hosts.len().saturating_sub(share));
+            scope.spawn(move || drop(part));
+        }
+    });
 }
 
 fn one(host: &HostState) -> Result<Host, Failure> {
