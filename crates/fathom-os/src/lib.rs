@@ -10,8 +10,14 @@ pub mod assist;
 pub mod clock;
 pub mod host;
 pub mod interfaces;
+#[cfg(target_os = "linux")]
+pub mod namespace;
 pub mod pause;
+#[cfg(target_os = "linux")]
+pub mod peer;
 pub mod process;
 pub mod reactor;
 pub mod socket;
 pub mod timestamps;
+#[cfg(target_os = "linux")]
+pub mod tun;

@@ -1,6 +1,8 @@
 //! The command line: which command, with which arguments.
 
 use crate::exit::Failure;
+#[cfg(target_os = "linux")]
+use crate::fabric;
 use crate::{echo, external, probe, recording};
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -27,6 +29,9 @@ enum Command {
     Echo(echo::Args),
     /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
     Probe(Box<probe::Args>),
+    /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
+    #[cfg(target_os = "linux")]
+    Fabric(fabric::Args),
     /// Read and look after recordings: summary, explain, verify, recover, export
     Recording(recording::Args),
     /// Report on recordings: figures, comparisons, changes, findings, advice (Python half)
@@ -52,6 +57,8 @@ pub fn main() -> ExitCode {
     let done: Result<ExitCode, Failure> = match cli.command {
         Command::Echo(args) => echo::run(args).map(|()| ExitCode::SUCCESS),
         Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Fabric(args) => fabric::run(args).map(|()| ExitCode::SUCCESS),
         Command::Recording(args) => recording::run(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => external::run("report", &args),
         Command::Compare(args) => external::run("compare", &args),

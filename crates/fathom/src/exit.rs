@@ -5,6 +5,7 @@
 //! | 0 | it did what was asked (a run ended by Ctrl-C or SIGTERM too) |
 //! | 1 | it could not: no connection, nothing answered, the recording stopped, damage was found |
 //! | 2 | the command line cannot be used as it stands |
+//! | other | `fathom fabric exec` and `run`: the command's own |
 
 use std::fmt;
 use std::process::ExitCode;
@@ -19,6 +20,8 @@ pub(crate) enum Failure {
     Run(String),
     /// The failure has been told already: exit code 1 without another word.
     Told,
+    /// A command that was run for the user ended with this code, or told why not: the same code, without a word.
+    Passed(u8),
 }
 
 impl Failure {
@@ -34,9 +37,13 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             Self::Usage(_) | Self::Run(_) => eprintln!("fathom: {self}"),
-            Self::Told => {}
+            Self::Told | Self::Passed(_) => {}
         }
-        ExitCode::from(if matches!(self, Self::Usage(_)) { 2 } else { 1 })
+        ExitCode::from(match self {
+            Self::Usage(_) => 2,
+            Self::Run(_) | Self::Told => 1,
+            Self::Passed(code) => *code,
+        })
     }
 }
 
@@ -44,7 +51,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) | Self::Run(message) => f.write_str(message),
-            Self::Told => Ok(()),
+            Self::Told | Self::Passed(_) => Ok(()),
         }
     }
 }

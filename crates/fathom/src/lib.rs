@@ -4,6 +4,10 @@ mod cli;
 mod echo;
 mod exit;
 mod external;
+#[cfg(target_os = "linux")]
+mod fabric;
+#[cfg(target_os = "linux")]
+mod fabric_simulate;
 mod probe;
 mod recording;
 mod summary;

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fathometer.findings.model import Analysis, Scenario, Versus
 
@@ -32,10 +31,12 @@ TAIL = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
 
 
 def microseconds(ns: float) -> float:
+    """To five digits: more than a picture shows."""
     return float(f"{ns / 1e3:.5g}")
 
 
 def base(width: int, height: int, data: list[dict[str, Any]]) -> Spec:
+    """What every picture begins with."""
     axis = {
         "labelColor": INK,
         "titleColor": INK,
@@ -112,6 +113,7 @@ _IN_UNITS = (
 
 
 def rtt_axis(title: str = "round trip") -> Spec:
+    """Round trips in microseconds on a log scale, labelled as people write durations."""
     return {
         "type": "quantitative",
         "title": title,

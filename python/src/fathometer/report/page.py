@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import jinja2
@@ -13,19 +14,37 @@ import numpy as np
 from fathometer import __version__
 from fathometer.dataset import query
 from fathometer.dataset.query import Envelope
-from fathometer.findings.model import Analysis, Finding
-from fathometer.findings.words import count, duration, moment
-from fathometer.report import charts, render, tables
+from fathometer.findings.model import Analysis, Versus
+from fathometer.findings.words import duration, moment
+from fathometer.report import charts, render, tables, timeline
 from fathometer.report.charts import Spec
+from fathometer.report.short import heaviest, in_short, shown_and_folded, told_first
 
-BINS = 900
+BINS = 600
 """Of a still picture: more than its pixels would show nothing."""
-ZOOM_BINS = 6_000
-"""Of all zooming charts together; each gets its share, at least `BINS`. At some 60 bytes a bin this keeps the
-page below 3 MB."""
+ZOOM_BINS = 30_000
+"""Of all zooming charts together; each gets its share, at least `BINS`. At some 22 bytes a bin they are
+0.7 MB."""
+FINEST = 14_000
+"""Bins of one zooming chart at most: a browser redraws them fast enough to drag."""
+LONG = 5_000_000
+"""Samples from which a recording's bins are not made finer than `BINS_LONG`, for the time that it takes."""
+BINS_LONG = 6_000
 MOST_CHARTS = 12
 """Recordings that get a chart over time; the longest ones. Beyond that the page would be a scroll of lines.
 """
+LIMIT = 3_000_000
+"""Bytes of a page. Mail, tickets and phones take that."""
+ROWS = 200
+"""Rows of a table; the JSON has all."""
+
+
+@dataclass(slots=True)
+class Zoom:
+    """A chart that zooms: a Vega specification and its data as columns."""
+
+    spec: Spec
+    columns: dict[str, Any]
 
 
 @dataclass(slots=True)
@@ -36,8 +55,12 @@ class Figure:
     title: str
     note: str
     spec: Spec
-    zoom: Spec | None = None
-    svg: str = ""
+    svg: str
+    narrow: str = ""
+    """The same for a phone; empty: the wide one does."""
+    zoom: Zoom | None = None
+    envelope: Envelope | None = None
+    """What the zooming chart was made of."""
 
 
 @dataclass(slots=True)
@@ -47,85 +70,104 @@ class Page:
     title: str
     analysis: Analysis
     figures: dict[str, list[Figure]] = field(default_factory=dict)
+    left_out: int = 0
+    """Recordings without a chart over time."""
+    rows: int = ROWS
 
     def every(self) -> list[Figure]:
         """All pictures."""
         return [f for group in self.figures.values() for f in group]
 
 
-def draw(
-    analysis: Analysis, title: str | None = None, progress: Callable[[str], None] = lambda _: None
-) -> Page:
+Progress = Callable[[str], None]
+
+
+def draw(analysis: Analysis, title: str | None = None, progress: Progress = lambda _: None) -> Page:
     """Makes every picture of the report."""
     page = Page(title or _title(analysis), analysis)
     s = analysis.scenarios
 
-    def add(
-        group: str, name: str, heading: str, note: str, spec: Spec | None, zoom: Spec | None = None
-    ) -> None:
+    def add(group: str, name: str, heading: str, note: str, make: Callable[[int], Spec | None]) -> None:
+        spec = make(charts.WIDE)
         if spec is not None:
             progress(f"drawing {heading}")
-            page.figures.setdefault(group, []).append(
-                Figure(name, heading, note, spec, zoom, render.svg(spec))
-            )
+            wide, narrow = render.svg(spec, name), make(charts.NARROW) or spec
+            small = render.svg(narrow, f"{name}-narrow")
+            page.figures.setdefault(group, []).append(Figure(name, heading, note, spec, wide, small))
 
-    add("summary", "figures", "p50, p95 and p99", "Bars are 95 % intervals.", charts.figures(s))
+    add(
+        "summary",
+        "figures",
+        "p50, p95 and p99",
+        "Bars are 95 % intervals; where there is none, the bar is narrower than its mark or not supported.",
+        lambda width: charts.figures(s, width),
+    )
     add(
         "summary",
         "tail",
         "Distribution on a tail scale",
         "Each mark to the right is ten times rarer; a line ends where its count does.",
-        charts.tail(s),
+        lambda width: charts.tail(s, width),
     )
+    pairs = foremost(analysis)
     add(
         "comparison",
         "ratios",
         "Ratios of medians",
         "Bars are 95 % intervals; grey: no difference shown.",
-        charts.ratios(analysis.comparisons),
+        lambda width: charts.ratios(pairs, width=width),
     )
     add(
         "distribution",
         "histograms",
         "Histograms",
         "Each by share of its own samples, on one scale.",
-        charts.distribution(s),
+        lambda width: charts.distribution(s, width),
     )
     add(
         "distribution",
         "sweep",
         "Round trip against payload",
         "Dashed: fixed cost and cost per byte.",
-        charts.sweep(analysis),
+        lambda width: charts.sweep(analysis, width),
     )
-    shown = sorted(analysis.recordings, key=lambda r: -r.rows)[:MOST_CHARTS]
-    shown = [r for r in shown if r.totals.answered]
-    share = max(BINS, ZOOM_BINS // max(len(shown), 1))
-    for i, recording in enumerate(sorted(shown, key=lambda r: (r.label, r.manifest.started_ns))):
-        events = [f for f in analysis.findings if f.recording == recording.manifest.id]
-        fine = query.envelope(recording, share)
-        heading = f"{recording.label}, {moment(recording.manifest.started_ns)}"
-        note = (
-            f"Band: smallest to largest; lines: median and p99 of each {duration(_coarse(fine).width_ns)}. "
-            f"{count(len(events), 'finding')} on it."
-        )
-        add(
-            "time",
-            f"time-{i + 1}",
-            heading,
-            note,
-            charts.over_time(_coarse(fine), events),
-            charts.over_time(fine, events, "container", zoom=True),
-        )
-    for i, scenario in enumerate(s):
-        add(
-            "calendar",
-            f"calendar-{i + 1}",
-            scenario.name,
-            scenario.calendar.of_day.said if scenario.calendar else "",
-            charts.heat(scenario),
-        )
+    _over_time(page, progress)
+    for i, scenario in enumerate(s[:MOST_CHARTS]):
+        said = scenario.calendar.of_day.said if scenario.calendar else ""
+        add("calendar", f"calendar-{i + 1}", scenario.name, said, partial(timeline.heat, scenario))
     return page
+
+
+def foremost(analysis: Analysis) -> list[Versus]:
+    """Every pair where they are few; else those with the fastest scenario."""
+    if len(analysis.comparisons) <= 15:
+        return list(analysis.comparisons)
+    fastest = analysis.comparisons[0].a
+    return [v for v in analysis.comparisons if fastest in {v.a, v.b}]
+
+
+def _over_time(page: Page, progress: Progress) -> None:
+    analysis = page.analysis
+    worth = sorted((r for r in analysis.recordings if r.totals.answered > 1), key=lambda r: -r.rows)
+    shown = worth[:MOST_CHARTS]
+    page.left_out = len(worth) - len(shown)
+    share = min(max(BINS, ZOOM_BINS // max(len(shown), 1)), FINEST)
+    for i, recording in enumerate(sorted(shown, key=lambda r: (r.label, r.manifest.started_ns))):
+        events = heaviest([f for f in analysis.findings if f.recording == recording.manifest.id])
+        heading = f"{recording.label}, {moment(recording.manifest.started_ns)[:19]}"
+        progress(f"drawing {heading}")
+        fine = query.envelope(recording, share if recording.rows <= LONG else min(share, BINS_LONG))
+        coarse = _coarse(fine)
+        still, live = timeline.over_time(coarse, events), timeline.over_time(fine, events, zoom=True)
+        if still is None or live is None:
+            continue
+        name = f"time-{i + 1}"
+        lines = "median and p99" if "p99" in timeline.columns(coarse) else "median"
+        note = f"Band: smallest to largest; {lines} of each {duration(coarse.width_ns)}."
+        zoom = Zoom(render.compiled(live), timeline.columns(fine))
+        page.figures.setdefault("time", []).append(
+            Figure(name, heading, note, still, render.svg(still, name), "", zoom, fine)
+        )
 
 
 def _title(analysis: Analysis) -> str:
@@ -133,11 +175,12 @@ def _title(analysis: Analysis) -> str:
     return ", ".join(labels[:4]) + (f" and {len(labels) - 4} others" if len(labels) > 4 else "")
 
 
-def _coarse(fine: Envelope) -> Envelope:
-    """The same series in at most `BINS` bins: extremes stay, medians and p99 are the middle (the largest) of
+def _coarse(fine: Envelope, most: int = BINS) -> Envelope:
+    """The same series in at most `most` bins: extremes stay, medians and p99 are the middle (the largest) of
     what they join.
     """
-    factor = -(-len(fine.start_ns) // BINS)
+    span = int((fine.start_ns[-1] - fine.start_ns[0]) // fine.width_ns) + 1 if len(fine.start_ns) else 0
+    factor = -(-span // most)
     if factor <= 1:
         return fine
     key = (fine.start_ns - fine.start_ns[0]) // (fine.width_ns * factor)
@@ -184,32 +227,87 @@ def _markdown_cell(text: str) -> str:
 
 def _context(page: Page) -> dict[str, Any]:
     a = page.analysis
-    shown: list[Finding] = list(a.findings)
+    shown, folded = shown_and_folded(a.findings)
+    first, advised = told_first(a)
+    main = foremost(a)
+    others = [v for v in a.comparisons if all(v is not m for m in main)]
     return {
         "page": page,
         "a": a,
+        "short": in_short(a),
+        "first": first,
+        "advised": advised,
         "findings": shown,
+        "folded": folded[: 2 * page.rows],
+        "folded_more": max(len(folded) - 2 * page.rows, 0),
         "version": __version__,
+        "rows": page.rows,
         "tables": {
             "summary": tables.summary(a.scenarios),
             "runs": tables.of_runs(a.scenarios),
-            "ratios": tables.ratios(a.comparisons),
+            "ratios": tables.ratios(main),
+            "more_ratios": tables.ratios(others),
             "segments": tables.segments(a),
             "recordings": tables.recordings(a),
         },
-        "wrong": [r for r in a.consistency if r.verdict != "ok"],
+        "wrong": [r for r in a.consistency if r.verdict != "ok"][: page.rows],
     }
 
 
 def html(page: Page) -> str:
-    """One file: pictures inside, the script of the zooming charts inside, nothing to fetch."""
-    zooms = {f.name: f.zoom for f in page.every() if f.zoom}
+    """One file: pictures inside, the script of the zooming charts inside, nothing to fetch. Where it would be
+    larger than `LIMIT`, detail goes first, then zooming, then charts over time.
+    """
+    made = _html(page)
+    for thinner in (_coarser, _still, _fewer, _without_time):
+        if len(made.encode()) <= LIMIT:
+            break
+        page = thinner(page)
+        made = _html(page)
+    return made
+
+
+def _html(page: Page) -> str:
+    zooms = {f.name: {"spec": f.zoom.spec, "bins": f.zoom.columns} for f in page.every() if f.zoom}
     data = json.dumps(zooms, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         _environment()
         .get_template("report.html.j2")
         .render(**_context(page), zooms=data if zooms else None, script=render.script() if zooms else "")
     )
+
+
+def _with_time(page: Page, figures: list[Figure]) -> dict[str, list[Figure]]:
+    return {k: v for k, v in page.figures.items() if k != "time"} | ({"time": figures} if figures else {})
+
+
+def _coarser(page: Page) -> Page:
+    made = []
+    for f in page.figures.get("time", []):
+        zoom = f.zoom
+        if zoom and f.envelope:
+            zoom = Zoom(
+                zoom.spec, timeline.columns(_coarse(f.envelope, max(len(f.envelope.start_ns) // 4, 1)))
+            )
+        made.append(replace(f, zoom=zoom))
+    return replace(page, figures=_with_time(page, made))
+
+
+def _still(page: Page) -> Page:
+    return replace(
+        page, figures=_with_time(page, [replace(f, zoom=None) for f in page.figures.get("time", [])])
+    )
+
+
+def _fewer(page: Page) -> Page:
+    had = page.figures.get("time", [])
+    left = page.left_out + max(len(had) - 3, 0)
+    return replace(page, figures=_with_time(page, had[:3]), left_out=left, rows=ROWS // 2)
+
+
+def _without_time(page: Page) -> Page:
+    left = page.left_out + len(page.figures.get("time", []))
+    return replace(page, figures=_with_time(page, []), left_out=left, rows=ROWS // 4)
 
 
 def markdown(page: Page, pictures: str | None = None) -> str:

@@ -26,7 +26,7 @@ def svg(spec: Spec, name: str) -> str:
 
 
 def compiled(spec: Spec) -> Spec:
-    """A Vega specification, for the page: it then needs no Vega-Lite compiler, a third of the script."""
+    """A Vega specification, for the page: it then need not compile."""
     made: Spec = vl_convert.vegalite_to_vega(spec, vl_version=_version())
     return made
 
@@ -53,7 +53,8 @@ def _painted(spec: Spec, ink: str, paper: str) -> Spec:
     return painted
 
 
-_SNIPPET = "window.vega = {parse: vega.parse, View: vega.View};"
+_SNIPPET = "window.vegaEmbed = vegaEmbed;"
+"""Vega itself is null in what vl-convert 1.9 bundles; vega-embed reaches the true one."""
 _LEAST = 100_000
 """Bytes below which no bundle of Vega can be."""
 
@@ -67,10 +68,10 @@ def _version() -> str:
 
 
 def script() -> str:
-    """Vega in one script, for the charts that zoom.
+    """Vega and vega-embed in one script, for the charts that zoom.
 
-    vl-convert bundles it anew each time, which takes a second; so it is kept in the user's cache directory, by
-    version.
+    vl-convert bundles it anew each time, which takes a second; so it is kept in the user's cache directory,
+    by version.
     """
     name = f"vega-{version('vl-convert-python')}-{_version()}-{zlib.crc32(_SNIPPET.encode()):08x}.js"
     kept = _cache() / name

@@ -37,7 +37,7 @@ class Table:
 def figure(e: Estimate) -> Cell:
     """An estimate as a cell; a quantile that its count cannot support is not shown."""
     if math.isnan(e.value) or (e.interval is None and e.doubt and "too few for p" in e.doubt):
-        return Cell("–", note=e.doubt or "no samples")  # noqa: RUF001 - a dash in a table
+        return Cell("–", note=e.doubt or "no samples")
     under = f"{duration(e.interval.low)} … {duration(e.interval.high)}" if e.interval else ""
     mark = "*" if e.doubt else ""
     return Cell(duration(e.value) + mark, under, e.doubt or "")
@@ -47,8 +47,8 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
     """One row a scenario."""
     rows = []
     for s in scenarios:
-        low = duration(s.rtt.min_ns) if s.rtt.min_ns is not None else "–"  # noqa: RUF001
-        high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"  # noqa: RUF001
+        low = duration(s.rtt.min_ns) if s.rtt.min_ns is not None else "–"
+        high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"
         lost = f"{s.unanswered:,} unanswered" if s.unanswered else ""
         rows.append(
             (
@@ -105,7 +105,7 @@ def ratios(comparisons: Sequence[Versus]) -> Table | None:
             under = f"{interval.low:.3g} … {interval.high:.3g}" if interval else ""
             verdict = run.verdict if run else d.verdict
             if math.isnan(ratio) or verdict == "cannot be decided":
-                cells.append(Cell("–", "", d.doubt or "cannot be decided"))  # noqa: RUF001
+                cells.append(Cell("–", "", d.doubt or "cannot be decided"))
             else:
                 cells.append(
                     Cell(

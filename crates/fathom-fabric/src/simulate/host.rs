@@ -1,0 +1,309 @@
+//! A host in virtual time: the TCP of smoltcp at one address, and a reflector that answers on every port.
+//!
+//! smoltcp is no kernel: its retransmission timer is at least a second, as RFC 6298 has it, where Linux waits 200 ms.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+
+use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
+use smoltcp::phy::{self, DeviceCapabilities, Medium};
+use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
+use smoltcp::time::Instant;
+use smoltcp::wire::{HardwareAddress, IpCidr};
+
+use crate::packet::{Flags, Packet, Segment};
+use crate::world::HostId;
+
+/// Bytes that a connection holds each way: more than any probe has outstanding before its user timeout.
+const BUFFER: usize = 64 << 10;
+/// The first port that connections are made from: IANA's dynamic ports (RFC 6335).
+const FIRST_PORT: u16 = 49_152;
+
+/// smoltcp counts µs; a moment is rounded down, and a timer's moment is exact.
+fn instant(ns: u64) -> Instant {
+    Instant::from_micros((ns / 1_000) as i64)
+}
+
+#[derive(Debug, Default)]
+struct Device {
+    received: VecDeque<Vec<u8>>,
+    sent: VecDeque<Vec<u8>>,
+    mtu: usize,
+}
+
+struct Received(Vec<u8>);
+
+impl phy::RxToken for Received {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, f: F) -> R {
+        f(&self.0)
+    }
+}
+
+struct Sending<'a>(&'a mut VecDeque<Vec<u8>>);
+
+impl phy::TxToken for Sending<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
+        let mut bytes = vec![0; len];
+        let result = f(&mut bytes);
+        self.0.push_back(bytes);
+        result
+    }
+}
+
+impl phy::Device for Device {
+    type RxToken<'a> = Received;
+    type TxToken<'a> = Sending<'a>;
+
+    fn receive(&mut self, _: Instant) -> Option<(Received, Sending<'_>)> {
+        let bytes = self.received.pop_front()?;
+        Some((Received(bytes), Sending(&mut self.sent)))
+    }
+
+    fn transmit(&mut self, _: Instant) -> Option<Sending<'_>> {
+        Some(Sending(&mut self.sent))
+    }
+
+    fn capabilities(&self) -> DeviceCapabilities {
+        let mut capabilities = DeviceCapabilities::default();
+        capabilities.medium = Medium::Ip;
+        capabilities.max_transmission_unit = self.mtu;
+        capabilities
+    }
+}
+
+/// What is known of a connection besides its socket.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Observed {
+    /// A RST came for it.
+    pub(super) reset: bool,
+    /// Segments with data that were sent again.
+    pub(super) retransmits: u32,
+    /// The sequence number after the last byte that was sent.
+    sent_to: Option<u32>,
+}
+
+/// TCP at one address of a host.
+pub(super) struct Host {
+    pub(super) id: HostId,
+    pub(super) address: IpAddr,
+    interface: Interface,
+    sockets: SocketSet<'static>,
+    device: Device,
+    /// Sockets of the reflector: those that listen and those that are connected.
+    serving: Vec<SocketHandle>,
+    /// Connections of probes, by their port here.
+    observed: HashMap<u16, Observed>,
+    next_port: u16,
+    /// When [`Host::poll`] must be called, ns; something happened if it lies in the past.
+    pub(super) due_ns: Option<u64>,
+    /// The host does not run.
+    pub(super) frozen: bool,
+    /// Something may have changed for the probes that run here.
+    pub(super) touched: bool,
+}
+
+impl std::fmt::Debug for Host {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Host")
+            .field("address", &self.address)
+            .field("due_ns", &self.due_ns)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Host {
+    pub(super) fn new(id: HostId, address: IpAddr, mtu: u16, seed: u64) -> Self {
+        let mut device = Device { mtu: usize::from(mtu), ..Device::default() };
+        let mut config = Config::new(HardwareAddress::Ip);
+        config.random_seed = seed;
+        let mut interface = Interface::new(config, &mut device, instant(0));
+        // Everybody is a neighbour: the world does the routing. An interface without addresses has room for one.
+        interface.update_ip_addrs(|addresses| addresses.extend([IpCidr::new(address.into(), 0)]));
+        Self {
+            id,
+            address,
+            interface,
+            sockets: SocketSet::new(Vec::new()),
+            device,
+            serving: Vec::new(),
+            observed: HashMap::new(),
+            next_port: FIRST_PORT,
+            due_ns: None,
+            frozen: false,
+            touched: false,
+        }
+    }
+
+    fn socket(&mut self) -> SocketHandle {
+        let mut socket = Socket::new(SocketBuffer::new(vec![0; BUFFER]), SocketBuffer::new(vec![0; BUFFER]));
+        // TCP_NODELAY, as everywhere.
+        socket.set_nagle_enabled(false);
+        self.sockets.add(socket)
+    }
+
+    /// Begins a connection; gives its socket and its port here.
+    pub(super) fn connect(&mut self, now_ns: u64, remote: SocketAddr) -> (SocketHandle, u16) {
+        let handle = self.socket();
+        let port = self.next_port;
+        self.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
+        // The port is never 0 and both addresses are of one version, so there is nothing to refuse; were it refused,
+        // the socket would be closed, which is a failed attempt to whoever looks.
+        let _ = socket.connect(self.interface.context(), (remote.ip(), remote.port()), port);
+        self.observed.insert(port, Observed::default());
+        self.due_ns = Some(now_ns);
+        (handle, port)
+    }
+
+    /// Lets a connection go. Nothing more is sent on it.
+    pub(super) fn forget(&mut self, handle: SocketHandle, port: u16) {
+        self.sockets.remove(handle);
+        self.observed.remove(&port);
+    }
+
+    pub(super) fn state(&self, handle: SocketHandle) -> State {
+        self.sockets.get::<Socket<'_>>(handle).state()
+    }
+
+    pub(super) fn observed(&self, port: u16) -> Observed {
+        self.observed.get(&port).copied().unwrap_or_default()
+    }
+
+    /// Bytes that the peer has not acknowledged.
+    pub(super) fn unacknowledged(&self, handle: SocketHandle) -> usize {
+        self.sockets.get::<Socket<'_>>(handle).send_queue()
+    }
+
+    /// Sends so many bytes, whole or not at all.
+    pub(super) fn send(&mut self, now_ns: u64, handle: SocketHandle, size: usize) -> bool {
+        const ZEROS: [u8; 1_400] = [0; 1_400];
+        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
+        if socket.send_capacity() - socket.send_queue() < size || !socket.can_send() {
+            return false;
+        }
+        self.due_ns = Some(now_ns);
+        socket.send_slice(&ZEROS[..size]) == Ok(size)
+    }
+
+    /// Takes what came, and counts it.
+    pub(super) fn receive(&mut self, now_ns: u64, handle: SocketHandle) -> usize {
+        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
+        let mut count = 0;
+        while socket.can_recv() {
+            match socket.recv(|bytes| (bytes.len(), bytes.len())) {
+                Ok(0) | Err(_) => break,
+                Ok(n) => count += n,
+            }
+        }
+        if count > 0 {
+            // The window has grown.
+            self.due_ns = Some(now_ns);
+        }
+        count
+    }
+
+    /// A packet arrived.
+    pub(super) fn deliver(&mut self, now_ns: u64, packet: Packet) {
+        if let Some(segment) = packet.segment() {
+            let port = packet.flow().destination.port();
+            if segment.flags.has(Flags::RST)
+                && let Some(observed) = self.observed.get_mut(&port)
+            {
+                observed.reset = true;
+            }
+            if segment.flags.has(Flags::SYN) && !segment.flags.has(Flags::ACK) {
+                self.listen(port);
+            }
+        }
+        self.device.received.push_back(packet.into_bytes());
+        self.due_ns = Some(now_ns);
+    }
+
+    /// Somebody wants to connect to this port: there is a reflector on it.
+    fn listen(&mut self, port: u16) {
+        let sockets = &self.sockets;
+        let listens = |handle: &&SocketHandle| {
+            let socket = sockets.get::<Socket<'_>>(**handle);
+            socket.state() == State::Listen && socket.listen_endpoint().port == port
+        };
+        if self.observed.contains_key(&port) || self.serving.iter().find(listens).is_some() {
+            return;
+        }
+        let handle = self.socket();
+        // Port 0 cannot be listened on; a SYN to it is answered with RST then.
+        let _ = self.sockets.get_mut::<Socket<'_>>(handle).listen(port);
+        self.serving.push(handle);
+    }
+
+    /// Does what is due, and gives every packet that leaves.
+    pub(super) fn poll(&mut self, now_ns: u64, mut out: impl FnMut(Vec<u8>)) {
+        loop {
+            self.interface.poll(instant(now_ns), &mut self.device, &mut self.sockets);
+            if !self.reflect() {
+                break;
+            }
+        }
+        while let Some(bytes) = self.device.sent.pop_front() {
+            self.watch(&bytes);
+            out(bytes);
+        }
+        let wants = self.interface.poll_at(instant(now_ns), &self.sockets);
+        // What it wants at once has just been done; a µs on, time has passed for it too.
+        self.due_ns = wants.map(|at| (at.total_micros().max(0) as u64 * 1_000).max(now_ns + 1_000));
+    }
+
+    /// Sends back what came. Whether there was anything.
+    fn reflect(&mut self) -> bool {
+        let mut busy = false;
+        let sockets = &mut self.sockets;
+        self.serving.retain(|&handle| {
+            let socket = sockets.get_mut::<Socket<'_>>(handle);
+            while socket.can_recv() && socket.can_send() {
+                let room = socket.send_capacity() - socket.send_queue();
+                let mut copy = Vec::new();
+                let taken = socket.recv(|bytes| {
+                    copy.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    (copy.len(), copy.len())
+                });
+                if !matches!(taken, Ok(n) if n > 0) {
+                    break;
+                }
+                // There was room for all of it.
+                let _ = socket.send_slice(&copy);
+                busy = true;
+            }
+            match socket.state() {
+                State::CloseWait => {
+                    socket.close();
+                    busy = true;
+                    true
+                }
+                State::Closed | State::TimeWait => {
+                    sockets.remove(handle);
+                    false
+                }
+                _ => true,
+            }
+        });
+        busy
+    }
+
+    /// Counts what a probe's connection sends again.
+    fn watch(&mut self, bytes: &[u8]) {
+        if self.observed.is_empty() {
+            return;
+        }
+        let Ok(packet) = Packet::parse(0, 0, bytes.to_vec()) else { return };
+        let Some(observed) = self.observed.get_mut(&packet.flow().source.port()) else { return };
+        let Some(Segment { seq, payload_len, flags, .. }) = packet.segment() else { return };
+        let length = payload_len + u32::from(flags.has(Flags::SYN)) + u32::from(flags.has(Flags::FIN));
+        if length == 0 {
+            return;
+        }
+        // Sequence numbers wrap (RFC 9293, section 3.4).
+        match observed.sent_to {
+            Some(sent_to) if (seq.wrapping_sub(sent_to) as i32) < 0 => observed.retransmits += 1,
+            _ => observed.sent_to = Some(seq.wrapping_add(length)),
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! A scenario played in virtual time: hosts with a TCP of their own on the fabric's world, probes on its paths, and what
+//! they measure. Hours pass in seconds, nothing is opened and no privilege is needed.
+//!
+//! What it shows is the fabric alone: hosts take no time, send when they mean to, and their TCP is smoltcp's.
+//!
+//! ```
+//! use fathom_fabric::scenario::Scenario;
+//! use fathom_fabric::simulate::{Item, Options, simulate};
+//!
+//! let text = r#"
+//!     format = 1
+//!     host = [{ name = "a", address = "10.0.0.1" }, { name = "b", address = "10.0.0.2" }]
+//!     path = [{ label = "ab", from = "a", to = "b", both = { delay = "1ms" } }]
+//! "#;
+//! let scenario = Scenario::parse(text, "example")?;
+//! let options = Options { duration_ns: Some(10_000_000_000), ..Options::default() };
+//! let round_trips: Vec<i64> = simulate(&scenario, &options)?
+//!     .filter_map(|item| if let Item::Sample { sample, .. } = item { sample.rtt_ns } else { None })
+//!     .collect();
+//! assert_eq!(round_trips, [2_000_000; 10]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod host;
+mod probe;
+
+use std::collections::{HashMap, VecDeque};
+use std::net::IpAddr;
+
+use fathom_core::clock::Anchor;
+use fathom_core::event::Event;
+use fathom_core::sample::Sample;
+use jiff::Timestamp;
+
+use crate::scenario::{ProbeSpec, Scenario};
+use crate::truth::{PacketRecord, Truth, What};
+use crate::world::{HostId, Output, World};
+use host::Host;
+use probe::{Probe, Said};
+
+/// What may be asked for beside the scenario.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Options {
+    /// Another seed than the scenario's.
+    pub seed: Option<u64>,
+    /// Another length than the scenario's, ns.
+    pub duration_ns: Option<u64>,
+    /// Another pace for every probe, ns from sample to sample.
+    pub every_ns: Option<u64>,
+}
+
+/// Something that came of the simulation, in order of time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Item {
+    /// A probe's sample, answered or given up. `sent_ns` is UTC by the simulation's clock.
+    Sample {
+        /// Index into [`Simulation::probes`].
+        probe: usize,
+        /// As a recording keeps it.
+        sample: Sample,
+    },
+    /// A probe's event.
+    Event {
+        /// Index into [`Simulation::probes`].
+        probe: usize,
+        /// As a recording keeps it.
+        event: Event,
+    },
+    /// What the fabric did: `at_ns` on the simulation's monotonic clock, which starts at 0.
+    Truth(Truth),
+    /// What became of a packet, where the scenario asks for it.
+    Packet(PacketRecord),
+}
+
+/// Begins a simulation. The error says what cannot be simulated, and why.
+pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Simulation, String> {
+    Simulation::new(scenario, options)
+}
+
+/// A simulation at work: an iterator of what comes of it. It ends at the time the scenario states.
+#[derive(Debug)]
+pub struct Simulation {
+    world: World,
+    hosts: Vec<Host>,
+    by_address: HashMap<IpAddr, usize>,
+    probes: Vec<Probe>,
+    specs: Vec<ProbeSpec>,
+    /// By host's name: when it did not run.
+    pauses: HashMap<String, Vec<(u64, Option<u64>)>>,
+    /// The names of the hosts at the two ends of each probe's path; the far one may be a middlebox.
+    ends: Vec<(String, String)>,
+    clock: Anchor,
+    now_ns: u64,
+    end_ns: u64,
+    over: bool,
+    out: Output,
+    ready: VecDeque<Item>,
+}
+
+impl Simulation {
+    fn new(scenario: &Scenario, options: &Options) -> Result<Self, String> {
+        let spec = &scenario.simulate;
+        let seed = options.seed.unwrap_or(scenario.seed);
+        let world = World::new(scenario.plan(), seed).map_err(|e| e.to_string())?;
+        let end_ns = options.duration_ns.unwrap_or(spec.duration_ns);
+        let mut hosts = Vec::new();
+        let mut by_address = HashMap::new();
+        for host in scenario.hosts() {
+            let id = world.host(&host.name).ok_or_else(|| format!("the world has no host {}", host.name))?;
+            for &address in &host.addresses {
+                by_address.insert(address, hosts.len());
+                let own = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(hosts.len() as u64);
+                hosts.push(Host::new(id, address, host.mtu, own));
+            }
+        }
+        let mut specs = spec.probes.clone();
+        if specs.is_empty() {
+            let from_hosts = scenario.paths().iter().filter(|path| scenario.host(&path.from).is_some());
+            specs = from_hosts
+                .map(|path| ProbeSpec { path: path.label.clone(), ..spec.defaults.clone() })
+                .collect();
+        }
+        if specs.is_empty() {
+            return Err("no path of the scenario starts at a host, so there is nothing to probe".to_owned());
+        }
+        let (mut probes, mut ends) = (Vec::new(), Vec::new());
+        for (i, spec) in specs.iter_mut().enumerate() {
+            spec.every_ns = options.every_ns.unwrap_or(spec.every_ns);
+            let path = scenario.path(&spec.path).ok_or_else(|| format!("there is no path {}", spec.path))?;
+            let target = scenario.target(path);
+            let at = path.from_addresses.iter().find_map(|address| by_address.get(address));
+            let at = *at.ok_or_else(|| format!("path {} does not start at a host", path.label))?;
+            if hosts[at].address.is_ipv4() != target.is_ipv4() {
+                return Err(format!("path {} joins addresses of two IP versions", path.label));
+            }
+            probes.push(Probe::new(spec.clone(), at, target, end_ns, seed.wrapping_add(i as u64)));
+            ends.push((path.from.clone(), path.to.clone()));
+        }
+        let utc_ns = i64::try_from(spec.start.as_nanosecond())
+            .map_err(|_| "the start of the simulation lies outside the years 1677 to 2262".to_owned())?;
+        Ok(Self {
+            world,
+            hosts,
+            by_address,
+            probes,
+            specs,
+            pauses: HashMap::new(),
+            ends,
+            clock: Anchor { mono_ns: 0, utc_ns },
+            now_ns: 0,
+            end_ns,
+            over: false,
+            out: Output::default(),
+            ready: VecDeque::new(),
+        })
+    }
+
+    /// The probes, in the order of their indices.
+    pub fn probes(&self) -> &[ProbeSpec] {
+        &self.specs
+    }
+
+    /// The simulation's clocks at its start: monotonic 0, and the wall clock of the scenario.
+    pub fn clock(&self) -> Anchor {
+        self.clock
+    }
+
+    /// How far it has come, ns from its start.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// When it ends, ns from its start.
+    pub fn end_ns(&self) -> u64 {
+        self.end_ns
+    }
+
+    /// The world, for its status and models.
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        let hosts = self.hosts.iter().filter(|host| !host.frozen).filter_map(|host| host.due_ns);
+        let probes =
+            self.probes.iter().filter(|probe| !self.hosts[probe.at].frozen).filter_map(Probe::next_due_ns);
+        self.world.next_due_ns().into_iter().chain(hosts).chain(probes).min()
+    }
+
+    /// Goes to the next moment at which something happens.
+    fn step(&mut self) {
+        match self.next_due_ns().filter(|&due| due < self.end_ns) {
+            Some(due) => {
+                self.now_ns = self.now_ns.max(due);
+                self.world.advance(self.now_ns, &mut self.out);
+                self.settle();
+            }
+            None => self.finish(),
+        }
+    }
+
+    /// Hands out what the world gave, and lets hosts and probes act on it until nobody has anything to do now.
+    fn settle(&mut self) {
+        let now = self.now_ns;
+        loop {
+            self.collect();
+            for i in 0..self.probes.len() {
+                let probe = &self.probes[i];
+                let host = &self.hosts[probe.at];
+                let due = |at: Option<u64>| at.is_some_and(|at| at <= now);
+                if !host.frozen && (due(probe.next_due_ns()) || host.touched) {
+                    self.run_probe(i);
+                }
+            }
+            let mut busy = false;
+            for host in &mut self.hosts {
+                host.touched = false;
+                if host.frozen || host.due_ns.is_none_or(|due| due > now) {
+                    continue;
+                }
+                busy = true;
+                host.touched = true;
+                let (world, out, id) = (&mut self.world, &mut self.out, host.id);
+                host.poll(now, |bytes| world.packet_in(now, id, bytes, out));
+            }
+            if !busy {
+                break;
+            }
+        }
+    }
+
+    fn run_probe(&mut self, i: usize) {
+        let Self { probes, hosts, pauses, ends, ready, clock, now_ns, .. } = self;
+        let none = Vec::new();
+        let pauses = (
+            pauses.get(&ends[i].0).unwrap_or(&none).as_slice(),
+            pauses.get(&ends[i].1).unwrap_or(&none).as_slice(),
+        );
+        let probe = &mut probes[i];
+        let host = &mut hosts[probe.at];
+        probe.run(*now_ns, host, pauses, &mut |said| ready.push_back(item(i, said, *now_ns, *clock)));
+    }
+
+    /// Takes what the world put out.
+    fn collect(&mut self) {
+        let mut out = std::mem::take(&mut self.out);
+        for delivery in out.deliveries.drain(..) {
+            let address = delivery.packet.flow().destination.ip();
+            if let Some(&host) = self.by_address.get(&address) {
+                self.hosts[host].deliver(self.now_ns, delivery.packet);
+            }
+        }
+        for truth in out.truths.drain(..) {
+            self.heed(&truth);
+            self.ready.push_back(Item::Truth(truth));
+        }
+        self.ready.extend(out.records.drain(..).map(Item::Packet));
+        // Its memory is kept, unless something came meanwhile, which cannot be.
+        self.out = out;
+    }
+
+    /// Hosts that are frozen do not run.
+    fn heed(&mut self, truth: &Truth) {
+        let (begins, event) = match &truth.what {
+            What::EventBegan { event, .. } => (true, event),
+            What::EventEnded { event } => (false, event),
+            _ => return,
+        };
+        if !matches!(event.as_str(), "host-pause" | "live-migration freeze") {
+            return;
+        }
+        let Some(id) = self.world.host(&truth.place) else { return };
+        let pauses = self.pauses.entry(truth.place.clone()).or_default();
+        if begins {
+            pauses.push((truth.at_ns, None));
+        } else if let Some(pause) = pauses.iter_mut().find(|pause| pause.1.is_none()) {
+            pause.1 = Some(truth.at_ns);
+        }
+        // Two pauses may overlap: it runs when the last one is over.
+        let frozen = pauses.iter().any(|pause| pause.1.is_none());
+        self.freeze(id, frozen);
+    }
+
+    fn freeze(&mut self, id: HostId, frozen: bool) {
+        for host in self.hosts.iter_mut().filter(|host| host.id == id) {
+            host.frozen = frozen;
+            if !frozen {
+                host.due_ns = Some(self.now_ns);
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.now_ns = self.end_ns;
+        self.world.advance(self.end_ns, &mut self.out);
+        self.collect();
+        let Self { probes, hosts, pauses, ends, ready, clock, now_ns, .. } = self;
+        let none = Vec::new();
+        for (i, probe) in probes.iter_mut().enumerate() {
+            let of = |name: &String| pauses.get(name).unwrap_or(&none).as_slice();
+            let host = &mut hosts[probe.at];
+            let said = &mut |said| ready.push_back(item(i, said, *now_ns, *clock));
+            probe.finish(*now_ns, host, (of(&ends[i].0), of(&ends[i].1)), said);
+        }
+        self.over = true;
+    }
+}
+
+impl Iterator for Simulation {
+    type Item = Item;
+
+    fn next(&mut self) -> Option<Item> {
+        while self.ready.is_empty() && !self.over {
+            self.step();
+        }
+        self.ready.pop_front()
+    }
+}
+
+fn item(probe: usize, said: Said, now_ns: u64, clock: Anchor) -> Item {
+    match said {
+        Said::Sample(mut sample) => {
+            sample.sent_ns = clock.utc_of(sample.sent_ns as u64);
+            Item::Sample { probe, sample }
+        }
+        Said::Event(connection, kind) => {
+            let at = Timestamp::from_nanosecond(clock.utc_of(now_ns).into()).unwrap_or(Timestamp::UNIX_EPOCH);
+            Item::Event { probe, event: Event { at, mono_ns: now_ns, connection, kind } }
+        }
+    }
+}

@@ -1,0 +1,509 @@
+//! `fathom fabric` from outside: hosts that reach each other, events, the truth, and that nothing stays behind. As root,
+//! and as a user without any privilege in a user namespace.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use support::{FATHOM, Kept, must, needs, needs_root, skip, wait_for};
+use tempfile::TempDir;
+
+/// The user and group "nobody".
+const NOBODY: &str = "65534";
+
+/// Who uses the fabric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum User {
+    Root,
+    /// Without privilege; sees a `/dev/net/tun` that anybody may open, as distributions ship it.
+    Nobody,
+}
+
+/// A directory with a scenario, and a fabric of a name of its own. Dropped, the fabric is down.
+struct Site {
+    user: User,
+    home: TempDir,
+    name: String,
+}
+
+impl Site {
+    /// None, visibly, where this machine cannot.
+    fn new(user: User, scenario: &str) -> Option<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        if !needs_root() || !needs("ip") || !needs("ping") {
+            return None;
+        }
+        let home = tempfile::tempdir().expect("a directory");
+        let name = format!("t{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        fs::write(home.path().join("scenario.toml"), scenario).expect("a file");
+        fs::create_dir(home.path().join("run")).expect("a directory");
+        if user == User::Nobody {
+            must("chown", &["-R", &format!("{NOBODY}:{NOBODY}"), home.path().to_str().expect("text")]);
+        }
+        let site = Self { user, home, name };
+        if user == User::Nobody
+            && !site.command("unshare").args(["-Urn", "true"]).status().is_ok_and(|s| s.success())
+        {
+            skip("it needs user namespaces for everybody (user.max_user_namespaces)");
+            return None;
+        }
+        Some(site)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.home.path().join(name)
+    }
+
+    /// A command as the user.
+    fn command(&self, program: &str) -> Command {
+        let mut command = match self.user {
+            User::Root => Command::new(program),
+            User::Nobody => {
+                let script = format!(
+                    "mount -t tmpfs -o mode=0755 net /dev/net && mknod -m 0666 /dev/net/tun c 10 200 && exec setpriv \
+                     --reuid={NOBODY} --regid={NOBODY} --clear-groups -- \"$@\""
+                );
+                let mut command = Command::new("unshare");
+                command.args(["--mount", "sh", "-c", &script, "sh", program]);
+                command
+            }
+        };
+        command.current_dir(self.home.path()).env_remove("FATHOM_FABRIC").env("FATHOM_CLOUD", "off");
+        command.env("XDG_RUNTIME_DIR", self.path("run"));
+        // Without directories of root's, which would make "not there" a "may not look".
+        command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+        command
+    }
+
+    /// `fathom fabric` with these arguments, separated by blanks, `NAME` standing for the fabric's name.
+    fn fabric(&self, arguments: &str) -> Command {
+        let mut command = self.command(FATHOM);
+        command
+            .arg("fabric")
+            .args(arguments.split(' ').map(|word| if word == "NAME" { &self.name } else { word }));
+        command
+    }
+
+    fn output(&self, arguments: &str) -> Output {
+        self.fabric(arguments).output().expect("a command")
+    }
+
+    /// The standard output of what must succeed.
+    fn must(&self, arguments: &str) -> String {
+        let out = self.output(arguments);
+        assert!(out.status.success(), "{arguments}: {}: {}", out.status, text(&out.stderr));
+        text(&out.stdout)
+    }
+
+    fn json(&self, arguments: &str) -> Value {
+        let out = self.must(arguments);
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+    }
+
+    /// The one line that a command says when it fails with this code.
+    fn refused(&self, arguments: &str, code: i32) -> String {
+        let out = self.output(arguments);
+        assert_eq!(out.status.code(), Some(code), "{arguments}: {}", text(&out.stderr));
+        text(&out.stderr)
+    }
+
+    fn up(&self) -> Value {
+        self.json("up scenario.toml --name NAME --json")
+    }
+
+    fn exec(&self, host: &str, command: &[&str]) -> Command {
+        let mut exec = self.fabric(&format!("exec --name NAME {host} --"));
+        exec.args(command);
+        exec
+    }
+
+    /// A reflector on a host, that listens by now.
+    fn reflector(&self, host: &str) -> Kept {
+        let mut command = self.exec(host, &[FATHOM, "echo", "--json"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("a command");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+        assert!(line.contains("listening"), "{line:?}");
+        Kept(child)
+    }
+
+    /// What a probe on a host sums up.
+    fn probe(&self, host: &str, arguments: &str) -> Value {
+        let mut command = self.exec(host, &[FATHOM, "probe", "--no-record", "--quiet", "--json"]);
+        let out = command.args(arguments.split(' ')).output().expect("a command");
+        assert!(out.status.success(), "{arguments}: {}", text(&out.stderr));
+        serde_json::from_slice(&out.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(&out.stdout)))
+    }
+
+    /// Where the fabric's state stands while it is up.
+    fn state(&self) -> PathBuf {
+        match self.user {
+            User::Root => Path::new("/run/fathom/fabric").join(&self.name),
+            User::Nobody => self.path("run/fathom/fabric").join(&self.name),
+        }
+    }
+
+    /// Fails unless nothing is there: state, lock, named networks, processes.
+    fn assert_nothing_left(&self) {
+        let state = self.state();
+        assert!(!state.exists() && !state.with_extension("lock").exists(), "{}", state.display());
+        assert_eq!(self.named_networks(), Vec::<String>::new());
+        assert_eq!(self.marked_processes(), Vec::<u32>::new());
+    }
+
+    fn named_networks(&self) -> Vec<String> {
+        let prefix = format!("fathom-{}-", self.name);
+        let names = fs::read_dir("/run/netns").into_iter().flatten().flatten();
+        names
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .filter(|n| n.starts_with(&prefix))
+            .collect()
+    }
+
+    /// Processes that `exec` of this fabric started, or their children.
+    fn marked_processes(&self) -> Vec<u32> {
+        let mark = format!("FATHOM_FABRIC_INSTANCE={}/", self.name);
+        let pids = fs::read_dir("/proc").expect("/proc").flatten();
+        pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter(|pid: &u32| {
+                let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+                environment.split(|&b| b == 0).any(|entry| entry.starts_with(mark.as_bytes()))
+            })
+            .collect()
+    }
+
+    fn truth(&self, dir: &str) -> Vec<Value> {
+        let lines = fs::read_to_string(self.path(dir).join("truth.jsonl")).expect("truth.jsonl");
+        lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect()
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        // Down already, or never up, is no matter.
+        let _ = self.output("down NAME");
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Two hosts, 5 ms each way.
+const PAIR: &str = r#"
+format = 1
+name = "pair"
+[[host]]
+name = "client"
+addresses = ["10.77.0.1", "fd77::1"]
+[[host]]
+name = "server"
+addresses = ["10.77.0.2", "fd77::2"]
+[[path]]
+label = "between"
+from = "client"
+to = "server"
+both = { delay = "5ms" }
+[[path]]
+label = "between-v6"
+from = "fd77::1"
+to = "fd77::2"
+both = { delay = "5ms" }
+"#;
+const BOTH_WAYS_NS: u64 = 10_000_000;
+
+#[test]
+fn hosts_reach_each_other_no_sooner_than_the_path_allows_as_root() {
+    everything_works(User::Root);
+}
+
+#[test]
+fn hosts_reach_each_other_no_sooner_than_the_path_allows_without_privilege() {
+    everything_works(User::Nobody);
+}
+
+fn everything_works(user: User) {
+    let Some(site) = Site::new(user, PAIR) else { return };
+    let ready = site.json("up scenario.toml --name NAME --json --truth truth --packets");
+    assert_eq!(ready["hosts"][0]["name"], "client", "{ready}");
+    // The command's exit code is the answer, its environment says where it is, and names are known there.
+    assert_eq!(site.exec("client", &["sh", "-c", "exit 7"]).status().expect("a command").code(), Some(7));
+    let environment =
+        site.exec("client", &["sh", "-c", "echo $FATHOM_FABRIC_HOST"]).output().expect("a command");
+    assert_eq!(text(&environment.stdout), "client\n");
+    assert_eq!(site.exec("client", &["no-such-program"]).status().expect("a command").code(), Some(127));
+    assert!(site.refused("exec --name NAME cleint -- true", 1).contains("client, server"));
+
+    let reflector = site.reflector("server");
+    for target in ["server", "10.77.0.2", "fd77::2"] {
+        let summary = site.probe("client", &format!("{target} --count 20 --every 20ms"));
+        assert_eq!(summary["answered"], 20, "{summary}");
+        let fastest = summary["rtt_ns"]["min"].as_u64().expect("a time");
+        assert!(fastest >= BOTH_WAYS_NS, "{fastest}");
+    }
+    let status = site.json("status NAME --json");
+    let counters = &status["world"]["counters"];
+    assert!(counters["packets_in"].as_u64() >= Some(120), "{status}");
+    assert_eq!(counters["dropped"], 0, "{status}");
+    assert!(status["lateness_ns"]["count"].as_u64() >= Some(120), "{status}");
+    assert!(site.must("status NAME").contains("host server  10.77.0.2 fd77::2"));
+    // Only root may name networks, and then everybody's tools find them.
+    let named = if user == User::Root { 2 } else { 0 };
+    assert_eq!(site.named_networks().len(), named);
+    if user == User::Root {
+        let namespace = format!("fathom-{}-client", site.name);
+        must("ip", &["netns", "exec", &namespace, "ping", "-c", "1", "10.77.0.2"]);
+    }
+    assert!(site.refused("up scenario.toml --name NAME", 1).contains("is up already"));
+
+    let down = site.json("down NAME --json");
+    assert!(down["ended"].as_array().is_some_and(|all| all.iter().any(|p| p["host"] == "server")), "{down}");
+    drop(reflector);
+    site.assert_nothing_left();
+    assert!(site.refused("status NAME", 1).contains("no fabric"));
+    let truth = site.truth("truth");
+    assert_eq!(truth[0]["kind"], "truth.started");
+    assert_eq!(truth.last().expect("a line")["kind"], "truth.ended");
+    assert!(truth.iter().any(|line| line["kind"] == "clock.anchored"));
+    assert_packets(&site.path("truth/truth-packets.parquet"));
+    assert!(site.refused("up scenario.toml --name NAME --truth truth", 1).contains("another run"));
+    site.assert_nothing_left();
+}
+
+/// Every packet was due exactly 5 ms after it came, and was not given to its host before that.
+fn assert_packets(path: &Path) {
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::Int64Type;
+    let file = fs::File::open(path).expect("a file");
+    let reader =
+        parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(file, 4_096).expect("Parquet");
+    let mut rows = 0;
+    for batch in reader {
+        let batch = batch.expect("rows");
+        let times = |name: &str| batch.column_by_name(name).expect(name).as_primitive::<Int64Type>().clone();
+        let words = |name: &str| batch.column_by_name(name).expect(name).as_string::<i32>().clone();
+        let (came, due, out) = (times("in_ns"), times("due_ns"), times("out_ns"));
+        let (from, to, path, fate) = (words("from"), words("to"), words("path"), words("fate"));
+        for i in 0..batch.num_rows() {
+            assert_eq!(fate.value(i), "delivered");
+            assert_eq!(due.value(i) - came.value(i), 5_000_000);
+            assert!(out.value(i) >= due.value(i));
+            assert_ne!(from.value(i), to.value(i));
+            assert!(path.value(i).starts_with("between"));
+        }
+        rows += batch.num_rows();
+    }
+    assert!(rows >= 120, "{rows}");
+}
+
+#[test]
+fn a_cut_link_stalls_the_probe_and_the_truth_says_why() {
+    let Some(site) = Site::new(User::Root, PAIR) else { return };
+    site.must("up scenario.toml --name NAME --truth truth");
+    let _reflector = site.reflector("server");
+    let mut command =
+        site.exec("client", &[FATHOM, "probe", "server", "--every", "50ms", "--json", "--quiet"]);
+    let probe = command.args(["--record", "r"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let probe = Kept(probe.expect("a command"));
+    let kind = |kind: &str| {
+        let lines = fs::read_to_string(site.path("r/events.jsonl")).unwrap_or_default();
+        lines
+            .lines()
+            .filter_map(|l| serde_json::from_str::<Value>(l).ok())
+            .find(|event| event["kind"] == kind)
+    };
+    let delivered = || site.json("status NAME --json")["world"]["counters"]["delivered"].as_u64();
+    wait_for("samples", || (delivered() >= Some(40)).then_some(()));
+    // Long enough for the probe to call it a stall, and short enough for the connection to survive it.
+    site.must("event --name NAME link-cut --path between --direction forward --for 3s");
+    assert!(site.must("status NAME").contains("path between  cut forward"));
+    let began = wait_for("the stall", || kind("stall.began"));
+    let ended = wait_for("its end", || kind("stall.ended"));
+    assert_eq!(ended["recovered"], true, "{ended}");
+    must("kill", &["-TERM", &probe.0.id().to_string()]);
+    site.must("down NAME");
+    site.assert_nothing_left();
+
+    let truth = site.truth("truth");
+    let at = |kind: &str| {
+        truth.iter().position(|line| line["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"))
+    };
+    let (cut, dropped, restored) = (at("event.began"), at("packet.dropped"), at("event.ended"));
+    assert!(cut < dropped && dropped < restored, "{cut} {dropped} {restored}");
+    assert_eq!(truth[cut]["event"], "link-cut");
+    assert_eq!(truth[cut]["parameters"]["direction"], "forward");
+    // Only what goes from the client to the server is lost.
+    for line in truth.iter().filter(|line| line["kind"] == "packet.dropped") {
+        assert_eq!((&line["reason"], &line["place"]), (&"cut".into(), &"between".into()), "{line}");
+        assert!(line["flow"]["source"].as_str().is_some_and(|s| s.starts_with("10.77.0.1:")), "{line}");
+    }
+    // Both write RFC 3339 by the same clock: the stall lies after the cut.
+    let time = |value: &Value| {
+        value["at"].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok()).expect("a time")
+    };
+    assert!(time(&truth[cut]) < time(&began) && time(&began) < time(&ended));
+    assert!(time(&truth[restored]) < time(&ended));
+}
+
+#[test]
+fn after_a_kill_the_next_up_finds_nothing_in_its_way() {
+    for user in [User::Root, User::Nobody] {
+        let Some(site) = Site::new(user, PAIR) else { return };
+        let first = site.up();
+        let orphan = site.exec("client", &["sleep", "1000"]).spawn().expect("a command");
+        let orphan = Kept(orphan);
+        wait_for("the command", || (!site.marked_processes().is_empty()).then_some(()));
+        kill(&first);
+        assert!(site.refused("status NAME", 1).contains("gone without a word"));
+        assert!(site.state().exists());
+        let second = site.up();
+        assert_ne!(first["pid"], second["pid"]);
+        assert_eq!(site.marked_processes(), Vec::<u32>::new(), "the first one's process is ended");
+        drop(orphan);
+        let pinged = site.exec("client", &["ping", "-c", "1", "server"]).output().expect("a command");
+        assert!(pinged.status.success(), "{}", text(&pinged.stdout));
+        // And `down` cleans alike.
+        kill(&second);
+        site.must("down NAME");
+        site.assert_nothing_left();
+    }
+}
+
+/// Kills the daemon and waits until it has gone.
+fn kill(ready: &Value) {
+    let pid = ready["pid"].to_string();
+    must("kill", &["-KILL", &pid]);
+    let stat = format!("/proc/{pid}/stat");
+    // A zombie without a parent to wait for it has released what it held.
+    let gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+    wait_for("the daemon's end", || gone().then_some(()));
+}
+
+#[test]
+fn a_run_lasts_as_long_as_its_command_and_passes_its_code_on() {
+    for user in [User::Root, User::Nobody] {
+        let Some(site) = Site::new(user, PAIR) else { return };
+        let on_host = site.output("run scenario.toml --name NAME --host client -- ping -c 2 server");
+        assert!(on_host.status.success(), "{}", text(&on_host.stderr));
+        site.assert_nothing_left();
+        // The command runs here, and reaches hosts without naming the fabric. What it leaves behind on them is ended.
+        let script = format!(
+            "{FATHOM} fabric exec server -- sleep 1000 & {FATHOM} fabric exec client -- sh -c 'exit 9'"
+        );
+        let mut command = site.fabric("run scenario.toml --name NAME -- sh -c");
+        let here = command.arg(script).output().expect("a command");
+        assert_eq!(here.status.code(), Some(9), "{}", text(&here.stderr));
+        site.assert_nothing_left();
+        assert_eq!(site.output("run scenario.toml --name NAME -- no-such-program").status.code(), Some(127));
+        site.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_run_that_is_ended_or_killed_takes_its_fabric_with_it() {
+    let Some(site) = Site::new(User::Root, PAIR) else { return };
+    for signal in ["TERM", "INT", "KILL"] {
+        let mut command = site.fabric("run scenario.toml --name NAME --host client -- sh -c");
+        command
+            .arg("echo started; exec sleep 1000")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        let mut run = Kept(command.spawn().expect("a command"));
+        let mut line = String::new();
+        BufReader::new(run.0.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+        assert_eq!(line, "started\n");
+        must("kill", &[&format!("-{signal}"), &run.0.id().to_string()]);
+        run.0.wait().expect("an end");
+        if signal == "KILL" {
+            wait_for("the fabric's end", || (!site.state().with_extension("lock").exists()).then_some(()));
+        }
+        site.assert_nothing_left();
+    }
+}
+
+#[test]
+fn a_process_that_is_not_the_fabrics_is_named_and_left_alone() {
+    let Some(site) = Site::new(User::Root, PAIR) else { return };
+    site.up();
+    let namespace = format!("fathom-{}-client", site.name);
+    let mut stranger = Command::new("ip");
+    stranger.args(["netns", "exec", &namespace, "sh", "-c", "echo there; read line"]);
+    let mut stranger = Kept(stranger.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("ip"));
+    let mut line = String::new();
+    BufReader::new(stranger.0.stdout.take().expect("piped")).read_line(&mut line).expect("text");
+    let down = site.output("down NAME");
+    assert!(down.status.success(), "{}", text(&down.stderr));
+    let said = text(&down.stderr);
+    assert!(said.contains(&format!("process {} (sh) on client", stranger.0.id())), "{said}");
+    site.assert_nothing_left();
+    // It still listens.
+    stranger.0.stdin.take().expect("piped").write_all(b"line\n").expect("it reads");
+    assert!(stranger.0.wait().expect("an end").success());
+}
+
+#[test]
+fn twenty_hosts_of_one_fabric_each_at_its_own_distance() {
+    let spoke = |i: u32| {
+        format!(
+            "[[host]]\nname = \"h{i}\"\naddress = \"10.78.0.{i}\"\n[[path]]\nlabel = \"p{i}\"\nfrom = \"h{i}\"\nto = \
+             \"hub\"\nboth = {{ delay = \"{i}ms\" }}\n"
+        )
+    };
+    let hub = "format = 1\n[[host]]\nname = \"hub\"\naddress = \"10.78.0.100\"\n".to_owned();
+    let scenario: String = std::iter::once(hub).chain((1..20).map(spoke)).collect();
+    let Some(site) = Site::new(User::Root, &scenario) else { return };
+    let ready = site.up();
+    let hosts = ready["hosts"].as_array().expect("hosts");
+    assert_eq!(hosts.len(), 20);
+    let address = |host: &Value| host["addresses"][0].as_str().and_then(|a| a.parse::<IpAddr>().ok());
+    assert!(hosts.iter().all(|host| address(host).is_some()));
+    let _reflector = site.reflector("hub");
+    for i in 1..20_u64 {
+        let summary = site.probe(&format!("h{i}"), "hub --count 5 --every 5ms");
+        assert_eq!(summary["answered"], 5, "{summary}");
+        let fastest = summary["rtt_ns"]["min"].as_u64().expect("a time");
+        assert!(fastest >= 2 * i * 1_000_000, "h{i}: {fastest}");
+    }
+    let status = site.json("status NAME --json");
+    assert_eq!(status["world"]["counters"]["dropped"], 0, "{status}");
+    // Hosts without a path between them do not reach each other, and are told so.
+    let unreachable = site.exec("h1", &["ping", "-c", "1", "-W", "1", "h2"]).status().expect("a command");
+    assert!(!unreachable.success());
+    site.must("down NAME");
+    site.assert_nothing_left();
+}
+
+#[test]
+fn mistakes_are_told_with_their_remedy_and_make_nothing() {
+    let Some(site) = Site::new(User::Root, "format = 1\n[[host]]\nname = \"a\"\naddress = \"10.0.0.300\"\n")
+    else {
+        return;
+    };
+    let wrong = site.refused("up scenario.toml --name NAME", 1);
+    assert!(wrong.contains("scenario.toml:4:"), "{wrong}");
+    assert!(site.refused("up missing.toml --name NAME", 1).contains("missing.toml"));
+    assert!(site.refused("up scenario.toml --name NAME --packets", 2).contains("--truth"));
+    assert!(site.refused("down NAME", 1).contains("no fabric"));
+    assert!(site.refused("exec --name NAME a", 2).contains("COMMAND"));
+    site.assert_nothing_left();
+    // A machine without `ip` is told which package has it.
+    fs::write(site.path("scenario.toml"), PAIR).expect("a file");
+    assert!(
+        site.refused("up scenario.toml --name Bad/Name", 2).contains("a-z, 0-9 and -, as in \"bad-name\"")
+    );
+    let mut command = site.fabric("up scenario.toml --name NAME");
+    let out = command.env("PATH", site.path("run")).output().expect("a command");
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("iproute2"), "{}", text(&out.stderr));
+    site.assert_nothing_left();
+}
