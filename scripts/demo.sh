@@ -85,7 +85,15 @@ echo "Reflector on $address:$port; probing it for 20 s, ten samples a second ...
   --via "$via" --record "$recording"
 
 echo
+if [ -x .venv/bin/fathometer ]; then
+  PATH=$PWD/.venv/bin:$PATH "$fathom" report "$recording" --output "$recording/report.html" >/dev/null
+fi
 echo "Next:"
+echo "  $fathom recording explain $recording"
 echo "  $fathom recording verify $recording"
-echo "  $fathom recording export --help"
 echo "Recording: $recording"
+if [ -f "$recording/report.html" ]; then
+  echo "Report: $recording/report.html"
+else
+  echo "For a report: make python, then .venv/bin/fathometer report $recording"
+fi

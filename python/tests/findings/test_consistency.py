@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import numpy as np
@@ -193,5 +192,3 @@ def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
     figures[name] = (x.max() * 2) if up or name == "sd" else x.min() / 2
     summary = Summary("series", figures, "us", len(x))
     assert any(r.verdict == "impossible" for law in LAWS for r in law(summary))
-
-

@@ -70,7 +70,7 @@ def findings(moved: Sequence[Moved]) -> list[Finding]:
 
 
 def _groups(moved: Sequence[Moved]) -> list[list[Moved]]:
-    """Changes of one recording that follow each other within a hundredth of its length (at least `NEAR_NS`)."""
+    """Changes of one recording that follow each other within a hundredth of its length."""
     groups: list[list[Moved]] = []
     last: dict[str, list[Moved]] = {}
     for m in moved:
@@ -196,7 +196,8 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[str], Confi
     stalls = [s for s in recording.stalls if close(s.began_ns, s.ended_ns or s.began_ns)]
     for pauses, host in ((local, "this host"), (remote, "the reflector's host")):
         evidence += [
-            f"{host} was paused for {duration(p.duration_ns)} at {moment(p.start_ns)} ({p.reason or 'reason not known'})"
+            f"{host} was paused for {duration(p.duration_ns)} at {moment(p.start_ns)} "
+            f"({p.reason or 'reason not known'})"
             for p in pauses[:3]
         ]
     evidence += [f"{m.cloud} announced {m.what} for {moment(m.not_before_ns or 0)}" for m in notices[:3]]

@@ -153,7 +153,7 @@ def refresh_age(fit: Weibull | None, cost_ratio: float = 10.0) -> Refresh:
         return Refresh(
             None,
             0.0,
-            f"too few deaths (at least {FEWEST_DEATHS}) to say whether age matters: no refresh age is "
+            f"too few deaths (at least {FEWEST_DEATHS}) to say whether age matters, so no refresh age is "
             "advised",
         )
     if fit.shape_interval.low <= 1:

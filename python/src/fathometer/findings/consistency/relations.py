@@ -168,8 +168,8 @@ def ends(e: Ends) -> Iterator[Remark]:
                 e.row,
                 "rival explanation",
                 "implausible",
-                f"all {len(known)} connections ended at an age of {min(ages) / 3600:.2f} to "
-                f"{max(ages) / 3600:.2f} h (count times cadence), closer together in age than in time: an age "
+                f"all {len(known)} connections ended at an age of {min(ages) / 3600:.2f} "
+                f"to {max(ages) / 3600:.2f} h (count times cadence), closer in age than in time: an age "
                 "limit explains these ends at least as well as a common event does",
             )
     for a, b in pairwise(names):
