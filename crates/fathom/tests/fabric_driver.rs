@@ -382,9 +382,10 @@ fn after_a_kill_the_next_up_finds_nothing_in_its_way() {
 fn kill(ready: &Value) {
     let pid = ready["pid"].to_string();
     must("kill", &["-KILL", &pid]);
-    let stat = format!("/proc/{pid}/stat");
-    // A zombie without a parent to wait for it has released what it held.
-    let gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "));
+    let (stat, tasks) = (format!("/proc/{pid}/stat"), format!("/proc/{pid}/task"));
+    // A zombie without a parent to wait for it has released what it held, once its other threads have ended too.
+    let alone = || fs::read_dir(&tasks).map_or(0, Iterator::count) <= 1;
+    let gone = || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ") && alone());
     wait_for("the daemon's end", || gone().then_some(()));
 }
 

@@ -126,6 +126,8 @@ def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:
                 f"longest for {duration(longest.duration_ns)} at {moment(longest.start_ns)}",
                 tuple(f"{r}: {n:,}" for r, n in reasons.most_common(3)),
             )
+    if "simulated" in recording.manifest.extra:
+        told("simulated", None, f"{recording.directory.name} was simulated, not measured")
     if recording.manifest.imported:
         notes = tuple(str(n) for n in recording.manifest.imported.get("notes", ()))
         tool = recording.manifest.imported.get("tool", "another tool")
