@@ -9,8 +9,13 @@ import typer
 from rich.console import Console
 
 from fathometer import __version__
+from fathometer.changes_command import EPILOG as CHANGES_EPILOG
+from fathometer.changes_command import changes_command
+from fathometer.check_command import EPILOG as CHECK_EPILOG
+from fathometer.check_command import check_command
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import EPILOG, import_command
+from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_command, report_command
 
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
 app = typer.Typer(
@@ -38,6 +43,10 @@ def root(
     """Understand recordings of round-trip times."""
 
 
+app.command("report", epilog=REPORT_EPILOG, no_args_is_help=True)(report_command)
+app.command("compare", epilog=COMPARE_EPILOG, no_args_is_help=True)(compare_command)
+app.command("changes", epilog=CHANGES_EPILOG, no_args_is_help=True)(changes_command)
+app.command("check", epilog=CHECK_EPILOG, no_args_is_help=True)(check_command)
 app.command("import", epilog=EPILOG)(import_command)
 
 

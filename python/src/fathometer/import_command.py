@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import tzinfo
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
-from fathometer.dataset import parse_utc
 from fathometer.errors import ExitCode, FathometerError
+
+if TYPE_CHECKING:
+    from fathometer.dataset.importers import Options
 
 EPILOG = """\
 Examples:
@@ -66,19 +68,17 @@ def import_command(
     files = [Path(s) for s in (source[1:] if named else source)]
     if not files:
         raise FathometerError("import", f"{tool} names no file", "add one", exit_code=ExitCode.USAGE)
-    options = importers.Options(
+    options = options_of(
         label=label,
-        started_ns=_time(started_at),
+        started_at=started_at,
         size=size,
-        zone=_zone(timezone),
+        timezone=timezone,
         time=time,
         rtt=rtt,
         unit=unit,
-        delimiter=_delimiter(delimiter),
-        missing=tuple(missing or ()),
+        delimiter=delimiter,
+        missing=missing,
     )
-    if unit is not None:
-        _unit(unit)
     for file in files:
         imported = importers.read(file, options, tool=tool)
         where = _target(record, file, len(files))
@@ -92,6 +92,36 @@ def import_command(
         for summary in imported.summaries:
             typer.echo(f"{imported.tool}: {summary.label}: a summary without samples", err=True)
             _tell((*summary.notes, *summary.cannot))
+
+
+def options_of(
+    *,
+    time: str | None,
+    rtt: str | None,
+    unit: str | None,
+    delimiter: str,
+    missing: list[str] | None,
+    timezone: str,
+    label: str | None = None,
+    started_at: str | None = None,
+    size: int | None = None,
+) -> Options:
+    """What the command line says of a table, checked; `fathometer changes` takes the same."""
+    from fathometer.dataset import importers
+
+    if unit is not None:
+        _unit(unit)
+    return importers.Options(
+        label=label,
+        started_ns=_time(started_at),
+        size=size,
+        zone=_zone(timezone),
+        time=time,
+        rtt=rtt,
+        unit=unit,
+        delimiter=_delimiter(delimiter),
+        missing=tuple(missing or ()),
+    )
 
 
 def _tell(notes: tuple[str, ...]) -> None:
@@ -114,6 +144,8 @@ def _usage(option: str, value: str, remedy: str) -> FathometerError:
 
 
 def _time(text: str | None) -> int | None:
+    from fathometer.dataset import parse_utc
+
     try:
         return None if text is None else parse_utc(text)
     except ValueError:

@@ -414,6 +414,11 @@ def test_an_unknown_file_is_refused_with_what_would_do(read):
         read("hello\n")
 
 
+def test_an_empty_log_is_told_as_what_it_is(read):
+    with pytest.raises(FathometerError, match="it is empty"):
+        read("\n", tool="sockperf")
+
+
 def test_the_command_writes_tells_and_never_overwrites(tmp_path):
     (tmp_path / "p.txt").write_text(PING)
     out = tmp_path / "out"

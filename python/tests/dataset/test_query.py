@@ -111,6 +111,18 @@ def test_tails_and_raw_samples(known):
         query.samples(recording, limit=100)
 
 
+def test_a_tail_after_heavy_loss_reaches_back_as_far_as_it_must(record):
+    n = 3_000
+    answered = np.ones(n, dtype=bool)
+    answered[1_000:2_990] = False
+    connection = np.repeat([0, 1, 2], [n - 100, 60, 40])
+    recording = record(START + np.arange(n), np.arange(n), answered, connection=connection)
+    tails = query.tails(recording, 50)
+    assert tails[0].value_ns.tolist() == list(range(950, 1_000))
+    assert 1 not in tails
+    assert tails[2].value_ns.tolist() == list(range(2_990, 3_000))
+
+
 def test_the_parts_of_a_stamped_round_trip_are_told_apart(record):
     """`reflector` is what the tool says; a residence it did not tell is none of 0 ns."""
     recording = record([START, START + 1], [1_000, 2_000], reflector_ns=np.array([30, -1]))

@@ -75,7 +75,8 @@ def write(
             "flags": flags,
         }
         arrays = [
-            pa.array(columns[f.name]).cast(f.type) if f.name in columns else pa.nulls(n, f.type) for f in schema
+            pa.array(columns[f.name]).cast(f.type) if f.name in columns else pa.nulls(n, f.type)
+            for f in schema
         ]
         name = f"samples-{ordinal:05}.parquet"
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), directory / name, compression="zstd")
@@ -99,7 +100,11 @@ def write(
     with (directory / "events.jsonl").open("w") as file:
         for e in lines:
             at = e["at_ns"]
-            said = {"at": iso(at), "mono_ns": int(at - start_ns), **{k: v for k, v in e.items() if k != "at_ns"}}
+            said = {
+                "at": iso(at),
+                "mono_ns": int(at - start_ns),
+                **{k: v for k, v in e.items() if k != "at_ns"},
+            }
             file.write(json.dumps(said) + "\n")
     made = {
         "format_version": 1,

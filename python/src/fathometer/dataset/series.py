@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from fathometer.dataset import engine
 from fathometer.dataset.aggregate import ALL, SELECTED, bucket_expression, columns_of, grid, within
@@ -19,6 +20,7 @@ from fathometer.errors import FathometerError
 
 MAX_SAMPLES: Final = 20_000_000
 """Raw samples that are loaded at once, at most: with three columns half a gigabyte."""
+_TAILS_AT_ONCE: Final = 256
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -244,24 +246,38 @@ def chunks(
 def tails(
     recording: Recording, records: int = 500, metric: str = "rtt", selection: Selection = ALL
 ) -> dict[int, Samples]:
-    """The last so many answered samples of each connection, oldest first; one scan for all connections."""
+    """The last so many answered samples of each connection, oldest first."""
     value = f"({METRICS[metric]})"
     answered = f"FROM samples WHERE {selection.where()} AND {value} IS NOT NULL"
-    # Only rows near the end are looked at one by one; where losses leave too few of them, all of them.
-    near = f"""SELECT s.*, e.n, row_number() OVER (PARTITION BY s.connection ORDER BY s.seq DESC) AS place
-        FROM (SELECT connection, seq, sent_ns, {value}::DOUBLE AS v, flags {answered}) s
-        JOIN (SELECT connection, max(seq) AS last, count(*) AS n {answered} GROUP BY connection) e
-          USING (connection) WHERE s.seq + {{reach}} >= e.last"""
+    last_seqs = engine.rows(
+        recording.source,
+        f"SELECT connection, max(seq), count(*) {answered} GROUP BY connection ORDER BY connection",
+        columns_of(metric, "seq"),
+    )
 
-    def ask(reach: str) -> pa.Table:
-        chosen = f"WHERE place <= {int(records)} ORDER BY connection, seq"
-        sql = f"SELECT * FROM ({near.format(reach=reach)}) {chosen}"
+    def ask(batch: Sequence[tuple[int, int]]) -> pa.Table:
+        # Numbers, not a join: Parquet's statistics then spare all that lies far from an end.
+        near = " OR ".join(f"(connection = {int(c)} AND seq >= {int(least)})" for c, least in batch)
+        sql = f"""SELECT connection, seq, sent_ns, {value}::DOUBLE AS v, flags {answered} AND ({near})
+            QUALIFY row_number() OVER (PARTITION BY connection ORDER BY seq DESC) <= {int(records)}"""
         return engine.arrow(recording.source, sql, columns_of(metric, "seq"))
 
-    table = ask(str(2 * int(records)))
-    found = table.group_by("connection").aggregate([("place", "max"), ("n", "max")]).to_pylist()
-    if any(r["place_max"] < min(records, r["n_max"]) for r in found):
-        table = ask("e.last")
+    parts = []
+    for start in range(0, len(last_seqs), _TAILS_AT_ONCE):
+        batch = last_seqs[start : start + _TAILS_AT_ONCE]
+        found = ask([(c, max(last - 2 * records, 0)) for c, last, _ in batch])
+        counts = found.group_by("connection").aggregate([([], "count_all")])
+        had = dict(zip(*(counts.column(n).to_pylist() for n in ("connection", "count_all")), strict=True))
+        # Where losses leave too few near the end, all of the connection is looked at.
+        few = [(c, 0) for c, _, n in batch if had.get(c, 0) < min(records, n)]
+        if few:
+            lossy = pa.array([c for c, _ in few], found.column("connection").type)
+            found = found.filter(pc.invert(pc.is_in(found.column("connection"), value_set=lossy)))
+            found = pa.concat_tables([found, ask(few)])
+        parts.append(found)
+    if not parts:
+        return {}
+    table = pa.concat_tables(parts).sort_by([("connection", "ascending"), ("seq", "ascending")])
     connection = table.column("connection").to_numpy().astype(np.int64)
     keys, first = np.unique(connection, return_index=True)
     ends = np.append(first, connection.size)[1:]

@@ -17,7 +17,7 @@ from fathometer.stats.changes import Change, Undecided, examine
 RAW = 2_000_000
 """Samples up to which every one is looked at; a longer recording is first made into as many medians of equal
 time."""
-BINS = 200_000
+BINS = 40_000
 NEAR_NS = 1_000_000_000
 """What happened this long before or after a change may have to do with it, ns; or `NEAR_SAMPLES`, where that
 is longer. A minute would be too long: in eleven hours something always happens within a minute."""

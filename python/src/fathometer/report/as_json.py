@@ -5,10 +5,13 @@ moments are ISO 8601 in UTC.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fathometer.findings.model import Analysis, Scenario
+from fathometer.findings.consistency.model import Remark
+from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.stats.changes import Change
 from fathometer.stats.results import Estimate, Interval
 
 FORMAT = 1
@@ -20,45 +23,13 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "format": FORMAT,
         "recordings": [_recording(r) for r in analysis.recordings],
         "refused": [str(e) for e in analysis.refused],
-        "scenarios": [_scenario(s) for s in analysis.scenarios],
-        "comparisons": [
-            {
-                "a": v.a,
-                "b": v.b,
-                "metric": d.metric,
-                "ratio": _number(d.ratio),
-                "low": _end(d.ratio_interval, "low"),
-                "high": _end(d.ratio_interval, "high"),
-                "difference_ns": _whole(d.difference),
-                "difference_low_ns": _whole_end(d.difference_interval, "low"),
-                "difference_high_ns": _whole_end(d.difference_interval, "high"),
-                "verdict": v.runs[d.metric].verdict if d.metric in v.runs else d.verdict,
-                "pairing": v.blocks.pairing,
-                "superiority": _number(v.blocks.superiority),
-                "doubt": d.doubt,
-                "runs": {
-                    "ratio": _number(v.runs[d.metric].ratio),
-                    "low": _end(v.runs[d.metric].ratio_interval, "low"),
-                    "high": _end(v.runs[d.metric].ratio_interval, "high"),
-                    "p_value": _number(v.runs[d.metric].p_value),
-                    "method": v.runs[d.metric].method,
-                }
-                if d.metric in v.runs
-                else None,
-            }
-            for v in analysis.comparisons
-            for d in v.blocks.differences
-        ],
+        "scenarios": [scenario_as_json(s) for s in analysis.scenarios],
+        "comparisons": comparisons_as_json(analysis.comparisons),
         "changes": [
             {
                 "recording": m.recording.manifest.id,
                 "scenario": m.scenario,
-                "index": m.change.index,
-                "at": moment(m.change.at_ns),
-                "kind": m.change.kind,
-                "before_ns": _whole(m.change.before_ns),
-                "after_ns": _whole(m.change.after_ns),
-                "confidence": _number(m.change.confidence),
+                **change_as_json(m.change),
             }
             for m in analysis.changes
         ],
@@ -102,10 +73,61 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
             }
             for a in analysis.advice
         ],
-        "consistency": [
-            {"row": r.row, "law": r.law, "verdict": r.verdict, "explanation": r.explanation}
-            for r in analysis.consistency
-        ],
+        "consistency": [remark_as_json(r) for r in analysis.consistency],
+    }
+
+
+def comparisons_as_json(versus: Sequence[Versus]) -> list[dict[str, Any]]:
+    """One object a pair and metric."""
+    return [
+        {
+            "a": v.a,
+            "b": v.b,
+            "metric": d.metric,
+            "ratio": _number(d.ratio),
+            "low": _end(d.ratio_interval, "low"),
+            "high": _end(d.ratio_interval, "high"),
+            "difference_ns": _whole(d.difference),
+            "difference_low_ns": _whole_end(d.difference_interval, "low"),
+            "difference_high_ns": _whole_end(d.difference_interval, "high"),
+            "verdict": v.runs[d.metric].verdict if d.metric in v.runs else d.verdict,
+            "pairing": v.blocks.pairing,
+            "superiority": _number(v.blocks.superiority),
+            "doubt": d.doubt,
+            "runs": {
+                "ratio": _number(v.runs[d.metric].ratio),
+                "low": _end(v.runs[d.metric].ratio_interval, "low"),
+                "high": _end(v.runs[d.metric].ratio_interval, "high"),
+                "p_value": _number(v.runs[d.metric].p_value),
+                "method": v.runs[d.metric].method,
+            }
+            if d.metric in v.runs
+            else None,
+        }
+        for v in versus
+        for d in v.blocks.differences
+    ]
+
+
+def change_as_json(change: Change) -> dict[str, Any]:
+    """As `fathom changes --json` prints it."""
+    return {
+        "index": change.index,
+        "at": moment(change.at_ns),
+        "kind": change.kind,
+        "before_ns": _whole(change.before_ns),
+        "after_ns": _whole(change.after_ns),
+        "confidence": _number(change.confidence),
+    }
+
+
+def remark_as_json(remark: Remark) -> dict[str, str]:
+    """As `fathom check --json` prints it."""
+    return {
+        "row": remark.row,
+        "law": remark.law,
+        "verdict": remark.verdict,
+        "explanation": remark.explanation,
     }
 
 
@@ -141,7 +163,8 @@ def _recording(recording: Any) -> dict[str, Any]:  # noqa: ANN401 - dataset.Reco
     }
 
 
-def _scenario(s: Scenario) -> dict[str, Any]:
+def scenario_as_json(s: Scenario) -> dict[str, Any]:
+    """One scenario with its figures."""
     return {
         "name": s.name,
         "label": s.key.label,

@@ -14,7 +14,7 @@ import numpy as np
 from fathometer.findings.model import Analysis, Scenario, Versus
 
 Spec = dict[str, Any]
-SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 INK = "#123456"
 """Stands for the text's own colour: `render` turns it into `currentColor`, so that one picture does for light
 and dark."""
@@ -35,8 +35,9 @@ def microseconds(ns: float) -> float:
     return float(f"{ns / 1e3:.5g}")
 
 
-def base(width: int, height: int, data: list[dict[str, Any]]) -> Spec:
-    """What every picture begins with."""
+def base(width: int, height: int, data: list[dict[str, Any]], legend: Sequence[str] = ()) -> Spec:
+    """What every picture begins with. `legend`: its labels, which share out its width."""
+    columns = max(1, min(5, width // (7 * max(map(len, legend), default=30) + 30)))
     axis = {
         "labelColor": INK,
         "titleColor": INK,
@@ -62,18 +63,13 @@ def base(width: int, height: int, data: list[dict[str, Any]]) -> Spec:
                 "labelColor": INK,
                 "titleColor": INK,
                 "orient": "top",
-                "labelLimit": width // _columns(width) - 30,
-                "columns": _columns(width),
+                "labelLimit": width // columns - 30,
+                "columns": columns,
             },
             "header": {"labelColor": INK, "titleColor": INK, "labelLimit": width},
             "text": {"color": INK},
         },
     }
-
-
-def _columns(width: int) -> int:
-    """Of a legend: long labels need the whole of a phone's width."""
-    return 1 if width <= NARROW else 2
 
 
 def _named_rows(order: Sequence[str], field: str) -> Spec:
@@ -118,7 +114,7 @@ def rtt_axis(title: str = "round trip") -> Spec:
         "type": "quantitative",
         "title": title,
         "scale": {"type": "log", "nice": False},
-        "axis": {"labelExpr": _IN_UNITS, "tickCount": 6, "labelOverlap": "greedy"},
+        "axis": {"labelExpr": _IN_UNITS, "tickCount": 6, "labelOverlap": "greedy", "labelSeparation": 8},
     }
 
 
@@ -154,10 +150,11 @@ def tail(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
                 )
     if not rows:
         return None
-    marks = [-math.log10(1 - p) for p in TAIL]
+    shares = TAIL if width > NARROW else tuple(p for p in TAIL if p != 0.5)
+    marks = [-math.log10(1 - p) for p in shares]
     labels = (
         " : ".join(
-            f"abs(datum.value - {m:.4f}) < 0.01 ? '{100 * p:g} %'" for m, p in zip(marks, TAIL, strict=True)
+            f"abs(datum.value - {m:.4f}) < 0.01 ? '{100 * p:g} %'" for m, p in zip(marks, shares, strict=True)
         )
         + " : ''"
     )
@@ -169,7 +166,7 @@ def tail(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
             "range": [*(COLOURS[i % (len(COLOURS) - 1)] for i in range(len(names))), COLOURS[-1]],
         }
         colour["sort"] = [*names, OTHERS]
-    spec = base(width, 300, rows)
+    spec = base(width, 300, rows, names)
     spec |= {
         "mark": {"type": "line", "clip": True},
         "encoding": {
@@ -178,7 +175,7 @@ def tail(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
                 "type": "quantitative",
                 "title": "share of samples at or below",
                 "scale": {"domain": [0, 4]},
-                "axis": {"values": marks, "labelExpr": labels, "labelFlush": True},
+                "axis": {"values": marks, "labelExpr": labels, "labelFlush": True, "labelOverlap": False},
             },
             "y": {"field": "us", **rtt_axis()},
             "color": colour,
@@ -208,9 +205,9 @@ def figures(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
         return None
     shown = {r["scenario"] for r in rows}
     order = [s.name for s in scenarios if s.name in shown]
-    spec = base(width, ROW * len(order), rows)
-    y = _named_rows(order, "scenario")
     kinds = ["p50", "p95", "p99"]
+    spec = base(width, ROW * len(order), rows, kinds)
+    y = _named_rows(order, "scenario")
     common: Spec = {"field": "figure", "type": "nominal", "title": None, "sort": kinds}
     colour = {**common, "scale": {"domain": kinds, "range": list(COLOURS[:3])}}
     shape = {**common, "scale": {"domain": kinds, "range": ["circle", "square", "triangle-up"]}}
@@ -253,7 +250,7 @@ def ratios(comparisons: Sequence[Versus], metric: str = "p50", width: int = WIDE
         "type": "quantitative",
         "scale": {"type": "log", "nice": False, "padding": 12},
         "title": f"ratio of {metric}",
-        "axis": {"format": ".3~g", "tickCount": 6, "labelOverlap": "greedy"},
+        "axis": {"format": ".3~g", "tickCount": 6, "labelOverlap": "greedy", "labelSeparation": 8},
     }
     colour: Spec = {
         "condition": {"test": "datum.verdict == 'no difference shown'", "value": COLOURS[7]},
@@ -302,7 +299,7 @@ def distribution(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | Non
     names = [s.name for s in have]
     spec = base(width, 60 if len(have) <= 8 else 32, rows)
     spec |= {
-        "mark": {"type": "bar", "opacity": 0.85},
+        "mark": {"type": "rect", "opacity": 0.85},
         "encoding": {
             "row": {
                 "field": "scenario",
@@ -324,6 +321,7 @@ def distribution(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | Non
                 "title": None,
                 "axis": {"format": ".0~%", "tickCount": 2},
             },
+            "y2": {"datum": 0},
             "color": {**_colour(names), "legend": None},
         },
         "resolve": {"scale": {"y": "independent"}},

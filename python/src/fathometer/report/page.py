@@ -84,7 +84,7 @@ Progress = Callable[[str], None]
 
 def draw(analysis: Analysis, title: str | None = None, progress: Progress = lambda _: None) -> Page:
     """Makes every picture of the report."""
-    page = Page(title or _title(analysis), analysis)
+    page = Page(title or title_of(analysis), analysis)
     s = analysis.scenarios
 
     def add(group: str, name: str, heading: str, note: str, make: Callable[[int], Spec | None]) -> None:
@@ -162,15 +162,17 @@ def _over_time(page: Page, progress: Progress) -> None:
         if still is None or live is None:
             continue
         name = f"time-{i + 1}"
-        lines = "median and p99" if "p99" in timeline.columns(coarse) else "median"
+        data = timeline.columns(fine, coarse)
+        lines = "median and p99" if "p99" in data["lines"] else "median"
         note = f"Band: smallest to largest; {lines} of each {duration(coarse.width_ns)}."
-        zoom = Zoom(render.compiled(live), timeline.columns(fine))
+        zoom = Zoom(render.compiled(live), data)
         page.figures.setdefault("time", []).append(
             Figure(name, heading, note, still, render.svg(still, name), "", zoom, fine)
         )
 
 
-def _title(analysis: Analysis) -> str:
+def title_of(analysis: Analysis) -> str:
+    """The labels, where no title is given."""
     labels = sorted({r.label for r in analysis.recordings})
     return ", ".join(labels[:4]) + (f" and {len(labels) - 4} others" if len(labels) > 4 else "")
 
@@ -268,7 +270,7 @@ def html(page: Page) -> str:
 
 
 def _html(page: Page) -> str:
-    zooms = {f.name: {"spec": f.zoom.spec, "bins": f.zoom.columns} for f in page.every() if f.zoom}
+    zooms = {f.name: {"spec": f.zoom.spec, "data": f.zoom.columns} for f in page.every() if f.zoom}
     data = json.dumps(zooms, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
         _environment()
@@ -286,9 +288,8 @@ def _coarser(page: Page) -> Page:
     for f in page.figures.get("time", []):
         zoom = f.zoom
         if zoom and f.envelope:
-            zoom = Zoom(
-                zoom.spec, timeline.columns(_coarse(f.envelope, max(len(f.envelope.start_ns) // 4, 1)))
-            )
+            fewer = _coarse(f.envelope, max(len(f.envelope.start_ns) // 4, 1))
+            zoom = Zoom(zoom.spec, timeline.columns(fewer, _coarse(f.envelope)))
         made.append(replace(f, zoom=zoom))
     return replace(page, figures=_with_time(page, made))
 

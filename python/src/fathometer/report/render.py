@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+import threading
 import zlib
 from functools import cache
 from importlib.metadata import version
@@ -55,19 +56,26 @@ def _painted(spec: Spec, ink: str, paper: str) -> Spec:
 
 _SNIPPET = "window.vegaEmbed = vegaEmbed;"
 """Vega itself is null in what vl-convert 1.9 bundles; vega-embed reaches the true one."""
+_LOCK = threading.Lock()
 _LEAST = 100_000
 """Bytes below which no bundle of Vega can be."""
 
 
 @cache
 def _version() -> str:
-    """The newest Vega-Lite 5 that is at hand."""
+    """The newest Vega-Lite that is at hand: the one whose Vega is in the script, too."""
     versions: list[str] = vl_convert.get_vegalite_versions()
-    fives = [v for v in versions if v.startswith("5.")]
-    return max(fives, key=lambda v: [int(x) for x in v.split(".")])
+    return max(versions, key=lambda v: [int(x) for x in v.split(".")])
 
 
 def script() -> str:
+    """`_script`, once however many threads ask."""
+    with _LOCK:
+        return _script()
+
+
+@cache
+def _script() -> str:
     """Vega and vega-embed in one script, for the charts that zoom.
 
     vl-convert bundles it anew each time, which takes a second; so it is kept in the user's cache directory,

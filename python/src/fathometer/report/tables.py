@@ -164,7 +164,7 @@ def recordings(analysis: Analysis) -> Table:
             (
                 Cell(m.label, path),
                 Cell(moment(m.started_ns), ended),
-                Cell(f"{totals.samples:,}", count(len(r.connections), "connection")),
+                Cell(f"{totals.samples:,}", count(len(r.connections) or totals.connections, "connection")),
                 Cell(
                     str(m.reflector.get("address") or "not recorded"), str(m.reflector.get("software") or "")
                 ),

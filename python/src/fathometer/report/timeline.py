@@ -30,6 +30,19 @@ EVENT_DASHES = {
     "coincidence": [4, 2],
 }
 """Besides colour, so that it is not needed."""
+CLOCK = {
+    "milliseconds": "%H:%M:%S.%L",
+    "seconds": "%H:%M:%S",
+    "minutes": "%H:%M",
+    "hours": "%H:%M",
+    "day": "%a %d %b",
+    "date": "%d %b",
+    "week": "%d %b",
+    "month": "%b %Y",
+    "quarter": "%b %Y",
+    "year": "%Y",
+}
+"""How times stand on an axis, by what a tick falls on; in 24 hours."""
 MOST_EVENTS = 100
 """Lines in one picture: those of most weight."""
 
@@ -38,24 +51,28 @@ def _ms(at_ns: int) -> float:
     return round(at_ns / 1e6, 3)
 
 
-def columns(envelope: Envelope) -> dict[str, Any]:
-    """An envelope for a zooming chart: columns are a third of the size of rows. `null`: not known.
+def columns(fine: Envelope, coarse: Envelope) -> dict[str, Any]:
+    """The data of a zooming chart: the band in the finest bins (`bins`), median and p99 in bins that hold
+    enough samples for them (`lines`). Columns are a third of the size of rows; null: not known.
 
-    `t` is the middle of each bin in ms since the Unix epoch, as `start` and steps of `width` of which bin `k`
-    is counted; without `k` no bin is missing.
+    The middle of each bin, in ms since the Unix epoch, is `start` and steps of `width`, of which it is the
+    `k`th; without `k` no bin is missing.
     """
+    lines = _times(coarse) | {"p50": _rounded(coarse.p50_ns)}
+    if not np.isnan(coarse.p99_ns).all():
+        lines["p99"] = _rounded(coarse.p99_ns)
+    band = _times(fine) | {"low": _rounded(fine.min_ns), "high": _rounded(fine.max_ns)}
+    return {"bins": band, "lines": lines}
+
+
+def _times(envelope: Envelope) -> dict[str, Any]:
     made: dict[str, Any] = {
         "start": _ms(int(envelope.start_ns[0]) + envelope.width_ns // 2),
         "width": envelope.width_ns / 1e6,
-        "low": _rounded(envelope.min_ns),
-        "high": _rounded(envelope.max_ns),
-        "p50": _rounded(envelope.p50_ns),
     }
     steps = (envelope.start_ns - envelope.start_ns[0]) // envelope.width_ns
     if int(steps[-1]) != len(steps) - 1:
         made["k"] = steps.tolist()
-    if not np.isnan(envelope.p99_ns).all():
-        made["p99"] = _rounded(envelope.p99_ns)
     return made
 
 
@@ -77,8 +94,13 @@ def over_time(
     """
     if not len(envelope.start_ns):
         return None
-    spec = base(width, 240, [])
+    # A recording cannot show more lines than this; those of most weight come first.
+    told = [e for e in events if e.at_ns is not None and e.kind in EVENT_COLOURS][:MOST_EVENTS]
+    kinds = sorted({e.kind for e in told})
+    spec = base(width, 240, [], kinds)
+    lines: Spec = {}
     if zoom:
+        lines = {"data": {"name": "lines"}}
         spec["data"] = {"name": "bins"}
         spec["autosize"] = {"type": "fit", "contains": "padding"}
         spec["height"] = 300
@@ -90,11 +112,26 @@ def over_time(
         "type": "temporal",
         "title": None,
         "scale": {"type": "utc"},
-        "axis": {"labelOverlap": "greedy", "labelFlush": True, "tickCount": 8 if width > NARROW else 4},
+        "axis": {
+            "labelOverlap": "greedy",
+            "labelFlush": True,
+            "tickCount": 8 if width > NARROW else 4,
+            "format": CLOCK,
+        },
     }
     y = rtt_axis()
     band: Spec = {
-        "mark": {"type": "area", "opacity": 0.25, "color": COLOURS[0], "clip": True, "interpolate": "step"},
+        # Its outline shows a spike that is narrower than a pixel.
+        "mark": {
+            "type": "area",
+            "fillOpacity": 0.25,
+            "stroke": COLOURS[0],
+            "strokeWidth": 0.7,
+            "strokeOpacity": 0.4,
+            "color": COLOURS[0],
+            "clip": True,
+            "interpolate": "step",
+        },
         "encoding": {"x": x, "y": {"field": "low", **y}, "y2": {"field": "high"}},
     }
     if zoom:
@@ -103,23 +140,22 @@ def over_time(
         ]
     layers: list[Spec] = [
         band,
-        {
-            "mark": {"type": "line", "strokeWidth": 1.2, "color": COLOURS[0], "clip": True},
+        lines
+        | {
+            "mark": {"type": "line", "strokeWidth": 1.6, "color": COLOURS[0], "clip": True},
             "encoding": {"x": x, "y": {"field": "p50", **y}},
         },
     ]
     if not np.isnan(envelope.p99_ns).all():
         layers.append(
-            {
+            lines
+            | {
                 "transform": [{"filter": "isValid(datum.p99)"}],
                 "mark": {"type": "line", "strokeWidth": 0.8, "color": COLOURS[3], "clip": True},
                 "encoding": {"x": x, "y": {"field": "p99", **y}},
             }
         )
-    # A recording cannot show more lines than this; those of most weight come first.
-    told = [e for e in events if e.at_ns is not None and e.kind in EVENT_COLOURS][:MOST_EVENTS]
     if told:
-        kinds = sorted({e.kind for e in told})
         colour = {"domain": kinds, "range": [EVENT_COLOURS[k] for k in kinds]}
         dash = {"domain": kinds, "range": [EVENT_DASHES[k] for k in kinds]}
         common = {"field": "kind", "type": "nominal", "title": None}

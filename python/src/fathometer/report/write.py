@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 from fathometer.errors import FathometerError
 from fathometer.findings.model import Analysis
@@ -27,7 +28,7 @@ def write(
     """Writes the files asked for, each complete or not at all; returns them in that order."""
     written: list[Path] = []
     if machine:
-        _put(machine, (json.dumps(as_json(analysis), indent=1, allow_nan=False) + "\n").encode())
+        _put(machine, as_text(analysis, "json").encode())
         written.append(machine)
     if not (html or markdown or pictures):
         return written
@@ -47,6 +48,13 @@ def write(
         _put(html, pages.html(page).encode())
         written.append(html)
     return written
+
+
+def as_text(analysis: Analysis, kind: Literal["json", "markdown"], title: str | None = None) -> str:
+    """A report for standard output."""
+    if kind == "json":
+        return json.dumps(as_json(analysis), indent=1, allow_nan=False) + "\n"
+    return pages.markdown(pages.Page(title or pages.title_of(analysis), analysis))
 
 
 def _put(path: Path, content: bytes) -> None:

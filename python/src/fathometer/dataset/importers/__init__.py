@@ -56,6 +56,8 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
             f"name one of {', '.join(REGISTRY)}",
             exit_code=ExitCode.USAGE,
         )
+    if not file.data.strip():
+        raise file.bad("it is empty", "run the tool again: some write nothing when their server goes away")
     if tool is None and said.rtt is not None:
         tool = "csv"
     importer = REGISTRY[tool] if tool else next((i for i in REGISTRY.values() if i.detect(file)), None)

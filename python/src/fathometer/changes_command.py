@@ -1,0 +1,229 @@
+"""``fathometer changes``: when a series of round trips became different."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fathometer import console
+from fathometer.errors import ExitCode, FathometerError
+from fathometer.import_command import options_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fathometer.dataset.importers import Options
+    from fathometer.stats.changes import Examined
+
+EPILOG = """\
+Examples:
+
+    fathom changes recordings/same-zone
+
+    fathom changes trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative --json
+
+    cut -d, -f2 rtts.csv | fathom changes - --unit us
+
+A file may also hold nothing but round trips, one a line; it then needs --unit.
+
+Exit codes: 0 done, whether or not there are changes; 1 it cannot be read; 2 wrong usage.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    rtt_ns: NDArray[np.float64]
+    at_ns: NDArray[np.int64] | None
+    note: str | None = None
+
+
+def changes_command(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="A recording, a CSV file of round trips, or -.")
+    ],
+    machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the time of sending.")] = None,
+    rtt: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the round trip.")] = None,
+    unit: Annotated[
+        str | None, typer.Option(metavar="UNIT", help="csv: unit of the round trip: s, ms, us, ns.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option(help="csv: what stands between two cells.")] = ",",
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."
+        ),
+    ] = None,
+    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")] = "UTC",
+) -> None:
+    """Find when the level or the tail of round trips changed."""
+    options = options_of(
+        time=time, rtt=rtt, unit=unit, delimiter=delimiter, missing=missing, timezone=timezone
+    )
+    with console.Progress() as progress:
+        progress("reading")
+        series = _read(source, options)
+        progress("looking for changes")
+        from fathometer.stats.changes import examine
+
+        found = examine(series.rtt_ns, at_ns=series.at_ns)
+    if series.note:
+        typer.echo(f"fathometer: {series.note}", err=True)
+    for open_ in found.undecided:
+        typer.echo(f"fathometer: not decided: {open_.reason}", err=True)
+    if machine:
+        typer.echo(json.dumps(_as_json(found), indent=1, allow_nan=False))
+    else:
+        _print(found)
+
+
+def _as_json(found: Examined) -> list[dict[str, object]]:
+    from fathometer.report.as_json import change_as_json
+
+    return [change_as_json(c) for c in found.changes]
+
+
+def _print(found: Examined) -> None:
+    from rich.table import Table
+
+    from fathometer.findings.words import change, duration, moment
+
+    if not found.changes:
+        typer.echo("no change found")
+        return
+    table = Table("sample", "at", "kind", "before", "after", "by", "confidence", box=None, pad_edge=False)
+    for c in found.changes:
+        by = ("+" if c.after_ns > c.before_ns else "-") + change(c.before_ns, c.after_ns)
+        at = moment(c.at_ns) if c.at_ns is not None else ""
+        table.add_row(
+            f"{c.index:,}", at, c.kind, duration(c.before_ns), duration(c.after_ns), by, f"{c.confidence:.2f}"
+        )
+    console.tables().print(table)
+
+
+def _read(source: str, options: Options) -> _Series:
+    if source != "-":
+        path = Path(source)
+        if not path.exists():
+            raise FathometerError("find changes", f"{path} does not exist", "check the path")
+        return _recording(path) if path.is_dir() else _file(path, options)
+    # The readers of tables want a file; a pipe cannot be read twice.
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "standard-input.csv"
+        path.write_bytes(sys.stdin.buffer.read())
+        return _file(path, options)
+
+
+def _recording(path: Path) -> _Series:
+    from fathometer.dataset import open_recordings, query
+    from fathometer.findings import shifts
+
+    found = open_recordings([path])
+    if len(found) > 1:
+        raise FathometerError(
+            "find changes",
+            f"{path} holds {len(found)} recordings",
+            f"name one of them, as {found[0].directory}",
+            exit_code=ExitCode.USAGE,
+        )
+    (recording,) = found
+    if recording.rows <= query.MAX_SAMPLES:
+        samples = query.samples(recording)
+        return _Series(samples.value_ns, samples.sent_ns)
+    values, at = shifts.series(recording)
+    note = f"{recording.rows:,} samples are too many to look at each: `sample` counts {len(values):,} medians"
+    return _Series(values, at, note)
+
+
+def _file(path: Path, options: Options) -> _Series:
+    import numpy as np
+
+    from fathometer.dataset import importers
+
+    if options.rtt is None:
+        plain = _plain(path, options.unit)
+        if plain is not None:
+            return plain
+    if options.rtt is not None and options.time is None:
+        return _untimed(path, options)
+    imported = importers.read(path, options)
+    if len(imported.series) != 1:
+        has = f"{len(imported.series)} series of samples"
+        raise FathometerError("find changes", f"{path} has {has}", "import it and name one recording")
+    (series,) = imported.series
+    return _Series(np.where(series.answered, series.rtt_ns.astype(np.float64), np.nan), series.sent_ns)
+
+
+def _plain(path: Path, unit: str | None) -> _Series | None:
+    """Nothing but numbers, one a line, perhaps under a heading. An empty line is an unanswered sample."""
+    import numpy as np
+
+    from fathometer.dataset.importers.base import UNITS, unit_word
+
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return None
+    if lines and not _number(lines[0]):
+        lines = lines[1:]
+    cells = [line.strip() for line in lines]
+    if not any(cells) or not all(_number(c) for c in cells if c):
+        return None
+    if unit is None:
+        raise FathometerError(
+            "find changes",
+            f"{path}: no unit is given for its numbers",
+            "add --unit ms (or s, us, ns)",
+            exit_code=ExitCode.USAGE,
+        )
+    scale = 10 ** UNITS[unit_word(unit)]
+    values = np.array([float(c) * scale if c else np.nan for c in cells])
+    note = "negative numbers count as unanswered" if (values < 0).any() else None
+    return _Series(np.where(values < 0, np.nan, values), None, note)
+
+
+def _number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _untimed(path: Path, options: Options) -> _Series:
+    """A column of round trips in order of sending, without times."""
+    import numpy as np
+
+    from fathometer.dataset.importers.base import UNITS, File, read_csv, unit_word
+
+    file = File(path)
+    columns = read_csv(file, 0, delimiter=options.delimiter)
+    if options.rtt not in columns:
+        raise FathometerError(
+            "find changes",
+            f"{path}: there is no column {options.rtt!r}",
+            f"name one of {', '.join(columns)} with --rtt",
+            exit_code=ExitCode.USAGE,
+        )
+    if options.unit is None:
+        raise FathometerError(
+            "find changes",
+            f"{path}: no unit is given",
+            "add --unit ms (or s, us, ns)",
+            exit_code=ExitCode.USAGE,
+        )
+    cells = [str(c).strip() for c in columns[options.rtt].to_pylist()]
+    words = set(options.missing)
+    scale = 10 ** UNITS[unit_word(options.unit)]
+    values = np.array([float(c) * scale if _number(c) and c not in words else np.nan for c in cells])
+    lost = values < 0
+    if "zero" in words:
+        lost |= values == 0
+    return _Series(np.where(lost, np.nan, values), None)

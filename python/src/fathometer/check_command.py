@@ -1,0 +1,75 @@
+"""``fathometer check``: whether the figures of a table hold together."""
+
+from __future__ import annotations
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fathometer import console
+from fathometer.errors import ExitCode, FathometerError
+
+EPILOG = """\
+Examples:
+
+    fathom check results.csv --unit ms
+
+    fathom check README.md
+
+    pbpaste | fathom check - --json
+
+The table's headings name statistics: min, mean, p50, p95, p99, p99.9, max, sd, count. A unit in a heading
+counts before --unit.
+
+Exit codes: 0 nothing impossible; 1 something is impossible, or the table cannot be read; 2 wrong usage.
+"""
+
+
+class Unit(StrEnum):
+    """Of figures whose table names none."""
+
+    NS = "ns"
+    US = "us"
+    MS = "ms"
+    S = "s"
+
+
+def check_command(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="A CSV, TOML or Markdown file, or - for Markdown.")
+    ],
+    machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    unit: Annotated[Unit, typer.Option(help="Unit of figures that name none.")] = Unit.US,
+) -> None:
+    """Hold a table of statistics against the laws that it must obey."""
+    from fathometer.findings.consistency import check
+
+    remarks = check(_text(table), table, unit.value)
+    if machine:
+        from fathometer.report.as_json import remark_as_json
+
+        typer.echo(json.dumps([remark_as_json(r) for r in remarks], indent=1, ensure_ascii=False))
+    else:
+        from rich.table import Table
+
+        shown = Table("row", "law", "verdict", "explanation", box=None, pad_edge=False)
+        shown.columns[0].max_width = 40
+        colours = {"impossible": "red", "implausible": "yellow", "ok": "green"}
+        for r in remarks:
+            shown.add_row(r.row, r.law, r.verdict, r.explanation, style=colours[r.verdict])
+        console.tables().print(shown)
+    if any(r.verdict == "impossible" for r in remarks):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _text(table: str) -> str:
+    try:
+        return sys.stdin.read() if table == "-" else Path(table).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise FathometerError("check", f"{table}: {error.strerror}", "check the path") from None
+    except UnicodeDecodeError:
+        raise FathometerError("check", f"{table}: it is no text in UTF-8", "save it as UTF-8") from None

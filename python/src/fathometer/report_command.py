@@ -1,0 +1,240 @@
+"""``fathometer report`` and ``fathometer compare``: recordings explained."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, tzinfo
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import typer
+
+from fathometer import console
+from fathometer.errors import ExitCode, FathometerError
+
+if TYPE_CHECKING:
+    from fathometer.dataset.recording import Recording
+    from fathometer.findings.model import Analysis, Scenario, Versus
+
+_CODES = """\
+Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
+A recording that cannot be read among others that can is told and left out.
+"""
+REPORT_EPILOG = f"""\
+Examples:
+
+    fathom report recordings/
+
+    fathom report same-zone/ cross-zone/ -o zones.html --title 'One zone or two'
+
+    fathom report recordings/ --json - | jq .findings
+
+    fathom report recordings/ --markdown report.md --figures figures/ --zone Europe/London
+
+{_CODES}"""
+COMPARE_EPILOG = f"""\
+Examples:
+
+    fathom compare same-zone/ cross-zone/
+
+    fathom compare before/ after/ --json | jq '.comparisons[] | select(.metric == "p99")'
+
+{_CODES}"""
+
+
+def report_command(
+    recordings: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Recordings, or directories that hold some.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="The page [default: report.html]."),
+    ] = None,
+    markdown: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Markdown, too; - for standard output.")
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option("--json", metavar="FILE", help="JSON, too; - for standard output, then no page."),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Every figure as SVG and PNG, for slides.")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="The heading [default: the labels].")] = None,
+    zone: Annotated[str, typer.Option(metavar="ZONE", help="Whose hours the calendar shows.")] = "UTC",
+    show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """Explain recordings: a page that needs no network, with figures, findings and advice."""
+    where = _zone(zone)
+    to_stdout = [name for name, to in (("--json", machine), ("--markdown", markdown)) if to == "-"]
+    if len(to_stdout) > 1:
+        raise FathometerError(
+            "report",
+            "--json - and --markdown - both want standard output",
+            "give one of them a file",
+            exit_code=ExitCode.USAGE,
+        )
+    page = output or (None if to_stdout else Path("report.html"))
+    with console.Progress() as progress:
+        progress("reading recordings")
+        opened, refused = _open(recordings)
+        if page:
+            _prepare()
+        analysis = _analyse(opened, refused, where, progress)
+        from fathometer.report.write import as_text, write
+
+        written = write(
+            analysis,
+            html=page,
+            markdown=Path(markdown) if markdown and markdown != "-" else None,
+            machine=Path(machine) if machine and machine != "-" else None,
+            pictures=figures,
+            title=title,
+            progress=progress,
+        )
+        text = as_text(analysis, "json" if "--json" in to_stdout else "markdown", title) if to_stdout else ""
+    if text:
+        sys.stdout.write(text)
+    for path in written:
+        typer.echo(str(path), err=bool(to_stdout))
+    if show and page:
+        import webbrowser
+
+        webbrowser.open(page.resolve().as_uri())
+
+
+def _prepare() -> None:
+    """Begins to bundle the page's script, which takes a second the first time; the analysis takes as long."""
+    from fathometer.report import render  # Here and not in the thread: two threads must not import at once.
+
+    threading.Thread(target=render.script, daemon=True).start()
+
+
+def _open(paths: list[Path]) -> tuple[tuple[Recording, ...], list[FathometerError]]:
+    from fathometer.dataset import open_recordings
+
+    refused: list[FathometerError] = []
+    found: dict[Path, Recording] = {}
+    for path in paths:
+        try:
+            for one in open_recordings([path], on_error=refused.append):
+                found.setdefault(one.directory.resolve(), one)
+        except FathometerError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    for one_refused in refused:
+        console.refused(one_refused)
+    return tuple(found.values()), refused
+
+
+def _analyse(
+    recordings: tuple[Recording, ...],
+    refused: list[FathometerError],
+    zone: tzinfo,
+    progress: console.Progress,
+) -> Analysis:
+    from fathometer.findings.analyse import analyse
+
+    return analyse(recordings, refused=refused, zone=zone, progress=progress)
+
+
+def _zone(name: str) -> tzinfo:
+    if name == "UTC":
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise FathometerError(
+            "report",
+            f"--zone {name!r} is not known here",
+            "name one as Europe/London",
+            exit_code=ExitCode.USAGE,
+        ) from None
+
+
+def compare_command(
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="A B...", help="Recordings, or directories that hold some; each is a scenario."
+        ),
+    ],
+    machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+) -> None:
+    """Say which of several scenarios is faster, by how much, and how surely."""
+    with console.Progress() as progress:
+        progress("reading recordings")
+        from fathometer.findings.comparisons import comparisons
+        from fathometer.findings.scenarios import scenarios
+
+        opened = _one_scenario_each(recordings)
+        found = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
+        if sum(bool(s.rtt.count) for s in found) < 2:
+            raise FathometerError(
+                "compare",
+                f"{len(found)} scenario with answered samples in {', '.join(map(str, recordings))}",
+                "name recordings of two or more",
+            )
+        progress("comparing")
+        versus = comparisons(found)
+    if machine:
+        from fathometer.report.as_json import comparisons_as_json, scenario_as_json
+
+        made = {
+            "format": 1,
+            "scenarios": [scenario_as_json(s) for s in found],
+            "comparisons": comparisons_as_json(versus),
+        }
+        typer.echo(json.dumps(made, indent=1, allow_nan=False))
+        return
+    _print(found, versus)
+
+
+def _one_scenario_each(paths: list[Path]) -> list[Recording]:
+    """The recordings; where two arguments bear the same label, with the argument in it, for they were named
+    apart.
+    """
+    groups = []
+    for path in paths:
+        try:
+            groups.append((path, _open([path])[0]))
+        except FathometerError as error:
+            if len(paths) <= 2:
+                raise
+            console.refused(error)
+    if not groups:
+        raise FathometerError("compare", "none of the recordings can be read", "see above")
+    labels = Counter(label for _, found in groups for label in {r.label for r in found})
+    made = []
+    for path, found in groups:
+        for one in found:
+            label = one.label if labels[one.label] == 1 else f"{one.label} [{path}]"
+            made.append(replace(one, manifest=replace(one.manifest, label=label)))
+    return made
+
+
+def _print(found: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
+    from rich.table import Table
+
+    from fathometer.report import tables
+
+    out = console.tables()
+    for shown in (tables.summary(found), tables.ratios(versus)):
+        if shown is None:
+            continue
+        table = Table(*shown.head, box=None, pad_edge=False)
+        for column in table.columns[1:]:
+            column.justify = "right"
+        for row in shown.rows:
+            table.add_row(*(f"{c.text}\n{c.under}" if c.under else c.text for c in row))
+        out.print(table)
+        out.print()
+    out.print(
+        "Beneath each figure its 95 % interval. ≈: no difference shown. *: with a doubt (--json tells it)."
+    )

@@ -1,0 +1,117 @@
+"""`fathometer changes` and `fathometer check` from the command line."""
+
+import json
+
+import numpy as np
+import pytest
+from support.command_line import run
+from support.recordings import START, iso, lognormal_ns, write
+
+
+@pytest.fixture
+def stepped():
+    rtt = lognormal_ns(1, 400, 700)
+    rtt[250:] = (rtt[250:] * 1.5).astype(np.int64)
+    return rtt
+
+
+def the_one_level(done):
+    assert done.returncode == 0, done.stderr
+    (change,) = [c for c in json.loads(done.stdout) if c["kind"] == "level"]
+    assert set(change) == {"index", "at", "kind", "before_ns", "after_ns", "confidence"}
+    return change
+
+
+def test_changes_of_a_recording(tmp_path, stepped):
+    path = write(tmp_path / "r", stepped)
+    change = the_one_level(run("changes", path, "--json"))
+    assert abs(change["index"] - 250) <= 2
+    assert change["at"] == iso(START + change["index"] * 10**9)
+    assert change["before_ns"] == pytest.approx(np.median(stepped[:250]), rel=0.01)
+    assert change["after_ns"] == pytest.approx(np.median(stepped[250:]), rel=0.01)
+    assert "level" in run("changes", path).stdout
+
+
+def test_changes_of_a_csv_with_the_options_of_import(tmp_path, stepped):
+    lines = ["epoch;rtt"]
+    lines += [f"{1_700_000_000 + i};{-1 if i == 7 else ns / 1e6:.6f}" for i, ns in enumerate(stepped)]
+    path = tmp_path / "trace.csv"
+    path.write_text("\n".join(lines) + "\n")
+    options = ("--rtt", "rtt", "--unit", "ms", "--delimiter", ";", "--missing", "negative", "--json")
+    change = the_one_level(run("changes", path, "--time", "epoch", *options))
+    assert abs(change["index"] - 250) <= 2
+    assert change["at"] == iso((1_700_000_000 + change["index"]) * 10**9)
+    untimed = the_one_level(run("changes", path, *options))
+    assert (untimed["index"], untimed["at"]) == (change["index"], None)
+    assert untimed["before_ns"] == change["before_ns"]
+
+
+def test_changes_of_numbers_on_standard_input(stepped):
+    numbers = "\n".join(f"{ns / 1e3}" for ns in stepped)
+    change = the_one_level(run("changes", "-", "--unit", "us", "--json", stdin=numbers))
+    assert abs(change["index"] - 250) <= 2
+    assert change["before_ns"] == pytest.approx(np.median(stepped[:250]), rel=0.01)
+
+
+def test_numbers_without_a_unit_are_wrong_usage(stepped):
+    done = run("changes", "-", stdin="\n".join(map(str, stepped)))
+    assert done.returncode == 2
+    assert "--unit" in done.stderr
+
+
+def test_several_recordings_are_wrong_usage(tmp_path, stepped):
+    for name in "ab":
+        write(tmp_path / name, stepped)
+    assert run("changes", tmp_path).returncode == 2
+
+
+def test_a_steady_series_has_none():
+    done = run("changes", "-", "--unit", "us", stdin="\n".join(str(100 + i % 3) for i in range(200)))
+    assert (done.returncode, done.stdout) == (0, "no change found\n")
+
+
+def test_what_does_not_exist_cannot_be_read(tmp_path):
+    for command in ("changes", "check", "report", "compare"):
+        done = run(command, tmp_path / "nowhere")
+        assert done.returncode == 1
+        assert "nowhere" in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+TABLE = """\
+| path | min us | mean us | p50 us | p99 us | max us |
+|---|---|---|---|---|---|
+| wrong | 100 | 120 | 130 | 110 | 200 |
+| right | 100 | 120 | 118 | 180 | 200 |
+"""
+
+
+def test_check_fails_where_something_is_impossible(tmp_path):
+    path = tmp_path / "table.md"
+    path.write_text(TABLE)
+    done = run("check", path, "--json")
+    assert done.returncode == 1
+    told = {r["row"]: r for r in json.loads(done.stdout)}
+    assert set(told["wrong"]) == {"row", "law", "verdict", "explanation"}
+    assert (told["wrong"]["verdict"], told["right"]["verdict"]) == ("impossible", "ok")
+    assert "p50 130 us lies above p99 110 us" in run("check", path).stdout
+
+
+def test_check_passes_a_table_that_holds_together():
+    done = run("check", "-", stdin=TABLE.replace("| wrong | 100 | 120 | 130 | 110 | 200 |\n", ""))
+    assert done.returncode == 0
+    assert "ok" in done.stdout
+
+
+def test_check_takes_the_unit_of_figures_that_name_none(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("path,min,p50,p99,max\nwrong,100,130,110,200\n")
+    done = run("check", path, "--unit", "ms")
+    assert "130 ms" in done.stdout
+    assert run("check", path, "--unit", "parsec").returncode == 2
+
+
+def test_our_own_report_passes_our_own_check(tmp_path):
+    write(tmp_path / "r", lognormal_ns(1, 3000, 700), label="own")
+    done = run("report", tmp_path / "r", "--json", "-", cwd=tmp_path)
+    assert {r["verdict"] for r in json.loads(done.stdout)["consistency"]} == {"ok"}

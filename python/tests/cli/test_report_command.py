@@ -1,0 +1,181 @@
+"""`fathometer report` and `fathometer compare`, from the command line to the files."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from support.command_line import run
+from support.recordings import START, UNANSWERED, lognormal_ns, write
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    root = tmp_path_factory.mktemp("two")
+    for number, (label, median) in enumerate((("near", 500), ("far", 900))):
+        write(root / label, lognormal_ns(number, 2000, median), label=label, start_ns=START + number * 10**13)
+    return root
+
+
+def test_a_page_is_written_where_nothing_is_said_and_its_path_printed(two, tmp_path):
+    done = run("report", two, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "report.html\n")
+    assert "Fastest: near" in (tmp_path / "report.html").read_text()
+    assert "Traceback" not in done.stderr
+
+
+def test_everything_that_is_asked_for_is_written(two, tmp_path):
+    more = ("--markdown", "r.md", "--json", "r.json", "--figures", "pictures", "--title", "Near & far")
+    done = run("report", two, "-o", "page.html", *more, cwd=tmp_path)
+    assert done.returncode == 0
+    assert set(done.stdout.split()) == {"page.html", "r.md", "r.json", "pictures"}
+    assert "<h1>Near &amp; far</h1>" in (tmp_path / "page.html").read_text()
+    assert "](pictures/tail.svg)" in (tmp_path / "r.md").read_text()
+    assert json.loads((tmp_path / "r.json").read_text())["format"] == 1
+
+
+def test_json_on_standard_output_is_nothing_but_json(two, tmp_path):
+    done = run("report", two, "--json", "-", cwd=tmp_path)
+    assert {s["name"] for s in json.loads(done.stdout)["scenarios"]} == {"near", "far"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_things_cannot_have_standard_output(two, tmp_path):
+    done = run("report", two, "--json", "-", "--markdown", "-", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "standard output" in done.stderr
+
+
+@pytest.mark.parametrize("option", [("--zone", "Mars/Olympus"), ("--no-such-option",)])
+def test_wrong_usage_is_two(two, tmp_path, option):
+    assert run("report", two, *option, cwd=tmp_path).returncode == 2
+
+
+def spoil(root, name, what):
+    path = root / name
+    write(path, lognormal_ns(5, 500, 700), label=name)
+    manifest = json.loads((path / "recording.json").read_text())
+    if what == "future":
+        manifest["format_version"] = 99
+        (path / "recording.json").write_text(json.dumps(manifest))
+    elif what == "no manifest":
+        (path / "recording.json").unlink()
+    elif what == "foreign":
+        (path / "recording.json").write_text('{"name": "a package", "version": "1.0.0"}')
+    elif what == "torn manifest":
+        (path / "recording.json").write_text(json.dumps(manifest)[:100])
+    return path
+
+
+SPOILT = ["future", "no manifest", "foreign", "torn manifest"]
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_a_recording_that_cannot_be_read_is_one_clear_line(tmp_path, what):
+    path = spoil(tmp_path, "bad", what)
+    done = run("report", path, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    assert str(path) in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_among_others_it_is_left_out_and_said(tmp_path, what):
+    good = write(tmp_path / "good", lognormal_ns(1, 500, 700), label="good")
+    bad = spoil(tmp_path, "bad", what)
+    done = run("report", good, bad, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "report.html\n")
+    assert f"left out: cannot open recording: {bad}" in done.stderr
+    page = (tmp_path / "report.html").read_text()
+    assert "Not in this report" in page
+    assert str(bad) in page
+
+
+def report_on(path, tmp_path):
+    done = run("report", path, "--json", "r.json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    return (tmp_path / "report.html").read_text(), json.loads((tmp_path / "r.json").read_text())
+
+
+def test_a_damaged_segment_is_said_and_the_rest_is_used(tmp_path):
+    path = write(tmp_path / "d", [lognormal_ns(1, 500, 700), lognormal_ns(2, 500, 700)], label="damaged")
+    whole = (path / "samples-00001.parquet").read_bytes()
+    (path / "samples-00001.parquet").write_bytes(whole[: len(whole) // 2])
+    page, told = report_on(path, tmp_path)
+    assert told["scenarios"][0]["answered"] == 500
+    assert told["recordings"][0]["damage"]
+    assert "damage" in {f["kind"] for f in told["findings"]}
+    assert "is damaged; what can be read is used" in page
+
+
+def test_an_interrupted_recording_is_said_to_be_one(tmp_path):
+    _, told = report_on(write(tmp_path / "i", lognormal_ns(1, 500, 700), ended=False), tmp_path)
+    assert "interrupted" in {f["kind"] for f in told["findings"]}
+
+
+def test_an_empty_recording_makes_an_honest_report(tmp_path):
+    page, told = report_on(write(tmp_path / "e", np.zeros(0, dtype=np.int64)), tmp_path)
+    assert "nothing was sent" in page
+    assert told["scenarios"][0]["rtt_ns"]["p50"]["value"] is None
+
+
+def test_a_single_sample_has_no_percentiles(tmp_path):
+    page, told = report_on(write(tmp_path / "s", np.array([123_456])), tmp_path)
+    assert "a single round trip of 123 µs" in page
+    figures = told["scenarios"][0]["rtt_ns"]
+    assert figures["min"] == figures["max"] == 123_456
+    assert all(figures[p]["value"] is None for p in ("p95", "p99", "p99_9", "p99_99"))
+
+
+def test_where_nobody_answers_no_figure_is_made_up(tmp_path):
+    page, told = report_on(write(tmp_path / "n", np.full(50, UNANSWERED)), tmp_path)
+    assert "none was answered" in page
+    assert "There is no round trip to report." in page
+    (s,) = told["scenarios"]
+    assert (s["answered"], s["unanswered"]) == (0, 50)
+    assert all(f is None or f.get("value") is None for f in s["rtt_ns"].values() if not isinstance(f, int))
+
+
+def test_compare_says_which_is_slower_and_by_how_much(two):
+    done = run("compare", two / "near", two / "far")
+    assert done.returncode == 0
+    assert "far / near" in done.stdout
+    assert "far is slower by" in done.stdout
+    told = json.loads(run("compare", two / "near", two / "far", "--json").stdout)
+    by_metric = {c["metric"]: c for c in told["comparisons"]}
+    assert by_metric["p50"]["ratio"] == pytest.approx(900 / 500, rel=0.02)
+    assert {c["verdict"] for c in told["comparisons"]} == {"slower"}
+
+
+def test_recordings_that_were_named_apart_are_compared_though_their_labels_are_one(two, tmp_path):
+    for name in ("before", "after"):
+        shutil.copytree(two / "near", tmp_path / name)
+    told = json.loads(run("compare", "before", "after", "--json", cwd=tmp_path).stdout)
+    assert {s["name"] for s in told["scenarios"]} == {"near [before]", "near [after]"}
+    assert {c["verdict"] for c in told["comparisons"]} == {"no difference shown"}
+
+
+def test_one_scenario_has_nothing_to_be_compared_with(two):
+    done = run("compare", two / "near")
+    assert done.returncode == 1
+    assert "name recordings of two or more" in done.stderr
+
+
+def test_help_is_quick_because_it_imports_nothing_heavy():
+    code = "import sys, fathometer.cli; print([m for m in ('duckdb', 'pyarrow', 'scipy', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("command", ["report", "compare", "changes", "check", "import"])
+def test_every_command_has_examples_and_says_its_exit_codes(command):
+    done = run(command, "--help")
+    assert "Examples:" in done.stdout
+    if command != "import":
+        assert "Exit codes:" in done.stdout
+    assert f"fathom {command}" in done.stdout

@@ -1,0 +1,162 @@
+"""The page as a browser shows it."""
+
+from types import SimpleNamespace
+
+import pytest
+from support.chromium import chromium
+
+DRAWN = "[...document.querySelectorAll('.live')].every(place => place.dataset.ready)"
+DOMAIN = "document.querySelector('.live').view.scale('x').domain().map(Number)"
+INKED = """place => {
+    const canvas = place.querySelector('canvas');
+    const dots = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    let inked = 0;
+    for (let i = 3; i < dots.length; i += 4) inked += dots[i] > 0;
+    return inked / (canvas.width * canvas.height);
+}"""
+PHONE, DESKTOP = (390, 844), (1280, 900)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def opened(browser, report):
+    """A page, with everything that it says and asks for."""
+    made = []
+
+    def open_(size=DESKTOP, scheme="light", **options):
+        width, height = size
+        context = browser.new_context(
+            viewport={"width": width, "height": height}, color_scheme=scheme, **options
+        )
+        made.append(context)
+        page = context.new_page()
+        said, asked = [], []
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("request", lambda request: asked.append(request.url))
+        page.goto(report.html.as_uri())
+        return SimpleNamespace(page=page, said=said, asked=asked)
+
+    yield open_
+    for context in made:
+        context.close()
+
+
+def draw(page):
+    """Charts are drawn when they come into sight."""
+    for place in page.locator("#time figure").all():
+        place.scroll_into_view_if_needed()
+    page.wait_for_function(DRAWN)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP])
+def test_charts_are_drawn_without_a_word_and_without_a_request(opened, report, size, scheme):
+    shown = opened(size, scheme)
+    draw(shown.page)
+    places = shown.page.locator(".live").all()
+    assert len(places) == 3
+    for place in places:
+        assert 0.02 < place.evaluate(INKED) < 0.98
+        assert not place.locator("xpath=following-sibling::div[@class='still']").is_visible()
+    assert shown.said == []
+    assert set(shown.asked) <= {report.html.as_uri(), "data:,"}
+    # Tables scroll in their own boxes; the page itself never does sideways.
+    assert shown.page.evaluate("document.documentElement.scrollWidth") <= size[0]
+
+
+def test_letters_have_the_colour_of_the_page(opened):
+    for scheme, light in (("light", False), ("dark", True)):
+        shown = opened(DESKTOP, scheme)
+        draw(shown.page)
+        colours = shown.page.evaluate(
+            """[getComputedStyle(document.querySelector('#tail .broad svg text')).fill,
+                getComputedStyle(document.body).color,
+                document.querySelector('.live').view.scenegraph().root && getComputedStyle(document.body).color]"""
+        )
+        assert colours[0] == colours[1]
+        assert (int(colours[1].split("(")[1].split(",")[0]) > 128) == light
+        brightest = shown.page.evaluate(
+            """() => { const canvas = document.querySelector('.live canvas');
+            const dots = canvas.getContext('2d').getImageData(0, 0, 60 * devicePixelRatio, canvas.height).data;
+            let sum = 0, n = 0;
+            // Labels beside the axis are the only ink there.
+            for (let i = 0; i < dots.length; i += 4) if (dots[i + 3] > 200) { sum += dots[i]; n += 1; }
+            return sum / n; }"""
+        )
+        assert (brightest > 128) == light
+
+
+def test_zooming_changes_what_is_seen_and_goes_back(opened):
+    shown = opened()
+    draw(shown.page)
+    page = shown.page
+    first, last = page.evaluate(DOMAIN)
+    canvas = page.locator(".live canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    page.mouse.move(*middle)
+    page.mouse.wheel(0, -400)
+    page.wait_for_function(f"{DOMAIN}[0] > {first}")
+    near, far = page.evaluate(DOMAIN)
+    assert first < near < far < last
+
+    page.mouse.down()
+    page.mouse.move(middle[0] + 100, middle[1], steps=5)
+    page.mouse.up()
+    page.wait_for_function(f"{DOMAIN}[0] < {near}")
+    moved = page.evaluate(DOMAIN)
+    assert moved[1] - moved[0] == pytest.approx(far - near, rel=0.01)
+
+    page.mouse.dblclick(*middle)
+    page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
+    assert shown.said == []
+
+
+def test_buttons_zoom_for_who_has_no_wheel(opened):
+    shown = opened(PHONE, is_mobile=True, has_touch=True)
+    draw(shown.page)
+    page = shown.page
+    first, last = page.evaluate(DOMAIN)
+    page.locator("[data-zoom=in]").first.tap()
+    page.wait_for_function(f"{DOMAIN}[0] > {first}")
+    near, far = page.evaluate(DOMAIN)
+    assert far - near == pytest.approx((last - first) / 2, rel=0.01)
+    page.locator("[data-zoom=all]").first.tap()
+    page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
+
+
+def test_without_script_the_pictures_stand_still(opened):
+    shown = opened(java_script_enabled=False)
+    for name in ("time-1", "tail", "figures"):
+        assert shown.page.locator(f"#{name} .broad svg").is_visible()
+    assert not shown.page.locator(".live").first.is_visible()
+
+
+def test_it_prints(opened):
+    shown = opened(scheme="dark")
+    draw(shown.page)
+    printed = shown.page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert printed.count(b"/Type /Page\n") > 1
+    shown.page.emulate_media(media="print")
+    assert shown.page.locator("#time-1 .broad svg").is_visible()
+    assert not shown.page.locator(".live").first.is_visible()
+    assert shown.page.evaluate("getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
+
+
+def test_a_phone_gets_pictures_of_its_width(opened):
+    shown = opened(PHONE)
+    assert shown.page.locator("#tail .narrow svg").is_visible()
+    assert not shown.page.locator("#tail .broad").is_visible()
+    letters = (
+        "[...document.querySelectorAll('#tail .narrow svg text')].map(t => t.getBoundingClientRect().height)"
+    )
+    assert min(h for h in shown.page.evaluate(letters) if h) > 8
