@@ -18,8 +18,7 @@ LOW, HIGH = 0.917, 0.983
 
 
 def coverage(n, **process):
-    """Per figure: how many runs gave an interval without a doubt, and the share of these that held the truth.
-    """
+    """Per figure: how many runs gave an interval without a doubt, and the share of these that held."""
     rng = np.random.default_rng(1)
     hits = {p: [] for p in (*PS, "mean")}
     for _ in range(RUNS):
