@@ -147,7 +147,9 @@ fn text(models: &[Model<'_>]) -> String {
     let mut text = "round trips in µs, without load\n".to_owned() + &table(&rows);
     let chances: Vec<_> = models.iter().filter_map(|m| Some((m.path, m.chance.as_ref()?))).collect();
     if let Some((_, first)) = chances.first() {
-        text += &format!("\nby chance of {} samples, within three standard errors\n", first.samples);
+        text += "\nby chance of ";
+        text += &first.samples.to_string();
+        text += " samples, within three standard errors\n";
         let mut rows = vec![["path", "mean", "p95"].map(str::to_owned)];
         let range = |[least, most]: [u64; 2]| format!("{} to {}", us(least), us(most));
         rows.extend(chances.iter().map(|(path, c)| [(*path).to_owned(), range(c.mean), range(c.p95)]));

@@ -7,6 +7,8 @@
 #![allow(dead_code)]
 
 pub(crate) mod counting;
+#[cfg(target_os = "linux")]
+pub(crate) mod fabric;
 pub(crate) mod faults;
 pub(crate) mod net;
 pub(crate) mod probe;
