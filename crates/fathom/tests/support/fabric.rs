@@ -159,3 +159,10 @@ impl Truth {
         self.lines.iter().filter(|line| line["kind"] == kind).collect()
     }
 }
+
+/// When a line of the truth or of a recording's events says that it happened, in ns since the Unix epoch.
+pub(crate) fn utc_ns(line: &Value) -> i64 {
+    let at = line["at"].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+    let at = at.unwrap_or_else(|| panic!("no time: {line}"));
+    i64::try_from(at.as_nanosecond()).expect("a time of ours")
+}
