@@ -1,23 +1,26 @@
 #!/usr/bin/env python3
 """Each preset of scenarios/ against itself: a table, and with --json a JSON line for each path.
 
-For every path, `fathom probe` sends its samples on real hosts of the fabric, and three things are held together:
+For every path `fathom probe` sends its samples on real hosts of the fabric, and these are held together, mean and p95:
 
-* probe: mean and p95 of the round trips that it measured, against what the packet log says that the fabric did with
-  those very packets (there and back, from the moment in to the moment out): within 3 % and 60 µs. What the log does not
-  have is the hosts' own time: stacks, wake-ups, the reflector.
-* log: mean and p95 of the log's round trips against the model, as `fathom fabric model` computes them: within 1 % and
-  5 µs beyond what so few samples may be off by chance (three standard errors; 2,000 samples of a path that spreads
-  widely can miss by more than that percent with nothing wrong: a "~" marks where only chance was left). What the
-  fabric was late itself is in it ("late", both ways).
-* virtual: the same with so many samples in virtual time (--virtual) that chance plays no part: within 1 % and 5 µs.
+* probe - log: the round trips that the probe measured, against what the packet log says that the fabric did with those
+  very packets, there and back, from the moment in to the moment out: within 3 % and 60 µs. The log does not have the
+  hosts' own time: stacks, wake-ups, the reflector. Its median is "extra".
+* log - model: that against the model, as `fathom fabric model` computes it: within 1 % and 5 µs beyond what so few
+  samples may be off by chance. (2,000 samples of a path that spreads widely can miss by more than the percent with
+  nothing wrong. "~" marks where that was needed, three standard errors.)
+* drawn - model: the same from the moment in to the moment when the packet was due, so without the fabric's own
+  lateness, whose mean both ways is "late".
+* virtual - model: in virtual time, with so many samples (--virtual) that chance plays no part: within 1 % and 5 µs.
 
 Needs root (or user namespaces), iproute2 and pyarrow. Exit code 1 if anything is off by more."""
 
 import argparse
 import csv
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,17 +34,15 @@ QUICK = (
 )  # fmt: skip
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--only", choices=PRESETS, action="append", metavar="PRESET", help="this preset; may be given again")
+parser.add_argument("--only", choices=PRESETS, action="append", metavar="PRESET", help="only this; may be given again")
 parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}; 1,000 samples, 20,000 virtual")
 parser.add_argument("--samples", type=int, metavar="N", help="samples a path (default: 2,000)")
-parser.add_argument("--virtual", type=int, metavar="N", help="samples a path in virtual time (default: 100,000; 0: none)")
+parser.add_argument("--virtual", type=int, metavar="N", help="so many in virtual time (default: 100,000; 0: none)")
 parser.add_argument("--every", default=5, type=float, metavar="MS", help="from one sample to the next (default: 5)")
 parser.add_argument("--wait", choices=("hybrid", "spin", "sleep"), default="hybrid", help="how the fabric waits")
 parser.add_argument("--spin", action="store_true", help="the probe polls instead of sleeping")
 parser.add_argument("--json", action="store_true", help="also a JSON line for each path")
-parser.add_argument(
-    "--fathom", default=str(ROOT / "target/release/fathom"), metavar="FILE", help="the binary (default: %(default)s)"
-)
+parser.add_argument("--fathom", default=str(ROOT / "target/release/fathom"), help="(default: %(default)s)")
 parser.add_argument("--inside", metavar="FILE", help=argparse.SUPPRESS)
 ARGUMENTS = parser.parse_args()
 FATHOM = str(pathlib.Path(ARGUMENTS.fathom).resolve())
@@ -64,13 +65,15 @@ def inside(plan):
     """Within `fathom fabric run`: one path after the other, so that none waits for another's packets."""
     for path in plan["paths"]:
         port = path["target"].rsplit(":", 1)[1]
-        echo = [FATHOM, "fabric", "exec", path["to"], "--", FATHOM, "echo", "--json", "--tcp-only", "--listen", f"0.0.0.0:{port}"]
+        echo = [FATHOM, "fabric", "exec", path["to"], "--", FATHOM, "echo", "--json", "--tcp-only"]
+        echo += ["--listen", f"0.0.0.0:{port}"]
         with subprocess.Popen(echo, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as reflector:
             try:
                 if "listening" not in reflector.stdout.readline():
                     sys.exit(f"the reflector on {path['to']} does not listen on port {port}")
-                probe = [FATHOM, "fabric", "exec", path["from"], "--", FATHOM, "probe", path["target"], "--quiet", "--json"]
-                probe += ["--source", path["source"], "--size", str(SIZE), "--every", f"{plan['every_ns']}ns"]
+                probe = [FATHOM, "fabric", "exec", path["from"], "--", FATHOM, "probe", path["target"]]
+                probe += ["--quiet", "--json", "--source", path["source"], "--size", str(SIZE)]
+                probe += ["--every", f"{plan['every_ns']}ns"]
                 probe += ["--count", str(plan["samples"]), "--record", str(pathlib.Path(plan["work"]) / path["path"])]
                 probe += ["--timestamps", "off", "--pause-clock", "off"] + (["--spin"] if plan["spin"] else [])
                 run(*probe)
@@ -92,7 +95,7 @@ def messages(packets, path, host):
 
 
 def joined(measured, requests, replies):
-    """For each measured round trip what the fabric took of it, and how late it was in that: the first message since a
+    """For each measured round trip what it took in the fabric, and what it was meant to take: the first message since a
     sample was sent is its own, and its echo is the first one not yet taken that was sent after that came out. What was
     sent again finds no sample, and is passed over."""
     pairs, request, reply = [], 0, 0
@@ -107,7 +110,8 @@ def joined(measured, requests, replies):
         if reply == len(replies) or replies[reply][2] > sent_ns + rtt_ns + SLACK_NS:
             continue
         (back_in_ns, back_due_ns, back_out_ns), reply = replies[reply], reply + 1
-        pairs.append((rtt_ns, out_ns - in_ns + back_out_ns - back_in_ns, out_ns - due_ns + back_out_ns - back_due_ns))
+        took, drawn = (out_ns - in_ns + back_out_ns - back_in_ns, due_ns - in_ns + back_due_ns - back_in_ns)
+        pairs.append((rtt_ns, took, drawn))
     return pairs
 
 
@@ -117,17 +121,15 @@ def figures(round_trips):
 
 
 def virtual(scenario, work, models):
-    """Mean and p95 of each path in virtual time; a path whose probe begins late in its scenario comes without."""
+    """Mean and p95 of each path in virtual time, without the scenario's events and from the start on."""
+    tables = re.split(r"^(?=\[)", pathlib.Path(scenario).read_text(), flags=re.MULTILINE)
+    standing = [t for t in tables if not t.startswith(("[[event]]", "[simulate]", "[[simulate.probe]]"))]
+    file = pathlib.Path(work) / "standing.toml"
+    file.write_text("".join(standing))
     every_ns = 20_000_000
-    length = f"{VIRTUAL * every_ns}ns"
-    run(FATHOM, "fabric", "simulate", scenario, "--record", f"{work}/virtual", "--every", f"{every_ns}ns", "--for", length)
-    found = {}
-    for model in models:
-        directory = pathlib.Path(work) / "virtual" / model["path"]
-        round_trips = [rtt for _, rtt in samples(directory)] if (directory / "recording.json").exists() else []
-        if len(round_trips) > VIRTUAL / 2:
-            found[model["path"]] = figures(round_trips)
-    return found
+    pace = ("--every", f"{every_ns}ns", "--for", f"{VIRTUAL * every_ns}ns")
+    run(FATHOM, "fabric", "simulate", str(file), "--record", f"{work}/virtual", *pace)
+    return {m["path"]: figures([rtt for _, rtt in samples(f"{work}/virtual/{m['path']}")]) for m in models}
 
 
 def off_by(found, wanted, share, plus_ns, chance=(0, 0)):
@@ -143,38 +145,41 @@ def compare(name, model, packets, work, in_virtual):
     pairs = joined(measured, messages(packets, label, model["from"]), messages(packets, label, model["to"]))
     if len(pairs) < 0.99 * SAMPLES:
         sys.exit(f"{name}, path {label}: only {len(pairs)} of {SAMPLES} samples were found in the packet log")
-    rtts, took, late = zip(*pairs, strict=True)
-    probe, log = figures(rtts), figures(took)
+    rtts, took, meant = zip(*pairs, strict=True)
+    probe, log, drawn = figures(rtts), figures(took), figures(meant)
     extra = sorted(rtt - of_it for rtt, of_it in zip(rtts, took, strict=True))
     row = {"preset": name, "path": label, "samples": len(pairs), "extra_p50_ns": extra[len(extra) // 2]}
-    row["late_mean_ns"] = round(sum(late) / len(late))
+    row["late_mean_ns"] = round(log["mean"] - drawn["mean"])
     for statistic in ("mean", "p95"):
         wanted, chance = model["rtt_ns"][statistic], model["chance"][statistic]
         row[statistic] = {"model_ns": wanted, "log_ns": round(log[statistic]), "probe_ns": round(probe[statistic])}
         row[statistic]["probe"] = off_by(probe[statistic], log[statistic], 0.03, 60_000)
         row[statistic]["log"] = off_by(log[statistic], wanted, 0.01, 5_000, chance)
         row[statistic]["log_strict"] = off_by(log[statistic], wanted, 0.01, 5_000)
+        row[statistic]["drawn"] = off_by(drawn[statistic], wanted, 0.01, 5_000, chance)
         if label in in_virtual:
             row[statistic]["virtual"] = off_by(in_virtual[label][statistic], wanted, 0.01, 5_000)
     return row
 
 
+def mark(of, what):
+    if of[what]["of_allowed"] > 1:
+        return "!"
+    return "~" if what == "log" and of["log_strict"]["of_allowed"] > 1 else " "
+
+
 def tell(row):
-    cells, bad = [f"{row['path']:<31}"], False
+    cells, marks = [f"{row['path']:<30}"], ""
     for statistic in ("mean", "p95"):
         of = row[statistic]
         cells.append(f"{of['model_ns'] / 1e3:>9.1f}")
-        for what in ("virtual", "log", "probe"):
-            if what not in of:
-                cells.append(f"{'-':>8} ")
-                continue
-            mark = "!" if of[what]["of_allowed"] > 1 else "~" if what == "log" and of["log_strict"]["of_allowed"] > 1 else " "
-            bad |= mark == "!"
-            cells.append(f"{of[what]['ns'] / 1e3:>+8.1f}{mark}")
-    print(" ".join(cells), f"{row['extra_p50_ns'] / 1e3:>+8.1f} {row['late_mean_ns'] / 1e3:>+8.1f}", flush=True)
+        for what in ("virtual", "drawn", "log", "probe"):
+            marks += mark(of, what) if what in of else ""
+            cells.append(f"{of[what]['ns'] / 1e3:>+8.1f}{marks[-1]}" if what in of else f"{'-':>8} ")
+    print(" ".join(cells), f"{row['extra_p50_ns'] / 1e3:>+7.1f} {row['late_mean_ns'] / 1e3:>+7.1f}", flush=True)
     if ARGUMENTS.json:
         print(json.dumps(row), flush=True)
-    return not bad
+    return "!" not in marks
 
 
 def measure(name):
@@ -188,7 +193,8 @@ def measure(name):
         every_ns = round(ARGUMENTS.every * 1e6)
         paths = {"paths": models, "work": work, "samples": SAMPLES, "every_ns": every_ns, "spin": ARGUMENTS.spin}
         plan.write_text(json.dumps(paths))
-        command = [FATHOM, "fabric", "run", scenario, "--truth", f"{work}/truth", "--packets", "--wait", ARGUMENTS.wait]
+        command = [FATHOM, "fabric", "run", scenario, "--name", f"presets-{os.getpid()}", "--wait", ARGUMENTS.wait]
+        command += ["--truth", f"{work}/truth", "--packets"]
         command += ["--", sys.executable, __file__, "--fathom", FATHOM, "--inside", str(plan)]
         run(*command)
         packets = pyarrow.parquet.read_table(f"{work}/truth/truth-packets.parquet").to_pylist()
@@ -205,11 +211,11 @@ def main():
     except ImportError:
         sys.exit("presets.py reads Parquet with pyarrow, which is missing; install it: pip install pyarrow")
     print(f"µs; {SAMPLES} samples a path, one every {ARGUMENTS.every:g} ms; {VIRTUAL} in virtual time")
-    heads = [f"{'path':<31}"]
-    for statistic in ("mean", "p95"):
-        heads += [f"{statistic:>9}", f"{'virtual':>8} ", f"{'log':>8} ", f"{'probe':>8} "]
-    print(" ".join(heads), f"{'extra':>8} {'late':>8}")
-    print(f"{'':<31} " + " ".join([f"{'model':>9} {'-model':>8}  {'-model':>8}  {'-log':>8} "] * 2), f"{'p50':>8} {'mean':>8}")
+    names, against = ("virtual", "drawn", "log", "probe"), ("-model", "-model", "-model", "-log")
+    over = [f"{statistic:>9} " + " ".join(f"{name:>8} " for name in names) for statistic in ("mean", "p95")]
+    under = [f"{'model':>9} " + " ".join(f"{name:>8} " for name in against)] * 2
+    print(f"{'path':<30}", *over, f"{'extra':>7} {'late':>7}")
+    print(f"{'':<30}", *under, f"{'p50':>7} {'mean':>7}")
     good = []
     for name in ARGUMENTS.only or (QUICK if ARGUMENTS.quick else PRESETS):
         print(name, flush=True)
