@@ -119,7 +119,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     finish(args, &scenario, &simulation, books)
 }
 
-fn read(file: &Path) -> Result<Scenario, Failure> {
+/// Reads a scenario, with the recordings that its jitter comes from.
+pub(crate) fn read(file: &Path) -> Result<Scenario, Failure> {
     let text = fs::read_to_string(file).map_err(|e| {
         Failure::usage(format!(
             "cannot read the scenario {}: {e}; name one, as in scenarios/",

@@ -85,7 +85,7 @@ pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Resu
     // not touch what an earlier fabric started in its own.
     let place = Place::new(&making.name(&scenario))?;
     let name = place.name();
-    let Some(_lock) = place.lock()? else {
+    let Some(_lock) = place.lock_unless_alive()? else {
         return Err(Failure::run(format!(
             "fabric {name} is up already; take it down with `fathom fabric down {name}`, or say --name OTHER"
         )));

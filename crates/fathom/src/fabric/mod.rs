@@ -12,6 +12,7 @@ mod engine;
 mod event;
 mod exec;
 mod hosts;
+mod model;
 mod packets;
 mod place;
 mod protocol;
@@ -46,6 +47,8 @@ enum Command {
     Down(down::Args),
     /// Make a fabric, run a command, take the fabric away
     Run(Box<run::Args>),
+    /// Tell which round trips a scenario's paths are made for; needs no privilege
+    Model(model::Args),
     /// Play a scenario in virtual time, hours in seconds, and record what its probes measure; needs no privilege
     Simulate(Box<crate::fabric_simulate::Args>),
 }
@@ -59,6 +62,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Status(args) => status::run(&args),
         Command::Down(args) => down::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Model(args) => model::run(&args),
         Command::Simulate(args) => crate::fabric_simulate::run(&args),
     }
 }

@@ -15,13 +15,17 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Names the fabric that a command means, where it is not said: its name, or its directory. Set for what
 /// `fathom fabric run` and `exec` start.
 pub(super) const NAME_VARIABLE: &str = "FATHOM_FABRIC";
 /// A socket's path has at most 107 bytes, and a name is part of it.
 const LONGEST_NAME: usize = 40;
+/// How long a killed daemon may take to end: its kernel removes hundreds of devices first.
+const DYING: Duration = Duration::from_secs(10);
 
 /// What a fabric made, for whoever removes it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -145,6 +149,19 @@ impl Place {
             if same {
                 return Ok(Some(Lock { path, _file: file }));
             }
+        }
+    }
+
+    /// The lock, unless a daemon holds it that lives. One that was killed may hold it for a moment after its socket has
+    /// closed, until its last thread has ended.
+    pub(super) fn lock_unless_alive(&self) -> Result<Option<Lock>, Failure> {
+        let deadline = Instant::now() + DYING;
+        loop {
+            let lock = self.lock()?;
+            if lock.is_some() || UnixStream::connect(self.control()).is_ok() || Instant::now() >= deadline {
+                return Ok(lock);
+            }
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 

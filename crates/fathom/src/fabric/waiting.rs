@@ -40,7 +40,8 @@ const SHARE_LATE: f64 = 0.01;
 /// The step of the estimate, as a share of it: about 5 sleeps to double after a change for the worse.
 const STEP: f64 = 0.2;
 const LEAST_NS: f64 = 10_000.0;
-const MOST_NS: f64 = 2_000_000.0;
+/// A sleep that is late by more was not slow to wake up: others had the processor, and would take it from a spin too.
+const MOST_NS: f64 = 300_000.0;
 /// The first sleeps are given this much.
 const START_NS: f64 = 100_000.0;
 

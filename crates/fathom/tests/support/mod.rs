@@ -8,6 +8,8 @@
 
 pub(crate) mod claims;
 pub(crate) mod counting;
+#[cfg(target_os = "linux")]
+pub(crate) mod fabric;
 pub(crate) mod faults;
 pub(crate) mod net;
 pub(crate) mod probe;

@@ -1,0 +1,141 @@
+//! Presets on real hosts: what the packet log says that the fabric did has the model's figures, and what `fathom probe`
+//! measured is that and more. `benches/presets.py` does the same for all presets, with bounds in microseconds.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::Value;
+use support::fabric::{Fabric, Packet, preset};
+use support::rows::{Row, rows};
+use support::{FATHOM, must};
+
+/// Near and far, narrow and wide; straight, by a balancer, by a firewall, by a private endpoint; fastest first.
+const PRESETS: [&str; 5] = [
+    "azure-same-host",
+    "azure-lb-same-zone",
+    "azure-hub-firewall",
+    "azure-cross-region",
+    "azure-transatlantic-private-endpoint",
+];
+const SAMPLES: usize = 800;
+const EVERY_NS: i64 = 5_000_000;
+/// IPv4 and TCP headers with the timestamps option (RFC 7323), which Linux sends by default.
+const HEADERS: u32 = 52;
+const SAMPLE: u32 = 64;
+/// The probe and the fabric turn the same monotonic clock into UTC by anchors of their own, on a busy machine.
+const SLACK_NS: i64 = 500_000;
+
+/// A sample, and the packets that were its request and its echo.
+struct Joined {
+    rtt_ns: i64,
+    packets: [Packet; 2],
+}
+
+impl Joined {
+    /// What the fabric meant them to take.
+    fn drawn_ns(&self) -> i64 {
+        self.packets.iter().map(|packet| packet.due_ns - packet.in_ns).sum()
+    }
+
+    /// What they took in the fabric.
+    fn took_ns(&self) -> i64 {
+        self.packets.iter().map(|packet| packet.out_ns - packet.in_ns).sum()
+    }
+}
+
+#[test]
+fn probes_measure_what_the_fabric_did_and_it_did_what_the_model_says() {
+    let mut medians = Vec::new();
+    for name in PRESETS {
+        let Some(joined) = measure(name) else { return };
+        let (model, joined) = joined;
+        assert_follows(name, &joined, &model);
+        assert_measures(name, &joined);
+        medians.push(median(joined.iter().map(|sample| sample.rtt_ns)));
+    }
+    assert!(medians.is_sorted(), "{PRESETS:?} differ by far more than this machine adds: {medians:?}");
+}
+
+/// The first path's model, and its samples with their packets.
+fn measure(name: &str) -> Option<(Value, Vec<Joined>)> {
+    let scenario = preset(name);
+    let fabric = Fabric::up(&scenario)?;
+    let file = fabric.path("scenario.toml");
+    let arguments =
+        ["fabric", "model", file.to_str().expect("text"), "--json", "--samples", &SAMPLES.to_string()];
+    let models = must(FATHOM, &arguments);
+    let model: Value = serde_json::from_str(models.lines().next().expect("a path")).expect("JSON");
+    let word = |key: &str| model[key].as_str().unwrap_or_else(|| panic!("{key}: {model}"));
+    let _reflector = fabric.reflector(word("to"));
+    let arguments =
+        format!("{} --source {} --every {EVERY_NS}ns --count {SAMPLES}", word("target"), word("source"));
+    let summary = fabric.probe(word("from"), "r", &arguments).finish().summary();
+    assert_eq!(summary["answered"], SAMPLES, "{name}: {summary}");
+    let rows = rows(&fabric.path("r"));
+    let truth = fabric.down();
+    assert!(truth.of_kind("packet.dropped").is_empty(), "{name}: nothing is lost on these paths");
+    let messages = |host: &str| messages(&truth.packets, word("path"), host);
+    let joined = join(&rows, &messages(word("from")), &messages(word("to")));
+    assert!(joined.len() * 100 >= SAMPLES * 99, "{name}: {} of {SAMPLES} in the log", joined.len());
+    Some((model, joined))
+}
+
+/// The samples, or echoes, that a host sent on a path, in order; a packet may hold several.
+fn messages(packets: &[Packet], path: &str, host: &str) -> Vec<Packet> {
+    let sent = packets.iter().filter(|packet| packet.path == path && packet.from == host);
+    sent.flat_map(|packet| vec![packet.clone(); ((packet.size - HEADERS.min(packet.size)) / SAMPLE) as usize])
+        .collect()
+}
+
+/// The first message since a sample was sent is its own, and its echo is the first one not yet taken that was sent
+/// after that came out. What was sent again finds no sample, and is passed over.
+fn join(rows: &[Row], requests: &[Packet], echoes: &[Packet]) -> Vec<Joined> {
+    let mut joined = Vec::new();
+    let (mut requests, mut echoes) = (requests.iter().peekable(), echoes.iter().peekable());
+    for row in rows {
+        let (sent_ns, rtt_ns) = (row.at("sent_ns"), row.rtt_ns().expect("all are answered"));
+        let back_ns = sent_ns + rtt_ns + SLACK_NS;
+        while requests.next_if(|packet| packet.in_ns < sent_ns - SLACK_NS).is_some() {}
+        let Some(request) = requests.next_if(|packet| packet.in_ns <= back_ns) else { continue };
+        while echoes.next_if(|packet| packet.in_ns < request.out_ns).is_some() {}
+        let Some(echo) = echoes.next_if(|packet| packet.out_ns <= back_ns) else { continue };
+        joined.push(Joined { rtt_ns, packets: [request.clone(), echo.clone()] });
+    }
+    joined
+}
+
+/// What the fabric drew has the model's mean and p95: within 1 % and 5 µs beyond what chance does to so few samples.
+fn assert_follows(name: &str, joined: &[Joined], model: &Value) {
+    let mut drawn: Vec<i64> = joined.iter().map(Joined::drawn_ns).collect();
+    drawn.sort_unstable();
+    let mean = drawn.iter().sum::<i64>() / drawn.len() as i64;
+    for (statistic, found) in [("mean", mean), ("p95", drawn[drawn.len() * 95 / 100])] {
+        let allowed = model["rtt_ns"][statistic].as_i64().expect("ns") / 100 + 5_000;
+        let bound = |i: usize| model["chance"][statistic][i].as_i64().expect("ns");
+        assert!(
+            (bound(0) - allowed..=bound(1) + allowed).contains(&found),
+            "{name}: {statistic} {found} ns; {model}"
+        );
+    }
+}
+
+/// A probe measures what the fabric did, and its hosts' own time on top: sample by sample not less; and where samples
+/// took longer in the fabric it measured more.
+fn assert_measures(name: &str, joined: &[Joined]) {
+    let less = joined.iter().filter(|sample| sample.rtt_ns < sample.took_ns()).count();
+    // A sample whose packet was sent again may have been joined with the wrong one of them.
+    assert!(less * 100 <= joined.len(), "{name}: {less} of {} took longer in the fabric", joined.len());
+    let mut by_fabric: Vec<&Joined> = joined.iter().collect();
+    by_fabric.sort_by_key(|sample| sample.took_ns());
+    let (short, long) = by_fabric.split_at(by_fabric.len() / 2);
+    let measured = |half: &[&Joined]| median(half.iter().map(|sample| sample.rtt_ns));
+    let did = |half: &[&Joined]| median(half.iter().map(|sample| sample.took_ns()));
+    assert!(measured(short) < measured(long), "{name}: {} and {} ns", measured(short), measured(long));
+    assert!(measured(short) > did(short) && measured(long) > did(long), "{name}");
+}
+
+fn median(values: impl Iterator<Item = i64>) -> i64 {
+    let mut values: Vec<i64> = values.collect();
+    values.sort_unstable();
+    values[values.len() / 2]
+}
