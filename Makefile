@@ -64,11 +64,11 @@ test-rust: cargo ## the Rust half's
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
 
-bench: dist ## the figures of docs/benchmarks.md, of the binary that is shipped; about 35 minutes
+bench: dist ## the figures of docs/benchmarks.md, of the binary that is shipped; about 55 minutes (the presets need pyarrow)
 	benches/figures.py --fathom target/$(MUSL)/dist/fathom
 	benches/presets.py --fathom target/$(MUSL)/dist/fathom
 
-bench-quick: dist ## the same, shortened to about 5 minutes
+bench-quick: dist ## the same, shortened to about 7 minutes
 	benches/figures.py --quick --fathom target/$(MUSL)/dist/fathom
 	benches/presets.py --quick --fathom target/$(MUSL)/dist/fathom
 

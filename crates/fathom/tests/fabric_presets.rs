@@ -25,21 +25,32 @@ const SAMPLE: u32 = 64;
 /// The probe and the fabric turn the same monotonic clock into UTC by anchors of their own, on a busy machine.
 const SLACK_NS: i64 = 500_000;
 
-/// A sample, and the packets that were its request and its echo.
+/// A packet that comes later than this after the one before it cannot catch up with it on these paths: it takes as long
+/// as was drawn for it. Those that a busy host sends together keep their order.
+const ALONE_NS: i64 = 3_000_000;
+
+/// A packet with a sample or an echo in it.
+#[derive(Clone)]
+struct Message {
+    packet: Packet,
+    alone: bool,
+}
+
+/// A sample, with its request and its echo.
 struct Joined {
     rtt_ns: i64,
-    packets: [Packet; 2],
+    messages: [Message; 2],
 }
 
 impl Joined {
     /// What the fabric meant them to take.
     fn drawn_ns(&self) -> i64 {
-        self.packets.iter().map(|packet| packet.due_ns - packet.in_ns).sum()
+        self.messages.iter().map(|m| m.packet.due_ns - m.packet.in_ns).sum()
     }
 
     /// What they took in the fabric.
     fn took_ns(&self) -> i64 {
-        self.packets.iter().map(|packet| packet.out_ns - packet.in_ns).sum()
+        self.messages.iter().map(|m| m.packet.out_ns - m.packet.in_ns).sum()
     }
 }
 
@@ -48,23 +59,24 @@ fn probes_measure_what_the_fabric_did_and_it_did_what_the_model_says() {
     let mut medians = Vec::new();
     for name in PRESETS {
         let Some(joined) = measure(name) else { return };
-        let (model, joined) = joined;
-        assert_follows(name, &joined, &model);
+        assert_follows(name, &joined);
         assert_measures(name, &joined);
         medians.push(median(joined.iter().map(|sample| sample.rtt_ns)));
     }
     assert!(medians.is_sorted(), "{PRESETS:?} differ by far more than this machine adds: {medians:?}");
 }
 
-/// The first path's model, and its samples with their packets.
-fn measure(name: &str) -> Option<(Value, Vec<Joined>)> {
-    let scenario = preset(name);
-    let fabric = Fabric::up(&scenario)?;
-    let file = fabric.path("scenario.toml");
-    let arguments =
-        ["fabric", "model", file.to_str().expect("text"), "--json", "--samples", &SAMPLES.to_string()];
-    let models = must(FATHOM, &arguments);
-    let model: Value = serde_json::from_str(models.lines().next().expect("a path")).expect("JSON");
+/// The model of a preset's first path, and where so many samples may lie by chance.
+fn model(name: &str, samples: usize) -> Value {
+    let file = format!("{}/../../scenarios/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+    let models = must(FATHOM, &["fabric", "model", &file, "--json", "--samples", &samples.to_string()]);
+    serde_json::from_str(models.lines().next().expect("a path")).expect("JSON")
+}
+
+/// Samples on a preset's first path, with their packets.
+fn measure(name: &str) -> Option<Vec<Joined>> {
+    let fabric = Fabric::up(&preset(name))?;
+    let model = model(name, SAMPLES);
     let word = |key: &str| model[key].as_str().unwrap_or_else(|| panic!("{key}: {model}"));
     let _reflector = fabric.reflector(word("to"));
     let arguments =
@@ -77,36 +89,46 @@ fn measure(name: &str) -> Option<(Value, Vec<Joined>)> {
     let messages = |host: &str| messages(&truth.packets, word("path"), host);
     let joined = join(&rows, &messages(word("from")), &messages(word("to")));
     assert!(joined.len() * 100 >= SAMPLES * 99, "{name}: {} of {SAMPLES} in the log", joined.len());
-    Some((model, joined))
+    Some(joined)
 }
 
 /// The samples, or echoes, that a host sent on a path, in order; a packet may hold several.
-fn messages(packets: &[Packet], path: &str, host: &str) -> Vec<Packet> {
-    let sent = packets.iter().filter(|packet| packet.path == path && packet.from == host);
-    sent.flat_map(|packet| vec![packet.clone(); ((packet.size - HEADERS.min(packet.size)) / SAMPLE) as usize])
-        .collect()
+fn messages(packets: &[Packet], path: &str, host: &str) -> Vec<Message> {
+    let mut last_ns = 0;
+    let mut messages = Vec::new();
+    for packet in packets.iter().filter(|packet| packet.path == path && packet.from == host) {
+        let alone = packet.in_ns - last_ns >= ALONE_NS;
+        last_ns = packet.in_ns;
+        for _ in 0..packet.size.saturating_sub(HEADERS) / SAMPLE {
+            messages.push(Message { packet: packet.clone(), alone });
+        }
+    }
+    messages
 }
 
 /// The first message since a sample was sent is its own, and its echo is the first one not yet taken that was sent
 /// after that came out. What was sent again finds no sample, and is passed over.
-fn join(rows: &[Row], requests: &[Packet], echoes: &[Packet]) -> Vec<Joined> {
+fn join(rows: &[Row], requests: &[Message], echoes: &[Message]) -> Vec<Joined> {
     let mut joined = Vec::new();
     let (mut requests, mut echoes) = (requests.iter().peekable(), echoes.iter().peekable());
     for row in rows {
         let (sent_ns, rtt_ns) = (row.at("sent_ns"), row.rtt_ns().expect("all are answered"));
         let back_ns = sent_ns + rtt_ns + SLACK_NS;
-        while requests.next_if(|packet| packet.in_ns < sent_ns - SLACK_NS).is_some() {}
-        let Some(request) = requests.next_if(|packet| packet.in_ns <= back_ns) else { continue };
-        while echoes.next_if(|packet| packet.in_ns < request.out_ns).is_some() {}
-        let Some(echo) = echoes.next_if(|packet| packet.out_ns <= back_ns) else { continue };
-        joined.push(Joined { rtt_ns, packets: [request.clone(), echo.clone()] });
+        while requests.next_if(|m| m.packet.in_ns < sent_ns - SLACK_NS).is_some() {}
+        let Some(request) = requests.next_if(|m| m.packet.in_ns <= back_ns) else { continue };
+        while echoes.next_if(|m| m.packet.in_ns < request.packet.out_ns).is_some() {}
+        let Some(echo) = echoes.next_if(|m| m.packet.out_ns <= back_ns) else { continue };
+        joined.push(Joined { rtt_ns, messages: [request.clone(), echo.clone()] });
     }
     joined
 }
 
 /// What the fabric drew has the model's mean and p95: within 1 % and 5 µs beyond what chance does to so few samples.
-fn assert_follows(name: &str, joined: &[Joined], model: &Value) {
-    let mut drawn: Vec<i64> = joined.iter().map(Joined::drawn_ns).collect();
+fn assert_follows(name: &str, joined: &[Joined]) {
+    let alone = joined.iter().filter(|sample| sample.messages.iter().all(|message| message.alone));
+    let mut drawn: Vec<i64> = alone.map(Joined::drawn_ns).collect();
+    assert!(drawn.len() >= SAMPLES / 2, "{name}: only {} of {SAMPLES} for themselves", drawn.len());
+    let model = model(name, drawn.len());
     drawn.sort_unstable();
     let mean = drawn.iter().sum::<i64>() / drawn.len() as i64;
     for (statistic, found) in [("mean", mean), ("p95", drawn[drawn.len() * 95 / 100])] {
