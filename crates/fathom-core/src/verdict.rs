@@ -215,7 +215,7 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     match (facts.outcome, facts.retransmits) {
         (Outcome::Recovered, Some(n @ 1..)) => {
             because.push(format!(
-                "the kernel sent {n} segments again before the echo came, so packets were lost on the way"
+                "the kernel sent {n} segments again before the echo came, so packets were lost on the way, or held"
             ));
             Verdict::PathDown
         }

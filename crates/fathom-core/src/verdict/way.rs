@@ -95,13 +95,13 @@ fn by_stamps(facts: &Facts, (forward, back): (i64, i64)) -> Option<(Direction, S
     let half = (facts.silent_ns / 2) as i64;
     if forward >= half {
         let sentence = format!(
-            "the reflector received the first late request {} after it was sent: the way there was lost (whether the way back was too cannot be seen)",
+            "the reflector received the first late request {} after it was sent: the way there was lost or held it up (whether the way back was too cannot be seen)",
             seconds(forward as u64)
         );
         Some((Direction::Forward, sentence))
     } else if back >= half {
         let sentence = format!(
-            "the reflector had received the request in time and its echo took {}: the way back was lost",
+            "the reflector had received the request in time and its echo took {}: the way back was lost or held it up",
             seconds(back as u64)
         );
         Some((Direction::Return, sentence))
