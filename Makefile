@@ -66,10 +66,12 @@ test-rust: cargo ## the Rust half's
 
 bench: dist ## the figures of docs/benchmarks.md, of the binary that is shipped; about 55 minutes (the presets need pyarrow)
 	benches/figures.py --fathom target/$(MUSL)/dist/fathom
+	benches/fabric.py --fathom target/$(MUSL)/dist/fathom
 	benches/presets.py --fathom target/$(MUSL)/dist/fathom
 
 bench-quick: dist ## the same, shortened to about 7 minutes
 	benches/figures.py --quick --fathom target/$(MUSL)/dist/fathom
+	benches/fabric.py --quick --fathom target/$(MUSL)/dist/fathom
 	benches/presets.py --quick --fathom target/$(MUSL)/dist/fathom
 
 fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain

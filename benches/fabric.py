@@ -29,8 +29,12 @@ DELAYS_MS = (0.3, 1, 2.4, 5, 20, 145)
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="shorten every run")
 parser.add_argument("--only", choices=FIGURES, action="append", help="this figure only; may be given again")
-parser.add_argument("--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)")
-parser.add_argument("--wait", choices=("hybrid", "spin", "sleep"), default="hybrid", help="how the fabric waits")
+parser.add_argument(
+    "--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)"
+)
+parser.add_argument(
+    "--wait", choices=("hybrid", "spin", "sleep"), default="hybrid", help="how the fabric waits"
+)
 parser.add_argument("--send", nargs=2, metavar=("TARGET", "SECONDS"), help=argparse.SUPPRESS)
 ARGUMENTS = parser.parse_args()
 FATHOM, QUICK = ARGUMENTS.fathom, ARGUMENTS.quick
@@ -61,7 +65,9 @@ def status():
 
 
 def pair(delay_ms):
-    hosts = "".join(f'[[host]]\nname = "{n}"\naddress = "10.99.0.{i}"\n' for i, n in enumerate(("client", "server"), 1))
+    hosts = "".join(
+        f'[[host]]\nname = "{n}"\naddress = "10.99.0.{i}"\n' for i, n in enumerate(("client", "server"), 1)
+    )
     path = f'[[path]]\nlabel = "path"\nfrom = "client"\nto = "server"\nboth = {{ delay = "{round(delay_ms * 1e6)}ns" }}\n'
     return "format = 1\n" + hosts + path
 
@@ -116,7 +122,15 @@ def distance(work, figure, delay_ms):
             excess = summary["rtt_ns"]["p50"] - 2 * delay_ms * 1e6
             text = f"{delay_ms:>6} ms  {name}: late p50 {us(late['p50'])} p99 {us(late['p99'])} µs"
             text += f"; RTT p50 - configured {us(excess)} µs; {100 * share:.0f} % of a core"
-            tell(figure, text, delay_ms=delay_ms, mode=name, lateness_ns=late, excess_ns=excess, core=round(share, 3))
+            tell(
+                figure,
+                text,
+                delay_ms=delay_ms,
+                mode=name,
+                lateness_ns=late,
+                excess_ns=excess,
+                core=round(share, 3),
+            )
 
 
 def load(work):

@@ -23,7 +23,9 @@ FIGURES = ("one", "many", "cost", "stamps")
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--quick", action="store_true", help="shorten every run")
 parser.add_argument("--only", choices=FIGURES, action="append", help="this figure only; may be given again")
-parser.add_argument("--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)")
+parser.add_argument(
+    "--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)"
+)
 ARGUMENTS = parser.parse_args()
 FATHOM, QUICK = ARGUMENTS.fathom, ARGUMENTS.quick
 
@@ -86,7 +88,9 @@ def one_connection(work):
 def many_connections(work):
     seconds = 20 if QUICK else 60
     with reflector() as target:
-        s, rss, cpu = probe(target, "--connections", "10000", "--for", f"{seconds}s", "--record", f"{work}/many")
+        s, rss, cpu = probe(
+            target, "--connections", "10000", "--for", f"{seconds}s", "--record", f"{work}/many"
+        )
     p99 = s["lateness_ns"]["p99"]
     lost = s["events"].get("recording.overflowed", 0)
     tell(
@@ -120,12 +124,19 @@ def recording_cost(work):
             ratio=ratio, ratios=ratios, p50_ns=statistics.median(with_ns),
         )  # fmt: skip
     size = sum(f.stat().st_size for f in pathlib.Path(last).glob("samples-*.parquet"))
-    tell("bytes", f"{size / count:.2f} bytes a sample in closed segments", bytes_per_sample=size / count, samples=count)
+    tell(
+        "bytes",
+        f"{size / count:.2f} bytes a sample in closed segments",
+        bytes_per_sample=size / count,
+        samples=count,
+    )
 
 
 def median_period_ns(recording):
     """From one send to the next."""
-    export = subprocess.run([FATHOM, "recording", "export", recording], stdout=subprocess.PIPE, text=True, check=True)
+    export = subprocess.run(
+        [FATHOM, "recording", "export", recording], stdout=subprocess.PIPE, text=True, check=True
+    )
     names, *rows = export.stdout.splitlines()
     column = names.split(",").index("sent_ns")
     sent = [int(row.split(",")[column]) for row in rows]
@@ -163,7 +174,9 @@ def stamps_once_a_second(rounds, seconds):
         found = {}
 
         def run(kind, target):
-            s, _, used = probe(target, "--for", f"{seconds}s", "--no-record", "--pause-clock", "off", "--timestamps", kind)
+            s, _, used = probe(
+                target, "--for", f"{seconds}s", "--no-record", "--pause-clock", "off", "--timestamps", kind
+            )
             found[kind] = s["rtt_ns"]["p50"]
             cpu[kind] += used
 
@@ -199,10 +212,14 @@ def stamps(work):
 
 
 def main():
-    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    cpu = next(
+        (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?"
+    )
     print(f"{cpu}, {os.cpu_count()} cores, Linux {platform.release()}")
     with tempfile.TemporaryDirectory() as work:
-        for name, measure in zip(FIGURES, (one_connection, many_connections, recording_cost, stamps), strict=True):
+        for name, measure in zip(
+            FIGURES, (one_connection, many_connections, recording_cost, stamps), strict=True
+        ):
             if not ARGUMENTS.only or name in ARGUMENTS.only:
                 measure(work)
 

@@ -34,12 +34,22 @@ QUICK = (
 )  # fmt: skip
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("--only", choices=PRESETS, action="append", metavar="PRESET", help="only this; may be given again")
-parser.add_argument("--quick", action="store_true", help=f"only {', '.join(QUICK)}; 1,000 samples, 20,000 virtual")
+parser.add_argument(
+    "--only", choices=PRESETS, action="append", metavar="PRESET", help="only this; may be given again"
+)
+parser.add_argument(
+    "--quick", action="store_true", help=f"only {', '.join(QUICK)}; 1,000 samples, 20,000 virtual"
+)
 parser.add_argument("--samples", type=int, metavar="N", help="samples a path (default: 2,000)")
-parser.add_argument("--virtual", type=int, metavar="N", help="so many in virtual time (default: 100,000; 0: none)")
-parser.add_argument("--every", default=5, type=float, metavar="MS", help="from one sample to the next (default: 5)")
-parser.add_argument("--wait", choices=("hybrid", "spin", "sleep"), default="hybrid", help="how the fabric waits")
+parser.add_argument(
+    "--virtual", type=int, metavar="N", help="so many in virtual time (default: 100,000; 0: none)"
+)
+parser.add_argument(
+    "--every", default=5, type=float, metavar="MS", help="from one sample to the next (default: 5)"
+)
+parser.add_argument(
+    "--wait", choices=("hybrid", "spin", "sleep"), default="hybrid", help="how the fabric waits"
+)
 parser.add_argument("--spin", action="store_true", help="the probe polls instead of sleeping")
 parser.add_argument("--json", action="store_true", help="also a JSON line for each path")
 parser.add_argument("--fathom", default=str(ROOT / "target/release/fathom"), help="(default: %(default)s)")
@@ -67,15 +77,24 @@ def inside(plan):
         port = path["target"].rsplit(":", 1)[1]
         echo = [FATHOM, "fabric", "exec", path["to"], "--", FATHOM, "echo", "--json", "--tcp-only"]
         echo += ["--listen", f"0.0.0.0:{port}"]
-        with subprocess.Popen(echo, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as reflector:
+        with subprocess.Popen(
+            echo, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as reflector:
             try:
                 if "listening" not in reflector.stdout.readline():
                     sys.exit(f"the reflector on {path['to']} does not listen on port {port}")
                 probe = [FATHOM, "fabric", "exec", path["from"], "--", FATHOM, "probe", path["target"]]
                 probe += ["--quiet", "--json", "--source", path["source"], "--size", str(SIZE)]
                 probe += ["--every", f"{plan['every_ns']}ns"]
-                probe += ["--count", str(plan["samples"]), "--record", str(pathlib.Path(plan["work"]) / path["path"])]
-                probe += ["--timestamps", "off", "--pause-clock", "off"] + (["--spin"] if plan["spin"] else [])
+                probe += [
+                    "--count",
+                    str(plan["samples"]),
+                    "--record",
+                    str(pathlib.Path(plan["work"]) / path["path"]),
+                ]
+                probe += ["--timestamps", "off", "--pause-clock", "off"] + (
+                    ["--spin"] if plan["spin"] else []
+                )
                 run(*probe)
             finally:
                 reflector.terminate()
@@ -89,7 +108,11 @@ def samples(recording):
 
 def messages(packets, path, host):
     """The samples (or their echoes) that a host sent, as (in, due, out) in ns, in order; a packet may hold several."""
-    of = [p for p in packets if p["path"] == path and p["from"] == host and p["protocol"] == "tcp" and p["out_ns"]]
+    of = [
+        p
+        for p in packets
+        if p["path"] == path and p["from"] == host and p["protocol"] == "tcp" and p["out_ns"]
+    ]
     of.sort(key=lambda p: p["in_ns"])
     return [(p["in_ns"], p["due_ns"], p["out_ns"]) for p in of for _ in range((p["size"] - HEADERS) // SIZE)]
 
@@ -152,7 +175,11 @@ def compare(name, model, packets, work, in_virtual):
     row["late_mean_ns"] = round(log["mean"] - drawn["mean"])
     for statistic in ("mean", "p95"):
         wanted, chance = model["rtt_ns"][statistic], model["chance"][statistic]
-        row[statistic] = {"model_ns": wanted, "log_ns": round(log[statistic]), "probe_ns": round(probe[statistic])}
+        row[statistic] = {
+            "model_ns": wanted,
+            "log_ns": round(log[statistic]),
+            "probe_ns": round(probe[statistic]),
+        }
         row[statistic]["probe"] = off_by(probe[statistic], log[statistic], 0.03, 60_000)
         row[statistic]["log"] = off_by(log[statistic], wanted, 0.01, 5_000, chance)
         row[statistic]["log_strict"] = off_by(log[statistic], wanted, 0.01, 5_000)
@@ -176,7 +203,9 @@ def tell(row):
         for what in ("virtual", "drawn", "log", "probe"):
             marks += mark(of, what) if what in of else ""
             cells.append(f"{of[what]['ns'] / 1e3:>+8.1f}{marks[-1]}" if what in of else f"{'-':>8} ")
-    print(" ".join(cells), f"{row['extra_p50_ns'] / 1e3:>+7.1f} {row['late_mean_ns'] / 1e3:>+7.1f}", flush=True)
+    print(
+        " ".join(cells), f"{row['extra_p50_ns'] / 1e3:>+7.1f} {row['late_mean_ns'] / 1e3:>+7.1f}", flush=True
+    )
     if ARGUMENTS.json:
         print(json.dumps(row), flush=True)
     return "!" not in marks
@@ -187,13 +216,30 @@ def measure(name):
 
     scenario = str(ROOT / f"scenarios/{name}.toml")
     chance = ("--samples", str(SAMPLES))
-    models = [json.loads(line) for line in run(FATHOM, "fabric", "model", scenario, "--json", *chance).splitlines()]
+    models = [
+        json.loads(line) for line in run(FATHOM, "fabric", "model", scenario, "--json", *chance).splitlines()
+    ]
     with tempfile.TemporaryDirectory() as work:
         plan = pathlib.Path(work) / "plan.json"
         every_ns = round(ARGUMENTS.every * 1e6)
-        paths = {"paths": models, "work": work, "samples": SAMPLES, "every_ns": every_ns, "spin": ARGUMENTS.spin}
+        paths = {
+            "paths": models,
+            "work": work,
+            "samples": SAMPLES,
+            "every_ns": every_ns,
+            "spin": ARGUMENTS.spin,
+        }
         plan.write_text(json.dumps(paths))
-        command = [FATHOM, "fabric", "run", scenario, "--name", f"presets-{os.getpid()}", "--wait", ARGUMENTS.wait]
+        command = [
+            FATHOM,
+            "fabric",
+            "run",
+            scenario,
+            "--name",
+            f"presets-{os.getpid()}",
+            "--wait",
+            ARGUMENTS.wait,
+        ]
         command += ["--truth", f"{work}/truth", "--packets"]
         command += ["--", sys.executable, __file__, "--fathom", FATHOM, "--inside", str(plan)]
         run(*command)
@@ -220,7 +266,9 @@ def main():
     for name in ARGUMENTS.only or (QUICK if ARGUMENTS.quick else PRESETS):
         print(name, flush=True)
         good += measure(name)
-    print(f"{sum(good)} of {len(good)} paths are within what is allowed (! is beyond it, ~ within it by chance only)")
+    print(
+        f"{sum(good)} of {len(good)} paths are within what is allowed (! is beyond it, ~ within it by chance only)"
+    )
     sys.exit(0 if all(good) else 1)
 
 

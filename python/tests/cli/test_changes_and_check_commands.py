@@ -4,13 +4,14 @@ import json
 
 import numpy as np
 import pytest
+
 from support.command_line import run
 from support.recordings import START, iso, lognormal_ns, write
 
 
 @pytest.fixture
 def stepped():
-    rtt = lognormal_ns(1, 400, 700)
+    rtt = lognormal_ns(1, 400, 700, sigma=0.05)
     rtt[250:] = (rtt[250:] * 1.5).astype(np.int64)
     return rtt
 

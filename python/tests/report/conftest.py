@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.report import write as writing
+from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SECOND = 1_000_000_000
 COUNT = 6_000
@@ -16,7 +16,7 @@ COUNT = 6_000
 
 def story(seed, median_us):
     """A level that rises by a fifth half-way, rare spikes, six unanswered samples."""
-    rtt = lognormal_ns(seed, COUNT, median_us)
+    rtt = lognormal_ns(seed, COUNT, median_us, sigma=0.03)
     rtt[COUNT // 2 :] = (rtt[COUNT // 2 :] * 1.2).astype(np.int64)
     rtt[::997] *= 4
     rtt[1000:1006] = UNANSWERED

@@ -7,6 +7,7 @@ from pathlib import Path
 import fastjsonschema
 import numpy as np
 import pytest
+
 from support.recordings import iso
 
 SCHEMA = json.loads((Path(__file__).parents[3] / "schema" / "report.schema.json").read_text())
@@ -71,6 +72,9 @@ def test_its_figures_are_those_of_numpy(report, told):
         # Exact sums, but quantiles by the middles of buckets of a thousandth.
         assert figures["mean"]["value"] == pytest.approx(known.mean(), rel=1e-3)
         for name, share in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99)):
+            if name == "p99" and figures[name]["value"] is None:
+                assert "too few" in figures[name]["doubt"]
+                continue
             assert figures[name]["value"] == pytest.approx(np.quantile(known, share), rel=5e-3)
             assert figures[name]["low"] < figures[name]["value"] < figures[name]["high"]
 
@@ -98,6 +102,6 @@ def test_its_changes_are_where_they_were_made(report, told):
         assert c["after_ns"] == pytest.approx(halves[1], rel=0.01)
 
 
-def test_its_moments_are_exact(report, told):
+def test_its_moments_are_exact(told):
     closed = 1_742_428_800_000_000_000 + 5_999 * 10**9
     assert {e["at"] for e in told["ends"]} == {iso(closed)}

@@ -1,5 +1,5 @@
-"""Recordings made for a test: known round trips in the format of `schema/`, written with pyarrow and json only,
-so that what a report says can be held against the arrays that went in.
+"""Recordings made for a test: known round trips in the format of `schema/`, written with pyarrow and json
+only, so that what a report says can be held against the arrays that went in.
 """
 
 import json
@@ -57,8 +57,8 @@ def write(
     parts = [rtt_ns] if isinstance(rtt_ns, np.ndarray) else rtt_ns
     schema = arrow_schema()
     lines, sent_so_far = [], 0
-    for ordinal, part in enumerate(parts):
-        part = np.asarray(part, dtype=np.int64)
+    for ordinal, given in enumerate(parts):
+        part = np.asarray(given, dtype=np.int64)
         n = len(part)
         seq = np.arange(sent_so_far, sent_so_far + n)
         lost = part < 0

@@ -11,6 +11,7 @@ from typing import Any
 
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.report.supported import is_shown
 from fathometer.stats.changes import Change
 from fathometer.stats.results import Estimate, Interval
 
@@ -203,9 +204,8 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
 
 
 def _estimate(e: Estimate) -> dict[str, Any]:
-    shown = e.interval is not None or not (e.doubt and "too few for p" in e.doubt)
     return {
-        "value": _whole(e.value) if shown else None,
+        "value": _whole(e.value) if is_shown(e) else None,
         "low": _whole_end(e.interval, "low"),
         "high": _whole_end(e.interval, "high"),
         "level": e.interval.level if e.interval else None,

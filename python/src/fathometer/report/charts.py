@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.report.supported import is_shown
 
 Spec = dict[str, Any]
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -195,7 +196,7 @@ def figures(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
     for s in scenarios[:MOST_ROWS]:
         for name in ("p50", "p95", "p99"):
             e = s.of_runs.get(name) or s.estimates[name]
-            if math.isnan(e.value) or (e.interval is None and e.doubt and e.count < 59):
+            if not is_shown(e):
                 continue
             row = {"scenario": s.name, "figure": name, "us": e.value / 1e3}
             if e.interval and e.interval.low > 0:

@@ -99,7 +99,7 @@ def draw(analysis: Analysis, title: str | None = None, progress: Progress = lamb
         "summary",
         "figures",
         "p50, p95 and p99",
-        "Bars are 95 % intervals; where there is none, the bar is narrower than its mark or not supported.",
+        "Bars are 95 % intervals; a figure that its count cannot support is left out.",
         lambda width: charts.figures(s, width),
     )
     add(
@@ -315,4 +315,4 @@ def markdown(page: Page, pictures: str | None = None) -> str:
     """For a repository or a ticket. `pictures`: the directory, relative to the file, in which the figures lie
     as SVG.
     """
-    return _environment().get_template("report.md.j2").render(**_context(page), pictures=pictures)
+    return _environment().get_template("report.md.j2").render(**_context(page), where=pictures)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fathometer.findings.model import Advice, Analysis, Finding, Scenario
 from fathometer.findings.words import count, duration, listed, moment
+from fathometer.report.supported import is_shown
 
 MOST_SHOWN = 30
 """Findings that stand in the open; the others are a click away."""
@@ -115,7 +116,7 @@ def _figures(s: Scenario) -> str:
     if s.rtt.count < 2:
         return f"a single round trip of {duration(s.rtt.min_ns or 0)}, from which no spread can be told"
     p50 = s.estimates["p50"]
-    if math.isnan(p50.value) or (p50.interval is None and p50.doubt and "too few for p" in p50.doubt):
+    if not is_shown(p50):
         return (
             f"{count(s.rtt.count, 'round trip')} between {duration(s.rtt.min_ns or 0)} and "
             f"{duration(s.rtt.max_ns or 0)}, too few for a median"
@@ -123,7 +124,7 @@ def _figures(s: Scenario) -> str:
     said = [f"median {duration(p50.value)}"]
     for name in ("p99", "p99_9"):
         e = s.estimates[name]
-        if not math.isnan(e.value) and not (e.interval is None and e.doubt and "too few for p" in e.doubt):
+        if is_shown(e):
             said.append(f"{name.replace('_', '.')} {duration(e.value)}")
     return listed(said)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.words import count, duration, moment
+from fathometer.report.supported import is_shown
 from fathometer.stats.compare import METRICS
 from fathometer.stats.results import Estimate
 
@@ -36,7 +37,7 @@ class Table:
 
 def figure(e: Estimate) -> Cell:
     """An estimate as a cell; a quantile that its count cannot support is not shown."""
-    if math.isnan(e.value) or (e.interval is None and e.doubt and "too few for p" in e.doubt):
+    if not is_shown(e):
         return Cell("–", note=e.doubt or "no samples")
     under = f"{duration(e.interval.low)} … {duration(e.interval.high)}" if e.interval else ""
     mark = "*" if e.doubt else ""

@@ -1,0 +1,44 @@
+"""Whether both ends did what the plan said: looked up in the recording, not in what we asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fathometer.dataset import open_recording
+from fathometer.errors import FathometerError
+from fathometer.study.model import STAMPED_SIZE
+from fathometer.study.plan import Run
+
+
+def disagreement(directory: Path, run: Run, port: int | None) -> str | None:
+    """What a run's recording says that the plan does not; None: they agree.
+
+    `port` is where the reflector said that it listens; None where something between may change it.
+    """
+    try:
+        manifest = open_recording(directory).manifest
+    except FathometerError as error:
+        return f"{error.object}"
+    probe = run.probe
+    wanted: dict[str, object] = {
+        "mode": probe.mode,
+        "size": run.size,
+        "interval_ns": probe.interval_ns,
+        "count": probe.count,
+        "duration_ns": probe.for_ns,
+        "warm_up": probe.warm_up,
+        "connections": probe.connections,
+    }
+    for name, value in wanted.items():
+        if manifest.probe.get(name) != value:
+            return f"the probe's {name} was {manifest.probe.get(name)}, and the plan's is {value}"
+    if manifest.label != run.scenario.label:
+        return f'the recording\'s label is "{manifest.label}", and the plan\'s "{run.scenario.label}"'
+    if manifest.ended_ns is None:
+        return "the recording has no end: the probe was interrupted"
+    resolved = str(manifest.reflector.get("resolved"))
+    if port is not None and resolved.rpartition(":")[2] != str(port):
+        return f"the probe talked to {resolved}, and the reflector listens on port {port}"
+    if run.size >= STAMPED_SIZE and manifest.reflector.get("stamps") is not True:
+        return f"what answered at {resolved} does not stamp samples: it is not the reflector of this study"
+    return None

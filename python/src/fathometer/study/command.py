@@ -1,0 +1,120 @@
+"""``fathometer study``: check, plan, run, stop."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fathometer.errors import ExitCode
+
+study_app = typer.Typer(
+    name="study",
+    help="Measure many paths by one file: check it, plan it, run it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+File = Annotated[Path, typer.Argument(metavar="STUDY.toml", help="The study file.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Cut it short, to see that it runs: no figures.")]
+Fathom = Annotated[
+    Path | None,
+    typer.Option("--fathom", metavar="FILE", help="The fathom binary [default: beside python, then PATH]."),
+]
+
+
+@study_app.command(
+    epilog="Example: fathom study check studies/hub-and-spoke.toml. Exit codes: 0 fine, 1 not, 2 usage."
+)
+def check(file: File) -> None:
+    """Tell everything that is wrong with a study file, by line and column."""
+    from fathometer.study.plan import plan
+    from fathometer.study.read import notes, parse, read_text
+
+    study, problems = parse(read_text(file), file.parent)
+    for problem in problems:
+        typer.echo(f"{file}:{problem.line}:{problem.column}: {problem.what}; {problem.remedy}", err=True)
+    if study is None or problems:
+        raise typer.Exit(ExitCode.FAILED)
+    for note in notes(study):
+        typer.echo(f"{file}: note: {note}", err=True)
+    typer.echo(
+        f"{file}: {len(study.scenario)} scenarios, {study.rounds} repetitions, {len(plan(study))} runs"
+    )
+
+
+@study_app.command("plan", epilog="Example: fathom study plan studies/eleven-hours.toml --json | jq .runs")
+def plan_command(
+    file: File,
+    quick: Quick = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Print the runs in their order, and how long they take."""
+    from fathometer.study import plan as planning
+    from fathometer.study.read import read_study
+    from fathometer.study.words import duration_text
+
+    study = read_study(file)
+    study = planning.quick(study) if quick else study
+    runs = planning.plan(study)
+    total = planning.estimate_ns(study, runs)
+    if as_json:
+        rows = [
+            {
+                "run": r.number,
+                "round": r.round,
+                "label": r.scenario.label,
+                "probe": r.probe.name,
+                "mode": r.probe.mode,
+                "size": r.size,
+                "interval_ns": r.probe.interval_ns,
+                "directory": str(r.directory),
+                "estimate_ns": r.estimate_ns,
+            }
+            for r in runs
+        ]
+        value = {"format": 1, "study": study.name, "seed": study.seed, "order": study.order, "runs": rows}
+        typer.echo(json.dumps({**value, "estimate_ns": total}, indent=1))
+        return
+    for run in runs:
+        typer.echo(
+            f"{run.number:>5}  round {run.round:<3} {run.scenario.label:<32} {run.probe.name} "
+            f"{run.probe.mode} {run.size} B  {duration_text(run.estimate_ns)}"
+        )
+    how = " side by side in each round" if study.order == "side-by-side" else ""
+    waits = ", and the waits for its hours" if study.schedule.hours or study.schedule.weekdays else ""
+    typer.echo(f"{len(runs)} runs{how}, about {duration_text(total)}{waits}")
+
+
+@study_app.command(
+    epilog="Example: fathom study run studies/hub-and-spoke.toml --output hub. The same command goes on "
+    "with a study that was interrupted. Exit codes: 0 every run is finished, 1 not all are, 2 usage."
+)
+def run(
+    file: File,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Recordings and journal.")],
+    quick: Quick = False,
+    fathom: Fathom = None,
+) -> None:
+    """Run a study, or what is left of it; recordings are DIR/label=.../run=NN."""
+    from fathometer.study.run import run_study
+
+    run_study(file, output, fathom, quick, lambda line: typer.echo(line, err=True))
+    typer.echo(str(output))
+
+
+@study_app.command(epilog="Example: fathom study stop hub")
+def stop(
+    output: Annotated[Path, typer.Argument(metavar="DIR", help="The study's --output.")],
+    fathom: Fathom = None,
+) -> None:
+    """End whatever a study started and left, also after a crash."""
+    from fathometer.study.stop import stop_study
+
+    done = stop_study(output, fathom)
+    said = ["the study's runner"] if done.runner else []
+    said += [f"{done.processes} processes"] if done.processes else []
+    said += [f"fabric {name}" for name in done.fabrics]
+    typer.echo(f"ended: {', '.join(said)}" if said else "nothing was left running")

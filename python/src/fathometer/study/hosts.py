@@ -1,0 +1,105 @@
+"""Where commands run: on this machine, or on a host of a fabric."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from fathometer.errors import FathometerError
+from fathometer.study.journal import Journal
+from fathometer.study.model import Host, Study
+from fathometer.study.processes import Processes
+
+
+def find_fathom(named: Path | None) -> str:
+    """The binary: as named, beside the interpreter (where pip puts it), on the PATH."""
+    beside = Path(sys.executable).with_name("fathom")
+    for path in (named,) if named is not None else (beside,):
+        if path.is_file() and os.access(path, os.X_OK):
+            return str(path.absolute())
+    found = None if named is not None else shutil.which("fathom")
+    if found is None:
+        what = (
+            f"{named} is no program" if named is not None else "`fathom` is neither beside python nor in PATH"
+        )
+        raise FathometerError("run a study", what, "install it, or name it with --fathom")
+    return str(Path(found).absolute())
+
+
+def refuse_ssh(study: Study) -> None:
+    """Refuses hosts that nothing here can reach."""
+    for host in study.host:
+        if host.ssh is not None:
+            raise FathometerError(
+                "run a study",
+                f'host "{host.name}": hosts over SSH are not built yet',
+                "use `local = true` or a host of a fabric",
+            )
+
+
+class Fabrics:
+    """The emulated networks of a study, each named by the study's id and its place in it."""
+
+    def __init__(self, fathom: str, study_id: str, directory: Path, output: Path) -> None:
+        self._fathom = fathom
+        self._id = study_id
+        self._directory = directory
+        self._output = output
+        self._names: dict[str, str] = {}
+
+    async def up(self, study: Study, processes: Processes, journal: Journal) -> None:
+        """Makes each fabric that a scenario of the study uses."""
+        used = {name for s in study.scenario for name in (s.source, s.to)}
+        for host in study.host:
+            if host.fabric is None or host.name not in used or host.fabric.scenario in self._names:
+                continue
+            name = f"study-{self._id[:8]}-{len(self._names) + 1}"
+            self._names[host.fabric.scenario] = name
+            # Noted before it is made: `study stop` must find what a crash in between leaves.
+            journal.note("fabric.making", name=name)
+            scenario = self._directory / host.fabric.scenario
+            truth = self._output / "truth" / name
+            argv = [self._fathom, "fabric", "up", str(scenario), "--name", name, "--truth", str(truth)]
+            code, _, err = await processes.output([*argv, "--json"])
+            if code != 0:
+                raise FathometerError("make a fabric", f"{scenario}: {last_line(err)}", "see docs/fabric.md")
+
+    async def down(self, processes: Processes, journal: Journal) -> list[str]:
+        """Takes them away; tells of those that would not go."""
+        stayed = []
+        for scenario, name in reversed(list(self._names.items())):
+            code, _, err = await processes.output([self._fathom, "fabric", "down", name])
+            if code == 0 or "no fabric" in err:  # The second: it never came to be.
+                journal.note("fabric.gone", name=name)
+                del self._names[scenario]
+            else:
+                stayed.append(f"{name}: {last_line(err)}")
+        return stayed
+
+    def on(self, host: Host, argv: list[str]) -> list[str]:
+        """A command line that runs a command on a host."""
+        if host.fabric is None:
+            return argv
+        name = self._names[host.fabric.scenario]
+        return [self._fathom, "fabric", "exec", "--name", name, host.fabric.host, "--", *argv]
+
+
+def last_line(text: str) -> str:
+    """What a program said last, without its own name."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1].removeprefix("fathom: ") if lines else "it said nothing"
+
+
+def summary_of(out: str) -> dict[str, object]:
+    """The probe's summary (``--json``); empty where it gave none."""
+    for line in out.splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict) and value.get("format") == 1:
+            return value
+    return {}

@@ -1,0 +1,113 @@
+"""The study's journal: JSON lines that say what was begun and what was finished, so that it can be resumed.
+
+| kind | fields |
+|---|---|
+| ``study.started`` | ``format``, ``id``, ``study``, ``sha256``, ``quick``, ``runs``, ``fathom`` |
+| ``study.resumed`` | ``fathom`` |
+| ``fabric.making``, ``fabric.gone`` | ``name`` |
+| ``run.started`` | ``run`` (its directory) |
+| ``run.finished`` | ``run``, ``samples``, ``answered`` |
+| ``run.failed`` | ``run``, ``reason`` |
+| ``study.interrupted``, ``study.ended``, ``study.stopped`` | ``finished``, ``runs`` |
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from fathometer.errors import FathometerError
+
+JOURNAL: Final = "journal.jsonl"
+
+
+def read_journal(directory: Path) -> list[dict[str, Any]]:
+    """The entries; none where there is no journal. A torn last line, as a crash leaves, is left out."""
+    path = directory / JOURNAL
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise FathometerError(
+            "read the study's journal", f"{path}: {error.strerror}", "check its permissions"
+        ) from None
+    entries = []
+    for number, line in enumerate(lines):
+        try:
+            entry = json.loads(line) if line.strip() else None
+        except ValueError:
+            if number == len(lines) - 1:
+                break
+            raise FathometerError(
+                "read the study's journal", f"{path}:{number + 1} is no JSON", "use another --output"
+            ) from None
+        if isinstance(entry, dict):
+            entries.append(entry)
+    return entries
+
+
+def first(entries: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """How the study began."""
+    return next((e for e in entries if e.get("kind") == "study.started"), None)
+
+
+def finished(entries: list[dict[str, Any]]) -> set[str]:
+    """The directories of runs that need no repeating."""
+    return {str(e["run"]) for e in entries if e.get("kind") == "run.finished" and "run" in e}
+
+
+def fabrics_left(entries: list[dict[str, Any]]) -> list[str]:
+    """Fabrics that were made, or begun to be, and not taken away."""
+    left: dict[str, None] = {}
+    for entry in entries:
+        if entry.get("kind") == "fabric.making":
+            left[str(entry.get("name"))] = None
+        elif entry.get("kind") == "fabric.gone":
+            left.pop(str(entry.get("name")), None)
+    return list(left)
+
+
+class Journal:
+    """Appends entries, each on disk before `note` returns."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / JOURNAL
+        try:
+            self._file = self._path.open("ab+")
+            size = self._file.seek(0, os.SEEK_END)
+            if size:
+                # A torn line is ended, not continued: what follows it must be readable.
+                self._file.seek(size - 1)
+                if self._file.read(1) != b"\n":
+                    self._cut_torn_line()
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def _cut_torn_line(self) -> None:
+        self._file.seek(0)
+        whole = self._file.read()
+        self._file.truncate(whole.rfind(b"\n") + 1)
+        self._file.seek(0, os.SEEK_END)
+
+    def _failed(self, error: OSError) -> FathometerError:
+        return FathometerError(
+            "write the study's journal", f"{self._path}: {error.strerror}", "make room, then run it again"
+        )
+
+    def note(self, kind: str, **fields: object) -> None:
+        """Writes one entry."""
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        try:
+            self._file.write(json.dumps({"at": at, "kind": kind, **fields}).encode() + b"\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._file.close()

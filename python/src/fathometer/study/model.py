@@ -1,0 +1,256 @@
+"""The study file's shape, and what its parts mean. Names that must exist are checked in `read`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
+
+from fathometer.study.words import DURATION_PATTERN, SIZE_PATTERN, duration_ns, size_bytes
+
+POLITE_PER_CONNECTION: Final = 5_000
+"""Samples a second on a connection above which `fathom probe` wants to be asked."""
+POLITE_IN_ALL: Final = 50_000
+"""And from all connections together."""
+COMPARISON_REPETITIONS: Final = 20
+"""Repetitions of a study that compares, unless it says otherwise."""
+STAMPED_SIZE: Final = 64
+"""Bytes from which a sample carries the header that a reflector stamps (fathom-wire)."""
+DEFAULT_PORT: Final = 7007
+"""`fathom echo`'s."""
+
+Duration = Annotated[
+    int,
+    BeforeValidator(duration_ns),
+    WithJsonSchema(
+        {"type": "string", "pattern": DURATION_PATTERN, "description": "as in 500ms, 1s, 1m30s, 11h"}
+    ),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(size_bytes),
+    Field(ge=1, le=16 << 20),
+    WithJsonSchema(
+        {
+            "oneOf": [
+                {"type": "integer", "minimum": 1, "maximum": 16 << 20},
+                {"type": "string", "pattern": SIZE_PATTERN},
+            ],
+            "description": "bytes each way, as in 64, 1KiB, 1MB; at most 16MiB",
+        }
+    ),
+]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
+"""A name that can be a directory's."""
+Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
+Port = Annotated[int, Field(ge=1, le=65_535)]
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f'no zone is called "{name}"; name one as in Europe/London, or UTC') from None
+    return name
+
+
+_HOURS: Final = r"^([01]\d|2[0-3]):[0-5]\d-(([01]\d|2[0-3]):[0-5]\d|24:00)$"
+
+
+def _window(text: str) -> str:
+    begin, end = text.split("-")
+    if begin == end:
+        raise ValueError(f'"{text}" is no time at all; write two different hours, or 00:00-24:00 for the day')
+    return text
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, alias_generator=lambda n: n.replace("_", "-")
+    )
+
+
+class FabricHost(_Part):
+    """A host of an emulated network."""
+
+    scenario: Text
+    """The fabric's scenario file, from the study file's directory."""
+    host: Text
+    """Its name there."""
+
+
+class SshHost(_Part):
+    """A host that is reached over SSH."""
+
+    address: Text
+    user: Text | None = None
+    key: Text | None = None
+    """The private key's file; absent: what the agent and the configuration say."""
+    port: Port = 22
+    jump: Text | None = None
+    """A host to go by way of, as in ``ssh -J``."""
+
+
+class Host(_Part):
+    """Where a reflector or a probe runs: exactly one of `local`, `fabric` and `ssh`."""
+
+    name: Name
+    local: Literal[True] | None = None
+    """This machine."""
+    fabric: FabricHost | None = None
+    ssh: SshHost | None = None
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if sum(place is not None for place in (self.local, self.fabric, self.ssh)) != 1:
+            raise ValueError(
+                f'host "{self.name}" must be in one place; '
+                "give it one of `local = true`, `fabric = { ... }` and `ssh = { ... }`"
+            )
+        return self
+
+
+class Scenario(_Part):
+    """One labelled path configuration."""
+
+    label: Name
+    source: Name = Field(alias="from")
+    """The probe's host."""
+    to: Name
+    """The reflector's host."""
+    via: Text | None = None
+    """What lies between, in words."""
+    address: Text | None = None
+    """What the probe connects to; absent: the reflector's host. A balancer's frontend, for one."""
+    port: Port = DEFAULT_PORT
+    tags: dict[Name, Text] = Field(default_factory=dict)
+
+
+class Probe(_Part):
+    """How a path is measured."""
+
+    name: Name = "probe"
+    mode: Literal["tcp", "tcp-ping-pong", "udp", "udp-ping-pong"] = "tcp"
+    every_ns: Duration | None = Field(default=None, alias="every")
+    """From one due time to the next on a connection; with neither `every` nor `rate`: 1s."""
+    rate: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    """Samples a second on a connection, instead of `every`."""
+    size: Size | None = None
+    sizes: tuple[Size, ...] | None = Field(default=None, min_length=1)
+    """A sweep: a run for each."""
+    for_ns: Duration | None = Field(default=None, alias="for")
+    count: int | None = Field(default=None, ge=1, le=1_000_000_000)
+    """Samples on each connection, instead of `for`."""
+    warm_up: int = Field(default=0, ge=0, le=1_000_000)
+    """Samples at the start of each run that are recorded and flagged, but left out of figures."""
+    connections: int = Field(default=1, ge=1, le=10_000)
+
+    @property
+    def ping_pong(self) -> bool:
+        """The next sample goes out as soon as the last came back."""
+        return self.mode.endswith("ping-pong")
+
+    @property
+    def interval_ns(self) -> int | None:
+        """From one due time to the next on a connection; None: ping-pong."""
+        if self.ping_pong:
+            return None
+        if self.rate is not None:
+            return max(1, round(1_000_000_000 / self.rate))
+        return self.every_ns or 1_000_000_000
+
+    @property
+    def all_sizes(self) -> tuple[int, ...]:
+        """The sizes of its runs."""
+        return self.sizes or (self.size or STAMPED_SIZE,)
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        for one, other, given in (
+            ("every", "rate", (self.every_ns, self.rate)),
+            ("size", "sizes", (self.size, self.sizes)),
+            ("for", "count", (self.for_ns, self.count)),
+        ):
+            if None not in given:
+                raise ValueError(f'probe "{self.name}" has both `{one}` and `{other}`; leave one of them out')
+        if self.for_ns is None and self.count is None:
+            raise ValueError(
+                f'probe "{self.name}" never ends; say `for`, as in "30s", or `count`, as in 1000'
+            )
+        if self.ping_pong and (self.every_ns is not None or self.rate is not None):
+            raise ValueError(
+                f'probe "{self.name}" is ping-pong, which has no schedule; leave `every` and `rate` out'
+            )
+        if self.sizes is not None and len(set(self.sizes)) != len(self.sizes):
+            raise ValueError(f'probe "{self.name}" has a size twice in `sizes`; name each once')
+        if self.count is not None and self.count <= self.warm_up:
+            raise ValueError(
+                f'probe "{self.name}" sends {self.count} samples, all of them warm-up; raise `count`'
+            )
+        return self
+
+
+class Schedule(_Part):
+    """When rounds may begin; a study without one begins now, and goes on."""
+
+    weekdays: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] | None = Field(
+        default=None, min_length=1
+    )
+    hours: tuple[Annotated[str, Field(pattern=_HOURS), AfterValidator(_window)], ...] | None = Field(
+        default=None, min_length=1
+    )
+    """Windows as in ``09:00-17:00``; one whose end is before its begin goes past midnight, and belongs to the
+    day of its begin."""
+    zone: Annotated[str, AfterValidator(_zone)] = "UTC"
+    every_ns: Duration | None = Field(default=None, alias="every")
+    """From one round's begin to the next one's, at least."""
+
+
+class Limits(_Part):
+    """Samples a second that the study may send."""
+
+    per_connection: int = Field(default=POLITE_PER_CONNECTION, ge=1)
+    in_all: int = Field(default=POLITE_IN_ALL, ge=1)
+    allow_high_rate: bool = False
+    """Limits above the polite ceiling are meant."""
+
+
+class Study(_Part):
+    """A study file."""
+
+    format: Literal[1]
+    name: Name
+    description: Text | None = None
+    seed: int = Field(default=1, ge=0, lt=1 << 63)
+    repetitions: int | None = Field(default=None, ge=1, le=100_000)
+    """Rounds; absent: 20 where scenarios or probes are compared, else 1."""
+    order: Literal["one-by-one", "side-by-side"] = "one-by-one"
+    """Whether the runs of a round follow one another, or are made at the same moments."""
+    host: tuple[Host, ...] = Field(min_length=1)
+    scenario: tuple[Scenario, ...] = Field(min_length=1)
+    probe: tuple[Probe, ...] = Field(min_length=1)
+    schedule: Schedule = Schedule()
+    limits: Limits = Limits()
+
+    @property
+    def compares(self) -> bool:
+        """It has more than one thing to measure."""
+        return len(self.scenario) * sum(len(p.all_sizes) for p in self.probe) > 1
+
+    @property
+    def rounds(self) -> int:
+        """How often each scenario is measured."""
+        return self.repetitions or (COMPARISON_REPETITIONS if self.compares else 1)
+
+    def host_named(self, name: str) -> Host:
+        """The host of a scenario's `from` or `to`, which `read` has found to be there."""
+        return next(h for h in self.host if h.name == name)

@@ -1,0 +1,102 @@
+"""The plan: which runs, in which order. The same study gives the same plan, always."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from fathometer.study.model import Probe, Scenario, Study
+
+RUN_OVERHEAD_NS = 500_000_000
+"""What a run takes beside its samples (starting, connecting, closing, checking), for the estimate alone."""
+PING_PONG_GUESS_NS = 1_000_000
+"""A round trip that the estimate of a counted ping-pong takes, as nobody knows it before."""
+QUICK_ROUNDS = 2
+QUICK_NS = 1_000_000_000
+QUICK_INTERVAL_NS = 50_000_000
+QUICK_COUNT = 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """One probe on one scenario, once."""
+
+    number: int
+    """From 1, in the order of the plan."""
+    round: int
+    """From 1."""
+    scenario: Scenario
+    probe: Probe
+    size: int
+    """Bytes each way."""
+    directory: PurePosixPath
+    """Of its recording, in the study's output."""
+    estimate_ns: int
+
+
+def quick(study: Study) -> Study:
+    """The study cut short, to see that it runs: its figures mean nothing. Two rounds of at most a second or
+    20 samples, 50 ms apart at most; no schedule.
+    """
+    probes = []
+    for probe in study.probe:
+        interval = probe.interval_ns
+        count = min(probe.count or QUICK_COUNT, QUICK_COUNT)
+        changes: dict[str, object] = {
+            "warm_up": min(probe.warm_up, count // 4),
+            "for_ns": None if probe.for_ns is None else min(probe.for_ns, QUICK_NS),
+            "count": None if probe.count is None else count,
+        }
+        if interval is not None and interval > QUICK_INTERVAL_NS:
+            changes |= {"every_ns": QUICK_INTERVAL_NS, "rate": None}
+        probes.append(probe.model_copy(update=changes))
+    return study.model_copy(
+        update={
+            "repetitions": min(study.rounds, QUICK_ROUNDS),
+            "probe": tuple(probes),
+            "schedule": type(study.schedule)(),
+        }
+    )
+
+
+def plan(study: Study) -> tuple[Run, ...]:
+    """Every run in order: each round has each scenario (with each probe and size) once, shuffled by the seed,
+    so that what drifts in time favours none of them.
+    """
+    several = len(study.probe) > 1
+    runs: list[Run] = []
+    for number in range(1, study.rounds + 1):
+        items = [(s, p, size) for s in study.scenario for p in study.probe for size in p.all_sizes]
+        items.sort(key=lambda i: _draw(study.seed, number, i[0].label, i[1].name, i[2]))
+        for scenario, probe, size in items:
+            where = PurePosixPath(f"label={scenario.label}")
+            if several:
+                where /= f"probe={probe.name}"
+            if probe.sizes is not None:
+                where /= f"size={size}"
+            where /= f"run={number:0{max(2, len(str(study.rounds)))}d}"
+            runs.append(Run(len(runs) + 1, number, scenario, probe, size, where, _estimate_ns(probe)))
+    return tuple(runs)
+
+
+def estimate_ns(study: Study, runs: tuple[Run, ...]) -> int:
+    """How long the runs take, waiting for the schedule's hours left out."""
+    total = 0
+    for number in range(1, study.rounds + 1):
+        of_round = [r.estimate_ns for r in runs if r.round == number]
+        took = max(of_round) if study.order == "side-by-side" else sum(of_round)
+        last = number == study.rounds
+        total += took if last else max(took, study.schedule.every_ns or 0)
+    return total
+
+
+def _draw(seed: int, number: int, *names: object) -> bytes:
+    # A hash and not `random.shuffle`, whose order no Python promises to keep.
+    return hashlib.sha256("\0".join(str(n) for n in (seed, number, *names)).encode()).digest()
+
+
+def _estimate_ns(probe: Probe) -> int:
+    if probe.for_ns is not None:
+        return probe.for_ns + RUN_OVERHEAD_NS
+    return (probe.count or 0) * (probe.interval_ns or PING_PONG_GUESS_NS) + RUN_OVERHEAD_NS

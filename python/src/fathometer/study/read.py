@@ -1,0 +1,279 @@
+"""From the study file's text to a `Study`, or to everything that is wrong with it, by line and column."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from fathometer.errors import FathometerError
+from fathometer.study.model import (
+    COMPARISON_REPETITIONS,
+    POLITE_IN_ALL,
+    POLITE_PER_CONNECTION,
+    Scenario,
+    Study,
+)
+from fathometer.study.positions import Position, Where, nearest, positions
+
+MAX_BYTES = 4 << 20
+"""A larger file is no study."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong: the thing and the remedy, and where it stands (line and column from 1)."""
+
+    line: int
+    column: int
+    what: str
+    remedy: str
+
+
+def read_text(path: Path) -> str:
+    """The file's text; raises `FathometerError`."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+        if len(raw) > MAX_BYTES:
+            raise FathometerError(
+                "read study", f"{path} is larger than {MAX_BYTES >> 20} MiB", "name a study file"
+            )
+        return raw.decode("utf-8")
+    except OSError as error:
+        raise FathometerError("read study", f"{path}: {error.strerror}", "check the path") from None
+    except UnicodeDecodeError:
+        raise FathometerError("read study", f"{path} is not UTF-8", "TOML is; save it as such") from None
+
+
+def read_study(path: Path) -> Study:
+    """The study of a file; raises `FathometerError` with the first thing that is wrong."""
+    study, problems = parse(read_text(path), path.parent)
+    if study is None or problems:
+        first = problems[0]
+        more = f" ({len(problems) - 1} more: fathom study check {path})" if len(problems) > 1 else ""
+        raise FathometerError(
+            "read study", f"{path}:{first.line}:{first.column}: {first.what}", first.remedy + more
+        )
+    return study
+
+
+def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[Problem]]:
+    """The study of a text and what is wrong with it, in the order of the text. Fabric scenarios are looked up
+    from `directory`; None: they are not looked up.
+    """
+    try:
+        value = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line, column, words = _syntax(text, error)
+        return None, [Problem(line, column, words, "mend it; see https://toml.io")]
+    except RecursionError:
+        return None, [Problem(1, 1, "it is nested too deeply", "see docs/studies.md for what a study has")]
+    known = positions(text)
+    try:
+        # By way of JSON: in pydantic's strict mode a Python list is no tuple, but a JSON array is.
+        study = Study.model_validate_json(json.dumps(value, default=str))
+    except ValidationError as error:
+        told = error.errors(include_url=False)
+        # pydantic leaves elements with mistakes out, and then finds the array too short: that is no second one.
+        short = {e["loc"] for e in told if e["type"] == "too_short" and e["input"]}
+        return None, _sorted(_shape(e, known) for e in told if e["loc"] not in short)
+    found = [_at(known, where, what, remedy) for where, what, remedy in _names(study, directory)]
+    found += [_at(known, where, what, remedy) for where, what, remedy in _rates(study)]
+    return study, _sorted(found)
+
+
+def notes(study: Study) -> list[str]:
+    """What may be meant, and should be known."""
+    said = []
+    if study.compares and study.rounds < COMPARISON_REPETITIONS:
+        said.append(
+            f"{study.rounds} repetitions are few for a comparison; {COMPARISON_REPETITIONS} give intervals"
+        )
+    if any(h.ssh for h in study.host):
+        said.append("hosts over SSH are not built yet: this study can be checked and planned, but not run")
+    return said
+
+
+def _sorted(found: Sequence[Problem] | Iterator[Problem]) -> list[Problem]:
+    return sorted(found, key=lambda p: (p.line, p.column))
+
+
+def _at(known: dict[Where, Position], where: Where, what: str, remedy: str) -> Problem:
+    line, column = nearest(known, where)
+    return Problem(line, column, what, remedy)
+
+
+def _syntax(text: str, error: tomllib.TOMLDecodeError) -> tuple[int, int, str]:
+    words, _, place = str(error).rpartition(" (at ")
+    numbers = [int(w.strip(",)")) for w in place.split() if w.strip(",)").isdigit()]
+    if len(numbers) == 2:
+        return numbers[0], numbers[1], words
+    lines = text.split("\n")
+    return len(lines), len(lines[-1]) + 1, words or str(error)  # "(at end of document)"
+
+
+def _shape(error: ErrorDetails, known: dict[Where, Position]) -> Problem:
+    where: Where = tuple(error["loc"])
+    name = ".".join(str(w) for w in where if isinstance(w, str)) or "the file"
+    kind = error["type"]
+    context = error.get("ctx", {})
+    if kind == "missing":
+        return _at(known, where[:-1], f"`{name}` is missing", f"add `{where[-1]} = ...`")
+    if kind == "extra_forbidden":
+        keys = _keys_beside(where)
+        close = difflib.get_close_matches(str(where[-1]), keys, 1)
+        remedy = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(keys)}"
+        return _at(known, where, f"`{name}` is not known", remedy)
+    if kind == "value_error":
+        what, _, remedy = str(context["error"]).partition("; ")
+        return _at(known, where, what if where and what.startswith("probe") else f"`{name}`: {what}", remedy)
+    given = json.dumps(error["input"], default=str) if not isinstance(error["input"], dict | list) else name
+    if kind == "literal_error":
+        return _at(known, where, f"`{name}` cannot be {given}", f"write {context['expected']}")
+    if kind == "string_pattern_mismatch":
+        remedy = (
+            "write it as in 09:00-17:00"
+            if "hours" in where
+            else "use letters, digits, dots, dashes and underscores"
+        )
+        return _at(known, where, f"`{name}` cannot be {given}", remedy)
+    message = error["msg"]
+    return _at(known, where, f"`{name}` cannot be {given}", message[:1].lower() + message[1:])
+
+
+def _keys_beside(where: Where) -> list[str]:
+    """The keys that may stand where an unknown one does."""
+    schema = Study.model_json_schema(by_alias=True)
+    part: dict[str, object] = schema
+    for step in where[:-1]:
+        inner = part.get("items") if isinstance(step, int) else _property(part, step)
+        part = _resolved(inner, schema)
+    found = part.get("properties")
+    return sorted(found) if isinstance(found, dict) else []
+
+
+def _property(part: dict[str, object], name: str) -> object:
+    found = part.get("properties")
+    return found.get(name) if isinstance(found, dict) else None
+
+
+def _resolved(part: object, schema: dict[str, object]) -> dict[str, object]:
+    if not isinstance(part, dict):
+        return {}
+    for choice in part.get("anyOf", ()):
+        if choice.get("type") != "null":
+            return _resolved(choice, schema)
+    reference = part.get("$ref")
+    if isinstance(reference, str):
+        definitions = schema.get("$defs")
+        return definitions[reference.rsplit("/", 1)[1]] if isinstance(definitions, dict) else {}
+    return part
+
+
+def _twice(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    seen: set[str] = set()
+    for number, word in enumerate(words):
+        if word in seen:
+            yield number, word
+        seen.add(word)
+
+
+Found = tuple[Where, str, str]
+
+
+def _names(study: Study, directory: Path | None) -> Iterator[Found]:
+    for number, word in _twice([h.name for h in study.host]):
+        yield ("host", number, "name"), f'two hosts are called "{word}"', "rename one"
+    for number, word in _twice([s.label for s in study.scenario]):
+        yield ("scenario", number, "label"), f'two scenarios are labelled "{word}"', "rename one"
+    for number, word in _twice([p.name for p in study.probe]):
+        yield ("probe", number, "name"), f'two probes are called "{word}"', "give each a `name` of its own"
+    hosts = [h.name for h in study.host]
+    for number, scenario in enumerate(study.scenario):
+        ends = (("from", scenario.source), ("to", scenario.to))
+        unknown = [(key, name) for key, name in ends if name not in hosts]
+        for key, name in unknown:
+            yield (
+                ("scenario", number, key),
+                f'no host is called "{name}"',
+                f"name one of {', '.join(hosts)}",
+            )
+        if not unknown:
+            yield from _reach(study, number, scenario)
+    for number, host in enumerate(study.host):
+        if host.fabric is not None and directory is not None:
+            yield from _fabric(number, host.fabric.host, directory / host.fabric.scenario)
+
+
+def _reach(study: Study, number: int, scenario: Scenario) -> Iterator[Found]:
+    source, to = study.host_named(scenario.source), study.host_named(scenario.to)
+    ours = source.fabric.scenario if source.fabric else None
+    theirs = to.fabric.scenario if to.fabric else None
+    if ours != theirs:
+        yield (
+            ("scenario", number, "to"),
+            f'"{source.name}" cannot reach "{to.name}": they are in different networks',
+            "take both hosts from one fabric scenario, or neither",
+        )
+
+
+def _fabric(number: int, name: str, path: Path) -> Iterator[Found]:
+    key: Where = ("host", number, "fabric")
+    try:
+        with path.open("rb") as file:
+            scenario = tomllib.load(file)
+    except OSError as error:
+        yield (
+            (*key, "scenario"),
+            f"fabric scenario {path}: {error.strerror}",
+            "the path goes from the study file's directory",
+        )
+        return
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        yield (*key, "scenario"), f"fabric scenario {path} is no TOML: {error}", "mend it"
+        return
+    made = scenario.get("host")
+    names = [str(h.get("name")) for h in made if isinstance(h, dict)] if isinstance(made, list) else []
+    if name not in names:
+        yield (*key, "host"), f'{path.name} has no host "{name}"', f"name one of {', '.join(names)}"
+
+
+def _rates(study: Study) -> Iterator[Found]:
+    limits = study.limits
+    if not limits.allow_high_rate:
+        for key, given, ceiling in (
+            ("per-connection", limits.per_connection, POLITE_PER_CONNECTION),
+            ("in-all", limits.in_all, POLITE_IN_ALL),
+        ):
+            if given > ceiling:
+                yield (
+                    ("limits", key),
+                    f"`limits.{key}` is {given:,}/s, above the polite ceiling of {ceiling:,}/s",
+                    "lower it, or write `allow-high-rate = true` beside it to say that it is meant",
+                )
+    beside = len(study.scenario) if study.order == "side-by-side" else 1
+    for number, probe in enumerate(study.probe):
+        if probe.interval_ns is None:
+            continue
+        rate = 1e9 / probe.interval_ns
+        in_all = rate * probe.connections * beside
+        key = "rate" if probe.rate is not None else "every"
+        if rate > limits.per_connection * (1 + 1e-9):
+            yield (
+                ("probe", number, key),
+                f'probe "{probe.name}" sends {rate:,.0f}/s a connection, above {limits.per_connection:,}/s',
+                "send less often, or raise `limits.per-connection`",
+            )
+        elif in_all > limits.in_all * (1 + 1e-9):
+            yield (
+                ("probe", number, "connections" if probe.connections > 1 else key),
+                f'probe "{probe.name}" sends {in_all:,.0f}/s in all, above {limits.in_all:,}/s',
+                "send less often, use fewer connections, or raise `limits.in-all`",
+            )

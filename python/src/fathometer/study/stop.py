@@ -1,0 +1,94 @@
+"""``study stop``: what a study left running is ended, also after its runner was killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fathometer.errors import FathometerError
+from fathometer.study.hosts import find_fathom, last_line
+from fathometer.study.journal import Journal, fabrics_left, first, read_journal
+from fathometer.study.lock import LOCK, locked
+from fathometer.study.processes import end_marked
+
+RUNNER_S = 60.0
+"""How long a runner has to take its study down: processes and fabrics have 5 s each."""
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """What was found and ended."""
+
+    runner: bool
+    processes: int
+    fabrics: tuple[str, ...]
+
+
+def stop_study(output: Path, fathom: Path | None) -> Stopped:
+    """Ends the runner of a study if there is one, then whatever else the study left. Raises
+    `FathometerError`.
+    """
+    entries = read_journal(output)
+    begun = first(entries)
+    if begun is None:
+        raise FathometerError("stop a study", f"{output} holds no study", "name the --output of a study")
+    runner = _end_runner(output)
+    with locked(output):
+        entries = read_journal(output)
+        fabrics = fabrics_left(entries)
+        journal = Journal(output)
+        try:
+            binary = find_fathom(fathom or _path(begun.get("fathom"))) if fabrics else ""
+            ended = clean(entries, str(begun["id"]), binary, journal)
+            journal.note("study.stopped")
+        finally:
+            journal.close()
+    return Stopped(runner, ended, tuple(fabrics))
+
+
+def clean(entries: list[dict[str, Any]], study_id: str, fathom: str, journal: Journal) -> int:
+    """Takes away the fabrics that a journal leaves open, then ends what bears the study's mark; tells how
+    many processes that were.
+    """
+    for name in fabrics_left(entries):
+        _down(fathom, name)
+        journal.note("fabric.gone", name=name)
+    return end_marked(study_id)
+
+
+def _path(value: object) -> Path | None:
+    return Path(value) if isinstance(value, str) and Path(value).is_file() else None
+
+
+def _end_runner(output: Path) -> bool:
+    """Asks a live runner to end, and waits for it; False: there was none. Whoever holds the lock is alive."""
+    asked = False
+    until = time.monotonic() + RUNNER_S
+    while True:
+        try:
+            with locked(output):
+                return asked
+        except FathometerError:
+            if time.monotonic() > until:
+                raise
+        if not asked:
+            word = (output / LOCK).read_text()
+            if word.isdigit():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(word), signal.SIGINT)
+                asked = True
+        time.sleep(0.05)
+
+
+def _down(fathom: str, name: str) -> None:
+    made = subprocess.run(  # noqa: S603 - our own binary, and a name of our own
+        [fathom, "fabric", "down", name], capture_output=True, text=True, check=False, timeout=RUNNER_S
+    )
+    if made.returncode != 0 and "no fabric" not in made.stderr:
+        raise FathometerError("stop a study", f"fabric {name}: {last_line(made.stderr)}", "try it again")

@@ -1,0 +1,65 @@
+"""Durations and sizes as people write them: ``500ms``, ``1m30s``, ``11h``; ``64``, ``1KiB``, ``1MB``."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+_NS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "µs": 1_000,
+    "ms": 1_000_000,
+    "s": 1_000_000_000,
+    "m": 60_000_000_000,
+    "h": 3_600_000_000_000,
+    "d": 86_400_000_000_000,
+}
+_PIECE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h|d)")
+DURATION_PATTERN: Final = r"^(\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d))+\s*$"
+"""What `duration_ns` reads, for the JSON Schema."""
+
+_BYTES: Final = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "KiB": 1024, "MiB": 1024**2}
+_SIZE: Final = re.compile(r"\s*(\d+)\s*(B|kB|KB|MB|KiB|MiB)?\s*")
+SIZE_PATTERN: Final = r"^\s*\d+\s*(B|kB|KB|MB|KiB|MiB)?\s*$"
+"""What `size_bytes` reads of a string, for the JSON Schema."""
+
+
+def duration_ns(text: object) -> int:
+    """Nanoseconds of a duration longer than zero; raises ValueError with the remedy."""
+    if not isinstance(text, str):
+        # pydantic tells a ValueError as a mistake in the file, and lets a TypeError through.
+        raise ValueError(  # noqa: TRY004
+            f'{text} is no duration; write it as in "500ms", "1s", "1m30s", "11h"'
+        )
+    at, total = 0, Decimal(0)
+    while at < len(text.rstrip()):
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            raise ValueError(f'"{text}" is no duration; write it as in "500ms", "1s", "1m30s", "11h"')
+        total += Decimal(piece[1]) * _NS[piece[2]]
+        at = piece.end()
+    if int(total) < 1:
+        raise ValueError(f'"{text}" is no time at all; write a duration longer than zero')
+    return int(total)
+
+
+def size_bytes(value: object) -> int:
+    """Bytes of a size; raises ValueError with the remedy."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f'{value!r} is no size; write it as in 64, "1KiB", "1MB"')
+    return int(found[1]) * _BYTES[found[2] or ""]
+
+
+def duration_text(ns: int) -> str:
+    """The same duration, for people and for ``fathom``: whole units, largest first, nothing lost."""
+    parts = []
+    for unit in ("d", "h", "m", "s", "ms", "us", "ns"):
+        count, ns = divmod(ns, _NS[unit])
+        if count:
+            parts.append(f"{count}{unit}")
+    return " ".join(parts) or "0s"

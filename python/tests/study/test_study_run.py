@@ -1,0 +1,284 @@
+"""Studies run with the real binary: on loopback, and on a fabric where we are root."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathometer.dataset import open_recording, open_recordings
+from fathometer.errors import FathometerError
+from fathometer.study.agree import disagreement
+from fathometer.study.journal import finished, first, read_journal
+from fathometer.study.plan import plan
+from fathometer.study.processes import marked
+from fathometer.study.read import read_study
+from fathometer.study.run import run_study
+from fathometer.study.stop import stop_study
+
+ROOT = Path(__file__).parents[3]
+
+
+def unable(why):
+    """A visible skip; in CI a failure."""
+    assert os.environ.get("CI") != "true", f"CI must run this test: {why}"
+    pytest.skip(why)
+
+
+@pytest.fixture
+def fathom(monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    for build in ("release", "debug"):
+        path = ROOT / "target" / build / "fathom"
+        if path.is_file():
+            return path
+    return unable("no target/release/fathom nor target/debug/fathom: build it first")
+
+
+def free_ports(count):
+    """Ports that were free a moment ago, all different."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [s.getsockname()[1] for s in sockets]
+    finally:
+        for s in sockets:
+            s.close()
+
+
+def write(directory, *, probe="every = '5ms'\ncount = 20\nwarm-up = 5", top="", labels=("a", "b"), port=None):
+    port = port or free_ports(1)[0]
+    text = f"format = 1\nname = 'local'\n{top}\n[[host]]\nname = 'here'\nlocal = true\n"
+    for label in labels:
+        text += f"[[scenario]]\nlabel = '{label}'\nfrom = 'here'\nto = 'here'\nport = {port}\n"
+    path = directory / "study.toml"
+    path.write_text(f"{text}[[probe]]\n{probe}\n")
+    return path
+
+
+def kinds(output):
+    return [e["kind"] for e in read_journal(output)]
+
+
+def left_running(output):
+    return marked(first(read_journal(output))["id"])
+
+
+def child(file, output, fathom):
+    """The command in a process of its own, whose progress lines are on its standard error."""
+    program = "from fathometer.study.run import run_study as r; import sys; from pathlib import Path as P\n"
+    program += "from fathometer.errors import FathometerError\n"
+    program += "p = lambda s: print(s, file=sys.stderr, flush=True)\n"
+    program += "try: r(P(sys.argv[1]), P(sys.argv[2]), P(sys.argv[3]), False, p)\n"
+    program += "except FathometerError as e: p(f'fathometer: {e}'); sys.exit(e.exit_code)\n"
+    argv = [sys.executable, "-c", program, str(file), str(output), str(fathom)]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+
+def read_until(process, word):
+    for line in process.stderr:
+        if word in line:
+            return
+    pytest.fail(f"it ended without saying {word!r}")
+
+
+def test_a_study_of_this_machine(tmp_path, fathom):
+    file = write(tmp_path, top="repetitions = 3")
+    output, said = tmp_path / "out", []
+    assert run_study(file, output, fathom, False, said.append) == 6
+    runs = plan(read_study(file))
+    for run in runs:
+        recording = open_recording(output / run.directory)
+        assert recording.label == run.scenario.label
+        assert recording.totals.samples == 20
+        assert recording.manifest.path.tags["round"] == str(run.round)
+        assert disagreement(output / run.directory, run, run.scenario.port) is None
+        assert "talked to" in disagreement(output / run.directory, run, 1)
+    assert len(list(open_recordings([output]))) == 6
+    started = [e["run"] for e in read_journal(output) if e["kind"] == "run.started"]
+    assert started == [str(r.directory) for r in runs]
+    assert kinds(output)[-1] == "study.ended"
+    assert left_running(output) == []
+    assert not (tmp_path / "out.unfinished").exists()
+    # Nothing is repeated; nothing is even started.
+    before = kinds(output).count("run.started")
+    assert run_study(file, output, fathom, False, said.append) == 6
+    assert kinds(output).count("run.started") == before
+    # What the recording says is held against the plan, field by field.
+    other = plan(read_study(write(tmp_path, probe="every = '5ms'\ncount = 20\nsize = 128", port=1)))
+    assert "size was 64" in disagreement(output / runs[0].directory, other[0], None)
+    with pytest.raises(FathometerError, match="begun with another study file"):
+        run_study(file, output, fathom, False, said.append)
+
+
+def test_side_by_side_modes_and_sizes(tmp_path, fathom):
+    probe = "mode = 'udp'\nevery = '2ms'\ncount = 10\nsizes = [32, 64]\n[[probe]]\nname = 'pp'\n"
+    probe += "mode = 'tcp-ping-pong'\nfor = '100ms'\nconnections = 2"
+    file = write(tmp_path, probe=probe, top="repetitions = 2\norder = 'side-by-side'")
+    output = tmp_path / "out"
+    assert run_study(file, output, fathom, False, print) == 12
+    found = {(r.label, r.manifest.mode, r.manifest.size) for r in open_recordings([output])}
+    assert found == {(la, *m) for la in "ab" for m in (("udp", 32), ("udp", 64), ("tcp-ping-pong", 64))}
+    # All runs of a round begin before any of it ends.
+    assert [k for k in kinds(output) if k.startswith("run.")][:6] == ["run.started"] * 6
+    assert left_running(output) == []
+
+
+def test_ctrl_c_ends_cleanly_and_the_study_goes_on(tmp_path, fathom):
+    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 4")
+    output = tmp_path / "out"
+    process = child(file, output, fathom)
+    read_until(process, "[2/8]")
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "the same command goes on" in rest
+    assert kinds(output)[-1] == "study.interrupted"
+    assert left_running(output) == []
+    done = finished(read_journal(output))
+    assert 2 <= len(done) < 8
+    ids = {d: open_recording(output / d).id for d in done}
+    assert run_study(file, output, fathom, False, print) == 8
+    assert {d: open_recording(output / d).id for d in done} == ids
+    assert len(list(open_recordings([output]))) == 8
+    finishes = [e["run"] for e in read_journal(output) if e["kind"] == "run.finished"]
+    assert len(finishes) == len(set(finishes)) == 8
+
+
+def test_stop_after_a_crash(tmp_path, fathom):
+    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 3")
+    output = tmp_path / "out"
+    process = child(file, output, fathom)
+    read_until(process, "[1/6]")
+    process.kill()
+    process.communicate(timeout=60)
+    assert len(left_running(output)) >= 1  # The reflector, at the least.
+    stopped = stop_study(output, fathom)
+    assert not stopped.runner
+    assert stopped.processes >= 1
+    assert left_running(output) == []
+    assert stop_study(output, fathom).processes == 0
+    assert run_study(file, output, fathom, False, print) == 6
+
+
+def test_a_killed_study_goes_on_without_stop(tmp_path, fathom):
+    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 2")
+    output = tmp_path / "out"
+    process = child(file, output, fathom)
+    read_until(process, "[1/4]")
+    process.kill()
+    process.communicate(timeout=60)
+    assert run_study(file, output, fathom, False, print) == 4
+    assert left_running(output) == []
+
+
+def test_stop_ends_a_study_that_runs(tmp_path, fathom):
+    file = write(tmp_path, probe="every = '5ms'\nfor = '10m'", top="repetitions = 1")
+    output = tmp_path / "out"
+    process = child(file, output, fathom)
+    read_until(process, "runs to go")
+    assert stop_study(output, fathom).runner
+    process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert left_running(output) == []
+
+
+def test_a_port_that_is_taken(tmp_path, fathom):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = write(tmp_path, port=taken.getsockname()[1])
+        with pytest.raises(FathometerError, match=r"start a reflector.*in use.*`port`"):
+            run_study(file, tmp_path / "out", fathom, False, print)
+    assert left_running(tmp_path / "out") == []
+
+
+def test_ssh_is_refused_in_words(tmp_path, fathom):
+    file = write(tmp_path)
+    file.write_text(file.read_text().replace("local = true", "ssh = { address = '10.0.0.4' }"))
+    with pytest.raises(FathometerError, match="hosts over SSH are not built yet"):
+        run_study(file, tmp_path / "out", fathom, False, print)
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_is_no_place_for_a_study(tmp_path, fathom):
+    file = write(tmp_path)
+    with pytest.raises(FathometerError, match="is not empty"):
+        run_study(file, tmp_path, fathom, False, print)
+    with pytest.raises(FathometerError, match="holds no study"):
+        stop_study(tmp_path, fathom)
+    with pytest.raises(FathometerError, match="is no program"):
+        run_study(file, tmp_path / "out", tmp_path / "none", False, print)
+
+
+def fabrics(fathom):
+    done = subprocess.run([fathom, "fabric", "down", "no-such"], capture_output=True, text=True, check=False)
+    return done.stderr
+
+
+@pytest.fixture
+def network(fathom):
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        unable("a fabric needs root and /dev/net/tun")
+    return fathom
+
+
+def test_a_ready_study_on_the_fabric(tmp_path, network):
+    output = tmp_path / "out"
+    assert run_study(ROOT / "studies" / "firewall-in-path.toml", output, network, True, print) == 8
+    recordings = list(open_recordings([output]))
+    assert len(recordings) == 8
+    assert {r.manifest.path.tags["quick"] for r in recordings} == {"true"}
+    (truth,) = output.glob("truth/*/truth.jsonl")
+    assert '"truth.ended"' in truth.read_text()
+    # The network was there: the firewall's way is longer in every single round (2,418 µs against 58 µs).
+    for number in ("01", "02"):
+        direct, through = (
+            open_recording(output / f"label={label}" / f"run={number}").manifest
+            for label in ("peered-zone-1", "hub-firewall-zone-1")
+        )
+        assert mean(output, direct.label, number) < mean(output, through.label, number)
+    name = truth.parent.name
+    assert name not in fabrics(network)
+    assert left_running(output) == []
+
+
+def mean(output, label, number):
+    from fathometer.dataset import query
+
+    histogram = query.histogram(open_recording(output / f"label={label}" / f"run={number}"))
+    return histogram.quantile(0.5).value
+
+
+def test_stop_takes_a_crashed_fabric_away(tmp_path, network):
+    file = tmp_path / "study.toml"
+    scenario = ROOT / "scenarios" / "azure-same-zone.toml"
+    file.write_text(
+        "format = 1\nname = 'f'\n"
+        + "".join(
+            f"[[host]]\nname = '{h}'\nfabric = {{ scenario = '{scenario}', host = 'zone1-{h}' }}\n"
+            for h in ("client", "server")
+        )
+        + "[[scenario]]\nlabel = 'z'\nfrom = 'client'\nto = 'server'\n[[probe]]\nevery = '20ms'\ncount = 20\n"
+        + "[[probe]]\nname = 'long'\nfor = '10m'\n"
+    )
+    file.write_text(file.read_text().replace("name = 'f'\n", "name = 'f'\nrepetitions = 1\n"))
+    output = tmp_path / "out"
+    process = child(file, output, network)
+    while "run.started" not in kinds(output):
+        assert process.poll() is None
+    process.kill()
+    process.communicate(timeout=60)
+    (name,) = [e["name"] for e in read_journal(output) if e["kind"] == "fabric.making"]
+    assert name in fabrics(network)
+    assert stop_study(output, network).fabrics == (name,)
+    assert name not in fabrics(network)
+    assert left_running(output) == []
+
+
+def test_the_journal_is_json_lines(tmp_path, fathom):
+    file = write(tmp_path, labels=("a",))
+    run_study(file, tmp_path / "out", fathom, True, print)
+    for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines():
+        assert {"at", "kind"} <= json.loads(line).keys()
