@@ -33,23 +33,14 @@ def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
     made = []
     for s in scenarios:
         estimate = s.of_runs.get("p99") or s.estimates["p99"]
-        if (
-            estimate.doubt
-            and "too few for p99" in estimate.doubt
-            and estimate.interval is None
-            and s.rtt.count < 299
-        ):
-            continue
-        if estimate.value != estimate.value:
+        # What the tables do not show, advice does not rest on.
+        if estimate.interval is None:
             continue
         name, use = _class(estimate.value)
         confidence: Confidence = "high"
         what = "runs" if s.of_runs.get("p99") else "samples"
         evidence = [f"p99 {duration(estimate.value)}{_interval(estimate)} from {estimate.count:,} {what}"]
-        if estimate.interval is None:
-            confidence = "low"
-            evidence.append(estimate.doubt or "no interval")
-        elif _class(estimate.interval.low)[0] != _class(estimate.interval.high)[0]:
+        if _class(estimate.interval.low)[0] != _class(estimate.interval.high)[0]:
             confidence = "medium"
             evidence.append("its interval reaches into another class")
         made.append(Advice("placement", f"{s.name}: p99 {name}: {use}", tuple(evidence), confidence))

@@ -44,8 +44,16 @@ class Key:
         if self.size is not None:
             parts.append(f"{self.size:,} bytes")
         if self.interval_ns:
-            parts.append(f"one every {self.interval_ns / 1e9:g} s")
+            parts.append(f"one every {_interval(self.interval_ns)}")
         return ", ".join(parts)
+
+
+def _interval(ns: int) -> str:
+    """`1 s`, `2 ms`, `250 us`, without digits that nobody asked for."""
+    for scale, unit in ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs")):
+        if ns >= scale:
+            return f"{ns / scale:g} {unit}"
+    return f"{ns} ns"
 
 
 @dataclass(frozen=True, slots=True)
