@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -43,9 +44,10 @@ def examine(
         lacking = Undecided("level", len(rtt), settings.fewest, reason)
         return Examined((), (lacking, *too_few_for_tails(len(rtt), settings)))
 
-    levels = (
-        precise_levels(rtt, settings) if len(rtt) <= settings.precise_longest else long_levels(rtt, settings)
-    )
+    if len(rtt) <= settings.precise_longest:
+        levels = with_large(rtt, precise_levels(rtt, settings), settings)
+    else:
+        levels = long_levels(rtt, settings)
     found = [("level", *level) for level in levels]
     undecided = too_few_for_tails(len(rtt), settings)
     if not undecided:
@@ -76,6 +78,30 @@ def precise_levels(rtt: NDArray[np.float64], settings: Settings) -> list[tuple[i
         (after.first, margin(segments, at, noise, settings), before.middle, after.middle)
         for at, (before, after) in enumerate(pairwise(segments))
     ]
+
+
+def with_large(
+    rtt: NDArray[np.float64], precise: list[tuple[int, float, float, float]], settings: Settings
+) -> list[tuple[int, float, float, float]]:
+    """What is found sample by sample, and large lasting changes that stand out of noisy samples only by their
+    mean."""
+    if len(rtt) < settings.fewest_large:
+        return precise
+    wide = replace(settings, windows=len(rtt) // settings.large_window)
+    far = [
+        level
+        for level in long_levels(rtt, wide)
+        if abs(level[3] / level[2] - 1) >= settings.large_relative
+        and all(abs(level[0] - other[0]) > 2 * settings.large_window for other in precise)
+    ]
+    if not far:
+        return precise
+    together = sorted(
+        [*((at, passed) for at, passed, *_ in precise), *((at, passed) for at, passed, *_ in far)]
+    )
+    edges = [0, *(at for at, _ in together), len(rtt)]
+    middles = [float(np.median(rtt[a:b])) for a, b in pairwise(edges)]
+    return [(at, passed, a, b) for (at, passed), (a, b) in zip(together, pairwise(middles), strict=True)]
 
 
 def long_levels(rtt: NDArray[np.float64], settings: Settings) -> list[tuple[int, float, float, float]]:

@@ -107,6 +107,15 @@ class Settings:
     placement_reach: int = 10
     """Samples to either side in which a change is placed again once its neighbours are known."""
 
+    # Large changes of noisy short series, found by windows.
+    large_relative: float = 0.15
+    """Change of level, as a fraction of it, that is worth telling although samples of both sides overlap:
+    nobody overlooks a step of a sixth that lasts."""
+    large_window: int = 20
+    """Samples in a window: enough for its median to stand out of noise as large as the change."""
+    fewest_large: int = 800
+    """Samples below which windows are too few for their long-run deviation."""
+
     # Long series (windows.py).
     windows: int = 2_000
     """Windows at most. 2,000 gave full recall and no false alarm at one and ten million samples."""

@@ -1,0 +1,29 @@
+"""Large lasting changes of noisy series: nobody overlooks half as much again, however much the samples overlap."""
+
+import numpy as np
+import pytest
+
+from fathometer.stats.changes import find_changes
+from support import round_trips as made
+
+
+@pytest.mark.parametrize("n", [1000, 6000, 15_000])
+@pytest.mark.parametrize(("sigma", "step"), [(0.15, 0.5), (0.1, 0.5), (0.1, -0.17)])
+def test_a_large_step_is_found_where_it_is(n, sigma, step):
+    rng = np.random.default_rng(1)
+    seen = 0
+    for _ in range(8):
+        rtt = 1e6 * made.lognormal(rng, n, sigma=sigma)
+        rtt[n // 2 :] *= 1 + step
+        levels = [c for c in find_changes(rtt) if c.kind == "level"]
+        seen += any(abs(c.index - n // 2) <= max(20, n // 100) for c in levels)
+    assert seen >= 6
+
+
+def test_noise_as_large_as_a_step_is_no_step():
+    rng = np.random.default_rng(2)
+    alarms = sum(
+        any(c.kind == "level" for c in find_changes(1e6 * made.lognormal(rng, 6000, sigma=0.3)))
+        for _ in range(20)
+    )
+    assert alarms <= 3
