@@ -84,7 +84,8 @@ def with_large(
     rtt: NDArray[np.float64], precise: list[tuple[int, float, float, float]], settings: Settings
 ) -> list[tuple[int, float, float, float]]:
     """What is found sample by sample, and large lasting changes that stand out of noisy samples only by their
-    mean."""
+    mean.
+    """
     if len(rtt) < settings.fewest_large:
         return precise
     wide = replace(settings, windows=len(rtt) // settings.large_window)
