@@ -129,7 +129,10 @@ pub(crate) enum Show {
 pub(crate) struct Config {
     pub(crate) paths: Vec<Path>,
     pub(crate) pace: Pace,
+    /// Bytes of a sample; of a sweep, the smallest.
     pub(crate) size: u32,
+    /// The sizes of a sweep, ascending; empty: it is none.
+    pub(crate) sizes: Vec<u32>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
     pub(crate) connections: u32,
@@ -166,7 +169,16 @@ impl Config {
     /// Checks the arguments together.
     pub(crate) fn new(args: Args) -> Result<Self, Failure> {
         let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
-        let size = checked_size(args.size, transport)?;
+        let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
+        let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
+        let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
+        let size =
+            sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        if !sizes.is_empty() && args.csv.is_some() {
+            return Err(Failure::usage(
+                "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
+            ));
+        }
         let pace = if args.ping_pong {
             Pace::PingPong
         } else if args.every.is_zero() {
@@ -207,6 +219,7 @@ impl Config {
             paths,
             pace,
             size,
+            sizes,
             count: args.count,
             duration: args.duration,
             connections: args.connections,
@@ -253,6 +266,30 @@ impl Config {
         self.paths.len() * self.connections as usize
     }
 
+    /// Bytes of every sample; `None`: they have several sizes.
+    pub(crate) fn one_size(&self) -> Option<u32> {
+        self.sizes.is_empty().then_some(self.size)
+    }
+
+    /// Bytes of the largest sample.
+    pub(crate) fn largest_size(&self) -> u32 {
+        self.sizes.last().copied().unwrap_or(self.size)
+    }
+
+    /// Whether some samples can carry a header and some cannot: our reflector then stamps a TCP connection's samples
+    /// only up to the first short one.
+    pub(crate) fn is_half_framed(&self) -> bool {
+        let header = fathom_wire::HEADER_LEN as u32;
+        self.size < header && self.largest_size() >= header
+    }
+
+    /// Packets of a sample each way, on the average, as large as Ethernet has them (1,448 bytes of TCP payload with
+    /// its timestamp option). A sample of one given size counts as one.
+    fn packets_a_sample(&self) -> f64 {
+        let packets: u64 = self.sizes.iter().map(|size| u64::from(size.div_ceil(1_448))).sum();
+        if self.sizes.is_empty() { 1.0 } else { packets as f64 / self.sizes.len() as f64 }
+    }
+
     /// Samples a second on one connection, where the schedule says.
     pub(crate) fn rate_per_connection(&self) -> Option<f64> {
         match self.pace {
@@ -270,13 +307,15 @@ impl Config {
         let Some(rate) = self.rate_per_connection() else {
             return Some(format!("--ping-pong sends to another host as fast as it answers; {add}"));
         };
+        let what = if self.sizes.is_empty() { "samples" } else { "packets" };
+        let rate = rate * self.packets_a_sample();
         let all = rate * self.lanes() as f64;
         if rate > POLITE_PER_CONNECTION {
             Some(format!(
-                "{rate:.0} samples/s on one connection is above the polite {POLITE_PER_CONNECTION:.0}; {add}"
+                "{rate:.0} {what}/s on one connection is above the polite {POLITE_PER_CONNECTION:.0}; {add}"
             ))
         } else if all > POLITE_IN_ALL {
-            Some(format!("{all:.0} samples/s in all is above the polite {POLITE_IN_ALL:.0}; {add}"))
+            Some(format!("{all:.0} {what}/s in all is above the polite {POLITE_IN_ALL:.0}; {add}"))
         } else {
             None
         }
@@ -305,20 +344,20 @@ impl Config {
     }
 }
 
-fn checked_size(size: u64, transport: Transport) -> Result<u32, Failure> {
+fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Failure> {
     let largest = match transport {
         Transport::Tcp => u64::from(fathom_wire::MAX_LEN),
         Transport::Udp => MAX_DATAGRAM,
     };
     if size == 0 {
-        return Err(Failure::usage("--size 0: an empty message has no echo; the smallest is 1"));
+        return Err(Failure::usage(format!("{option} 0: an empty message has no echo; the smallest is 1")));
     }
     if size > largest {
         let unit = match transport {
             Transport::Tcp => "64MiB for TCP",
             Transport::Udp => "65507 bytes for UDP",
         };
-        return Err(Failure::usage(format!("--size {size}: the largest sample is {unit}")));
+        return Err(Failure::usage(format!("{option} {size}: the largest sample is {unit}")));
     }
     Ok(size as u32)
 }
@@ -394,6 +433,11 @@ mod tests {
             ("h --size 0", "smallest is 1"),
             ("h --size 100MiB", "largest sample is 64MiB"),
             ("h --size 64KiB --udp", "65507"),
+            ("h --sizes 64,64KiB --udp", "65507"),
+            ("h --sizes 64,100MiB", "largest sample is 64MiB"),
+            ("h --sizes 64,128 --size 64", "cannot be used with"),
+            ("h --sizes 64,128 --csv x.csv", "pool"),
+            ("h --sizes 8..4", "below its beginning"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),
@@ -426,6 +470,11 @@ mod tests {
         assert!(from_line("h --every 1ms --connections 60").unwrap().impolite().is_some());
         assert!(from_line("h --every 1ms --connections 50").unwrap().impolite().is_none());
         assert!(from_line("h --ping-pong").unwrap().impolite().is_some());
+        // A mebibyte is 725 packets, so that ten of them and ten of one a second are 7,260 packets.
+        assert!(from_line("h --sizes 64,1MiB --every 100ms").unwrap().impolite().is_none());
+        assert!(
+            from_line("h --sizes 64,1MiB --every 50ms").unwrap().impolite().unwrap().contains("7260 packets")
+        );
         assert!(from_line("h --ping-pong --allow-high-rate").unwrap().impolite().is_none());
     }
 }

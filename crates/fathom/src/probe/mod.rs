@@ -140,7 +140,8 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
             path: keep::labels(config),
             reflector: board.remote.clone().unwrap_or_else(|| path.target.to_string()),
             mode: config.mode().to_owned(),
-            size: config.size,
+            size: config.one_size(),
+            sizes: config.sizes.clone(),
             interval_ns: match config.pace {
                 Pace::Every(every) => Some(every),
                 Pace::PingPong => None,

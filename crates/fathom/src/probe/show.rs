@@ -5,7 +5,7 @@ use super::config::{Config, Show};
 use super::driver::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
-use crate::summary::duration;
+use crate::summary::{self, duration};
 use fathom_core::event::EventKind;
 use fathom_core::schedule::Pace;
 use jiff::Timestamp;
@@ -31,7 +31,8 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
         .recording
         .as_ref()
         .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
-    format!("probing {}: {} bytes {pace}, {end}; {kept}", config.paths[path].target, config.size)
+    let size = summary::sizes_in_words(config.one_size(), &config.sizes);
+    format!("probing {}: {size} {pace}, {end}; {kept}", config.paths[path].target)
 }
 
 /// Prints lines until the recording thread has none any more: samples on standard output with `--plain`, everything
