@@ -11,6 +11,9 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+/// The mode in which each sample is a connection.
+pub(crate) const CONNECT: &str = "connect";
+
 /// What was measured, as far as it is not in the samples.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Heading {
@@ -192,7 +195,8 @@ const CONNECTIONS_SHOWN: usize = 12;
 /// The summary for people.
 pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
-    let size = sizes_in_words(heading.size, &heading.sizes);
+    let connect = heading.mode == CONNECT;
+    let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
         Some(every) => format!("{size} every {}", duration(every)),
         None => format!("{size} back to back"),
@@ -210,7 +214,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         if is_sweep(heading, s) {
             table_of_sizes(&mut out, &s.sizes());
         } else {
-            table(&mut out, s);
+            table(&mut out, s, connect);
         }
     }
     connections(&mut out, s);
@@ -307,15 +311,18 @@ fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, SizeStatistics>) {
 type Figure = fn(&Distribution) -> Option<u64>;
 
 /// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
-fn table(out: &mut String, s: &Statistics) {
+fn table(out: &mut String, s: &Statistics, connect: bool) {
     let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
         ("first sample", &s.first_sample),
     ];
-    let columns: Vec<(&str, Distribution)> =
-        all.into_iter().filter(|(_, h)| h.count() > 0).map(|(name, h)| (name, h.into())).collect();
+    let columns: Vec<(&str, Distribution)> = all
+        .into_iter()
+        .filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT))
+        .map(|(name, h)| (name, h.into()))
+        .collect();
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
     row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
     row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
@@ -338,7 +345,8 @@ fn table(out: &mut String, s: &Statistics) {
             row(out, name, columns.iter().map(cell));
         }
     }
-    line(out, format_args!("  (rtt: from sent; latency: from due; -: too few samples for this figure)"));
+    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
+    line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
 }
 
 fn row(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {

@@ -3,6 +3,7 @@
 use super::args::{Args, Timestamps};
 use super::cloud::Settings;
 use crate::exit::Failure;
+use crate::summary::CONNECT;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,10 @@ const MAX_DATAGRAM: u64 = 65_507;
 /// on one address; half of that leaves room for others).
 const POLITE_PER_CONNECTION: f64 = 5_000.0;
 const POLITE_IN_ALL: f64 = 50_000.0;
+
+/// Connections a second that need an explicit word. Each leaves its port in TIME-WAIT here for a minute (RFC 9293,
+/// section 3.6.1; Linux: 60 s), and Linux has 28,232 such ports to an address unless told otherwise: a fifth of them.
+const POLITE_CONNECTIONS: f64 = 100.0;
 
 /// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
 const STAMPED_RATE: f64 = 1_000.0;
@@ -129,6 +134,8 @@ pub(crate) enum Show {
 pub(crate) struct Config {
     pub(crate) paths: Vec<Path>,
     pub(crate) pace: Pace,
+    /// Each sample is a connection.
+    pub(crate) connect: bool,
     /// Bytes of a sample; of a sweep, the smallest.
     pub(crate) size: u32,
     /// The sizes of a sweep, ascending; empty: it is none.
@@ -174,6 +181,8 @@ impl Config {
         let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
         let size =
             sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        // A connection carries nothing.
+        let size = if args.connect { 0 } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
             return Err(Failure::usage(
                 "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
@@ -218,6 +227,7 @@ impl Config {
         Ok(Self {
             paths,
             pace,
+            connect: args.connect,
             size,
             sizes,
             count: args.count,
@@ -307,6 +317,12 @@ impl Config {
         let Some(rate) = self.rate_per_connection() else {
             return Some(format!("--ping-pong sends to another host as fast as it answers; {add}"));
         };
+        if self.connect && rate * self.lanes() as f64 > POLITE_CONNECTIONS {
+            let all = rate * self.lanes() as f64;
+            return Some(format!(
+                "{all:.0} connections/s is above the polite {POLITE_CONNECTIONS:.0}, each leaving a port in TIME-WAIT for a minute; {add}"
+            ));
+        }
         let what = if self.sizes.is_empty() { "samples" } else { "packets" };
         let rate = rate * self.packets_a_sample();
         let all = rate * self.lanes() as f64;
@@ -325,6 +341,8 @@ impl Config {
     /// human pace, a share of the rate back to back.
     pub(crate) fn stamped(&self) -> bool {
         match self.timestamps {
+            // A connection that carries nothing has no bytes to stamp.
+            _ if self.connect => false,
             Timestamps::Off => false,
             Timestamps::Require => true,
             Timestamps::Auto => {
@@ -336,6 +354,7 @@ impl Config {
     /// The mode as recordings and summaries name it.
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
+            _ if self.connect => CONNECT,
             (Transport::Tcp, Pace::Every(_)) => "tcp",
             (Transport::Tcp, Pace::PingPong) => "tcp-ping-pong",
             (Transport::Udp, Pace::Every(_)) => "udp",
@@ -438,6 +457,11 @@ mod tests {
             ("h --sizes 64,128 --size 64", "cannot be used with"),
             ("h --sizes 64,128 --csv x.csv", "pool"),
             ("h --sizes 8..4", "below its beginning"),
+            ("h --connect --ping-pong", "cannot be used with"),
+            ("h --connect --udp", "cannot be used with"),
+            ("h --connect --size 64", "cannot be used with"),
+            ("h --connect --connections 2", "cannot be used with"),
+            ("h --connect --csv x.csv", "cannot be used with"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),
@@ -470,6 +494,9 @@ mod tests {
         assert!(from_line("h --every 1ms --connections 60").unwrap().impolite().is_some());
         assert!(from_line("h --every 1ms --connections 50").unwrap().impolite().is_none());
         assert!(from_line("h --ping-pong").unwrap().impolite().is_some());
+        assert!(from_line("h --connect --every 10ms").unwrap().impolite().is_none());
+        assert!(from_line("h --connect --every 5ms").unwrap().impolite().unwrap().contains("TIME-WAIT"));
+        assert!(from_line("h i --connect --every 15ms").unwrap().impolite().is_some(), "both together");
         // A mebibyte is 725 packets, so that ten of them and ten of one a second are 7,260 packets.
         assert!(from_line("h --sizes 64,1MiB --every 100ms").unwrap().impolite().is_none());
         assert!(

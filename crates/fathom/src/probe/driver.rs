@@ -51,7 +51,7 @@ impl Stop {
         let _ = self.waker.wake();
     }
 
-    fn times(&self) -> u32 {
+    pub(super) fn times(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }
 }

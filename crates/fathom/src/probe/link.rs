@@ -69,18 +69,18 @@ impl Socket {
 
     /// Takes the kernel's stamps of what was sent. A failure to read them only leaves samples without their split.
     pub(super) fn take_send_stamps(&self, stream: &mut Stream) {
-        let mut transmitted = |kind, id, utc_ns, counted| {
+        let counted = match self {
+            Self::Tcp(_) => Counted::Bytes,
+            Self::Udp(_) => Counted::Datagrams,
+        };
+        let transmitted = |kind, id, utc_ns| {
             if kind == TxKind::Software {
                 stream.transmitted(id, counted, utc_ns);
             }
         };
         let _ = match self {
-            Self::Tcp(s) => timestamps::drain_error_queue(s, |kind, id, utc_ns| {
-                transmitted(kind, id, utc_ns, Counted::Bytes)
-            }),
-            Self::Udp(s) => timestamps::drain_error_queue(s, |kind, id, utc_ns| {
-                transmitted(kind, id, utc_ns, Counted::Datagrams)
-            }),
+            Self::Tcp(s) => timestamps::drain_error_queue(s, transmitted),
+            Self::Udp(s) => timestamps::drain_error_queue(s, transmitted),
         };
     }
 

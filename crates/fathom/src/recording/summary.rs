@@ -86,7 +86,7 @@ fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
             .as_array()
             .into_iter()
             .flatten()
-            .filter_map(|n| n.as_u64())
+            .filter_map(serde_json::Value::as_u64)
             .map(|n| n as u32)
             .collect(),
         interval_ns: probe["interval_ns"].as_u64(),
