@@ -104,6 +104,18 @@ fn agree(home: &Path, summary: &Value, address: &SocketAddr) {
 }
 
 #[test]
+fn the_story_tells_of_connections() {
+    let (address, server) = listener(b"", 5);
+    let home = home();
+    run(home.path(), &address, "--every 4ms --count 5").summary();
+    server.join().expect("it ended in order");
+    let story = fathom(home.path(), &["recording", "explain", "r"]);
+    assert_eq!(story.code(), 0, "{}", story.err);
+    assert!(story.out.contains("measured with a connection every 4 ms (connect)"), "{}", story.out);
+    assert!(story.out.contains("5 connections (5 finished)"), "{}", story.out);
+}
+
+#[test]
 fn reflectors_do_as_well() {
     let echo = Echo::start("127.0.0.1");
     let home_of_echo = home();

@@ -70,6 +70,7 @@ fn sweep(reflector: &impl Reflector, options: &str, (spelled, sizes): (&str, &[i
     interleaved(&rows, sizes, &case);
     figures_agree(&summary, &rows, sizes, &case);
     same_when_read_back(home.path(), &summary);
+    nothing_usual_in_common(home.path());
     manifest_agrees(&dir, sizes, &case);
     let told = of_kind(&events(&dir), "note")
         .iter()
@@ -114,6 +115,13 @@ fn same_when_read_back(home: &Path, summary: &Value) {
     for field in ["size", "sizes", "rtt_ns", "samples", "mode"] {
         assert_eq!(read[field], summary[field], "{field}");
     }
+}
+
+fn nothing_usual_in_common(home: &Path) {
+    let story = fathom(home, &["recording", "explain", "r"]);
+    assert_eq!(story.code(), 0, "{}", story.err);
+    assert!(story.out.contains("samples of several sizes"), "{}", story.out);
+    assert!(!story.out.contains("over the whole recording"), "{}", story.out);
 }
 
 fn manifest_agrees(dir: &Path, sizes: &[i64], case: &str) {

@@ -361,7 +361,7 @@ impl<'a> Dialer<'a> {
             ..self.row(connection, due_ns, sent_ns, flags)
         };
         self.outbox.sample(way as u32, sample);
-        self.closing(token, now);
+        self.closing(token, mono_ns());
     }
 
     /// Reads away what a peer says until it closes its side too.
