@@ -9,6 +9,7 @@ pub mod cause;
 pub mod clock;
 pub mod event;
 pub mod histogram;
+pub mod interleave;
 pub mod notice;
 pub mod sample;
 pub mod schedule;

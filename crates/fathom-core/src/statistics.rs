@@ -33,7 +33,55 @@ pub struct Connection {
     pub errno: Option<i32>,
 }
 
-/// The statistics of one run.
+/// Sizes that have statistics of their own; samples of further ones are counted in the run's totals only.
+pub const SIZES_KEPT: usize = 64;
+
+/// What the samples of one size amount to; fields as in [`Statistics`].
+#[derive(Debug, Clone, Default)]
+pub struct SizeStatistics {
+    /// Samples resolved.
+    pub samples: u64,
+    /// Intact echoes, late ones included.
+    pub answered: u64,
+    /// Of those, after the timeout.
+    pub late: u64,
+    /// No echo came.
+    pub unanswered: u64,
+    /// The echo was not what was sent.
+    pub corrupt: u64,
+    /// Flagged as warm-up: left out of `rtt` and `latency`.
+    pub warm_up: u64,
+    /// Round trips.
+    pub rtt: Histogram,
+    /// From due to answered.
+    pub latency: Histogram,
+    /// Sent minus due.
+    pub lateness: Histogram,
+}
+
+impl SizeStatistics {
+    fn sample(&mut self, sample: &Sample) {
+        self.samples += 1;
+        let warm_up = sample.flags.contains(Flags::WARM_UP);
+        self.warm_up += u64::from(warm_up);
+        self.lateness.record(sample.lateness_ns);
+        match sample.rtt_ns {
+            Some(rtt_ns) => {
+                self.answered += 1;
+                self.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
+                if !warm_up {
+                    self.rtt.record(rtt_ns);
+                    self.latency.record(rtt_ns + sample.lateness_ns);
+                }
+            }
+            None if sample.flags.contains(Flags::CORRUPTED) => self.corrupt += 1,
+            None => self.unanswered += 1,
+        }
+    }
+}
+
+/// The statistics of one run. Counts are of all its samples. Distributions never hold samples of two sizes: those of a
+/// run with more than one stand in `by_size`, and `rtt`, `latency`, `lateness` and `first_sample` are empty.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     /// Samples resolved: answered, unanswered or corrupt.
@@ -68,12 +116,19 @@ pub struct Statistics {
     pub events: BTreeMap<String, u64>,
     /// First and last `sent_ns` seen.
     pub span_ns: Option<(i64, i64)>,
+    /// By size, where samples of more than one have been seen; empty otherwise.
+    pub by_size: BTreeMap<u32, SizeStatistics>,
+    first_size: Option<u32>,
     closed: usize,
 }
 
 impl Statistics {
     /// Adds a resolved sample.
     pub fn sample(&mut self, sample: &Sample) {
+        let one_size = self.is_of_one_size(sample.size);
+        if !one_size {
+            self.sample_of_size(sample);
+        }
         self.samples += 1;
         let (first, last) = self.span_ns.unwrap_or((sample.sent_ns, sample.sent_ns));
         self.span_ns = Some((first.min(sample.sent_ns), last.max(sample.sent_ns)));
@@ -82,15 +137,17 @@ impl Statistics {
         }
         let warm_up = sample.flags.contains(Flags::WARM_UP);
         self.warm_up += u64::from(warm_up);
-        self.lateness.record(sample.lateness_ns);
+        if one_size {
+            self.lateness.record(sample.lateness_ns);
+        }
         match sample.rtt_ns {
             Some(rtt_ns) => {
                 self.answered += 1;
                 self.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
-                if sample.flags.contains(Flags::FIRST_ON_CONNECTION) {
+                if one_size && sample.flags.contains(Flags::FIRST_ON_CONNECTION) {
                     self.first_sample.record(rtt_ns);
                 }
-                if !warm_up {
+                if one_size && !warm_up {
                     self.rtt.record(rtt_ns);
                     self.latency.record(rtt_ns + sample.lateness_ns);
                 }
@@ -98,6 +155,42 @@ impl Statistics {
             None if sample.flags.contains(Flags::CORRUPTED) => self.corrupt += 1,
             None => self.unanswered += 1,
         }
+    }
+
+    fn is_of_one_size(&mut self, size: u32) -> bool {
+        self.by_size.is_empty() && *self.first_size.get_or_insert(size) == size
+    }
+
+    /// A run of several sizes: what was of one until now becomes the statistics of that size.
+    fn sample_of_size(&mut self, sample: &Sample) {
+        if self.by_size.is_empty() {
+            self.by_size = self.sizes();
+            for pooled in [&mut self.rtt, &mut self.latency, &mut self.lateness, &mut self.first_sample] {
+                *pooled = Histogram::default();
+            }
+        }
+        if self.by_size.len() < SIZES_KEPT || self.by_size.contains_key(&sample.size) {
+            self.by_size.entry(sample.size).or_default().sample(sample);
+        }
+    }
+
+    /// The statistics by size, of a run of one size too.
+    pub fn sizes(&self) -> BTreeMap<u32, SizeStatistics> {
+        let (Some(size), true) = (self.first_size, self.by_size.is_empty()) else {
+            return self.by_size.clone();
+        };
+        let only = SizeStatistics {
+            samples: self.samples,
+            answered: self.answered,
+            late: self.late,
+            unanswered: self.unanswered,
+            corrupt: self.corrupt,
+            warm_up: self.warm_up,
+            rtt: self.rtt.clone(),
+            latency: self.latency.clone(),
+            lateness: self.lateness.clone(),
+        };
+        BTreeMap::from([(size, only)])
     }
 
     /// Adds an event.
@@ -224,6 +317,28 @@ mod tests {
             (connection.samples, connection.cause, connection.errno),
             (5, Some(ClosingCause::Reset), Some(104))
         );
+    }
+
+    #[test]
+    fn sizes_are_never_pooled() {
+        let mut s = Statistics::default();
+        let sample = |size, rtt_ns| Sample { size, rtt_ns: Some(rtt_ns), ..Sample::default() };
+        s.sample(&sample(64, 100));
+        s.sample(&Sample { size: 64, flags: Flags::UNANSWERED, ..Sample::default() });
+        assert_eq!((s.rtt.count(), s.by_size.len(), s.sizes()[&64].rtt.max()), (1, 0, Some(100)));
+        s.sample(&sample(4_096, 900));
+        s.sample(&sample(64, 120));
+        assert_eq!((s.samples, s.answered, s.unanswered), (4, 3, 1));
+        let pooled = [&s.rtt, &s.latency, &s.lateness, &s.first_sample].map(Histogram::count);
+        assert_eq!(pooled, [0; 4]);
+        let (small, large) = (&s.by_size[&64], &s.by_size[&4_096]);
+        assert_eq!((small.samples, small.unanswered, small.lateness.count()), (3, 1, 3));
+        assert_eq!((small.rtt.min(), small.rtt.max(), small.rtt.count()), (Some(100), Some(120), 2));
+        assert_eq!((large.samples, large.rtt.max(), large.latency.max()), (1, Some(900), Some(900)));
+        for size in 0..1_000 {
+            s.sample(&sample(size, 5));
+        }
+        assert_eq!((s.by_size.len(), s.samples), (SIZES_KEPT, 1_004), "bounded, and all counted");
     }
 
     #[test]

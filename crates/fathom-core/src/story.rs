@@ -83,7 +83,7 @@ pub struct Measured {
     pub reflector: String,
     /// `tcp`, `udp`, `tcp-ping-pong` and so on.
     pub mode: String,
-    /// Payload bytes.
+    /// Payload bytes; 0: none (`connect`), or several sizes.
     pub size: u32,
     /// Between two samples, in ns; `None`: back to back.
     pub interval_ns: Option<u64>,
@@ -138,9 +138,17 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
             clock(last)
         ),
     };
-    let statement = format!("{reflector} was measured with {size} bytes {pace} ({mode}), {end}");
+    let what = match (mode.as_str(), size) {
+        ("connect", _) => "a connection".to_owned(),
+        (_, 0) => "samples of several sizes".to_owned(),
+        _ => format!("{size} bytes"),
+    };
+    let statement = format!("{reflector} was measured with {what} {pace} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
-    line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
+    // Samples of several sizes have no usual round trip in common.
+    if *size > 0 || mode == "connect" {
+        line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
+    }
     line
 }
 

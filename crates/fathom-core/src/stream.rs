@@ -18,6 +18,10 @@ pub const DATAGRAM_LOST_NS: u64 = 60_000_000_000;
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     seq: u64,
+    /// Payload bytes each way.
+    size: u32,
+    /// Bytes sent on the connection up to its last one, by which the kernel counts.
+    end: u64,
     due_ns: u64,
     sent_ns: u64,
     flags: Flags,
@@ -66,6 +70,15 @@ pub enum Arrival<'a> {
     Duplicate(u64),
 }
 
+/// What the kernel numbers its send stamps by; both counts wrap at 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// TCP: bytes, from the start of the connection.
+    Bytes,
+    /// UDP: datagrams.
+    Datagrams,
+}
+
 /// The samples of one connection.
 #[derive(Debug)]
 pub struct Stream {
@@ -75,6 +88,9 @@ pub struct Stream {
     in_flight: VecDeque<InFlight>,
     checker: Checker,
     next_seq: u64,
+    sent_bytes: u64,
+    /// Bit n: messages of n bytes, too few for a header, have been sent.
+    short_sizes: u64,
     answered: u64,
     last_answered_seq: Option<u64>,
     last_received_ns: Option<u64>,
@@ -97,7 +113,7 @@ const STAMPS_SOUGHT: usize = 256;
 const REMOTE_PAUSE_LIMIT_US: u32 = 600_000_000;
 
 impl Stream {
-    /// A new connection. An echo later than `timeout_ns` is flagged late.
+    /// A new connection, whose messages are of `size` bytes until [`Stream::set_size`]. An echo later than `timeout_ns` is flagged late.
     pub fn new(key: Key, size: u32, timeout_ns: u64) -> Self {
         Self {
             key,
@@ -106,6 +122,8 @@ impl Stream {
             in_flight: VecDeque::new(),
             checker: Checker::default(),
             next_seq: 0,
+            sent_bytes: 0,
+            short_sizes: 0,
             answered: 0,
             last_answered_seq: None,
             last_received_ns: None,
@@ -124,9 +142,15 @@ impl Stream {
         self.key
     }
 
-    /// Payload bytes each way.
+    /// Payload bytes of the message that was begun last, or is to be sent next.
     pub fn size(&self) -> u32 {
         self.size
+    }
+
+    /// Sets the size of the messages sent from here on. Those that are out keep theirs; a message that the kernel has
+    /// only the beginning of must be written to its end first.
+    pub fn set_size(&mut self, size: u32) {
+        self.size = size;
     }
 
     /// The number of the sample to be sent next, which is how many have been sent.
@@ -216,8 +240,14 @@ impl Stream {
     pub fn sent(&mut self, due_ns: u64, sent_ns: u64, flags: Flags) {
         let first = if self.next_seq == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
         let quiet_since = self.last_sent_ns.max(self.last_received_ns).unwrap_or(sent_ns);
+        self.sent_bytes += u64::from(self.size);
+        if (self.size as usize) < HEADER_LEN {
+            self.short_sizes |= 1 << self.size;
+        }
         self.in_flight.push_back(InFlight {
             seq: self.next_seq,
+            size: self.size,
+            end: self.sent_bytes,
             due_ns,
             sent_ns,
             flags: flags | first,
@@ -237,11 +267,14 @@ impl Stream {
         }
     }
 
-    /// The kernel says when a byte (TCP: counted from the start of the connection) or a datagram (UDP) came to the
-    /// driver; both counts wrap at 2^32. A sample's stamp is that of its last byte; others mean nothing here. The first
-    /// counts: what is sent again is stamped again, and its wait was not in this host's stack.
-    pub fn transmitted(&mut self, id: u32, unit: u32, utc_ns: i64) {
-        let last = |s: &InFlight| (s.seq + 1).wrapping_mul(u64::from(unit)).wrapping_sub(1) as u32;
+    /// The kernel says when a byte or a datagram came to the driver. A sample's stamp is that of its last byte; others
+    /// mean nothing here. The first counts: what is sent again is stamped again, and its wait was not in this host's
+    /// stack.
+    pub fn transmitted(&mut self, id: u32, counted: Counted, utc_ns: i64) {
+        let last = |s: &InFlight| match counted {
+            Counted::Bytes => s.end.wrapping_sub(1) as u32,
+            Counted::Datagrams => s.seq as u32,
+        };
         if let Some(sample) = self.in_flight.iter_mut().take(STAMPS_SOUGHT).find(|s| last(s) == id) {
             sample.transmitted_utc_ns.get_or_insert(utc_ns);
         }
@@ -256,7 +289,8 @@ impl Stream {
     pub fn receive<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
         self.last_received_ns = Some(receipt.mono_ns);
         // A read has one stamp, that of its last segment: with several echoes in it, it would be a guess for each.
-        let single = bytes.len() <= (self.size - self.checker.position()) as usize;
+        let expected = self.in_flight.front().map_or(0, |s| s.size - self.checker.position());
+        let single = bytes.len() <= expected as usize;
         let receipt = &Receipt { stamps: receipt.stamps.filter(|_| single), ..*receipt };
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -264,7 +298,7 @@ impl Stream {
                 sink(Arrival::Foreign(rest));
                 return;
             };
-            let (taken, verdict) = self.checker.feed(self.key, sample.seq, self.size, rest);
+            let (taken, verdict) = self.checker.feed(self.key, sample.seq, sample.size, rest);
             rest = &rest[taken..];
             if let Some(verdict) = verdict {
                 self.in_flight.pop_front();
@@ -281,16 +315,16 @@ impl Stream {
         mut sink: impl FnMut(Arrival<'a>),
     ) {
         self.last_received_ns = Some(receipt.mono_ns);
-        let found = (bytes.len() == self.size as usize).then(|| self.seq_of(bytes)).flatten();
-        let Some(seq) = found else {
+        let Some(seq) = self.seq_of(bytes) else {
             sink(Arrival::Foreign(bytes));
             return;
         };
         let at = self.in_flight.binary_search_by_key(&seq, |s| s.seq);
         match at {
+            Ok(at) if self.in_flight[at].size as usize != bytes.len() => sink(Arrival::Foreign(bytes)),
             Ok(at) if !self.in_flight[at].resolved => {
                 let sample = self.in_flight[at];
-                let (_, verdict) = Checker::default().feed(self.key, seq, self.size, bytes);
+                let (_, verdict) = Checker::default().feed(self.key, seq, sample.size, bytes);
                 self.in_flight[at].resolved = true;
                 self.settle();
                 let verdict = verdict.unwrap_or(Verdict::Corrupted);
@@ -333,15 +367,23 @@ impl Stream {
         if bytes.len() >= HEADER_LEN {
             let identity = Identity::decode(bytes.first_chunk::<IDENTITY_LEN>()?)?;
             let ours = identity.session == self.key.session && identity.connection == self.key.connection;
+            let ours = ours && identity.length as usize == bytes.len();
             return ours.then_some(identity.sequence);
+        }
+        if self.short_sizes & 1 << bytes.len() == 0 {
+            return None;
         }
         let known = bytes.len().min(8);
         let mut low = [0; 8];
         low[..known].copy_from_slice(&bytes[..known]);
         let low = u64::from_le_bytes(low);
         let mask = if known == 8 { u64::MAX } else { (1 << (8 * known)) - 1 };
-        let unresolved =
-            self.in_flight.iter().rev().find(|s| !s.resolved && s.seq & mask == low).map(|s| s.seq);
+        let unresolved = self
+            .in_flight
+            .iter()
+            .rev()
+            .find(|s| !s.resolved && s.size as usize == bytes.len() && s.seq & mask == low)
+            .map(|s| s.seq);
         // None outstanding: the youngest number that has these low bytes, so that a repeated echo is known as one.
         let last = self.next_seq.checked_sub(1)?;
         unresolved.or_else(|| last.checked_sub(last.wrapping_sub(low) & mask))
@@ -411,7 +453,7 @@ impl Stream {
         Sample {
             connection: self.key.connection,
             seq: sent.seq,
-            size: self.size,
+            size: sent.size,
             sent_ns: clock.utc_of(sent.sent_ns),
             lateness_ns: sent.sent_ns.wrapping_sub(sent.due_ns) as i64,
             flags: sent.flags | flags,

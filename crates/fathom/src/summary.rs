@@ -3,13 +3,16 @@
 
 use fathom_core::cause::ClosingCause;
 use fathom_core::histogram::Histogram;
-use fathom_core::statistics::{Connection, Statistics};
+use fathom_core::statistics::{Connection, SizeStatistics, Statistics};
 pub(crate) use fathom_core::story::duration_compact as duration;
 use fathom_recording::PathLabels;
 use jiff::Timestamp;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+
+/// The mode in which each sample is a connection.
+pub(crate) const CONNECT: &str = "connect";
 
 /// What was measured, as far as it is not in the samples.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +21,10 @@ pub(crate) struct Heading {
     pub(crate) path: PathLabels,
     pub(crate) reflector: String,
     pub(crate) mode: String,
-    pub(crate) size: u32,
+    /// Bytes of every sample; none: they have several sizes.
+    pub(crate) size: Option<u32>,
+    /// The sizes of a sweep, ascending; empty: it is none.
+    pub(crate) sizes: Vec<u32>,
     pub(crate) interval_ns: Option<u64>,
     pub(crate) duration_ns: u64,
     pub(crate) recording: Option<String>,
@@ -57,6 +63,43 @@ impl From<&Histogram> for Distribution {
     }
 }
 
+/// One size of a sweep.
+#[derive(Debug, Serialize)]
+struct SizeLine {
+    size: u32,
+    samples: u64,
+    answered: u64,
+    late: u64,
+    unanswered: u64,
+    corrupt: u64,
+    warm_up: u64,
+    rtt_ns: Distribution,
+    latency_ns: Distribution,
+    lateness_ns: Distribution,
+}
+
+impl SizeLine {
+    fn new(size: u32, s: &SizeStatistics) -> Self {
+        Self {
+            size,
+            samples: s.samples,
+            answered: s.answered,
+            late: s.late,
+            unanswered: s.unanswered,
+            corrupt: s.corrupt,
+            warm_up: s.warm_up,
+            rtt_ns: (&s.rtt).into(),
+            latency_ns: (&s.latency).into(),
+            lateness_ns: (&s.lateness).into(),
+        }
+    }
+}
+
+/// Whether a run has samples of several sizes, by its configuration or by what it recorded.
+fn is_sweep(heading: &Heading, s: &Statistics) -> bool {
+    !heading.sizes.is_empty() || !s.by_size.is_empty()
+}
+
 #[derive(Debug, Serialize)]
 struct ConnectionLine<'a> {
     id: u32,
@@ -77,7 +120,7 @@ struct Json<'a> {
     path: &'a PathLabels,
     reflector: &'a str,
     mode: &'a str,
-    size: u32,
+    size: Option<u32>,
     interval_ns: Option<u64>,
     duration_ns: u64,
     samples: u64,
@@ -87,11 +130,12 @@ struct Json<'a> {
     corrupt: u64,
     warm_up: u64,
     not_sent: u64,
-    rtt_ns: Distribution,
-    latency_ns: Distribution,
-    lateness_ns: Distribution,
+    rtt_ns: Option<Distribution>,
+    latency_ns: Option<Distribution>,
+    lateness_ns: Option<Distribution>,
     connect_ns: Distribution,
-    first_sample_ns: Distribution,
+    first_sample_ns: Option<Distribution>,
+    sizes: Option<Vec<SizeLine>>,
     connections: Vec<ConnectionLine<'a>>,
     connections_omitted: u64,
     events: &'a BTreeMap<String, u64>,
@@ -110,6 +154,10 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         verdict: c.verdict.as_deref(),
         errno: c.errno,
     };
+    let sweep = is_sweep(heading, s);
+    // Samples of several sizes have no figure in common.
+    let of_one_size = |h: &Histogram| (!sweep).then(|| Distribution::from(h));
+    let sizes = || s.sizes().iter().map(|(&size, s)| SizeLine::new(size, s)).collect();
     let json = Json {
         format: 1,
         label: &heading.label,
@@ -126,11 +174,12 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         corrupt: s.corrupt,
         warm_up: s.warm_up,
         not_sent: s.skipped,
-        rtt_ns: (&s.rtt).into(),
-        latency_ns: (&s.latency).into(),
-        lateness_ns: (&s.lateness).into(),
+        rtt_ns: of_one_size(&s.rtt),
+        latency_ns: of_one_size(&s.latency),
+        lateness_ns: of_one_size(&s.lateness),
         connect_ns: (&s.connect).into(),
-        first_sample_ns: (&s.first_sample).into(),
+        first_sample_ns: of_one_size(&s.first_sample),
+        sizes: sweep.then(sizes),
         connections: s.connections.iter().map(line).collect(),
         connections_omitted: s.connections_omitted,
         events: &s.events,
@@ -146,9 +195,11 @@ const CONNECTIONS_SHOWN: usize = 12;
 /// The summary for people.
 pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
+    let connect = heading.mode == CONNECT;
+    let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
-        Some(every) => format!("{} bytes every {}", heading.size, duration(every)),
-        None => format!("{} bytes back to back", heading.size),
+        Some(every) => format!("{size} every {}", duration(every)),
+        None => format!("{size} back to back"),
     };
     let route = [&heading.path.from, &heading.path.to].map(|w| w.as_deref().unwrap_or("?"));
     let route = match (&heading.path.from, &heading.path.to) {
@@ -160,7 +211,11 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));
     if s.samples > 0 {
-        table(&mut out, s);
+        if is_sweep(heading, s) {
+            table_of_sizes(&mut out, &s.sizes());
+        } else {
+            table(&mut out, s, connect);
+        }
     }
     connections(&mut out, s);
     let quiet = [
@@ -214,19 +269,60 @@ fn counts(s: &Statistics) -> String {
     parts.join(", ")
 }
 
+/// The size of samples, or what sizes they have, in words.
+pub(crate) fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
+    match (size, sizes) {
+        (Some(size), _) => format!("{size} bytes"),
+        (None, [least, .., most]) => {
+            format!("{} sizes from {least} to {most} bytes in random order,", sizes.len())
+        }
+        (None, [only]) => format!("{only} bytes"),
+        (None, []) => "several sizes".to_owned(),
+    }
+}
+
+/// Round trips, a row a size: figures of several sizes have no common one. Lateness, latency and the rest are in the
+/// JSON.
+fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, SizeStatistics>) {
+    let typical = sizes.values().filter_map(|s| s.rtt.quantile(0.5)).max().unwrap_or(0);
+    let (divisor, unit) = unit_for(typical);
+    let names = ["size", "count", "lost", "min", "p50", "p95", "p99", "max"];
+    let cells = |cells: [String; 8]| {
+        let mut text = format!("  {:>9} {:>8} {:>6}", cells[0], cells[1], cells[2]);
+        for cell in &cells[3..] {
+            let _ = write!(text, " {cell:>9}");
+        }
+        text
+    };
+    line(out, format_args!("  round trips by size, {unit}"));
+    line(out, format_args!("{}", cells(names.map(str::to_owned))));
+    for (size, s) in sizes {
+        let d = Distribution::from(&s.rtt);
+        let figure = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| number(ns as f64 / divisor));
+        let [min, p50, p95, p99, max] = [d.min, d.p50, d.p95, d.p99, d.max].map(figure);
+        let lost = (s.unanswered + s.corrupt).to_string();
+        let row = [size.to_string(), d.count.to_string(), lost, min, p50, p95, p99, max];
+        line(out, format_args!("{}", cells(row)));
+    }
+    line(out, format_args!("  (lost: unanswered or corrupt; -: too few samples for this figure)"));
+}
+
 /// What is taken of a distribution for a row.
 type Figure = fn(&Distribution) -> Option<u64>;
 
 /// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
-fn table(out: &mut String, s: &Statistics) {
+fn table(out: &mut String, s: &Statistics, connect: bool) {
     let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
         ("first sample", &s.first_sample),
     ];
-    let columns: Vec<(&str, Distribution)> =
-        all.into_iter().filter(|(_, h)| h.count() > 0).map(|(name, h)| (name, h.into())).collect();
+    let columns: Vec<(&str, Distribution)> = all
+        .into_iter()
+        .filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT))
+        .map(|(name, h)| (name, h.into()))
+        .collect();
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
     row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
     row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
@@ -249,7 +345,8 @@ fn table(out: &mut String, s: &Statistics) {
             row(out, name, columns.iter().map(cell));
         }
     }
-    line(out, format_args!("  (rtt: from sent; latency: from due; -: too few samples for this figure)"));
+    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
+    line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
 }
 
 fn row(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {
@@ -353,6 +450,40 @@ mod tests {
         assert_eq!(row("p95").unwrap().split_whitespace().collect::<Vec<_>>(), ["p95", "1.09", "1.09", "-"]);
         assert_eq!(row("p99"), None, "a row of dashes says nothing");
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+    }
+
+    #[test]
+    fn a_sweep_has_figures_by_size_and_none_in_common() {
+        let mut s = Statistics::default();
+        let heading = Heading { sizes: vec![64, 1 << 20], ..Heading::default() };
+        let of = |heading: &Heading, s: &Statistics| -> serde_json::Value {
+            serde_json::from_str(&json(heading, s)).unwrap()
+        };
+        // One that ended before its second size is a sweep all the same.
+        s.sample(&Sample { size: 64, rtt_ns: Some(1_000), ..Sample::default() });
+        let one = of(&heading, &s);
+        assert!(one["rtt_ns"].is_null() && one["size"].is_null(), "{one}");
+        assert_eq!(
+            (&one["sizes"][0]["size"], &one["sizes"][0]["rtt_ns"]["max"]),
+            (&64.into(), &1_000.into())
+        );
+        s.sample(&Sample { size: 1 << 20, rtt_ns: Some(9_000_000), ..Sample::default() });
+        for heading in [&heading, &Heading::default()] {
+            let both = of(heading, &s);
+            for pooled in ["rtt_ns", "latency_ns", "lateness_ns", "first_sample_ns"] {
+                assert!(both[pooled].is_null(), "{pooled}: {both}");
+            }
+            let sizes: Vec<_> =
+                both["sizes"].as_array().unwrap().iter().map(|of| of["size"].clone()).collect();
+            assert_eq!(sizes, [64, 1 << 20]);
+            assert_eq!(both["sizes"][1]["rtt_ns"]["max"], 9_000_000);
+            let text = text(heading, &s);
+            assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
+            assert!(text.lines().any(|l| l.trim_start().starts_with("1048576 ")), "{text}");
+        }
+        let mut single = Statistics::default();
+        single.sample(&Sample { size: 64, ..Sample::default() });
+        assert!(of(&Heading { size: Some(64), ..Heading::default() }, &single)["sizes"].is_null());
     }
 
     #[test]

@@ -62,6 +62,42 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("{text} is no size; write it as in 64, 1KiB, 1MB"))
 }
 
+/// Sizes in bytes of a sweep: ascending, each once, none of them 0.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sizes(pub(crate) Vec<u64>);
+
+/// More sizes than this in one run would leave each with too few samples to say anything.
+const MOST_SIZES: usize = 32;
+
+/// `64,1KiB,4KiB..1MiB`: sizes, and ranges that double from their beginning and have their end in any case.
+pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+    let wrong = |what: &str| format!("{what}; write it as in 64,1KiB,4KiB..1MiB");
+    let one = |text: &str| match size(text.trim()) {
+        Ok(0) => Err(wrong("an empty message has no echo")),
+        Ok(bytes) => Ok(bytes),
+        Err(e) => Err(wrong(&format!("{text:?}: {e}"))),
+    };
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let Some((from, to)) = part.split_once("..") else {
+            all.push(one(part)?);
+            continue;
+        };
+        let (from, to) = (one(from)?, one(to)?);
+        if from > to {
+            return Err(wrong(&format!("{part}: the range ends below its beginning")));
+        }
+        all.extend(std::iter::successors(Some(from), |bytes| bytes.checked_mul(2)).take_while(|b| *b < to));
+        all.push(to);
+    }
+    all.sort_unstable();
+    all.dedup();
+    if all.len() > MOST_SIZES {
+        return Err(format!("{} sizes are more than the {MOST_SIZES} of one run; name fewer", all.len()));
+    }
+    Ok(Sizes(all))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +126,27 @@ mod tests {
         assert_eq!(off_or_period("off"), Ok(OffOr(None)));
         assert_eq!(off_or_period("15ms"), Ok(OffOr(Some(Duration::from_millis(15)))));
         assert!(off_or_period("0").unwrap_err().contains("off"));
+    }
+
+    #[test]
+    fn sweeps_as_people_write_them() {
+        let all = |text: &str| sizes(text).map(|sizes| sizes.0);
+        assert_eq!(all("64"), Ok(vec![64]));
+        assert_eq!(all("64, 1KiB,4KiB..16KiB"), Ok(vec![64, 1_024, 4_096, 8_192, 16_384]));
+        assert_eq!(all("1000..5000"), Ok(vec![1_000, 2_000, 4_000, 5_000]));
+        assert_eq!(all("8,2..8,2"), Ok(vec![2, 4, 8]));
+        for (text, part) in [
+            ("", "as in"),
+            ("64,", "as in"),
+            ("0,64", "no echo"),
+            ("0..8", "no echo"),
+            ("8..4", "below its beginning"),
+            ("1..2..3", "as in"),
+            ("big", "as in"),
+            ("1,2,3,4,5,6,7,9,10,11,12,13,14,15,16..64MiB", "name fewer"),
+        ] {
+            assert!(sizes(text).is_err_and(|e| e.contains(part)), "{text}: {:?}", sizes(text));
+        }
     }
 
     #[test]

@@ -225,6 +225,61 @@ fn a_pause_that_delayed_the_sending_counts_too() {
 }
 
 #[test]
+fn messages_of_several_sizes_are_told_apart_on_one_connection() {
+    let sizes = [64, 100_000, 1, 64, 7, 1_400];
+    let mut tcp = stream(64);
+    for (seq, &size) in sizes.iter().enumerate() {
+        tcp.set_size(size);
+        tcp.sent(seq as u64, seq as u64, Flags::default());
+    }
+    let all: Vec<u8> = sizes.iter().enumerate().flat_map(|(seq, &size)| echo(seq as u64, size)).collect();
+    // However the bytes are cut, each sample gets its own.
+    let samples: Vec<Sample> = all.chunks(977).flat_map(|piece| receive(&mut tcp, MS, piece)).collect();
+    assert_eq!(samples.iter().map(|s| s.size).collect::<Vec<_>>(), sizes);
+    assert!(samples.iter().all(|s| s.rtt_ns.is_some()) && tcp.is_idle());
+
+    // The kernel counts bytes; the last of the second message is where the third begins.
+    let mut stamped = stream(64);
+    stamped.sent(0, 0, Flags::default());
+    stamped.set_size(36);
+    stamped.sent(1, 1, Flags::default());
+    stamped.transmitted(63, Counted::Bytes, 5);
+    assert!(!stamped.awaits_stamp());
+    receive(&mut stamped, MS, &echo(0, 64));
+    assert!(stamped.awaits_stamp());
+    stamped.transmitted(71, Counted::Bytes, 5);
+    assert!(stamped.awaits_stamp(), "twice 36 is nobody's last byte");
+    stamped.transmitted(99, Counted::Bytes, 5);
+    assert!(!stamped.awaits_stamp());
+}
+
+#[test]
+fn datagrams_of_several_sizes_find_their_samples_in_any_order() {
+    let sizes = [64, 3, 1_400, 3, 16];
+    let clock = clock();
+    let receipt = Receipt { mono_ns: MS, clock: &clock, kernel: None, local_pause: None, stamps: None };
+    let mut stream = stream(64);
+    for (seq, &size) in sizes.iter().enumerate() {
+        stream.set_size(size);
+        stream.sent(seq as u64, seq as u64, Flags::default());
+    }
+    let mut seen = Vec::new();
+    // Last, an echo of a sample that has another size, and one of a size that was never sent.
+    let mut bytes: Vec<Vec<u8>> = [4, 3, 2, 1, 0].map(|seq| echo(seq, sizes[seq as usize])).into();
+    bytes.extend([echo(1, 3), echo(2, 5)]);
+    for datagram in &bytes {
+        stream.receive_datagram(&receipt, datagram, |arrival| match arrival {
+            Arrival::Resolved(sample) => seen.push((sample.seq, sample.size, sample.rtt_ns.is_some())),
+            Arrival::Duplicate(seq) => seen.push((seq, 0, false)),
+            Arrival::Foreign(_) => seen.push((99, 0, false)),
+        });
+    }
+    let right = [(4, 16, true), (3, 3, true), (2, 1_400, true), (1, 3, true), (0, 64, true)];
+    assert_eq!(seen[..5], right);
+    assert_eq!(seen[5..], [(1, 0, false), (99, 0, false)]);
+}
+
+#[test]
 fn the_split_adds_up_or_is_absent() {
     let clock = clock();
     let split = |transmitted: Option<i64>, arrived: i64, stay: i64| {
@@ -232,11 +287,11 @@ fn the_split_adds_up_or_is_absent() {
         stream.sent(0, 1_000, Flags::default());
         stream.sent_at_utc(5_000);
         if let Some(utc_ns) = transmitted {
-            stream.transmitted(62, 64, 1);
+            stream.transmitted(62, Counted::Bytes, 1);
             assert!(stream.awaits_stamp());
-            stream.transmitted(63, 64, utc_ns);
+            stream.transmitted(63, Counted::Bytes, utc_ns);
             // Sent again, which is the network's time and not this stack's.
-            stream.transmitted(63, 64, utc_ns + 400);
+            stream.transmitted(63, Counted::Bytes, utc_ns + 400);
             assert!(!stream.awaits_stamp());
         }
         let mut bytes = echo(0, 64);

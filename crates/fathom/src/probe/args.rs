@@ -15,6 +15,9 @@ Examples:
                                                  three paths at the same moments, from this host
   fathom probe 10.0.0.4 --connections 16 --every 10s --plain
   fathom probe 10.0.0.4 --ping-pong --count 60000 --no-record --json
+  fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
+  fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
+                                                 how round trips grow with the size, all sizes at the same time of day
 
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";
@@ -33,9 +36,15 @@ pub(crate) struct Args {
     /// The next sample as soon as the last came back, instead of on a schedule
     #[arg(long, conflicts_with = "every", help_heading = "What to send")]
     pub(super) ping_pong: bool,
+    /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
+    #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
+    pub(super) connect: bool,
     /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp)
     #[arg(long, value_name = "SIZE", default_value = "64", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
     pub(super) size: u64,
+    /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
+    #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "What to send")]
+    pub(super) sizes: Option<values::Sizes>,
     /// Stop after so many samples on each connection
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What to send")]
     pub(super) count: Option<u64>,
@@ -51,7 +60,7 @@ pub(crate) struct Args {
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]
     pub(super) udp: bool,
-    /// Go above 5,000 samples/s a connection or 50,000/s in all to another host (clouds may throttle you, and others notice)
+    /// Go above 5,000 samples/s a connection or 50,000/s in all, or above 100 connections/s with --connect, to another host (clouds may throttle you, and others notice)
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,
 

@@ -3,6 +3,7 @@
 use super::args::{Args, Timestamps};
 use super::cloud::Settings;
 use crate::exit::Failure;
+use crate::summary::CONNECT;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,10 @@ const MAX_DATAGRAM: u64 = 65_507;
 /// on one address; half of that leaves room for others).
 const POLITE_PER_CONNECTION: f64 = 5_000.0;
 const POLITE_IN_ALL: f64 = 50_000.0;
+
+/// Connections a second that need an explicit word. Each leaves its port in TIME-WAIT here for a minute (RFC 9293,
+/// section 3.6.1; Linux: 60 s), and Linux has 28,232 such ports to an address unless told otherwise: a fifth of them.
+const POLITE_CONNECTIONS: f64 = 100.0;
 
 /// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
 const STAMPED_RATE: f64 = 1_000.0;
@@ -129,7 +134,12 @@ pub(crate) enum Show {
 pub(crate) struct Config {
     pub(crate) paths: Vec<Path>,
     pub(crate) pace: Pace,
+    /// Each sample is a connection.
+    pub(crate) connect: bool,
+    /// Bytes of a sample; of a sweep, the smallest.
     pub(crate) size: u32,
+    /// The sizes of a sweep, ascending; empty: it is none.
+    pub(crate) sizes: Vec<u32>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
     pub(crate) connections: u32,
@@ -166,7 +176,18 @@ impl Config {
     /// Checks the arguments together.
     pub(crate) fn new(args: Args) -> Result<Self, Failure> {
         let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
-        let size = checked_size(args.size, transport)?;
+        let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
+        let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
+        let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
+        let size =
+            sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        // A connection carries nothing.
+        let size = if args.connect { 0 } else { size };
+        if !sizes.is_empty() && args.csv.is_some() {
+            return Err(Failure::usage(
+                "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
+            ));
+        }
         let pace = if args.ping_pong {
             Pace::PingPong
         } else if args.every.is_zero() {
@@ -206,7 +227,9 @@ impl Config {
         Ok(Self {
             paths,
             pace,
+            connect: args.connect,
             size,
+            sizes,
             count: args.count,
             duration: args.duration,
             connections: args.connections,
@@ -253,6 +276,30 @@ impl Config {
         self.paths.len() * self.connections as usize
     }
 
+    /// Bytes of every sample; `None`: they have several sizes.
+    pub(crate) fn one_size(&self) -> Option<u32> {
+        self.sizes.is_empty().then_some(self.size)
+    }
+
+    /// Bytes of the largest sample.
+    pub(crate) fn largest_size(&self) -> u32 {
+        self.sizes.last().copied().unwrap_or(self.size)
+    }
+
+    /// Whether some samples can carry a header and some cannot: our reflector then stamps a TCP connection's samples
+    /// only up to the first short one.
+    pub(crate) fn is_half_framed(&self) -> bool {
+        let header = fathom_wire::HEADER_LEN as u32;
+        self.size < header && self.largest_size() >= header
+    }
+
+    /// Packets of a sample each way, on the average, as large as Ethernet has them (1,448 bytes of TCP payload with
+    /// its timestamp option). A sample of one given size counts as one.
+    fn packets_a_sample(&self) -> f64 {
+        let packets: u64 = self.sizes.iter().map(|size| u64::from(size.div_ceil(1_448))).sum();
+        if self.sizes.is_empty() { 1.0 } else { packets as f64 / self.sizes.len() as f64 }
+    }
+
     /// Samples a second on one connection, where the schedule says.
     pub(crate) fn rate_per_connection(&self) -> Option<f64> {
         match self.pace {
@@ -270,13 +317,21 @@ impl Config {
         let Some(rate) = self.rate_per_connection() else {
             return Some(format!("--ping-pong sends to another host as fast as it answers; {add}"));
         };
+        if self.connect && rate * self.lanes() as f64 > POLITE_CONNECTIONS {
+            let all = rate * self.lanes() as f64;
+            return Some(format!(
+                "{all:.0} connections/s is above the polite {POLITE_CONNECTIONS:.0}, each leaving a port in TIME-WAIT for a minute; {add}"
+            ));
+        }
+        let what = if self.sizes.is_empty() { "samples" } else { "packets" };
+        let rate = rate * self.packets_a_sample();
         let all = rate * self.lanes() as f64;
         if rate > POLITE_PER_CONNECTION {
             Some(format!(
-                "{rate:.0} samples/s on one connection is above the polite {POLITE_PER_CONNECTION:.0}; {add}"
+                "{rate:.0} {what}/s on one connection is above the polite {POLITE_PER_CONNECTION:.0}; {add}"
             ))
         } else if all > POLITE_IN_ALL {
-            Some(format!("{all:.0} samples/s in all is above the polite {POLITE_IN_ALL:.0}; {add}"))
+            Some(format!("{all:.0} {what}/s in all is above the polite {POLITE_IN_ALL:.0}; {add}"))
         } else {
             None
         }
@@ -286,6 +341,8 @@ impl Config {
     /// human pace, a share of the rate back to back.
     pub(crate) fn stamped(&self) -> bool {
         match self.timestamps {
+            // A connection that carries nothing has no bytes to stamp.
+            _ if self.connect => false,
             Timestamps::Off => false,
             Timestamps::Require => true,
             Timestamps::Auto => {
@@ -297,6 +354,7 @@ impl Config {
     /// The mode as recordings and summaries name it.
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
+            _ if self.connect => CONNECT,
             (Transport::Tcp, Pace::Every(_)) => "tcp",
             (Transport::Tcp, Pace::PingPong) => "tcp-ping-pong",
             (Transport::Udp, Pace::Every(_)) => "udp",
@@ -305,20 +363,20 @@ impl Config {
     }
 }
 
-fn checked_size(size: u64, transport: Transport) -> Result<u32, Failure> {
+fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Failure> {
     let largest = match transport {
         Transport::Tcp => u64::from(fathom_wire::MAX_LEN),
         Transport::Udp => MAX_DATAGRAM,
     };
     if size == 0 {
-        return Err(Failure::usage("--size 0: an empty message has no echo; the smallest is 1"));
+        return Err(Failure::usage(format!("{option} 0: an empty message has no echo; the smallest is 1")));
     }
     if size > largest {
         let unit = match transport {
             Transport::Tcp => "64MiB for TCP",
             Transport::Udp => "65507 bytes for UDP",
         };
-        return Err(Failure::usage(format!("--size {size}: the largest sample is {unit}")));
+        return Err(Failure::usage(format!("{option} {size}: the largest sample is {unit}")));
     }
     Ok(size as u32)
 }
@@ -394,6 +452,16 @@ mod tests {
             ("h --size 0", "smallest is 1"),
             ("h --size 100MiB", "largest sample is 64MiB"),
             ("h --size 64KiB --udp", "65507"),
+            ("h --sizes 64,64KiB --udp", "65507"),
+            ("h --sizes 64,100MiB", "largest sample is 64MiB"),
+            ("h --sizes 64,128 --size 64", "cannot be used with"),
+            ("h --sizes 64,128 --csv x.csv", "pool"),
+            ("h --sizes 8..4", "below its beginning"),
+            ("h --connect --ping-pong", "cannot be used with"),
+            ("h --connect --udp", "cannot be used with"),
+            ("h --connect --size 64", "cannot be used with"),
+            ("h --connect --connections 2", "cannot be used with"),
+            ("h --connect --csv x.csv", "cannot be used with"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),
@@ -426,6 +494,14 @@ mod tests {
         assert!(from_line("h --every 1ms --connections 60").unwrap().impolite().is_some());
         assert!(from_line("h --every 1ms --connections 50").unwrap().impolite().is_none());
         assert!(from_line("h --ping-pong").unwrap().impolite().is_some());
+        assert!(from_line("h --connect --every 10ms").unwrap().impolite().is_none());
+        assert!(from_line("h --connect --every 5ms").unwrap().impolite().unwrap().contains("TIME-WAIT"));
+        assert!(from_line("h i --connect --every 15ms").unwrap().impolite().is_some(), "both together");
+        // A mebibyte is 725 packets, so that ten of them and ten of one a second are 7,260 packets.
+        assert!(from_line("h --sizes 64,1MiB --every 100ms").unwrap().impolite().is_none());
+        assert!(
+            from_line("h --sizes 64,1MiB --every 50ms").unwrap().impolite().unwrap().contains("7260 packets")
+        );
         assert!(from_line("h --ping-pong --allow-high-rate").unwrap().impolite().is_none());
     }
 }

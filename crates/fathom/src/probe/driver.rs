@@ -1,7 +1,7 @@
 //! The probing thread: sends what is due, stamps what comes back, keeps connections. It waits for nothing else: names
 //! are resolved, samples written and views drawn by other threads.
 
-use super::config::Config;
+use super::config::{Config, Transport};
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Socket, Written, prepare};
 use super::outbox::{Message, Outbox};
@@ -51,7 +51,7 @@ impl Stop {
         let _ = self.waker.wake();
     }
 
-    fn times(&self) -> u32 {
+    pub(super) fn times(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }
 }
@@ -108,8 +108,10 @@ impl<'a> Driver<'a> {
         mut read_clocks: Box<dyn FnMut() -> Anchor + Send>,
     ) -> Self {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
-        let lane =
-            |i: usize| Lane::new(i % config.paths.len(), u64::from(session) << 32 | i as u64, config.warm_up);
+        let lane = |i: usize| {
+            let seed = u64::from(session) << 32 | i as u64;
+            Lane::new(i % config.paths.len(), seed, config.warm_up, &config.sizes)
+        };
         Self {
             lanes: (0..config.lanes()).map(lane).collect(),
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
@@ -121,7 +123,7 @@ impl<'a> Driver<'a> {
             // Without it the first samples of each connection lack their receive stamp; that is all.
             _stamps_kept: if config.stamped() { timestamps::keep_enabled().ok() } else { None },
             // As large as a small machine spares: larger messages go and come in pieces.
-            scratch: vec![0; if config.size > 4_096 { 65_536 } else { 8_192 }].into(),
+            scratch: vec![0; if config.largest_size() > 4_096 { 65_536 } else { 8_192 }].into(),
             origin_ns: None,
             grace_over: false,
             opening: 0,
@@ -156,6 +158,13 @@ impl<'a> Driver<'a> {
         {
             // There may never be a first connection: then the time counts from here.
             self.timers.push(Reverse((now + duration.as_nanos() as u64, Kind::End, 0)));
+        }
+        if self.config.is_half_framed() && self.config.transport == Transport::Tcp {
+            self.note(
+                now,
+                "samples below 64 bytes carry no header: a connection's first of them ends its stamps"
+                    .to_owned(),
+            );
         }
         for lane in 0..self.lanes.len() {
             self.open_lane(lane, now);
@@ -324,6 +333,11 @@ impl<'a> Driver<'a> {
             if begun.is_none() && schedule.next_due_ns().is_none_or(|due| due > now) {
                 break;
             }
+            if begun.is_none()
+                && let Some(size) = lane.sizes.current()
+            {
+                open.stream.set_size(size);
+            }
             let (seq, offset) = begun.unwrap_or((open.stream.next_seq(), 0));
             let prepared = if begun.is_none() { prepare(&open.stream, seq, scratch) } else { 0 };
             let sent_utc_ns = if open.stamped && begun.is_none() { Some(utc_ns()) } else { None };
@@ -341,6 +355,7 @@ impl<'a> Driver<'a> {
                 continue;
             }
             let Some(due) = schedule.take(now) else { break };
+            lane.sizes.advance();
             let warm_up = lane.warm_up_left > 0;
             lane.warm_up_left = lane.warm_up_left.saturating_sub(1);
             open.stream.sent(due, sent_ns, if warm_up { Flags::WARM_UP } else { Flags::default() });

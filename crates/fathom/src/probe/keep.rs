@@ -130,7 +130,8 @@ fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> V
     }
     json!({
         "mode": config.mode(),
-        "size": config.size,
+        "size": config.one_size(),
+        "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
         "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
         "connections": config.connections,
         "paths_side_by_side": config.paths.len(),

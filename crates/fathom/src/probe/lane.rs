@@ -6,6 +6,7 @@ use fathom_core::backoff::Backoff;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::TcpInfo;
 use fathom_core::histogram::Histogram;
+use fathom_core::interleave::Interleave;
 use fathom_core::schedule::Schedule;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
@@ -110,6 +111,8 @@ pub(super) struct Lane {
     pub(super) path: usize,
     pub(super) link: Link,
     pub(super) schedule: Option<Schedule>,
+    /// The sizes of a sweep in their order.
+    pub(super) sizes: Interleave,
     pub(super) backoff: Backoff,
     /// Attempts to connect since the last success.
     pub(super) attempts: u32,
@@ -119,11 +122,12 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(path: usize, seed: u64, warm_up: u64) -> Self {
+    pub(super) fn new(path: usize, seed: u64, warm_up: u64, sizes: &[u32]) -> Self {
         Self {
             path,
             link: Link::Idle,
             schedule: None,
+            sizes: Interleave::new(sizes, seed),
             backoff: Backoff::new(seed),
             attempts: 0,
             warm_up_left: warm_up,

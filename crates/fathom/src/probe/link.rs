@@ -1,7 +1,7 @@
 //! One socket: writing messages into it and reading echoes out of it.
 
 use fathom_core::event::TcpInfo;
-use fathom_core::stream::Stream;
+use fathom_core::stream::{Counted, Stream};
 use fathom_os::socket;
 use fathom_os::timestamps::{self, TxKind};
 use mio::net::{TcpStream, UdpSocket};
@@ -69,19 +69,18 @@ impl Socket {
 
     /// Takes the kernel's stamps of what was sent. A failure to read them only leaves samples without their split.
     pub(super) fn take_send_stamps(&self, stream: &mut Stream) {
-        let size = stream.size();
-        let mut transmitted = |kind, id, utc_ns, unit| {
+        let counted = match self {
+            Self::Tcp(_) => Counted::Bytes,
+            Self::Udp(_) => Counted::Datagrams,
+        };
+        let transmitted = |kind, id, utc_ns| {
             if kind == TxKind::Software {
-                stream.transmitted(id, unit, utc_ns);
+                stream.transmitted(id, counted, utc_ns);
             }
         };
         let _ = match self {
-            Self::Tcp(s) => {
-                timestamps::drain_error_queue(s, |kind, id, utc_ns| transmitted(kind, id, utc_ns, size))
-            }
-            Self::Udp(s) => {
-                timestamps::drain_error_queue(s, |kind, id, utc_ns| transmitted(kind, id, utc_ns, 1))
-            }
+            Self::Tcp(s) => timestamps::drain_error_queue(s, transmitted),
+            Self::Udp(s) => timestamps::drain_error_queue(s, transmitted),
         };
     }
 

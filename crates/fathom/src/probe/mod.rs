@@ -4,6 +4,7 @@ mod args;
 mod board;
 mod cloud;
 mod config;
+mod dial;
 mod driver;
 mod egress;
 mod keep;
@@ -31,6 +32,7 @@ use crate::summary::{self, Heading};
 use board::PathBoard;
 use cloud::CloudWatch;
 use config::{Config, Show};
+use dial::Dialer;
 use driver::{Driver, RunEnd, Stop};
 use fathom_core::schedule::Pace;
 use fathom_os::clock::{anchor, mono_ns};
@@ -72,6 +74,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let probing = thread::Builder::new().name("probe".into()).spawn_scoped(scope, move || {
             let _ = tell_granted.send(start::help_for_probing(config));
             match go.recv() {
+                Ok(()) if config.connect => {
+                    Dialer::new(config, reactor, outbox, stop.clone(), Box::new(anchor)).run()
+                }
                 Ok(()) => Driver::new(config, reactor, outbox, stop.clone(), session, Box::new(anchor)).run(),
                 // The recording could not be made: there is nothing to run.
                 Err(_) => Ok(RunEnd::default()),
@@ -127,7 +132,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 /// Prints the summaries and decides how it all went.
 fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
     let boards = ledger::lock(boards);
-    let begun = boards.iter().any(|b| !b.statistics.connections.is_empty());
+    // Where connections are the samples, one that failed is a sample too.
+    let begun = boards.iter().any(|b| !b.statistics.connections.is_empty() || b.statistics.samples > 0);
     if !begun {
         keep::discard(config, &boards);
         let ended_early = || "ended before there was a connection".to_owned();
@@ -140,7 +146,8 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
             path: keep::labels(config),
             reflector: board.remote.clone().unwrap_or_else(|| path.target.to_string()),
             mode: config.mode().to_owned(),
-            size: config.size,
+            size: config.one_size(),
+            sizes: config.sizes.clone(),
             interval_ns: match config.pace {
                 Pace::Every(every) => Some(every),
                 Pace::PingPong => None,
@@ -170,6 +177,11 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     for (path, board) in config.paths.iter().zip(boards.iter()) {
         if board.statistics.samples > 0 && board.statistics.answered == 0 {
             let target = &path.target;
+            if config.connect {
+                return Err(Failure::run(format!(
+                    "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
+                )));
+            }
             return Err(Failure::run(format!(
                 "{target} answered nothing; is it a reflector (`fathom echo`, or an RFC 862 server)?"
             )));

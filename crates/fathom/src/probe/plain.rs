@@ -22,6 +22,14 @@ pub(super) enum Line {
 pub(super) fn sample(label: &str, remote: &str, sample: &Sample, several: bool) -> String {
     let mut out = if several { format!("{label} #{} ", sample.connection) } else { String::new() };
     match sample.rtt_ns {
+        Some(rtt_ns) if sample.size == 0 => {
+            let (divisor, unit) = unit_for(rtt_ns as u64);
+            let rtt = number(rtt_ns as f64 / divisor);
+            let _ = write!(out, "connected to {remote}: connection={} time={rtt} {unit}", sample.connection);
+        }
+        None if sample.size == 0 => {
+            let _ = write!(out, "not connected: connection={}", sample.connection);
+        }
         Some(rtt_ns) => {
             let (divisor, unit) = unit_for(rtt_ns as u64);
             let rtt = number(rtt_ns as f64 / divisor);
@@ -122,7 +130,8 @@ pub(super) fn state(label: &str, at: jiff::Timestamp, board: &PathBoard) -> Stri
     if board.stalled > 0 {
         let _ = write!(out, ", STALLED ({} connections)", board.stalled);
     }
-    if board.open == 0 {
+    // A sample without a byte is a connection that was made and closed.
+    if board.open == 0 && board.last.is_none_or(|last| last.size > 0) {
         out.push_str(", not connected");
     }
     out
@@ -149,6 +158,8 @@ mod tests {
             sample("z", "h:7", &late, true),
             "z #0 64 bytes from h:7: seq=3 rtt=20000 ms sent 2ms late (late)"
         );
+        let made = Sample { size: 0, connection: 4, ..base };
+        assert_eq!(sample("z", "h:22", &made, false), "connected to h:22: connection=4 time=74.23 µs");
         let lost = Sample { rtt_ns: None, flags: Flags::UNANSWERED, ..base };
         assert_eq!(sample("z", "h:7", &lost, false), "no echo from h:7: seq=3");
     }

@@ -5,8 +5,8 @@ use super::config::{Config, Show};
 use super::driver::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
-use crate::summary::duration;
-use fathom_core::event::EventKind;
+use crate::summary::{self, duration};
+use fathom_core::event::{Event, EventKind};
 use fathom_core::schedule::Pace;
 use jiff::Timestamp;
 use std::io::{self, Write};
@@ -24,6 +24,7 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
     };
     let end = match (config.count, config.duration) {
         (None, None) => "until Ctrl-C".to_owned(),
+        (Some(count), _) if config.connect => format!("{count} times"),
         (Some(count), _) => format!("{count} times on each connection"),
         (None, Some(time)) => format!("for {}", duration(time.as_nanos() as u64)),
     };
@@ -31,7 +32,12 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
         .recording
         .as_ref()
         .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
-    format!("probing {}: {} bytes {pace}, {end}; {kept}", config.paths[path].target, config.size)
+    let what = if config.connect {
+        "a connection".to_owned()
+    } else {
+        summary::sizes_in_words(config.one_size(), &config.sizes)
+    };
+    format!("probing {}: {what} {pace}, {end}; {kept}", config.paths[path].target)
 }
 
 /// Prints lines until the recording thread has none any more: samples on standard output with `--plain`, everything
@@ -66,6 +72,10 @@ pub(super) fn lines(config: &Config, boards: &Boards, lines: &Receiver<Line>) {
     }
 }
 
+fn is_opening_or_closing(event: &Event) -> bool {
+    matches!(event.kind, EventKind::ConnectionOpened { .. } | EventKind::ConnectionClosed { .. })
+}
+
 fn print(config: &Config, boards: &Boards, line: &Line) {
     let label = |path: u32| config.paths[path as usize].label.as_str();
     match line {
@@ -75,6 +85,8 @@ fn print(config: &Config, boards: &Boards, line: &Line) {
             // A closed pipe ends the lines, not the run.
             let _ = writeln!(io::stdout().lock(), "{text}");
         }
+        // Here they are the samples, not their frame.
+        Line::Event(_, event) if config.connect && is_opening_or_closing(event) => {}
         Line::Event(path, event) if config.show != Show::Nothing => {
             if let Some(text) = plain::event(path.map(label), event) {
                 eprintln!("{text}");

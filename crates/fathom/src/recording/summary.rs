@@ -81,7 +81,14 @@ fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
         path: manifest.path.clone(),
         reflector: reflector.clone(),
         mode: probe["mode"].as_str().unwrap_or("unknown").to_owned(),
-        size: probe["size"].as_u64().unwrap_or(0) as u32,
+        size: probe["size"].as_u64().map(|size| size as u32),
+        sizes: probe["sizes"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(serde_json::Value::as_u64)
+            .map(|n| n as u32)
+            .collect(),
         interval_ns: probe["interval_ns"].as_u64(),
         duration_ns: (ended_ns - started_ns).max(0) as u64,
         recording: Some(recording.dir().display().to_string()),
