@@ -49,6 +49,9 @@ enum Command {
     /// Check whether a table of published figures can be true (Python half)
     #[command(disable_help_flag = true)]
     Check(external::Args),
+    /// Run a study: many paths, many runs, one file, in turn so that drift favours none (Python half)
+    #[command(disable_help_flag = true)]
+    Study(external::Args),
 }
 
 /// Runs the command line of this process.
@@ -65,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::Changes(args) => external::run("changes", &args),
         Command::Import(args) => external::run("import", &args),
         Command::Check(args) => external::run("check", &args),
+        Command::Study(args) => external::run("study", &args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -16,6 +16,7 @@ from fathometer.check_command import check_command
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import EPILOG, import_command
 from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_command, report_command
+from fathometer.study.command import study_app
 
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
 app = typer.Typer(
@@ -48,6 +49,7 @@ app.command("compare", epilog=COMPARE_EPILOG, no_args_is_help=True)(compare_comm
 app.command("changes", epilog=CHANGES_EPILOG, no_args_is_help=True)(changes_command)
 app.command("check", epilog=CHECK_EPILOG, no_args_is_help=True)(check_command)
 app.command("import", epilog=EPILOG)(import_command)
+app.add_typer(study_app, name="study")
 
 
 def main() -> None:

@@ -107,6 +107,17 @@ def test_above_the_polite_ceiling_needs_the_word():
     assert told(fast + limits + "allow-high-rate = true\n") == []
 
 
+def test_back_to_back_between_hosts_needs_the_word():
+    text = GOOD.replace('every = "10ms"', 'mode = "tcp-ping-pong"')
+    assert told(text) == []
+    apart = text.replace('to = "here"\nport = 17008', 'to = "two"\nport = 17008')
+    apart += "[[host]]\nname = 'two'\nssh = { address = '10.0.0.4' }\n"
+    ((line, column, what, _),) = told(apart)
+    assert (line, column) == (21, 1)
+    assert "as fast as it answers" in what
+    assert told(apart + "[limits]\nallow-high-rate = true\n") == []
+
+
 def test_side_by_side_rates_add_up():
     many = GOOD.replace('"10ms"', '"250us"\nconnections = 10')
     assert told(many) == []
@@ -133,7 +144,7 @@ def test_hosts_of_different_networks_cannot_reach_each_other(tmp_path):
 
 def test_few_repetitions_and_ssh_are_noted():
     study, _ = parse(GOOD.replace('name = "two"', 'name = "two"\nrepetitions = 3'))
-    assert any("3 repetitions are few" in n for n in notes(study))
+    assert any("repetitions = 3 is few" in n for n in notes(study))
     study, problems = parse(GOOD.replace("local = true", "ssh = { address = '10.0.0.4', jump = 'gate' }"))
     assert problems == []
     assert any("hosts over SSH are not built yet" in n for n in notes(study))

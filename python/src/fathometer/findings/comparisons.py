@@ -42,7 +42,7 @@ def _versus(a: Scenario, b: Scenario) -> Versus:
     together = _common_share(a, b) >= SIDE_BY_SIDE
     if together:
         width, start = _grid(a, b)
-        cut = [joined_blocks([r.recording for r in s.runs], width, start) for s in (a, b)]
+        cut = [joined_blocks(s.runs, width, start) for s in (a, b)]
         if paired(*cut)[0].number >= FEWEST:
             return Versus(a.name, b.name, compare(*cut, side_by_side=True), runs)
     return Versus(a.name, b.name, compare(a.blocks, b.blocks), runs)

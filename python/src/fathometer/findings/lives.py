@@ -11,6 +11,7 @@ from fathometer.dataset import query
 from fathometer.dataset.model import Connection, Explanation
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Advice, Confidence, Ended, Finding, Scenario
+from fathometer.findings.scenarios import recordings_of
 from fathometer.findings.words import count, duration, listed, moment
 from fathometer.stats.coincidence import age_or_time, coincidence
 from fathometer.stats.lifetimes import refresh_age, weibull
@@ -42,29 +43,27 @@ def deaths(recording: Recording) -> list[Connection]:
 def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
     """The last segments of every connection that died, judged against the rest of its life."""
     made = []
-    for scenario in scenarios:
-        for run in scenario.runs:
-            died = {c.id: c for c in deaths(run.recording)[:MOST_STORIES]}
-            if not died:
-                continue
-            chunks = query.chunks(run.recording, LENGTH)
-            for number, connection in died.items():
-                mine = (chunks.connection == number) & (chunks.sent == LENGTH) & (chunks.answered > 0)
-                # From the end; the statistics want the oldest first.
-                judged = ending(chunks.mean_ns[mine][::-1])
-                if judged and connection.closed_ns is not None:
-                    made.append(Ended(run.recording, scenario.name, number, connection.closed_ns, judged))
+    for scenario, recording in recordings_of(scenarios):
+        died = {c.id: c for c in deaths(recording)[:MOST_STORIES]}
+        if not died:
+            continue
+        chunks = query.chunks(recording, LENGTH)
+        for number, connection in died.items():
+            mine = (chunks.connection == number) & (chunks.sent == LENGTH) & (chunks.answered > 0)
+            # From the end; the statistics want the oldest first.
+            judged = ending(chunks.mean_ns[mine][::-1])
+            if judged and connection.closed_ns is not None:
+                made.append(Ended(recording, scenario.name, number, connection.closed_ns, judged))
     return tuple(sorted(made, key=lambda e: e.at_ns))
 
 
 def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Finding]:
     """Deaths, stalls, refusals, and their coincidence."""
     made: list[Finding] = []
-    for scenario in scenarios:
-        for run in scenario.runs:
-            made += _deaths(scenario, run.recording, ended)
-            made += _stalls(scenario, run.recording)
-            made += _refusals(scenario, run.recording)
+    for scenario, recording in recordings_of(scenarios):
+        made += _deaths(scenario, recording, ended)
+        made += _stalls(scenario, recording)
+        made += _refusals(scenario, recording)
     return made + _together(scenarios) + _rivals(scenarios)
 
 
@@ -194,24 +193,19 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
     group: list[int] = []
     name: list[str] = []
     age: list[int | None] = []
-    number = 0
-    for scenario in scenarios:
-        for run in scenario.runs:
-            lanes: dict[int, int] = {}
-            for c in deaths(run.recording):
-                # Reconnects of one connection are one group: a path that fails twice is not a coincidence.
-                lanes.setdefault(c.id, number)
-                at.append(c.closed_ns or 0)
+    for number, (scenario, recording) in enumerate(recordings_of(scenarios)):
+        # The connections of one recording are one group: a path that fails twice is not a coincidence.
+        for c in deaths(recording):
+            at.append(c.closed_ns or 0)
+            group.append(number)
+            name.append(f"{scenario.name}'s connection {c.id}")
+            age.append(c.age_ns)
+        for s in recording.stalls:
+            if s.recovered:
+                at.append(s.began_ns)
                 group.append(number)
-                name.append(f"{scenario.name}'s connection {c.id}")
-                age.append(c.age_ns)
-            for s in run.recording.stalls:
-                if s.recovered:
-                    at.append(s.began_ns)
-                    group.append(number)
-                    name.append(f"a stall of {scenario.name}")
-                    age.append(None)
-            number += 1
+                name.append(f"a stall of {scenario.name}")
+                age.append(None)
     if len(set(group)) < 2:
         return []
     found = coincidence(np.array(at, dtype=np.int64), np.array(group, dtype=np.int64), TOGETHER_NS)
@@ -240,7 +234,7 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
 
 def _rivals(scenarios: Sequence[Scenario]) -> list[Finding]:
     """Over all deaths: one age, or one moment? Told from three on, because two always agree in something."""
-    died = [c for s in scenarios for run in s.runs for c in deaths(run.recording) if c.age_ns is not None]
+    died = [c for _, recording in recordings_of(scenarios) for c in deaths(recording) if c.age_ns is not None]
     if len(died) < 3:
         return []
     closed, ages = np.array([c.closed_ns or 0 for c in died]), np.array([c.age_ns or 0 for c in died])
@@ -260,9 +254,8 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
     made: list[Advice] = []
     everyone = [
         c
-        for s in scenarios
-        for run in s.runs
-        for c in run.recording.connections
+        for _, recording in recordings_of(scenarios)
+        for c in recording.connections
         if c.age_ns is not None and c.cause is not None
     ]
     if any(c.cause not in OURS for c in everyone):
@@ -285,9 +278,8 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
     made += _idle(scenarios)
     waits = [
         s.duration_ns
-        for sc in scenarios
-        for run in sc.runs
-        for s in run.recording.stalls
+        for _, recording in recordings_of(scenarios)
+        for s in recording.stalls
         if s.recovered and s.duration_ns
     ]
     if waits:
@@ -303,9 +295,8 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
 def _idle(scenarios: Sequence[Scenario]) -> list[Advice]:
     expired = [
         c
-        for s in scenarios
-        for run in s.runs
-        for c in deaths(run.recording)
+        for _, recording in recordings_of(scenarios)
+        for c in deaths(recording)
         if c.explanation and c.explanation.verdict == "idle_expired"
     ]
     if not expired:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fathometer.dataset.engine import Selection
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
 from fathometer.errors import FathometerError
@@ -61,6 +62,8 @@ class Run:
     """One recording as one run of its scenario."""
 
     recording: Recording
+    selection: Selection
+    """Which of its samples: those of one size, where it swept several."""
     answered: int
     figures_ns: dict[str, float]
     """mean, p50, p95, p99; those that its count supports."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Confidence, Finding, Scenario
+from fathometer.findings.scenarios import recordings_of
 from fathometer.findings.words import count, duration, moment
 
 LOSS_WORTH_TELLING = 1e-4
@@ -15,11 +16,9 @@ LOSS_WORTH_TELLING = 1e-4
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     """Everything that a reader must know before believing a number."""
-    made: list[Finding] = []
+    made = [f for scenario, recording in recordings_of(scenarios) for f in _recording(scenario, recording)]
     for scenario in scenarios:
         made += _losses(scenario)
-        for run in scenario.runs:
-            made += _recording(scenario, run.recording)
         for rhythm in (scenario.calendar.of_day, scenario.calendar.of_week) if scenario.calendar else ():
             if rhythm.p_value is not None and rhythm.p_value < 0.05:
                 made.append(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 
 import numpy as np
 
-from fathometer.dataset import query
+from fathometer.dataset import engine, query
+from fathometer.dataset.engine import Selection
+from fathometer.dataset.format import Flags
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import FIGURES, Key, Run, Scenario
@@ -30,10 +33,38 @@ _SHIFT = 1
 Progress = Callable[[str], None]
 
 
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A recording, or its samples of one size."""
+
+    key: Key
+    recording: Recording
+    selection: Selection
+
+
 def key_of(recording: Recording) -> Key:
     """What a recording may be pooled with."""
     manifest = recording.manifest
     return Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns)
+
+
+def parts(recording: Recording) -> list[Part]:
+    """A recording as it may be pooled: whole, or one part a size where it swept several."""
+    sizes = recording.totals.sizes
+    if recording.manifest.size is not None or len(sizes) < 2:
+        return [Part(key_of(recording), recording, query.ALL)]
+    whole = key_of(recording)
+    return [Part(replace(whole, size=size), recording, Selection(size=size)) for size in sizes]
+
+
+def recordings_of(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
+    """Every recording once, with its first scenario: connections and events are not of one size."""
+    seen: set[str] = set()
+    for scenario in scenarios:
+        for run in scenario.runs:
+            if run.recording.manifest.id not in seen:
+                seen.add(run.recording.manifest.id)
+                yield scenario, run.recording
 
 
 def scenarios(
@@ -42,15 +73,16 @@ def scenarios(
     """One scenario a key, in order of their medians; recordings without an answered sample make scenarios,
     too.
     """
-    grouped: dict[Key, list[Recording]] = {}
+    grouped: dict[Key, list[Part]] = {}
     for recording in recordings:
-        grouped.setdefault(key_of(recording), []).append(recording)
+        for part in parts(recording):
+            grouped.setdefault(part.key, []).append(part)
     labels = Counter(key.label for key in grouped)
     made = []
     for key, group in grouped.items():
         name = key.label if labels[key.label] == 1 else f"{key.label} ({key.pacing})"
         progress(name)
-        made.append(_scenario(name, key, sorted(group, key=lambda r: r.manifest.started_ns), zone))
+        made.append(_scenario(name, key, sorted(group, key=lambda p: p.recording.manifest.started_ns), zone))
     return tuple(sorted(made, key=lambda s: (_median(s), s.name)))
 
 
@@ -59,13 +91,13 @@ def _median(scenario: Scenario) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _scenario(name: str, key: Key, group: Sequence[Recording], zone: tzinfo) -> Scenario:
-    rtts = [query.histogram(r) for r in group]
+def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scenario:
+    rtts = [query.histogram(p.recording, selection=p.selection) for p in group]
     rtt = Histogram.merge(rtts)
     blocks = joined_blocks(group)
     estimates = {"mean": rollup_mean(blocks)}
     estimates |= dict(zip(SHARE, rollup_estimates(blocks, tuple(SHARE.values())), strict=True))
-    runs = tuple(_run(r, h) for r, h in zip(group, rtts, strict=True))
+    runs = tuple(_run(p, h) for p, h in zip(group, rtts, strict=True))
     of_runs: dict[str, Estimate] = {}
     worst: WorstOfRuns | None = None
     for figure in FIGURES:
@@ -74,18 +106,23 @@ def _scenario(name: str, key: Key, group: Sequence[Recording], zone: tzinfo) -> 
             of_runs[figure] = median_of_runs(values)
             if figure == "p95":
                 worst = percentile_rule(values)
-    totals = [r.totals for r in group]
+    counts = [_counts(p) for p in group]
     return Scenario(
         name=name,
         key=key,
         runs=runs,
         rtt=rtt,
         latency=Histogram.merge(
-            [query.histogram(r, "latency") for r in group if r.measures("lateness_ns")] or [Histogram.empty()]
+            [
+                query.histogram(p.recording, "latency", p.selection)
+                for p in group
+                if p.recording.measures("lateness_ns")
+            ]
+            or [Histogram.empty()]
         ),
-        sent=sum(t.samples for t in totals),
-        unanswered=sum(t.unanswered for t in totals),
-        late=sum(t.late for t in totals),
+        sent=sum(sent for sent, _, _ in counts),
+        unanswered=sum(unanswered for _, unanswered, _ in counts),
+        late=sum(late for _, _, late in counts),
         estimates=estimates,
         of_runs=of_runs,
         worst=worst,
@@ -95,7 +132,19 @@ def _scenario(name: str, key: Key, group: Sequence[Recording], zone: tzinfo) -> 
     )
 
 
-def _run(recording: Recording, rtt: Histogram) -> Run:
+def _counts(part: Part) -> tuple[int, int, int]:
+    """Samples sent, never answered and answered late; warm-up included, as in a recording's totals."""
+    totals = part.recording.totals
+    if part.selection.size is None:
+        return totals.samples, totals.unanswered, totals.late
+    sql = f"""SELECT count(*), count(*) FILTER (rtt_ns IS NULL AND flags & {int(Flags.CORRUPTED)} = 0),
+        count(*) FILTER (flags & {int(Flags.ANSWERED_LATE)} <> 0) FROM samples
+        WHERE {replace(part.selection, warm_up=True).where()}"""
+    ((sent, unanswered, late),) = engine.rows(part.recording.source, sql, ["size", "flags", "rtt_ns"])
+    return int(sent), int(unanswered), int(late)
+
+
+def _run(part: Part, rtt: Histogram) -> Run:
     figures: dict[str, float] = {}
     if rtt.count:
         figures["mean"] = float(rtt.sum_ns) / rtt.count
@@ -103,11 +152,11 @@ def _run(recording: Recording, rtt: Histogram) -> Run:
         found = rtt.supported_quantile(share)
         if found is not None:
             figures[name] = float(found.value_ns)
-    return Run(recording, rtt.count, figures)
+    return Run(part.recording, part.selection, rtt.count, figures)
 
 
 def joined_blocks(
-    group: Sequence[Recording], width_ns: int | None = None, start_ns: int | None = None
+    group: Sequence[Part | Run], width_ns: int | None = None, start_ns: int | None = None
 ) -> Blocks:
     """The recordings' blocks one after another, in order of time.
 
@@ -116,17 +165,20 @@ def joined_blocks(
     """
     histograms: list[Histogram] = []
     began: list[int] = []
-    for recording in group:
-        totals = recording.totals
+    for part in group:
+        recording, totals, chosen = part.recording, part.recording.totals, part.selection
         if totals.first_sent_ns is None or totals.last_sent_ns is None or not totals.answered:
             continue
         if width_ns is None:
-            number = max(min(MOST, totals.answered // SHORTEST), 1)
-            cut = query.blocks(recording, number, shift=_SHIFT)
+            answered = totals.answered // (1 if chosen.size is None else len(totals.sizes))
+            number = max(min(MOST, answered // SHORTEST), 1)
+            cut = query.blocks(recording, number, selection=chosen, shift=_SHIFT)
         else:
             first = (start_ns or 0) + (totals.first_sent_ns - (start_ns or 0)) // width_ns * width_ns
             number = (totals.last_sent_ns - first) // width_ns + 1
-            cut = query.blocks(recording, int(number), start_ns=first, width_ns=width_ns, shift=_SHIFT)
+            cut = query.blocks(
+                recording, int(number), selection=chosen, start_ns=first, width_ns=width_ns, shift=_SHIFT
+            )
         histograms += cut.histograms
         began += [cut.start_ns + i * cut.width_ns for i in range(len(cut.histograms))]
     return to_blocks(histograms, began)
@@ -149,11 +201,11 @@ def to_blocks(histograms: Sequence[Histogram], began_ns: Sequence[int]) -> Block
     return Blocks(middles, counts, sums, np.array([at for _, at in kept], dtype=np.int64))
 
 
-def _calendar(group: Sequence[Recording], zone: tzinfo) -> Calendar | None:
+def _calendar(group: Sequence[Part], zone: tzinfo) -> Calendar | None:
     began: list[int] = []
     medians: list[float] = []
-    for recording in group:
-        for hour in query.hours(recording, zone):
+    for part in group:
+        for hour in query.hours(part.recording, zone, selection=part.selection):
             found = hour.histogram.supported_quantile(0.5)
             if found is not None:
                 local = hour.start_ns // query.HOUR_NS * query.HOUR_NS
@@ -174,11 +226,12 @@ def _offset(zone: tzinfo, at_ns: int) -> int:
     return 0 if offset is None else int(offset.total_seconds()) * 1_000_000_000
 
 
-def _first(group: Sequence[Recording]) -> First | None:
+def _first(group: Sequence[Part]) -> First | None:
     first: list[float] = []
     rest: list[float] = []
-    for recording in group:
-        if len(recording.connections) > 10_000:
+    for recording, chosen in ((p.recording, p.selection) for p in group):
+        # In a sweep the first sample of a connection has one size, and most of the others have not.
+        if len(recording.connections) > 10_000 or chosen.size is not None:
             return None
         opening = query.first_samples(recording)
         others = query.histograms_by(recording, "connection", shift=3)

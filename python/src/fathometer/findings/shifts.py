@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.dataset import query
+from fathometer.dataset.engine import Selection
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Confidence, Finding, Moved, Scenario
 from fathometer.findings.words import change as percent
@@ -30,14 +31,16 @@ RESTLESS = 4
 """
 
 
-def series(recording: Recording) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def series(
+    recording: Recording, selection: Selection = query.ALL
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Round trips in order of time (NaN: unanswered) with the times of sending; medians of stretches where
     there are too many.
     """
     if recording.rows <= RAW:
-        found = query.samples(recording)
+        found = query.samples(recording, selection=selection)
         return found.value_ns, found.sent_ns
-    medians = query.envelope(recording, BINS)
+    medians = query.envelope(recording, BINS, selection=selection)
     return medians.p50_ns, medians.start_ns
 
 
@@ -47,7 +50,7 @@ def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tup
     undecided: list[tuple[str, Undecided]] = []
     for scenario in scenarios:
         for run in scenario.runs:
-            values, at = series(run.recording)
+            values, at = series(run.recording, run.selection)
             if not len(values):
                 continue
             found = examine(values, at_ns=at)

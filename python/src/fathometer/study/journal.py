@@ -8,7 +8,9 @@
 | ``run.started`` | ``run`` (its directory) |
 | ``run.finished`` | ``run``, ``samples``, ``answered`` |
 | ``run.failed`` | ``run``, ``reason`` |
-| ``study.interrupted``, ``study.ended``, ``study.stopped`` | ``finished``, ``runs`` |
+| ``study.interrupted`` | ``reason`` |
+| ``study.ended`` | ``runs`` |
+| ``study.stopped`` | |
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[
         study = Study.model_validate_json(json.dumps(value, default=str))
     except ValidationError as error:
         told = error.errors(include_url=False)
-        # pydantic leaves elements with mistakes out, and then finds the array too short: that is no second one.
+        # pydantic leaves elements with mistakes out, and then finds the array too short: no second mistake.
         short = {e["loc"] for e in told if e["type"] == "too_short" and e["input"]}
         return None, _sorted(_shape(e, known) for e in told if e["loc"] not in short)
     found = [_at(known, where, what, remedy) for where, what, remedy in _names(study, directory)]
@@ -94,7 +94,7 @@ def notes(study: Study) -> list[str]:
     said = []
     if study.compares and study.rounds < COMPARISON_REPETITIONS:
         said.append(
-            f"{study.rounds} repetitions are few for a comparison; {COMPARISON_REPETITIONS} give intervals"
+            f"repetitions = {study.rounds} is few for a comparison; {COMPARISON_REPETITIONS} give intervals"
         )
     if any(h.ssh for h in study.host):
         said.append("hosts over SSH are not built yet: this study can be checked and planned, but not run")
@@ -261,6 +261,14 @@ def _rates(study: Study) -> Iterator[Found]:
     beside = len(study.scenario) if study.order == "side-by-side" else 1
     for number, probe in enumerate(study.probe):
         if probe.interval_ns is None:
+            # As `fathom probe` has it: back to back is as fast as the path, and must be meant.
+            apart = [s.label for s in study.scenario if s.source != s.to]
+            if apart and not limits.allow_high_rate:
+                yield (
+                    ("probe", number, "mode"),
+                    f'probe "{probe.name}" sends to another host as fast as it answers ("{apart[0]}")',
+                    "write `allow-high-rate = true` under [limits] if you may load the path, or use `every`",
+                )
             continue
         rate = 1e9 / probe.interval_ns
         in_all = rate * probe.connections * beside

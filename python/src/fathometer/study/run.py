@@ -20,7 +20,7 @@ from fathometer.study.agree import disagreement
 from fathometer.study.hosts import Fabrics, find_fathom, last_line, refuse_ssh, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal
 from fathometer.study.lock import LOCK, locked
-from fathometer.study.model import POLITE_IN_ALL, POLITE_PER_CONNECTION, Scenario, Study
+from fathometer.study.model import Scenario, Study
 from fathometer.study.plan import Run, estimate_ns, plan, quick
 from fathometer.study.processes import Processes
 from fathometer.study.read import read_study, read_text
@@ -82,6 +82,9 @@ def run_study(file: Path, output: Path, fathom: Path | None, short: bool, progre
             journal.note("study.resumed", fathom=binary)
         try:
             return asyncio.run(runner.all())
+        except FathometerError as error:
+            journal.note("study.interrupted", reason=str(error))
+            raise
         finally:
             journal.close()
 
@@ -124,16 +127,16 @@ class _Runner:
     async def all(self) -> int:
         task = asyncio.current_task()
         loop = asyncio.get_running_loop()
-        interrupted = False
+        interrupted = stopping = False
 
         def interrupt() -> None:
             nonlocal interrupted
-            if not interrupted and task is not None:
+            if not interrupted and not stopping and task is not None:
                 interrupted = True
                 self.progress("interrupted: stopping what was started")
                 task.cancel()
 
-        for sign in (signal.SIGINT, signal.SIGTERM):
+        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(sign, interrupt)
         try:
             await self._rounds()
@@ -141,11 +144,10 @@ class _Runner:
             if not interrupted:
                 raise
         finally:
+            stopping = True
             stayed = await self._stop()
         if stayed:
             raise FathometerError("stop a study", stayed[0], f"run `fathom study stop {self.output}`")
-        count = {"finished": len(self.done), "runs": len(self.runs)}
-        self.journal.note("study.interrupted" if interrupted or self.failed else "study.ended", **count)
         if interrupted:
             raise FathometerError(
                 "finish the study",
@@ -158,6 +160,7 @@ class _Runner:
                 f"{len(self.failed)} of {len(self.runs)} runs failed, the last: {self.failed[-1]}",
                 "the same command tries them again",
             )
+        self.journal.note("study.ended", runs=len(self.runs))
         return len(self.runs)
 
     async def _rounds(self) -> None:
@@ -181,6 +184,7 @@ class _Runner:
             if not up:
                 await self.fabrics.up(self.study, self.processes, self.journal)
                 await self._reflect(left)
+                self.progress(f"{len(self.reflectors)} reflectors listen")
                 up = True
             last = clock()
             failed = len(self.failed)
@@ -300,12 +304,7 @@ class _Runner:
         argv += ["--count", str(probe.count)] if probe.count is not None else []
         argv += ["--for", duration_text(probe.for_ns)] if probe.for_ns is not None else []
         argv += ["--warm-up", str(probe.warm_up), "--connections", str(probe.connections)]
-        limits = self.study.limits
-        # The ceiling in all is of our whole study, and of each probe: only a study that opted in lifts it.
-        if limits.allow_high_rate and (
-            limits.per_connection > POLITE_PER_CONNECTION or limits.in_all > POLITE_IN_ALL
-        ):
-            argv.append("--allow-high-rate")
+        argv += ["--allow-high-rate"] if self.study.limits.allow_high_rate else []
         # The emulated network has no metadata service, and asking for one is traffic.
         argv += ["--cloud", "off"] if self.study.host_named(scenario.source).fabric else []
         return argv

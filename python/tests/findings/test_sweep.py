@@ -1,0 +1,45 @@
+"""A sweep of sizes is never pooled across them, and what happened to it is told once."""
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings.analyse import analyse
+from support.recordings import UNANSWERED, lognormal_ns, write
+
+SIZES = np.array([64, 1024, 4096], dtype=np.int64)
+
+
+@pytest.fixture
+def analysis(tmp_path):
+    n = 3000
+    size = np.tile(SIZES, n // 3)
+    rtt = lognormal_ns(1, n) + size * 100
+    rtt[::30] = UNANSWERED  # Only samples of 64 bytes.
+    probe = {"mode": "tcp", "size": None, "interval_ns": 1_000_000_000}
+    write(tmp_path / "sweep", rtt, label="sweep", size=size, manifest={"probe": probe}, ended=False)
+    return analyse(open_recordings([tmp_path / "sweep"])), size, rtt
+
+
+def test_each_size_is_a_scenario_with_its_own_figures(analysis):
+    found, size, rtt = analysis
+    assert sorted(s.key.size for s in found.scenarios) == SIZES.tolist()
+    for scenario in found.scenarios:
+        mine = rtt[size == scenario.key.size]
+        answered = mine[mine != UNANSWERED]
+        assert (scenario.sent, scenario.rtt.count) == (len(mine), len(answered))
+        assert scenario.unanswered == len(mine) - len(answered)
+        assert scenario.estimates["mean"].value == pytest.approx(answered.mean(), rel=1e-6)
+        exact = np.quantile(answered, 0.5, method="inverted_cdf")
+        assert scenario.estimates["p50"].value == pytest.approx(exact, rel=2e-3)
+
+
+def test_the_fit_finds_the_cost_of_a_byte(analysis):
+    found, _, _ = analysis
+    assert found.sweep is not None
+    assert found.sweep.lines[0].per_byte == pytest.approx(100, rel=0.1)
+
+
+def test_what_happened_to_the_recording_is_told_once(analysis):
+    found, _, _ = analysis
+    assert [f.kind for f in found.findings].count("interrupted") == 1
