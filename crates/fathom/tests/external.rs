@@ -4,6 +4,11 @@ use assert_cmd::cargo::cargo_bin;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+/// One test at a time: a file that is open for writing, be it in a child that another thread has just forked, cannot be executed
+/// ("Text file busy"), and every test here writes what it executes.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Runs a copy of the binary, so that what lies beside it is the test's own.
 fn fathom(home: &Path, path: &Path, arguments: &[&str]) -> Output {
@@ -21,6 +26,7 @@ fn program(directory: &Path, says: &str) {
 
 #[test]
 fn arguments_and_exit_code_are_the_other_programs() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     program(elsewhere.path(), "on the path:");
     let out = fathom(home.path(), elsewhere.path(), &["report", "DIR", "--help", "-o", "x y"]);
@@ -30,6 +36,7 @@ fn arguments_and_exit_code_are_the_other_programs() {
 
 #[test]
 fn the_one_beside_us_comes_first() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     program(elsewhere.path(), "on the path:");
     program(home.path(), "beside:");
@@ -41,6 +48,7 @@ fn the_one_beside_us_comes_first() {
 
 #[test]
 fn without_it_one_line_says_how_to_install_it() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let (home, nothing) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let out = fathom(home.path(), nothing.path(), &["check", "table.csv"]);
     let said = String::from_utf8_lossy(&out.stderr);
