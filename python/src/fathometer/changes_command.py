@@ -13,7 +13,15 @@ import typer
 
 from fathometer import console
 from fathometer.errors import ExitCode, FathometerError
-from fathometer.import_command import options_of
+from fathometer.import_command import (
+    Delimiter,
+    RttColumn,
+    RttUnit,
+    TimeColumn,
+    Unanswered,
+    Zone,
+    options_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,19 +57,12 @@ def changes_command(
         str, typer.Argument(metavar="SOURCE", help="A recording, a CSV file of round trips, or -.")
     ],
     machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the time of sending.")] = None,
-    rtt: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the round trip.")] = None,
-    unit: Annotated[
-        str | None, typer.Option(metavar="UNIT", help="csv: unit of the round trip: s, ms, us, ns.")
-    ] = None,
-    delimiter: Annotated[str, typer.Option(help="csv: what stands between two cells.")] = ",",
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."
-        ),
-    ] = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")] = "UTC",
+    time: TimeColumn = None,
+    rtt: RttColumn = None,
+    unit: RttUnit = None,
+    delimiter: Delimiter = ",",
+    missing: Unanswered = None,
+    timezone: Zone = "UTC",
 ) -> None:
     """Find when the level or the tail of round trips changed."""
     options = options_of(

@@ -29,6 +29,20 @@ ping, csv.
 """
 
 
+# What a table's columns mean: `fathometer changes` takes the same.
+TimeColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the time of sending.")]
+RttColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the round trip.")]
+RttUnit = Annotated[
+    str | None, typer.Option(metavar="UNIT", help="csv: unit of the round trip: s, ms, us, ns.")
+]
+Delimiter = Annotated[str, typer.Option(help="csv: what stands between two cells.")]
+Unanswered = Annotated[
+    list[str] | None,
+    typer.Option(metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."),
+]
+Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")]
+
+
 def import_command(
     source: Annotated[
         list[str],
@@ -40,25 +54,18 @@ def import_command(
         Path | None, typer.Option("--record", metavar="DIR", help="Write it here [default: the file's name].")
     ] = None,
     label: Annotated[str | None, typer.Option(help="The scenario's name [default: the file's name].")] = None,
-    time: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the time of sending.")] = None,
-    rtt: Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the round trip.")] = None,
-    unit: Annotated[
-        str | None, typer.Option(metavar="UNIT", help="csv: unit of the round trip: s, ms, us, ns.")
-    ] = None,
-    delimiter: Annotated[str, typer.Option(help="csv: what stands between two cells.")] = ",",
-    missing: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."
-        ),
-    ] = None,
+    time: TimeColumn = None,
+    rtt: RttColumn = None,
+    unit: RttUnit = None,
+    delimiter: Delimiter = ",",
+    missing: Unanswered = None,
     started_at: Annotated[
         str | None, typer.Option(metavar="TIME", help="When it began, for tools with relative times.")
     ] = None,
     size: Annotated[
         int | None, typer.Option(min=1, help="Payload bytes each way, where the file does not say.")
     ] = None,
-    timezone: Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")] = "UTC",
+    timezone: Zone = "UTC",
 ) -> None:
     """Bring another tool's output in, as a recording, or as a summary where it has no samples."""
     from fathometer.dataset import importers, write  # Only who imports pays for them.

@@ -102,19 +102,27 @@ def _one(
     if blocks.count == 0:
         return Estimate(at, None, n, 0, f"{n} samples are too few for blocks")
     low, high, effective = share_interval(float(below.mean()), block_means(below, blocks), n, level)
-    worth = min(effective, whole.worth * WITHHELD)
-    if not supported(p, int(worth), level):
-        worth_at_most = min(effective, whole.worth)
-        why = f"correlated as they are, {n:,} samples count for {worth_at_most:.0f}: too few for p{100 * p:g}"
+    why = withheld(p, n, effective, whole.worth, level)
+    if why:
         return Estimate(at, None, n, blocks.count, why)
-    doubt = doubt_of(blocks)
-    if doubt is None and not supported(p, int(whole.worth), level):
-        doubt = (
-            f"few bursts were seen ({n:,} samples count for {whole.worth:.0f}): the interval may be too "
-            "narrow"
-        )
+    doubt = doubt_of(blocks) or few_bursts(p, n, whole.worth, level)
     interval = Interval(quantile(ordered, low), quantile(ordered, high), level)
     return Estimate(at, interval, n, blocks.count, doubt)
+
+
+def withheld(p: float, count: int, effective: float, worth: float, level: float) -> str | None:
+    """Why a quantile gets no interval: what the samples are worth, there or as a whole, is too little."""
+    if supported(p, int(min(effective, worth * WITHHELD)), level):
+        return None
+    least = min(effective, worth)
+    return f"correlated as they are, {count:,} samples count for {least:.0f}: too few for p{100 * p:g}"
+
+
+def few_bursts(p: float, count: int, worth: float, level: float) -> str | None:
+    """What to say of an interval whose tail is supported although the whole series is worth less."""
+    if supported(p, int(worth), level):
+        return None
+    return f"few bursts were seen ({count:,} samples count for {worth:.0f}): the interval may be too narrow"
 
 
 def doubt_of(blocks: Cut) -> str | None:

@@ -12,7 +12,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fathometer.stats.blocks import FEWEST, Cut, correlated
-from fathometer.stats.quantiles import NINES, WITHHELD, doubt_of, mean_interval, share_interval, supported
+from fathometer.stats.quantiles import (
+    NINES,
+    doubt_of,
+    few_bursts,
+    mean_interval,
+    share_interval,
+    supported,
+    withheld,
+)
 from fathometer.stats.results import LEVEL, Estimate, Interval
 from fathometer.stats.series import Blocks, joined, settled
 
@@ -65,12 +73,10 @@ def _one(base: Blocks, p: float, worth: float, level: float) -> Estimate:
     while correlated(base.below(at) / base.sizes) and base.number // 2 >= FEWEST:
         base = joined(base, 2)
     low, high, effective = _effective(base, at, level)
-    if not supported(p, int(min(effective, worth * WITHHELD)), level):
-        least = min(effective, worth)
-        why = f"correlated as they are, {n:,} samples count for {least:.0f}: too few for p{100 * p:g}"
+    why = withheld(p, n, effective, worth, level)
+    if why:
         return Estimate(at, None, n, base.number, why)
     independent = base.independent and not correlated(base.below(at) / base.sizes)
-    doubt = doubt_of(Cut(base.number, round(n / base.number), independent))
-    if doubt is None and not supported(p, int(worth), level):
-        doubt = f"few bursts were seen ({n:,} samples count for {worth:.0f}): the interval may be too narrow"
+    blocks = Cut(base.number, round(n / base.number), independent)
+    doubt = doubt_of(blocks) or few_bursts(p, n, worth, level)
     return Estimate(at, Interval(base.quantile(low), base.quantile(high), level), n, base.number, doubt)
