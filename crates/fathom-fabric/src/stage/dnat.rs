@@ -169,9 +169,7 @@ impl Dnat {
         quoted: Flow,
         context: &mut Context<'_>,
     ) -> Fate {
-        let found = self.keeper.table.find(&quoted.reversed());
-        let Some((entry, side)) = found.and_then(|(slot, side)| Some((self.keeper.table.get(slot)?, side)))
-        else {
+        let Some((entry, side)) = self.keeper.answering(&quoted) else {
             return Fate::Drop { packet, reason: DropReason::UnknownFlow };
         };
         let written = match side {

@@ -177,6 +177,12 @@ impl<T> Keeper<T> {
         self.table.find(quoted).or_else(|| self.table.find(&quoted.reversed())).is_some()
     }
 
+    /// The flow whose other way a quoted packet went, and which end an error about it comes from.
+    pub(super) fn answering(&self, quoted: &Flow) -> Option<(&Entry<T>, Side)> {
+        let (slot, side) = self.table.find(&quoted.reversed())?;
+        Some((self.table.get(slot)?, side))
+    }
+
     fn tell_forgotten(&self, now_ns: u64, entry: &Entry<T>, why: &'static str, context: &mut Context<'_>) {
         let idle_ns = entry.idle_ns(now_ns);
         self.tell(now_ns, What::FlowForgotten { flow: entry.forward, why, idle_ns }, context);
