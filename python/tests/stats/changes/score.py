@@ -1,15 +1,17 @@
 """Scores change points on labelled traces: `python tests/stats/changes/score.py [DIRECTORY] [--by-trace]`.
 
-DIRECTORY holds `real/` and `synthetic/`, CSV files `epoch;rtt;cp` (../shared/data/rtt-changepoints). A
-detection counts where a label lies within two samples, one to one; counts are pooled over the traces. Traces
-are also divided into two halves by a seeded shuffle (docs/change-points.md says what was chosen on which).
+DIRECTORY holds `real/` and `synthetic/`, CSV files `epoch;rtt;cp`; without it the packed traces beside this
+file are unpacked (Wenqin Shao's `rtt` data set, MIT; licence and description are in the archive). A detection
+counts where a label lies within two samples, one to one; counts are pooled over the traces. Traces are also
+divided into two halves by a seeded shuffle (docs/change-points.md says what was chosen on which).
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
+import tarfile
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -70,14 +72,11 @@ def match(found: list[int], labels: list[int], window: int = WINDOW) -> int:
     return pairs
 
 
-def data_directory() -> Path | None:
-    """FATHOM_DATA (the directory rtt-changepoints or its parent), or ../shared/data beside the repository."""
-    root = Path(__file__).resolve().parents[4]
-    for base in filter(None, [os.environ.get("FATHOM_DATA"), str(root.parent / "shared" / "data")]):
-        for candidate in (Path(base), Path(base) / "rtt-changepoints"):
-            if (candidate / "real").is_dir():
-                return candidate
-    return None
+def unpack(into: Path) -> Path:
+    """The labelled traces, unpacked into a directory."""
+    with tarfile.open(Path(__file__).parent / "traces" / "rtt-changepoints.tar.xz") as archive:
+        archive.extractall(into, filter="data")
+    return into / "rtt-changepoints"
 
 
 def read(path: Path) -> Trace:
@@ -126,14 +125,13 @@ def line(name: str, tally: Tally) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", nargs="?", type=Path, default=data_directory())
+    parser.add_argument("directory", nargs="?", type=Path)
     parser.add_argument("--by-trace", action="store_true", help="one line for each trace, too")
     arguments = parser.parse_args()
-    if arguments.directory is None:
-        print("no labelled traces found: name their directory, or set FATHOM_DATA", file=sys.stderr)
-        return 2
     begun = time.monotonic()
-    for (collection, half), tally in sorted(score(arguments.directory, arguments.by_trace).items()):
+    with tempfile.TemporaryDirectory() as scratch:
+        tallies = score(arguments.directory or unpack(Path(scratch)), arguments.by_trace)
+    for (collection, half), tally in sorted(tallies.items()):
         print(line(f"{collection} half {half}".replace("half all", "all"), tally))
     print(f"{time.monotonic() - begun:.1f} s", file=sys.stderr)
     return 0

@@ -1,16 +1,13 @@
-"""The figure on labelled traces. The traces are not part of the repository: FATHOM_DATA names them."""
+"""The figure on labelled traces."""
 
 from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stats.changes.score import data_directory, match, score
-
-DATA = data_directory()
+from stats.changes.score import match, score, unpack
 
 indices = st.lists(st.integers(0, 30), unique=True, max_size=5)
 
@@ -32,12 +29,11 @@ def test_the_scorer_pairs_as_many_as_can_be(found, labels):
     assert match(found, labels, 2) == largest_matching(found, labels, 2)
 
 
-@pytest.mark.skipif(DATA is None, reason="labelled traces not found; FATHOM_DATA names their directory")
-def test_f1_on_the_labelled_traces():
-    tallies = score(DATA)
+def test_f1_on_the_labelled_traces(tmp_path):
+    tallies = score(unpack(tmp_path))
+    # 0.752 and 0.906 were measured; docs/change-points.md says what caps them.
+    assert tallies["real", "all"].f1 >= 0.75
     assert tallies["synthetic", "all"].f1 >= 0.90
-    # 0.742 was measured, 0.57 is the bar of linear KernelCPD; docs/change-points.md says what caps it.
-    assert tallies["real", "all"].f1 >= 0.735
     for half in "AB":
+        assert tallies["real", half].f1 >= 0.72
         assert tallies["synthetic", half].f1 >= 0.88
-        assert tallies["real", half].f1 >= 0.70

@@ -69,7 +69,7 @@ def margin(segments: list[Segment], at: int, noise: float, settings: Settings) -
 
 
 def impact(segments: list[Segment], at: int, noise: float, settings: Settings) -> float:
-    """Size x duration ** 1.5 of the shorter side of a boundary, up to twice that where the level beyond the
+    """Size x duration ** 1.4 of the shorter side of a boundary, up to twice that where the level beyond the
     shorter side is not the old one again: what stays matters more than what passes.
     """
     before, after = segments[at], segments[at + 1]
@@ -144,6 +144,6 @@ def split(
 ) -> int:
     """The index in first ..= end at which rtt[first:end] is best divided between two known regimes."""
     part = rtt[first:end]
-    as_before = loss(part, before.middle, max(before.spread, noise), settings.freedom)
-    as_after = loss(part, after.middle, max(after.spread, noise), settings.freedom)
+    as_before = loss(part, before.middle, max(before.spread, noise), settings.placement_freedom)
+    as_after = loss(part, after.middle, max(after.spread, noise), settings.placement_freedom)
     return first + int(np.argmin(np.concatenate([[0.0], np.cumsum(as_before - as_after)])))

@@ -91,21 +91,23 @@ class Settings:
     least_spread: float = 4.0
     """Smallest change of level, in robust standard deviations of the calmer side. Below it two regimes
     overlap and slow drift (day and night) would be cut into steps."""
-    least_impact: float = 800.0
-    """How large and lasting a change must be together: size x length ** 1.5, size in `impact` units. Where
-    noise is 0.1 % of the level, a step of forty times the noise that stays needs 5 samples, one of ten times
-    12; one that comes back counts half: 8 and 19 samples."""
-    impact_exponent: float = 1.5
-    noise_share: float = 0.6
-    """The unit of size is noise ** 0.6 x (0.1 % of the level) ** 0.4: noise alone makes too much of quiet
-    paths, the level alone too little of near ones."""
+    least_impact: float = 530.0
+    """How large and lasting a change must be together: size x length ** 1.4, size in `impact` units. Where
+    noise is 0.1 % of the level, a step of forty times the noise that stays needs 4 samples, one of ten times
+    11; one that comes back counts half: 7 and 18 samples."""
+    impact_exponent: float = 1.4
+    noise_share: float = 0.85
+    """The unit of size is noise ** 0.85 x (0.1 % of the level) ** 0.15: noise alone makes a little too much of
+    quiet paths, the level alone far too little of near ones."""
     ramp_longest: int = 20
     """A stretch this short between a lower and a higher level, and not steady itself, is the way from one to
     the other: one change, not two."""
     ramp_spread: float = 0.3
     """Not steady: its spread is at least this share of the smaller step."""
-    placement_reach: int = 10
+    placement_reach: int = 5
     """Samples to either side in which a change is placed again once its neighbours are known."""
+    placement_freedom: float = 1.0
+    """Degrees of freedom for that: Cauchy's distribution, so that one odd sample does not move a change."""
 
     # Large changes of noisy short series, found by windows.
     large_relative: float = 0.15
