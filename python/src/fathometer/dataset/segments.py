@@ -158,7 +158,9 @@ def read_open(path: FilePath) -> tuple[list[pa.RecordBatch], Damage | None]:
     except _UnreadableError as error:
         return [], Damage(path.name, 0, data.size, error.torn, str(error))
     batches, at, wrong = _batches(data.slice(0, begun), data, begun)
-    return batches, wrong and Damage(path.name, at, data.size - at, wrong.torn, str(wrong))
+    if wrong is None:
+        return batches, None
+    return batches, Damage(path.name, at, data.size - at, wrong.torn, str(wrong))
 
 
 def read_open_from(path: FilePath, start: int) -> tuple[list[pa.RecordBatch], int]:
