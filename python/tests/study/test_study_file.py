@@ -142,12 +142,12 @@ def test_hosts_of_different_networks_cannot_reach_each_other(tmp_path):
     assert "No such file" in parse(text, tmp_path)[1][0].what
 
 
-def test_few_repetitions_and_ssh_are_noted():
+def test_few_repetitions_are_noted_and_ssh_is_not():
     study, _ = parse(GOOD.replace('name = "two"', 'name = "two"\nrepetitions = 3'))
     assert any("repetitions = 3 is few" in n for n in notes(study))
     study, problems = parse(GOOD.replace("local = true", "ssh = { address = '10.0.0.4', jump = 'gate' }"))
     assert problems == []
-    assert any("hosts over SSH are not built yet" in n for n in notes(study))
+    assert notes(study) == []
 
 
 def test_positions_agree_with_the_text():
@@ -231,8 +231,9 @@ def test_the_schema_takes_what_the_model_takes():
 
 
 def test_the_ready_studies_are_there():
-    wanted = {"eleven-hours", "connection-methods", "hub-and-spoke", "proximity-placement"}
-    assert {p.stem for p in READY} >= wanted | {"accelerated-networking", "firewall-in-path"}
+    wanted = {"eleven-hours", "connection-methods", "hub-and-spoke", "psping-sizes", "accelerated-networking"}
+    wanted |= {"proximity-placement", "provider-comparison", "vm-size", "firewall-in-path"}
+    assert {p.stem for p in READY} == wanted
 
 
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)

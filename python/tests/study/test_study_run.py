@@ -196,14 +196,6 @@ def test_a_port_that_is_taken(tmp_path, fathom):
     assert left_running(tmp_path / "out") == []
 
 
-def test_ssh_is_refused_in_words(tmp_path, fathom):
-    file = write(tmp_path)
-    file.write_text(file.read_text().replace("local = true", "ssh = { address = '10.0.0.4' }"))
-    with pytest.raises(FathometerError, match="hosts over SSH are not built yet"):
-        run_study(file, tmp_path / "out", fathom, False, print)
-    assert not (tmp_path / "out").exists()
-
-
 def test_what_is_no_place_for_a_study(tmp_path, fathom):
     file = write(tmp_path)
     with pytest.raises(FathometerError, match="is not empty"):

@@ -12,7 +12,7 @@ from fathometer.errors import ExitCode
 
 study_app = typer.Typer(
     name="study",
-    help="Measure many paths by one file: check it, plan it, run it.",
+    help="Measure many paths by one file: check it, plan it, run it, watch it.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -97,12 +97,56 @@ def run(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Recordings and journal.")],
     quick: Quick = False,
     fathom: Fathom = None,
+    remote_binary: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--remote-binary",
+            metavar="FILE",
+            help="The fathom for hosts over SSH; again for another machine [default: --fathom's, if static].",
+        ),
+    ] = None,
 ) -> None:
     """Run a study, or what is left of it; recordings are DIR/label=.../run=NN."""
     from fathometer.study.run import run_study
+    from fathometer.study.watch.terminal import view_of_own
 
-    run_study(file, output, fathom, quick, lambda line: typer.echo(line, err=True))
+    with view_of_own(output) as say:
+        run_study(file, output, fathom, quick, say, remote_binary or ())
     typer.echo(str(output))
+
+
+@study_app.command(
+    epilog="Example: fathom study watch hub; from a desk: fathom study watch hub --http :8080, and there "
+    "ssh -L 8080:127.0.0.1:8080 HOST. Exit codes: 0 the study is finished, or you left it; 1 it ended "
+    "otherwise; 2 usage."
+)
+def watch(
+    output: Annotated[Path, typer.Argument(metavar="DIR", help="The study's --output.")],
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="[ADDRESS]:PORT",
+            help="Serve a page instead; without an address to this machine alone. Port 0: any.",
+        ),
+    ] = None,
+    port_file: Annotated[
+        Path | None, typer.Option("--port-file", metavar="FILE", help="Write the page's port there.")
+    ] = None,
+) -> None:
+    """Show a study that runs, or has run, in another process: scenarios, round trips, events."""
+    from fathometer.study.watch.terminal import left_by_signal
+
+    with left_by_signal():
+        if http is not None:
+            from fathometer.study.watch.serve import serve
+
+            serve(output, http, port_file, lambda line: typer.echo(line, err=True))
+            return
+        from fathometer.study.watch.terminal import watch as watch_study
+
+        if watch_study(output).state != "finished":
+            raise typer.Exit(ExitCode.FAILED)
 
 
 @study_app.command(epilog="Example: fathom study stop hub")
@@ -117,4 +161,5 @@ def stop(
     said = ["the study's runner"] if done.runner else []
     said += [f"{done.processes} processes"] if done.processes else []
     said += [f"fabric {name}" for name in done.fabrics]
+    said += [f"what was left on host {name}" for name in done.hosts]
     typer.echo(f"ended: {', '.join(said)}" if said else "nothing was left running")

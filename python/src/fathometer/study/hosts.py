@@ -1,4 +1,4 @@
-"""Where commands run: on this machine, or on a host of a fabric."""
+"""The binary, and the emulated networks whose hosts run it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from fathometer.errors import FathometerError
+from fathometer.study.cgroups import Groups
 from fathometer.study.journal import Journal
 from fathometer.study.model import Host, Study
 from fathometer.study.processes import Processes
@@ -29,17 +30,6 @@ def find_fathom(named: Path | None) -> str:
     return str(Path(found).absolute())
 
 
-def refuse_ssh(study: Study) -> None:
-    """Refuses hosts that nothing here can reach."""
-    for host in study.host:
-        if host.ssh is not None:
-            raise FathometerError(
-                "run a study",
-                f'host "{host.name}": hosts over SSH are not built yet',
-                "use `local = true` or a host of a fabric",
-            )
-
-
 class Fabrics:
     """The emulated networks of a study, each named by the study's id and its place in it."""
 
@@ -49,9 +39,11 @@ class Fabrics:
         self._directory = directory
         self._output = output
         self._names: dict[str, str] = {}
+        self._groups = Groups(study_id)
 
     async def up(self, study: Study, processes: Processes, journal: Journal) -> None:
-        """Makes each fabric that a scenario of the study uses."""
+        """Makes each fabric that a scenario of the study uses, and the groups of hosts with limits."""
+        self._groups.make(study)
         used = {name for s in study.scenario for name in (s.source, s.to)}
         for host in study.host:
             if host.fabric is None or host.name not in used or host.fabric.scenario in self._names:
@@ -69,6 +61,7 @@ class Fabrics:
 
     async def down(self, processes: Processes, journal: Journal) -> list[str]:
         """Takes them away; tells of those that would not go."""
+        self._groups.remove()
         stayed = []
         for scenario, name in reversed(list(self._names.items())):
             code, _, err = await processes.output([self._fathom, "fabric", "down", name])
@@ -80,11 +73,11 @@ class Fabrics:
         return stayed
 
     def on(self, host: Host, argv: list[str]) -> list[str]:
-        """A command line that runs a command on a host."""
-        if host.fabric is None:
-            return argv
-        name = self._names[host.fabric.scenario]
-        return [self._fathom, "fabric", "exec", "--name", name, host.fabric.host, "--", *argv]
+        """A command line that runs a command on a host, within its limits."""
+        if host.fabric is not None:
+            name = self._names[host.fabric.scenario]
+            argv = [self._fathom, "fabric", "exec", "--name", name, host.fabric.host, "--", *argv]
+        return self._groups.inside(host, argv)
 
 
 def last_line(text: str) -> str:

@@ -2,9 +2,12 @@
 
 | kind | fields |
 |---|---|
-| ``study.started`` | ``format``, ``id``, ``study``, ``sha256``, ``quick``, ``runs``, ``fathom`` |
+| ``study.started`` | ``format``, ``id``, ``study``, ``sha256``, ``quick``, ``runs``, ``fathom``, ``plan`` |
 | ``study.resumed`` | ``fathom`` |
 | ``fabric.making``, ``fabric.gone`` | ``name`` |
+| ``ssh.using`` | ``host``, ``ssh`` (as in the study file) |
+| ``ssh.ready`` | ``host``, ``machine``, ``sha256`` (of the binary), ``free_kib`` |
+| ``ssh.lost``, ``ssh.back``, ``ssh.cleared`` | ``host`` |
 | ``run.started`` | ``run`` (its directory) |
 | ``run.finished`` | ``run``, ``samples``, ``answered`` |
 | ``run.failed`` | ``run``, ``reason`` |
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -71,6 +75,17 @@ def fabrics_left(entries: list[dict[str, Any]]) -> list[str]:
         elif entry.get("kind") == "fabric.gone":
             left.pop(str(entry.get("name")), None)
     return list(left)
+
+
+def ssh_left(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """Hosts over SSH that a study used and has not cleared, by name: how they are reached."""
+    left: dict[str, Any] = {}
+    for entry in entries:
+        if entry.get("kind") == "ssh.using":
+            left[str(entry.get("host"))] = entry.get("ssh")
+        elif entry.get("kind") == "ssh.cleared":
+            left.pop(str(entry.get("host")), None)
+    return left
 
 
 class Journal:

@@ -49,6 +49,14 @@ Size = Annotated[
         }
     ),
 ]
+Memory = Annotated[
+    int,
+    BeforeValidator(size_bytes),
+    Field(ge=16 << 20, le=1 << 50),
+    WithJsonSchema(
+        {"type": "string", "pattern": SIZE_PATTERN, "description": "as in 256MiB, 1GiB; at least 16MiB"}
+    ),
+]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 """A name that can be a directory's."""
 Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
@@ -100,6 +108,20 @@ class SshHost(_Part):
     """A host to go by way of, as in ``ssh -J``."""
 
 
+class HostLimits(_Part):
+    """A host's size: what its processes may use of this machine."""
+
+    cpu: float | None = Field(default=None, ge=0.01, le=1024, allow_inf_nan=False)
+    """Processors, as in 0.5."""
+    memory: Memory | None = None
+
+    @model_validator(mode="after")
+    def _limits_something(self) -> Self:
+        if self.cpu is None and self.memory is None:
+            raise ValueError("it limits nothing; say `cpu`, as in 0.5, or `memory`, as in 256MiB")
+        return self
+
+
 class Host(_Part):
     """Where a reflector or a probe runs: exactly one of `local`, `fabric` and `ssh`."""
 
@@ -108,6 +130,8 @@ class Host(_Part):
     """This machine."""
     fabric: FabricHost | None = None
     ssh: SshHost | None = None
+    limits: HostLimits | None = None
+    """Its size; passed over for a host over SSH, which has its own."""
 
     @model_validator(mode="after")
     def _one_place(self) -> Self:
@@ -153,6 +177,9 @@ class Probe(_Part):
     warm_up: int = Field(default=0, ge=0, le=1_000_000)
     """Samples at the start of each run that are recorded and flagged, but left out of figures."""
     connections: int = Field(default=1, ge=1, le=10_000)
+    user_timeout_ns: Duration | None = Field(default=None, alias="user-timeout")
+    """After so long without an acknowledgement the kernel ends a connection (TCP_USER_TIMEOUT); absent: its
+    own limit, about 15 minutes. Azure recommends 30 s."""
 
     @property
     def ping_pong(self) -> bool:
@@ -189,6 +216,10 @@ class Probe(_Part):
         if self.ping_pong and (self.every_ns is not None or self.rate is not None):
             raise ValueError(
                 f'probe "{self.name}" is ping-pong, which has no schedule; leave `every` and `rate` out'
+            )
+        if self.user_timeout_ns is not None and self.mode.startswith("udp"):
+            raise ValueError(
+                f'probe "{self.name}" is UDP, which acknowledges nothing; leave `user-timeout` out'
             )
         if self.sizes is not None and len(set(self.sizes)) != len(self.sizes):
             raise ValueError(f'probe "{self.name}" has a size twice in `sizes`; name each once')

@@ -28,34 +28,40 @@ class Processes:
         self._environment = {**os.environ, MARK: study_id}
         self._running: list[Process] = []
 
-    async def start(self, argv: list[str], *, stderr: Path | None = None) -> Process:
-        """Starts a command in a session of its own: Ctrl-C is ours, and what we stop we stop in order."""
+    async def start(self, argv: list[str], *, stderr: Path | None = None, fed: bool = False) -> Process:
+        """Starts a command in a session of its own: Ctrl-C is ours, and what we stop we stop in order.
+        One that is `fed` reads its standard input from us.
+        """
         with contextlib.ExitStack() as stack:
             error = PIPE if stderr is None else stack.enter_context(stderr.open("ab"))
             try:
                 process = await asyncio.create_subprocess_exec(
                     *argv,
-                    stdin=asyncio.subprocess.DEVNULL,
+                    stdin=PIPE if fed else asyncio.subprocess.DEVNULL,
                     stdout=PIPE,
                     stderr=error,
                     env=self._environment,
                     start_new_session=True,
                 )
             except OSError as problem:
-                raise FathometerError(
-                    "run a study", f"{argv[0]}: {problem.strerror}", "name the binary with --fathom"
-                ) from None
+                remedy = "name the binary with --fathom" if "/" in argv[0] else "install it"
+                raise FathometerError("run a study", f"{argv[0]}: {problem.strerror}", remedy) from None
         self._running.append(process)
         return process
 
     async def output(self, argv: list[str]) -> tuple[int, str, str]:
         """Runs a command to its end: exit code, standard output, standard error. Ends it when cancelled."""
-        process = await self.start(argv)
+        code, out, err = await self.exchange(argv)
+        return code, out.decode(errors="replace"), err.decode(errors="replace")
+
+    async def exchange(self, argv: list[str], given: bytes | None = None) -> tuple[int, bytes, bytes]:
+        """The same in bytes, with something to read for the command."""
+        process = await self.start(argv, fed=given is not None)
         try:
-            out, err = await process.communicate()
+            out, err = await process.communicate(given)
         finally:
             await self.stop(process)
-        return process.returncode or 0, out.decode(errors="replace"), err.decode(errors="replace")
+        return process.returncode or 0, out, err
 
     async def stop(self, process: Process) -> None:
         """Ends a process and its group, gently first."""

@@ -96,8 +96,11 @@ def notes(study: Study) -> list[str]:
         said.append(
             f"repetitions = {study.rounds} is few for a comparison; {COMPARISON_REPETITIONS} give intervals"
         )
-    if any(h.ssh for h in study.host):
-        said.append("hosts over SSH are not built yet: this study can be checked and planned, but not run")
+    sized = [h.name for h in study.host if h.ssh and h.limits]
+    if sized:
+        said.append(
+            f"`limits` are passed over for {', '.join(sized)}: a host over SSH has the size of its machine"
+        )
     return said
 
 
@@ -221,6 +224,12 @@ def _reach(study: Study, number: int, scenario: Scenario) -> Iterator[Found]:
             ("scenario", number, "to"),
             f'"{source.name}" cannot reach "{to.name}": they are in different networks',
             "take both hosts from one fabric scenario, or neither",
+        )
+    elif source.ssh is not None and to.local is not None and scenario.address is None:
+        yield (
+            ("scenario", number, "to"),
+            f'"{source.name}" cannot reach "{to.name}", which listens on loopback alone',
+            "say with `address` under which address of this machine it can",
         )
 
 

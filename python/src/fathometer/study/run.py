@@ -5,43 +5,54 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import json
 import os
 import signal
 import uuid
-from asyncio.subprocess import Process
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
-from fathometer.study.hosts import Fabrics, find_fathom, last_line, refuse_ssh, summary_of
+from fathometer.study.commands import probe_command
+from fathometer.study.deadlines import round_deadline_ns
+from fathometer.study.hosts import Fabrics, find_fathom, last_line, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal
 from fathometer.study.lock import LOCK, locked
-from fathometer.study.model import Scenario, Study
+from fathometer.study.model import Study
+from fathometer.study.outline import outline_of
+from fathometer.study.places import LocalPlace, Place, Reflector
 from fathometer.study.plan import Run, estimate_ns, plan, quick
 from fathometer.study.processes import Processes
 from fathometer.study.read import read_study, read_text
 from fathometer.study.schedule import next_begin
+from fathometer.study.ssh.binary import Binary, binaries
+from fathometer.study.ssh.fleet import Fleet, ssh_hosts
+from fathometer.study.ssh.place import job_of
+from fathometer.study.ssh.trouble import HostError
 from fathometer.study.stop import clean
+from fathometer.study.together import together
 from fathometer.study.words import duration_text
 
-LISTEN_S = 20.0
-"""How long a reflector may take until it listens."""
 Progress = Callable[[str], None]
 Listener = tuple[str, str, int]
 """A reflector: host, protocol, port."""
 
 
-def run_study(file: Path, output: Path, fathom: Path | None, short: bool, progress: Progress) -> int:
-    """Runs what is left of a study; tells how many runs there are. Raises `FathometerError` when any run
-    failed or the study was interrupted.
+def run_study(
+    file: Path,
+    output: Path,
+    fathom: Path | None,
+    short: bool,
+    progress: Progress,
+    remote: Iterable[Path] = (),
+) -> int:
+    """Runs what is left of a study; tells how many runs there are. `remote` are the binaries that hosts over
+    SSH may get. Raises `FathometerError` when any run failed or the study was interrupted.
     """
     study = read_study(file)
-    refuse_ssh(study)
     binary = find_fathom(fathom)
+    given = binaries(remote, Path(binary)) if ssh_hosts(study) else {}
     if short:
         study = quick(study)
     sha256 = _digest(study, file)
@@ -63,7 +74,9 @@ def run_study(file: Path, output: Path, fathom: Path | None, short: bool, progre
                 "choose a new --output, or give it what it was begun with",
             )
         study_id = str(begun["id"]) if begun else uuid.uuid4().hex
-        runner = _Runner(study, file.parent, output, binary, study_id, short, finished(before), progress)
+        runner = _Runner(
+            study, file.parent, output, binary, study_id, given, short, finished(before), progress
+        )
         journal = runner.journal
         if begun is None:
             journal.note(
@@ -75,6 +88,7 @@ def run_study(file: Path, output: Path, fathom: Path | None, short: bool, progre
                 quick=short,
                 runs=len(runner.runs),
                 fathom=binary,
+                plan=outline_of(study, runner.runs),
             )
         else:
             # What a killed runner left holds the ports and the names that we need.
@@ -105,12 +119,15 @@ class _Runner:
         output: Path,
         fathom: str,
         study_id: str,
+        given: dict[str, Binary],
         short: bool,
         done: set[str],
         progress: Progress,
     ) -> None:
         self.study = study
+        self.directory = directory.absolute()
         self.output = output
+        self.given = given
         # Beside the output and not in it: a report on the output must not read half a run.
         self.unfinished = output.with_name(output.name + ".unfinished")
         self.fathom = fathom
@@ -120,8 +137,10 @@ class _Runner:
         self.runs = plan(study)
         self.journal = Journal(output)
         self.processes = Processes(study_id)
-        self.fabrics = Fabrics(fathom, study_id, directory.absolute(), output.absolute())
-        self.reflectors: dict[Listener, Process] = {}
+        self.fabrics = Fabrics(fathom, study_id, self.directory, output.absolute())
+        self.fleet = Fleet(study_id, self.processes, self.journal, progress)
+        self.places: dict[str, Place] = {}
+        self.reflectors: dict[Listener, Reflector] = {}
         self.failed: list[str] = []
 
     async def all(self) -> int:
@@ -182,31 +201,38 @@ class _Runner:
                 await asyncio.sleep(max(0.0, last + schedule.every_ns / 1e9 - clock()))
             await self._wait_for_hours()
             if not up:
-                await self.fabrics.up(self.study, self.processes, self.journal)
-                await self._reflect(left)
-                self.progress(f"{len(self.reflectors)} reflectors listen")
+                going_on = await self._up(left)
                 up = True
+                left = [r for r in left if r not in going_on]
+                items = [r for r in items if r not in going_on]
+            else:
+                await self._reflect(items, first=False)
             last = clock()
             failed = len(self.failed)
             if self.study.order == "side-by-side":
-                await self._side_by_side(items)
+                await together(self._one(run) for run in items)
             else:
                 for run in items:
                     await self._one(run)
-            if len(self.failed) - failed == len(items) and number != self.study.rounds:
+            if items and len(self.failed) - failed == len(items) and number != self.study.rounds:
                 self.progress("every run of this round failed: no further rounds are begun")
                 return
 
-    async def _side_by_side(self, runs: list[Run]) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for run in runs:
-                    group.create_task(self._one(run))
-        except* FathometerError as several:
-            error: BaseException = several
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            raise error from None
+    async def _up(self, left: list[Run]) -> list[Run]:
+        """Makes hosts ready and reflectors listen; follows the runs that a crash left, and returns them."""
+        await self.fabrics.up(self.study, self.processes, self.journal)
+        log = self.output / "reflectors.log"
+        for host in self.study.host:
+            if host.ssh is None:
+                self.places[host.name] = LocalPlace(host, self.fathom, self.processes, self.fabrics, log)
+        jobs = {job_of(r): r for r in left}
+        places, found = await self.fleet.up(self.study, self.directory, self.given, jobs.keys())
+        self.places |= places
+        await self._reflect(left, first=True)
+        self.progress(f"{len(self.reflectors)} reflectors listen")
+        going_on = [jobs[job] for job in found]
+        await together(self._one(run) for run in going_on)
+        return going_on
 
     async def _wait_for_hours(self) -> None:
         told = False
@@ -219,32 +245,28 @@ class _Runner:
             # In steps, as a suspended machine's sleep is longer than asked.
             await asyncio.sleep(min(wait, 60.0))
 
-    async def _reflect(self, runs: list[Run]) -> None:
+    async def _reflect(self, runs: list[Run], *, first: bool) -> None:
+        """Sees to it that the reflectors of runs listen. After the first time, runs fail for want of one."""
+        needed = round_deadline_ns(self.study, self.runs) / 1e9
         for run in runs:
             scenario = run.scenario
-            protocol = run.probe.mode[:3]
-            listener = (scenario.to, protocol, scenario.port)
-            if listener in self.reflectors:
-                continue
-            host = self.study.host_named(scenario.to)
-            # Loopback alone on this machine: a study of one machine opens no port to others.
-            listen = "[::]" if host.fabric else bracketed(scenario.address or "127.0.0.1")
-            argv = [self.fathom, "echo", "--json", "--listen", f"{protocol}://{listen}:{scenario.port}"]
-            log = self.output / "reflectors.log"
-            process = await self.processes.start(self.fabrics.on(host, argv), stderr=log)
-            said = await _first_line(process)
-            if (said.get("event"), said.get("protocol"), said.get("port")) != (
-                "listening",
-                protocol,
-                scenario.port,
-            ):
-                reason = last_line(log.read_text(errors="replace"))
-                raise FathometerError(
-                    "start a reflector",
-                    f'host "{host.name}", {protocol} port {scenario.port}: {reason}',
-                    "choose another `port` for the scenario, or end what listens there",
+            listener = _listener(run)
+            known = self.reflectors.get(listener)
+            if known is not None:
+                if known.lasts(needed) and await known.failure() is None:
+                    continue
+                with contextlib.suppress(HostError):
+                    await known.stop()
+                del self.reflectors[listener]
+            place = self.places[scenario.to]
+            try:
+                self.reflectors[listener] = await place.reflect(
+                    listener[1], scenario.port, scenario.address, 2 * needed
                 )
-            self.reflectors[listener] = process
+            except FathometerError as error:
+                if first:
+                    raise
+                self.progress(f"{error}")
 
     async def _one(self, run: Run) -> None:
         where = str(run.directory)
@@ -253,22 +275,12 @@ class _Runner:
             partial.rename(_free(partial))
         partial.parent.mkdir(parents=True, exist_ok=True)
         self.journal.note("run.started", run=where)
-        host = self.study.host_named(run.scenario.source)
-        argv = self.fabrics.on(host, self._probe_argv(run, partial.absolute()))
-        code, out, err = await self.processes.output(argv)
-        summary = summary_of(out)
-        reason: str | None = None
-        reflector = self.reflectors[run.scenario.to, run.probe.mode[:3], run.scenario.port]
-        if reflector.returncode is not None:
-            reason = f'the reflector on "{run.scenario.to}" has ended (exit code {reflector.returncode})'
-        elif code != 0:
-            reason = last_line(err)
-        else:
-            reason = disagreement(
-                partial, run, None if run.scenario.address and host.fabric else run.scenario.port
-            )
         label = f"[{run.number}/{len(self.runs)}] round {run.round}/{self.study.rounds}  {run.scenario.label}"
         label += f"  {run.probe.name} {run.size} B"
+        try:
+            summary, reason = await self._measure(run, partial)
+        except HostError as error:
+            summary, reason = {}, f"{error}"
         if reason is not None:
             self.journal.note("run.failed", run=where, reason=reason)
             self.failed.append(f"{where}: {reason}")
@@ -284,54 +296,37 @@ class _Runner:
         self.done.add(where)
         self.progress(f"{label}  {answered} of {samples} answered{_mean(summary)}")
 
-    def _probe_argv(self, run: Run, record: Path) -> list[str]:
-        scenario, probe = run.scenario, run.probe
-        target = self._target(scenario)
-        argv = [self.fathom, "probe", f"{bracketed(target)}:{scenario.port}", "--quiet", "--json"]
-        argv += ["--record", str(record), "--label", scenario.label, "--size", str(run.size)]
-        argv += ["--from", scenario.source, "--to", scenario.to]
-        argv += ["--via", scenario.via] if scenario.via else []
-        tags = {**scenario.tags, "study": self.study.name, "round": str(run.round)}
-        tags |= {"quick": "true"} if self.short else {}
-        for key, value in tags.items():
-            argv += ["--tag", f"{key}={value}"]
-        if probe.mode.startswith("udp"):
-            argv.append("--udp")
-        if probe.interval_ns is None:
-            argv.append("--ping-pong")
-        else:
-            argv += ["--every", duration_text(probe.interval_ns)]
-        argv += ["--count", str(probe.count)] if probe.count is not None else []
-        argv += ["--for", duration_text(probe.for_ns)] if probe.for_ns is not None else []
-        argv += ["--warm-up", str(probe.warm_up), "--connections", str(probe.connections)]
-        argv += ["--allow-high-rate"] if self.study.limits.allow_high_rate else []
-        # The emulated network has no metadata service, and asking for one is traffic.
-        argv += ["--cloud", "off"] if self.study.host_named(scenario.source).fabric else []
-        return argv
-
-    def _target(self, scenario: Scenario) -> str:
-        to = self.study.host_named(scenario.to)
-        return scenario.address or (to.fabric.host if to.fabric else "127.0.0.1")
+    async def _measure(self, run: Run, partial: Path) -> tuple[dict[str, object], str | None]:
+        """Runs a probe; its summary, and why the run does not count (None: it does)."""
+        scenario = run.scenario
+        reflector = self.reflectors.get(_listener(run))
+        if reflector is None:
+            return {}, f'there is no reflector on "{scenario.to}"'
+        target = scenario.address or self.places[scenario.to].address
+        command = probe_command(self.study, run, target, self.short)
+        ended = await self.places[scenario.source].probe(run, command, partial.absolute())
+        reason = await reflector.failure()
+        if reason is None and ended.code != 0:
+            reason = last_line(ended.err)
+        if reason is None:
+            # A fabric's balancer may answer on a port that is not its target's.
+            behind = scenario.address and self.study.host_named(scenario.source).fabric
+            reason = disagreement(partial, run, None if behind else scenario.port)
+        return summary_of(ended.out), reason
 
     async def _stop(self) -> list[str]:
         # The signal handlers stay: a second Ctrl-C does not cut this short.
         await self.processes.stop_all()
-        stayed = await self.fabrics.down(self.processes, self.journal)
+        stayed = list((await self.fleet.clear()).errors)
+        stayed += await self.fabrics.down(self.processes, self.journal)
         for directory, _, _ in os.walk(self.unfinished, topdown=False):
             with contextlib.suppress(OSError):
                 Path(directory).rmdir()  # Only what is empty.
         return stayed
 
 
-async def _first_line(process: Process) -> dict[str, Any]:
-    if process.stdout is None:
-        return {}
-    try:
-        line = await asyncio.wait_for(process.stdout.readline(), LISTEN_S)
-        value = json.loads(line)
-    except (TimeoutError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
+def _listener(run: Run) -> Listener:
+    return run.scenario.to, run.probe.mode[:3], run.scenario.port
 
 
 def _free(path: Path) -> Path:
@@ -345,8 +340,3 @@ def _mean(summary: dict[str, object]) -> str:
     rtt = summary.get("rtt_ns")
     mean = rtt.get("mean") if isinstance(rtt, dict) else None
     return f", mean {mean / 1000:,.1f} µs of {rtt['count']}" if isinstance(rtt, dict) and mean else ""
-
-
-def bracketed(address: str) -> str:
-    """An address as it stands before a port."""
-    return f"[{address}]" if ":" in address and not address.startswith("[") else address

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -12,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from fathometer.errors import FathometerError
+from fathometer.study.cgroups import remove_left
 from fathometer.study.hosts import find_fathom, last_line
-from fathometer.study.journal import Journal, fabrics_left, first, read_journal
+from fathometer.study.journal import Journal, fabrics_left, first, read_journal, ssh_left
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.processes import end_marked
+from fathometer.study.ssh.fleet import Cleared, clear_left
 
 RUNNER_S = 60.0
 """How long a runner has to take its study down: processes and fabrics have 5 s each."""
@@ -28,6 +31,8 @@ class Stopped:
     runner: bool
     processes: int
     fabrics: tuple[str, ...]
+    hosts: tuple[str, ...]
+    """Over SSH, that were cleared."""
 
 
 def stop_study(output: Path, fathom: Path | None) -> Stopped:
@@ -46,20 +51,33 @@ def stop_study(output: Path, fathom: Path | None) -> Stopped:
         try:
             binary = find_fathom(fathom or _path(begun.get("fathom"))) if fabrics else ""
             ended = clean(entries, str(begun["id"]), binary, journal)
+            cleared = _clear_hosts(str(begun["id"]), entries, journal)
             journal.note("study.stopped")
         finally:
             journal.close()
-    return Stopped(runner, ended, tuple(fabrics))
+    return Stopped(runner, ended + cleared.processes, tuple(fabrics), cleared.hosts)
+
+
+def _clear_hosts(study_id: str, entries: list[dict[str, Any]], journal: Journal) -> Cleared:
+    if not ssh_left(entries):
+        return Cleared(0, (), ())
+    cleared = asyncio.run(clear_left(study_id, entries, journal))
+    if cleared.errors:
+        more = f" ({len(cleared.errors) - 1} more)" if len(cleared.errors) > 1 else ""
+        raise FathometerError("stop a study", cleared.errors[0], f"then try it again{more}")
+    return cleared
 
 
 def clean(entries: list[dict[str, Any]], study_id: str, fathom: str, journal: Journal) -> int:
-    """Takes away the fabrics that a journal leaves open, then ends what bears the study's mark; tells how
-    many processes that were.
+    """Takes away the fabrics that a journal leaves open, then ends what bears the study's mark on this
+    machine; tells how many processes that were. Hosts over SSH stay as they are.
     """
     for name in fabrics_left(entries):
         _down(fathom, name)
         journal.note("fabric.gone", name=name)
-    return end_marked(study_id)
+    ended = end_marked(study_id)
+    remove_left(study_id)
+    return ended
 
 
 def _path(value: object) -> Path | None:

@@ -20,9 +20,19 @@ _PIECE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h|d)")
 DURATION_PATTERN: Final = r"^(\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d))+\s*$"
 """What `duration_ns` reads, for the JSON Schema."""
 
-_BYTES: Final = {"": 1, "B": 1, "kB": 1000, "KB": 1000, "MB": 1000**2, "KiB": 1024, "MiB": 1024**2}
-_SIZE: Final = re.compile(r"\s*(\d+)\s*(B|kB|KB|MB|KiB|MiB)?\s*")
-SIZE_PATTERN: Final = r"^\s*\d+\s*(B|kB|KB|MB|KiB|MiB)?\s*$"
+_BYTES: Final = {
+    "": 1,
+    "B": 1,
+    "kB": 1000,
+    "KB": 1000,
+    "MB": 1000**2,
+    "GB": 1000**3,
+    "KiB": 1024,
+    "MiB": 1024**2,
+    "GiB": 1024**3,
+}
+_SIZE: Final = re.compile(r"\s*(\d+)\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?\s*")
+SIZE_PATTERN: Final = r"^\s*\d+\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?\s*$"
 """What `size_bytes` reads of a string, for the JSON Schema."""
 
 

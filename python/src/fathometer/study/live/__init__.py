@@ -1,0 +1,1 @@
+"""What a study does now: a model without clock or file (`model`), and what feeds it (`follow`)."""

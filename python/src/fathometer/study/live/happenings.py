@@ -1,0 +1,178 @@
+"""What is worth a line while a study runs: entries of its journal and events of its recordings, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fathometer.dataset.format import parse_utc
+from fathometer.dataset.model import Event
+from fathometer.study.outline import title_of
+
+Weight = Literal["plain", "good", "warn", "bad"]
+SHORT_PAUSE_NS: Final = 200_000_000
+"""A pause below this is counted and not told: a busy machine has many a minute. It is the least that TCP
+waits before it sends again (TCP_RTO_MIN, include/net/tcp.h of Linux); a shorter one makes it send nothing.
+"""
+_UNITS: Final = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"))
+_MOST: Final = 400
+"""Letters of a text: a reason may be a whole program's last words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One line."""
+
+    at_ns: int
+    """Ns since the Unix epoch, by the clock of the host that wrote it."""
+    kind: str
+    """The journal's or the event's."""
+    directory: str | None
+    """What is measured there (`Planned.directory`); None: the study itself."""
+    run: str | None
+    """The run's name, as in ``run=07``."""
+    text: str
+    weight: Weight
+
+    @property
+    def title(self) -> str:
+        """Which scenario it is about, in words; empty: the study."""
+        return title_of(self.directory) if self.directory else ""
+
+
+def span(ns: float) -> str:
+    """A duration or a round trip, three significant digits: ``1.23 ms``; ``2 min 5 s`` from a minute on."""
+    s = int(ns // 1_000_000_000)
+    if s >= 86_400:
+        return f"{s // 86_400} d {s % 86_400 // 3600} h"
+    if s >= 3600:
+        return f"{s // 3600} h {s % 3600 // 60} min"
+    if s >= 60:
+        return f"{s // 60} min {s % 60} s"
+    # The unit is chosen after rounding: 999,999 ns are 1.00 ms.
+    value, unit = next(
+        ((ns / scale, unit) for scale, unit in _UNITS if ns / scale < 999.5), (ns / 1_000_000_000, "s")
+    )
+    digits = 0 if value >= 99.95 or unit == "ns" else 1 if value >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
+def of_event(directory: str, run: str, event: Event) -> Happening | None:
+    """What an event of a recording says; None: nothing that a watcher wants to be told."""
+    said = _EVENTS.get(event.kind)
+    if said is None or not event.known:
+        return None
+    told = said(event.fields)
+    if told is None:
+        return None
+    text, weight = told
+    return Happening(event.at_ns, event.kind, directory, run, _plain(text), weight)
+
+
+def of_entry(entry: Mapping[str, Any]) -> Happening | None:
+    """What an entry of the journal says."""
+    said = _ENTRIES.get(str(entry.get("kind")))
+    at_ns = at_of(entry)
+    if said is None or at_ns is None:
+        return None
+    text, weight = said(entry)
+    directory, _, run = str(entry["run"]).rpartition("/") if "run" in entry else (None, "", None)
+    return Happening(at_ns, str(entry["kind"]), directory or None, run, _plain(text), weight)
+
+
+def at_of(entry: Mapping[str, Any]) -> int | None:
+    """When an entry was written, ns since the Unix epoch; None: it does not say."""
+    try:
+        return parse_utc(str(entry["at"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def _plain(text: str) -> str:
+    """Without what moves a terminal's cursor, and of a line's length."""
+    text = "".join(c if c.isprintable() else " " for c in text)
+    return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
+
+
+_Told = tuple[str, Weight]
+_Fields = Mapping[str, Any]
+
+
+def _stalled(f: _Fields) -> _Told:
+    return f"stall: {f['outstanding']} samples out, nothing comes back", "bad"
+
+
+def _stall_ended(f: _Fields) -> _Told:
+    if f["recovered"]:
+        return f"stall over after {span(f['duration_ns'])}: it goes on", "good"
+    return f"stall over after {span(f['duration_ns'])}: the connection ended", "bad"
+
+
+def _closed(f: _Fields) -> _Told | None:
+    if f["cause"] in {"finished", "refreshed"}:
+        return None
+    verdict = f", {f['verdict']}" if f.get("verdict") else ""
+    return f"connection closed: {f['cause']}{verdict}, after {span(f['age_ns'])}", "bad"
+
+
+def _explained(f: _Fields) -> _Told:
+    return f"{f['about']} explained: {f['verdict']}", "plain"
+
+
+def _pause(f: _Fields) -> _Told | None:
+    if f["duration_ns"] < SHORT_PAUSE_NS:
+        return None
+    whose = "this host" if f["host"] == "local" else "the reflector's host"
+    return f"pause: {whose} did not run for {span(f['duration_ns'])}", "warn"
+
+
+def _maintenance(f: _Fields) -> _Told:
+    return f"maintenance {f['state']}: {f['what']}", "warn"
+
+
+def _changed(f: _Fields) -> _Told:
+    return f"{f.get('what', 'remote')} changed: {f['from']} to {f['to']}", "warn"
+
+
+def _recording_ended(f: _Fields) -> _Told | None:
+    return (f"the recording ended: {f['error']}", "bad") if "error" in f else None
+
+
+_EVENTS: Final[Mapping[str, Callable[[_Fields], _Told | None]]] = {
+    "recording.ended": _recording_ended,
+    "connection.refused": lambda f: (f"connection refused: {f['error']}", "bad"),
+    "connection.closed": _closed,
+    "stall.began": _stalled,
+    "stall.ended": _stall_ended,
+    "connection.explained": _explained,
+    "pause": _pause,
+    "clock.stepped": lambda f: (f"the wall clock was set by {span(abs(f['step_ns']))}", "warn"),
+    "maintenance": _maintenance,
+    "address.changed": _changed,
+    "schedule.overrun": lambda f: (f"{f['skipped']} samples skipped: {f['reason']}", "warn"),
+    "echo.corrupted": lambda f: (f"{f['count']} echoes corrupted", "bad"),
+    "recording.overflowed": lambda f: (f"{f['lost']} samples lost by the recorder", "bad"),
+    "note": lambda f: (str(f["text"]), "plain"),
+}
+
+
+def _finished(f: _Fields) -> _Told:
+    if f.get("samples") is None:
+        return "finished", "good"
+    words = f"finished: {f.get('answered')} of {f['samples']} answered"
+    return words, "good" if f.get("answered") == f["samples"] else "warn"
+
+
+_ENTRIES: Final[Mapping[str, Callable[[_Fields], _Told]]] = {
+    "study.started": lambda f: (f"study {f.get('study')} begins: {f.get('runs')} runs", "plain"),
+    "study.resumed": lambda _: ("study goes on", "plain"),
+    "run.started": lambda _: ("begins", "plain"),
+    "run.finished": _finished,
+    "run.failed": lambda f: (f"failed: {f.get('reason')}", "bad"),
+    "ssh.lost": lambda f: (f"host {f.get('host')} is not reached; what runs there goes on", "warn"),
+    "ssh.back": lambda f: (f"host {f.get('host')} is reached again", "good"),
+    "study.interrupted": lambda f: (str(f.get("reason")), "bad"),
+    "study.ended": lambda f: (f"all {f.get('runs')} runs are finished", "good"),
+    "study.stopped": lambda _: ("study stopped", "bad"),
+}

@@ -1,0 +1,152 @@
+"""Where reflectors and probes run: this machine, a fabric's host (`LocalPlace`), or a host over SSH
+(`ssh.place`). A runner sees no difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from asyncio.subprocess import Process
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from fathometer.errors import FathometerError
+from fathometer.study.hosts import Fabrics, last_line
+from fathometer.study.model import Host
+from fathometer.study.plan import Run
+from fathometer.study.processes import Processes
+
+LISTEN_S: Final = 20.0
+"""How long a reflector may take until it listens."""
+
+Command = Callable[[str, str], list[str]]
+"""A probe's command line, of the binary and the recording's directory as they are called where it runs."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a probe ended: its exit code, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Reflector(Protocol):
+    """One that listens."""
+
+    async def failure(self) -> str | None:
+        """Why it no longer does; None: it does."""
+
+    def lasts(self, seconds: float) -> bool:
+        """Whether it will not end by itself so soon."""
+
+    async def stop(self) -> None:
+        """Ends it."""
+
+
+class Place(Protocol):
+    """A host of a study."""
+
+    @property
+    def address(self) -> str:
+        """Where a probe on another host finds it, unless the scenario says so."""
+
+    async def reflect(self, protocol: str, port: int, address: str | None, limit_s: float) -> Reflector:
+        """Starts a reflector that listens when this returns; where nobody ends it, it ends after the limit,
+        if it is on another machine. `address` is the scenario's.
+        """
+
+    async def probe(self, run: Run, command: Command, into: Path) -> Ended:
+        """Runs a probe to its end; its recording grows in `into` meanwhile."""
+
+
+class LocalReflector:
+    """A reflector that is a process of ours."""
+
+    def __init__(self, process: Process, processes: Processes, host: str) -> None:
+        self._process = process
+        self._processes = processes
+        self._host = host
+
+    async def failure(self) -> str | None:
+        """Why it no longer listens."""
+        code = self._process.returncode
+        return None if code is None else f'the reflector on "{self._host}" has ended (exit code {code})'
+
+    def lasts(self, seconds: float) -> bool:  # noqa: ARG002 - it ends with us
+        """It has no limit."""
+        return True
+
+    async def stop(self) -> None:
+        """Ends it."""
+        await self._processes.stop(self._process)
+
+
+class LocalPlace:
+    """This machine, or a host of a fabric."""
+
+    def __init__(self, host: Host, fathom: str, processes: Processes, fabrics: Fabrics, log: Path) -> None:
+        self._host = host
+        self._fathom = fathom
+        self._processes = processes
+        self._fabrics = fabrics
+        self._log = log
+
+    @property
+    def address(self) -> str:
+        """A fabric's hosts know each other by name."""
+        return self._host.fabric.host if self._host.fabric else "127.0.0.1"
+
+    async def reflect(self, protocol: str, port: int, address: str | None, limit_s: float) -> LocalReflector:  # noqa: ARG002
+        """Starts a reflector, and waits until it listens."""
+        # Loopback alone on this machine: a study of one machine opens no port to others.
+        listen = "[::]" if self._host.fabric else bracketed(address or "127.0.0.1")
+        argv = [self._fathom, *echo_words(protocol, f"{listen}:{port}")]
+        process = await self._processes.start(self._fabrics.on(self._host, argv), stderr=self._log)
+        line = b""
+        if process.stdout is not None:
+            try:
+                line = await asyncio.wait_for(process.stdout.readline(), LISTEN_S)
+            except (TimeoutError, ValueError):
+                line = b""
+        if not listens(line.decode(errors="replace"), protocol, port):
+            reason = last_line(self._log.read_text(errors="replace"))
+            raise not_listening(self._host.name, protocol, port, reason)
+        return LocalReflector(process, self._processes, self._host.name)
+
+    async def probe(self, run: Run, command: Command, into: Path) -> Ended:  # noqa: ARG002 - it takes its time
+        """Runs a probe to its end."""
+        argv = self._fabrics.on(self._host, command(self._fathom, str(into)))
+        return Ended(*await self._processes.output(argv))
+
+
+def echo_words(protocol: str, listen: str) -> list[str]:
+    """A reflector's command line, after its binary."""
+    return ["echo", "--json", "--listen", f"{protocol}://{listen}"]
+
+
+def listens(line: str, protocol: str, port: int) -> bool:
+    """Whether a reflector's first line says that it listens there."""
+    try:
+        said: Any = json.loads(line)
+    except ValueError:
+        return False
+    wanted = ("listening", protocol, port)
+    return isinstance(said, dict) and (said.get("event"), said.get("protocol"), said.get("port")) == wanted
+
+
+def not_listening(host: str, protocol: str, port: int, reason: str) -> FathometerError:
+    """The error for a reflector that does not come to listen."""
+    return FathometerError(
+        "start a reflector",
+        f'host "{host}", {protocol} port {port}: {reason}',
+        "choose another `port` for the scenario, or end what listens there",
+    )
+
+
+def bracketed(address: str) -> str:
+    """An address as it stands before a port."""
+    return f"[{address}]" if ":" in address and not address.startswith("[") else address

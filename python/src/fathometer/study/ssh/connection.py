@@ -1,0 +1,184 @@
+"""One host's ``ssh``: a call of ``host.sh`` there, a file to there.
+
+Each command is an ``ssh`` of its own over one shared connection (``ControlMaster=auto``), which the first of
+them makes, and makes again after it was lost. Whatever is asked twice then is done once by ``host.sh``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shlex
+import shutil
+import stat
+import tempfile
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Final
+
+from fathometer.errors import FathometerError
+from fathometer.study.model import SshHost
+from fathometer.study.processes import Processes
+from fathometer.study.ssh.trouble import HostError, explain
+
+CALL_S: Final = 60.0
+"""How long a call may take, which is to say: how long after the last word of a host it counts as lost."""
+SEND_S: Final = 900.0
+"""How long a binary may take to a host: 11 MB at 100 kbit/s."""
+_LOST: Final = 255
+"""``ssh``'s exit code for its own troubles."""
+_BEGIN: Final = b"\nfathom-host 1\n"
+_AT_ONCE: Final = 4
+"""Commands on one connection at a time; ``sshd`` allows 10 (``MaxSessions``)."""
+STRICT: Final = (
+    "BatchMode=yes",  # Nobody is there to answer a question.
+    "StrictHostKeyChecking=yes",  # A host that is not known is never taken silently.
+    "ConnectTimeout=10",
+)
+_OPTIONS: Final = (
+    *STRICT,
+    "ServerAliveInterval=5",
+    "ServerAliveCountMax=3",
+    "ControlMaster=auto",
+    # After a crash the connection closes by itself.
+    "ControlPersist=60",
+    # What a person's configuration may ask for, and a study must not do.
+    "ClearAllForwardings=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "LogLevel=ERROR",
+)
+
+
+@cache
+def _script() -> bytes:
+    return (resources.files("fathometer.study.ssh") / "host.sh").read_bytes()
+
+
+def control_directory(study_id: str) -> Path:
+    """Where a study's sockets of shared connections are; nobody else can look in."""
+    path = Path(tempfile.gettempdir()) / f"fathom-{study_id[:16]}"
+    path.mkdir(mode=0o700, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise FathometerError("make a directory for ssh", f"{path} is another's", "take it away")
+    return path
+
+
+def socket_name(name: str) -> str:
+    """A host's in that directory. Of the host and never of its turn: ``ssh`` does not look whether the
+    connection behind a socket goes where it was told to go.
+    """
+    return hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+async def end_connections(study_id: str, processes: Processes) -> None:
+    """Ends every shared connection of a study, a crashed runner's too, and takes the directory away. Their
+    processes do not bear the study's mark: ``ssh`` writes its title over its environment.
+    """
+    directory = control_directory(study_id)
+    for socket in directory.iterdir():
+        await processes.exchange(
+            ["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "--", "whom-it-goes-to"]
+        )
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def options(ssh: SshHost, control: Path) -> list[str]:
+    """``ssh`` and its options up to the host's name."""
+    argv = ["ssh", "-T"]
+    for option in _OPTIONS:
+        argv += ["-o", option]
+    argv += ["-o", f"ControlPath={control}"]
+    argv += _identity(ssh)
+    if ssh.jump is not None:
+        # Not -J, which would leave its checks to the configuration.
+        strict = [word for option in STRICT for word in ("-o", option)]
+        proxy = shlex.join(["ssh", *strict, *_identity(ssh)]).replace("%", "%%")
+        argv += ["-o", f"ProxyCommand={proxy} -W '[%h]:%p' -- {shlex.quote(f'ssh://{ssh.jump}')}"]
+    argv += ["-p", str(ssh.port)] if "port" in ssh.model_fields_set else []
+    argv += ["-l", ssh.user] if ssh.user is not None else []
+    return argv
+
+
+def _identity(ssh: SshHost) -> list[str]:
+    return [] if ssh.key is None else ["-i", ssh.key, "-o", "IdentitiesOnly=yes"]
+
+
+class Connection:
+    """To one host of a study."""
+
+    def __init__(self, name: str, ssh: SshHost, study_id: str, control: Path, processes: Processes) -> None:
+        self.name = name
+        self.ssh = ssh
+        self.study_id = study_id
+        self._argv = options(ssh, control)
+        self._processes = processes
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def call(self, verb: str, *words: str, within_s: float = CALL_S) -> bytes:
+        """Calls a verb of ``host.sh``, and returns its answer. Raises `Lost` where the host was not reached,
+        or not to the end, and `HostError` for what it refused.
+        """
+        line = shlex.join(["main", self.study_id, self.name, verb, *words])
+        script = _script() + f"{line} </dev/null\n".encode()
+        code, out, err = await self._ssh(["sh"], script, within_s)
+        _, begun, answer = out.partition(_BEGIN)
+        if not begun:
+            said = last_words(err) or last_words(out) or f"exit code {code}"
+            what = f'host "{self.name}": it has no POSIX shell for us ({said})'
+            raise HostError("run commands on a host", what, "hosts of a study run Linux, and let `sh` run")
+        if code != 0:
+            raise self.refused(f"{last_words(err) or f'exit code {code}'} (at `{verb}`)")
+        return answer
+
+    def refused(self, said: str) -> HostError:
+        """The error for what a host could not do."""
+        full = "No space left" in said or "quota exceeded" in said
+        remedy = "make room there" if full else "see docs/studies.md for what a host must have"
+        return HostError("use a host", f'host "{self.name}": {said}', remedy)
+
+    async def send(self, data: bytes, to: str) -> None:
+        """Writes a file there, whose name has nothing that a shell would read."""
+        # `cd` and redirection are the same in every login shell, fish and csh included.
+        code, _, err = await self._ssh([f"cd; cat >{to}"], data, SEND_S)
+        if code != 0:
+            raise self.refused(f"{last_words(err) or f'exit code {code}'} (at {to})")
+
+    async def real_address(self) -> str:
+        """The address behind the name, which may be one of ``~/.ssh/config``. Nothing is contacted."""
+        code, out, err = await self._processes.exchange([*self._argv, "-G", "--", self.ssh.address])
+        words = [line.split(" ", 1) for line in out.decode(errors="replace").splitlines()]
+        found = [w[1] for w in words if w[0] == "hostname" and len(w) == 2]
+        if code != 0 or not found:
+            raise explain(self.name, self.ssh, err.decode(errors="replace"))
+        return found[0]
+
+    async def close(self) -> None:
+        """Ends the shared connection, if there is one."""
+        await self._processes.exchange([*self._argv, "-O", "exit", "--", self.ssh.address])
+
+    async def _ssh(self, command: list[str], given: bytes, within_s: float) -> tuple[int, bytes, bytes]:
+        async with self._turns:
+            try:
+                async with asyncio.timeout(within_s):
+                    argv = [*self._argv, "--", self.ssh.address, *command]
+                    code, out, err = await self._processes.exchange(argv, given)
+            except TimeoutError:
+                # A connection that hangs is no connection: the next command makes a new one.
+                await self.close()
+                raise explain(self.name, self.ssh, "timed out") from None
+        if code == _LOST:
+            raise explain(self.name, self.ssh, err.decode(errors="replace"))
+        return code, out, err
+
+
+def last_words(said: bytes) -> str:
+    """The last line of what was said; empty where nothing was."""
+    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,160 @@
+"""Reflectors and probes on a host over SSH."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from fathometer.study.deadlines import deadline_ns
+from fathometer.study.hosts import last_line
+from fathometer.study.places import LISTEN_S, Command, Ended, echo_words, listens, not_listening
+from fathometer.study.plan import Run
+from fathometer.study.ssh.mirror import Look, Mirror
+from fathometer.study.ssh.remote import Remote, Said
+from fathometer.study.ssh.trouble import HostError
+
+PATIENCE_S: Final = 900.0
+"""How long a host that was lost is tried, from the moment on at which its run should have ended."""
+LOOK_S: Final = 5.0
+"""From one look at a run to the next."""
+SOONEST_S: Final = 0.2
+GLIMPSE_BYTES: Final = 256 << 10
+"""What a look fetches while the probe runs: 0.4 Mbit/s at most on the path that it may be measuring."""
+GULP_BYTES: Final = 16 << 20
+"""What a look fetches when the probe has ended."""
+SIGNALLED: Final = 128
+"""A shell's exit code for what a signal ended is this and the signal (POSIX, "Exit Status for Commands")."""
+_EXPIRED: Final = 124
+"""``timeout``'s."""
+
+
+class RemoteReflector:
+    """A reflector on a host over SSH."""
+
+    def __init__(self, remote: Remote, job: str, ends: float) -> None:
+        self._remote = remote
+        self._job = job
+        self._ends = ends
+
+    async def failure(self) -> str | None:
+        """Why it no longer listens, as far as its host knows."""
+        try:
+            look = await self._remote.look(_now() + PATIENCE_S, self._job, 0)
+        except HostError as error:
+            return f"{error}"
+        if not look.ended:
+            return None
+        return f'the reflector on "{self._remote.name}" has ended ({ending(look.state)})'
+
+    def lasts(self, seconds: float) -> bool:
+        """Whether its limit is further away."""
+        return _now() + seconds < self._ends
+
+    async def stop(self) -> None:
+        """Ends it, and takes away what it left."""
+        await self._remote.drop(_now() + PATIENCE_S, self._job)
+
+
+class RemotePlace:
+    """A host over SSH."""
+
+    def __init__(self, remote: Remote, address: str) -> None:
+        self._remote = remote
+        self._address = address
+
+    @property
+    def address(self) -> str:
+        """As SSH has it."""
+        return self._address
+
+    async def reflect(
+        self,
+        protocol: str,
+        port: int,
+        address: str | None,  # noqa: ARG002 - which of its addresses that is, a host behind NAT does not know
+        limit_s: float,
+    ) -> RemoteReflector:
+        """Starts a reflector, or finds the one that a crash left, and waits until it listens."""
+        remote, job = self._remote, f"reflector-{protocol}-{port}"
+        argv = [remote.binary, *echo_words(protocol, str(port))]
+        until = _now() + PATIENCE_S
+        _, age = await remote.start(until, job, int(limit_s), argv)
+        deadline = _now() + LISTEN_S
+        while True:
+            said = await remote.said(until, job)
+            if listens(said.out.partition("\n")[0], protocol, port):
+                return RemoteReflector(remote, job, _now() + limit_s - age)
+            state = (await remote.look(until, job, 0)).state
+            if state != "running" or _now() > deadline:
+                await self._give_up(job, until, protocol, port)
+            await asyncio.sleep(SOONEST_S)
+
+    async def _give_up(self, job: str, until: float, protocol: str, port: int) -> None:
+        said = await self._remote.said(until, job)
+        await self._remote.drop(until, job)
+        raise not_listening(self._remote.name, protocol, port, last_line(said.err))
+
+    async def probe(self, run: Run, command: Command, into: Path) -> Ended:
+        """Runs a probe to its end, or follows the one that a crash left; the copy of its recording grows
+        meanwhile. What it left on the host is taken away when it is here, and when it failed.
+        """
+        remote, job = self._remote, job_of(run)
+        expected = _now() + run.estimate_ns / 1e9
+        record = f"{remote.home}/.fathom/studies/{remote.connection.study_id}/{remote.name}/{job}/rec"
+        mirror = Mirror(into)
+        await remote.start(
+            _now() + PATIENCE_S, job, deadline_ns(run) // 10**9, command(remote.binary, record)
+        )
+        with mirror.being_written():
+            state = await self._follow(job, mirror, expected)
+        until = _now() + PATIENCE_S
+        said = await remote.said(until, job)
+        different = mirror.differences(await remote.sums(until, job))
+        await remote.drop(until, job)
+        if state != "0" or different is None:
+            return _ended(state, said, remote.name)
+        return Ended(1, said.out, f'the recording of host "{remote.name}" did not arrive whole: {different}')
+
+    async def _follow(self, job: str, mirror: Mirror, expected: float) -> str:
+        """Looks until the probe has ended and all is here."""
+        budget, pause = GLIMPSE_BYTES, SOONEST_S
+        while True:
+            look: Look = await self._remote.look(max(_now(), expected) + PATIENCE_S, job, budget, mirror)
+            more = mirror.take(look)
+            if look.ended:
+                if not more:
+                    return look.state
+                budget = GULP_BYTES
+                continue
+            # Ever further apart, from its begin on and again from its expected end on.
+            left = expected - _now()
+            await asyncio.sleep(min(pause, left) if left > 0 else pause)
+            pause = min(2 * pause, LOOK_S) if left > pause or left <= 0 else SOONEST_S
+
+
+def job_of(run: Run) -> str:
+    """A run's name on a host."""
+    return str(run.directory).replace("/", ",")
+
+
+def ending(state: str) -> str:
+    """What became of a job, in words."""
+    if not state.isdigit():
+        return "its supervisor was killed, or the host was restarted"
+    code = int(state)
+    if code == _EXPIRED:
+        return "its time limit ran out"
+    return f"killed by signal {code - SIGNALLED}" if code > SIGNALLED else f"exit code {code}"
+
+
+def _ended(state: str, said: Said, host: str) -> Ended:
+    if not state.isdigit() or int(state) >= _EXPIRED:
+        return Ended(1, said.out, f'the probe on host "{host}" did not end by itself: {ending(state)}')
+    if state == "0":
+        return Ended(0, said.out, said.err)
+    return Ended(int(state), said.out, f'host "{host}": {last_line(said.err)}')
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -1,0 +1,83 @@
+"""From what ``ssh`` said to one line: which host, what is wrong, how to mend it. Text in, errors out.
+
+OpenSSH has one exit code (255) for whatever keeps it from its host; the reason is in its words, which are not
+translated, and are those of OpenSSH 7 to 10.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from fathometer.errors import FathometerError
+from fathometer.study.model import SshHost
+
+
+class HostError(FathometerError):
+    """Something is wrong with one host: its runs fail, and others' go on."""
+
+
+class Lost(HostError):  # noqa: N818 - what befell, as cancelled is
+    """The host was not reached this time; it may be, the next."""
+
+
+def _where(ssh: SshHost) -> str:
+    user = f"{ssh.user}@" if ssh.user else ""
+    port = f" port {ssh.port}" if ssh.port is not None and ssh.port != 22 else ""
+    return f"{user}{ssh.address}{port}"
+
+
+def by_hand(ssh: SshHost) -> str:
+    """The command with which a person reaches the host."""
+    argv = ["ssh"]
+    argv += ["-p", str(ssh.port)] if ssh.port is not None and ssh.port != 22 else []
+    argv += ["-i", ssh.key] if ssh.key else []
+    argv += ["-J", ssh.jump] if ssh.jump else []
+    return shlex.join([*argv, f"{ssh.user}@{ssh.address}" if ssh.user else ssh.address])
+
+
+def explain(name: str, ssh: SshHost, said: str) -> HostError:
+    """The error for a connection that was not made, or was lost."""
+
+    def error(what: str, remedy: str, kind: type[HostError] = HostError) -> HostError:
+        return kind("reach a host", f'host "{name}" ({_where(ssh)}): {what}', remedy)
+
+    hand = by_hand(ssh)
+    if found := re.search(r"ey for (\S+) has changed", said):
+        other = found[1]
+        return error(
+            "its host key is not the one that is known",
+            f"find out why; if that is meant, `ssh-keygen -R {shlex.quote(other)}` and then `{hand}`",
+        )
+    if found := re.search(r"No (\S+) host key is known for (\S+)", said):
+        port = re.fullmatch(r"\[(.*)\]:(\d+)", found[2])
+        scan = f"ssh-keyscan -p {port[2]} {port[1]}" if port else f"ssh-keyscan {found[2]}"
+        return error(
+            f"its host key ({found[1]}, of {found[2]}) is not known, and is not taken unseen",
+            f"compare its fingerprint by `{hand}`, or `{scan} >> ~/.ssh/known_hosts`",
+        )
+    if "Host key verification failed" in said:
+        return error("its host key could not be verified", f"see what `{hand}` says")
+    if "UNPROTECTED PRIVATE KEY FILE" in said:
+        return error(f"the key {ssh.key} can be read by others", f"chmod 600 {ssh.key}")
+    if found := re.search(r"(\S+): Permission denied \((.*)\)", said):
+        key = f"the key {ssh.key}" if ssh.key else "every key of the agent and the configuration"
+        copy = hand.replace("ssh ", "ssh-copy-id ", 1)
+        return error(f"{found[1]} refused {key} ({found[2]})", f"`{copy}` lets it in, or name another `key`")
+    if "Too many authentication failures" in said:
+        return error("it refused too many keys of the agent's", "name the one with `key`")
+    if found := re.search(r"Could not resolve hostname (\S+?):", said):
+        return error(f"the name {found[1]} is not known", "check `address` and `jump`, or ~/.ssh/config")
+    for words, what, remedy in (
+        ("Connection refused", "it refuses the connection", "is sshd running there, on that port?"),
+        ("No route to host", "there is no route to it", "is it up, and this network's firewall open?"),
+        ("Network is unreachable", "its network cannot be reached", "check this machine's routes"),
+        ("timed out", "it does not answer", "is it up, and port and firewall open?"),
+        ("timeout", "it does not answer", "is it up, and port and firewall open?"),
+        ("not responding", "it no longer answers", "is it up?"),
+    ):
+        if words in said:
+            return error(what, f"{remedy} Try `{hand}`", Lost)
+    last = [line.strip() for line in said.splitlines() if line.strip()]
+    what = f"the connection was lost ({last[-1]})" if last else "the connection was lost"
+    return error(what, f"try `{hand}`", Lost)

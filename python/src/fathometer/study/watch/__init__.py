@@ -1,0 +1,1 @@
+"""The faces of a study that is watched: terminal, plain lines, web page."""

@@ -1,0 +1,405 @@
+"""Studies over real sshd: four machines in namespaces, each with network, processes, home and keys."""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fathometer.dataset import open_recording, open_recordings
+from fathometer.errors import FathometerError
+from fathometer.study.journal import finished, first, read_journal
+from support.machines import until
+
+LONG = "every = '10ms'\ncount = 500"
+"""Five seconds: enough to see it grow, and to act before it ends."""
+SHORT = "every = '5ms'\ncount = 40\nwarm-up = 5"
+
+
+class Lab:
+    """One test's study, run by the client."""
+
+    def __init__(self, directory, machines, binary):
+        self.machines = machines
+        self.hosts = machines.hosts
+        self.binary = binary
+        self.file = directory / "study.toml"
+        self.output = directory / "out"
+        self.started = []
+
+    def write(self, scenarios, probe=SHORT, *, repetitions=1, top="", ssh=None):
+        """Scenarios are pairs of hosts, `here` the client; `ssh` replaces what a host's table says."""
+        text = f"format = 1\nname = 'over-ssh'\nrepetitions = {repetitions}\n{top}\n"
+        for name in dict.fromkeys(n for s in scenarios for n in s):
+            table = (ssh or {}).get(name, f"address = '{self.machines.address.get(name)}', user = 'root'")
+            place = "local = true" if name == "here" else f"ssh = {{ {table} }}"
+            text += f"[[host]]\nname = '{name}'\n{place}\n"
+        for source, to in scenarios:
+            text += f"[[scenario]]\nlabel = '{source}-{to}'\nfrom = '{source}'\nto = '{to}'\n"
+        self.file.write_text(f"{text}[[probe]]\n{probe}\n")
+
+    def popen(self, *words):
+        argv = [sys.executable, "-c", "from fathometer.cli import main; main()", "study", *words]
+        process = self.machines.client.popen(*argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.started.append(process)
+        return process
+
+    def end(self):
+        """Of what a test that failed left."""
+        for process in self.started:
+            if process.poll() is None:
+                signalled(process, signal.SIGKILL)
+            if not process.stdout.closed:
+                process.communicate()
+
+    def begin(self, binary=None):
+        words = ["--output", self.output, "--fathom", self.binary, "--remote-binary", binary or self.binary]
+        return self.popen("run", self.file, *words)
+
+    def run(self, code=0, binary=None):
+        """Runs it to its end, and returns what it said."""
+        return ended(self.begin(binary), code)
+
+    def stop(self):
+        return ended(self.popen("stop", self.output), 0)
+
+    @property
+    def entries(self):
+        return read_journal(self.output)
+
+    @property
+    def study_id(self):
+        return first(self.entries)["id"]
+
+    def kinds(self):
+        return [e["kind"] for e in self.entries]
+
+    def noted(self, kind):
+        return until(lambda: [e for e in self.entries if e["kind"] == kind], f"{kind} in the journal")[-1]
+
+    def growing(self, scenario):
+        """The copy of a run's recording, as soon as samples of it are here; its id."""
+        partial = self.output.with_name(f"{self.output.name}.unfinished") / f"label={scenario}" / "run=01"
+
+        def samples():
+            try:
+                recording = open_recording(partial)
+            except FathometerError:
+                return None
+            return recording if recording.rows > 0 and recording.running else None
+
+        return until(samples, f"samples of {scenario}").manifest.id
+
+    def recording(self, scenario, run="01"):
+        return open_recording(self.output / f"label={scenario}" / f"run={run}")
+
+    def reasons(self):
+        return [e["reason"] for e in self.entries if e["kind"] == "run.failed"]
+
+    def assert_nothing_left(self):
+        for host in self.hosts.values():
+            assert host.marked(self.study_id) == []
+            assert not (host.home / ".fathom" / "studies").exists()
+            assert not list((host.home / ".fathom" / "bin").glob(".part*"))
+        assert self.machines.client.marked(self.study_id) == []
+        # The master of a shared connection bears no mark.
+        names = "cat /proc/[0-9]*/comm 2>/dev/null || :"
+        until(lambda: "ssh" not in self.machines.client.run(names).split(), "the end of connections")
+        assert not Path(f"/tmp/fathom-{self.study_id[:16]}").exists()
+
+
+def ended(process, code):
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, out + err
+    return out + err
+
+
+def signalled(process, sign):
+    """Signals the program that was started in a machine."""
+    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    os.kill(int(child), sign)
+
+
+def crash(process):
+    """Kills a runner."""
+    signalled(process, signal.SIGKILL)
+    process.communicate(timeout=60)
+
+
+@pytest.fixture
+def lab(tmp_path, machines, binary):
+    lab = Lab(tmp_path, machines, binary)
+    yield lab
+    lab.end()
+
+
+def test_a_study_of_three_hosts_and_this_one(lab):
+    lab.write([("a", "b"), ("b", "c"), ("here", "a")], repetitions=2)
+    sha256 = hashlib.sha256(lab.binary.read_bytes()).hexdigest()
+    bins = {name: host.home / ".fathom" / "bin" / f"fathom-{sha256[:16]}" for name, host in lab.hosts.items()}
+    # What is not the binary, though it has its name, is replaced.
+    for host in lab.hosts.values():
+        shutil.rmtree(host.home / ".fathom", ignore_errors=True)
+    bins["b"].parent.mkdir(parents=True)
+    bins["b"].write_text("#!/bin/sh\necho another\n")
+    bins["b"].chmod(0o700)
+    lab.run()
+    recordings = list(open_recordings([lab.output]))
+    assert len(recordings) == 6
+    for recording in recordings:
+        source, to = recording.label.split("-")
+        assert recording.totals.samples == 40
+        assert recording.damage == ()
+        assert not recording.running
+        assert recording.manifest.reflector["resolved"] == f"{lab.machines.address[to]}:7007"
+        hosts = [e for e in lab.entries if e["kind"] == "ssh.ready"]
+        assert {e["host"] for e in hosts} == {"a", "b", "c"}
+        assert source in ("a", "b", "here")
+    for path in bins.values():
+        assert path.read_bytes() == lab.binary.read_bytes()
+        assert path.stat().st_mode & 0o777 == 0o700
+    lab.assert_nothing_left()
+    # Nothing is repeated; nothing is even reached.
+    for host in lab.hosts.values():
+        (host.home / ".ssh" / "authorized_keys").write_text("")
+    before = lab.kinds().count("run.started")
+    lab.run()
+    assert lab.kinds().count("run.started") == before == 6
+
+
+def test_a_jump_host_and_a_name_of_the_configuration(lab):
+    """The client has no route to `b`'s address; `a` has one."""
+    machines = lab.machines
+    config = machines.client.home / ".ssh" / "config"
+    config.write_text(f"Host third\n  HostName {machines.address['c']}\n  User root\n")
+    key = machines.client.home / ".ssh" / "id_ed25519"
+    jump = f"key = '{key}', jump = 'root@{machines.address['a']}'"
+    ssh = {
+        "b": f"address = '{machines.beyond['b']}', user = 'root', {jump}",
+        "c": "address = 'third'",
+    }
+    try:
+        lab.write([("b", "c"), ("c", "b")], ssh=ssh, top="order = 'side-by-side'")
+        lab.run()
+        assert lab.recording("b-c").manifest.reflector["resolved"] == f"{machines.address['c']}:7007"
+        assert lab.recording("c-b").manifest.reflector["resolved"] == f"{machines.beyond['b']}:7007"
+        lab.assert_nothing_left()
+    finally:
+        config.unlink()
+
+
+def _forget(lab):
+    known = lab.machines.client.home / ".ssh" / "known_hosts"
+    known.write_text("".join(row for row in known.read_text().splitlines(True) if ".12 " not in row))
+
+
+def _change(lab):
+    known = lab.machines.client.home / ".ssh" / "known_hosts"
+    rows = [row.split(" ", 1) for row in known.read_text().splitlines(True)]
+    of_a = next(rest for where, rest in rows if where == lab.machines.address["a"])
+    known.write_text("".join(f"{where} {of_a if '.12' in where else rest}" for where, rest in rows))
+
+
+def _lock_out(lab):
+    (lab.hosts["b"].home / ".ssh" / "authorized_keys").write_text("")
+
+
+def _fill(lab):
+    where = lab.hosts["b"].home / ".fathom"
+    lab.hosts["b"].run(f"mkdir -p {where}; mount -t tmpfs -o size=300k tmpfs {where}")
+
+
+TROUBLES = {
+    "host key unknown": (_forget, 'host "b" (root@10.77.0.12): its host key', "`ssh-keyscan 10.77.0.12 >>"),
+    "host key changed": (_change, "its host key is not the one that is known", "`ssh-keygen -R 10.77.0.12`"),
+    "wrong key": (_lock_out, "root@10.77.0.12 refused every key", "`ssh-copy-id root@10.77.0.12`"),
+    "disk full": (_fill, 'host "b": no room in', "make room there"),
+    "refused": (lambda lab: lab.hosts["b"].cut(), "it refuses the connection", "is sshd running there"),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES.values(), ids=TROUBLES)
+def test_a_host_that_cannot_be_used(lab, trouble):
+    spoil, what, remedy = trouble
+    known = lab.machines.client.home / ".ssh" / "known_hosts"
+    shutil.rmtree(lab.hosts["b"].home / ".fathom", ignore_errors=True)
+    lab.write([("a", "b")])
+    spoil(lab)
+    before = known.read_text()
+    try:
+        said = lab.run(1).strip().splitlines()[-1]
+    finally:
+        if lab.hosts["b"].sshd.poll() is not None:
+            lab.hosts["b"].serve()
+    assert what in said
+    assert remedy in said
+    assert known.read_text() == before
+    assert "run.started" not in lab.kinds()
+    assert lab.hosts["a"].marked(lab.study_id) == []
+    if spoil is _forget:
+        lab.machines.client.run("ssh-keyscan 10.77.0.12 >> ~/.ssh/known_hosts")
+        lab.run()
+        assert lab.recording("a-b").totals.samples == 40
+
+
+def test_a_binary_for_another_machine(lab, tmp_path):
+    raw = bytearray(lab.binary.read_bytes())
+    ours, other = os.uname().machine, {62: (183, "aarch64"), 183: (62, "x86_64")}
+    number, name = other[int.from_bytes(raw[18:20], "little")]
+    raw[18:20] = number.to_bytes(2, "little")
+    foreign = tmp_path / "foreign"
+    foreign.write_bytes(raw)
+    foreign.chmod(0o755)
+    lab.write([("a", "b")])
+    said = lab.run(1, binary=foreign)
+    assert f"is a machine of {ours}, and {foreign} is for {name}" in said
+    # It says that it is for this machine, and is not: a host finds out by trying.
+    broken = tmp_path / "broken"
+    broken.write_bytes(lab.binary.read_bytes()[:4096])
+    said = lab.run(1, binary=broken)
+    assert "does not run there" in said
+    assert "make dist" in said
+    lab.assert_nothing_left()
+
+
+def test_a_host_that_runs_another_system(lab, tmp_path):
+    fake = tmp_path / "uname"
+    fake.write_text("#!/bin/sh\necho OpenBSD\n")
+    fake.chmod(0o755)
+    lab.hosts["b"].run(f"mount --bind {fake} $(command -v uname)")
+    try:
+        lab.write([("a", "b")])
+        assert 'host "b" runs OpenBSD; hosts of a study run Linux' in lab.run(1)
+    finally:
+        lab.hosts["b"].run("umount $(command -v uname)")
+
+
+def test_ssh_is_cut_in_the_middle_of_a_run(lab):
+    lab.write([("a", "b")], LONG)
+    process = lab.begin()
+    recording_id = lab.growing("a-b")
+    lab.hosts["a"].cut()
+    assert lab.noted("ssh.lost")["host"] == "a"
+    lab.hosts["a"].serve()
+    ended(process, 0)
+    assert lab.kinds().count("run.started") == 1
+    assert lab.kinds().index("ssh.lost") < lab.kinds().index("ssh.back") < lab.kinds().index("run.finished")
+    recording = lab.recording("a-b")
+    assert recording.manifest.id == recording_id
+    assert recording.totals.samples == 500
+    assert len(recording.connections) == 1
+    lab.assert_nothing_left()
+
+
+def test_a_disk_that_fills_during_a_run(lab):
+    studies = lab.hosts["a"].home / ".fathom" / "studies"
+    lab.hosts["a"].run(f"mkdir -p {studies}; mount -t tmpfs -o size=160k tmpfs {studies}")
+    lab.write([("a", "b"), ("b", "a")], "every = '1ms'\ncount = 2500")
+    said = lab.run(1)
+    (reason,) = lab.reasons()
+    assert 'host "a"' in reason
+    assert "No space left on device" in reason
+    assert "1 of 2 runs failed" in said
+    assert lab.recording("b-a").totals.samples == 2500
+
+
+def test_kill_9_of_a_remote_probe_and_another_try(lab):
+    lab.write([("a", "b")], LONG)
+    process = lab.begin()
+    recording_id = lab.growing("a-b")
+    # The supervisor's and `timeout`'s command lines have it, too: the probe is the youngest.
+    os.kill(max(lab.hosts["a"].marked(lab.study_id, " probe ")), signal.SIGKILL)
+    said = ended(process, 1)
+    assert lab.reasons() == ['the probe on host "a" did not end by itself: killed by signal 9']
+    assert "the same command tries them again" in said
+    lab.assert_nothing_left()
+    lab.run()
+    assert lab.recording("a-b").manifest.id != recording_id
+    assert lab.recording("a-b").totals.samples == 500
+
+
+def test_kill_9_of_a_remote_reflector(lab):
+    """The run fails that it was needed for; the next round has another."""
+    lab.write([("a", "b"), ("c", "a")], "every = '10ms'\ncount = 100", repetitions=2)
+    process = lab.begin()
+    lab.noted("run.started")
+    os.kill(max(lab.hosts["b"].marked(lab.study_id, " echo ")), signal.SIGKILL)
+    ended(process, 1)
+    assert lab.reasons() == ['the reflector on "b" has ended (killed by signal 9)']
+    assert lab.recording("a-b", "02").totals.samples == 100
+    lab.assert_nothing_left()
+
+
+def test_ctrl_c_and_on(lab):
+    lab.write([("a", "b"), ("b", "c")], "every = '10ms'\ncount = 100", repetitions=2)
+    process = lab.begin()
+    lab.noted("run.finished")
+    signalled(process, signal.SIGINT)
+    assert "the same command goes on" in ended(process, 1)
+    lab.assert_nothing_left()
+    done = finished(lab.entries)
+    assert 1 <= len(done) < 4
+    ids = {d: open_recording(lab.output / d).manifest.id for d in done}
+    lab.run()
+    assert {d: open_recording(lab.output / d).manifest.id for d in done} == ids
+    finishes = [e["run"] for e in lab.entries if e["kind"] == "run.finished"]
+    assert len(finishes) == len(set(finishes)) == 4
+
+
+def test_stop_after_kill_9_of_the_runner(lab):
+    lab.write([("a", "b")], "every = '10ms'\nfor = '10m'")
+    process = lab.begin()
+    lab.growing("a-b")
+    crash(process)
+    assert lab.hosts["a"].marked(lab.study_id, " probe ")
+    assert lab.hosts["b"].marked(lab.study_id, " echo ")
+    said = lab.stop()
+    assert "what was left on host a" in said
+    lab.assert_nothing_left()
+    assert "nothing was left" in lab.stop()
+
+
+def test_stop_tells_of_a_host_that_it_does_not_reach(lab):
+    lab.write([("a", "b")], "every = '10ms'\nfor = '10m'")
+    process = lab.begin()
+    lab.growing("a-b")
+    crash(process)
+    lab.hosts["a"].cut()
+    said = ended(lab.popen("stop", lab.output), 1)
+    assert 'host "a" (root@10.77.0.11): it refuses the connection' in said
+    assert lab.hosts["b"].marked(lab.study_id) == []
+    lab.hosts["a"].serve()
+    lab.stop()
+    lab.assert_nothing_left()
+
+
+def test_a_run_that_went_on_without_its_runner_is_picked_up(lab):
+    lab.write([("a", "b"), ("b", "a")], LONG)
+    process = lab.begin()
+    label = until(lambda: [e["run"] for e in lab.entries if e["kind"] == "run.started"], "a run")[0]
+    label = label.split("/")[0].removeprefix("label=")
+    recording_id = lab.growing(label)
+    crash(process)
+    lab.run()
+    assert lab.recording(label).manifest.id == recording_id
+    assert lab.recording(label).totals.samples == 500
+    assert len(list(open_recordings([lab.output]))) == 2
+    lab.assert_nothing_left()
+
+
+def test_check_and_plan_contact_nobody(lab):
+    lab.write([("a", "b")])
+    for host in lab.hosts.values():
+        host.cut()
+    try:
+        for verb in ("check", "plan"):
+            ended(lab.popen(verb, lab.file), 0)
+        assert json.loads(ended(lab.popen("plan", lab.file, "--json"), 0))["study"] == "over-ssh"
+    finally:
+        for host in lab.hosts.values():
+            host.serve()
