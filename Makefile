@@ -13,6 +13,9 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # Silence about crates that compile; warnings and errors still show.
 QUIET := $(if $(VERBOSE),,--quiet)
 
+# Options of the demo, as in: make demo DEMO="--quick --no-open"
+DEMO ?=
+
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
@@ -27,8 +30,10 @@ cargo:
 python-dev:
 	@scripts/prepare-python.sh dev
 
-demo: cargo python ## everything it needs, then a measurement of 20 s between two network namespaces
-	@scripts/demo.sh
+demo: cargo python ## everything it needs, then an emulated cloud region, measured for 90 s and explained
+	@echo "Building fathom (the first build takes some minutes) ..."
+	@cargo build $(QUIET) --release --locked -p fathom
+	@PATH="$$PWD/target/release:$$PWD/.venv/bin:$$PATH" fathom demo $(DEMO)
 
 check: check-rust check-python ## format, lints, types, documentation, licences, layers, scripts, versions
 	scripts/check-versions.py
@@ -60,7 +65,7 @@ test-python: cargo python-dev ## the Python half's
 test-rust: cargo ## the Rust half's
 	cargo test $(QUIET) --workspace --locked
 	@if [ "$${CI:-}" != true ]; then \
-	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace,"; \
+	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
 

@@ -1,4 +1,4 @@
-"""The command line: ``fathometer``, to which ``fathom report|compare|changes|import|check`` hand over."""
+"""The command line: ``fathometer``, to which `fathom` hands ``report``, ``compare``, ``demo`` and so on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from fathometer.changes_command import EPILOG as CHANGES_EPILOG
 from fathometer.changes_command import changes_command
 from fathometer.check_command import EPILOG as CHECK_EPILOG
 from fathometer.check_command import check_command
+from fathometer.demo.command import EPILOG as DEMO_EPILOG
+from fathometer.demo.command import demo_command
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import EPILOG, import_command
 from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_command, report_command
@@ -49,6 +51,7 @@ app.command("compare", epilog=COMPARE_EPILOG, no_args_is_help=True)(compare_comm
 app.command("changes", epilog=CHANGES_EPILOG, no_args_is_help=True)(changes_command)
 app.command("check", epilog=CHECK_EPILOG, no_args_is_help=True)(check_command)
 app.command("import", epilog=EPILOG)(import_command)
+app.command("demo", epilog=DEMO_EPILOG)(demo_command)
 app.add_typer(study_app, name="study")
 
 
