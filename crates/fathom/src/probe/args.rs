@@ -1,5 +1,9 @@
 //! The arguments of `fathom probe`, as typed. What they mean together is `config`'s business.
 
+mod load;
+
+pub(crate) use load::{LoadArgs, Rate};
+
 use super::cloud::Choice;
 use crate::values;
 use std::net::IpAddr;
@@ -18,6 +22,8 @@ Examples:
   fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
   fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
                                                  how round trips grow with the size, all sizes at the same time of day
+  fathom probe 10.0.0.4 --every 10ms --load 200Mbit --for 5m
+                                                 idle and loaded round trips from one run, by turns
 
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";
@@ -60,9 +66,12 @@ pub(crate) struct Args {
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]
     pub(super) udp: bool,
-    /// Go above 5,000 samples/s a connection or 50,000/s in all, or above 100 connections/s with --connect, to another host (clouds may throttle you, and others notice)
+    /// Go above 5,000 samples/s a connection or 50,000/s in all, above 100 connections/s with --connect, or a --load of as much, to another host (clouds may throttle you, and others notice)
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,
+
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
 
     /// Mark a sample as late after this long; the connection is kept and a late echo is still timed
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]

@@ -134,6 +134,7 @@ fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> V
         "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
         "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
         "connections": config.connections,
+        "load": config.load,
         "paths_side_by_side": config.paths.len(),
         "count": config.count,
         "duration_ns": config.duration.map(ns),

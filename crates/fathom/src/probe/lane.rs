@@ -103,6 +103,8 @@ pub(super) enum Kind {
     End,
     /// A path's fresh connection has taken too long.
     Opinion,
+    /// A phase of the load is over.
+    Load,
 }
 
 const LANE_KINDS: usize = 5;

@@ -12,6 +12,7 @@ mod lane;
 mod ledger;
 mod life;
 mod link;
+mod load;
 mod opinion;
 mod outbox;
 mod pauses;
@@ -152,6 +153,10 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
                 Pace::Every(every) => Some(every),
                 Pace::PingPong => None,
             },
+            load: config.load.map(|load| summary::Load {
+                asked_bits_per_s: load.bits_per_s,
+                connections: load.connections,
+            }),
             duration_ns,
             recording: board.recording.as_ref().map(|dir| dir.display().to_string()),
         };

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use crate::exit::Failure;
-use crate::summary::{self, Heading};
+use crate::summary::{self, Heading, Load};
 use fathom_core::statistics::Statistics;
 use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
@@ -90,6 +90,10 @@ fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
             .map(|n| n as u32)
             .collect(),
         interval_ns: probe["interval_ns"].as_u64(),
+        load: probe["load"]["connections"].as_u64().map(|connections| Load {
+            asked_bits_per_s: probe["load"]["bits_per_s"].as_u64(),
+            connections: connections as u32,
+        }),
         duration_ns: (ended_ns - started_ns).max(0) as u64,
         recording: Some(recording.dir().display().to_string()),
     }

@@ -1,8 +1,10 @@
 //! What a probe run is, checked: everything later code relies on holds once this is built.
 
+mod load;
 mod polite;
 mod target;
 
+pub(crate) use load::LoadPlan;
 pub(crate) use target::{Path, Target};
 
 use super::args::{Args, Timestamps};
@@ -85,6 +87,8 @@ pub(crate) struct Config {
     pub(crate) warm_up: u64,
     pub(crate) transport: Transport,
     pub(crate) allow_high_rate: bool,
+    /// The load beside the samples.
+    pub(crate) load: Option<LoadPlan>,
     pub(crate) timeout: Duration,
     pub(crate) give_up: Option<Duration>,
     pub(crate) user_timeout: Option<Duration>,
@@ -162,6 +166,7 @@ impl Config {
             ));
         }
         let paths = target::paths(&args)?;
+        let load = LoadPlan::new(&args)?;
         let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
         Ok(Self {
             paths,
@@ -175,6 +180,7 @@ impl Config {
             warm_up: args.warm_up,
             transport,
             allow_high_rate: args.allow_high_rate,
+            load,
             timeout: args.timeout,
             give_up: args.give_up.0,
             user_timeout: args.user_timeout,
@@ -338,6 +344,13 @@ mod tests {
             ("h --tag novalue", "as in"),
             ("h:0", "1 to 65535"),
             ("h --cloud-every 100ms", "1s"),
+            ("a b --load 1Mbit", "one target"),
+            ("h --load 100", "100Mbit"),
+            ("h --load max --sizes 64,128", "cannot be used with"),
+            ("h --load max --connect", "cannot be used with"),
+            ("h --load-phase 1s", "--load"),
+            ("h --load max --load-phase 50ms", "100ms"),
+            ("h --load max --for 20s", "--load-phase"),
             ("h --metadata-url https://h", "without TLS"),
         ] {
             let error = from_line(line).expect_err(line);
