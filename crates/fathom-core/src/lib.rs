@@ -8,6 +8,7 @@ pub mod backoff;
 pub mod cause;
 pub mod clock;
 pub mod event;
+pub mod gaps;
 pub mod histogram;
 pub mod interleave;
 pub mod load;

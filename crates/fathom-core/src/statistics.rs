@@ -4,9 +4,11 @@
 //! Memory is bounded: histograms have a fixed number of buckets, and of closed connections only the latest
 //! [`CLOSED_KEPT`] keep their own line.
 
+mod gaps;
 mod group;
 mod under_load;
 
+pub use gaps::{Gap, Gaps};
 pub use group::Group;
 pub use under_load::UnderLoad;
 
@@ -44,7 +46,7 @@ pub const SIZES_KEPT: usize = 64;
 
 /// The statistics of one run. Counts are of all its samples. Distributions never hold samples of two sizes: those of a
 /// run with more than one stand in `by_size`, and `rtt`, `latency`, `lateness` and `first_sample` are empty. Nor do they
-/// hold samples under load, which stand in `under_load`.
+/// hold samples under load, which stand in `under_load`, or any of a run with silences, which stand in `gaps`.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     /// Samples resolved: answered, unanswered or corrupt.
@@ -83,11 +85,18 @@ pub struct Statistics {
     pub by_size: BTreeMap<u32, Group>,
     /// Samples sent under a load of ours, and that load.
     pub under_load: UnderLoad,
+    /// Of a run with silences, by the gap before them.
+    pub gaps: Gaps,
     first_size: Option<u32>,
     closed: usize,
 }
 
 impl Statistics {
+    /// Statistics of a run with silences of these lengths, in ns; with none, of any other run.
+    pub fn with_gaps(lengths_ns: &[u64]) -> Self {
+        Self { gaps: Gaps::new(lengths_ns), ..Self::default() }
+    }
+
     /// Adds a resolved sample.
     pub fn sample(&mut self, sample: &Sample) {
         let pooled = self.is_pooled(sample);
@@ -123,6 +132,10 @@ impl Statistics {
     fn is_pooled(&mut self, sample: &Sample) -> bool {
         if sample.flags.contains(Flags::UNDER_LOAD) {
             self.under_load.samples.sample(sample);
+            return false;
+        }
+        if !self.gaps.all.is_empty() {
+            self.gaps.sample(sample);
             return false;
         }
         let one_size = self.is_of_one_size(sample.size);

@@ -1,6 +1,7 @@
 //! What a run amounts to, for people and for machines (`schema/summary.md`). Made from a run's statistics, or from a
 //! recording's: the same code, so that both say the same.
 
+mod idle_gaps;
 mod under_load;
 
 pub(crate) use under_load::Load;
@@ -149,6 +150,7 @@ struct Json<'a> {
     first_sample_ns: Option<Distribution>,
     sizes: Option<Vec<SizeLine>>,
     under_load: Option<under_load::Json>,
+    idle_gaps: Option<Vec<idle_gaps::Json>>,
     connections: Vec<ConnectionLine<'a>>,
     connections_omitted: u64,
     events: &'a BTreeMap<String, u64>,
@@ -168,8 +170,8 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         errno: c.errno,
     };
     let sweep = is_sweep(heading, s);
-    // Samples of several sizes have no figure in common.
-    let of_one_size = |h: &Histogram| (!sweep).then(|| Distribution::from(h));
+    // Samples of several sizes, or after several silences, have no figure in common.
+    let of_one_kind = |h: &Histogram| (!sweep && s.gaps.all.is_empty()).then(|| Distribution::from(h));
     let sizes = || s.sizes().iter().map(|(&size, s)| SizeLine { size, samples: s.into() }).collect();
     let json = Json {
         format: 1,
@@ -187,12 +189,13 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         corrupt: s.corrupt,
         warm_up: s.warm_up,
         not_sent: s.skipped,
-        rtt_ns: of_one_size(&s.rtt),
-        latency_ns: of_one_size(&s.latency),
-        lateness_ns: of_one_size(&s.lateness),
+        rtt_ns: of_one_kind(&s.rtt),
+        latency_ns: of_one_kind(&s.latency),
+        lateness_ns: of_one_kind(&s.lateness),
         connect_ns: (&s.connect).into(),
-        first_sample_ns: of_one_size(&s.first_sample),
+        first_sample_ns: of_one_kind(&s.first_sample),
         sizes: sweep.then(sizes),
+        idle_gaps: idle_gaps::json(&s.gaps),
         under_load: under_load::json(heading.load.as_ref(), &s.under_load),
         connections: s.connections.iter().map(line).collect(),
         connections_omitted: s.connections_omitted,
@@ -212,6 +215,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let connect = heading.mode == CONNECT;
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
+        _ if !s.gaps.all.is_empty() => format!("{size} after silences"),
         Some(every) => format!("{size} every {}", duration(every)),
         None => format!("{size} back to back"),
     };
@@ -225,7 +229,9 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));
     if s.samples > 0 {
-        if is_sweep(heading, s) {
+        if !s.gaps.all.is_empty() {
+            idle_gaps::text(&mut out, &s.gaps);
+        } else if is_sweep(heading, s) {
             table_of_sizes(&mut out, &s.sizes());
         } else if let Some(load) = &heading.load {
             under_load::text(&mut out, load, s);

@@ -1,5 +1,6 @@
 //! Durations, sizes and rates as people write them: `500ms`, `11h`, `64`, `1KiB`, `100Mbit`.
 
+use fathom_core::gaps::APART;
 use std::time::Duration;
 
 /// A duration with its unit. A bare `0` is allowed; any other bare number is not, because nobody can tell its unit.
@@ -101,6 +102,32 @@ pub(crate) fn rate_in_words(bits_per_s: u64) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
 
+/// Silences of a plan: ascending, and apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gaps(pub(crate) Vec<Duration>);
+
+/// A shorter silence is none: timers and the machine's idle states are of that order.
+const SHORTEST_GAP: Duration = Duration::from_millis(1);
+
+/// `1s,10s,60s`: silences, of which a recording must be able to tell one from another by its length.
+pub(crate) fn gaps(text: &str) -> Result<Gaps, String> {
+    let wrong = |what: String| format!("{what}; write it as in 1s,10s,60s");
+    let mut all =
+        text.split(',').map(|part| duration(part.trim())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    all.sort_unstable();
+    all.dedup();
+    if all[0] < SHORTEST_GAP {
+        return Err(wrong(format!("{:?} is no silence; the shortest is 1ms", all[0])));
+    }
+    if all.len() > MOST_SIZES {
+        return Err(format!("{} gaps are more than the {MOST_SIZES} of one run; name fewer", all.len()));
+    }
+    match all.windows(2).find(|two| two[1] < two[0].mul_f64(APART)) {
+        Some(two) => Err(wrong(format!("{:?} and {:?} are too near to be told apart", two[0], two[1]))),
+        None => Ok(Gaps(all)),
+    }
+}
+
 /// More sizes than this in one run would leave each with too few samples to say anything.
 const MOST_SIZES: usize = 32;
 
@@ -181,6 +208,22 @@ mod tests {
             ("1,2,3,4,5,6,7,9,10,11,12,13,14,15,16..64MiB", "name fewer"),
         ] {
             assert!(sizes(text).is_err_and(|e| e.contains(part)), "{text}: {:?}", sizes(text));
+        }
+    }
+
+    #[test]
+    fn silences_as_people_write_them() {
+        let seconds = |text: &str| gaps(text).map(|gaps| gaps.0.iter().map(Duration::as_secs_f64).collect());
+        assert_eq!(seconds("60s, 1s,10s,1s"), Ok(vec![1.0, 10.0, 60.0]));
+        assert_eq!(seconds("100ms"), Ok(vec![0.1]));
+        for (text, part) in [
+            ("", "1s,10s,60s"),
+            ("1s,", "1s,10s,60s"),
+            ("0", "shortest"),
+            ("5", "unit"),
+            ("1s,1100ms", "told apart"),
+        ] {
+            assert!(gaps(text).is_err_and(|e| e.contains(part)), "{text}: {:?}", gaps(text));
         }
     }
 

@@ -22,6 +22,8 @@ Examples:
   fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
   fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
                                                  how round trips grow with the size, all sizes at the same time of day
+  fathom probe 10.0.0.4 --idle-gap 1s,10s,60s --size 64KiB --for 1h
+                                                 what the first echo after a silence costs
   fathom probe 10.0.0.4 --every 10ms --load 200Mbit --for 5m
                                                  idle and loaded round trips from one run, by turns
 
@@ -51,6 +53,9 @@ pub(crate) struct Args {
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
     #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "What to send")]
     pub(super) sizes: Option<values::Sizes>,
+    /// The first echo after a silence: keep each connection silent for each of these in turn, each once a round in random order, then send one sample, and three more back to back to compare it with
+    #[arg(long, value_name = "DURATIONS", conflicts_with_all = ["every", "ping_pong", "connect", "sizes", "csv", "load"], value_parser = values::gaps, help_heading = "What to send")]
+    pub(super) idle_gap: Option<values::Gaps>,
     /// Stop after so many samples on each connection
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What to send")]
     pub(super) count: Option<u64>,

@@ -10,6 +10,7 @@ use super::pauses::Pauses;
 use super::resolve::{Answer, Resolver};
 use fathom_core::clock::{Anchor, ClockMap};
 use fathom_core::event::{Event, EventKind};
+use fathom_core::gaps::GapPlan;
 use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
@@ -112,7 +113,7 @@ impl<'a> Driver<'a> {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let lane = |i: usize| {
             let seed = u64::from(session) << 32 | i as u64;
-            Lane::new(i % config.paths.len(), seed, config.warm_up, &config.sizes)
+            Lane::new(i % config.paths.len(), seed, config)
         };
         Self {
             lanes: (0..config.lanes()).map(lane).collect(),
@@ -365,7 +366,8 @@ impl<'a> Driver<'a> {
             }
             let Some(due) = schedule.take(now) else { break };
             lane.sizes.advance();
-            let warm_up = lane.warm_up_left > 0;
+            // What follows a handshake follows no silence of the plan.
+            let warm_up = lane.warm_up_left > 0 || lane.gaps.as_ref().is_some_and(GapPlan::is_opening);
             lane.warm_up_left = lane.warm_up_left.saturating_sub(1);
             let flags = if warm_up { Flags::WARM_UP } else { Flags::default() };
             open.stream.sent(due, sent_ns, flags | load_flags);

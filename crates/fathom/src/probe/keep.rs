@@ -132,6 +132,7 @@ fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> V
         "mode": config.mode(),
         "size": config.one_size(),
         "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
+        "idle_gaps_ns": if config.idle_gaps_ns.is_empty() { None } else { Some(&config.idle_gaps_ns) },
         "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
         "connections": config.connections,
         "load": config.load,

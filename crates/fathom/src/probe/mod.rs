@@ -63,7 +63,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
     let (outbox, ring) = outbox::channel(rate);
     let cpu_latency = start::hold_cpu_latency(&config);
-    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(|_| PathBoard::default()).collect()));
+    let board = |_| PathBoard::new(&config.idle_gaps_ns);
+    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(board).collect()));
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
     let session = start::session();
 

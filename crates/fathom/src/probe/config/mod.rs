@@ -11,6 +11,7 @@ use super::args::{Args, Timestamps};
 use super::cloud::Settings;
 use crate::exit::Failure;
 use crate::summary::CONNECT;
+use fathom_core::gaps::WARM;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -81,6 +82,8 @@ pub(crate) struct Config {
     pub(crate) size: u32,
     /// The sizes of a sweep, ascending; empty: it is none.
     pub(crate) sizes: Vec<u32>,
+    /// The silences between samples, ascending, in ns; empty: there are none.
+    pub(crate) idle_gaps_ns: Vec<u64>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
     pub(crate) connections: u32,
@@ -131,7 +134,10 @@ impl Config {
                 "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
             ));
         }
-        let pace = if args.ping_pong {
+        let idle_gaps_ns: Vec<u64> =
+            args.idle_gap.iter().flat_map(|gaps| &gaps.0).map(|gap| gap.as_nanos() as u64).collect();
+        // What follows a silence, and is waited for, is back to back.
+        let pace = if args.ping_pong || !idle_gaps_ns.is_empty() {
             Pace::PingPong
         } else if args.every.is_zero() {
             return Err(Failure::usage(
@@ -174,6 +180,7 @@ impl Config {
             connect: args.connect,
             size,
             sizes,
+            idle_gaps_ns,
             count: args.count,
             duration: args.duration,
             connections: args.connections,
@@ -238,9 +245,14 @@ impl Config {
         self.size < header && self.largest_size() >= header
     }
 
-    /// Samples a second on one connection, where the schedule says.
+    /// Samples a second on one connection, where the schedule says; with silences, at the most.
     pub(crate) fn rate_per_connection(&self) -> Option<f64> {
         match self.pace {
+            Pace::PingPong if !self.idle_gaps_ns.is_empty() => {
+                let bursts = self.idle_gaps_ns.len() as f64;
+                let silent_ns: f64 = self.idle_gaps_ns.iter().map(|&ns| ns as f64).sum();
+                Some(bursts * f64::from(1 + WARM) * 1e9 / silent_ns)
+            }
             Pace::Every(every_ns) => Some(1e9 / every_ns as f64),
             Pace::PingPong => None,
         }
@@ -264,6 +276,8 @@ impl Config {
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
             _ if self.connect => CONNECT,
+            (Transport::Tcp, _) if !self.idle_gaps_ns.is_empty() => "tcp-idle-gap",
+            (Transport::Udp, _) if !self.idle_gaps_ns.is_empty() => "udp-idle-gap",
             (Transport::Tcp, Pace::Every(_)) => "tcp",
             (Transport::Tcp, Pace::PingPong) => "tcp-ping-pong",
             (Transport::Udp, Pace::Every(_)) => "udp",
@@ -345,6 +359,10 @@ mod tests {
             ("h:0", "1 to 65535"),
             ("h --cloud-every 100ms", "1s"),
             ("a b --load 1Mbit", "one target"),
+            ("h --idle-gap 1s,1s500us", "told apart"),
+            ("h --idle-gap 1s --every 1s", "cannot be used with"),
+            ("h --idle-gap 1s --load max", "cannot be used with"),
+            ("h --idle-gap soon", "1s,10s,60s"),
             ("h --load 100", "100Mbit"),
             ("h --load max --sizes 64,128", "cannot be used with"),
             ("h --load max --connect", "cannot be used with"),

@@ -85,6 +85,9 @@ mod tests {
         assert!(
             from_line("h --sizes 64,1MiB --every 50ms").unwrap().impolite().unwrap().contains("7260 packets")
         );
+        // Four samples a millisecond of silence.
+        assert!(from_line("h --idle-gap 1ms").unwrap().impolite().is_none());
+        assert!(from_line("h --idle-gap 1ms --connections 13").unwrap().impolite().is_some());
         // 100 Mbit/s are 8,633 packets/s: too many for one connection, not for two.
         let load = |options: &str| from_line(&format!("h --load {options}")).unwrap().impolite();
         assert!(load("100Mbit").unwrap().contains("8633 packets/s on one connection"));
