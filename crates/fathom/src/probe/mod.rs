@@ -6,6 +6,7 @@ mod cloud;
 mod config;
 mod dial;
 mod driver;
+mod effective;
 mod egress;
 mod keep;
 mod lane;
@@ -50,7 +51,11 @@ const LINES_WAITING: usize = 4_096;
 
 /// Runs the probe to its end and prints its summary.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let show_only = args.show_config;
     let config = Config::new(args)?;
+    if show_only {
+        return effective::show(&config);
+    }
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));

@@ -21,6 +21,10 @@ use std::time::Duration;
 /// The largest datagram payload of UDP over IPv4: 65,535 less 20 for IP and 8 for UDP.
 const MAX_DATAGRAM: u64 = 65_507;
 
+/// The articles' pace and size.
+const DEFAULT_EVERY: Duration = Duration::from_secs(1);
+const DEFAULT_SIZE: u64 = 64;
+
 /// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
 const STAMPED_RATE: f64 = 1_000.0;
 
@@ -120,13 +124,14 @@ pub(crate) struct Config {
 
 impl Config {
     /// Checks the arguments together.
-    pub(crate) fn new(args: Args) -> Result<Self, Failure> {
+    pub(crate) fn new(mut args: Args) -> Result<Self, Failure> {
+        args.apply_profile();
+        let (every, size) = (args.every.unwrap_or(DEFAULT_EVERY), args.size.unwrap_or(DEFAULT_SIZE));
         let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
         let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
         let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
         let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
-        let size =
-            sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        let size = sizes.first().map_or_else(|| checked_size("--size", size, transport), |size| Ok(*size))?;
         // A connection carries nothing.
         let size = if args.connect { 0 } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
@@ -139,12 +144,12 @@ impl Config {
         // What follows a silence, and is waited for, is back to back.
         let pace = if args.ping_pong || !idle_gaps_ns.is_empty() {
             Pace::PingPong
-        } else if args.every.is_zero() {
+        } else if every.is_zero() {
             return Err(Failure::usage(
                 "--every 0: samples need time between them; for back to back use --ping-pong",
             ));
         } else {
-            Pace::Every(args.every.as_nanos() as u64)
+            Pace::Every(every.as_nanos() as u64)
         };
         let family = match (args.ipv4, args.ipv6) {
             (true, _) => Family::V4,
@@ -184,7 +189,7 @@ impl Config {
             count: args.count,
             duration: args.duration,
             connections: args.connections,
-            warm_up: args.warm_up,
+            warm_up: args.warm_up.unwrap_or(0),
             transport,
             allow_high_rate: args.allow_high_rate,
             load,
