@@ -215,6 +215,34 @@ pub enum EventKind {
         /// What it is now.
         to: String,
     },
+    /// A background load has settled: samples sent from here on are loaded ones.
+    #[serde(rename = "load.began")]
+    LoadBegan {
+        /// Bits a second that it was asked to send, each way; absent: as many as its connections take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_bits_per_s: Option<u64>,
+        /// Connections that carry it.
+        connections: u32,
+        /// From the order to run until it had settled, in ns.
+        rising_ns: u64,
+    },
+    /// A background load has been told to stop: samples sent from here on are loaded ones no more.
+    #[serde(rename = "load.ended")]
+    LoadEnded {
+        /// From `load.began` to here, in ns.
+        duration_ns: u64,
+        /// Payload bytes sent in that time.
+        sent_bytes: u64,
+        /// Payload bytes of echoes received in that time.
+        echoed_bytes: u64,
+        /// What was achieved there, bits a second.
+        sent_bits_per_s: u64,
+        /// What was achieved back, bits a second.
+        echoed_bits_per_s: u64,
+        /// What ended it early, if something did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
     /// Samples that were due could not be sent and were left out.
     #[serde(rename = "schedule.overrun")]
     ScheduleOverrun {
@@ -342,6 +370,8 @@ impl EventKind {
             Self::ClockStepped { .. } => "clock.stepped",
             Self::Maintenance { .. } => "maintenance",
             Self::AddressChanged { .. } => "address.changed",
+            Self::LoadBegan { .. } => "load.began",
+            Self::LoadEnded { .. } => "load.ended",
             Self::ScheduleOverrun { .. } => "schedule.overrun",
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",

@@ -260,6 +260,13 @@ impl Stream {
         self.next_seq += 1;
     }
 
+    /// Adds flags to every sample that is out.
+    pub fn flag_outstanding(&mut self, flags: Flags) {
+        for sample in &mut self.in_flight {
+            sample.flags |= flags;
+        }
+    }
+
     /// Notes the wall clock at the latest [`Stream::sent`], to which the kernel's send stamp will be compared.
     pub fn sent_at_utc(&mut self, utc_ns: i64) {
         if let Some(sample) = self.in_flight.back_mut() {

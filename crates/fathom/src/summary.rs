@@ -1,9 +1,14 @@
 //! What a run amounts to, for people and for machines (`schema/summary.md`). Made from a run's statistics, or from a
 //! recording's: the same code, so that both say the same.
 
+mod idle_gaps;
+mod under_load;
+
+pub(crate) use under_load::Load;
+
 use fathom_core::cause::ClosingCause;
 use fathom_core::histogram::Histogram;
-use fathom_core::statistics::{Connection, SizeStatistics, Statistics};
+use fathom_core::statistics::{Connection, Group, Statistics};
 pub(crate) use fathom_core::story::duration_compact as duration;
 use fathom_recording::PathLabels;
 use jiff::Timestamp;
@@ -26,6 +31,8 @@ pub(crate) struct Heading {
     /// The sizes of a sweep, ascending; empty: it is none.
     pub(crate) sizes: Vec<u32>,
     pub(crate) interval_ns: Option<u64>,
+    /// The load beside the samples.
+    pub(crate) load: Option<Load>,
     pub(crate) duration_ns: u64,
     pub(crate) recording: Option<String>,
 }
@@ -63,10 +70,9 @@ impl From<&Histogram> for Distribution {
     }
 }
 
-/// One size of a sweep.
+/// Samples that may be pooled.
 #[derive(Debug, Serialize)]
-struct SizeLine {
-    size: u32,
+struct GroupLine {
     samples: u64,
     answered: u64,
     late: u64,
@@ -78,10 +84,9 @@ struct SizeLine {
     lateness_ns: Distribution,
 }
 
-impl SizeLine {
-    fn new(size: u32, s: &SizeStatistics) -> Self {
+impl From<&Group> for GroupLine {
+    fn from(s: &Group) -> Self {
         Self {
-            size,
             samples: s.samples,
             answered: s.answered,
             late: s.late,
@@ -93,6 +98,14 @@ impl SizeLine {
             lateness_ns: (&s.lateness).into(),
         }
     }
+}
+
+/// One size of a sweep.
+#[derive(Debug, Serialize)]
+struct SizeLine {
+    size: u32,
+    #[serde(flatten)]
+    samples: GroupLine,
 }
 
 /// Whether a run has samples of several sizes, by its configuration or by what it recorded.
@@ -136,6 +149,8 @@ struct Json<'a> {
     connect_ns: Distribution,
     first_sample_ns: Option<Distribution>,
     sizes: Option<Vec<SizeLine>>,
+    under_load: Option<under_load::Json>,
+    idle_gaps: Option<Vec<idle_gaps::Json>>,
     connections: Vec<ConnectionLine<'a>>,
     connections_omitted: u64,
     events: &'a BTreeMap<String, u64>,
@@ -155,9 +170,9 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         errno: c.errno,
     };
     let sweep = is_sweep(heading, s);
-    // Samples of several sizes have no figure in common.
-    let of_one_size = |h: &Histogram| (!sweep).then(|| Distribution::from(h));
-    let sizes = || s.sizes().iter().map(|(&size, s)| SizeLine::new(size, s)).collect();
+    // Samples of several sizes, or after several silences, have no figure in common.
+    let of_one_kind = |h: &Histogram| (!sweep && s.gaps.all.is_empty()).then(|| Distribution::from(h));
+    let sizes = || s.sizes().iter().map(|(&size, s)| SizeLine { size, samples: s.into() }).collect();
     let json = Json {
         format: 1,
         label: &heading.label,
@@ -174,12 +189,14 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         corrupt: s.corrupt,
         warm_up: s.warm_up,
         not_sent: s.skipped,
-        rtt_ns: of_one_size(&s.rtt),
-        latency_ns: of_one_size(&s.latency),
-        lateness_ns: of_one_size(&s.lateness),
+        rtt_ns: of_one_kind(&s.rtt),
+        latency_ns: of_one_kind(&s.latency),
+        lateness_ns: of_one_kind(&s.lateness),
         connect_ns: (&s.connect).into(),
-        first_sample_ns: of_one_size(&s.first_sample),
+        first_sample_ns: of_one_kind(&s.first_sample),
         sizes: sweep.then(sizes),
+        idle_gaps: idle_gaps::json(&s.gaps),
+        under_load: under_load::json(heading.load.as_ref(), &s.under_load),
         connections: s.connections.iter().map(line).collect(),
         connections_omitted: s.connections_omitted,
         events: &s.events,
@@ -198,6 +215,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let connect = heading.mode == CONNECT;
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
+        _ if !s.gaps.all.is_empty() => format!("{size} after silences"),
         Some(every) => format!("{size} every {}", duration(every)),
         None => format!("{size} back to back"),
     };
@@ -211,10 +229,14 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));
     if s.samples > 0 {
-        if is_sweep(heading, s) {
+        if !s.gaps.all.is_empty() {
+            idle_gaps::text(&mut out, &s.gaps);
+        } else if is_sweep(heading, s) {
             table_of_sizes(&mut out, &s.sizes());
+        } else if let Some(load) = &heading.load {
+            under_load::text(&mut out, load, s);
         } else {
-            table(&mut out, s, connect);
+            table(&mut out, heading, s);
         }
     }
     connections(&mut out, s);
@@ -283,7 +305,7 @@ pub(crate) fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
 
 /// Round trips, a row a size: figures of several sizes have no common one. Lateness, latency and the rest are in the
 /// JSON.
-fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, SizeStatistics>) {
+fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, Group>) {
     let typical = sizes.values().filter_map(|s| s.rtt.quantile(0.5)).max().unwrap_or(0);
     let (divisor, unit) = unit_for(typical);
     let names = ["size", "count", "lost", "min", "p50", "p95", "p99", "max"];
@@ -310,20 +332,26 @@ fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, SizeStatistics>) {
 /// What is taken of a distribution for a row.
 type Figure = fn(&Distribution) -> Option<u64>;
 
-/// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
-fn table(out: &mut String, s: &Statistics, connect: bool) {
+/// The distributions of a run that has one of each: what they are called, and they.
+fn table(out: &mut String, heading: &Heading, s: &Statistics) {
+    let connect = heading.mode == CONNECT;
     let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
         ("first sample", &s.first_sample),
     ];
-    let columns: Vec<(&str, Distribution)> = all
-        .into_iter()
-        .filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT))
-        .map(|(name, h)| (name, h.into()))
-        .collect();
-    let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
+    let columns = all.into_iter().filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT));
+    table_of(out, &columns.collect::<Vec<_>>());
+    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
+    line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
+}
+
+/// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
+fn table_of(out: &mut String, columns: &[(&str, &Histogram)]) {
+    let typical = columns.iter().find_map(|(_, h)| h.quantile(0.5)).unwrap_or(0);
+    let (divisor, unit) = unit_for(typical);
+    let columns: Vec<(&str, Distribution)> = columns.iter().map(|(name, h)| (*name, (*h).into())).collect();
     row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
     row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
     let figures: [(&str, Figure); 9] = [
@@ -345,8 +373,6 @@ fn table(out: &mut String, s: &Statistics, connect: bool) {
             row(out, name, columns.iter().map(cell));
         }
     }
-    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
-    line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
 }
 
 fn row(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {

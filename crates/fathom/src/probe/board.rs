@@ -71,6 +71,11 @@ pub(super) struct PathBoard {
 }
 
 impl PathBoard {
+    /// A path's, with silences of these lengths in ns, if it is to have any.
+    pub(super) fn new(idle_gaps_ns: &[u64]) -> Self {
+        Self { statistics: Statistics::with_gaps(idle_gaps_ns), ..Self::default() }
+    }
+
     /// Adds a resolved sample.
     pub(super) fn sample(&mut self, sample: &Sample) {
         self.statistics.sample(sample);

@@ -4,11 +4,13 @@
 use super::config::{Config, Transport};
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Socket, Written, prepare};
+use super::load::LoadTurns;
 use super::outbox::{Message, Outbox};
 use super::pauses::Pauses;
 use super::resolve::{Answer, Resolver};
 use fathom_core::clock::{Anchor, ClockMap};
 use fathom_core::event::{Event, EventKind};
+use fathom_core::gaps::GapPlan;
 use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
@@ -91,6 +93,7 @@ pub(super) struct Driver<'a> {
     pub(super) opening: usize,
     pub(super) to_open: VecDeque<usize>,
     pub(super) pauses: Option<Pauses>,
+    pub(super) load: Option<LoadTurns>,
     stop: Stop,
     stops_seen: u32,
     pub(super) stopping: bool,
@@ -110,7 +113,7 @@ impl<'a> Driver<'a> {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let lane = |i: usize| {
             let seed = u64::from(session) << 32 | i as u64;
-            Lane::new(i % config.paths.len(), seed, config.warm_up, &config.sizes)
+            Lane::new(i % config.paths.len(), seed, config)
         };
         Self {
             lanes: (0..config.lanes()).map(lane).collect(),
@@ -129,6 +132,7 @@ impl<'a> Driver<'a> {
             opening: 0,
             to_open: VecDeque::new(),
             pauses: None,
+            load: None,
             stops_seen: 0,
             stopping: false,
             end: RunEnd::default(),
@@ -153,6 +157,7 @@ impl<'a> Driver<'a> {
                 Err(e) => self.note(now, format!("this host's pauses are not watched: {e}")),
             }
         }
+        self.prepare_load();
         if self.config.keep_trying
             && let Some(duration) = self.config.duration
         {
@@ -202,9 +207,11 @@ impl<'a> Driver<'a> {
                 self.resolved(path, answer);
             }
             self.report_pauses();
+            self.hear_load();
             self.heed_stop();
         }
         let now = mono_ns();
+        self.end_load(now);
         for lane in 0..self.lanes.len() {
             self.finish_lane(lane, now);
         }
@@ -236,6 +243,7 @@ impl<'a> Driver<'a> {
                 Kind::Start => self.start(now),
                 Kind::End => self.stop_all(now, self.timeout_ns()),
                 Kind::Opinion => self.opinion_late(lane as usize, now),
+                Kind::Load => self.turn_load(now),
                 _ => self.fire_lane(lane as usize, kind, at, now),
             }
         }
@@ -253,7 +261,7 @@ impl<'a> Driver<'a> {
             Kind::Retry => self.open_lane(lane, now),
             Kind::ConnectLimit => self.connect_limit(lane, now),
             Kind::Drain => self.finish_lane(lane, now),
-            Kind::Tick | Kind::Start | Kind::End | Kind::Opinion => {
+            Kind::Tick | Kind::Start | Kind::End | Kind::Opinion | Kind::Load => {
                 unreachable!("timers of the run, not of a lane")
             }
         }
@@ -302,6 +310,7 @@ impl<'a> Driver<'a> {
             return;
         }
         self.origin_ns = Some(now);
+        self.begin_phases(now);
         let until = self.config.duration.map(|d| now + d.as_nanos() as u64);
         if let Some(until) = until {
             self.timers.push(Reverse((until, Kind::End, 0)));
@@ -318,6 +327,7 @@ impl<'a> Driver<'a> {
     pub(super) fn pump(&mut self, i: usize) {
         loop {
             let now = mono_ns();
+            let load_flags = self.load_flags();
             let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
             let (Link::Open(open), Some(schedule)) = (&mut lane.link, &mut lane.schedule) else { return };
             if open.blocked || open.stream.is_full() {
@@ -356,9 +366,11 @@ impl<'a> Driver<'a> {
             }
             let Some(due) = schedule.take(now) else { break };
             lane.sizes.advance();
-            let warm_up = lane.warm_up_left > 0;
+            // What follows a handshake follows no silence of the plan.
+            let warm_up = lane.warm_up_left > 0 || lane.gaps.as_ref().is_some_and(GapPlan::is_opening);
             lane.warm_up_left = lane.warm_up_left.saturating_sub(1);
-            open.stream.sent(due, sent_ns, if warm_up { Flags::WARM_UP } else { Flags::default() });
+            let flags = if warm_up { Flags::WARM_UP } else { Flags::default() };
+            open.stream.sent(due, sent_ns, flags | load_flags);
             if let Some(utc_ns) = sent_utc_ns {
                 open.stream.sent_at_utc(utc_ns);
                 // While the echo is under way, this costs the round trip nothing. A stamp that is here already (most
@@ -443,6 +455,7 @@ impl<'a> Driver<'a> {
     /// No more samples: every lane ends when its echoes have come, or after `linger_ns`.
     fn stop_all(&mut self, now: u64, linger_ns: u64) {
         self.stopping = true;
+        self.end_load(now);
         for i in 0..self.lanes.len() {
             let lane = &mut self.lanes[i];
             lane.schedule = Some(Schedule::new(self.config.pace, now, Some(0), None));

@@ -2,10 +2,10 @@
 
 use super::board::PathBoard;
 use super::config::{Config, Path, Record};
+use super::effective;
 use super::ledger::{Boards, Book, lock};
 use super::start::Granted;
 use crate::exit::Failure;
-use fathom_core::schedule::Pace;
 use fathom_os::host::HostFacts;
 use fathom_recording::{ClockAnchor, EchoClientCsv, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
 use jiff::Timestamp;
@@ -113,43 +113,16 @@ fn manifest(
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
     manifest.path = labels(config);
-    manifest.probe = effective(config, granted, cpu_latency);
+    manifest.probe = effective::of_probe(config);
+    manifest.probe["granted"] = json!(granted);
+    if let Some(words) = cpu_latency {
+        manifest.probe["granted"]["cpu_latency"] = json!(words);
+    }
     // The interface follows when the first connection has left by it.
     manifest.host = serde_json::to_value(HostFacts::gather(None)).unwrap_or(Value::Null);
     manifest.clock_anchors.push(ClockAnchor::new(fathom_os::clock::anchor(), false));
     manifest.reflector = ReflectorFacts { address: path.target.to_string(), ..ReflectorFacts::default() };
     manifest
-}
-
-/// The configuration in force, defaults included.
-fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> Value {
-    let ns = |d: std::time::Duration| d.as_nanos() as u64;
-    let mut granted = json!(granted);
-    if let Some(words) = cpu_latency {
-        granted["cpu_latency"] = json!(words);
-    }
-    json!({
-        "mode": config.mode(),
-        "size": config.one_size(),
-        "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
-        "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
-        "connections": config.connections,
-        "paths_side_by_side": config.paths.len(),
-        "count": config.count,
-        "duration_ns": config.duration.map(ns),
-        "warm_up": config.warm_up,
-        "timeout_ns": ns(config.timeout),
-        "give_up_ns": config.give_up.map(ns),
-        "user_timeout_ns": config.user_timeout.map(ns),
-        "stall_after_ns": config.stall_after.map(ns),
-        "pause_clock_ns": config.pause_clock.map(ns),
-        "kernel_timestamps": config.stamped(),
-        "reconnect": config.reconnect,
-        "source": config.source,
-        "dscp": config.dscp,
-        "nodelay": true,
-        "granted": granted,
-    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! One lane: a schedule and, one after another, the connections that carry it.
 
+use super::config::Config;
 use super::link::Socket;
 use super::opinion::Opinions;
 use fathom_core::backoff::Backoff;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::TcpInfo;
+use fathom_core::gaps::GapPlan;
 use fathom_core::histogram::Histogram;
 use fathom_core::interleave::Interleave;
 use fathom_core::schedule::Schedule;
@@ -103,6 +105,8 @@ pub(super) enum Kind {
     End,
     /// A path's fresh connection has taken too long.
     Opinion,
+    /// A phase of the load is over.
+    Load,
 }
 
 const LANE_KINDS: usize = 5;
@@ -113,6 +117,8 @@ pub(super) struct Lane {
     pub(super) schedule: Option<Schedule>,
     /// The sizes of a sweep in their order.
     pub(super) sizes: Interleave,
+    /// When it is silent for how long, where it is to be.
+    pub(super) gaps: Option<GapPlan>,
     pub(super) backoff: Backoff,
     /// Attempts to connect since the last success.
     pub(super) attempts: u32,
@@ -122,15 +128,17 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(path: usize, seed: u64, warm_up: u64, sizes: &[u32]) -> Self {
+    pub(super) fn new(path: usize, seed: u64, config: &Config) -> Self {
+        let gaps_ns = &config.idle_gaps_ns;
         Self {
             path,
             link: Link::Idle,
             schedule: None,
-            sizes: Interleave::new(sizes, seed),
+            sizes: Interleave::new(&config.sizes, seed),
+            gaps: (!gaps_ns.is_empty()).then(|| GapPlan::new(gaps_ns, seed)),
             backoff: Backoff::new(seed),
             attempts: 0,
-            warm_up_left: warm_up,
+            warm_up_left: config.warm_up,
             armed: [None; LANE_KINDS],
         }
     }

@@ -257,6 +257,9 @@ impl Driver<'_> {
             }
             return;
         }
+        if let Some(gaps) = &mut self.lanes[i].gaps {
+            gaps.opened();
+        }
         if let Some(skipped) = self.lanes[i].schedule.as_mut().and_then(|s| s.skip_unconnected(now)) {
             self.skipped(i, now, skipped, "unconnected");
         }

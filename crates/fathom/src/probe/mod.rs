@@ -6,12 +6,14 @@ mod cloud;
 mod config;
 mod dial;
 mod driver;
+mod effective;
 mod egress;
 mod keep;
 mod lane;
 mod ledger;
 mod life;
 mod link;
+mod load;
 mod opinion;
 mod outbox;
 mod pauses;
@@ -49,7 +51,11 @@ const LINES_WAITING: usize = 4_096;
 
 /// Runs the probe to its end and prints its summary.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let show_only = args.show_config;
     let config = Config::new(args)?;
+    if show_only {
+        return effective::show(&config);
+    }
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
@@ -62,7 +68,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
     let (outbox, ring) = outbox::channel(rate);
     let cpu_latency = start::hold_cpu_latency(&config);
-    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(|_| PathBoard::default()).collect()));
+    let board = |_| PathBoard::new(&config.idle_gaps_ns);
+    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(board).collect()));
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
     let session = start::session();
 
@@ -152,6 +159,10 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
                 Pace::Every(every) => Some(every),
                 Pace::PingPong => None,
             },
+            load: config.load.map(|load| summary::Load {
+                asked_bits_per_s: load.bits_per_s,
+                connections: load.connections,
+            }),
             duration_ns,
             recording: board.recording.as_ref().map(|dir| dir.display().to_string()),
         };

@@ -4,6 +4,7 @@ use super::config::Transport;
 use super::driver::Driver;
 use super::lane::{Kind, Link};
 use fathom_core::event::EventKind;
+use fathom_core::gaps::GapPlan;
 use fathom_core::schedule::Pace;
 use fathom_core::stream::{Arrival, KernelView, Receipt};
 use fathom_os::clock::{mono_ns, utc_ns};
@@ -156,8 +157,9 @@ impl Driver<'_> {
         let lane = &mut self.lanes[i];
         let idle = lane.open().is_some_and(|open| open.stream.is_idle());
         if self.config.pace == Pace::PingPong && !self.stopping && idle {
+            let silence_ns = lane.gaps.as_mut().map_or(0, GapPlan::after_echo);
             if let Some(schedule) = &mut lane.schedule {
-                schedule.resolved(now);
+                schedule.resolved(now + silence_ns);
             }
             self.pump(i);
         } else if lane.is_over() && idle {

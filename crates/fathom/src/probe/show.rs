@@ -18,7 +18,12 @@ const STATE_EVERY: Duration = Duration::from_secs(10);
 
 /// What begins on a path, said with its first connection: a start that fails says only why.
 fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
+    let gaps = &config.idle_gaps_ns;
     let pace = match config.pace {
+        _ if !gaps.is_empty() => {
+            let gaps: Vec<String> = gaps.iter().map(|&ns| duration(ns)).collect();
+            format!("after silences of {} in random order", gaps.join(", "))
+        }
         Pace::Every(every_ns) => format!("every {}", duration(every_ns)),
         Pace::PingPong => "back to back".to_owned(),
     };

@@ -36,14 +36,15 @@ pub(super) fn refuse_impolite(config: &Config) -> Result<(), Failure> {
 
 /// Raises the limit of open files where the connections need it.
 pub(super) fn make_room_for_sockets(config: &Config) -> Result<(), Failure> {
-    let needed = config.lanes() as u64 + OTHER_FILES;
+    let of_load = config.load.map_or(0, |load| u64::from(load.connections));
+    let connections = config.lanes() as u64 + of_load;
+    let needed = connections + OTHER_FILES;
     let (soft, hard) = assist::raise_open_files();
     if soft >= needed {
         return Ok(());
     }
     Err(Failure::run(format!(
-        "{} connections need {needed} open files and the limit is {soft} (hard limit {hard}); raise it with `ulimit -Hn {needed}` as root, or LimitNOFILE= in a unit",
-        config.lanes()
+        "{connections} connections need {needed} open files and the limit is {soft} (hard limit {hard}); raise it with `ulimit -Hn {needed}` as root, or LimitNOFILE= in a unit"
     )))
 }
 

@@ -2,7 +2,7 @@
 
 use super::progress::Progress;
 use crate::exit::Failure;
-use crate::summary::{self, Heading};
+use crate::summary::{self, Heading, Load};
 use fathom_core::statistics::Statistics;
 use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
@@ -37,7 +37,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let recording = Recording::open(dir).map_err(failed)?;
-    let mut statistics = Statistics::default();
+    let gaps_ns = numbers(&recording.manifest().probe["idle_gaps_ns"]);
+    let mut statistics = Statistics::with_gaps(&gaps_ns);
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
         match entry {
@@ -69,6 +70,11 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     Ok(damage.iter().any(|unreadable| !unreadable.torn))
 }
 
+/// A list of numbers of the manifest; empty where it has none.
+fn numbers(list: &serde_json::Value) -> Vec<u64> {
+    list.as_array().into_iter().flatten().filter_map(serde_json::Value::as_u64).collect()
+}
+
 fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
     let manifest = recording.manifest();
     let probe = &manifest.probe;
@@ -82,14 +88,12 @@ fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
         reflector: reflector.clone(),
         mode: probe["mode"].as_str().unwrap_or("unknown").to_owned(),
         size: probe["size"].as_u64().map(|size| size as u32),
-        sizes: probe["sizes"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(serde_json::Value::as_u64)
-            .map(|n| n as u32)
-            .collect(),
+        sizes: numbers(&probe["sizes"]).into_iter().map(|n| n as u32).collect(),
         interval_ns: probe["interval_ns"].as_u64(),
+        load: probe["load"]["connections"].as_u64().map(|connections| Load {
+            asked_bits_per_s: probe["load"]["bits_per_s"].as_u64(),
+            connections: connections as u32,
+        }),
         duration_ns: (ended_ns - started_ns).max(0) as u64,
         recording: Some(recording.dir().display().to_string()),
     }
