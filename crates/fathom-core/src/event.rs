@@ -249,6 +249,34 @@ pub enum EventKind {
         /// How many since then.
         count: u64,
     },
+    /// A stretch of one stream of a throughput test (about a second).
+    #[serde(rename = "throughput.interval")]
+    ThroughputInterval {
+        /// `sent` or `received`: what this end did on the stream.
+        way: String,
+        /// How long it was, in ns; it ends at `mono_ns`.
+        interval_ns: u64,
+        /// Bytes written to, or read from, the stream in it.
+        bytes: u64,
+        /// Segments sent again in it. Absent: this end receives, or its system does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retransmits: Option<u32>,
+        /// The congestion window at its end, bytes. Absent as `retransmits`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwnd_bytes: Option<u64>,
+        /// The smoothed round-trip time at its end, µs. Absent as `retransmits`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        srtt_us: Option<u32>,
+        /// It belongs to the warm-up and counts in no total.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        omitted: bool,
+    },
+    /// A throughput test ended: what it came to.
+    #[serde(rename = "throughput.ended")]
+    ThroughputEnded {
+        /// As `fathom probe --throughput --json` prints it (`schema/throughput.md`).
+        summary: serde_json::Value,
+    },
     /// Samples or events that could not be kept because writing fell behind.
     #[serde(rename = "recording.overflowed")]
     RecordingOverflowed {
@@ -315,6 +343,9 @@ pub struct TcpInfo {
     pub notsent_bytes: u32,
     /// Congestion window, segments.
     pub snd_cwnd: u32,
+    /// Payload bytes of a full segment to the peer. 0 in recordings and on systems without it.
+    #[serde(default)]
+    pub snd_mss: u32,
     /// Reordering degree the kernel assumes, segments.
     pub reordering: u32,
     /// Since data was last received, ms.
@@ -346,6 +377,8 @@ impl EventKind {
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",
             Self::EchoDuplicated { .. } => "echo.duplicated",
+            Self::ThroughputInterval { .. } => "throughput.interval",
+            Self::ThroughputEnded { .. } => "throughput.ended",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::Note { .. } => "note",
         }
