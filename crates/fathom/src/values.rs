@@ -62,6 +62,13 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("{text} is no size; write it as in 64, 1KiB, 1MB"))
 }
 
+/// A rate in bits a second: `100Mbit`, `2.5Gbit/s`, `1Gbps`.
+pub(crate) fn bitrate(text: &str) -> Result<u64, String> {
+    let whole = if text.ends_with("bit") { format!("{text}/s") } else { text.to_owned() };
+    fathom_fabric::units::rate_bits_per_s(&whole)
+        .map_err(|_| format!("{text} is no rate; write it as in 100Mbit, 2.5Gbit/s"))
+}
+
 /// Sizes in bytes of a sweep: ascending, each once, none of them 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
@@ -119,6 +126,16 @@ mod tests {
         assert!(duration("5").unwrap_err().contains("unit"));
         assert!(duration("soon").unwrap_err().contains("as in"));
         assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn rates_as_people_write_them() {
+        for (text, bits) in [("100Mbit", 100_000_000), ("2.5Gbit/s", 2_500_000_000), ("64kbps", 64_000)] {
+            assert_eq!(bitrate(text), Ok(bits), "{text}");
+        }
+        for text in ["", "100", "0Mbit", "-1Mbit", "fast"] {
+            assert!(bitrate(text).unwrap_err().contains("as in"), "{text}");
+        }
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Account {
         self.sends
     }
 
+    /// The latest reading.
+    pub fn last(&self) -> Reading {
+        self.last
+    }
+
     /// Notes the kernel's view between two intervals.
     pub fn look(&mut self, tcp: Option<TcpInfo>) {
         let Some(tcp) = tcp.filter(|_| self.sends) else { return };

@@ -156,7 +156,6 @@ impl Server {
 
     fn state(&mut self, state: State) -> Result<Step, Failure> {
         match (self.phase, state) {
-            (_, State::ClientTerminate) => Err(Failure::Terminated),
             (Phase::Running, State::TestEnd) => {
                 self.phase = Phase::Draining;
                 Ok(Step::Stop)
@@ -165,8 +164,8 @@ impl Server {
                 self.phase = Phase::Over;
                 Ok(Step::Finish)
             }
-            // iperf3's client says so instead of CLIENT_TERMINATE when it gives up for a reason of its own.
-            (_, State::IperfDone) => Err(Failure::Terminated),
+            // iperf3's client says the second when it gives up for a reason of its own.
+            (_, State::ClientTerminate | State::IperfDone) => Err(Failure::Terminated),
             _ => Err(Failure::Broken("a state came out of turn")),
         }
     }

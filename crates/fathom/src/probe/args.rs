@@ -18,6 +18,8 @@ Examples:
   fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
   fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
                                                  how round trips grow with the size, all sizes at the same time of day
+  fathom probe 10.0.0.4 --throughput --connections 4 --bidirectional
+                                                 how much TCP carries, as iperf3 tests it (there: fathom echo --throughput)
 
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";
@@ -39,9 +41,9 @@ pub(crate) struct Args {
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
     #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
-    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp)
-    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
-    pub(super) size: u64,
+    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; a block of --throughput: 128KiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) size: Option<u64>,
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
     #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "What to send")]
     pub(super) sizes: Option<values::Sizes>,
@@ -60,9 +62,11 @@ pub(crate) struct Args {
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]
     pub(super) udp: bool,
-    /// Go above 5,000 samples/s a connection or 50,000/s in all, or above 100 connections/s with --connect, to another host (clouds may throttle you, and others notice)
+    /// Go above 5,000 samples/s a connection or 50,000/s in all, above 100 connections/s with --connect, or --throughput, to another host (clouds may throttle you, and others notice)
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,
+    #[command(flatten)]
+    pub(super) throughput: super::throughput::ThroughputArgs,
 
     /// Mark a sample as late after this long; the connection is kept and a late echo is still timed
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]

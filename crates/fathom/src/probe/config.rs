@@ -13,12 +13,14 @@ use std::time::Duration;
 
 /// The port of a reflector of ours; 7 is RFC 862's, and needs a right to listen on.
 pub(crate) const DEFAULT_PORT: u16 = 7007;
+/// Bytes of a sample where nobody says.
+const DEFAULT_SIZE: u64 = 64;
 /// The largest datagram payload of UDP over IPv4: 65,535 less 20 for IP and 8 for UDP.
 const MAX_DATAGRAM: u64 = 65_507;
 /// Packets a second that need an explicit word (an Azure team met trouble at 10,000 on one connection and 100,000
 /// on one address; half of that leaves room for others).
-const POLITE_PER_CONNECTION: f64 = 5_000.0;
-const POLITE_IN_ALL: f64 = 50_000.0;
+pub(super) const POLITE_PER_CONNECTION: f64 = 5_000.0;
+pub(super) const POLITE_IN_ALL: f64 = 50_000.0;
 
 /// Connections a second that need an explicit word. Each leaves its port in TIME-WAIT here for a minute (RFC 9293,
 /// section 3.6.1; Linux: 60 s), and Linux has 28,232 such ports to an address unless told otherwise: a fifth of them.
@@ -45,7 +47,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             match rest.split_once(']') {
@@ -65,7 +67,7 @@ impl Target {
             return wrong("that is no host");
         }
         let port = match port {
-            None => DEFAULT_PORT,
+            None => default_port,
             Some(port) => match port.parse() {
                 Ok(port) if port != 0 => port,
                 _ => return wrong(&format!("{port} is no port (1 to 65535)")),
@@ -179,8 +181,10 @@ impl Config {
         let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
         let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
         let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
-        let size =
-            sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        let size = sizes.first().map_or_else(
+            || checked_size("--size", args.size.unwrap_or(DEFAULT_SIZE), transport),
+            |size| Ok(*size),
+        )?;
         // A connection carries nothing.
         let size = if args.connect { 0 } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
@@ -384,7 +388,8 @@ fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Fa
 fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     let mut paths = Vec::with_capacity(args.targets.len());
     for text in &args.targets {
-        let target = Target::parse(text).map_err(Failure::Usage)?;
+        let port = if args.throughput.throughput { fathom_wire::iperf3::PORT } else { DEFAULT_PORT };
+        let target = Target::parse(text, port).map_err(Failure::Usage)?;
         let label = match &args.label {
             Some(label) if args.targets.len() == 1 => label.clone(),
             Some(label) => format!("{label}-{target}"),
@@ -439,10 +444,10 @@ mod tests {
             ("[::1]", "::1", 7007),
             ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
         ] {
-            assert_eq!(Target::parse(text), Ok(Target { host: host.into(), port }), "{text}");
+            assert_eq!(Target::parse(text, DEFAULT_PORT), Ok(Target { host: host.into(), port }), "{text}");
         }
         for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
-            assert!(Target::parse(text).is_err(), "{text}");
+            assert!(Target::parse(text, DEFAULT_PORT).is_err(), "{text}");
         }
     }
 

@@ -23,6 +23,7 @@ mod silence;
 mod start;
 mod terminal;
 mod testimony;
+mod throughput;
 mod tick;
 
 pub(crate) use args::Args;
@@ -49,6 +50,9 @@ const LINES_WAITING: usize = 4_096;
 
 /// Runs the probe to its end and prints its summary.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if args.throughput.is_asked_for() {
+        return throughput::run(args);
+    }
     let config = Config::new(args)?;
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
