@@ -8,6 +8,9 @@ pub mod server;
 
 use serde::{Deserialize, Serialize};
 
+/// The mode as recordings and summaries name it.
+pub const MODE: &str = "tcp-throughput";
+
 /// Which end sends, as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

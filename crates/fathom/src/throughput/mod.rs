@@ -3,11 +3,12 @@
 
 pub(crate) mod control;
 pub(crate) mod flows;
+pub(crate) mod replay;
 pub(crate) mod stream;
 pub(crate) mod summary;
 pub(crate) mod words;
 
-/// The mode as recordings and summaries name it.
-pub(crate) const MODE: &str = "tcp-throughput";
+pub(crate) use fathom_core::throughput::MODE;
+
 /// Bytes of a block where nobody says, as iperf3 has it for TCP.
 pub(crate) const BLOCK: u32 = 128 << 10;

@@ -3,7 +3,7 @@
 use super::super::config::Show;
 use super::plan::Plan;
 use crate::summary::duration;
-use crate::throughput::flows::Told;
+use crate::throughput::flows::{LOOK_NS, Told};
 use crate::throughput::words::{bytes, micros, rate};
 use fathom_core::throughput::Direction;
 
@@ -26,7 +26,9 @@ pub(super) fn introduction(plan: &Plan, recording: Option<&str>) {
 
 /// The intervals that ended now; with `--plain` a line a stream.
 pub(super) fn intervals(plan: &Plan, begun_ns: u64, told: &[Told]) {
-    if plan.config.show == Show::Nothing || told.is_empty() {
+    // What is left at the end of the last second is no figure to look at.
+    let length_ns = told.first().map_or(0, |one| one.interval.length_ns);
+    if plan.config.show == Show::Nothing || length_ns < LOOK_NS {
         return;
     }
     let since = |one: &Told| format!("{:6.1} s", one.at_ns.saturating_sub(begun_ns) as f64 / 1e9);
