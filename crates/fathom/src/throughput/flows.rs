@@ -58,7 +58,7 @@ struct Flow {
 /// The streams of a test.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    flows: Vec<Flow>,
+    all: Vec<Flow>,
     congestion: Option<String>,
     begun_ns: u64,
     /// From when on it counts; none: not yet.
@@ -83,7 +83,7 @@ impl Flows {
             Ok(Flow { stream: Stream::begin(socket, work)?, account, tcp })
         };
         Ok(Self {
-            flows: sockets.into_iter().map(flow).collect::<io::Result<_>>()?,
+            all: sockets.into_iter().map(flow).collect::<io::Result<_>>()?,
             congestion,
             begun_ns,
             counted_from_ns: (manner.omit_ns == 0).then_some(begun_ns),
@@ -115,7 +115,7 @@ impl Flows {
         let now_ns = mono_ns();
         let warm = self.counted_from_ns.is_none() && now_ns >= self.omit_until_ns;
         if now_ns < self.next_interval_ns && !warm {
-            for flow in &mut self.flows {
+            for flow in &mut self.all {
                 flow.tcp = flow.stream.tcp_info().or(flow.tcp);
                 flow.account.look(flow.tcp);
             }
@@ -129,7 +129,7 @@ impl Flows {
         if warm {
             self.counted_from_ns = Some(now_ns);
             self.cpu_at_first = cpu_times_ns();
-            for flow in &mut self.flows {
+            for flow in &mut self.all {
                 flow.account.omit(Reading { at_ns: now_ns, ..flow.account.last() });
             }
         }
@@ -139,7 +139,7 @@ impl Flows {
     fn intervals(&mut self, at_ns: impl Fn(&Stream) -> u64) -> Vec<Told> {
         let omitted = self.counted_from_ns.is_none();
         let mut told = Vec::new();
-        for (flow, stream) in self.flows.iter_mut().zip(0..) {
+        for (flow, stream) in self.all.iter_mut().zip(0..) {
             let before = flow.tcp;
             // What was sent again never becomes less, except in the kernel's view of a connection that is over.
             let resent = |tcp: &TcpInfo| before.is_none_or(|b| tcp.total_retrans >= b.total_retrans);
@@ -157,7 +157,7 @@ impl Flows {
         if self.stopped_ns.is_some() {
             return None;
         }
-        let (flow, stream) = self.flows.iter_mut().zip(0..).find(|(flow, _)| flow.stream.is_over())?;
+        let (flow, stream) = self.all.iter_mut().zip(0..).find(|(flow, _)| flow.stream.is_over())?;
         let error = flow.stream.end().err();
         Some((stream, error.unwrap_or_else(|| io::Error::other("the other end closed it"))))
     }
@@ -165,7 +165,7 @@ impl Flows {
     /// The time is over: senders stop, receivers read what is still under way.
     pub(crate) fn stop_sending(&mut self) {
         self.stopped_ns.get_or_insert_with(mono_ns);
-        for flow in &self.flows {
+        for flow in &self.all {
             flow.stream.stop_sending();
         }
     }
@@ -174,7 +174,7 @@ impl Flows {
     /// until nothing has come for `quiet_ns`, or for [`DRAIN_NS`] at the most.
     pub(crate) fn is_drained(&self, quiet_ns: u64) -> bool {
         let Some(stopped_ns) = self.stopped_ns else { return false };
-        let mut receivers = self.flows.iter().map(|flow| &flow.stream).filter(|stream| !stream.sends());
+        let mut receivers = self.all.iter().map(|flow| &flow.stream).filter(|stream| !stream.sends());
         let now_ns = mono_ns();
         let last_ns = receivers.clone().map(Stream::last_ns).max().unwrap_or(0).max(stopped_ns);
         receivers.all(Stream::is_over) || now_ns >= last_ns + quiet_ns || now_ns >= stopped_ns + DRAIN_NS
@@ -186,12 +186,12 @@ impl Flows {
         let stopped_ns = self.stopped_ns.unwrap_or_else(mono_ns);
         self.stop_sending();
         // A sender's last write may still be counted by its thread.
-        for flow in self.flows.iter_mut().filter(|flow| flow.stream.sends()) {
+        for flow in self.all.iter_mut().filter(|flow| flow.stream.sends()) {
             flow.tcp = flow.stream.tcp_info().or(flow.tcp);
             let _ = flow.stream.end();
         }
         let told = self.intervals(|stream| stopped_ns.max(stream.last_ns()));
-        let streams = self.flows.iter().zip(0..).map(|(flow, i)| flow.account.result(i, flow.account.last()));
+        let streams = self.all.iter().zip(0..).map(|(flow, i)| flow.account.result(i, flow.account.last()));
         let results = Results {
             cpu: self.cpu(stopped_ns),
             congestion: self.congestion.clone(),

@@ -47,8 +47,12 @@ impl Replay {
                 if let Some(more) = retransmits {
                     *counted.retransmits.get_or_insert(0) += u64::from(*more);
                 }
-                srtt_us.iter().for_each(|us| stream.srtt_us.add(u64::from(*us)));
-                cwnd_bytes.iter().for_each(|bytes| stream.cwnd_bytes.add(*bytes));
+                if let Some(us) = srtt_us {
+                    stream.srtt_us.add(u64::from(*us));
+                }
+                if let Some(bytes) = cwnd_bytes {
+                    stream.cwnd_bytes.add(*bytes);
+                }
             }
             _ => {}
         }

@@ -37,7 +37,8 @@ pub(crate) struct Summary {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Way {
     /// `forward`: from the probe; `reverse`: to it.
-    pub(crate) way: String,
+    #[serde(rename = "way")]
+    pub(crate) name: String,
     #[serde(flatten)]
     pub(crate) total: Flow,
     pub(crate) streams: Vec<Line>,
@@ -109,14 +110,14 @@ impl Flow {
     }
 
     /// Several flows side by side. Where one of them is not known, their sum is not either.
-    fn sum<'a>(flows: impl Iterator<Item = &'a Self> + Clone) -> Self {
+    fn sum(flows: &[&Self]) -> Self {
         let counted = |of: fn(&Self) -> Option<Counted>| {
-            let all = flows.clone().map(of).collect::<Option<Vec<_>>>()?;
+            let all = flows.iter().map(|f| of(f)).collect::<Option<Vec<_>>>()?;
             let longest = all.iter().map(|c| c.duration_ns).max()?;
             Some(Counted::new(all.iter().map(|c| c.bytes).sum(), longest))
         };
         let readings = |of: fn(&Self) -> Option<Readings>| {
-            let all = flows.clone().filter_map(of).collect::<Vec<_>>();
+            let all = flows.iter().filter_map(|f| of(f)).collect::<Vec<_>>();
             let count: u64 = all.iter().map(|r| r.count).sum();
             Some(Readings {
                 count,
@@ -128,7 +129,7 @@ impl Flow {
         Self {
             sent: counted(|f| f.sent),
             received: counted(|f| f.received),
-            retransmits: flows.clone().map(|f| f.retransmits).sum(),
+            retransmits: flows.iter().map(|f| f.retransmits).sum(),
             cwnd_bytes: readings(|f| f.cwnd_bytes),
             srtt_us: readings(|f| f.srtt_us),
         }
@@ -158,8 +159,8 @@ pub(crate) fn ways(
             .filter(|(_, sends)| **sends == forward)
             .map(|(stream, _)| line(stream))
             .collect();
-        let total = Flow::sum(streams.iter().map(|line| &line.flow));
-        (!streams.is_empty()).then(|| Way { way: name.to_owned(), total, streams })
+        let total = Flow::sum(&streams.iter().map(|line| &line.flow).collect::<Vec<_>>());
+        (!streams.is_empty()).then(|| Way { name: name.to_owned(), total, streams })
     };
     [way("forward", true), way("reverse", false)].into_iter().flatten().collect()
 }
@@ -207,9 +208,9 @@ impl Summary {
         ));
         for way in &self.ways {
             for stream in way.streams.iter().filter(|_| way.streams.len() > 1) {
-                line(format_args!("  {}", row(&format!("{} {}", way.way, stream.stream), &stream.flow)));
+                line(format_args!("  {}", row(&format!("{} {}", way.name, stream.stream), &stream.flow)));
             }
-            let name = if way.streams.len() > 1 { format!("{} in all", way.way) } else { way.way.clone() };
+            let name = if way.streams.len() > 1 { format!("{} in all", way.name) } else { way.name.clone() };
             line(format_args!("  {}", row(&name, &way.total)));
         }
         if let (Some(here), Some(there)) = (&self.congestion_here, &self.congestion_there) {

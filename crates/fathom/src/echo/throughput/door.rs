@@ -63,6 +63,7 @@ impl Service {
             listeners,
             guests: BTreeMap::new(),
             came: 0,
+            resting: BTreeSet::new(),
             allow: config.allow.clone(),
             limits: Limits { longest_s: settings.longest_s, streams },
             current: Arc::default(),
@@ -113,6 +114,8 @@ struct Door {
     first_guest: usize,
     guests: BTreeMap<usize, Guest>,
     came: usize,
+    /// Listeners that could not take a connection, and will not tell again of those that wait.
+    resting: BTreeSet<usize>,
     allow: Allow,
     limits: Limits,
     current: Arc<Mutex<Option<Current>>>,
@@ -133,7 +136,9 @@ impl Door {
         let mut events = Events::with_capacity(64);
         while !self.stop.load(Ordering::Relaxed) {
             let oldest = self.guests.values().next().map(|guest| guest.since_ns + COOKIE_PATIENCE_NS);
-            let wait = oldest.map(|due| Duration::from_nanos(due.saturating_sub(mono_ns())));
+            let rest = (!self.resting.is_empty()).then_some(ACCEPT_REST);
+            let patience = oldest.map(|due| Duration::from_nanos(due.saturating_sub(mono_ns())));
+            let wait = [rest, patience].into_iter().flatten().min();
             match self.poll.poll(&mut events, wait) {
                 Err(e) if e.kind() != io::ErrorKind::Interrupted => {
                     note(&format!("throughput tests are served no more: {e}"));
@@ -149,6 +154,9 @@ impl Door {
                 }
             }
             self.dismiss_the_silent();
+            for index in std::mem::take(&mut self.resting) {
+                self.accept(index);
+            }
         }
         self.stop.store(true, Ordering::Relaxed);
         if let Some(session) = self.session.take() {
@@ -171,10 +179,8 @@ impl Door {
                     if matches!(e.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {}
                 Err(_) => {
                     // No descriptor or no memory: asking again at once would spin.
-                    thread::sleep(ACCEPT_REST);
-                    if self.stop.load(Ordering::Relaxed) {
-                        return;
-                    }
+                    self.resting.insert(index);
+                    return;
                 }
             }
         }
@@ -226,7 +232,7 @@ impl Door {
         let mut current = current.lock().unwrap_or_else(PoisonError::into_inner);
         match &*current {
             Some(test) if test.cookie == cookie => {
-                // A session that has all its streams, or has ended, hangs up.
+                // A session that has all its streams hangs up, one that has ended too.
                 let _ = test.streams.send(Arrival { came, stream: guest.stream });
             }
             Some(_) => {

@@ -142,6 +142,9 @@ impl Session<'_> {
             }
             if self.awaiting {
                 self.take_arrivals()?;
+            } else {
+                // One more than was asked for, or one too early.
+                self.arrivals.try_iter().for_each(drop);
             }
             if let Some(flows) = &mut self.flows {
                 // Nobody reads intervals here; the ranges of cwnd and RTT come of them.

@@ -55,21 +55,18 @@ fn words(sends: bool, told: &[Told]) -> String {
         .iter()
         .map(|one| u128::from(one.interval.bytes) * 8_000_000_000 / u128::from(one.interval.length_ns.max(1)))
         .sum();
-    let mut text = format!(
-        "{} {}",
-        if sends { "sent" } else { "received" },
-        rate(u64::try_from(bits).unwrap_or(u64::MAX))
-    );
+    let did = if sends { "sent" } else { "received" };
+    let mut words = vec![format!("{did} {}", rate(u64::try_from(bits).unwrap_or(u64::MAX)))];
     let mean =
         |values: Vec<u64>| (!values.is_empty()).then(|| values.iter().sum::<u64>() / values.len() as u64);
     if let Some(resent) = told.iter().map(|one| one.interval.retransmits).sum::<Option<u32>>() {
-        text += &format!("  resent {resent}");
+        words.push(format!("resent {resent}"));
     }
     if let Some(cwnd) = mean(told.iter().filter_map(|one| one.interval.cwnd_bytes).collect()) {
-        text += &format!("  cwnd {}", bytes(cwnd));
+        words.push(format!("cwnd {}", bytes(cwnd)));
     }
     if let Some(srtt) = mean(told.iter().filter_map(|one| one.interval.srtt_us.map(u64::from)).collect()) {
-        text += &format!("  srtt {}", micros(srtt));
+        words.push(format!("srtt {}", micros(srtt)));
     }
-    text
+    words.join("  ")
 }
