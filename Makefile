@@ -5,7 +5,7 @@ SHELL := bash
 
 MUSL := x86_64-unknown-linux-musl
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= wire recording packet
+FUZZ_TARGETS ?= wire iperf3 recording packet
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
 export FATHOM_CLOUD := off

@@ -1,5 +1,9 @@
 //! What happens in a run besides samples: one line each in `events.jsonl`.
 
+mod evidence;
+
+pub use evidence::{Evidence, TcpInfo};
+
 use crate::cause::ClosingCause;
 use crate::verdict::{Explanation, Fresh};
 use crate::word::Word;
@@ -277,6 +281,34 @@ pub enum EventKind {
         /// How many since then.
         count: u64,
     },
+    /// A stretch of one stream of a throughput test (about a second).
+    #[serde(rename = "throughput.interval")]
+    ThroughputInterval {
+        /// `sent` or `received`: what this end did on the stream.
+        way: String,
+        /// How long it was, in ns; it ends at `mono_ns`.
+        interval_ns: u64,
+        /// Bytes written to, or read from, the stream in it.
+        bytes: u64,
+        /// Segments sent again in it. Absent: this end receives, or its system does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retransmits: Option<u32>,
+        /// The congestion window at its end, bytes. Absent as `retransmits`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwnd_bytes: Option<u64>,
+        /// The smoothed round-trip time at its end, µs. Absent as `retransmits`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        srtt_us: Option<u32>,
+        /// It belongs to the warm-up and counts in no total.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        omitted: bool,
+    },
+    /// A throughput test ended: what it came to.
+    #[serde(rename = "throughput.ended")]
+    ThroughputEnded {
+        /// As `fathom probe --throughput --json` prints it (`schema/throughput.md`).
+        summary: serde_json::Value,
+    },
     /// Samples or events that could not be kept because writing fell behind.
     #[serde(rename = "recording.overflowed")]
     RecordingOverflowed {
@@ -293,62 +325,6 @@ pub enum EventKind {
 
 fn remote() -> String {
     "remote".to_owned()
-}
-
-/// What was known of a connection when it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Samples sent on it.
-    pub sent: u64,
-    /// Samples answered.
-    pub answered: u64,
-    /// The last sample whose echo came.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_answered_seq: Option<u64>,
-    /// Samples without their echo at the end.
-    pub outstanding: u64,
-    /// From the last byte received to the end, in ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silent_ns: Option<u64>,
-    /// The error's text, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The kernel's view at the last sample before the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<TcpInfo>,
-}
-
-/// The part of the kernel's `TCP_INFO` that explains things. Linux; other systems fill what they have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TcpInfo {
-    /// Smoothed round-trip time, µs.
-    pub srtt_us: u32,
-    /// Its variation, µs.
-    pub rttvar_us: u32,
-    /// The smallest seen, µs.
-    pub min_rtt_us: u32,
-    /// Retransmission timeout in force, µs.
-    pub rto_us: u32,
-    /// Consecutive retransmission timeouts of the data now outstanding.
-    pub retransmits: u8,
-    /// Exponential back-off of the timer.
-    pub backoff: u8,
-    /// Segments sent again over the connection's life.
-    pub total_retrans: u32,
-    /// Segments sent and not acknowledged.
-    pub unacked: u32,
-    /// Bytes that wait in this host, because they could not be sent or the peer had no room. 0 in recordings and on
-    /// systems without it.
-    #[serde(default)]
-    pub notsent_bytes: u32,
-    /// Congestion window, segments.
-    pub snd_cwnd: u32,
-    /// Reordering degree the kernel assumes, segments.
-    pub reordering: u32,
-    /// Since data was last received, ms.
-    pub last_data_recv_ms: u32,
-    /// Since an acknowledgement was last received, ms.
-    pub last_ack_recv_ms: u32,
 }
 
 impl EventKind {
@@ -376,6 +352,8 @@ impl EventKind {
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",
             Self::EchoDuplicated { .. } => "echo.duplicated",
+            Self::ThroughputInterval { .. } => "throughput.interval",
+            Self::ThroughputEnded { .. } => "throughput.ended",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::Note { .. } => "note",
         }

@@ -143,11 +143,12 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         ),
     };
     let what = match (mode.as_str(), size) {
-        ("connect", _) => "a connection".to_owned(),
-        (_, 0) => "samples of several sizes".to_owned(),
-        _ => format!("{size} bytes"),
+        (crate::throughput::MODE, _) => "streams of data".to_owned(),
+        ("connect", _) => format!("a connection {pace}"),
+        (_, 0) => format!("samples of several sizes {pace}"),
+        _ => format!("{size} bytes {pace}"),
     };
-    let statement = format!("{reflector} was measured with {what} {pace} ({mode}), {end}");
+    let statement = format!("{reflector} was measured with {what} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
     // Samples of several sizes, or after several silences, have no usual round trip in common.
     if (*size > 0 && !silences) || mode == "connect" {

@@ -11,6 +11,7 @@ mod fabric_simulate;
 mod probe;
 mod recording;
 mod summary;
+mod throughput;
 mod values;
 
 pub use cli::main;

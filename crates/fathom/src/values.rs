@@ -87,17 +87,6 @@ pub(crate) fn bits_per_s(text: &str) -> Result<u64, String> {
     if (1.0..=1e13).contains(&bits) { Ok(bits.round() as u64) } else { Err(wrong()) }
 }
 
-/// A rate in words: `99.8 Mbit/s`.
-pub(crate) fn rate_in_words(bits_per_s: u64) -> String {
-    let bits = bits_per_s as f64;
-    match bits_per_s {
-        1_000_000_000.. => format!("{:.2} Gbit/s", bits / 1e9),
-        1_000_000.. => format!("{:.1} Mbit/s", bits / 1e6),
-        1_000.. => format!("{:.1} kbit/s", bits / 1e3),
-        _ => format!("{bits_per_s} bit/s"),
-    }
-}
-
 /// Sizes in bytes of a sweep: ascending, each once, none of them 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);

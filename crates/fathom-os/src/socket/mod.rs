@@ -24,7 +24,6 @@ pub use tcp_info::tcp_info;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 /// A datagram that [`recv_datagram`] took.
@@ -63,6 +62,27 @@ impl Default for TcpOptions {
 
 /// Begins a TCP connection. Register the stream for writability, then ask [`connect_result`].
 pub fn connect_tcp(remote: SocketAddr, options: &TcpOptions) -> io::Result<mio::net::TcpStream> {
+    let socket = tcp_client(remote, options)?;
+    match socket.connect(&remote.into()) {
+        Err(error) if !in_progress(&error) => return Err(error),
+        _ => {}
+    }
+    Ok(mio::net::TcpStream::from_std(socket.into()))
+}
+
+/// A TCP connection for a thread of its own: waits until it is established, at most so long, and blocks afterwards.
+pub fn connect_tcp_blocking(
+    remote: SocketAddr,
+    options: &TcpOptions,
+    within: Duration,
+) -> io::Result<std::net::TcpStream> {
+    let socket = tcp_client(remote, options)?;
+    socket.connect_timeout(&remote.into(), within)?;
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
+}
+
+fn tcp_client(remote: SocketAddr, options: &TcpOptions) -> io::Result<Socket> {
     let socket = client(remote, Type::STREAM, Protocol::TCP, options.source, options.dscp)?;
     socket.set_tcp_nodelay(options.nodelay)?;
     if let Some(ms) = options.user_timeout_ms {
@@ -71,11 +91,7 @@ pub fn connect_tcp(remote: SocketAddr, options: &TcpOptions) -> io::Result<mio::
     if options.keep_icmp {
         icmp::keep(&socket, remote)?;
     }
-    match socket.connect(&remote.into()) {
-        Err(error) if !in_progress(&error) => return Err(error),
-        _ => {}
-    }
-    Ok(mio::net::TcpStream::from_std(socket.into()))
+    Ok(socket)
 }
 
 /// How a connection begun by [`connect_tcp`] stands: `true` established, `false` still in progress, else why it

@@ -51,6 +51,9 @@ pub(crate) struct Args {
           allow_hyphen_values = true)]
     pub(super) pause_clock: values::OffOr,
 
+    #[command(flatten)]
+    pub(super) throughput: super::throughput::ThroughputArgs,
+
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
     pub(super) cpu: Option<usize>,
@@ -80,6 +83,7 @@ Examples:
   fathom echo --listen tcp://10.0.0.4:7007     one address, TCP only
   fathom echo --allow 10.0.0.0/8               answer the virtual network only
   fathom echo --idle-timeout 1h --max-connections 1000
+  fathom echo --throughput                     answer throughput tests too, on port 5201
   fathom echo --cpu 1 --spin                   the steadiest answers, for one core
 
 Then, on the other host: fathom probe THIS_HOST. For systemd, xinetd and cloud-init see infra/.";

@@ -29,6 +29,8 @@ pub(super) struct Config {
     pub(super) pause_clock: Option<Duration>,
     pub(super) run_for_ns: Option<u64>,
     pub(super) json: bool,
+    /// None: throughput tests are not served.
+    pub(super) throughput: Option<super::throughput::Settings>,
 }
 
 impl Config {
@@ -82,6 +84,7 @@ impl Config {
             pause_clock: args.pause_clock.0,
             run_for_ns: args.run_for.map(nanos),
             json: args.json,
+            throughput: super::throughput::Settings::new(&args.throughput)?,
         })
     }
 }

@@ -98,6 +98,16 @@ pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
     Ok(sockets)
 }
 
+/// Opens one more TCP listener.
+pub(super) fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failed = |e: io::Error| Failure::run(why_not(Protocol::Tcp, address, &e));
+    let bound = bind(Protocol::Tcp, address).map_err(failed)?;
+    match bound.socket {
+        Socket::Tcp(listener) => Ok((listener, bound.address)),
+        Socket::Udp(_) => Err(failed(io::ErrorKind::Unsupported.into())),
+    }
+}
+
 fn inherited() -> Result<Vec<Bound>, Failure> {
     inherited_listeners()
         .and_then(|sockets| {

@@ -18,6 +18,7 @@ mod listen;
 mod server;
 mod talk;
 mod tally;
+mod throughput;
 
 use crate::exit::Failure;
 pub(crate) use args::Args;
@@ -33,6 +34,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let _held = help::claim(&config)?;
     let sockets = listen::open(&config)?;
     let server = server::Server::new(&config, sockets)?;
+    let throughput = throughput::Service::open(&config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (asked, waker) = (Arc::clone(&stop), server.waker());
     ctrlc::set_handler(move || {
@@ -44,7 +46,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for bound in server.sockets() {
         talk.listening(bound.protocol, bound.address);
     }
+    for address in throughput.iter().flat_map(throughput::Service::addresses) {
+        talk.listening_for_throughput(*address);
+    }
     let tally = server.run(&stop)?;
     talk.served(&tally);
+    if let Some(service) = throughput {
+        talk.throughput_served(&service.close());
+    }
     Ok(())
 }

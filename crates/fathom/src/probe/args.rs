@@ -38,6 +38,8 @@ Profiles:
   sockperf  sockperf ping-pong: UDP ping-pong of 14 bytes for 1s
   psping    psping -l 8k -n 10000: TCP ping-pong of 8 KiB, 10,000 after 5 as warm-up
   qperf     qperf tcp_lat: TCP ping-pong of 1 byte for 2s
+  fathom probe 10.0.0.4 --throughput --connections 4 --bidirectional
+                                                 how much TCP carries, as iperf3 tests it (there: fathom echo --throughput)
 
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";
@@ -62,7 +64,7 @@ pub(crate) struct Args {
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
     #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
-    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64]
+    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; a block of --throughput: 128KiB]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
     pub(super) size: Option<u64>,
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
@@ -89,9 +91,11 @@ pub(crate) struct Args {
     /// Send on a TCP stream, as without a profile that says otherwise
     #[arg(long, conflicts_with = "udp", help_heading = "What to send")]
     pub(super) tcp: bool,
-    /// Go above 5,000 samples/s a connection or 50,000/s in all, above 100 connections/s with --connect, or a --load of as much, to another host (clouds may throttle you, and others notice)
+    /// Go above 5,000 samples/s a connection or 50,000/s in all, above 100 connections/s with --connect, a --load of as much, or --throughput, to another host (clouds may throttle you, and others notice)
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,
+    #[command(flatten)]
+    pub(super) throughput: super::throughput::ThroughputArgs,
 
     #[command(flatten)]
     pub(super) load: LoadArgs,

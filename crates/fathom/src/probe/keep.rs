@@ -71,18 +71,23 @@ pub(super) fn open_books(
 /// the way next time.
 pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
     for dir in boards.iter().filter_map(|board| board.recording.as_ref()) {
-        fathom_recording::discard_empty(dir);
-        // The directory above, where the run made it too; one that holds anything stays.
-        if let (Record::Default, Some(above)) = (&config.record, dir.parent()) {
-            let _ = std::fs::remove_dir(above);
-        }
+        discard_directory(config, dir);
     }
     if let Some(file) = &config.csv {
         let _ = std::fs::remove_file(file);
     }
 }
 
-fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
+/// Takes back one recording in which nothing has been recorded.
+pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
+    fathom_recording::discard_empty(dir);
+    // The directory above, where the run made it too; one that holds anything stays.
+    if let (Record::Default, Some(above)) = (&config.record, dir.parent()) {
+        let _ = std::fs::remove_dir(above);
+    }
+}
+
+pub(super) fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
     let name = file_name(&path.label);
     match &config.record {
         Record::No => None,
@@ -103,7 +108,7 @@ fn file_name(label: &str) -> String {
     if name.is_empty() { "path".to_owned() } else { name.to_owned() }
 }
 
-fn manifest(
+pub(super) fn manifest(
     config: &Config,
     path: &Path,
     started_at: Timestamp,

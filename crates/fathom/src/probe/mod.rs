@@ -25,6 +25,7 @@ mod silence;
 mod start;
 mod terminal;
 mod testimony;
+mod throughput;
 mod tick;
 
 pub(crate) use args::Args;
@@ -51,6 +52,9 @@ const LINES_WAITING: usize = 4_096;
 
 /// Runs the probe to its end and prints its summary.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if args.throughput.is_asked_for() {
+        return throughput::run(args);
+    }
     let show_only = args.show_config;
     let config = Config::new(args)?;
     if show_only {

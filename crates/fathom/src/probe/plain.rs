@@ -2,7 +2,7 @@
 
 use super::board::PathBoard;
 use crate::summary::{clock_time, duration, number, unit_for};
-use crate::values::rate_in_words;
+use crate::throughput::words::rate;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
@@ -98,13 +98,13 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
         }
         EventKind::AddressChanged { what, from, to } => changed(what, from, to),
         EventKind::LoadBegan { asked_bits_per_s, connections, .. } => {
-            let asked = asked_bits_per_s.map_or("as much as goes".to_owned(), rate_in_words);
+            let asked = asked_bits_per_s.map_or("as much as goes".to_owned(), rate);
             let carriers = if *connections == 1 { "connection" } else { "connections" };
             format!("under load from now on: {asked} over {connections} {carriers}")
         }
         EventKind::LoadEnded { duration_ns, sent_bits_per_s, echoed_bits_per_s, error, .. } => {
             let error = error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
-            let (sent, echoed) = (rate_in_words(*sent_bits_per_s), rate_in_words(*echoed_bits_per_s));
+            let (sent, echoed) = (rate(*sent_bits_per_s), rate(*echoed_bits_per_s));
             format!("load over after {}: {sent} sent, {echoed} echoed{error}", duration(*duration_ns))
         }
         EventKind::ScheduleOverrun { skipped, reason, .. } => {

@@ -3,8 +3,9 @@
 use super::progress::Progress;
 use crate::exit::Failure;
 use crate::summary::{self, Heading, Load};
+use crate::throughput::replay::Replay;
 use fathom_core::statistics::Statistics;
-use fathom_recording::{Entry, Recording};
+use fathom_recording::{Damage, Entry, Recording};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -39,10 +40,14 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     let recording = Recording::open(dir).map_err(failed)?;
     let gaps_ns = numbers(&recording.manifest().probe["idle_gaps_ns"]);
     let mut statistics = Statistics::with_gaps(&gaps_ns);
+    let mut replay = Replay::default();
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
         match entry {
-            Ok(Entry::Known(event)) => statistics.event(&event),
+            Ok(Entry::Known(event)) => {
+                statistics.event(&event);
+                replay.event(&event);
+            }
             Ok(Entry::Other(value)) => statistics.count_event(value["kind"].as_str().unwrap_or("unknown")),
             Err(unreadable) => damage.push(unreadable),
         }
@@ -60,14 +65,27 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     for unreadable in &damage {
         eprintln!("fathom: {}: {unreadable}", dir.display());
     }
+    if let Some(mut summary) = replay.summary(recording.manifest()) {
+        summary.recording = Some(recording.dir().display().to_string());
+        if json {
+            println!("{}", summary.json());
+        } else {
+            print!("{}", summary.text());
+        }
+        return Ok(is_damaged(&damage));
+    }
     let heading = heading(&recording, &statistics);
     if json {
         println!("{}", summary::json(&heading, &statistics));
     } else {
         print!("{}", summary::text(&heading, &statistics));
     }
-    // A torn end is what an interrupted or running probe leaves: everything before it has been read.
-    Ok(damage.iter().any(|unreadable| !unreadable.torn))
+    Ok(is_damaged(&damage))
+}
+
+/// A torn end is what an interrupted or running probe leaves: everything before it has been read.
+fn is_damaged(damage: &[Damage]) -> bool {
+    damage.iter().any(|unreadable| !unreadable.torn)
 }
 
 /// A list of numbers of the manifest; empty where it has none.

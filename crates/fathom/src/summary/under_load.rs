@@ -1,7 +1,7 @@
 //! Idle and loaded side by side.
 
 use super::{GroupLine, duration, line, table_of};
-use crate::values::rate_in_words;
+use crate::throughput::words::rate;
 use fathom_core::statistics::{Statistics, UnderLoad};
 use serde::Serialize;
 
@@ -49,11 +49,11 @@ pub(super) fn json(asked: Option<&Load>, loaded: &UnderLoad) -> Option<Json> {
 /// Both in one table, with what the load was.
 pub(super) fn text(out: &mut String, load: &Load, s: &Statistics) {
     let loaded = &s.under_load;
-    let asked = load.asked_bits_per_s.map_or("as much as goes".to_owned(), rate_in_words);
+    let asked = load.asked_bits_per_s.map_or("as much as goes".to_owned(), rate);
     let carriers = if load.connections == 1 { "connection" } else { "connections" };
     line(out, format_args!("  load         asked: {asked} over {} {carriers}", load.connections));
     if let (Some(sent), Some(echoed)) = (loaded.sent_bits_per_s(), loaded.echoed_bits_per_s()) {
-        let (sent, echoed) = (rate_in_words(sent), rate_in_words(echoed));
+        let (sent, echoed) = (rate(sent), rate(echoed));
         let (n, length) = (loaded.phases, duration(loaded.duration_ns));
         let phases = if n == 1 { "phase" } else { "phases" };
         line(out, format_args!("               {sent} sent, {echoed} echoed ({n} {phases}, {length})"));
@@ -103,10 +103,9 @@ mod tests {
             (&1_000_000_000.into(), &996_000_000.into(), &992_000_000.into())
         );
         let text = text(&heading, &s);
-        for part in [
-            "asked: 1.00 Gbit/s over 16 connections",
-            "996.0 Mbit/s sent, 992.0 Mbit/s echoed (2 phases, 2s)",
-        ] {
+        for part in
+            ["asked: 1.00 Gbit/s over 16 connections", "996 Mbit/s sent, 992 Mbit/s echoed (2 phases, 2s)"]
+        {
             assert!(text.contains(part), "{text}");
         }
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");

@@ -15,6 +15,7 @@ pub(crate) mod net;
 pub(crate) mod probe;
 pub(crate) mod reflector;
 pub(crate) mod rows;
+pub(crate) mod throughput;
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command};

@@ -5,6 +5,7 @@ mod polite;
 mod target;
 
 pub(crate) use load::LoadPlan;
+pub(crate) use polite::{POLITE_IN_ALL, POLITE_PER_CONNECTION};
 pub(crate) use target::{Path, Target};
 
 use super::args::{Args, Timestamps};

@@ -4,8 +4,8 @@ use super::{Config, LoadPlan};
 
 /// Packets a second that need an explicit word (an Azure team met trouble at 10,000 on one connection and 100,000
 /// on one address; half of that leaves room for others).
-const POLITE_PER_CONNECTION: f64 = 5_000.0;
-const POLITE_IN_ALL: f64 = 50_000.0;
+pub(crate) const POLITE_PER_CONNECTION: f64 = 5_000.0;
+pub(crate) const POLITE_IN_ALL: f64 = 50_000.0;
 
 /// Payload of a full packet on Ethernet, in bytes: 1,500 less 20 for IP, 20 for TCP and 12 for its timestamp option.
 const PACKET_PAYLOAD: u32 = 1_448;

@@ -26,7 +26,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             match rest.split_once(']') {
@@ -46,7 +46,7 @@ impl Target {
             return wrong("that is no host");
         }
         let port = match port {
-            None => DEFAULT_PORT,
+            None => default_port,
             Some(port) => match port.parse() {
                 Ok(port) if port != 0 => port,
                 _ => return wrong(&format!("{port} is no port (1 to 65535)")),
@@ -66,8 +66,9 @@ pub(crate) struct Path {
 /// The paths that the arguments name.
 pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     let mut paths = Vec::with_capacity(args.targets.len());
+    let port = if args.throughput.throughput { fathom_wire::iperf3::PORT } else { DEFAULT_PORT };
     for text in &args.targets {
-        let target = Target::parse(text).map_err(Failure::Usage)?;
+        let target = Target::parse(text, port).map_err(Failure::Usage)?;
         let label = match &args.label {
             Some(label) if args.targets.len() == 1 => label.clone(),
             Some(label) => format!("{label}-{target}"),
@@ -99,10 +100,10 @@ mod tests {
             ("[::1]", "::1", 7007),
             ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
         ] {
-            assert_eq!(Target::parse(text), Ok(Target { host: host.into(), port }), "{text}");
+            assert_eq!(Target::parse(text, DEFAULT_PORT), Ok(Target { host: host.into(), port }), "{text}");
         }
         for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
-            assert!(Target::parse(text).is_err(), "{text}");
+            assert!(Target::parse(text, DEFAULT_PORT).is_err(), "{text}");
         }
     }
 
