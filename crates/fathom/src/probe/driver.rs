@@ -2,6 +2,7 @@
 //! are resolved, samples written and views drawn by other threads.
 
 use super::config::{Config, Transport};
+use super::crew::Member;
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Socket, Written, prepare};
 use super::load::LoadTurns;
@@ -39,18 +40,21 @@ const SPINS_A_TURN: u32 = 64;
 #[derive(Clone)]
 pub(crate) struct Stop {
     asked: Arc<AtomicU32>,
-    waker: Waker,
+    wakers: Arc<[Waker]>,
 }
 
 impl Stop {
-    pub(crate) fn new(waker: Waker) -> Self {
-        Self { asked: Arc::default(), waker }
+    /// The wakers are those of the probing threads.
+    pub(crate) fn new(wakers: Vec<Waker>) -> Self {
+        Self { asked: Arc::default(), wakers: wakers.into() }
     }
 
     pub(crate) fn ask(&self) {
         self.asked.fetch_add(1, Ordering::SeqCst);
-        // The reactor lives as long as the run; a failing wake means that it is over.
-        let _ = self.waker.wake();
+        for waker in &*self.wakers {
+            // A reactor lives as long as its thread; a failing wake means that it is over.
+            let _ = waker.wake();
+        }
     }
 
     pub(super) fn times(&self) -> u32 {
@@ -67,8 +71,17 @@ pub(super) struct RunEnd {
     pub(super) lost: bool,
 }
 
+impl RunEnd {
+    /// Joins the end of another probing thread of the same run.
+    pub(super) fn add(&mut self, other: Self) {
+        self.fatal = self.fatal.take().or(other.fatal);
+        self.lost |= other.lost;
+    }
+}
+
 pub(super) struct Driver<'a> {
     pub(super) config: &'a Config,
+    pub(super) member: Member,
     pub(super) reactor: Reactor,
     pub(super) resolver: Resolver,
     answers: Receiver<Answer>,
@@ -104,6 +117,7 @@ impl<'a> Driver<'a> {
     /// `read_clocks` reads both clocks as one; it is an argument so that a test can set the wall clock.
     pub(super) fn new(
         config: &'a Config,
+        member: Member,
         reactor: Reactor,
         outbox: Outbox,
         stop: Stop,
@@ -113,10 +127,10 @@ impl<'a> Driver<'a> {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let lane = |i: usize| {
             let seed = u64::from(session) << 32 | i as u64;
-            Lane::new(i % config.paths.len(), seed, config)
+            Lane::new(i, seed, config)
         };
         Self {
-            lanes: (0..config.lanes()).map(lane).collect(),
+            lanes: member.lanes(config.lanes()).map(lane).collect(),
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
             timers: BinaryHeap::new(),
             clock: ClockMap::new(read_clocks()),
@@ -137,6 +151,7 @@ impl<'a> Driver<'a> {
             stopping: false,
             end: RunEnd::default(),
             config,
+            member,
             reactor,
             resolver,
             answers,
@@ -295,8 +310,15 @@ impl<'a> Driver<'a> {
         self.outbox.other(Message::Event(path.map(|p| p as u32), Box::new(event)));
     }
 
+    /// An event of the whole run, which one thread tells for all.
+    pub(super) fn event_of_run(&mut self, now: u64, kind: EventKind) {
+        if self.member.speaks_for_the_run() {
+            self.event(now, None, None, kind);
+        }
+    }
+
     pub(super) fn note(&mut self, now: u64, text: String) {
-        self.event(now, None, None, EventKind::Note { text });
+        self.event_of_run(now, EventKind::Note { text });
     }
 
     /// Begins the schedule, once every lane is connected or the grace is over.
