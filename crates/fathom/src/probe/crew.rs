@@ -1,6 +1,7 @@
-//! The probing threads of one run. Each has lanes of its own, with a reactor, timers and a ring to the recording thread of
+//! The probing threads of one run, and how they are asked to end. Each has lanes of its own, with a reactor, timers and a ring to the recording thread of
 //! its own, and knows nothing of the others but what is here.
 
+use fathom_os::reactor::Waker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -48,6 +49,49 @@ impl Member {
     /// Whether a reflector's pause counter has not been reported; it is then.
     pub(super) fn is_new_pause(&self, path: usize, counter: u32) -> bool {
         self.remote_pauses[path].swap(u64::from(counter), Ordering::Relaxed) != u64::from(counter)
+    }
+}
+
+/// Asks a run to stop; the second time, at once.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    asked: Arc<AtomicU32>,
+    wakers: Arc<[Waker]>,
+}
+
+impl Stop {
+    /// The wakers are those of the probing threads.
+    pub(crate) fn new(wakers: Vec<Waker>) -> Self {
+        Self { asked: Arc::default(), wakers: wakers.into() }
+    }
+
+    pub(crate) fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        for waker in &*self.wakers {
+            // A reactor lives as long as its thread; a failing wake means that it is over.
+            let _ = waker.wake();
+        }
+    }
+
+    pub(super) fn times(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+/// How a run ended.
+#[derive(Debug, Default)]
+pub(super) struct RunEnd {
+    /// Why it could not even begin, or go on.
+    pub(super) fatal: Option<String>,
+    /// A connection was lost and `--no-reconnect` forbade another.
+    pub(super) lost: bool,
+}
+
+impl RunEnd {
+    /// Joins the end of another probing thread of the same run.
+    pub(super) fn add(&mut self, other: Self) {
+        self.fatal = self.fatal.take().or(other.fatal);
+        self.lost |= other.lost;
     }
 }
 

@@ -2,7 +2,7 @@
 //! are resolved, samples written and views drawn by other threads.
 
 use super::config::{Config, Transport};
-use super::crew::Member;
+use super::crew::{Member, RunEnd, Stop};
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Socket, Written, prepare};
 use super::load::LoadTurns;
@@ -16,14 +16,12 @@ use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
 use fathom_os::clock::{mono_ns, utc_ns};
-use fathom_os::reactor::{self, Reactor, Waker};
+use fathom_os::reactor::{self, Reactor};
 use fathom_os::timestamps;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
@@ -35,49 +33,6 @@ const STOP_LINGER_NS: u64 = SECOND_NS;
 const TIMERS_A_TURN: usize = 16;
 /// With --spin, reads tried before the reactor is asked for anything else.
 const SPINS_A_TURN: u32 = 64;
-
-/// Asks a run to stop; the second time, at once.
-#[derive(Clone)]
-pub(crate) struct Stop {
-    asked: Arc<AtomicU32>,
-    wakers: Arc<[Waker]>,
-}
-
-impl Stop {
-    /// The wakers are those of the probing threads.
-    pub(crate) fn new(wakers: Vec<Waker>) -> Self {
-        Self { asked: Arc::default(), wakers: wakers.into() }
-    }
-
-    pub(crate) fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        for waker in &*self.wakers {
-            // A reactor lives as long as its thread; a failing wake means that it is over.
-            let _ = waker.wake();
-        }
-    }
-
-    pub(super) fn times(&self) -> u32 {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-/// How a run ended.
-#[derive(Debug, Default)]
-pub(super) struct RunEnd {
-    /// Why it could not even begin, or go on.
-    pub(super) fatal: Option<String>,
-    /// A connection was lost and `--no-reconnect` forbade another.
-    pub(super) lost: bool,
-}
-
-impl RunEnd {
-    /// Joins the end of another probing thread of the same run.
-    pub(super) fn add(&mut self, other: Self) {
-        self.fatal = self.fatal.take().or(other.fatal);
-        self.lost |= other.lost;
-    }
-}
 
 pub(super) struct Driver<'a> {
     pub(super) config: &'a Config,
