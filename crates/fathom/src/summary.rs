@@ -2,8 +2,10 @@
 //! recording's: the same code, so that both say the same.
 
 mod idle_gaps;
+mod sizes;
 mod under_load;
 
+pub(crate) use sizes::sizes_in_words;
 pub(crate) use under_load::Load;
 
 use fathom_core::cause::ClosingCause;
@@ -100,19 +102,6 @@ impl From<&Group> for GroupLine {
     }
 }
 
-/// One size of a sweep.
-#[derive(Debug, Serialize)]
-struct SizeLine {
-    size: u32,
-    #[serde(flatten)]
-    samples: GroupLine,
-}
-
-/// Whether a run has samples of several sizes, by its configuration or by what it recorded.
-fn is_sweep(heading: &Heading, s: &Statistics) -> bool {
-    !heading.sizes.is_empty() || !s.by_size.is_empty()
-}
-
 #[derive(Debug, Serialize)]
 struct ConnectionLine<'a> {
     id: u32,
@@ -148,7 +137,7 @@ struct Json<'a> {
     lateness_ns: Option<Distribution>,
     connect_ns: Distribution,
     first_sample_ns: Option<Distribution>,
-    sizes: Option<Vec<SizeLine>>,
+    sizes: Option<Vec<sizes::Json>>,
     under_load: Option<under_load::Json>,
     idle_gaps: Option<Vec<idle_gaps::Json>>,
     connections: Vec<ConnectionLine<'a>>,
@@ -169,10 +158,9 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         verdict: c.verdict.as_deref(),
         errno: c.errno,
     };
-    let sweep = is_sweep(heading, s);
+    let sweep = sizes::is_sweep(heading, s);
     // Samples of several sizes, or after several silences, have no figure in common.
     let of_one_kind = |h: &Histogram| (!sweep && s.gaps.all.is_empty()).then(|| Distribution::from(h));
-    let sizes = || s.sizes().iter().map(|(&size, s)| SizeLine { size, samples: s.into() }).collect();
     let json = Json {
         format: 1,
         label: &heading.label,
@@ -194,7 +182,7 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         lateness_ns: of_one_kind(&s.lateness),
         connect_ns: (&s.connect).into(),
         first_sample_ns: of_one_kind(&s.first_sample),
-        sizes: sweep.then(sizes),
+        sizes: sweep.then(|| sizes::json(&s.sizes())),
         idle_gaps: idle_gaps::json(&s.gaps),
         under_load: under_load::json(heading.load.as_ref(), &s.under_load),
         connections: s.connections.iter().map(line).collect(),
@@ -231,8 +219,8 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     if s.samples > 0 {
         if !s.gaps.all.is_empty() {
             idle_gaps::text(&mut out, &s.gaps);
-        } else if is_sweep(heading, s) {
-            table_of_sizes(&mut out, &s.sizes());
+        } else if sizes::is_sweep(heading, s) {
+            sizes::text(&mut out, &s.sizes());
         } else if let Some(load) = &heading.load {
             under_load::text(&mut out, load, s);
         } else {
@@ -289,44 +277,6 @@ fn counts(s: &Statistics) -> String {
         parts.push(format!("{} warm-up, not in the figures below", s.warm_up));
     }
     parts.join(", ")
-}
-
-/// The size of samples, or what sizes they have, in words.
-pub(crate) fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
-    match (size, sizes) {
-        (Some(size), _) => format!("{size} bytes"),
-        (None, [least, .., most]) => {
-            format!("{} sizes from {least} to {most} bytes in random order,", sizes.len())
-        }
-        (None, [only]) => format!("{only} bytes"),
-        (None, []) => "several sizes".to_owned(),
-    }
-}
-
-/// Round trips, a row a size: figures of several sizes have no common one. Lateness, latency and the rest are in the
-/// JSON.
-fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, Group>) {
-    let typical = sizes.values().filter_map(|s| s.rtt.quantile(0.5)).max().unwrap_or(0);
-    let (divisor, unit) = unit_for(typical);
-    let names = ["size", "count", "lost", "min", "p50", "p95", "p99", "max"];
-    let cells = |cells: [String; 8]| {
-        let mut text = format!("  {:>9} {:>8} {:>6}", cells[0], cells[1], cells[2]);
-        for cell in &cells[3..] {
-            let _ = write!(text, " {cell:>9}");
-        }
-        text
-    };
-    line(out, format_args!("  round trips by size, {unit}"));
-    line(out, format_args!("{}", cells(names.map(str::to_owned))));
-    for (size, s) in sizes {
-        let d = Distribution::from(&s.rtt);
-        let figure = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| number(ns as f64 / divisor));
-        let [min, p50, p95, p99, max] = [d.min, d.p50, d.p95, d.p99, d.max].map(figure);
-        let lost = (s.unanswered + s.corrupt).to_string();
-        let row = [size.to_string(), d.count.to_string(), lost, min, p50, p95, p99, max];
-        line(out, format_args!("{}", cells(row)));
-    }
-    line(out, format_args!("  (lost: unanswered or corrupt; -: too few samples for this figure)"));
 }
 
 /// What is taken of a distribution for a row.
@@ -476,40 +426,6 @@ mod tests {
         assert_eq!(row("p95").unwrap().split_whitespace().collect::<Vec<_>>(), ["p95", "1.09", "1.09", "-"]);
         assert_eq!(row("p99"), None, "a row of dashes says nothing");
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-    }
-
-    #[test]
-    fn a_sweep_has_figures_by_size_and_none_in_common() {
-        let mut s = Statistics::default();
-        let heading = Heading { sizes: vec![64, 1 << 20], ..Heading::default() };
-        let of = |heading: &Heading, s: &Statistics| -> serde_json::Value {
-            serde_json::from_str(&json(heading, s)).unwrap()
-        };
-        // One that ended before its second size is a sweep all the same.
-        s.sample(&Sample { size: 64, rtt_ns: Some(1_000), ..Sample::default() });
-        let one = of(&heading, &s);
-        assert!(one["rtt_ns"].is_null() && one["size"].is_null(), "{one}");
-        assert_eq!(
-            (&one["sizes"][0]["size"], &one["sizes"][0]["rtt_ns"]["max"]),
-            (&64.into(), &1_000.into())
-        );
-        s.sample(&Sample { size: 1 << 20, rtt_ns: Some(9_000_000), ..Sample::default() });
-        for heading in [&heading, &Heading::default()] {
-            let both = of(heading, &s);
-            for pooled in ["rtt_ns", "latency_ns", "lateness_ns", "first_sample_ns"] {
-                assert!(both[pooled].is_null(), "{pooled}: {both}");
-            }
-            let sizes: Vec<_> =
-                both["sizes"].as_array().unwrap().iter().map(|of| of["size"].clone()).collect();
-            assert_eq!(sizes, [64, 1 << 20]);
-            assert_eq!(both["sizes"][1]["rtt_ns"]["max"], 9_000_000);
-            let text = text(heading, &s);
-            assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-            assert!(text.lines().any(|l| l.trim_start().starts_with("1048576 ")), "{text}");
-        }
-        let mut single = Statistics::default();
-        single.sample(&Sample { size: 64, ..Sample::default() });
-        assert!(of(&Heading { size: Some(64), ..Heading::default() }, &single)["sizes"].is_null());
     }
 
     #[test]

@@ -82,6 +82,9 @@ pub(crate) struct Args {
     /// Connections to each target, each sample at its own phase
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "What to send")]
     pub(super) connections: u32,
+    /// Threads that share the connections of --ping-pong: each leads its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["load", "cpu"], help_heading = "What to send")]
+    pub(super) threads: u32,
     /// Samples at the start of the run that are recorded and flagged, but left out of the summary [default: 0]
     #[arg(long, value_name = "N", help_heading = "What to send")]
     pub(super) warm_up: Option<u64>,

@@ -4,7 +4,8 @@
 mod life;
 
 use super::config::Config;
-use super::driver::{RunEnd, SECOND_NS, Stop};
+use super::crew::{RunEnd, Stop};
+use super::driver::SECOND_NS;
 use super::outbox::{Message, Outbox};
 use super::pauses::{self, Pauses};
 use super::resolve::{Answer, Resolver};

@@ -2,6 +2,7 @@
 //! are resolved, samples written and views drawn by other threads.
 
 use super::config::{Config, Transport};
+use super::crew::{Member, RunEnd, Stop};
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Socket, Written, prepare};
 use super::load::LoadTurns;
@@ -15,14 +16,12 @@ use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
 use fathom_os::clock::{mono_ns, utc_ns};
-use fathom_os::reactor::{self, Reactor, Waker};
+use fathom_os::reactor::{self, Reactor};
 use fathom_os::timestamps;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
@@ -35,40 +34,9 @@ const TIMERS_A_TURN: usize = 16;
 /// With --spin, reads tried before the reactor is asked for anything else.
 const SPINS_A_TURN: u32 = 64;
 
-/// Asks a run to stop; the second time, at once.
-#[derive(Clone)]
-pub(crate) struct Stop {
-    asked: Arc<AtomicU32>,
-    waker: Waker,
-}
-
-impl Stop {
-    pub(crate) fn new(waker: Waker) -> Self {
-        Self { asked: Arc::default(), waker }
-    }
-
-    pub(crate) fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        // The reactor lives as long as the run; a failing wake means that it is over.
-        let _ = self.waker.wake();
-    }
-
-    pub(super) fn times(&self) -> u32 {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-/// How a run ended.
-#[derive(Debug, Default)]
-pub(super) struct RunEnd {
-    /// Why it could not even begin, or go on.
-    pub(super) fatal: Option<String>,
-    /// A connection was lost and `--no-reconnect` forbade another.
-    pub(super) lost: bool,
-}
-
 pub(super) struct Driver<'a> {
     pub(super) config: &'a Config,
+    pub(super) member: Member,
     pub(super) reactor: Reactor,
     pub(super) resolver: Resolver,
     answers: Receiver<Answer>,
@@ -104,6 +72,7 @@ impl<'a> Driver<'a> {
     /// `read_clocks` reads both clocks as one; it is an argument so that a test can set the wall clock.
     pub(super) fn new(
         config: &'a Config,
+        member: Member,
         reactor: Reactor,
         outbox: Outbox,
         stop: Stop,
@@ -113,10 +82,10 @@ impl<'a> Driver<'a> {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let lane = |i: usize| {
             let seed = u64::from(session) << 32 | i as u64;
-            Lane::new(i % config.paths.len(), seed, config)
+            Lane::new(i, seed, config)
         };
         Self {
-            lanes: (0..config.lanes()).map(lane).collect(),
+            lanes: member.lanes(config.lanes()).map(lane).collect(),
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
             timers: BinaryHeap::new(),
             clock: ClockMap::new(read_clocks()),
@@ -137,6 +106,7 @@ impl<'a> Driver<'a> {
             stopping: false,
             end: RunEnd::default(),
             config,
+            member,
             reactor,
             resolver,
             answers,
@@ -295,8 +265,15 @@ impl<'a> Driver<'a> {
         self.outbox.other(Message::Event(path.map(|p| p as u32), Box::new(event)));
     }
 
+    /// An event of the whole run, which one thread tells for all.
+    pub(super) fn event_of_run(&mut self, now: u64, kind: EventKind) {
+        if self.member.speaks_for_the_run() {
+            self.event(now, None, None, kind);
+        }
+    }
+
     pub(super) fn note(&mut self, now: u64, text: String) {
-        self.event(now, None, None, EventKind::Note { text });
+        self.event_of_run(now, EventKind::Note { text });
     }
 
     /// Begins the schedule, once every lane is connected or the grace is over.

@@ -22,6 +22,7 @@ pub(super) fn of_probe(config: &Config) -> Value {
         "idle_gaps_ns": if config.idle_gaps_ns.is_empty() { None } else { Some(&config.idle_gaps_ns) },
         "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
         "connections": config.connections,
+        "threads": config.threads,
         "load": config.load,
         "paths_side_by_side": config.paths.len(),
         "count": config.count,
@@ -45,7 +46,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
     #[rustfmt::skip]
     let Config {
         // In `of_probe`.
-        pace: _, connect: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, warm_up: _,
+        pace: _, connect: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, threads: _, warm_up: _,
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _, source: _,
         dscp: _, timestamps: _,
         paths, transport, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, show, json,

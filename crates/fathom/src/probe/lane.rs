@@ -113,6 +113,8 @@ const LANE_KINDS: usize = 5;
 
 pub(super) struct Lane {
     pub(super) path: usize,
+    /// Its number in the recording of its path.
+    pub(super) number: u32,
     pub(super) link: Link,
     pub(super) schedule: Option<Schedule>,
     /// The sizes of a sweep in their order.
@@ -128,10 +130,12 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(path: usize, seed: u64, config: &Config) -> Self {
+    /// The `i`-th lane of the run; each path has every so many-th.
+    pub(super) fn new(i: usize, seed: u64, config: &Config) -> Self {
         let gaps_ns = &config.idle_gaps_ns;
         Self {
-            path,
+            path: i % config.paths.len(),
+            number: (i / config.paths.len()) as u32,
             link: Link::Idle,
             schedule: None,
             sizes: Interleave::new(&config.sizes, seed),
@@ -169,7 +173,8 @@ pub(super) struct PathState {
     /// Lanes that wait for the addresses.
     pub(super) waiting: VecDeque<usize>,
     pub(super) last_used: Option<IpAddr>,
-    pub(super) next_connection: u32,
+    /// Connections that this thread has had.
+    pub(super) opened: u32,
     pub(super) ever_answered: bool,
     /// Addresses that failed before the first success.
     pub(super) first_failures: usize,
@@ -178,8 +183,6 @@ pub(super) struct PathState {
     pub(super) corrupted: Tally,
     pub(super) foreign: Tally,
     pub(super) duplicated: Tally,
-    /// The reflector's pause counter that was reported last.
-    pub(super) remote_pause_us: Option<u32>,
     pub(super) opinions: Opinions,
     /// The beginning of the first foreign bytes since the last event about them.
     pub(super) foreign_first: String,
@@ -194,7 +197,7 @@ impl PathState {
             resolving: false,
             waiting: VecDeque::new(),
             last_used: None,
-            next_connection: 0,
+            opened: 0,
             ever_answered: false,
             first_failures: 0,
             rtt: Histogram::default(),
@@ -202,7 +205,6 @@ impl PathState {
             corrupted: Tally::default(),
             foreign: Tally::default(),
             duplicated: Tally::default(),
-            remote_pause_us: None,
             opinions: Opinions::default(),
             foreign_first: String::new(),
         }

@@ -41,7 +41,8 @@ pub(super) struct CloudNews {
 }
 
 pub(super) struct Ledger {
-    ring: Consumer<Message>,
+    /// One a probing thread.
+    rings: Vec<Consumer<Message>>,
     cloud: Option<Receiver<CloudNews>>,
     books: Vec<Book>,
     /// By what each path's connections leave.
@@ -63,11 +64,16 @@ pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
 }
 
 impl Ledger {
-    pub(super) fn new(ring: Consumer<Message>, books: Vec<Book>, boards: Boards, rest: Duration) -> Self {
+    pub(super) fn new(
+        rings: Vec<Consumer<Message>>,
+        books: Vec<Book>,
+        boards: Boards,
+        rest: Duration,
+    ) -> Self {
         let errors = vec![None; books.len()];
         let egress = books.iter().map(|_| Egress::default()).collect();
         Self {
-            ring,
+            rings,
             cloud: None,
             egress,
             books,
@@ -91,13 +97,13 @@ impl Ledger {
         self.cloud = Some(cloud);
     }
 
-    /// Runs until the probing thread has told its last; then closes the recordings. Returns lines that the view was
+    /// Runs until every probing thread has told its last; then closes the recordings. Returns lines that the view was
     /// too slow for.
     pub(super) fn run(mut self) -> u64 {
         let mut flushed_ns = mono_ns();
         loop {
             self.take_cloud();
-            let (taken, ended) = self.take_batch();
+            let (more, ended) = self.take_batch();
             let now = mono_ns();
             if ended {
                 break;
@@ -107,7 +113,7 @@ impl Ledger {
                 self.look_at_egress(now);
                 self.flush(now);
             }
-            if taken < BATCH {
+            if !more {
                 // The probing thread never wakes this one: a wake-up would cost it more than a send.
                 thread::sleep(self.rest);
             }
@@ -116,34 +122,48 @@ impl Ledger {
         self.lines_lost
     }
 
-    fn take_batch(&mut self) -> (usize, bool) {
+    /// Takes what there is, up to a batch: whether there is more at once, and whether everybody has told their last.
+    fn take_batch(&mut self) -> (bool, bool) {
         let boards = Arc::clone(&self.boards);
         let mut boards = lock(&boards);
-        let mut taken = 0;
-        let mut ended = false;
-        while taken < BATCH && !ended {
-            let Ok(message) = self.ring.pop() else { break };
-            taken += 1;
-            match message {
-                Message::Sample(path, sample) => self.sample(&mut boards, path, &sample),
-                Message::Event(Some(path), mut event) => self.path_event(&mut boards, path, &mut event),
-                Message::Event(None, event) => {
-                    for path in 0..self.books.len() {
-                        self.event(&mut boards, path as u32, &event);
-                    }
+        let share = (BATCH / self.rings.len().max(1)).max(1);
+        let mut more = false;
+        // Backwards, so that a ring that has come to its end can be taken out.
+        for at in (0..self.rings.len()).rev() {
+            let mut taken = 0;
+            while taken < share {
+                let Ok(message) = self.rings[at].pop() else { break };
+                taken += 1;
+                if matches!(message, Message::Ended) {
+                    self.rings.remove(at);
+                    break;
                 }
-                Message::Anchor { anchor, stepped } => {
-                    for p in 0..self.books.len() {
-                        self.write(p, |recorder| recorder.anchor(anchor, stepped));
-                    }
-                }
-                Message::Ended => ended = true,
+                self.take(&mut boards, message);
             }
+            more |= taken == share;
         }
         for (board, error) in boards.iter_mut().zip(&self.errors) {
             board.recording_error.clone_from(error);
         }
-        (taken, ended)
+        (more, self.rings.is_empty())
+    }
+
+    fn take(&mut self, boards: &mut [PathBoard], message: Message) {
+        match message {
+            Message::Sample(path, sample) => self.sample(boards, path, &sample),
+            Message::Event(Some(path), mut event) => self.path_event(boards, path, &mut event),
+            Message::Event(None, event) => {
+                for path in 0..self.books.len() {
+                    self.event(boards, path as u32, &event);
+                }
+            }
+            Message::Anchor { anchor, stepped } => {
+                for p in 0..self.books.len() {
+                    self.write(p, |recorder| recorder.anchor(anchor, stepped));
+                }
+            }
+            Message::Ended => {}
+        }
     }
 
     fn take_cloud(&mut self) {

@@ -85,7 +85,7 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         self.lanes[i].attempts += 1;
         let attempt = self.lanes[i].attempts;
-        let lane = Some(self.lane_in_recording(i));
+        let lane = Some(self.lanes[i].number);
         self.event(
             now,
             Some(p),
@@ -177,8 +177,8 @@ impl Driver<'_> {
         }
         let p = self.lanes[i].path;
         let path = &mut self.paths[p];
-        let connection = path.next_connection;
-        path.next_connection += 1;
+        let connection = self.member.next_connection(p);
+        path.opened += 1;
         let before = path.last_used.replace(remote.ip());
         let key = Key { session: self.session_of(p), connection };
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
@@ -206,7 +206,7 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let connect_ns = (now - since_ns) as i64;
         let remote_text = remote.to_string();
-        let lane = Some(self.lane_in_recording(i));
+        let lane = Some(self.lanes[i].number);
         self.event(
             now,
             Some(p),
@@ -227,11 +227,6 @@ impl Driver<'_> {
         }
         self.begin_sending(i, now);
         self.connected_again(p, now);
-    }
-
-    /// The lane as the recording of its path counts it: each path has every so many-th.
-    fn lane_in_recording(&self, i: usize) -> u32 {
-        (i / self.paths.len()) as u32
     }
 
     /// Asks the kernel to stamp a connection; where it does not, says so once and goes on, unless stamps are required.
@@ -284,7 +279,7 @@ impl Driver<'_> {
         let p = self.lanes[i].path;
         let path = &mut self.paths[p];
         path.next_address += 1;
-        let never_opened = path.next_connection == 0;
+        let never_opened = path.opened == 0;
         let untried = never_opened && remote.is_some() && {
             path.first_failures += 1;
             path.first_failures < path.addresses.len()
@@ -298,7 +293,7 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let remote = remote.map(|r| r.to_string());
         let told = error.clone();
-        let lane = Some(self.lane_in_recording(i));
+        let lane = Some(self.lanes[i].number);
         self.event(
             now,
             Some(p),

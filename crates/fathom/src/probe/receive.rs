@@ -147,7 +147,7 @@ impl Driver<'_> {
         if let Some(open) = lane.open() {
             open.silence.remote_pause_ns += gained_ns;
         }
-        if self.paths[p].remote_pause_us.replace(counter) != Some(counter) {
+        if self.member.is_new_pause(p, counter) {
             let kind = EventKind::Pause { host: "remote".to_owned(), duration_ns: gained_ns, reason: None };
             self.event(now, Some(p), None, kind);
         }

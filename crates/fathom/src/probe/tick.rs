@@ -17,10 +17,11 @@ impl Driver<'_> {
         let reading = (self.read_clocks)();
         match self.clock.observe(reading) {
             Observation::Steady => {}
+            _ if !self.member.speaks_for_the_run() => {}
             Observation::Anchored => self.outbox.other(Message::Anchor { anchor: reading, stepped: false }),
             Observation::Stepped(step_ns) => {
                 self.outbox.other(Message::Anchor { anchor: reading, stepped: true });
-                self.event(now, None, None, EventKind::ClockStepped { step_ns });
+                self.event_of_run(now, EventKind::ClockStepped { step_ns });
             }
         }
         for path in &mut self.paths {
@@ -83,7 +84,7 @@ impl Driver<'_> {
         while let Some(pause) = self.pauses.as_mut().and_then(pauses::Pauses::next) {
             let (duration_ns, reason) = (pause.duration_ns(), pauses::reason(&pause));
             let kind = EventKind::Pause { host: "local".to_owned(), duration_ns, reason };
-            self.event(pause.ended_mono_ns, None, None, kind);
+            self.event_of_run(pause.ended_mono_ns, kind);
         }
     }
 }

@@ -92,6 +92,8 @@ pub(crate) struct Config {
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
     pub(crate) connections: u32,
+    /// Probing threads that share them.
+    pub(crate) threads: usize,
     pub(crate) warm_up: u64,
     pub(crate) transport: Transport,
     pub(crate) allow_high_rate: bool,
@@ -180,6 +182,8 @@ impl Config {
         let paths = target::paths(&args)?;
         let load = LoadPlan::new(&args)?;
         let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
+        let connections = paths.len().max(1) * args.connections as usize;
+        let threads = checked_threads(args.threads, pace, connections)?;
         Ok(Self {
             paths,
             pace,
@@ -190,6 +194,7 @@ impl Config {
             count: args.count,
             duration: args.duration,
             connections: args.connections,
+            threads,
             warm_up: args.warm_up.unwrap_or(0),
             transport,
             allow_high_rate: args.allow_high_rate,
@@ -292,6 +297,22 @@ impl Config {
     }
 }
 
+/// One thread keeps the schedules of ten thousand connections; more are for those that wait for their own echo.
+fn checked_threads(threads: u32, pace: Pace, connections: usize) -> Result<usize, Failure> {
+    let threads = threads as usize;
+    if threads > 1 && pace != Pace::PingPong {
+        return Err(Failure::usage(
+            "--threads is for --ping-pong: one thread keeps the schedules of ten thousand connections",
+        ));
+    }
+    if threads > connections {
+        return Err(Failure::usage(format!(
+            "--threads {threads}: {connections} connections cannot be shared among more threads than they are; raise --connections"
+        )));
+    }
+    Ok(threads)
+}
+
 fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Failure> {
     let largest = match transport {
         Transport::Tcp => u64::from(fathom_wire::MAX_LEN),
@@ -369,6 +390,9 @@ mod tests {
             ("h --idle-gap 1s --every 1s", "cannot be used with"),
             ("h --idle-gap 1s --load max", "cannot be used with"),
             ("h --idle-gap soon", "1s,10s,60s"),
+            ("h --ping-pong --threads 2", "--connections"),
+            ("h --threads 2 --connections 2", "--ping-pong"),
+            ("h --ping-pong --threads 2 --connections 2 --cpu 1", "cannot be used with"),
             ("h --load 100", "100Mbit"),
             ("h --load max --sizes 64,128", "cannot be used with"),
             ("h --load max --connect", "cannot be used with"),

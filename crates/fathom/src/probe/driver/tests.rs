@@ -25,10 +25,11 @@ fn run(
     let (port, server) = echo_once();
     let config = config::from_line(&format!("127.0.0.1:{port} --no-record {options}")).unwrap();
     let reactor = Reactor::new().unwrap();
-    let stop = Stop::new(reactor.waker());
-    let (outbox, mut ring) = outbox::channel(Some(50.0));
+    let stop = Stop::new(vec![reactor.waker()]);
+    let (outbox, mut ring) = outbox::channel(Some(50.0), 1);
     let clocks = Box::new(fathom_os::clock::anchor);
-    let mut driver = Driver::new(&config, reactor, outbox, stop, 7, clocks);
+    let alone = Member::crew(1, 1).remove(0);
+    let mut driver = Driver::new(&config, alone, reactor, outbox, stop, 7, clocks);
     prepare(&mut driver);
     let end = driver.run().unwrap();
     assert!(end.fatal.is_none() && !end.lost, "{end:?}");
