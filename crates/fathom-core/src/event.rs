@@ -1,6 +1,7 @@
 //! What happens in a run besides samples: one line each in `events.jsonl`.
 
 use crate::cause::ClosingCause;
+use crate::loss::Losses;
 use crate::verdict::{Explanation, Fresh};
 use crate::word::Word;
 use jiff::Timestamp;
@@ -249,6 +250,14 @@ pub enum EventKind {
         /// How many since then.
         count: u64,
     },
+    /// What has become known of datagrams of this connection since the last such event: which way they were lost, and
+    /// what came twice or out of order.
+    #[serde(rename = "loss.attributed")]
+    LossAttributed {
+        /// The counts.
+        #[serde(flatten)]
+        losses: Losses,
+    },
     /// Samples or events that could not be kept because writing fell behind.
     #[serde(rename = "recording.overflowed")]
     RecordingOverflowed {
@@ -346,6 +355,7 @@ impl EventKind {
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",
             Self::EchoDuplicated { .. } => "echo.duplicated",
+            Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::Note { .. } => "note",
         }

@@ -10,6 +10,7 @@ pub mod clock;
 pub mod event;
 pub mod histogram;
 pub mod interleave;
+pub mod loss;
 pub mod notice;
 pub mod sample;
 pub mod schedule;

@@ -7,6 +7,7 @@
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind};
 use crate::histogram::Histogram;
+use crate::loss::Losses;
 use crate::sample::{Flags, Sample};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -98,6 +99,8 @@ pub struct Statistics {
     pub warm_up: u64,
     /// Due but never sent, because this host or the connection was not ready.
     pub skipped: u64,
+    /// What is known of datagrams that were lost, came twice or out of order; `unknown` is kept by [`Statistics::loss`].
+    losses: Losses,
     /// Round trips.
     pub rtt: Histogram,
     /// From due to answered.
@@ -193,6 +196,13 @@ impl Statistics {
         BTreeMap::from([(size, only)])
     }
 
+    /// Which way samples were lost. What nobody has said yet, or ever will, is unknown: the three directions add up to
+    /// the unanswered samples.
+    pub fn loss(&self) -> Losses {
+        let Losses { forward, backward, .. } = self.losses;
+        Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
+    }
+
     /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         self.count_event(event.kind.name());
@@ -229,6 +239,7 @@ impl Statistics {
                 }
             }
             EventKind::ScheduleOverrun { skipped, .. } => self.skipped += skipped,
+            EventKind::LossAttributed { losses } => self.losses.add(*losses),
             _ => {}
         }
     }

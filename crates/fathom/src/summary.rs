@@ -3,6 +3,7 @@
 
 use fathom_core::cause::ClosingCause;
 use fathom_core::histogram::Histogram;
+use fathom_core::loss::Losses;
 use fathom_core::statistics::{Connection, SizeStatistics, Statistics};
 pub(crate) use fathom_core::story::duration_compact as duration;
 use fathom_recording::PathLabels;
@@ -130,6 +131,7 @@ struct Json<'a> {
     corrupt: u64,
     warm_up: u64,
     not_sent: u64,
+    loss: Option<Losses>,
     rtt_ns: Option<Distribution>,
     latency_ns: Option<Distribution>,
     lateness_ns: Option<Distribution>,
@@ -140,6 +142,11 @@ struct Json<'a> {
     connections_omitted: u64,
     events: &'a BTreeMap<String, u64>,
     recording: Option<&'a str>,
+}
+
+/// Whether each sample is a datagram, which nobody sends again.
+fn of_datagrams(heading: &Heading) -> bool {
+    heading.mode.starts_with("udp")
 }
 
 /// One line of JSON.
@@ -174,6 +181,7 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         corrupt: s.corrupt,
         warm_up: s.warm_up,
         not_sent: s.skipped,
+        loss: of_datagrams(heading).then(|| s.loss()),
         rtt_ns: of_one_size(&s.rtt),
         latency_ns: of_one_size(&s.latency),
         lateness_ns: of_one_size(&s.lateness),
@@ -210,6 +218,9 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     line(&mut out, format_args!("{}  {}{route}{via}", heading.label, heading.reflector));
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));
+    if let Some(lost) = of_datagrams(heading).then(|| losses(s.loss())).flatten() {
+        line(&mut out, format_args!("  {lost}"));
+    }
     if s.samples > 0 {
         if is_sweep(heading, s) {
             table_of_sizes(&mut out, &s.sizes());
@@ -225,6 +236,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         "connection.opening",
         "connection.opened",
         "connection.closed",
+        "loss.attributed",
     ];
     let events: Vec<String> = s
         .events
@@ -267,6 +279,20 @@ fn counts(s: &Statistics) -> String {
         parts.push(format!("{} warm-up, not in the figures below", s.warm_up));
     }
     parts.join(", ")
+}
+
+/// Which way datagrams were lost, and what else happened to them.
+fn losses(of: Losses) -> Option<String> {
+    let parts = [
+        (of.forward, "lost on the way there"),
+        (of.backward, "lost on the way back"),
+        (of.unknown, "lost, not known where"),
+        (of.duplicates, "came twice"),
+        (of.reordered, "overtaken"),
+    ];
+    let told: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// The size of samples, or what sizes they have, in words.

@@ -46,10 +46,17 @@ impl Driver<'_> {
         if self.config.transport == Transport::Udp {
             let before = open.stream.is_idle();
             open.stream.expire(now, clock, |sample| outbox.sample(path, sample));
-            if !before && open.stream.is_idle() {
+            let emptied = !before && open.stream.is_idle();
+            let connection = Some(open.stream.key().connection);
+            if let Some(losses) = open.take_losses(now, false) {
+                self.event(now, Some(path as usize), connection, losses);
+            }
+            if emptied {
                 return self.after_echo(i, now);
             }
         }
+        let lane = &mut self.lanes[i];
+        let Link::Open(open) = &mut lane.link else { return };
         if (open.blocked || open.stream.is_full())
             && let Some(skipped) = lane.schedule.as_mut().and_then(|s| s.skip_overdue(now))
         {
