@@ -176,6 +176,17 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reflector: Option<Word>,
     },
+    /// STAMP: how far differences of the two ends' clocks (`forward_ns`, `backward_ns`) may be from the truth from here
+    /// on, by the Error Estimates of both. Told first, and when it has grown.
+    #[serde(rename = "clock.bounded")]
+    ClockBounded {
+        /// At most so far, in ns: the sum of the two below at this moment, rounded up to a power of two.
+        error_ns: u64,
+        /// This host's clock, in ns.
+        local_ns: u64,
+        /// The reflector's clock, in ns.
+        remote_ns: u64,
+    },
     /// The wall clock was set.
     #[serde(rename = "clock.stepped")]
     ClockStepped {
@@ -348,6 +359,7 @@ impl EventKind {
             Self::StallEnded { .. } => "stall.ended",
             Self::ConnectionExplained { .. } => "connection.explained",
             Self::Pause { .. } => "pause",
+            Self::ClockBounded { .. } => "clock.bounded",
             Self::ClockStepped { .. } => "clock.stepped",
             Self::Maintenance { .. } => "maintenance",
             Self::AddressChanged { .. } => "address.changed",

@@ -1,8 +1,7 @@
 //! Which way datagrams were lost, by the reflector's count.
 //!
 //! A stateful reflector counts the datagrams that it answers and writes the count into each echo (STAMP: RFC 8762,
-//! section 4.2.1, "the Session-Reflector counts the transmitted STAMP test packets"; ours: `frames` of the frame's
-//! header). Between two echoes that came back, of samples a < b with counts i < j, there were b - a - 1 other samples
+//! section 4.3.1; ours: `frames` of the frame's header). Between two echoes that came back, of samples a < b with counts i < j, there were b - a - 1 other samples
 //! and j - i - 1 other answers: an answer that did not come was lost on the way back, and a sample that no answer is
 //! left over for was lost on the way there.
 //!
@@ -66,8 +65,8 @@ pub enum Fate {
     },
 }
 
-/// Whether the count is one, where the reflector may also repeat the sample's own number (RFC 8762, section 4.2:
-/// "stateless").
+/// Whether the count is one, where the reflector may also repeat the sample's own number (RFC 8762, section 4: a
+/// stateless Session-Reflector).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reflector {
     /// It counts.

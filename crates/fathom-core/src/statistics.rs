@@ -101,6 +101,8 @@ pub struct Statistics {
     pub skipped: u64,
     /// What is known of datagrams that were lost, came twice or out of order; `unknown` is kept by [`Statistics::loss`].
     losses: Losses,
+    /// How far differences of the two clocks may be from the truth, in ns, at the most; `None`: nobody said.
+    pub clock_error_ns: Option<u64>,
     /// Round trips.
     pub rtt: Histogram,
     /// From due to answered.
@@ -239,6 +241,9 @@ impl Statistics {
                 }
             }
             EventKind::ScheduleOverrun { skipped, .. } => self.skipped += skipped,
+            EventKind::ClockBounded { error_ns, .. } => {
+                self.clock_error_ns = self.clock_error_ns.max(Some(*error_ns));
+            }
             EventKind::LossAttributed { losses } => self.losses.add(*losses),
             _ => {}
         }

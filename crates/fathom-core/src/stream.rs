@@ -4,14 +4,17 @@
 //! byte for byte. UDP keeps nothing, so each datagram says, by its content, which sample it is.
 
 mod datagram;
+mod stamped;
 
 use crate::clock::ClockMap;
 use crate::loss::{Attribution, Fate, Reflector};
 use crate::sample::{Flags, Sample};
 use fathom_wire::{Checker, HEADER_LEN, Key, ReflectorStamps, Verdict};
+use stamped::Session;
 use std::collections::VecDeque;
 
 pub use datagram::DATAGRAM_LOST_NS;
+pub use stamped::ClockBound;
 
 /// Samples in flight on one connection at most. A connection that takes more without answering is blocked:
 /// further dues wait, and are given up like those of a full send buffer.
@@ -35,8 +38,12 @@ struct InFlight {
     transmitted_utc_ns: Option<i64>,
     /// UDP: its echo has come, out of order; kept until those before it are resolved.
     resolved: bool,
+    /// UDP: whether a reflector can count it.
+    counted: bool,
     /// UDP: what its echo said of the reflector's count.
     fate: Fate,
+    /// STAMP: its timestamp as it was written; it comes back with the answer.
+    written: u64,
 }
 
 /// What the kernel knows of a connection at the moment an echo is read.
@@ -110,6 +117,8 @@ pub struct Stream {
     remote_ran_again_ns: u64,
     /// UDP: which way samples were lost.
     losses: Attribution,
+    /// STAMP: what its packets say besides their number.
+    stamp: Option<Session>,
 }
 
 /// Samples among which a send stamp is sought: it is there before the echo, so its sample is among the oldest.
@@ -141,6 +150,7 @@ impl Stream {
             remote_ran_again_ns: 0,
             remote_pause_gained_us: 0,
             losses: Attribution::new(Reflector::Stateful),
+            stamp: None,
         }
     }
 
@@ -158,6 +168,14 @@ impl Stream {
     /// only the beginning of must be written to its end first.
     pub fn set_size(&mut self, size: u32) {
         self.size = size;
+    }
+
+    /// Writes the bytes `offset..offset + out.len()` of message `seq`. A STAMP packet is written as a whole.
+    pub fn fill(&self, seq: u64, offset: usize, out: &mut [u8]) {
+        match &self.stamp {
+            Some(session) => session.fill(seq, out),
+            None => self.key.fill(seq, self.size, offset, out),
+        }
     }
 
     /// The number of the sample to be sent next, which is how many have been sent.
@@ -254,7 +272,9 @@ impl Stream {
             sent_utc_ns: None,
             transmitted_utc_ns: None,
             resolved: false,
+            counted: self.stamp.is_some() || self.size as usize >= HEADER_LEN,
             fate: Fate::Lost,
+            written: self.stamp.as_ref().map_or(0, Session::written),
         });
         self.last_sent_ns = Some(sent_ns);
         self.next_seq += 1;

@@ -132,6 +132,7 @@ struct Json<'a> {
     warm_up: u64,
     not_sent: u64,
     loss: Option<Losses>,
+    clock_error_ns: Option<u64>,
     rtt_ns: Option<Distribution>,
     latency_ns: Option<Distribution>,
     lateness_ns: Option<Distribution>,
@@ -146,7 +147,7 @@ struct Json<'a> {
 
 /// Whether each sample is a datagram, which nobody sends again.
 fn of_datagrams(heading: &Heading) -> bool {
-    heading.mode.starts_with("udp")
+    heading.mode.starts_with("udp") || heading.mode.starts_with("stamp")
 }
 
 /// One line of JSON.
@@ -182,6 +183,7 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         warm_up: s.warm_up,
         not_sent: s.skipped,
         loss: of_datagrams(heading).then(|| s.loss()),
+        clock_error_ns: s.clock_error_ns,
         rtt_ns: of_one_size(&s.rtt),
         latency_ns: of_one_size(&s.latency),
         lateness_ns: of_one_size(&s.lateness),
@@ -237,6 +239,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         "connection.opened",
         "connection.closed",
         "loss.attributed",
+        "clock.bounded",
     ];
     let events: Vec<String> = s
         .events

@@ -4,97 +4,17 @@
 mod support;
 
 use serde_json::Value;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 use support::net::{Direction, Net};
 use support::probe::{Probe, assert_sound, fathom};
 use support::reflector::{Echo, Reflector, Xinetd};
+use support::relay::{Fault, NONE, Relay};
 use support::rows::{UNANSWERED, events, of_kind, rows};
 use support::{needs, needs_root};
 
 /// Samples of a run.
 const COUNT: u64 = 60;
-
-/// What a relay does to the datagrams of one probe.
-#[derive(Debug, Clone, Copy)]
-struct Fault {
-    /// Whether it loses the datagram of this ordinal on its way there; the ordinal of all that came to it.
-    there: fn(u64) -> bool,
-    /// Whether it loses the echo of this ordinal; the ordinal of all that came back to it.
-    back: fn(u64) -> bool,
-    /// Whether it sends the datagram of this ordinal on its way there behind the next.
-    late: fn(u64) -> bool,
-    /// How often the echo of this ordinal is passed on.
-    times: fn(u64) -> usize,
-}
-
-const NONE: Fault = Fault { there: |_| false, back: |_| false, late: |_| false, times: |_| 1 };
-
-/// A relay between a probe and a reflector; what it lost there and back when it ended.
-struct Relay {
-    address: SocketAddr,
-    stop: Arc<AtomicBool>,
-    lost: JoinHandle<(u64, u64)>,
-}
-
-impl Relay {
-    fn start(reflector: SocketAddr, fault: Fault) -> Self {
-        let here = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        let there = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        there.connect(reflector).expect("loopback");
-        for socket in [&here, &there] {
-            socket.set_read_timeout(Some(Duration::from_millis(1))).expect("set");
-        }
-        let address = here.local_addr().expect("bound");
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let lost = thread::spawn(move || relay(&here, &there, fault, &stopped));
-        Self { address, stop, lost }
-    }
-
-    fn end(self) -> (u64, u64) {
-        self.stop.store(true, Ordering::Relaxed);
-        self.lost.join().expect("it ended in order")
-    }
-}
-
-fn relay(here: &UdpSocket, there: &UdpSocket, fault: Fault, stop: &AtomicBool) -> (u64, u64) {
-    let (mut came, mut returned, mut lost) = (0, 0, (0, 0));
-    let mut probe = None;
-    let mut held: Option<Vec<u8>> = None;
-    let mut bytes = [0; 2_048];
-    while !stop.load(Ordering::Relaxed) {
-        if let Ok((n, from)) = here.recv_from(&mut bytes) {
-            probe = Some(from);
-            if (fault.there)(came) {
-                lost.0 += 1;
-            } else if (fault.late)(came) {
-                held = Some(bytes[..n].to_vec());
-            } else {
-                there.send(&bytes[..n]).expect("sent");
-                if let Some(late) = held.take() {
-                    there.send(&late).expect("sent");
-                }
-            }
-            came += 1;
-        }
-        while let Ok(n) = there.recv(&mut bytes) {
-            if (fault.back)(returned) {
-                lost.1 += 1;
-            } else {
-                for _ in 0..(fault.times)(returned) {
-                    here.send_to(&bytes[..n], probe.expect("it has sent")).expect("sent");
-                }
-            }
-            returned += 1;
-        }
-    }
-    lost
-}
 
 fn measure(home: &Path, target: SocketAddr, options: &str) -> Value {
     let line = format!(

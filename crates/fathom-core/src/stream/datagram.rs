@@ -13,7 +13,7 @@ pub const DATAGRAM_LOST_NS: u64 = 60_000_000_000;
 impl InFlight {
     /// What became of it, if that is final now.
     pub(super) fn fate(&self) -> Fate {
-        if (self.size as usize) < HEADER_LEN { Fate::TooShort { lost: !self.resolved } } else { self.fate }
+        if self.counted { self.fate } else { Fate::TooShort { lost: !self.resolved } }
     }
 }
 
@@ -43,6 +43,9 @@ impl Stream {
         mut sink: impl FnMut(Arrival<'a>),
     ) {
         self.last_received_ns = Some(receipt.mono_ns);
+        if self.stamp.is_some() {
+            return self.receive_stamped(receipt, bytes, sink);
+        }
         let Some(seq) = self.seq_of(bytes) else {
             sink(Arrival::Foreign(bytes));
             return;
@@ -51,19 +54,12 @@ impl Stream {
         match at {
             Ok(at) if self.in_flight[at].size as usize != bytes.len() => sink(Arrival::Foreign(bytes)),
             Ok(at) if !self.in_flight[at].resolved => {
-                let sample = self.in_flight[at];
-                let verdict = self.verdict(seq, sample.size, bytes);
-                self.in_flight[at].resolved = true;
-                self.in_flight[at].fate = fate_of(verdict);
-                self.losses.came(seq);
-                self.settle();
-                sink(Arrival::Resolved(self.resolve(receipt, &sample, verdict)));
+                let verdict = self.verdict(seq, self.in_flight[at].size, bytes);
+                sink(Arrival::Resolved(self.take_echo(receipt, at, verdict, fate_of(verdict))));
             }
             _ if seq < self.next_seq => {
-                let count = |fate| if let Fate::Counted(count) = fate { Some(count) } else { None };
-                let first = at.ok().and_then(|at| count(self.in_flight[at].fate));
-                let again = count(fate_of(self.verdict(seq, bytes.len() as u32, bytes)));
-                self.losses.came_again(seq, again, first);
+                let fate = fate_of(self.verdict(seq, bytes.len() as u32, bytes));
+                self.echo_again(seq, at.ok(), fate);
                 sink(Arrival::Duplicate(seq));
             }
             _ => sink(Arrival::Foreign(bytes)),
@@ -85,6 +81,28 @@ impl Stream {
     /// UDP: what has become known of losses since this was last asked.
     pub fn take_losses(&mut self) -> Losses {
         self.losses.take()
+    }
+
+    /// The first echo of the sample at this place has come.
+    pub(super) fn take_echo(
+        &mut self,
+        receipt: &Receipt<'_>,
+        at: usize,
+        verdict: Verdict,
+        fate: Fate,
+    ) -> Sample {
+        let sample = self.in_flight[at];
+        (self.in_flight[at].resolved, self.in_flight[at].fate) = (true, fate);
+        self.losses.came(sample.seq);
+        self.settle();
+        self.resolve(receipt, &sample, verdict)
+    }
+
+    /// An echo of a sample has come again; `at`: where that sample is, if it is not forgotten.
+    pub(super) fn echo_again(&mut self, seq: u64, at: Option<usize>, again: Fate) {
+        let count = |fate| if let Fate::Counted(count) = fate { Some(count) } else { None };
+        let first = at.and_then(|at| count(self.in_flight[at].fate));
+        self.losses.came_again(seq, count(again), first);
     }
 
     fn verdict(&self, seq: u64, size: u32, bytes: &[u8]) -> Verdict {

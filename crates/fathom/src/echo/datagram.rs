@@ -7,6 +7,7 @@
 //! * well-known ports, the port of other reflectors and the ports listened on here get no answer
 //!   (unless `--udp-any-port`);
 //! * a frame that a reflector has stamped is an echo, not a request, and gets no answer whatever its port;
+//! * a STAMP reflector's answers cannot be told from requests (RFC 8762), so that only the rule of ports protects it;
 //! * addresses that stand for many hosts or none get no answer;
 //! * all answers together stay below `--udp-max-rate`.
 //!
@@ -18,6 +19,7 @@ use super::address::DEFAULT_PORT;
 use super::allow::Allow;
 use super::connection::{Connection, Shared};
 use super::flows::Flows;
+use super::stamp::Sessions;
 use super::tally::{DatagramsRefused, Tally};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{Datagram, recv_datagram};
@@ -53,18 +55,20 @@ impl Datagrams {
     pub(super) fn turn(
         &mut self,
         socket: &UdpSocket,
+        mut stamp: Option<&mut Sessions>,
         shared: &mut Shared,
         flows: &mut Flows,
         slots: &[Option<Connection>],
         tally: &mut Tally,
     ) -> bool {
         for _ in 0..DATAGRAMS_A_TURN {
-            let Datagram { length: len, peer, to_many } = match recv_datagram(socket, &mut shared.scratch) {
-                Ok(received) => received,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
-                // What an ICMP message said of an earlier answer, on systems that tell. The socket goes on.
-                Err(_) => continue,
-            };
+            let Datagram { length: len, peer, to_many, ttl } =
+                match recv_datagram(socket, &mut shared.scratch) {
+                    Ok(received) => received,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
+                    // What an ICMP message said of an earlier answer, on systems that tell. The socket goes on.
+                    Err(_) => continue,
+                };
             let received_ns = mono_ns();
             self.active_ns = Some(received_ns);
             if to_many == Some(true) {
@@ -76,7 +80,16 @@ impl Datagrams {
                 *count += 1;
                 continue;
             }
-            prepare(shared, flows, slots, len, received_ns);
+            if let Some(sessions) = &mut stamp {
+                let view = shared.clock.view(received_ns);
+                if !sessions.answer(&mut shared.scratch[..len], peer, ttl, view, received_ns) {
+                    tally.datagrams_refused.short += 1;
+                    continue;
+                }
+                tally.stamp_packets += 1;
+            } else {
+                prepare(shared, flows, slots, len, received_ns);
+            }
             match socket.send_to(&shared.scratch[..len], peer) {
                 Ok(sent) => {
                     tally.datagrams += 1;

@@ -26,7 +26,7 @@ Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for g
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given
+    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given (862 with --stamp)
     #[arg(required = true, value_name = "TARGET")]
     pub(super) targets: Vec<String>,
 
@@ -39,9 +39,9 @@ pub(crate) struct Args {
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
     #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
-    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp)
-    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
-    pub(super) size: u64,
+    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; with --stamp 44]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) size: Option<u64>,
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
     #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "What to send")]
     pub(super) sizes: Option<values::Sizes>,
@@ -60,6 +60,8 @@ pub(crate) struct Args {
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]
     pub(super) udp: bool,
+    #[command(flatten)]
+    pub(super) stamp: super::stamp::StampArgs,
     /// Go above 5,000 samples/s a connection or 50,000/s in all, or above 100 connections/s with --connect, to another host (clouds may throttle you, and others notice)
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,

@@ -4,7 +4,9 @@ use super::args::{Args, Timestamps};
 use super::cloud::Settings;
 use crate::exit::Failure;
 use crate::summary::CONNECT;
+use fathom_core::loss::Reflector;
 use fathom_core::schedule::Pace;
+use fathom_wire::rfc8762::PORT;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
@@ -13,6 +15,8 @@ use std::time::Duration;
 
 /// The port of a reflector of ours; 7 is RFC 862's, and needs a right to listen on.
 pub(crate) const DEFAULT_PORT: u16 = 7007;
+/// Bytes of a sample: room for a header.
+const DEFAULT_SIZE: u64 = 64;
 /// The largest datagram payload of UDP over IPv4: 65,535 less 20 for IP and 8 for UDP.
 const MAX_DATAGRAM: u64 = 65_507;
 /// Packets a second that need an explicit word (an Azure team met trouble at 10,000 on one connection and 100,000
@@ -45,7 +49,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str, default_port: u16) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             match rest.split_once(']') {
@@ -65,7 +69,7 @@ impl Target {
             return wrong("that is no host");
         }
         let port = match port {
-            None => DEFAULT_PORT,
+            None => default_port,
             Some(port) => match port.parse() {
                 Ok(port) if port != 0 => port,
                 _ => return wrong(&format!("{port} is no port (1 to 65535)")),
@@ -145,6 +149,8 @@ pub(crate) struct Config {
     pub(crate) connections: u32,
     pub(crate) warm_up: u64,
     pub(crate) transport: Transport,
+    /// Samples are STAMP packets, to such a reflector.
+    pub(crate) stamp: Option<Reflector>,
     pub(crate) allow_high_rate: bool,
     pub(crate) timeout: Duration,
     pub(crate) give_up: Option<Duration>,
@@ -175,14 +181,18 @@ pub(crate) struct Config {
 impl Config {
     /// Checks the arguments together.
     pub(crate) fn new(args: Args) -> Result<Self, Failure> {
-        let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
+        let stamp = args.stamp.reflector();
+        let transport = if args.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp };
         let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
         let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
         let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
-        let size =
-            sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        let size = sizes.first().map_or_else(
+            || checked_size("--size", args.size.unwrap_or(DEFAULT_SIZE), transport),
+            |size| Ok(*size),
+        )?;
         // A connection carries nothing.
         let size = if args.connect { 0 } else { size };
+        let size = if stamp.is_some() { super::stamp::size(&args, &sizes)? } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
             return Err(Failure::usage(
                 "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
@@ -235,6 +245,7 @@ impl Config {
             connections: args.connections,
             warm_up: args.warm_up,
             transport,
+            stamp,
             allow_high_rate: args.allow_high_rate,
             timeout: args.timeout,
             give_up: args.give_up.0,
@@ -355,6 +366,8 @@ impl Config {
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
             _ if self.connect => CONNECT,
+            (_, Pace::Every(_)) if self.stamp.is_some() => "stamp",
+            (_, Pace::PingPong) if self.stamp.is_some() => "stamp-ping-pong",
             (Transport::Tcp, Pace::Every(_)) => "tcp",
             (Transport::Tcp, Pace::PingPong) => "tcp-ping-pong",
             (Transport::Udp, Pace::Every(_)) => "udp",
@@ -384,7 +397,8 @@ fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Fa
 fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     let mut paths = Vec::with_capacity(args.targets.len());
     for text in &args.targets {
-        let target = Target::parse(text).map_err(Failure::Usage)?;
+        let default_port = if args.stamp.reflector().is_some() { PORT } else { DEFAULT_PORT };
+        let target = Target::parse(text, default_port).map_err(Failure::Usage)?;
         let label = match &args.label {
             Some(label) if args.targets.len() == 1 => label.clone(),
             Some(label) => format!("{label}-{target}"),
@@ -439,10 +453,10 @@ mod tests {
             ("[::1]", "::1", 7007),
             ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
         ] {
-            assert_eq!(Target::parse(text), Ok(Target { host: host.into(), port }), "{text}");
+            assert_eq!(Target::parse(text, DEFAULT_PORT), Ok(Target { host: host.into(), port }), "{text}");
         }
         for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
-            assert!(Target::parse(text).is_err(), "{text}");
+            assert!(Target::parse(text, DEFAULT_PORT).is_err(), "{text}");
         }
     }
 
@@ -462,6 +476,10 @@ mod tests {
             ("h --connect --size 64", "cannot be used with"),
             ("h --connect --connections 2", "cannot be used with"),
             ("h --connect --csv x.csv", "cannot be used with"),
+            ("h --stamp --size 46", "44 bytes"),
+            ("h --stamp --sizes 44,47", "44 bytes"),
+            ("h --stamp --connect", "cannot be used with"),
+            ("h --stamp-reflector stateful", "--stamp"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),

@@ -181,6 +181,8 @@ pub(super) struct PathState {
     pub(super) corrupted: Tally,
     pub(super) foreign: Tally,
     pub(super) duplicated: Tally,
+    /// STAMP: the error of differences of the two clocks that was told last, ns.
+    pub(super) clock_error_ns: Option<u64>,
     /// The reflector's pause counter that was reported last.
     pub(super) remote_pause_us: Option<u32>,
     pub(super) opinions: Opinions,
@@ -205,6 +207,7 @@ impl PathState {
             corrupted: Tally::default(),
             foreign: Tally::default(),
             duplicated: Tally::default(),
+            clock_error_ns: None,
             remote_pause_us: None,
             opinions: Opinions::default(),
             foreign_first: String::new(),

@@ -5,6 +5,7 @@ use super::config::Transport;
 use super::driver::Driver;
 use super::lane::{Kind, Link, Open, Opening, Seldom, Silence, cause_of, connect_advice};
 use super::link::Socket;
+use super::stamp;
 use super::testimony::Ground;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
@@ -183,6 +184,7 @@ impl Driver<'_> {
         let before = path.last_used.replace(remote.ip());
         let key = Key { session: self.session_of(p), connection };
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
+        let stream = stamp::of_kind(stream, self.config.stamp);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
         let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
         let open = Open {

@@ -20,6 +20,7 @@ mod receive;
 mod resolve;
 mod show;
 mod silence;
+mod stamp;
 mod start;
 mod terminal;
 mod testimony;
@@ -180,6 +181,11 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
             if config.connect {
                 return Err(Failure::run(format!(
                     "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
+                )));
+            }
+            if config.stamp.is_some() {
+                return Err(Failure::run(format!(
+                    "{target} answered nothing; does a STAMP reflector listen there (`fathom echo --stamp`), and do firewalls let UDP through?"
                 )));
             }
             return Err(Failure::run(format!(

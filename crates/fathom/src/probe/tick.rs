@@ -7,6 +7,7 @@ use super::outbox::Message;
 use super::pauses;
 use fathom_core::clock::Observation;
 use fathom_core::event::EventKind;
+use fathom_os::clock::wall_clock_error_ns;
 
 /// Fewer samples than this say nothing about a path's usual round trip.
 const FEW_SAMPLES: u64 = 10;
@@ -22,6 +23,9 @@ impl Driver<'_> {
                 self.outbox.other(Message::Anchor { anchor: reading, stepped: true });
                 self.event(now, None, None, EventKind::ClockStepped { step_ns });
             }
+        }
+        if self.config.stamp.is_some() {
+            self.clock_error_ns = wall_clock_error_ns();
         }
         for path in &mut self.paths {
             // While the count does not support a percentile, the largest seen stands above it.
