@@ -82,6 +82,9 @@ pub enum EventKind {
         remote: String,
         /// From the SYN to established, in ns (UDP: 0).
         connect_ns: i64,
+        /// From established to the end of the TLS handshake, in ns; absent: there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls_ns: Option<i64>,
         /// Interface by which its packets leave this host, by the routing table when it was recorded; absent where the
         /// system does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -111,6 +111,8 @@ pub struct Statistics {
     pub lateness: Histogram,
     /// Connection set-up.
     pub connect: Histogram,
+    /// TLS handshakes, from established on.
+    pub tls: Histogram,
     /// Round trips of each connection's first sample.
     pub first_sample: Histogram,
     /// Connections by ordinal.
@@ -209,8 +211,11 @@ impl Statistics {
     pub fn event(&mut self, event: &Event) {
         self.count_event(event.kind.name());
         match &event.kind {
-            EventKind::ConnectionOpened { connect_ns, remote: _, .. } => {
+            EventKind::ConnectionOpened { connect_ns, tls_ns, .. } => {
                 self.connect.record(*connect_ns);
+                if let Some(tls_ns) = tls_ns {
+                    self.tls.record(*tls_ns);
+                }
                 let opened = Connection {
                     opened_at: Some(event.at),
                     closed_at: None,
@@ -293,6 +298,7 @@ mod tests {
                 local,
                 remote,
                 connect_ns: 500,
+                tls_ns: None,
                 interface: None,
                 lane: None,
             },

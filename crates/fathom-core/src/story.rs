@@ -140,13 +140,14 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
     };
     let what = match (mode.as_str(), size) {
         ("connect", _) => "a connection".to_owned(),
+        ("connect-tls", _) => "a connection and its TLS handshake".to_owned(),
         (_, 0) => "samples of several sizes".to_owned(),
         _ => format!("{size} bytes"),
     };
     let statement = format!("{reflector} was measured with {what} {pace} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
     // Samples of several sizes have no usual round trip in common.
-    if *size > 0 || mode == "connect" {
+    if *size > 0 || mode.starts_with("connect") {
         line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
     }
     line

@@ -14,6 +14,8 @@ use std::fmt::Write;
 
 /// The mode in which each sample is a connection.
 pub(crate) const CONNECT: &str = "connect";
+/// The same, with a TLS handshake.
+pub(crate) const CONNECT_TLS: &str = "connect-tls";
 
 /// What was measured, as far as it is not in the samples.
 #[derive(Debug, Clone, Default)]
@@ -137,6 +139,7 @@ struct Json<'a> {
     latency_ns: Option<Distribution>,
     lateness_ns: Option<Distribution>,
     connect_ns: Distribution,
+    tls_ns: Option<Distribution>,
     first_sample_ns: Option<Distribution>,
     sizes: Option<Vec<SizeLine>>,
     connections: Vec<ConnectionLine<'a>>,
@@ -188,6 +191,7 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         latency_ns: of_one_size(&s.latency),
         lateness_ns: of_one_size(&s.lateness),
         connect_ns: (&s.connect).into(),
+        tls_ns: (heading.mode == CONNECT_TLS).then(|| (&s.tls).into()),
         first_sample_ns: of_one_size(&s.first_sample),
         sizes: sweep.then(sizes),
         connections: s.connections.iter().map(line).collect(),
@@ -205,7 +209,7 @@ const CONNECTIONS_SHOWN: usize = 12;
 /// The summary for people.
 pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
-    let connect = heading.mode == CONNECT;
+    let connect = matches!(heading.mode.as_str(), CONNECT | CONNECT_TLS);
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
         Some(every) => format!("{size} every {}", duration(every)),
@@ -227,7 +231,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         if is_sweep(heading, s) {
             table_of_sizes(&mut out, &s.sizes());
         } else {
-            table(&mut out, s, connect);
+            table(&mut out, s, &heading.mode);
         }
     }
     connections(&mut out, s);
@@ -340,16 +344,18 @@ fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, SizeStatistics>) {
 type Figure = fn(&Distribution) -> Option<u64>;
 
 /// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
-fn table(out: &mut String, s: &Statistics, connect: bool) {
+fn table(out: &mut String, s: &Statistics, mode: &str) {
     let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
+        ("tls", &s.tls),
         ("first sample", &s.first_sample),
     ];
     let columns: Vec<(&str, Distribution)> = all
         .into_iter()
-        .filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT))
+        // Where a connection is the sample, its set-up is the round trip.
+        .filter(|(name, h)| h.count() > 0 && !(mode == CONNECT && *name == "connect"))
         .map(|(name, h)| (name, h.into()))
         .collect();
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
@@ -374,7 +380,11 @@ fn table(out: &mut String, s: &Statistics, connect: bool) {
             row(out, name, columns.iter().map(cell));
         }
     }
-    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
+    let rtt = match mode {
+        CONNECT => "rtt: SYN to established",
+        CONNECT_TLS => "rtt: SYN to the end of the TLS handshake",
+        _ => "rtt: from sent",
+    };
     line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
 }
 

@@ -16,6 +16,8 @@ Examples:
   fathom probe 10.0.0.4 --connections 16 --every 10s --plain
   fathom probe 10.0.0.4 --ping-pong --count 60000 --no-record --json
   fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
+  fathom probe www.example.com:443 --connect --tls --every 5s
+                                                 the same with the TLS 1.3 handshake, both timed
   fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
                                                  how round trips grow with the size, all sizes at the same time of day
 
@@ -39,6 +41,8 @@ pub(crate) struct Args {
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
     #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
+    #[command(flatten)]
+    pub(super) tls: super::tls::TlsArgs,
     /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; with --stamp 44]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
     pub(super) size: Option<u64>,

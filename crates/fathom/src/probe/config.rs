@@ -2,8 +2,9 @@
 
 use super::args::{Args, Timestamps};
 use super::cloud::Settings;
+use super::tls::Tls;
 use crate::exit::Failure;
-use crate::summary::CONNECT;
+use crate::summary::{CONNECT, CONNECT_TLS};
 use fathom_core::loss::Reflector;
 use fathom_core::schedule::Pace;
 use fathom_wire::rfc8762::PORT;
@@ -140,6 +141,8 @@ pub(crate) struct Config {
     pub(crate) pace: Pace,
     /// Each sample is a connection.
     pub(crate) connect: bool,
+    /// ...with a TLS handshake.
+    pub(crate) tls: Option<Tls>,
     /// Bytes of a sample; of a sweep, the smallest.
     pub(crate) size: u32,
     /// The sizes of a sweep, ascending; empty: it is none.
@@ -238,6 +241,7 @@ impl Config {
             paths,
             pace,
             connect: args.connect,
+            tls: Tls::new(&args.tls)?,
             size,
             sizes,
             count: args.count,
@@ -365,6 +369,7 @@ impl Config {
     /// The mode as recordings and summaries name it.
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
+            _ if self.tls.is_some() => CONNECT_TLS,
             _ if self.connect => CONNECT,
             (_, Pace::Every(_)) if self.stamp.is_some() => "stamp",
             (_, Pace::PingPong) if self.stamp.is_some() => "stamp-ping-pong",
@@ -480,6 +485,11 @@ mod tests {
             ("h --stamp --sizes 44,47", "44 bytes"),
             ("h --stamp --connect", "cannot be used with"),
             ("h --stamp-reflector stateful", "--stamp"),
+            ("h --tls", "--connect"),
+            ("h --connect --tls-insecure", "--tls"),
+            ("h --connect --tls --tls-ca no-such-file", "--tls-ca no-such-file"),
+            ("h --connect --tls --tls-ca Cargo.toml", "no certificate"),
+            ("h --connect --tls --tls-name not..a..name", "--tls-name"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),

@@ -61,6 +61,8 @@ impl Stop {
 pub(super) struct RunEnd {
     /// Why it could not even begin, or go on.
     pub(super) fatal: Option<String>,
+    /// `--connect`: why the latest attempt that came to nothing did.
+    pub(super) refused: Option<String>,
     /// A connection was lost and `--no-reconnect` forbade another.
     pub(super) lost: bool,
 }

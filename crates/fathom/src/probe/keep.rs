@@ -4,6 +4,7 @@ use super::board::PathBoard;
 use super::config::{Config, Path, Record};
 use super::ledger::{Boards, Book, lock};
 use super::start::Granted;
+use super::tls::Tls;
 use crate::exit::Failure;
 use fathom_core::schedule::Pace;
 use fathom_os::host::HostFacts;
@@ -133,6 +134,7 @@ fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> V
         "size": config.one_size(),
         "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
         "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
+        "tls": config.tls.as_ref().map(Tls::description),
         "connections": config.connections,
         "paths_side_by_side": config.paths.len(),
         "count": config.count,

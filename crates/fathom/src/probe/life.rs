@@ -222,6 +222,7 @@ impl Driver<'_> {
                 local,
                 remote: remote_text,
                 connect_ns,
+                tls_ns: None,
                 interface: None,
                 lane,
             },

@@ -25,6 +25,7 @@ mod start;
 mod terminal;
 mod testimony;
 mod tick;
+mod tls;
 
 pub(crate) use args::Args;
 
@@ -178,6 +179,9 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     for (path, board) in config.paths.iter().zip(boards.iter()) {
         if board.statistics.samples > 0 && board.statistics.answered == 0 {
             let target = &path.target;
+            if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {
+                return Err(Failure::run(why.clone()));
+            }
             if config.connect {
                 return Err(Failure::run(format!(
                     "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
