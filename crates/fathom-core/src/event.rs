@@ -5,6 +5,7 @@ mod evidence;
 pub use evidence::{Evidence, TcpInfo};
 
 use crate::cause::ClosingCause;
+use crate::loss::Losses;
 use crate::verdict::{Explanation, Fresh};
 use crate::word::Word;
 use jiff::Timestamp;
@@ -85,6 +86,9 @@ pub enum EventKind {
         remote: String,
         /// From the SYN to established, in ns (UDP: 0).
         connect_ns: i64,
+        /// From established to the end of the TLS handshake, in ns; absent: there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls_ns: Option<i64>,
         /// Interface by which its packets leave this host, by the routing table when it was recorded; absent where the
         /// system does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +182,17 @@ pub enum EventKind {
         /// reached, or does not answer such questions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reflector: Option<Word>,
+    },
+    /// STAMP: how far differences of the two ends' clocks (`forward_ns`, `backward_ns`) may be from the truth from here
+    /// on, by the Error Estimates of both. Told first, and when it has grown.
+    #[serde(rename = "clock.bounded")]
+    ClockBounded {
+        /// At most so far, in ns: the sum of the two below at this moment, rounded up to a power of two.
+        error_ns: u64,
+        /// This host's clock, in ns.
+        local_ns: u64,
+        /// The reflector's clock, in ns.
+        remote_ns: u64,
     },
     /// The wall clock was set.
     #[serde(rename = "clock.stepped")]
@@ -309,6 +324,14 @@ pub enum EventKind {
         /// As `fathom probe --throughput --json` prints it (`schema/throughput.md`).
         summary: serde_json::Value,
     },
+    /// What has become known of datagrams of this connection since the last such event: which way they were lost, and
+    /// what came twice or out of order.
+    #[serde(rename = "loss.attributed")]
+    LossAttributed {
+        /// The counts.
+        #[serde(flatten)]
+        losses: Losses,
+    },
     /// Samples or events that could not be kept because writing fell behind.
     #[serde(rename = "recording.overflowed")]
     RecordingOverflowed {
@@ -343,6 +366,7 @@ impl EventKind {
             Self::StallEnded { .. } => "stall.ended",
             Self::ConnectionExplained { .. } => "connection.explained",
             Self::Pause { .. } => "pause",
+            Self::ClockBounded { .. } => "clock.bounded",
             Self::ClockStepped { .. } => "clock.stepped",
             Self::Maintenance { .. } => "maintenance",
             Self::AddressChanged { .. } => "address.changed",
@@ -354,6 +378,7 @@ impl EventKind {
             Self::EchoDuplicated { .. } => "echo.duplicated",
             Self::ThroughputInterval { .. } => "throughput.interval",
             Self::ThroughputEnded { .. } => "throughput.ended",
+            Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::Note { .. } => "note",
         }

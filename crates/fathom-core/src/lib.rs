@@ -12,6 +12,7 @@ pub mod gaps;
 pub mod histogram;
 pub mod interleave;
 pub mod load;
+pub mod loss;
 pub mod notice;
 pub mod sample;
 pub mod schedule;

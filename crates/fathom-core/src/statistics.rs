@@ -15,6 +15,7 @@ pub use under_load::UnderLoad;
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind};
 use crate::histogram::Histogram;
+use crate::loss::Losses;
 use crate::sample::{Flags, Sample};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -63,6 +64,10 @@ pub struct Statistics {
     pub warm_up: u64,
     /// Due but never sent, because this host or the connection was not ready.
     pub skipped: u64,
+    /// What is known of datagrams that were lost, came twice or out of order; `unknown` is kept by [`Statistics::loss`].
+    losses: Losses,
+    /// How far differences of the two clocks may be from the truth, in ns, at the most; `None`: nobody said.
+    pub clock_error_ns: Option<u64>,
     /// Round trips.
     pub rtt: Histogram,
     /// From due to answered.
@@ -71,6 +76,8 @@ pub struct Statistics {
     pub lateness: Histogram,
     /// Connection set-up.
     pub connect: Histogram,
+    /// TLS handshakes, from established on.
+    pub tls: Histogram,
     /// Round trips of each connection's first sample.
     pub first_sample: Histogram,
     /// Connections by ordinal.
@@ -181,12 +188,22 @@ impl Statistics {
         BTreeMap::from([(size, only)])
     }
 
+    /// Which way samples were lost. What nobody has said yet, or ever will, is unknown: the three directions add up to
+    /// the unanswered samples.
+    pub fn loss(&self) -> Losses {
+        let Losses { forward, backward, .. } = self.losses;
+        Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
+    }
+
     /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         self.count_event(event.kind.name());
         match &event.kind {
-            EventKind::ConnectionOpened { connect_ns, remote: _, .. } => {
+            EventKind::ConnectionOpened { connect_ns, tls_ns, .. } => {
                 self.connect.record(*connect_ns);
+                if let Some(tls_ns) = tls_ns {
+                    self.tls.record(*tls_ns);
+                }
                 let opened = Connection {
                     opened_at: Some(event.at),
                     closed_at: None,
@@ -220,6 +237,10 @@ impl Statistics {
             EventKind::LoadEnded { duration_ns, sent_bytes, echoed_bytes, .. } => {
                 self.under_load.ended(*duration_ns, *sent_bytes, *echoed_bytes);
             }
+            EventKind::ClockBounded { error_ns, .. } => {
+                self.clock_error_ns = self.clock_error_ns.max(Some(*error_ns));
+            }
+            EventKind::LossAttributed { losses } => self.losses.add(*losses),
             _ => {}
         }
     }
@@ -268,6 +289,7 @@ mod tests {
                 local,
                 remote,
                 connect_ns: 500,
+                tls_ns: None,
                 interface: None,
                 lane: None,
             },

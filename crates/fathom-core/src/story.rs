@@ -145,13 +145,14 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
     let what = match (mode.as_str(), size) {
         (crate::throughput::MODE, _) => "streams of data".to_owned(),
         ("connect", _) => format!("a connection {pace}"),
+        ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
         (_, 0) => format!("samples of several sizes {pace}"),
         _ => format!("{size} bytes {pace}"),
     };
     let statement = format!("{reflector} was measured with {what} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
     // Samples of several sizes, or after several silences, have no usual round trip in common.
-    if (*size > 0 && !silences) || mode == "connect" {
+    if (*size > 0 && !silences) || mode.starts_with("connect") {
         line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
     }
     line

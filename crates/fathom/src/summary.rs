@@ -10,6 +10,7 @@ pub(crate) use under_load::Load;
 
 use fathom_core::cause::ClosingCause;
 use fathom_core::histogram::Histogram;
+use fathom_core::loss::Losses;
 use fathom_core::statistics::{Connection, Group, Statistics};
 pub(crate) use fathom_core::story::duration_compact as duration;
 use fathom_recording::PathLabels;
@@ -20,6 +21,8 @@ use std::fmt::Write;
 
 /// The mode in which each sample is a connection.
 pub(crate) const CONNECT: &str = "connect";
+/// The same, with a TLS handshake.
+pub(crate) const CONNECT_TLS: &str = "connect-tls";
 
 /// What was measured, as far as it is not in the samples.
 #[derive(Debug, Clone, Default)]
@@ -132,10 +135,13 @@ struct Json<'a> {
     corrupt: u64,
     warm_up: u64,
     not_sent: u64,
+    loss: Option<Losses>,
+    clock_error_ns: Option<u64>,
     rtt_ns: Option<Distribution>,
     latency_ns: Option<Distribution>,
     lateness_ns: Option<Distribution>,
     connect_ns: Distribution,
+    tls_ns: Option<Distribution>,
     first_sample_ns: Option<Distribution>,
     sizes: Option<Vec<sizes::Json>>,
     under_load: Option<under_load::Json>,
@@ -144,6 +150,11 @@ struct Json<'a> {
     connections_omitted: u64,
     events: &'a BTreeMap<String, u64>,
     recording: Option<&'a str>,
+}
+
+/// Whether each sample is a datagram, which nobody sends again.
+fn of_datagrams(heading: &Heading) -> bool {
+    heading.mode.starts_with("udp") || heading.mode.starts_with("stamp")
 }
 
 /// One line of JSON.
@@ -177,10 +188,13 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         corrupt: s.corrupt,
         warm_up: s.warm_up,
         not_sent: s.skipped,
+        loss: of_datagrams(heading).then(|| s.loss()),
+        clock_error_ns: s.clock_error_ns,
         rtt_ns: of_one_kind(&s.rtt),
         latency_ns: of_one_kind(&s.latency),
         lateness_ns: of_one_kind(&s.lateness),
         connect_ns: (&s.connect).into(),
+        tls_ns: (heading.mode == CONNECT_TLS).then(|| (&s.tls).into()),
         first_sample_ns: of_one_kind(&s.first_sample),
         sizes: sweep.then(|| sizes::json(&s.sizes())),
         idle_gaps: idle_gaps::json(&s.gaps),
@@ -200,7 +214,7 @@ const CONNECTIONS_SHOWN: usize = 12;
 /// The summary for people.
 pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
-    let connect = heading.mode == CONNECT;
+    let connect = matches!(heading.mode.as_str(), CONNECT | CONNECT_TLS);
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
         _ if !s.gaps.all.is_empty() => format!("{size} after silences"),
@@ -216,6 +230,9 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     line(&mut out, format_args!("{}  {}{route}{via}", heading.label, heading.reflector));
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));
+    if let Some(lost) = of_datagrams(heading).then(|| losses(s.loss())).flatten() {
+        line(&mut out, format_args!("  {lost}"));
+    }
     if s.samples > 0 {
         if !s.gaps.all.is_empty() {
             idle_gaps::text(&mut out, &s.gaps);
@@ -235,6 +252,8 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         "connection.opening",
         "connection.opened",
         "connection.closed",
+        "loss.attributed",
+        "clock.bounded",
     ];
     let events: Vec<String> = s
         .events
@@ -279,21 +298,41 @@ fn counts(s: &Statistics) -> String {
     parts.join(", ")
 }
 
+/// Which way datagrams were lost, and what else happened to them.
+fn losses(of: Losses) -> Option<String> {
+    let parts = [
+        (of.forward, "lost on the way there"),
+        (of.backward, "lost on the way back"),
+        (of.unknown, "lost, not known where"),
+        (of.duplicates, "came twice"),
+        (of.reordered, "overtaken"),
+    ];
+    let told: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    (!told.is_empty()).then(|| told.join(", "))
+}
+
 /// What is taken of a distribution for a row.
 type Figure = fn(&Distribution) -> Option<u64>;
 
 /// The distributions of a run that has one of each: what they are called, and they.
 fn table(out: &mut String, heading: &Heading, s: &Statistics) {
-    let connect = heading.mode == CONNECT;
     let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
+        ("tls", &s.tls),
         ("first sample", &s.first_sample),
     ];
-    let columns = all.into_iter().filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT));
+    // Where a connection is the sample, its set-up is the round trip.
+    let connect = heading.mode == CONNECT;
+    let columns = all.into_iter().filter(|(name, h)| h.count() > 0 && !(connect && *name == "connect"));
     table_of(out, &columns.collect::<Vec<_>>());
-    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
+    let rtt = match heading.mode.as_str() {
+        CONNECT => "rtt: SYN to established",
+        CONNECT_TLS => "rtt: SYN to the end of the TLS handshake",
+        _ => "rtt: from sent",
+    };
     line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
 }
 

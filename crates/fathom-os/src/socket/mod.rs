@@ -16,7 +16,7 @@ mod options;
 #[cfg_attr(not(target_os = "linux"), path = "tcp_info_none.rs")]
 mod tcp_info;
 
-pub use datagram::{recv_datagram, tell_destinations};
+pub use datagram::{recv_datagram, tell_destinations, tell_hops};
 pub use icmp::forbidden_by_icmp;
 pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
@@ -36,6 +36,8 @@ pub struct Datagram {
     /// Whether it was sent to an address that stands for many hosts: a broadcast address, a subnet's included, or a
     /// group. 64-bit Linux, after [`tell_destinations`]; `None`: not known.
     pub to_many: Option<bool>,
+    /// Its TTL or hop limit when it came. 64-bit Linux, after [`tell_hops`]; `None`: not known.
+    pub ttl: Option<u8>,
 }
 
 /// How a probe's TCP connection is made.

@@ -16,6 +16,7 @@ mod help;
 mod idle;
 mod listen;
 mod server;
+mod stamp;
 mod talk;
 mod tally;
 mod throughput;

@@ -1,5 +1,6 @@
 //! The event loop: one thread, every socket.
 
+use super::address::Protocol;
 use super::clock::{Clock, OBSERVE_EVERY_NS};
 use super::config::Config;
 use super::connection::{Connection, Shared, Turn};
@@ -8,6 +9,7 @@ use super::flows::Flows;
 use super::help;
 use super::idle::IdleQueue;
 use super::listen::{Bound, Socket};
+use super::stamp::Sessions;
 use super::talk::note;
 use super::tally::Tally;
 use crate::exit::Failure;
@@ -51,6 +53,7 @@ pub(super) struct Server {
     flows: Flows,
     pause_clock: Option<Duration>,
     datagrams: Datagrams,
+    stamp: Sessions,
     allow: super::allow::Allow,
     idle: Option<IdleQueue>,
     accept_again_ns: Option<u64>,
@@ -92,6 +95,7 @@ impl Server {
             shared: Shared::new(Clock::new()),
             flows: Flows::new(),
             pause_clock: config.pause_clock,
+            stamp: Sessions::new(config.stamp),
             datagrams: Datagrams::new(
                 config.allow.clone(),
                 config.udp_any_port,
@@ -198,7 +202,9 @@ impl Server {
         let unfinished = match &self.sockets[index].socket {
             Socket::Tcp(_) => self.accept(index, now_ns),
             Socket::Udp(socket) => {
-                self.datagrams.turn(socket, &mut self.shared, &mut self.flows, &self.slots, &mut self.tally)
+                let stamp = (self.sockets[index].protocol == Protocol::Stamp).then_some(&mut self.stamp);
+                let flows = &mut self.flows;
+                self.datagrams.turn(socket, stamp, &mut self.shared, flows, &self.slots, &mut self.tally)
             }
         };
         if unfinished && !std::mem::replace(&mut self.sockets[index].queued, true) {

@@ -22,6 +22,8 @@ Examples:
   fathom probe 10.0.0.4 --connections 16 --every 10s --plain
   fathom probe 10.0.0.4 --ping-pong --count 60000 --no-record --json
   fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
+  fathom probe www.example.com:443 --connect --tls --every 5s
+                                                 the same with the TLS 1.3 handshake, both timed
   fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
                                                  how round trips grow with the size, all sizes at the same time of day
   fathom probe 10.0.0.4 --idle-gap 1s,10s,60s --size 64KiB --for 1h
@@ -48,7 +50,7 @@ Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for g
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given
+    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given (862 with --stamp, 5201 with --throughput)
     #[arg(required_unless_present = "show_config", value_name = "TARGET")]
     pub(super) targets: Vec<String>,
 
@@ -64,7 +66,9 @@ pub(crate) struct Args {
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
     #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
-    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; a block of --throughput: 128KiB]
+    #[command(flatten)]
+    pub(super) tls: super::tls::TlsArgs,
+    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; with --stamp 44; a block of --throughput: 128KiB]
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
     pub(super) size: Option<u64>,
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
@@ -91,6 +95,8 @@ pub(crate) struct Args {
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]
     pub(super) udp: bool,
+    #[command(flatten)]
+    pub(super) stamp: super::stamp::StampArgs,
     /// Send on a TCP stream, as without a profile that says otherwise
     #[arg(long, conflicts_with = "udp", help_heading = "What to send")]
     pub(super) tcp: bool,

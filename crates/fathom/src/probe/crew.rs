@@ -83,6 +83,8 @@ impl Stop {
 pub(super) struct RunEnd {
     /// Why it could not even begin, or go on.
     pub(super) fatal: Option<String>,
+    /// `--connect`: why the latest attempt that came to nothing did.
+    pub(super) refused: Option<String>,
     /// A connection was lost and `--no-reconnect` forbade another.
     pub(super) lost: bool,
 }
@@ -91,6 +93,7 @@ impl RunEnd {
     /// Joins the end of another probing thread of the same run.
     pub(super) fn add(&mut self, other: Self) {
         self.fatal = self.fatal.take().or(other.fatal);
+        self.refused = self.refused.take().or(other.refused);
         self.lost |= other.lost;
     }
 }

@@ -15,7 +15,7 @@ use fathom_core::gaps::GapPlan;
 use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
-use fathom_os::clock::{mono_ns, utc_ns};
+use fathom_os::clock::{mono_ns, utc_ns, wall_clock_error_ns};
 use fathom_os::reactor::{self, Reactor};
 use fathom_os::timestamps;
 use jiff::Timestamp;
@@ -44,6 +44,8 @@ pub(super) struct Driver<'a> {
     pub(super) paths: Vec<PathState>,
     timers: BinaryHeap<Reverse<(u64, Kind, u32)>>,
     pub(super) clock: ClockMap,
+    /// STAMP: how far this host's wall clock may be from UTC, ns; `None`: nobody knows.
+    pub(super) clock_error_ns: Option<u64>,
     /// How a connection is stamped: an argument so that a test can be a kernel that does not.
     pub(super) stamp_with: fn(&Socket) -> io::Result<()>,
     /// That the kernel gives no stamps has been said.
@@ -89,6 +91,7 @@ impl<'a> Driver<'a> {
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
             timers: BinaryHeap::new(),
             clock: ClockMap::new(read_clocks()),
+            clock_error_ns: config.stamp.and_then(|_| wall_clock_error_ns()),
             read_clocks,
             stamp_with: Socket::enable_stamps,
             stampless_told: false,
@@ -329,6 +332,9 @@ impl<'a> Driver<'a> {
             let prepared = if begun.is_none() { prepare(&open.stream, seq, scratch) } else { 0 };
             let sent_utc_ns = if open.stamped && begun.is_none() { Some(utc_ns()) } else { None };
             let sent_ns = mono_ns();
+            if self.config.stamp.is_some() && begun.is_none() {
+                open.stream.stamp_at(self.clock.utc_of(sent_ns), self.clock_error_ns, scratch);
+            }
             match open.socket.write_message(&open.stream, seq, offset, scratch, prepared) {
                 Ok(Written::Whole) => open.sending = None,
                 Ok(Written::UpTo(offset)) => (open.sending, open.blocked) = (Some((seq, offset)), true),

@@ -1,6 +1,7 @@
 //! The configuration in force, defaults and profile included: as a recording keeps it, and as `--show-config` prints it.
 
 use super::config::{Config, Family, Record, Show, Transport};
+use super::tls::Tls;
 use crate::exit::Failure;
 use crate::summary::duration;
 use fathom_core::schedule::Pace;
@@ -18,6 +19,7 @@ pub(super) fn of_probe(config: &Config) -> Value {
     json!({
         "mode": config.mode(),
         "size": config.one_size(),
+        "tls": config.tls.as_ref().map(Tls::description),
         "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
         "idle_gaps_ns": if config.idle_gaps_ns.is_empty() { None } else { Some(&config.idle_gaps_ns) },
         "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
@@ -46,16 +48,17 @@ fn of_run(config: &Config) -> Map<String, Value> {
     #[rustfmt::skip]
     let Config {
         // In `of_probe`.
-        pace: _, connect: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, threads: _, warm_up: _,
+        pace: _, connect: _, tls: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, threads: _, warm_up: _,
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _, source: _,
         dscp: _, timestamps: _,
-        paths, transport, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, show, json,
+        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, show, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
         "targets": paths.iter().map(|path| path.target.to_string()).collect::<Vec<_>>(),
         "labels": paths.iter().map(|path| path.label.as_str()).collect::<Vec<_>>(),
         "transport": match transport { Transport::Tcp => "tcp", Transport::Udp => "udp" },
+        "stamp_reflector": stamp.map(|reflector| format!("{reflector:?}").to_lowercase()),
         "allow_high_rate": allow_high_rate,
         "needs_allow_high_rate": config.impolite(),
         "keep_trying": keep_trying,

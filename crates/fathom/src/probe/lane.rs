@@ -5,10 +5,11 @@ use super::link::Socket;
 use super::opinion::Opinions;
 use fathom_core::backoff::Backoff;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::TcpInfo;
+use fathom_core::event::{EventKind, TcpInfo};
 use fathom_core::gaps::GapPlan;
 use fathom_core::histogram::Histogram;
 use fathom_core::interleave::Interleave;
+use fathom_core::loss::Losses;
 use fathom_core::schedule::Schedule;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
@@ -55,6 +56,9 @@ pub(super) struct Open {
     pub(super) stamped: bool,
     /// What was seen since the last echo.
     pub(super) silence: Silence,
+    /// UDP: what is known of losses and has not been told.
+    pub(super) losses: Losses,
+    pub(super) losses_told: Seldom,
     /// Differences of the two clocks on the latest sample outside a stall: there, and back.
     pub(super) usual_delays_ns: Option<(i64, i64)>,
 }
@@ -75,6 +79,13 @@ pub(super) struct Silence {
 }
 
 impl Open {
+    /// UDP: what is to be told of losses now.
+    pub(super) fn take_losses(&mut self, now: u64, last_chance: bool) -> Option<EventKind> {
+        self.losses.add(self.stream.take_losses());
+        let tells = !self.losses.is_empty() && self.losses_told.is_time(now, last_chance);
+        tells.then(|| EventKind::LossAttributed { losses: std::mem::take(&mut self.losses) })
+    }
+
     /// The sample that is missed: the oldest without its echo, number and send stamp.
     pub(super) fn missing(&self) -> Option<(u64, u64)> {
         match self.socket {
@@ -183,6 +194,8 @@ pub(super) struct PathState {
     pub(super) corrupted: Tally,
     pub(super) foreign: Tally,
     pub(super) duplicated: Tally,
+    /// STAMP: the error of differences of the two clocks that was told last, ns.
+    pub(super) clock_error_ns: Option<u64>,
     pub(super) opinions: Opinions,
     /// The beginning of the first foreign bytes since the last event about them.
     pub(super) foreign_first: String,
@@ -205,6 +218,7 @@ impl PathState {
             corrupted: Tally::default(),
             foreign: Tally::default(),
             duplicated: Tally::default(),
+            clock_error_ns: None,
             opinions: Opinions::default(),
             foreign_first: String::new(),
         }
@@ -218,8 +232,26 @@ pub(super) struct Tally {
     pub(super) count: u64,
     pub(super) connection: u32,
     pub(super) seq: u64,
+    seldom: Seldom,
+}
+
+/// When to tell again: at once the first time, then at growing gaps up to a minute.
+#[derive(Debug, Default)]
+pub(super) struct Seldom {
     quiet_until_ns: u64,
     gap_ns: u64,
+}
+
+impl Seldom {
+    /// Whether it is time; if so, the next gap begins.
+    pub(super) fn is_time(&mut self, now_ns: u64, last_chance: bool) -> bool {
+        if now_ns < self.quiet_until_ns && !last_chance {
+            return false;
+        }
+        self.gap_ns = (self.gap_ns * 2).clamp(1_000_000_000, 60_000_000_000);
+        self.quiet_until_ns = now_ns + self.gap_ns;
+        true
+    }
 }
 
 impl Tally {
@@ -232,12 +264,8 @@ impl Tally {
 
     /// The count to report now, if there is one and it is time.
     pub(super) fn take(&mut self, now_ns: u64, last_chance: bool) -> Option<u64> {
-        if self.count == 0 || (now_ns < self.quiet_until_ns && !last_chance) {
-            return None;
-        }
-        self.gap_ns = (self.gap_ns * 2).clamp(1_000_000_000, 60_000_000_000);
-        self.quiet_until_ns = now_ns + self.gap_ns;
-        Some(std::mem::take(&mut self.count))
+        let tells = self.count > 0 && self.seldom.is_time(now_ns, last_chance);
+        tells.then(|| std::mem::take(&mut self.count))
     }
 }
 

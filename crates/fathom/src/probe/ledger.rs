@@ -202,7 +202,7 @@ impl Ledger {
             };
             if recorder.manifest().reflector.stamps.is_none()
                 && sample.rtt_ns.is_some()
-                && sample.size as usize >= fathom_wire::HEADER_LEN
+                && (sample.size as usize >= fathom_wire::HEADER_LEN || sample.reflector_ns.is_some())
                 && tells(&recorder.manifest().probe)
             {
                 recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;

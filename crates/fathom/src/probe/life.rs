@@ -3,11 +3,13 @@
 use super::args::Timestamps;
 use super::config::Transport;
 use super::driver::Driver;
-use super::lane::{Kind, Link, Open, Opening, Silence, cause_of, connect_advice};
+use super::lane::{Kind, Link, Open, Opening, Seldom, Silence, cause_of, connect_advice};
 use super::link::Socket;
+use super::stamp;
 use super::testimony::Ground;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
+use fathom_core::loss::Losses;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
 use fathom_core::verdict::Outcome;
@@ -182,6 +184,7 @@ impl Driver<'_> {
         let before = path.last_used.replace(remote.ip());
         let key = Key { session: self.session_of(p), connection };
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
+        let stream = stamp::of_kind(stream, self.config.stamp);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
         let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
         let open = Open {
@@ -196,6 +199,8 @@ impl Driver<'_> {
             info: None,
             ask_info_ns: 0,
             silence: Silence::default(),
+            losses: Losses::default(),
+            losses_told: Seldom::default(),
             usual_delays_ns: None,
         };
         let lane = &mut self.lanes[i];
@@ -217,6 +222,7 @@ impl Driver<'_> {
                 local,
                 remote: remote_text,
                 connect_ns,
+                tls_ns: None,
                 interface: None,
                 lane,
             },
@@ -363,7 +369,11 @@ impl Driver<'_> {
         };
         stream.close(clock, |sample| outbox.sample(p as u32, sample));
         let age_ns = now.saturating_sub(open.opened_ns);
+        let losses = if self.config.transport == Transport::Udp { open.take_losses(now, true) } else { None };
         drop(open);
+        if let Some(losses) = losses {
+            self.event(now, Some(p), Some(connection), losses);
+        }
         self.event(
             now,
             Some(p),

@@ -106,7 +106,7 @@ impl Socket {
         while offset < size {
             let piece = scratch.len().min(size - offset);
             if prepared == 0 {
-                stream.key().fill(seq, stream.size(), offset, &mut scratch[..piece]);
+                stream.fill(seq, offset, &mut scratch[..piece]);
             }
             prepared = 0;
             match self.write(&scratch[..piece]) {
@@ -125,6 +125,6 @@ impl Socket {
 /// Makes the beginning of a message in the scratch buffer; returns how many bytes.
 pub(super) fn prepare(stream: &Stream, seq: u64, scratch: &mut [u8]) -> usize {
     let piece = scratch.len().min(stream.size() as usize);
-    stream.key().fill(seq, stream.size(), 0, &mut scratch[..piece]);
+    stream.fill(seq, 0, &mut scratch[..piece]);
     piece
 }

@@ -23,11 +23,13 @@ mod receive;
 mod resolve;
 mod show;
 mod silence;
+mod stamp;
 mod start;
 mod terminal;
 mod testimony;
 mod throughput;
 mod tick;
+mod tls;
 
 pub(crate) use args::Args;
 
@@ -218,9 +220,17 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     for (path, board) in config.paths.iter().zip(boards.iter()) {
         if board.statistics.samples > 0 && board.statistics.answered == 0 {
             let target = &path.target;
+            if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {
+                return Err(Failure::run(why.clone()));
+            }
             if config.connect {
                 return Err(Failure::run(format!(
                     "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
+                )));
+            }
+            if config.stamp.is_some() {
+                return Err(Failure::run(format!(
+                    "{target} answered nothing; does a STAMP reflector listen there (`fathom echo --stamp`), and do firewalls let UDP through?"
                 )));
             }
             return Err(Failure::run(format!(

@@ -129,6 +129,7 @@ impl Driver<'_> {
                 open.usual_delays_ns = last_delays;
             }
             self.remote_pause(i, now);
+            self.clock_bound(i, now);
             self.stall_over(i, now, delays);
             self.after_echo(i, now);
         }

@@ -37,7 +37,9 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
         .recording
         .as_ref()
         .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
-    let what = if config.connect {
+    let what = if config.tls.is_some() {
+        "a connection and its TLS handshake".to_owned()
+    } else if config.connect {
         "a connection".to_owned()
     } else {
         summary::sizes_in_words(config.one_size(), &config.sizes)

@@ -7,6 +7,7 @@ use super::outbox::Message;
 use super::pauses;
 use fathom_core::clock::Observation;
 use fathom_core::event::EventKind;
+use fathom_os::clock::wall_clock_error_ns;
 
 /// Fewer samples than this say nothing about a path's usual round trip.
 const FEW_SAMPLES: u64 = 10;
@@ -23,6 +24,9 @@ impl Driver<'_> {
                 self.outbox.other(Message::Anchor { anchor: reading, stepped: true });
                 self.event_of_run(now, EventKind::ClockStepped { step_ns });
             }
+        }
+        if self.config.stamp.is_some() {
+            self.clock_error_ns = wall_clock_error_ns();
         }
         for path in &mut self.paths {
             // While the count does not support a percentile, the largest seen stands above it.
@@ -47,10 +51,17 @@ impl Driver<'_> {
         if self.config.transport == Transport::Udp {
             let before = open.stream.is_idle();
             open.stream.expire(now, clock, |sample| outbox.sample(path, sample));
-            if !before && open.stream.is_idle() {
+            let emptied = !before && open.stream.is_idle();
+            let connection = Some(open.stream.key().connection);
+            if let Some(losses) = open.take_losses(now, false) {
+                self.event(now, Some(path as usize), connection, losses);
+            }
+            if emptied {
                 return self.after_echo(i, now);
             }
         }
+        let lane = &mut self.lanes[i];
+        let Link::Open(open) = &mut lane.link else { return };
         if (open.blocked || open.stream.is_full())
             && let Some(skipped) = lane.schedule.as_mut().and_then(|s| s.skip_overdue(now))
         {

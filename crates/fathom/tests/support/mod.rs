@@ -14,6 +14,7 @@ pub(crate) mod faults;
 pub(crate) mod net;
 pub(crate) mod probe;
 pub(crate) mod reflector;
+pub(crate) mod relay;
 pub(crate) mod rows;
 pub(crate) mod throughput;
 

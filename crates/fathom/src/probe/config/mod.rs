@@ -10,9 +10,11 @@ pub(crate) use target::{Path, Target};
 
 use super::args::{Args, Timestamps};
 use super::cloud::Settings;
+use super::tls::Tls;
 use crate::exit::Failure;
-use crate::summary::CONNECT;
+use crate::summary::{CONNECT, CONNECT_TLS};
 use fathom_core::gaps::WARM;
+use fathom_core::loss::Reflector;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -83,6 +85,8 @@ pub(crate) struct Config {
     pub(crate) pace: Pace,
     /// Each sample is a connection.
     pub(crate) connect: bool,
+    /// ...with a TLS handshake.
+    pub(crate) tls: Option<Tls>,
     /// Bytes of a sample; of a sweep, the smallest.
     pub(crate) size: u32,
     /// The sizes of a sweep, ascending; empty: it is none.
@@ -96,6 +100,8 @@ pub(crate) struct Config {
     pub(crate) threads: usize,
     pub(crate) warm_up: u64,
     pub(crate) transport: Transport,
+    /// Samples are STAMP packets, to such a reflector.
+    pub(crate) stamp: Option<Reflector>,
     pub(crate) allow_high_rate: bool,
     /// The load beside the samples.
     pub(crate) load: Option<LoadPlan>,
@@ -130,13 +136,15 @@ impl Config {
     pub(crate) fn new(mut args: Args) -> Result<Self, Failure> {
         args.apply_profile();
         let (every, size) = (args.every.unwrap_or(DEFAULT_EVERY), args.size.unwrap_or(DEFAULT_SIZE));
-        let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
+        let stamp = args.stamp.reflector();
+        let transport = if args.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp };
         let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
         let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
         let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
         let size = sizes.first().map_or_else(|| checked_size("--size", size, transport), |size| Ok(*size))?;
         // A connection carries nothing.
         let size = if args.connect { 0 } else { size };
+        let size = if stamp.is_some() { super::stamp::size(&args, &sizes)? } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
             return Err(Failure::usage(
                 "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
@@ -188,6 +196,7 @@ impl Config {
             paths,
             pace,
             connect: args.connect,
+            tls: Tls::new(&args.tls)?,
             size,
             sizes,
             idle_gaps_ns,
@@ -197,6 +206,7 @@ impl Config {
             threads,
             warm_up: args.warm_up.unwrap_or(0),
             transport,
+            stamp,
             allow_high_rate: args.allow_high_rate,
             load,
             timeout: args.timeout,
@@ -286,7 +296,10 @@ impl Config {
     /// The mode as recordings and summaries name it.
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
+            _ if self.tls.is_some() => CONNECT_TLS,
             _ if self.connect => CONNECT,
+            (_, Pace::Every(_)) if self.stamp.is_some() => "stamp",
+            (_, Pace::PingPong) if self.stamp.is_some() => "stamp-ping-pong",
             (Transport::Tcp, _) if !self.idle_gaps_ns.is_empty() => "tcp-idle-gap",
             (Transport::Udp, _) if !self.idle_gaps_ns.is_empty() => "udp-idle-gap",
             (Transport::Tcp, Pace::Every(_)) => "tcp",
@@ -376,6 +389,15 @@ mod tests {
             ("h --connect --size 64", "cannot be used with"),
             ("h --connect --connections 2", "cannot be used with"),
             ("h --connect --csv x.csv", "cannot be used with"),
+            ("h --stamp --size 46", "44 bytes"),
+            ("h --stamp --sizes 44,47", "44 bytes"),
+            ("h --stamp --connect", "cannot be used with"),
+            ("h --stamp-reflector stateful", "--stamp"),
+            ("h --tls", "--connect"),
+            ("h --connect --tls-insecure", "--tls"),
+            ("h --connect --tls --tls-ca no-such-file", "--tls-ca no-such-file"),
+            ("h --connect --tls --tls-ca Cargo.toml", "no certificate"),
+            ("h --connect --tls --tls-name not..a..name", "--tls-name"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),

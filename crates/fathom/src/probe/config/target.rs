@@ -66,7 +66,11 @@ pub(crate) struct Path {
 /// The paths that the arguments name.
 pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     let mut paths = Vec::with_capacity(args.targets.len());
-    let port = if args.throughput.throughput { fathom_wire::iperf3::PORT } else { DEFAULT_PORT };
+    let port = match () {
+        () if args.throughput.throughput => fathom_wire::iperf3::PORT,
+        () if args.stamp.reflector().is_some() => fathom_wire::rfc8762::PORT,
+        () => DEFAULT_PORT,
+    };
     for text in &args.targets {
         let target = Target::parse(text, port).map_err(Failure::Usage)?;
         let label = match &args.label {

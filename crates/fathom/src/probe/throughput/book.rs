@@ -66,6 +66,7 @@ impl Book {
                 local: local.to_string(),
                 remote: remote.to_string(),
                 connect_ns: connect_ns as i64,
+                tls_ns: None,
                 interface: nic.as_ref().map(|nic| nic.name.clone()),
                 lane: Some(stream),
             },
