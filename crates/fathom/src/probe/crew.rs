@@ -1,5 +1,5 @@
-//! The probing threads of one run, and how they are asked to end. Each has lanes of its own, with a reactor, timers and a ring to the recording thread of
-//! its own, and knows nothing of the others but what is here.
+//! The probing threads of one run, and how they are asked to end. Each has lanes of its own, with a reactor, timers and
+//! a ring to the recording thread of its own, and knows nothing of the others but what is here.
 
 use fathom_os::reactor::Waker;
 use std::sync::Arc;
