@@ -51,6 +51,8 @@ pub(super) struct Open {
     pub(super) ask_info_ns: u64,
     /// Whether the kernel stamps what goes over this connection.
     pub(super) stamped: bool,
+    /// Whether a read of it can wait for its bytes.
+    pub(super) reads_wait: bool,
     /// What was seen since the last echo.
     pub(super) silence: Silence,
     /// Differences of the two clocks on the latest sample outside a stall: there, and back.

@@ -6,6 +6,7 @@ use super::driver::Driver;
 use super::lane::{Kind, Link, Open, Opening, Silence, cause_of, connect_advice};
 use super::link::Socket;
 use super::testimony::Ground;
+use super::wait;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
 use fathom_core::stall::Watch;
@@ -184,9 +185,11 @@ impl Driver<'_> {
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
         let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
+        let reads_wait = wait::let_reads_wait(self.config, &socket, stamped);
         let open = Open {
             socket,
             stamped,
+            reads_wait,
             stream,
             watch: Watch::default(),
             opened_ns: now,

@@ -24,6 +24,7 @@ mod start;
 mod terminal;
 mod testimony;
 mod tick;
+mod wait;
 
 pub(crate) use args::Args;
 
