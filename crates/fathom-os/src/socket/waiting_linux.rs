@@ -65,7 +65,7 @@ mod tests {
     fn a_full_stream_refuses_to_write_instead_of_waiting() {
         let (near, mut far) = pair();
         assert!(let_reads_wait(&near, Duration::from_millis(20)).unwrap());
-        let piece = [7; 65_536];
+        let piece = vec![7; 65_536];
         let mut written = 0;
         let refused = loop {
             match write_now(&near, &piece) {

@@ -7,6 +7,7 @@ mod config;
 mod dial;
 mod driver;
 mod egress;
+mod formats;
 mod keep;
 mod lane;
 mod ledger;
@@ -159,7 +160,8 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
         let text = if config.json {
             summary::json(&heading, &board.statistics) + "\n"
         } else {
-            format!("\n{}", summary::text(&heading, &board.statistics))
+            let others = config.formats.text(&heading, &board.statistics);
+            format!("\n{}{others}", summary::text(&heading, &board.statistics))
         };
         if let Err(e) = out.write_all(text.as_bytes())
             && e.kind() != io::ErrorKind::BrokenPipe

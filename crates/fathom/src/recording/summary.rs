@@ -35,8 +35,19 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Prints the summary of one recording; true where part of it could not be read.
 fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
+    let recording = Recording::open(dir).map_err(|e| Failure::run(e.to_string()))?;
+    let (heading, statistics, whole) = amounts_to(&recording)?;
+    if json {
+        println!("{}", summary::json(&heading, &statistics));
+    } else {
+        print!("{}", summary::text(&heading, &statistics));
+    }
+    Ok(!whole)
+}
+
+/// What a recording amounts to, and whether all of it could be read; what could not is told.
+pub(super) fn amounts_to(recording: &Recording) -> Result<(Heading, Statistics, bool), Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
-    let recording = Recording::open(dir).map_err(failed)?;
     let mut statistics = Statistics::default();
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
@@ -57,16 +68,12 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     drop(progress);
     damage.extend_from_slice(samples.damage());
     for unreadable in &damage {
-        eprintln!("fathom: {}: {unreadable}", dir.display());
+        eprintln!("fathom: {}: {unreadable}", recording.dir().display());
     }
-    let heading = heading(&recording, &statistics);
-    if json {
-        println!("{}", summary::json(&heading, &statistics));
-    } else {
-        print!("{}", summary::text(&heading, &statistics));
-    }
+    let heading = heading(recording, &statistics);
     // A torn end is what an interrupted or running probe leaves: everything before it has been read.
-    Ok(damage.iter().any(|unreadable| !unreadable.torn))
+    let whole = damage.iter().all(|unreadable| unreadable.torn);
+    Ok((heading, statistics, whole))
 }
 
 fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
