@@ -22,6 +22,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import statistics
 import struct
 import subprocess
@@ -332,6 +333,8 @@ def compare(place, mode, chosen, work):
 
 
 def main():
+    # So that a terminated run takes its namespaces and servers along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if os.geteuid() != 0:
         sys.exit("peers.py needs root, for namespaces and /dev/cpu_dma_latency")
     with tempfile.TemporaryDirectory() as work, contextlib.ExitStack() as stack:
