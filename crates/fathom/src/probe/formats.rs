@@ -35,7 +35,12 @@ impl Formats {
             .as_ref()
             .map(|buckets| psping::text(heading, &s.rtt, s.samples - s.warm_up, s.warm_up, buckets));
         let latte = self.latte.then(|| latte::text(heading, &s.rtt));
-        psping.into_iter().chain(latte).map(|text| format!("\n{text}")).collect()
+        let mut out = String::new();
+        for text in psping.into_iter().chain(latte) {
+            out.push('\n');
+            out.push_str(&text);
+        }
+        out
     }
 }
 
@@ -65,10 +70,8 @@ pub(super) fn refuse_several_targets(config: &Config) -> Result<(), Failure> {
 pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>, Failure> {
     let mut tables = Vec::new();
     for (option, path) in files(config) {
-        let made =
-            File::create_new(path).and_then(|file| Ok((rows(option, config, file, started_at)?, path)));
-        match made {
-            Ok((rows, _)) => tables.push(Table { option, rows }),
+        match File::create_new(path).and_then(|file| rows(option, config, file, started_at)) {
+            Ok(rows) => tables.push(Table { option, rows }),
             Err(e) => {
                 for (_, made) in files(config).take(tables.len()) {
                     let _ = std::fs::remove_file(made);
