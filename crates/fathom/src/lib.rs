@@ -8,6 +8,7 @@ mod external;
 mod fabric;
 #[cfg(target_os = "linux")]
 mod fabric_simulate;
+mod peers;
 mod probe;
 mod recording;
 mod summary;

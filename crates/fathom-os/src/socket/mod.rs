@@ -15,11 +15,15 @@ mod options;
 #[cfg_attr(target_os = "linux", path = "tcp_info_linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "tcp_info_none.rs")]
 mod tcp_info;
+#[cfg_attr(target_os = "linux", path = "waiting_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "waiting_none.rs")]
+mod waiting;
 
 pub use datagram::{recv_datagram, tell_destinations, tell_hops};
 pub use icmp::forbidden_by_icmp;
 pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
+pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;

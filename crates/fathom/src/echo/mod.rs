@@ -1,11 +1,12 @@
 //! `fathom echo`: the reflector.
 //!
 //! It listens for probes and has no control surface: whatever comes in is a probe's message or a stranger's bytes,
-//! and both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread serves every connection. Arguments become a [`config::Config`], that
+//! and both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread serves every connection, but for one that is [`alone`]. Arguments become a [`config::Config`], that
 //! becomes bound sockets ([`listen`]), those are served ([`server`]), and what was served is told ([`tally`]).
 
 mod address;
 mod allow;
+mod alone;
 mod args;
 mod clock;
 mod config;

@@ -7,6 +7,7 @@ pub(crate) use load::{LoadArgs, Rate};
 pub(crate) use profile::Profile;
 
 use super::cloud::Choice;
+use super::formats::Formats;
 use crate::values;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -182,6 +183,8 @@ pub(crate) struct Args {
     /// Also write the articles' CSV columns to this file while running
     #[arg(long, value_name = "FILE", help_heading = "What to keep and show")]
     pub(super) csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) formats: Formats,
     /// A line a sample, as ping does, instead of the live view
     #[arg(long, conflicts_with = "quiet", help_heading = "What to keep and show")]
     pub(super) plain: bool,

@@ -9,6 +9,7 @@ use super::load::LoadTurns;
 use super::outbox::{Message, Outbox};
 use super::pauses::Pauses;
 use super::resolve::{Answer, Resolver};
+use super::wait::Looks;
 use fathom_core::clock::{Anchor, ClockMap};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::gaps::GapPlan;
@@ -31,8 +32,6 @@ const START_GRACE_NS: u64 = 3 * SECOND_NS;
 const STOP_LINGER_NS: u64 = SECOND_NS;
 /// Timers handled before the sockets are looked at again, so that a burst of sends does not delay the stamp of an echo.
 const TIMERS_A_TURN: usize = 16;
-/// With --spin, reads tried before the reactor is asked for anything else.
-const SPINS_A_TURN: u32 = 64;
 
 pub(super) struct Driver<'a> {
     pub(super) config: &'a Config,
@@ -64,6 +63,7 @@ pub(super) struct Driver<'a> {
     pub(super) to_open: VecDeque<usize>,
     pub(super) pauses: Option<Pauses>,
     pub(super) load: Option<LoadTurns>,
+    pub(super) looks: Looks,
     stop: Stop,
     stops_seen: u32,
     pub(super) stopping: bool,
@@ -105,6 +105,7 @@ impl<'a> Driver<'a> {
             to_open: VecDeque::new(),
             pauses: None,
             load: None,
+            looks: Looks::default(),
             stops_seen: 0,
             stopping: false,
             end: RunEnd::default(),
@@ -148,15 +149,11 @@ impl<'a> Driver<'a> {
             self.open_lane(lane, now);
         }
         let mut events = mio::Events::with_capacity(64);
-        let mut spins = 0;
         while self.end.fatal.is_none() && !self.is_over() {
-            let more_due = self.fire_timers();
-            if self.config.spin {
-                self.read_all_outstanding();
-                spins += 1;
-                if spins % SPINS_A_TURN != 0 && self.origin_ns.is_some() {
-                    continue;
-                }
+            let (now, more_due) = self.fire_timers();
+            let waited = !more_due && self.waited_for_echo(now);
+            if waited {
+                continue;
             }
             let deadline = self.timers.peek().map(|Reverse((at, ..))| *at);
             self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
@@ -202,15 +199,14 @@ impl<'a> Driver<'a> {
         self.lanes.iter().all(Lane::is_done) && (self.stopping || !self.awaits_opinions())
     }
 
-    /// Handles timers that are due; true where more are.
-    fn fire_timers(&mut self) -> bool {
+    /// Handles timers that are due: the time, and whether more are.
+    fn fire_timers(&mut self) -> (u64, bool) {
+        let mut now = mono_ns();
         for _ in 0..TIMERS_A_TURN {
-            let now = mono_ns();
-            match self.timers.peek() {
-                Some(Reverse((at, ..))) if *at <= now => {}
-                _ => return false,
-            }
-            let Some(Reverse((at, kind, lane))) = self.timers.pop() else { return false };
+            let Some(&Reverse((at, kind, lane))) = self.timers.peek().filter(|timer| timer.0.0 <= now) else {
+                return (now, false);
+            };
+            self.timers.pop();
             match kind {
                 Kind::Tick => self.tick(now),
                 Kind::Start => self.start(now),
@@ -219,8 +215,9 @@ impl<'a> Driver<'a> {
                 Kind::Load => self.turn_load(now),
                 _ => self.fire_lane(lane as usize, kind, at, now),
             }
+            now = mono_ns();
         }
-        true
+        (now, true)
     }
 
     fn fire_lane(&mut self, lane: usize, kind: Kind, at: u64, now: u64) {

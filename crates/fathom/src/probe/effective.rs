@@ -51,7 +51,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         pace: _, connect: _, tls: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, threads: _, warm_up: _,
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _, source: _,
         dscp: _, timestamps: _,
-        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, show, json,
+        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, formats, show, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
@@ -77,6 +77,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
             Record::Into(dir) => Some(dir.display().to_string()),
         },
         "csv": csv.as_ref().map(|file| file.display().to_string()),
+        "formats": formats.words(),
         "show": match show { Show::Auto => "auto", Show::Plain => "plain", Show::Nothing => "nothing" },
         "json": json,
         "cpu": cpu,

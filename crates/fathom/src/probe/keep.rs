@@ -3,15 +3,14 @@
 use super::board::PathBoard;
 use super::config::{Config, Path, Record};
 use super::effective;
+use super::formats;
 use super::ledger::{Boards, Book, lock};
 use super::start::Granted;
 use crate::exit::Failure;
 use fathom_os::host::HostFacts;
-use fathom_recording::{ClockAnchor, EchoClientCsv, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
+use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 /// The revision this binary was built from, where the build says.
@@ -27,7 +26,7 @@ pub(super) fn labels(config: &Config) -> PathLabels {
     }
 }
 
-/// Makes the recordings and the CSV file, or says why they cannot be made, before anything is sent. Where one cannot,
+/// Makes the recordings and the files of rows, or says why they cannot be made, before anything is sent. Where one cannot,
 /// none is left behind.
 pub(super) fn open_books(
     config: &Config,
@@ -36,17 +35,8 @@ pub(super) fn open_books(
     boards: &Boards,
 ) -> Result<Vec<Book>, Failure> {
     let started_at = Timestamp::now();
-    // The articles' CSV is made first: it is the easier one to take back.
-    let csv = match &config.csv {
-        None => None,
-        Some(file) => {
-            let cannot = |e: std::io::Error| {
-                Failure::run(format!("cannot write {}: {e}; name another file with --csv", file.display()))
-            };
-            let file = File::create_new(file).map_err(cannot)?;
-            Some(EchoClientCsv::new(BufWriter::new(file)).map_err(cannot)?)
-        }
-    };
+    // The files of rows are made first: they are easier to take back.
+    let tables = formats::open(config, started_at)?;
     let recorder = |(p, path): (usize, &Path)| {
         let Some(dir) = directory(config, path, started_at) else { return Ok(None) };
         let manifest = manifest(config, path, started_at, granted, cpu_latency);
@@ -56,26 +46,28 @@ pub(super) fn open_books(
     };
     match config.paths.iter().enumerate().map(recorder).collect::<Result<Vec<_>, Failure>>() {
         Ok(recorders) => {
-            let csvs = std::iter::once(csv).chain(std::iter::repeat_with(|| None));
-            Ok(recorders.into_iter().zip(csvs).map(|(recorder, csv)| Book { recorder, csv }).collect())
+            let tables = std::iter::once(tables).chain(std::iter::repeat_with(Vec::new));
+            Ok(recorders
+                .into_iter()
+                .zip(tables)
+                .map(|(recorder, tables)| Book { recorder, tables })
+                .collect())
         }
         Err(failure) => {
-            drop(csv);
+            drop(tables);
             discard(config, &lock(boards));
             Err(failure)
         }
     }
 }
 
-/// Takes back recordings and a CSV file that this run made and in which nothing has been recorded: they would be in
+/// Takes back recordings and the files of rows that this run made and in which nothing has been recorded: they would be in
 /// the way next time.
 pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
     for dir in boards.iter().filter_map(|board| board.recording.as_ref()) {
         discard_directory(config, dir);
     }
-    if let Some(file) = &config.csv {
-        let _ = std::fs::remove_file(file);
-    }
+    formats::discard(config);
 }
 
 /// Takes back one recording in which nothing has been recorded.

@@ -54,6 +54,8 @@ pub(super) struct Open {
     pub(super) ask_info_ns: u64,
     /// Whether the kernel stamps what goes over this connection.
     pub(super) stamped: bool,
+    /// Whether a read of it can wait for its bytes.
+    pub(super) reads_wait: bool,
     /// What was seen since the last echo.
     pub(super) silence: Silence,
     /// UDP: what is known of losses and has not been told.

@@ -3,16 +3,17 @@
 use super::board::PathBoard;
 use super::cloud::CloudMessage;
 use super::egress::{Egress, ends};
+use super::formats::Table;
 use super::outbox::Message;
 use super::plain::Line;
+use crate::peers::Rows;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Sample;
 use fathom_os::clock::mono_ns;
-use fathom_recording::{EchoClientCsv, Recorder};
+use fathom_recording::Recorder;
 use jiff::Timestamp;
 use rtrb::Consumer;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -30,7 +31,8 @@ const BATCH: usize = 2_048;
 /// What is written of one path.
 pub(super) struct Book {
     pub(super) recorder: Option<Recorder>,
-    pub(super) csv: Option<EchoClientCsv<BufWriter<File>>>,
+    /// Files of rows in other programs' formats.
+    pub(super) tables: Vec<Table>,
 }
 
 /// What the cloud's metadata service said, and when that became known here.
@@ -209,10 +211,8 @@ impl Ledger {
             }
             recorder.push(sample)
         });
-        if let Some(csv) = &mut self.books[p].csv
-            && let Err(e) = csv.write(sample)
-        {
-            self.csv_stopped(p, &e);
+        if !self.books[p].tables.is_empty() {
+            self.write_tables(p, |rows| rows.write(sample));
         }
         if self.every_sample {
             self.show(Line::Sample(path, *sample));
@@ -292,13 +292,10 @@ impl Ledger {
                 }
                 _ => Ok(()),
             };
-            let csv_flushed = self.books[p].csv.as_mut().map_or(Ok(()), EchoClientCsv::flush);
             if let Err(error) = flushed {
                 self.stopped(p, error);
             }
-            if let Err(error) = csv_flushed {
-                self.csv_stopped(p, &error);
-            }
+            self.write_tables(p, |rows| rows.flush());
         }
     }
 
@@ -321,12 +318,22 @@ impl Ledger {
         }
     }
 
-    fn csv_stopped(&mut self, p: usize, error: &io::Error) {
-        self.books[p].csv = None;
-        self.stopped(
-            p,
-            format!("the CSV file cannot be written: {error}; free some space or name another with --csv"),
-        );
+    /// Does something to a path's files of rows; one that fails is not written any more.
+    fn write_tables(&mut self, p: usize, mut act: impl FnMut(&mut dyn Rows) -> io::Result<()>) {
+        let mut failed = None;
+        self.books[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
+            Ok(()) => true,
+            Err(error) => {
+                let option = table.option;
+                failed = Some(format!(
+                    "the file of {option} cannot be written: {error}; free some space or name another with {option}"
+                ));
+                false
+            }
+        });
+        if let Some(reason) = failed {
+            self.stopped(p, reason);
+        }
     }
 
     fn show(&mut self, line: Line) {
@@ -344,11 +351,7 @@ impl Ledger {
             {
                 self.stopped(p, e.to_string());
             }
-            if let Some(mut csv) = self.books[p].csv.take()
-                && let Err(e) = csv.flush()
-            {
-                self.csv_stopped(p, &e);
-            }
+            self.write_tables(p, |rows| rows.finish());
         }
         for (board, error) in lock(&self.boards).iter_mut().zip(&self.errors) {
             board.recording_error.clone_from(error);

@@ -7,6 +7,7 @@ use super::lane::{Kind, Link, Open, Opening, Seldom, Silence, cause_of, connect_
 use super::link::Socket;
 use super::stamp;
 use super::testimony::Ground;
+use super::wait;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
 use fathom_core::loss::Losses;
@@ -187,9 +188,11 @@ impl Driver<'_> {
         let stream = stamp::of_kind(stream, self.config.stamp);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
         let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
+        let reads_wait = wait::let_reads_wait(self.config, &socket, stamped);
         let open = Open {
             socket,
             stamped,
+            reads_wait,
             stream,
             watch: Watch::default(),
             opened_ns: now,

@@ -9,6 +9,7 @@ mod dial;
 mod driver;
 mod effective;
 mod egress;
+mod formats;
 mod keep;
 mod lane;
 mod ledger;
@@ -30,6 +31,7 @@ mod testimony;
 mod throughput;
 mod tick;
 mod tls;
+mod wait;
 
 pub(crate) use args::Args;
 
@@ -201,7 +203,8 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
         let text = if config.json {
             summary::json(&heading, &board.statistics) + "\n"
         } else {
-            format!("\n{}", summary::text(&heading, &board.statistics))
+            let others = config.formats.text(&heading, &board.statistics);
+            format!("\n{}{others}", summary::text(&heading, &board.statistics))
         };
         if let Err(e) = out.write_all(text.as_bytes())
             && e.kind() != io::ErrorKind::BrokenPipe

@@ -3,9 +3,9 @@
 use super::progress::Progress;
 use crate::exit::Failure;
 use crate::summary::{self, Heading, Load};
-use crate::throughput::replay::Replay;
+use crate::throughput::{self, replay::Replay};
 use fathom_core::statistics::Statistics;
-use fathom_recording::{Damage, Entry, Recording};
+use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -36,8 +36,30 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Prints the summary of one recording; true where part of it could not be read.
 fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
+    let recording = Recording::open(dir).map_err(|e| Failure::run(e.to_string()))?;
+    let Amounts { heading, statistics, throughput, whole } = amounts_to(&recording)?;
+    match (throughput, json) {
+        (Some(summary), true) => println!("{}", summary.json()),
+        (Some(summary), false) => print!("{}", summary.text()),
+        (None, true) => println!("{}", summary::json(&heading, &statistics)),
+        (None, false) => print!("{}", summary::text(&heading, &statistics)),
+    }
+    Ok(!whole)
+}
+
+/// What a recording amounts to.
+pub(super) struct Amounts {
+    pub(super) heading: Heading,
+    pub(super) statistics: Statistics,
+    /// Of a throughput test, which has no samples.
+    throughput: Option<throughput::summary::Summary>,
+    /// All of it could be read, but for the torn end that an interrupted or running probe leaves.
+    pub(super) whole: bool,
+}
+
+/// Reads a recording to its end; what cannot be read is told.
+pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
-    let recording = Recording::open(dir).map_err(failed)?;
     let gaps_ns = numbers(&recording.manifest().probe["idle_gaps_ns"]);
     let mut statistics = Statistics::with_gaps(&gaps_ns);
     let mut replay = Replay::default();
@@ -63,29 +85,15 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     drop(progress);
     damage.extend_from_slice(samples.damage());
     for unreadable in &damage {
-        eprintln!("fathom: {}: {unreadable}", dir.display());
+        eprintln!("fathom: {}: {unreadable}", recording.dir().display());
     }
-    if let Some(mut summary) = replay.summary(recording.manifest()) {
+    let of_throughput = replay.summary(recording.manifest()).map(|mut summary| {
         summary.recording = Some(recording.dir().display().to_string());
-        if json {
-            println!("{}", summary.json());
-        } else {
-            print!("{}", summary.text());
-        }
-        return Ok(is_damaged(&damage));
-    }
-    let heading = heading(&recording, &statistics);
-    if json {
-        println!("{}", summary::json(&heading, &statistics));
-    } else {
-        print!("{}", summary::text(&heading, &statistics));
-    }
-    Ok(is_damaged(&damage))
-}
-
-/// A torn end is what an interrupted or running probe leaves: everything before it has been read.
-fn is_damaged(damage: &[Damage]) -> bool {
-    damage.iter().any(|unreadable| !unreadable.torn)
+        summary
+    });
+    let heading = heading(recording, &statistics);
+    let whole = damage.iter().all(|unreadable| unreadable.torn);
+    Ok(Amounts { heading, statistics, throughput: of_throughput, whole })
 }
 
 /// A list of numbers of the manifest; empty where it has none.

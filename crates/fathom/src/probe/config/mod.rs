@@ -10,6 +10,7 @@ pub(crate) use target::{Path, Target};
 
 use super::args::{Args, Timestamps};
 use super::cloud::Settings;
+use super::formats::{self, Formats};
 use super::tls::Tls;
 use crate::exit::Failure;
 use crate::summary::{CONNECT, CONNECT_TLS};
@@ -122,6 +123,7 @@ pub(crate) struct Config {
     pub(crate) cloud: Settings,
     pub(crate) record: Record,
     pub(crate) csv: Option<PathBuf>,
+    pub(crate) formats: Formats,
     pub(crate) show: Show,
     pub(crate) json: bool,
     pub(crate) timestamps: Timestamps,
@@ -182,17 +184,12 @@ impl Config {
         if args.timeout.is_zero() {
             return Err(Failure::usage("--timeout 0: every echo would be late; the default is 5s"));
         }
-        if args.csv.is_some() && args.targets.len() > 1 {
-            return Err(Failure::usage(
-                "--csv FILE holds one path; with several targets use `fathom recording export --format echo-client-csv` on each recording",
-            ));
-        }
         let paths = target::paths(&args)?;
         let load = LoadPlan::new(&args)?;
         let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
         let connections = paths.len().max(1) * args.connections as usize;
         let threads = checked_threads(args.threads, pace, connections)?;
-        Ok(Self {
+        let config = Self {
             paths,
             pace,
             connect: args.connect,
@@ -230,6 +227,7 @@ impl Config {
                 _ => Record::Default,
             },
             csv: args.csv,
+            formats: args.formats,
             show: match (args.plain, args.quiet) {
                 (true, _) => Show::Plain,
                 (_, true) => Show::Nothing,
@@ -241,7 +239,9 @@ impl Config {
             cpu_latency_us: args.cpu_latency,
             spin: args.spin,
             priority: args.priority,
-        })
+        };
+        formats::refuse_several_targets(&config)?;
+        Ok(config)
     }
 
     /// Connections in all.
