@@ -269,12 +269,41 @@ fn what_the_reflector_does_not_serve_is_refused() {
         }
     }
     let served = service.stop();
-    assert!(served["tests"] == 0 && served["tests_refused"].as_u64() >= Some(1), "{served}");
+    assert!(served["tests"] == 0, "{served}");
+    assert!(served["tests_refused"].as_u64() >= Some(1), "{served}");
 
     let service = Service::start(&["--allow", "192.0.2.0/24"]);
     let outcome = measure(home.path(), service.address, "--for 1s");
     assert!(outcome.err.contains("does not speak"), "{}", outcome.err);
     assert_eq!(service.stop()["not_allowed"], 1);
+}
+
+#[test]
+fn no_test_outlasts_the_longest_and_a_client_that_vanishes_makes_room() {
+    let service = Service::start(&["--throughput-longest", "20s"]);
+    let home = home();
+    let probe = Probe::start(home.path(), &format!("{} --throughput --for 20s --record r", service.address));
+    wait_until_it_flows(&home.path().join("r"));
+    probe.kill_9();
+    support::wait_for("the reflector to be free", || {
+        let next = measure(home.path(), service.address, "--for 1s --no-record");
+        (next.code() == 0).then_some(())
+    });
+    // Interrupted, the recording has what this end had counted.
+    let recovered = fathom(home.path(), &["recording", "recover", "r"]);
+    assert_eq!(recovered.code(), 0, "{}", recovered.err);
+    let summary = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
+    assert!(counted(&summary, "forward", "sent") > 0, "{summary}");
+    let served = service.stop();
+    assert_eq!(served["tests_unfinished"], 1, "{served}");
+
+    if needs("iperf3") {
+        let service = Service::start(&["--throughput-longest", "1s"]);
+        let report = iperf_client(service.address, &["-n", "1T"]);
+        assert!(report["error"].as_str().is_some_and(|e| e.contains("terminated")), "{report}");
+        let served = service.stop();
+        assert_eq!((&served["tests"], &served["tests_unfinished"]), (&1.into(), &1.into()), "{served}");
+    }
 }
 
 #[test]

@@ -89,7 +89,10 @@ impl IperfServer {
 pub(crate) fn iperf_client(server: SocketAddr, more: &[&str]) -> Value {
     let port = server.port().to_string();
     let mut command = Command::new("iperf3");
-    command.args(["-c", &server.ip().to_string(), "-p", &port, "-J", "-t", "1"]).args(more);
+    command.args(["-c", &server.ip().to_string(), "-p", &port, "-J"]).args(more);
+    if !more.iter().any(|option| ["-t", "-n"].contains(option)) {
+        command.args(["-t", "1"]);
+    }
     let outcome = Probe::spawn(&mut command).finish();
     serde_json::from_str(&outcome.out).unwrap_or_else(|e| panic!("{e}: {outcome:?}"))
 }

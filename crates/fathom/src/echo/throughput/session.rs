@@ -26,6 +26,8 @@ const GRACE_NS: u64 = 5_000_000_000;
 const QUIET_NS: u64 = 100_000_000;
 /// Ours closes them. This is for one that does not keep its word.
 const QUIET_AND_CLOSED_NS: u64 = 1_000_000_000;
+/// A client that is told that its test is over hangs up at once.
+const DISMISSAL_NS: u64 = 1_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
 /// A stream's connection, its cookie read.
@@ -64,6 +66,7 @@ pub(super) fn run(
     session.say(&Server::opening());
     let end = session.turns(stop);
     let began = session.flows.is_some() || session.ours.is_some();
+    session.place.leave();
     if let Some(flows) = session.flows.take() {
         session.ours = Some(flows.finish().1);
     }
@@ -137,7 +140,7 @@ impl Session<'_> {
                 }
             }
             if stop.load(Ordering::Relaxed) {
-                self.say(&Server::terminate());
+                self.dismiss();
                 return Err(Ended::Early("this reflector stops".to_owned()));
             }
             if self.awaiting {
@@ -152,7 +155,7 @@ impl Session<'_> {
             }
             self.drain();
             if mono_ns() >= self.owes_by_ns {
-                self.say(&Server::terminate());
+                self.dismiss();
                 let why =
                     if self.flows.is_some() { "it took too long" } else { "it said nothing for too long" };
                 return Err(Ended::Early(why.to_owned()));
@@ -209,8 +212,7 @@ impl Session<'_> {
         let sockets = match sockets.collect::<io::Result<Vec<_>>>() {
             Ok(sockets) => sockets.into_iter().zip(sends).collect(),
             Err(_) if asked.congestion.is_some() => {
-                self.say(&Refusal::CONGESTION.encode());
-                return Err(Ended::Refused("no such congestion control"));
+                return Err(self.refuse(Refusal::CONGESTION, "no such congestion control"));
             }
             Err(e) => return Err(Ended::Early(e.to_string())),
         };
@@ -220,11 +222,12 @@ impl Session<'_> {
         let bytes = self.server.streams_are_there();
         self.say(&bytes);
         let flows = Flows::begin(sockets, &manner).map_err(|e| Ended::Early(e.to_string()))?;
-        let seconds = match asked.time_s {
-            0 => self.limits.longest_s,
-            asked_s => asked_s + asked.omit_s,
+        // A client that named no time (but bytes, say) has as long as anybody may ask for.
+        let (seconds, grace_ns) = match asked.time_s {
+            0 => (self.limits.longest_s, 0),
+            asked_s => (asked_s + asked.omit_s, GRACE_NS),
         };
-        self.owes_by_ns = flows.begun_ns() + u64::from(seconds) * SECOND_NS + GRACE_NS;
+        self.owes_by_ns = flows.begun_ns() + u64::from(seconds) * SECOND_NS + grace_ns;
         self.flows = Some(flows);
         let client = asked.client_version.as_deref().unwrap_or("?");
         note(&format!(
@@ -259,12 +262,24 @@ impl Session<'_> {
         client_sends.into_iter().map(|client| !client).collect()
     }
 
+    /// Ends the test before its time. The streams stay open until the client has heard of it: broken first, they would
+    /// be all that it could tell of.
+    fn dismiss(&mut self) {
+        self.say(&Server::terminate());
+        let until_ns = mono_ns() + DISMISSAL_NS;
+        while mono_ns() < until_ns && !matches!(self.control.hear(until_ns), Heard::Closed) {}
+    }
+
+    fn refuse(&mut self, refusal: Refusal, why: &'static str) -> Ended {
+        // Whoever hears of it may ask for another test at once.
+        self.place.leave();
+        self.say(&refusal.encode());
+        Ended::Refused(why)
+    }
+
     fn failed(&mut self, failure: &Failure) -> Ended {
         match failure {
-            Failure::Refused(refusal, why) => {
-                self.say(&refusal.encode());
-                Ended::Refused(why)
-            }
+            Failure::Refused(refusal, why) => self.refuse(*refusal, why),
             Failure::Terminated => Ended::Early("its client gave up".to_owned()),
             Failure::Vanished => Ended::Early("its control connection ended".to_owned()),
             Failure::Broken(what) => Ended::Early(format!("its client broke the protocol: {what}")),
