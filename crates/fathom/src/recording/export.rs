@@ -93,6 +93,8 @@ fn conclude(args: &Args, recording: &Recording, rows: u64) -> Result<(), Failure
 fn refuse_what_it_cannot_say(args: &Args, probe: &serde_json::Value) -> Result<(), Failure> {
     let reason = if probe["size"].as_u64().is_none() {
         "its samples have several sizes, which that format would pool"
+    } else if !probe["load"].is_null() || !probe["idle_gaps_ns"].is_null() {
+        "its samples are of several kinds (idle and loaded, or after silences and warm), which that format would pool"
     } else if probe["mode"] == CONNECT && !matches!(args.format, To::Psping) {
         "its samples are connections; only psping has a format for those"
     } else {
