@@ -52,6 +52,19 @@ pub struct Truth {
     pub what: What,
 }
 
+impl Truth {
+    /// Whether from here on the host at `place` stands still (true) or runs again (false), as far as this event goes:
+    /// another may hold it still. None: it is about something else.
+    pub fn stands_still(&self) -> Option<bool> {
+        let (begins, event) = match &self.what {
+            What::EventBegan { event, .. } => (true, event),
+            What::EventEnded { event } => (false, event),
+            _ => return None,
+        };
+        matches!(event.as_str(), "host-pause" | "live-migration freeze").then_some(begins)
+    }
+}
+
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind")]

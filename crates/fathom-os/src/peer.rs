@@ -41,6 +41,16 @@ impl Peer {
         self.signal(Signal::KILL)
     }
 
+    /// Stops it where it is (SIGSTOP). One that has ended already is no error.
+    pub fn stand_still(&self) -> io::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets it run again (SIGCONT). One that runs, or has ended already, is no error.
+    pub fn go_on(&self) -> io::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
     fn signal(&self, signal: Signal) -> io::Result<()> {
         match pidfd_send_signal(&self.handle, signal) {
             Ok(()) | Err(Errno::SRCH) => Ok(()),

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
+  here$  fathom demo                     an emulated cloud on this machine, measured and explained, in two minutes
   there$ fathom echo                     answer probes on port 7007
   here$  fathom probe THERE              measure once a second until Ctrl-C, recorded under ./recordings
   here$  fathom recording explain DIR    what happened to its connections, and why
@@ -52,6 +53,9 @@ enum Command {
     /// Run a study: many paths, many runs, one file, in turn so that drift favours none (Python half)
     #[command(disable_help_flag = true)]
     Study(external::Args),
+    /// Measure an emulated cloud on this machine, and report: the quickest way to see all of this (Python half)
+    #[command(disable_help_flag = true)]
+    Demo(external::Args),
 }
 
 /// Runs the command line of this process.
@@ -69,6 +73,7 @@ pub fn main() -> ExitCode {
         Command::Import(args) => external::run("import", &args),
         Command::Check(args) => external::run("check", &args),
         Command::Study(args) => external::run("study", &args),
+        Command::Demo(args) => external::run("demo", &args),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

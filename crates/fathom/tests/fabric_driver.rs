@@ -355,6 +355,38 @@ fn a_cut_link_stalls_the_probe_and_the_truth_says_why() {
 }
 
 #[test]
+fn what_runs_on_a_paused_host_stands_still_and_nothing_else_as_root() {
+    stands_still(User::Root);
+}
+
+#[test]
+fn what_runs_on_a_paused_host_stands_still_and_nothing_else_without_privilege() {
+    stands_still(User::Nobody);
+}
+
+fn stands_still(user: User) {
+    let Some(site) = Site::new(user, PAIR) else { return };
+    site.up();
+    let (mut server, client) = (site.reflector("server"), site.reflector("client"));
+    let stands = |kept: &Kept| {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", kept.0.id())).expect("it runs");
+        // The state follows the name, which is in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    };
+    site.must("event --name NAME host-pause --host server --for 2s");
+    wait_for("the server to stand", || stands(&server).then_some(()));
+    assert!(!stands(&client), "it is on another host");
+    wait_for("the server to go on", || (!stands(&server)).then_some(()));
+    // A fabric that ends in the middle of a pause ends what stands still in order: it hears the SIGTERM.
+    site.must("event --name NAME host-pause --host server --for 1h");
+    wait_for("the server to stand again", || stands(&server).then_some(()));
+    site.must("down NAME");
+    let ended = server.0.wait().expect("an end");
+    assert!(ended.success(), "{ended}");
+    site.assert_nothing_left();
+}
+
+#[test]
 fn after_a_kill_the_next_up_finds_nothing_in_its_way() {
     for user in [User::Root, User::Nobody] {
         let Some(site) = Site::new(user, PAIR) else { return };

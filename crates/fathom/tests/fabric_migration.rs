@@ -138,12 +138,16 @@ fn assert_moved(label: &str, host: &str, truth: &Truth, phases: &Phases) {
     }
 }
 
-/// The freeze is a stall that the connection survives. From outside a host that stands still cannot be told from a path
-/// that does not deliver; but nobody on either host may be said to have paused, gone or forgotten.
+/// The freeze is a stall that the connection survives, and the reflector tells whose doing it was: it did not run either.
 fn assert_stall(events: &Events, phases: &Phases) {
     let stall = long_stall(events, STALL);
-    assert!(["path_down", "unknown"].contains(&stall["verdict"].as_str().expect("a verdict")), "{stall}");
+    assert_eq!(stall["verdict"], "peer_paused", "{stall}");
     assert!(utc_ns(stall) >= phases.freeze[1], "it ends when the host goes on: {stall}");
+    let remote = of_kind(events, "pause").into_iter().filter(|event| event["host"] == "remote");
+    let longest = remote.map(|event| event["duration_ns"].as_i64().expect("a length")).max();
+    // Where the processes are, is looked up when the freeze has begun.
+    let freeze_ns = phases.freeze[1] - phases.freeze[0];
+    assert!(longest.is_some_and(|ns| ns > freeze_ns / 2), "{longest:?} of {freeze_ns} ns");
 }
 
 /// Old connections die after the detour has expired, all within seconds.

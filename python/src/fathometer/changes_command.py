@@ -37,6 +37,8 @@ Examples:
 
     fathom changes trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative --json
 
+    fathom changes recordings/same-zone --follow
+
     cut -d, -f2 rtts.csv | fathom changes - --unit us
 
 A file may also hold nothing but round trips, one a line; it then needs --unit.
@@ -56,7 +58,17 @@ def changes_command(
     source: Annotated[
         str, typer.Argument(metavar="SOURCE", help="A recording, a CSV file of round trips, or -.")
     ],
-    machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
+    machine: Annotated[
+        bool, typer.Option("--json", help="JSON instead of a table; with --follow an object a line.")
+    ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Watch a recording that is being written: tell each change of level as soon as the samples "
+            "after it confirm it, until the recording ends or Ctrl-C.",
+        ),
+    ] = False,
     time: TimeColumn = None,
     rtt: RttColumn = None,
     unit: RttUnit = None,
@@ -65,6 +77,9 @@ def changes_command(
     timezone: Zone = "UTC",
 ) -> None:
     """Find when the level or the tail of round trips changed."""
+    if follow:
+        _follow(Path(source), machine=machine)
+        return
     options = options_of(
         time=time, rtt=rtt, unit=unit, delimiter=delimiter, missing=missing, timezone=timezone
     )
@@ -83,6 +98,32 @@ def changes_command(
         typer.echo(json.dumps(_as_json(found), indent=1, allow_nan=False))
     else:
         _print(found)
+
+
+def _follow(directory: Path, *, machine: bool) -> None:
+    from fathometer.changes_follow import follow
+    from fathometer.findings.words import change, duration, moment
+    from fathometer.report.as_json import change_as_json
+
+    if not directory.is_dir():
+        raise FathometerError(
+            "follow changes",
+            f"{directory} is no recording's directory",
+            "name what `fathom probe --record` writes into",
+            exit_code=ExitCode.USAGE,
+        )
+    for c in follow(directory):
+        if machine:
+            line = json.dumps(change_as_json(c), allow_nan=False)
+        else:
+            by = ("+" if c.after_ns > c.before_ns else "-") + change(c.before_ns, c.after_ns)
+            when = moment(c.at_ns) if c.at_ns is not None else ""
+            line = (
+                f"{when}  level {duration(c.before_ns)} -> {duration(c.after_ns)} ({by}), "
+                f"confidence {c.confidence:.2f}"
+            )
+        typer.echo(line)
+        sys.stdout.flush()
 
 
 def _as_json(found: Examined) -> list[dict[str, object]]:

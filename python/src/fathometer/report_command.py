@@ -6,7 +6,7 @@ import json
 import sys
 import threading
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +19,7 @@ from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
     from fathometer.dataset.recording import Recording
+    from fathometer.dataset.summaries import OpenedSummary
     from fathometer.findings.model import Analysis, Scenario, Versus
 
 _CODES = """\
@@ -66,7 +67,9 @@ def report_command(
         Path | None, typer.Option(metavar="DIR", help="Every figure as SVG and PNG, for slides.")
     ] = None,
     title: Annotated[str | None, typer.Option(help="The heading [default: the labels].")] = None,
-    zone: Annotated[str, typer.Option(metavar="ZONE", help="Whose hours the calendar shows.")] = "UTC",
+    zone: Annotated[
+        str, typer.Option(metavar="ZONE", help="Whose clocks the charts and the calendar show.")
+    ] = "UTC",
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explain recordings: a page that needs no network, with figures, findings and advice."""
@@ -82,10 +85,10 @@ def report_command(
     page = output or (None if to_stdout else Path("report.html"))
     with console.Progress() as progress:
         progress("reading recordings")
-        opened, refused = _open(recordings)
+        opened = _open(recordings)
         if page:
             _prepare()
-        analysis = _analyse(opened, refused, where, progress)
+        analysis = _analyse(opened, where, progress, pictures=bool(page or figures or markdown))
         from fathometer.report.write import as_text, write
 
         written = write(
@@ -115,33 +118,58 @@ def _prepare() -> None:
     threading.Thread(target=render.script, daemon=True).start()
 
 
-def _open(paths: list[Path]) -> tuple[tuple[Recording, ...], list[FathometerError]]:
-    from fathometer.dataset import open_recordings
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    recordings: tuple[Recording, ...]
+    summaries: tuple[OpenedSummary, ...]
+    refused: list[FathometerError]
+
+
+def _open(paths: list[Path]) -> _Opened:
+    from fathometer.dataset import open_recordings, open_summaries
 
     refused: list[FathometerError] = []
     found: dict[Path, Recording] = {}
+    summaries: dict[Path, OpenedSummary] = {}
     for path in paths:
+        here = open_summaries([path], on_error=refused.append)
+        summaries |= {one.directory.resolve(): one for one in here}
         try:
             for one in open_recordings([path], on_error=refused.append):
                 found.setdefault(one.directory.resolve(), one)
         except FathometerError as error:
-            refused.append(error)
-    if not found:
+            # That there is no recording is no error where there is a summary.
+            if not here:
+                refused.append(error)
+    if not (found or summaries):
         raise refused[0]
     for one_refused in refused:
         console.refused(one_refused)
-    return tuple(found.values()), refused
+    return _Opened(tuple(found.values()), tuple(summaries.values()), refused)
 
 
 def _analyse(
-    recordings: tuple[Recording, ...],
-    refused: list[FathometerError],
+    opened: _Opened,
     zone: tzinfo,
     progress: console.Progress,
+    *,
+    pictures: bool,
 ) -> Analysis:
     from fathometer.findings.analyse import analyse
 
-    return analyse(recordings, refused=refused, zone=zone, progress=progress)
+    also = {}
+    if pictures:
+        from fathometer.report.page import questions
+
+        also = questions(opened.recordings)
+    return analyse(
+        opened.recordings,
+        summaries=opened.summaries,
+        refused=opened.refused,
+        zone=zone,
+        also=also,
+        progress=progress,
+    )
 
 
 def _zone(name: str) -> tzinfo:
@@ -203,7 +231,7 @@ def _one_scenario_each(paths: list[Path]) -> list[Recording]:
     groups = []
     for path in paths:
         try:
-            groups.append((path, _open([path])[0]))
+            groups.append((path, _open([path]).recordings))
         except FathometerError as error:
             if len(paths) <= 2:
                 raise

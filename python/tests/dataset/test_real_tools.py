@@ -1,48 +1,18 @@
 """The peers that Debian packages, run on loopback, their real outputs brought in."""
 
-import contextlib
 import json
 import re
 import select
-import socket
 import subprocess
 import time
 
 import numpy as np
 import pytest
 
-from conftest import missing
 from fathometer.dataset import Flags, importers, open_recording, query
 from fathometer.dataset.write import write_imported
-
-LIMIT = 60
-"""Seconds after which a tool counts as stuck."""
-
-
-def free_port(kind=socket.SOCK_STREAM):
-    with socket.socket(socket.AF_INET, kind) as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
-@contextlib.contextmanager
-def serving(*command):
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def until_it_answers(command, accept=lambda ended: ended.returncode == 0):
-    """A client that is refused while its server starts is asked again, within bounds."""
-    deadline = time.monotonic() + LIMIT
-    while True:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-        if accept(ended) or time.monotonic() > deadline:
-            assert accept(ended), ended.stdout + ended.stderr
-            return ended
+from support import peers
+from support.programs import LIMIT
 
 
 def sound(fathom, directory):
@@ -54,15 +24,8 @@ def sound(fathom, directory):
 
 
 @pytest.mark.parametrize("full_rtt", [False, True])
-def test_sockperf(tool, fathom, tmp_path, full_rtt):
-    sockperf, port, log = tool("sockperf"), str(free_port()), tmp_path / "full.csv"
-    with serving(sockperf, "server", "--tcp", "-i", "127.0.0.1", "-p", port):
-        ran = until_it_answers(
-            [sockperf, "ping-pong", "--tcp", "-i", "127.0.0.1", "-p", port, "-t", "1", "--mps", "200",
-             "-m", "64", "--full-log", str(log), *(["--full-rtt"] if full_rtt else [])],
-            # Refused, sockperf exits with 0 all the same.
-            lambda _: log.exists() and "txTime" in log.read_text(),
-        )  # fmt: skip
+def test_sockperf(fathom, tmp_path, full_rtt):
+    log, printed = peers.sockperf(tmp_path, *(["--full-rtt"] if full_rtt else []))
     imported = importers.read(log)
     (directory,) = write_imported(imported, tmp_path / "out")
     recording = sound(fathom, directory)
@@ -71,48 +34,33 @@ def test_sockperf(tool, fathom, tmp_path, full_rtt):
     expected = [round((float(rx) - float(tx)) * 1e9) for tx, rx in rows]
     assert query.samples(recording).value_ns.tolist() == pytest.approx(expected, abs=1)
     assert recording.manifest.size == 64
-    (tmp_path / "summary.txt").write_text(ran.stdout)
-    (summary,) = importers.read(tmp_path / "summary.txt").summaries
+    (summary,) = importers.read(printed).summaries
     # sockperf's own mean, doubled where it printed halves, is the mean of our samples.
     assert summary.statistics["mean"] == pytest.approx(np.mean(expected), rel=0.01)
     assert summary.statistics["max"] == pytest.approx(max(expected), abs=3)
 
 
-def test_qperf(tool, tmp_path):
-    qperf, port = tool("qperf"), str(free_port())
-    with serving(qperf, "-lp", port):
-        ran = until_it_answers([qperf, "-lp", port, "-t", "1", "127.0.0.1", "tcp_lat"])
-    (tmp_path / "q.txt").write_text(ran.stdout)
-    (summary,) = importers.read(tmp_path / "q.txt").summaries
-    printed = re.search(r"latency\s+=\s+([\d.]+) (ns|us|ms)", ran.stdout)
+def test_qperf(tmp_path):
+    out = peers.qperf(tmp_path)
+    (summary,) = importers.read(out).summaries
+    printed = re.search(r"latency\s+=\s+([\d.]+) (ns|us|ms)", out.read_text())
     assert summary.statistics["mean"] == round(
         2 * float(printed[1]) * {"ns": 1, "us": 1e3, "ms": 1e6}[printed[2]]
     )
 
 
-def test_iperf3(tool, tmp_path):
-    iperf3, port = tool("iperf3"), str(free_port())
-    with serving(iperf3, "-s", "-B", "127.0.0.1", "-p", port):
-        ran = until_it_answers(
-            [iperf3, "-c", "127.0.0.1", "-p", port, "-t", "2", "-b", "20M", "-J"],
-            # Refused, iperf3 -J exits with 0 all the same and says so in its JSON.
-            accept=lambda ended: ended.returncode == 0 and "error" not in json.loads(ended.stdout),
-        )
-    (tmp_path / "i.json").write_text(ran.stdout)
-    (summary,) = importers.read(tmp_path / "i.json").summaries
-    end = json.loads(ran.stdout)["end"]["streams"][0]["sender"]
+def test_iperf3(tmp_path):
+    out = peers.iperf3(tmp_path)
+    (summary,) = importers.read(out).summaries
+    end = json.loads(out.read_text())["end"]["streams"][0]["sender"]
     assert (summary.statistics["min"], summary.statistics["max"]) == (
         end["min_rtt"] * 1_000,
         end["max_rtt"] * 1_000,
     )
 
 
-def test_irtt(tool, fathom, tmp_path):
-    irtt, port, out = tool("irtt"), free_port(socket.SOCK_DGRAM), tmp_path / "irtt.json"
-    with serving(irtt, "server", "-b", f"127.0.0.1:{port}"):
-        until_it_answers(
-            [irtt, "client", "-i", "10ms", "-d", "500ms", "-q", "-o", str(out), f"127.0.0.1:{port}"]
-        )
+def test_irtt(fathom, tmp_path):
+    out = peers.irtt(tmp_path)
     (directory,) = write_imported(importers.read(out), tmp_path / "out")
     recording = sound(fathom, directory)
     stats = json.loads(out.read_text())["stats"]
@@ -124,16 +72,11 @@ def test_irtt(tool, fathom, tmp_path):
 
 
 @pytest.mark.parametrize("stamped", [True, False])
-def test_ping(tool, fathom, tmp_path, stamped):
-    ping = tool("ping")
-    command = [ping, "-c", "5", "-i", "0.2", *(["-D"] if stamped else []), "127.0.0.1"]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
-    if "permitted" in ran.stderr:
-        missing("the right to ping")
-    (tmp_path / "ping.txt").write_text(ran.stdout)
-    (directory,) = write_imported(importers.read(tmp_path / "ping.txt"), tmp_path / "out")
+def test_ping(fathom, tmp_path, stamped):
+    out = peers.ping(tmp_path, *(["-D"] if stamped else []))
+    (directory,) = write_imported(importers.read(out), tmp_path / "out")
     recording = sound(fathom, directory)
-    times = re.search(r"min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)", ran.stdout)
+    times = re.search(r"min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)", out.read_text())
     histogram = query.histogram(recording)
     assert recording.rows == 5
     assert (histogram.min_ns, histogram.max_ns) == (

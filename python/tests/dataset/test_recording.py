@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from conftest import ROOT
 from fathometer.dataset import Flags, format_utc, open_recording, open_recordings, parse_utc, query
 from fathometer.dataset.format import arrow_schema
 from fathometer.errors import FathometerError
+from support.programs import ROOT
 
 SCHEMA = ROOT / "schema"
 GOLDEN = SCHEMA / "golden"
@@ -28,7 +28,9 @@ def golden(tmp_path):
     return copy
 
 
-@pytest.mark.parametrize("name", ["manifest.schema.json", "event.schema.json", "samples.json"])
+@pytest.mark.parametrize(
+    "name", ["manifest.schema.json", "event.schema.json", "samples.json", "imported-summary.schema.json"]
+)
 def test_the_package_carries_the_schema_of_the_repository(name):
     import fathometer.dataset
 

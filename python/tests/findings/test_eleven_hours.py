@@ -5,11 +5,8 @@ computed again from the raw samples with numpy.
 """
 
 import json
-import os
-import shutil
 import subprocess
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -17,29 +14,14 @@ import pytest
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
-
-ROOT = Path(__file__).resolve().parents[3]
-
-
-def _binary():
-    built = [p for p in (ROOT / "target" / kind / "fathom" for kind in ("release", "debug")) if p.exists()]
-    found = (
-        os.environ.get("FATHOM")
-        or max(built, key=lambda p: p.stat().st_mtime, default=None)
-        or shutil.which("fathom")
-    )
-    if not found:
-        if os.environ.get("CI") == "true":
-            pytest.fail("fathom is not built, and CI must have it")
-        pytest.skip("fathom is not built (cargo build -p fathom)")
-    return str(found)
+from support.programs import ROOT, fathom
 
 
 @pytest.fixture(scope="module")
 def eleven(tmp_path_factory):
     directory = tmp_path_factory.mktemp("eleven") / "run"
     scenario = ROOT / "scenarios" / "azure-eleven-hours.toml"
-    command = [_binary(), "fabric", "simulate", str(scenario), "--record", str(directory)]
+    command = [fathom(), "fabric", "simulate", str(scenario), "--record", str(directory)]
     subprocess.run(command, check=True, capture_output=True, text=True)
     return directory
 

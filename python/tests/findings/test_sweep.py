@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from fathometer.dataset import open_recordings
+from fathometer.dataset import open_recordings, query
+from fathometer.findings import shifts
 from fathometer.findings.analyse import analyse
-from support.recordings import UNANSWERED, lognormal_ns, write
+from fathometer.report import page
+from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SIZES = np.array([64, 1024, 4096], dtype=np.int64)
 
@@ -38,6 +40,34 @@ def test_the_fit_finds_the_cost_of_a_byte(analysis):
     found, _, _ = analysis
     assert found.sweep is not None
     assert found.sweep.lines[0].per_byte == pytest.approx(100, rel=0.1)
+
+
+def test_nothing_that_is_told_over_time_is_pooled(analysis):
+    found, size, rtt = analysis
+    shown, left_out = page.charted(found.recordings)
+    assert left_out == 0
+    assert [part.selection.size for part, _ in shown] == SIZES.tolist()
+    for part, bins in shown:
+        mine = rtt[(size == part.selection.size) & (rtt != UNANSWERED)]
+        envelope = query.ask(part.recording, bins)
+        assert (np.nanmin(envelope.min_ns), np.nanmax(envelope.max_ns)) == (mine.min(), mine.max())
+    for scenario in found.scenarios:
+        (run,) = scenario.runs
+        values, _ = shifts.series(run.recording, run.selection)
+        mine = rtt[size == scenario.key.size].astype(float)
+        assert np.array_equal(values, np.where(mine == UNANSWERED, np.nan, mine), equal_nan=True)
+
+
+def test_segments_before_an_end_are_not_made_of_several_sizes(tmp_path):
+    n = 3000
+    probe = {"mode": "tcp", "size": None, "interval_ns": 1_000_000_000}
+    closed = {"at_ns": START + n * 10**9, "connection": 0, "kind": "connection.closed", "cause": "reset"}
+    closed |= {"age_ns": n * 10**9, "evidence": {"sent": n, "answered": n, "outstanding": 0}}
+    size = np.tile(SIZES, n // 3)
+    write(tmp_path / "s", lognormal_ns(1, n), size=size, manifest={"probe": probe}, events=[closed])
+    found = analyse(open_recordings([tmp_path]))
+    assert [f.kind for f in found.findings].count("death") == 1
+    assert found.ends == ()
 
 
 def test_what_happened_to_the_recording_is_told_once(analysis):

@@ -45,12 +45,14 @@ def write(
     size=64,
     connection=None,
     warm_up=0,
+    columns=(),
     events=(),
     ended=True,
     manifest=(),
 ):
     """Writes a recording; `rtt_ns` an array (`UNANSWERED` where no echo came) or an iterable of arrays.
 
+    `columns`: more of them by name, each a function of the samples' ordinals; `flags` are added to ours.
     `events`: dictionaries with `at_ns` and `kind`; `manifest`: fields that replace ours.
     """
     directory.mkdir(parents=True)
@@ -64,7 +66,8 @@ def write(
         lost = part < 0
         flags = np.where(lost, 8, 0) | np.where(seq == 0, 1, 0) | np.where(seq < warm_up, 2, 0)
         known = np.maximum(part, 0)
-        columns = {
+        given_columns = {name: make(seq) for name, make in dict(columns).items()}
+        ours = {
             "connection": np.zeros(n, dtype=np.uint32) if connection is None else connection,
             "seq": seq,
             "size": np.full(n, size),
@@ -72,11 +75,11 @@ def write(
             "lateness_ns": np.zeros(n, dtype=np.int64),
             "rtt_ns": pa.array(known, mask=lost),
             "rtt_bucket": pa.array(bucket(known), mask=lost),
-            "flags": flags,
+            **given_columns,
+            "flags": flags | given_columns.get("flags", 0),
         }
         arrays = [
-            pa.array(columns[f.name]).cast(f.type) if f.name in columns else pa.nulls(n, f.type)
-            for f in schema
+            pa.array(ours[f.name]).cast(f.type) if f.name in ours else pa.nulls(n, f.type) for f in schema
         ]
         name = f"samples-{ordinal:05}.parquet"
         pq.write_table(pa.Table.from_arrays(arrays, schema=schema), directory / name, compression="zstd")

@@ -33,7 +33,7 @@ use fathom_core::sample::Sample;
 use jiff::Timestamp;
 
 use crate::scenario::{ProbeSpec, Scenario};
-use crate::truth::{PacketRecord, Truth, What};
+use crate::truth::{PacketRecord, Truth};
 use crate::world::{HostId, Output, World};
 use host::Host;
 use probe::{Probe, Said};
@@ -261,14 +261,7 @@ impl Simulation {
 
     /// Hosts that are frozen do not run.
     fn heed(&mut self, truth: &Truth) {
-        let (begins, event) = match &truth.what {
-            What::EventBegan { event, .. } => (true, event),
-            What::EventEnded { event } => (false, event),
-            _ => return,
-        };
-        if !matches!(event.as_str(), "host-pause" | "live-migration freeze") {
-            return;
-        }
+        let Some(begins) = truth.stands_still() else { return };
         let Some(id) = self.world.host(&truth.place) else { return };
         let pauses = self.pauses.entry(truth.place.clone()).or_default();
         if begins {

@@ -5,6 +5,7 @@ use super::control::{self, Desk, Stop};
 use super::engine::{Command, Engine};
 use super::hosts::{self, Host};
 use super::place::{HostState, Place, State};
+use super::still;
 use super::sweep::{self, Swept};
 use super::truth::{self, Heading, Writing};
 use super::up::Making;
@@ -144,7 +145,8 @@ pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Resu
     let largest = scenario.hosts().iter().map(|host| usize::from(host.mtu)).max().unwrap_or(0).max(2_048);
     let networks = networks(&hosts)?;
     let waits = (making.wait, Window::new(making.spin_window));
-    let engine = Engine::new(world, hosts, waits, received, log, largest)
+    let (warden, stillness) = still::start(&made.state)?;
+    let engine = Engine::new(world, hosts, waits, received, (log, warden), largest)
         .map_err(|e| Failure::run(format!("cannot watch the hosts' devices: {e}; raise ulimit -n")))?;
     let waker = engine.waker();
     notes.push(waiting_note(making));
@@ -174,6 +176,8 @@ pub(super) fn serve(making: &Making, attachment: Attachment, json: bool) -> Resu
     tell(&ready, attachment, json, &made.place)?;
 
     let why = stopped.recv().unwrap_or_default();
+    // They hear that they are to end only when they run.
+    stillness.end();
     let swept = made.end_processes();
     let _ = commands.send(Command::Stop);
     let _ = waker.wake();

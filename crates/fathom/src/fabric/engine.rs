@@ -4,6 +4,7 @@
 //! hosts send meanwhile. Never with a real-time priority: the kernel takes the processor from such a thread when it spins.
 
 use super::hosts::{self, Host};
+use super::still::Warden;
 use super::truth::Log;
 use super::waiting::{Wait, Window};
 use fathom_core::histogram::Histogram;
@@ -65,6 +66,7 @@ pub(super) struct Engine {
     window: Window,
     commands: Receiver<Command>,
     log: Option<Log>,
+    warden: Warden,
     out: Output,
     /// Hosts of which there may be more to read, each once.
     ready: VecDeque<usize>,
@@ -82,7 +84,7 @@ impl Engine {
         hosts: Vec<Host>,
         (wait, window): (Wait, Window),
         commands: Receiver<Command>,
-        log: Option<Log>,
+        (log, warden): (Option<Log>, Warden),
         buffer: usize,
     ) -> io::Result<Self> {
         let reactor = Reactor::new()?;
@@ -102,6 +104,7 @@ impl Engine {
             window,
             commands,
             log,
+            warden,
             out: Output::default(),
             ready: VecDeque::with_capacity(is_ready.len()),
             is_ready,
@@ -230,6 +233,9 @@ impl Engine {
                 bytes.clear();
                 self.pool.push(bytes);
             }
+        }
+        for truth in &self.out.truths {
+            self.warden.heed(truth);
         }
         if let Some(log) = &mut self.log {
             self.tally.lost_records += log.take(&mut self.out, &self.stamps);

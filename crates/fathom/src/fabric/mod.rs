@@ -18,6 +18,7 @@ mod place;
 mod protocol;
 mod run;
 mod status;
+mod still;
 mod sweep;
 mod truth;
 mod up;

@@ -74,26 +74,33 @@ fn residents(state: &State) -> Vec<Resident> {
         .collect()
 }
 
+/// Handles on what `fathom fabric exec` started on the hosts that are `wanted`, and whoever else is there.
+pub(super) fn hold(
+    state: &State,
+    wanted: impl Fn(&Resident) -> bool,
+) -> (Vec<(Resident, Peer)>, Vec<Resident>) {
+    // A handle first, then a second look: the number may have passed to another process in between.
+    let there = residents(state).into_iter().filter(|resident| wanted(resident));
+    let (ours, left): (Vec<_>, Vec<_>) = there.partition(|resident| resident.ours);
+    let handles: Vec<_> = ours.iter().map(|resident| Peer::open(resident.pid)).collect();
+    let still = residents(state);
+    let held = ours.into_iter().zip(handles).filter(|(resident, _)| still.contains(resident));
+    (held.filter_map(|(resident, handle)| Some((resident, handle?))).collect(), left)
+}
+
 /// Ends what `fathom fabric exec` started: asks first, then insists.
 pub(super) fn end_processes(state: &State) -> Swept {
     let mut swept = Swept::default();
     for _ in 0..ROUNDS {
-        // A handle first, then a second look: the number may have passed to another process in between.
-        let (ours, left): (Vec<_>, Vec<_>) = residents(state).into_iter().partition(|resident| resident.ours);
-        let handles: Vec<_> = ours.iter().map(|resident| Peer::open(resident.pid)).collect();
-        let still = residents(state);
-        let held: Vec<(Resident, Peer)> = ours
-            .into_iter()
-            .zip(handles)
-            .filter(|(resident, _)| still.contains(resident))
-            .filter_map(|(resident, handle)| Some((resident, handle?)))
-            .collect();
+        let (held, left) = hold(state, |_| true);
         swept.left = left;
         if held.is_empty() {
             break;
         }
         for (_, peer) in &held {
             let _ = peer.ask_to_end();
+            // One that stands still could not hear it.
+            let _ = peer.go_on();
         }
         let deadline = Instant::now() + GRACE;
         for (_, peer) in &held {

@@ -5,7 +5,7 @@ for recording in open_recordings(["recordings/"]):
     print(recording.label, query.histogram(recording).quantile(0.99))
 """
 
-from fathometer.dataset.engine import METRICS, Selection, Totals
+from fathometer.dataset.engine import Totals
 from fathometer.dataset.format import Flags, format_utc, parse_utc
 from fathometer.dataset.histogram import Histogram, Quantile, bucket_low, bucket_of, supports
 from fathometer.dataset.model import (
@@ -21,6 +21,8 @@ from fathometer.dataset.model import (
     Stall,
 )
 from fathometer.dataset.recording import Recording, open_recording, open_recordings
+from fathometer.dataset.selection import METRICS, Selection
+from fathometer.dataset.summaries import OpenedSummary, open_summaries
 
 __all__ = [
     "METRICS",
@@ -33,6 +35,7 @@ __all__ = [
     "Histogram",
     "Maintenance",
     "Manifest",
+    "OpenedSummary",
     "Path",
     "Pause",
     "Quantile",
@@ -45,6 +48,7 @@ __all__ = [
     "format_utc",
     "open_recording",
     "open_recordings",
+    "open_summaries",
     "parse_utc",
     "supports",
 ]

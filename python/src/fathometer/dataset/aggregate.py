@@ -2,90 +2,101 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
-from fathometer.dataset import engine
-from fathometer.dataset.engine import METRICS, Selection
-from fathometer.dataset.histogram import Histogram, Ints
+from fathometer.dataset import engine, scan
+from fathometer.dataset.batches import Batch
+from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.selection import ALL, SELECTED, Selection, metric_named
+from fathometer.dataset.tally import (
+    By,
+    Counts,
+    Grid,
+    Sums,
+    counted,
+    joined_counts,
+    joined_sums,
+    keyed,
+    summed,
+)
 
-ALL: Final = Selection()
 HOUR_NS: Final = 3_600_000_000_000
 _QUARTER_NS: Final = HOUR_NS // 4
+_SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
-_INPUTS: Final = {
-    "rtt": ("rtt_ns", "rtt_bucket"),
-    "latency": ("rtt_ns", "lateness_ns"),
-    "lateness": ("lateness_ns",),
-    "send_stack": ("send_stack_ns",),
-    "recv_stack": ("recv_stack_ns",),
-    "reflector": ("reflector_ns",),
-    "network": ("rtt_ns", "send_stack_ns", "recv_stack_ns", "reflector_ns"),
-    "srtt": ("srtt_us",),
-}
-SELECTED: Final = ("connection", "sent_ns", "size", "flags")
+
+class _Tally(NamedTuple):
+    counts: Counts
+    sums: Sums
+
+
+@dataclass(frozen=True, slots=True)
+class Histograms(scan.Question[_Tally, dict[int, Histogram]]):
+    """A histogram for each key, in the order of the keys; keys without values are left out."""
+
+    metric: str = "rtt"
+    selection: Selection = ALL
+    by: By = None
+    """None: all samples under key 0."""
+    shift: int = 0
+
+    def columns(self) -> Iterable[str]:
+        """See `Question`."""
+        return columns_of(self.metric)
+
+    def part(self, batch: Batch) -> _Tally | None:
+        """See `Question`."""
+        found, key = keyed(batch.chosen(self.selection).measured(self.metric), self.by)
+        if not found.rows:
+            return None
+        return _Tally(
+            counted(key, found.buckets(self.metric, self.shift)), summed(key, found.values(self.metric))
+        )
+
+    def joined(self, parts: Sequence[_Tally]) -> _Tally:
+        """See `Question`."""
+        return _Tally(joined_counts([p.counts for p in parts]), joined_sums([p.sums for p in parts]))
+
+    def answer(self, part: _Tally | None) -> dict[int, Histogram]:
+        """See `Question`."""
+        if part is None:
+            return {}
+        counts, sums = part
+        key, bucket = counts.key, counts.bucket
+        starts, ends = (np.searchsorted(key, sums.key, side=side) for side in _SIDES)
+        return {
+            key: Histogram(bucket[i:j], counts.number[i:j], low, high, total, squares, self.shift)
+            for key, i, j, low, high, total, squares in zip(
+                sums.key.tolist(),
+                starts.tolist(),
+                ends.tolist(),
+                sums.low.tolist(),
+                sums.high.tolist(),
+                sums.total.tolist(),
+                sums.squares.tolist(),
+                strict=True,
+            )
+        }
 
 
 def columns_of(metric: str, *more: str) -> list[str]:
-    """The columns that a query over a metric reads."""
-    if metric not in METRICS:
-        raise ValueError(f"no metric {metric!r}; there are {', '.join(METRICS)}")
-    return list(dict.fromkeys((*SELECTED, *_INPUTS[metric], *more)))
-
-
-def bucket_expression(metric: str, shift: int) -> str:
-    """A metric's bucket in SQL."""
-    fine = "rtt_bucket::INTEGER" if metric == "rtt" else engine.bucket_sql(METRICS[metric])
-    return f"(({fine} >> {shift}) << {shift})"
-
-
-def _histograms(
-    recording: Recording, key: str, metric: str, selection: Selection, shift: int
-) -> tuple[Ints, list[Histogram]]:
-    """A histogram for each value of an integer key, in the order of the keys. Two scans: moments, buckets."""
-    columns = columns_of(metric)
-    value = f"({METRICS[metric]})"
-    filtered = f"FROM samples WHERE {selection.where()} AND {value} IS NOT NULL"
-    # Sums in 128 bits: the squares of 2^42 ns would pass 64. Small values, nearly all, are squared in 64.
-    square = "CASE WHEN v < 2147483648 THEN v * v ELSE 0 END"
-    large = "CASE WHEN v < 2147483648 THEN 0::HUGEINT ELSE v::HUGEINT * v END"
-    moments = engine.rows(
-        recording.source,
-        f"""SELECT k, min(v), max(v), sum(v), sum({square}), CASE WHEN max(v) < 2147483648 THEN 0::HUGEINT
-              ELSE sum({large}) END
-            FROM (SELECT {key} AS k, greatest({value}, 0)::BIGINT AS v {filtered}) GROUP BY k ORDER BY k""",
-        columns,
-    )
-    table = engine.arrow(
-        recording.source,
-        f"""SELECT ({key})::BIGINT AS k, {bucket_expression(metric, shift)}::BIGINT AS b, count(*) AS n
-            {filtered} GROUP BY k, b""",
-        columns,
-    )
-    k, b, n = (table.column(c).to_numpy().astype(np.int64, copy=False) for c in ("k", "b", "n"))
-    order = np.lexsort((b, k))
-    k, b, n = k[order], b[order], n[order]
-    keys, first = np.unique(k, return_index=True)
-    ends = np.append(first, k.size)[1:]
-    found = [
-        Histogram(b[i:j], n[i:j], low, high, int(total), int(small) + int(big), shift)
-        for i, j, (_, low, high, total, small, big) in zip(
-            first.tolist(), ends.tolist(), moments, strict=True
-        )
-    ]
-    return keys, found
+    """The columns that a question about a metric reads."""
+    bucket = ("rtt_bucket",) if metric == "rtt" else ()
+    return list(dict.fromkeys((*SELECTED, *metric_named(metric).columns, *bucket, *more)))
 
 
 def histogram(
     recording: Recording, metric: str = "rtt", selection: Selection = ALL, *, shift: int = 0
 ) -> Histogram:
     """The histogram of all selected samples that have the metric."""
-    _, found = _histograms(recording, "0", metric, selection, shift)
-    return found[0] if found else Histogram.empty(shift)
+    found = scan.ask(recording, Histograms(metric, selection, None, shift))
+    return found.get(0, Histogram.empty(shift))
 
 
 def histograms_by(
@@ -94,8 +105,7 @@ def histograms_by(
     """A histogram for each ``connection`` or ``size`` that has values."""
     if column not in {"connection", "size"}:
         raise ValueError(f"histograms go by connection or size, not by {column!r}")
-    keys, found = _histograms(recording, column, metric, selection, shift)
-    return dict(zip(keys.tolist(), found, strict=True))
+    return scan.ask(recording, Histograms(metric, selection, column, shift))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,31 +141,28 @@ def blocks(
         width_ns: length of a block; such that `count` of them reach the last sample unless given.
         shift: coarseness of the histograms.
     """
+    grid = grid_of(recording, count, start_ns, width_ns)
+    found = scan.ask(recording, Histograms(metric, selection, grid, shift))
+    none = Histogram.empty(shift)
+    return Blocks(grid.start_ns, grid.width_ns, tuple(found.get(i, none) for i in range(count)))
+
+
+def grid_of(
+    recording: Recording, count: int, start_ns: int | None = None, width_ns: int | None = None
+) -> Grid:
+    """So many stretches of time: unless told otherwise from the first sample sent to the last."""
     if count < 1:
-        raise ValueError("at least one block")
-    begin, width = grid(recording, count, start_ns, width_ns)
-    inside = within(selection, begin, begin + count * width)
-    keys, found = _histograms(recording, f"(sent_ns - {begin}) // {width}", metric, inside, shift)
-    every = [Histogram.empty(shift)] * count
-    for key, one in zip(keys.tolist(), found, strict=True):
-        every[key] = one
-    return Blocks(begin, width, tuple(every))
-
-
-def grid(recording: Recording, count: int, start_ns: int | None, width_ns: int | None) -> tuple[int, int]:
-    """Where the first of so many stretches of time begins, and how long each is."""
+        raise ValueError("at least one stretch of time")
     total = recording.totals
     begin = start_ns if start_ns is not None else (total.first_sent_ns or 0)
     last = total.last_sent_ns if total.last_sent_ns is not None else begin
     width = width_ns if width_ns is not None else -(-(last + 1 - begin) // count)
-    return begin, max(width, 1)
+    return Grid(begin, max(width, 1), count)
 
 
-def within(selection: Selection, start_ns: int, end_ns: int) -> Selection:
-    """A selection narrowed to a time."""
-    start = start_ns if selection.start_ns is None else max(start_ns, selection.start_ns)
-    end = end_ns if selection.end_ns is None else min(end_ns, selection.end_ns)
-    return replace(selection, start_ns=start, end_ns=end)
+def quarters(metric: str = "rtt", selection: Selection = ALL, shift: int = 3) -> Histograms:
+    """What `hours` asks, whatever the zone."""
+    return Histograms(metric, selection, Grid(0, _QUARTER_NS), shift)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,15 +191,10 @@ def hours(
     Quarters of an hour are counted and put together by the local clock, so that zones of half hours and the
     two nights of a year come out right.
     """
-    keys, found = _histograms(
-        recording,
-        f"sent_ns - ((sent_ns % {_QUARTER_NS}) + {_QUARTER_NS}) % {_QUARTER_NS}",
-        metric,
-        selection,
-        shift,
-    )
+    found = scan.ask(recording, quarters(metric, selection, shift))
     together: dict[tuple[int, int, int], tuple[int, list[Histogram]]] = {}
-    for start, one in zip(keys.tolist(), found, strict=True):
+    for quarter, one in found.items():
+        start = quarter * _QUARTER_NS
         local = datetime.fromtimestamp(start // 1_000_000_000, zone)
         utc_hour = start - local.minute * 60_000_000_000
         together.setdefault((utc_hour, local.weekday(), local.hour), (start, []))[1].append(one)

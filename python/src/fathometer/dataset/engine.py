@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -19,23 +19,11 @@ import pyarrow as pa
 
 from fathometer.dataset.format import Flags, arrow_schema
 from fathometer.dataset.histogram import MAX_NS, SUB_BITS, SUB_BUCKETS
+from fathometer.dataset.selection import Selection
 from fathometer.errors import FathometerError
 
 MEMORY_LIMIT: Final = "1GiB"
 """DuckDB's own share of our 2 GiB; beyond it, it spills to the disk."""
-
-METRICS: Final[Mapping[str, str]] = {
-    "rtt": "rtt_ns",
-    "latency": "rtt_ns + lateness_ns",
-    "lateness": "lateness_ns",
-    "send_stack": "send_stack_ns",
-    "recv_stack": "recv_stack_ns",
-    "reflector": "reflector_ns",
-    "network": "rtt_ns - send_stack_ns - recv_stack_ns - coalesce(reflector_ns, 0)",
-    "srtt": "srtt_us::BIGINT * 1000",
-}
-"""What can be asked for, in ns. `latency` is from due to echoed; `network` is what the stamps leave of the
-round trip; `srtt` is the kernel's smoothed RTT. Absent where a part of it is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,53 +32,6 @@ class Source:
 
     parquet: tuple[FilePath, ...]
     open: pa.Table | None
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """Which samples count. Without anything said: all answered and unanswered ones but warm-up."""
-
-    connection: int | None = None
-    start_ns: int | None = None
-    """Sent at or after, ns since the Unix epoch."""
-    end_ns: int | None = None
-    """Sent before."""
-    size: int | None = None
-    under_load: bool | None = None
-    """True: only those sent under load; False: only idle ones; None: both."""
-    first: bool | None = None
-    """True: only the first of each connection; False: all others; None: both."""
-    warm_up: bool = False
-    """Whether samples flagged warm-up count, too."""
-    pauses: bool = True
-    """Whether samples that overlap a pause of either host count."""
-
-    def where(self) -> str:
-        """As a condition in SQL; every value in it is an integer."""
-        terms = [
-            f"{column} {sign} {int(value)}"
-            for column, sign, value in (
-                ("connection", "=", self.connection),
-                ("sent_ns", ">=", self.start_ns),
-                ("sent_ns", "<", self.end_ns),
-                ("size", "=", self.size),
-            )
-            if value is not None
-        ]
-        for wanted, flag in ((self.under_load, Flags.UNDER_LOAD), (self.first, Flags.FIRST_ON_CONNECTION)):
-            if wanted is not None:
-                terms.append(f"flags & {int(flag)} {'<>' if wanted else '='} 0")
-        refused = 0
-        if not self.warm_up:
-            refused |= Flags.WARM_UP
-        if not self.pauses:
-            refused |= Flags.OVERLAPS_LOCAL_PAUSE | Flags.OVERLAPS_REMOTE_PAUSE
-        if refused:
-            terms.append(f"flags & {int(refused)} = 0")
-        return " AND ".join(terms) or "true"
-
-
-EVERYTHING: Final = Selection(warm_up=True)
 
 
 @cache
@@ -172,23 +113,97 @@ def bucket_sql(value: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """Counts over the samples of a recording, warm-up included. Times are None where there are no samples."""
+class Group:
+    """Samples with the same flags and size."""
 
+    flags: int
+    size: int
     samples: int
     answered: int
-    late: int
-    """Of the answered: after the timeout."""
-    unanswered: int
-    """No echo came; without `corrupted`."""
-    corrupted: int
-    warm_up: int
-    under_load: int
-    overlapping_pauses: int
-    first_sent_ns: int | None
-    last_sent_ns: int | None
+    first_sent_ns: int
+    last_sent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Counts over the samples of a recording, warm-up included."""
+
+    groups: tuple[Group, ...]
     connections: int
-    sizes: tuple[int, ...]
+    """Of the whole recording, also in `part`."""
+
+    def part(self, selection: Selection) -> Totals:
+        """Of the samples of one size, under load or idle, as a selection names them; it may name nothing
+        else.
+        """
+        size, loaded = selection.size, selection.under_load
+        return Totals(
+            tuple(
+                g
+                for g in self.groups
+                if size in {None, g.size} and loaded in {None, bool(g.flags & Flags.UNDER_LOAD)}
+            ),
+            self.connections,
+        )
+
+    def _counted(self, mask: Flags, value: Flags) -> int:
+        return sum(g.samples for g in self.groups if g.flags & mask == value)
+
+    @property
+    def samples(self) -> int:
+        """All that were sent."""
+        return sum(g.samples for g in self.groups)
+
+    @property
+    def answered(self) -> int:
+        """With an intact echo."""
+        return sum(g.answered for g in self.groups)
+
+    @property
+    def late(self) -> int:
+        """Of the answered: after the timeout."""
+        return self._counted(Flags.ANSWERED_LATE, Flags.ANSWERED_LATE)
+
+    @property
+    def unanswered(self) -> int:
+        """No echo came; without `corrupted`."""
+        return self._counted(Flags.CORRUPTED | Flags.UNANSWERED, Flags.UNANSWERED)
+
+    @property
+    def corrupted(self) -> int:
+        """An echo came back changed."""
+        return self._counted(Flags.CORRUPTED, Flags.CORRUPTED)
+
+    @property
+    def warm_up(self) -> int:
+        """Sent to warm up."""
+        return self._counted(Flags.WARM_UP, Flags.WARM_UP)
+
+    @property
+    def under_load(self) -> int:
+        """Sent while the path was loaded on purpose."""
+        return self._counted(Flags.UNDER_LOAD, Flags.UNDER_LOAD)
+
+    @property
+    def overlapping_pauses(self) -> int:
+        """On their way while a host did not run."""
+        pauses = Flags.OVERLAPS_LOCAL_PAUSE | Flags.OVERLAPS_REMOTE_PAUSE
+        return sum(g.samples for g in self.groups if g.flags & pauses)
+
+    @property
+    def first_sent_ns(self) -> int | None:
+        """When the first was sent; None: there is none."""
+        return min((g.first_sent_ns for g in self.groups), default=None)
+
+    @property
+    def last_sent_ns(self) -> int | None:
+        """When the last was sent; None: there is none."""
+        return max((g.last_sent_ns for g in self.groups), default=None)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Payload bytes each way, ascending."""
+        return tuple(sorted({g.size for g in self.groups}))
 
     @property
     def span_ns(self) -> int:
@@ -200,30 +215,17 @@ class Totals:
         )
 
 
+def last_seqs(source: Source) -> dict[int, int]:
+    """The seq of the last sample of each connection: one scan."""
+    sql = "SELECT connection, max(seq) FROM samples GROUP BY connection ORDER BY connection"
+    return {int(c): int(seq) for c, seq in rows(source, sql, ["connection", "seq"])}
+
+
 def totals(source: Source) -> Totals:
     """Counts all samples: one scan."""
-    corrupted, unanswered = int(Flags.CORRUPTED), int(Flags.UNANSWERED)
-    pauses = int(Flags.OVERLAPS_LOCAL_PAUSE | Flags.OVERLAPS_REMOTE_PAUSE)
     sql = """
         SELECT flags, size, count(*), count(rtt_ns), min(sent_ns), max(sent_ns)
-        FROM samples GROUP BY flags, size"""
+        FROM samples GROUP BY flags, size ORDER BY flags, size"""
     found = rows(source, sql, ["flags", "size", "rtt_ns", "sent_ns"])
     (connections,) = rows(source, "SELECT count(DISTINCT connection) FROM samples", ["connection"])[0]
-
-    def counted(mask: int, value: int) -> int:
-        return sum(n for flags, _, n, *_ in found if flags & mask == value)
-
-    return Totals(
-        samples=sum(r[2] for r in found),
-        answered=sum(r[3] for r in found),
-        late=counted(int(Flags.ANSWERED_LATE), int(Flags.ANSWERED_LATE)),
-        unanswered=counted(corrupted | unanswered, unanswered),
-        corrupted=counted(corrupted, corrupted),
-        warm_up=counted(int(Flags.WARM_UP), int(Flags.WARM_UP)),
-        under_load=counted(int(Flags.UNDER_LOAD), int(Flags.UNDER_LOAD)),
-        overlapping_pauses=sum(r[2] for r in found if r[0] & pauses),
-        first_sent_ns=min((r[4] for r in found), default=None),
-        last_sent_ns=max((r[5] for r in found), default=None),
-        connections=connections,
-        sizes=tuple(sorted({r[1] for r in found})),
-    )
+    return Totals(tuple(Group(*r) for r in found), connections)

@@ -35,7 +35,7 @@ def read_events(directory: FilePath) -> tuple[tuple[Event, ...], tuple[Damage, .
                     reason = "the last event is cut off" if torn else "a line is longer than any event"
                     damage.append(Damage(EVENTS, at, length - at, torn, reason))
                     break
-                event = _event(line)
+                event = event_of(line)
                 if event is None:
                     damage.append(Damage(EVENTS, at, len(line), False, "a line is no event"))
                 else:
@@ -50,7 +50,8 @@ def read_events(directory: FilePath) -> tuple[tuple[Event, ...], tuple[Damage, .
     return tuple(events), tuple(damage)
 
 
-def _event(line: bytes) -> Event | None:
+def event_of(line: bytes) -> Event | None:
+    """The event that one line tells; None where it is no event."""
     try:
         value: Any = json.loads(line)
         at_ns = parse_utc(value["at"])

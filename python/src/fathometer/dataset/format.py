@@ -65,6 +65,12 @@ def event_validator() -> Callable[[Any], Any]:
     return _compile("event.schema.json")
 
 
+@cache
+def summary_validator() -> Callable[[Any], Any]:
+    """Checks an imported summary; raises ``fastjsonschema.JsonSchemaValueException``."""
+    return _compile("imported-summary.schema.json")
+
+
 def _compile(name: str) -> Callable[[Any], Any]:
     import fastjsonschema  # only who opens a recording pays for it
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Any, Final
 
 from fathometer.dataset import events as event_log
-from fathometer.dataset.engine import Source, Totals, totals
+from fathometer.dataset.engine import Source, Totals, last_seqs, totals
 from fathometer.dataset.format import LOCK, MANIFEST
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import Connection, Damage, Event, Maintenance, Manifest, Pause, Stall
@@ -38,6 +38,8 @@ class Recording:
     """What cannot be read. A torn end is normal while it runs, and after a kill."""
     running: bool
     """Whether a probe was writing it when it was opened."""
+    answers: dict[Any, tuple[Any, int]] = field(default_factory=dict, repr=False)
+    """What `scan.prepare` found, by question, and how often it will be asked for yet."""
 
     @property
     def label(self) -> str:
@@ -73,6 +75,11 @@ class Recording:
     def totals(self) -> Totals:
         """Counts over all samples, warm-up included; one scan, kept."""
         return totals(self.source)
+
+    @cached_property
+    def last_seqs(self) -> dict[int, int]:
+        """The seq of the last sample of each connection, ascending; one scan, kept."""
+        return last_seqs(self.source)
 
     def measures(self, column: str) -> bool:
         """Whether a column holds measurements; an import has columns that its tool did not measure."""

@@ -23,6 +23,8 @@ _CHUNK: Final = 1 << 20
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 _MAX_METADATA: Final = 64 << 10
 _MAX_BODY: Final = 16 << 20
+_READ: Final = 2 * _MAX_BODY
+"""Bytes that one reading of a growing segment takes: any message fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +153,54 @@ def read_open(path: FilePath) -> tuple[list[pa.RecordBatch], Damage | None]:
             data = mapped.read_buffer(length)
     except OSError as error:
         return [], Damage(path.name, 0, 0, False, f"cannot be read: {error.strerror or error}")
-    batches: list[pa.RecordBatch] = []
-    at = 0
+    try:
+        begun = _schema_length(data)
+    except _UnreadableError as error:
+        return [], Damage(path.name, 0, data.size, error.torn, str(error))
+    batches, at, wrong = _batches(data.slice(0, begun), data, begun)
+    if wrong is None:
+        return batches, None
+    return batches, Damage(path.name, at, data.size - at, wrong.torn, str(wrong))
+
+
+def read_open_from(path: FilePath, start: int) -> tuple[list[pa.RecordBatch], int]:
+    """The whole batches of an open segment from an offset on, and where the one after them begins: to be
+    given as `start` the next time; 0 is the beginning. At most `_READ` bytes at once. Raises `OSError`.
+
+    Read and not mapped: a copy that grows (of a host that is reached over SSH) may be cut, and a mapping of
+    what is no longer there ends the process.
+    """
+    with path.open("rb") as file:
+        head = pa.py_buffer(file.read(8 + _MAX_METADATA))
+        try:
+            begun = _schema_length(head)
+        except _UnreadableError:
+            return [], start
+        start = max(start, begun)
+        file.seek(start)
+        data = pa.py_buffer(file.read(_READ))
+    batches, at, _ = _batches(head.slice(0, begun), data, 0)
+    return batches, start + at
+
+
+def _schema_length(data: pa.Buffer) -> int:
+    """Bytes of the message that begins a segment and tells its columns, which must be ours."""
     try:
         begun = _message_length(data, 0)
         head = pa.ipc.open_stream(pa.BufferReader(data.slice(0, begun)))
-        if not head.schema.remove_metadata().equals(arrow_schema()):
-            return [], Damage(path.name, 0, data.size, False, "its columns are not those of format version 1")
-        at = begun
-        schema = data.slice(0, begun)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _UnreadableError(f"a message is not readable: {error}", torn=False) from None
+    if not head.schema.remove_metadata().equals(arrow_schema()):
+        raise _UnreadableError("its columns are not those of format version 1", torn=False)
+    return begun
+
+
+def _batches(
+    schema: pa.Buffer, data: pa.Buffer, at: int
+) -> tuple[list[pa.RecordBatch], int, _UnreadableError | None]:
+    """The whole batches from an offset on, where reading ended, and why, where it was not the end."""
+    batches: list[pa.RecordBatch] = []
+    try:
         while at < data.size:
             size = _message_length(data, at)
             if size == 8:
@@ -167,10 +208,10 @@ def read_open(path: FilePath) -> tuple[list[pa.RecordBatch], Damage | None]:
             batches.append(_batch(schema, data.slice(at, size)))
             at += size
     except _UnreadableError as error:
-        return batches, Damage(path.name, at, data.size - at, error.torn, str(error))
+        return batches, at, error
     except (pa.ArrowException, OSError, ValueError) as error:
-        return batches, Damage(path.name, at, data.size - at, False, f"a message is not readable: {error}")
-    return batches, None
+        return batches, at, _UnreadableError(f"a message is not readable: {error}", torn=False)
+    return batches, at, None
 
 
 class _UnreadableError(Exception):

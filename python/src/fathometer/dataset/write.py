@@ -31,9 +31,9 @@ from fathometer.dataset.format import (
 )
 from fathometer.dataset.histogram import Ints, bucket_low, bucket_of
 from fathometer.dataset.importers.base import Bools, Imported, Series, Summary
+from fathometer.dataset.summaries import FORMAT, SUMMARY
 from fathometer.errors import FathometerError
 
-SUMMARY: Final = "summary.json"
 SEGMENT_ROWS: Final = 2 << 20
 """As the recorder's."""
 _PERCENTILES: Final = ("min", "mean", "stddev", "p50", "p95", "p99", "p99_9", "p99_99", "max")
@@ -234,7 +234,7 @@ def summary_json(summary: Summary, *, tool: str, file: str) -> Mapping[str, Any]
     more = {k: v for k, v in summary.statistics.items() if k not in _PERCENTILES}
     histogram = summary.histogram
     return {
-        "format": 1,
+        "format": FORMAT,
         "label": summary.label,
         "mode": summary.mode,
         "size": summary.size,

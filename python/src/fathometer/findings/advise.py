@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from fathometer.findings.model import Advice, Confidence, Key, Scenario, Versus
 from fathometer.findings.words import duration
@@ -33,8 +34,8 @@ def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
     made = []
     for s in scenarios:
         estimate = s.of_runs.get("p99") or s.estimates["p99"]
-        # What the tables do not show, advice does not rest on.
-        if estimate.interval is None:
+        # What the tables do not show, advice does not rest on; and a loaded path says nothing of its length.
+        if estimate.interval is None or s.key.under_load:
             continue
         name, use = _class(estimate.value)
         confidence: Confidence = "high"
@@ -81,8 +82,8 @@ def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> lis
 
 
 def _alike(a: Key, b: Key) -> bool:
-    """Measured alike: a difference of size or pacing is not a choice of path."""
-    return (a.mode, a.size, a.interval_ns) == (b.mode, b.size, b.interval_ns)
+    """Measured alike: a difference of size, pacing or load is not a choice of path."""
+    return replace(a, label=b.label) == b
 
 
 def _siblings(a: str, b: str) -> bool:

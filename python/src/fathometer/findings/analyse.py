@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, tzinfo
+from types import MappingProxyType
 
 import numpy as np
 
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
-from fathometer.findings import advise, lives, quality, shifts
+from fathometer.findings import advise, lives, load, migration, quality, shifts
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.consistency import remarks
-from fathometer.findings.consistency.model import Document, Remark, Summary
-from fathometer.findings.model import Analysis, Finding, Scenario
+from fathometer.findings.consistency.model import ORDER, Document, Remark, Summary
+from fathometer.findings.model import Analysis, Finding, Key, Scenario
+from fathometer.findings.plan import Questions, prepare
 from fathometer.findings.scenarios import scenarios
 from fathometer.stats.sweep import FEWEST_SIZES, Sweep, sweep
 
@@ -21,13 +25,23 @@ from fathometer.stats.sweep import FEWEST_SIZES, Sweep, sweep
 def analyse(
     recordings: Sequence[Recording],
     *,
+    summaries: Sequence[OpenedSummary] = (),
     refused: Sequence[FathometerError] = (),
     zone: tzinfo = UTC,
+    also: Questions = MappingProxyType({}),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Analysis:
-    """Analyses recordings together. `zone`: where the hours of the calendar are read. `progress` is told each
-    step in words.
+    """Analyses recordings together.
+
+    Args:
+        recordings: opened ones.
+        summaries: other tools' figures, shown beside.
+        refused: those that could not be opened.
+        zone: where the hours of the calendar are read.
+        also: what will be asked of the recordings besides, so that the same pass answers it.
+        progress: is told each step in words.
     """
+    prepare(recordings, also, progress)
     found = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
     progress("comparing scenarios")
     versus = comparisons(found)
@@ -35,10 +49,15 @@ def analyse(
     moved, undecided = shifts.changes(found)
     progress("connections and their ends")
     ended = lives.ends(found)
-    made = quality.findings(found) + shifts.findings(moved) + lives.findings(found, ended)
+    made = quality.findings(found) + quality.of_summaries(summaries) + load.findings(found, versus)
+    made += shifts.findings(moved) + lives.findings(found, ended)
+    made += migration.findings(found, moved)
     advice = advise.placement(found) + advise.choices(found, versus) + lives.advice(found)
+    advice += load.advice(found, versus)
     return Analysis(
         recordings=tuple(recordings),
+        summaries=tuple(summaries),
+        zone=zone,
         refused=tuple(refused),
         scenarios=found,
         comparisons=versus,
@@ -48,7 +67,7 @@ def analyse(
         sweep=_sweep(found),
         findings=tuple(sorted(made, key=_order)),
         advice=tuple(advice),
-        consistency=own_consistency(found),
+        consistency=own_consistency(found, summaries),
     )
 
 
@@ -56,8 +75,8 @@ def _order(finding: Finding) -> tuple[bool, int]:
     return finding.at_ns is None, finding.at_ns or 0
 
 
-def own_consistency(found: Sequence[Scenario]) -> tuple[Remark, ...]:
-    """Our own tables, held against the laws that `fathom check` holds others' against."""
+def own_consistency(found: Sequence[Scenario], summaries: Sequence[OpenedSummary] = ()) -> tuple[Remark, ...]:
+    """Our own tables, and other tools' summaries in them, held against the laws of `fathom check`."""
     document = Document()
     for s in found:
         if not s.rtt.count or s.rtt.min_ns is None or s.rtt.max_ns is None:
@@ -68,15 +87,22 @@ def own_consistency(found: Sequence[Scenario]) -> tuple[Remark, ...]:
         if deviation is not None and s.rtt.count > 1:
             figures["sd"] = deviation / 1e3
         document.summaries.append(Summary(s.name, figures, "us", s.rtt.count))
+    for one in summaries:
+        named = {"stddev": "sd"}
+        figures = {
+            named.get(n, n): ns / 1e3 for n, ns in one.figures_ns.items() if n in {*ORDER, "mean", "stddev"}
+        }
+        if figures:
+            document.summaries.append(Summary(f"{one.label} ({one.tool})", figures, "us", one.count))
     return remarks(document)
 
 
 def _sweep(found: Sequence[Scenario]) -> Sweep | None:
-    """Round trips against size, where one label was measured at three sizes or more."""
-    by_label: dict[str, dict[int, float]] = {}
+    """Round trips against size, where one path was measured in one way at three sizes or more."""
+    by_label: dict[Key, dict[int, float]] = {}
     for s in found:
         if s.key.size and s.rtt.count:
-            by_label.setdefault(s.key.label, {})[s.key.size] = s.estimates["p50"].value
+            by_label.setdefault(replace(s.key, size=None), {})[s.key.size] = s.estimates["p50"].value
     best = max(by_label.values(), key=len, default={})
     if len(best) < FEWEST_SIZES:
         return None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
 
+from fathometer.dataset import query
 from fathometer.findings.model import Scenario, Versus
-from fathometer.findings.scenarios import RUNS_FOR_INTERVAL, joined_blocks
+from fathometer.findings.parts import Part, Piece, block_question, joined_blocks, totals_of
+from fathometer.findings.scenarios import RUNS_FOR_INTERVAL
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import METRICS, compare
 from fathometer.stats.runs import RunComparison, compare_runs
@@ -19,6 +21,8 @@ MOST_PAIRS = 190
 SIDE_BY_SIDE = 0.8
 """Share of the shorter one's time that both must have in common to be compared as pairs."""
 _PAIRED_BLOCKS = 256
+_PREPARED_PAIRS = 15
+"""Pairs of six scenarios, whose blocks are counted beforehand, in one pass."""
 
 
 def comparisons(scenarios: Sequence[Scenario]) -> tuple[Versus, ...]:
@@ -39,25 +43,40 @@ def _versus(a: Scenario, b: Scenario) -> Versus:
             )
             if min(len(x), len(y)) >= RUNS_FOR_INTERVAL:
                 runs[metric] = compare_runs(x, y, interleaved=len(x) == len(y) and _interleaved(a, b))
-    together = _common_share(a, b) >= SIDE_BY_SIDE
+    together = _together(a.runs, b.runs)
     if together:
-        width, start = _grid(a, b)
+        width, start = together
         cut = [joined_blocks(s.runs, width, start) for s in (a, b)]
         if paired(*cut)[0].number >= FEWEST:
             return Versus(a.name, b.name, compare(*cut, side_by_side=True), runs)
     return Versus(a.name, b.name, compare(a.blocks, b.blocks), runs)
 
 
-def _spans(scenario: Scenario) -> list[tuple[int, int]]:
-    found = []
-    for run in scenario.runs:
-        totals = run.recording.totals
-        if totals.first_sent_ns is not None and totals.last_sent_ns is not None:
-            found.append((totals.first_sent_ns, totals.last_sent_ns))
-    return found
+def questions(groups: Sequence[Sequence[Part]]) -> Iterator[tuple[Part, query.Histograms]]:
+    """What the comparisons of so many scenarios will ask of their parts. Of many nothing is said: the answers
+    would fill the memory.
+    """
+    have = [group for group in groups if any(totals_of(part).answered for part in group)]
+    pairs = list(combinations(have, 2))
+    for a, b in pairs if len(pairs) <= _PREPARED_PAIRS else ():
+        together = _together(a, b)
+        for part in (*a, *b) if together else ():
+            asked = block_question(part, *together) if together else None
+            if asked is not None:
+                yield part, asked
 
 
-def _common_share(a: Scenario, b: Scenario) -> float:
+def _together(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int] | None:
+    """The common grid of two scenarios that ran side by side: its width, and where it begins."""
+    return _grid(a, b) if _common_share(a, b) >= SIDE_BY_SIDE else None
+
+
+def _spans(pieces: Sequence[Piece]) -> list[tuple[int, int]]:
+    every = [(t.first_sent_ns, t.last_sent_ns) for t in map(totals_of, pieces)]
+    return [(first, last) for first, last in every if first is not None and last is not None]
+
+
+def _common_share(a: Sequence[Piece], b: Sequence[Piece]) -> float:
     """How much of the shorter one's time was measured by both."""
     one, two = _spans(a), _spans(b)
     common = sum(max(0, min(e, f) - max(s, t)) for s, e in one for t, f in two)
@@ -65,7 +84,7 @@ def _common_share(a: Scenario, b: Scenario) -> float:
     return common / shorter if shorter else 0.0
 
 
-def _grid(a: Scenario, b: Scenario) -> tuple[int, int]:
+def _grid(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int]:
     spans = _spans(a) + _spans(b)
     start = min(s for s, _ in spans)
     length = max(e for _, e in spans) - start

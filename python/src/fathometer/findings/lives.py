@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from fathometer.dataset import query
 from fathometer.dataset.model import Connection, Explanation
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Advice, Confidence, Ended, Finding, Scenario
-from fathometer.findings.scenarios import recordings_of
+from fathometer.findings.parts import Part, is_whole, recordings_of
 from fathometer.findings.words import count, duration, listed, moment
 from fathometer.stats.coincidence import age_or_time, coincidence
 from fathometer.stats.lifetimes import refresh_age, weibull
@@ -44,10 +45,13 @@ def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
     """The last segments of every connection that died, judged against the rest of its life."""
     made = []
     for scenario, recording in recordings_of(scenarios):
+        # Segments that hold samples of several sizes, or idle and loaded ones, are comparable to nothing.
+        if not all(is_whole(run) for run in scenario.runs if run.recording is recording):
+            continue
         died = {c.id: c for c in deaths(recording)[:MOST_STORIES]}
         if not died:
             continue
-        chunks = query.chunks(recording, LENGTH)
+        chunks = query.ask(recording, _stretches(recording, tuple(died)))
         for number, connection in died.items():
             mine = (chunks.connection == number) & (chunks.sent == LENGTH) & (chunks.answered > 0)
             # From the end; the statistics want the oldest first.
@@ -55,6 +59,17 @@ def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
             if judged and connection.closed_ns is not None:
                 made.append(Ended(recording, scenario.name, number, connection.closed_ns, judged))
     return tuple(sorted(made, key=lambda e: e.at_ns))
+
+
+def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
+    """What `ends` will ask of a part."""
+    died = deaths(part.recording)[:MOST_STORIES]
+    if died and is_whole(part):
+        yield _stretches(part.recording, tuple(c.id for c in died))
+
+
+def _stretches(recording: Recording, died: tuple[int, ...]) -> query.Stretches:
+    return query.stretches(recording, LENGTH, connections=died)
 
 
 def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Finding]:

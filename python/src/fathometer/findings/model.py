@@ -6,11 +6,13 @@ Durations are ns; moments are ns since the Unix epoch, UTC.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Literal
 
-from fathometer.dataset.engine import Selection
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.selection import Selection
+from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
 from fathometer.findings.consistency.model import Remark
 from fathometer.stats.calendar import Calendar
@@ -30,13 +32,20 @@ FIGURES = ("mean", "p50", "p95", "p99", "p99_9", "p99_99")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What may be pooled: one label at one pacing, size and mode (DESIGN.md 4: never across them)."""
+    """What may be pooled: one label at one pacing, size, mode and load (DESIGN.md 4: never across them)."""
 
     label: str
     mode: str | None
     size: int | None
     interval_ns: int | None
     """None: ping-pong, or not known."""
+    under_load: bool = False
+    """Whether these are the samples that were sent while the path was loaded on purpose."""
+
+    @property
+    def name(self) -> str:
+        """The label, and whether it is under load."""
+        return f"{self.label} under load" if self.under_load else self.label
 
     @property
     def pacing(self) -> str:
@@ -63,7 +72,7 @@ class Run:
 
     recording: Recording
     selection: Selection
-    """Which of its samples: those of one size, where it swept several."""
+    """Which of its samples: those of one size, where it swept several; those under load, or the others."""
     answered: int
     figures_ns: dict[str, float]
     """mean, p50, p95, p99; those that its count supports."""
@@ -156,6 +165,10 @@ class Analysis:
     """Everything a report shows."""
 
     recordings: tuple[Recording, ...]
+    summaries: tuple[OpenedSummary, ...]
+    """Other tools' figures without samples."""
+    zone: tzinfo
+    """Where the hours of the calendar and of charts are read; statements are in UTC."""
     refused: tuple[FathometerError, ...]
     """Recordings that could not be opened."""
     scenarios: tuple[Scenario, ...]

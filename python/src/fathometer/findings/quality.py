@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.model import Confidence, Finding, Scenario
 from fathometer.findings.scenarios import recordings_of
 from fathometer.findings.words import count, duration, moment
@@ -33,9 +34,19 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     return made
 
 
+def of_summaries(summaries: Sequence[OpenedSummary]) -> list[Finding]:
+    """What another tool's figures without samples cannot support."""
+    made = []
+    for one in summaries:
+        behind = f"{one.count:,} values" if one.count is not None else "of how many values it does not say"
+        said = f"{one.label}: {one.tool} gave figures ({behind}) and no samples"
+        made.append(Finding("summary", None, said, (*one.cannot, *one.notes), "high", one.label))
+    return made
+
+
 def _losses(scenario: Scenario) -> list[Finding]:
     if scenario.sent == 0:
-        said = f"{scenario.name}: nothing was sent; there is nothing to report"
+        said = f"{scenario.name}: {_instead(scenario)}"
         return [Finding("no samples", None, said, (), "high", scenario.name)]
     if scenario.unanswered == scenario.sent:
         said = (
@@ -51,6 +62,15 @@ def _losses(scenario: Scenario) -> list[Finding]:
         "never answered; round-trip figures are about the others"
     )
     return [Finding("loss", None, said, (), "high", scenario.name)]
+
+
+def _instead(scenario: Scenario) -> str:
+    """What a scenario without samples has to say."""
+    told = [e for run in scenario.runs for e in run.recording.events if e.kind.startswith("throughput")]
+    if told or scenario.key.mode == "throughput":
+        readings = f" ({count(len(told), 'event')} in its events.jsonl)" if told else ""
+        return f"throughput was measured{readings}, and no round trips; there is no latency to report"
+    return "nothing was sent; there is nothing to report"
 
 
 def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:

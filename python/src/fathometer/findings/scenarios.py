@@ -5,66 +5,44 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
+from typing import Any
 
 import numpy as np
 
-from fathometer.dataset import engine, query
-from fathometer.dataset.engine import Selection
-from fathometer.dataset.format import Flags
+from fathometer.dataset import query
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.selection import Selection
 from fathometer.findings.model import FIGURES, Key, Run, Scenario
-from fathometer.stats.blocks import MOST, SHORTEST
+from fathometer.findings.parts import Part, block_question, joined_blocks, parts, recordings_of, totals_of
+from fathometer.findings.words import offset_ns
 from fathometer.stats.calendar import Calendar, calendar
 from fathometer.stats.first import First, first_against_rest
 from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
 from fathometer.stats.runs import WorstOfRuns, median_of_runs, percentile_rule
-from fathometer.stats.series import Blocks
+
+__all__ = ["RUNS_FOR_INTERVAL", "SHARE", "grouped", "questions", "recordings_of", "scenarios"]
 
 SHARE = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
 RUNS_FOR_INTERVAL = 6
 """Runs from which the order statistics give the median of runs an interval (stats.runs)."""
-_SHIFT = 1
-"""Halves the buckets' resolution for block histograms: 0.1 %, and half the memory."""
+MOST_CONNECTIONS = 10_000
+"""Connections whose first samples are looked at."""
+_COARSE = 3
+"""Shift of the histograms of connections, of which only medians are wanted."""
 
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A recording, or its samples of one size."""
-
-    key: Key
-    recording: Recording
-    selection: Selection
-
-
-def key_of(recording: Recording) -> Key:
-    """What a recording may be pooled with."""
-    manifest = recording.manifest
-    return Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns)
-
-
-def parts(recording: Recording) -> list[Part]:
-    """A recording as it may be pooled: whole, or one part a size where it swept several."""
-    sizes = recording.totals.sizes
-    if recording.manifest.size is not None or len(sizes) < 2:
-        return [Part(key_of(recording), recording, query.ALL)]
-    whole = key_of(recording)
-    return [Part(replace(whole, size=size), recording, Selection(size=size)) for size in sizes]
-
-
-def recordings_of(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
-    """Every recording once, with its first scenario: connections and events are not of one size."""
-    seen: set[str] = set()
-    for scenario in scenarios:
-        for run in scenario.runs:
-            if run.recording.manifest.id not in seen:
-                seen.add(run.recording.manifest.id)
-                yield scenario, run.recording
+def grouped(recordings: Sequence[Recording]) -> dict[Key, list[Part]]:
+    """What may be pooled, in order of time."""
+    found: dict[Key, list[Part]] = {}
+    for recording in recordings:
+        for part in parts(recording):
+            found.setdefault(part.key, []).append(part)
+    return {k: sorted(g, key=lambda p: p.recording.manifest.started_ns) for k, g in found.items()}
 
 
 def scenarios(
@@ -73,16 +51,13 @@ def scenarios(
     """One scenario a key, in order of their medians; recordings without an answered sample make scenarios,
     too.
     """
-    grouped: dict[Key, list[Part]] = {}
-    for recording in recordings:
-        for part in parts(recording):
-            grouped.setdefault(part.key, []).append(part)
-    labels = Counter(key.label for key in grouped)
+    groups = grouped(recordings)
+    labels = Counter(key.name for key in groups)
     made = []
-    for key, group in grouped.items():
-        name = key.label if labels[key.label] == 1 else f"{key.label} ({key.pacing})"
+    for key, group in groups.items():
+        name = key.name if labels[key.name] == 1 else f"{key.name} ({key.pacing})"
         progress(name)
-        made.append(_scenario(name, key, sorted(group, key=lambda p: p.recording.manifest.started_ns), zone))
+        made.append(_scenario(name, key, group, zone))
     return tuple(sorted(made, key=lambda s: (_median(s), s.name)))
 
 
@@ -106,7 +81,7 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
             of_runs[figure] = median_of_runs(values)
             if figure == "p95":
                 worst = percentile_rule(values)
-    counts = [_counts(p) for p in group]
+    counts = [totals_of(p) for p in group]
     return Scenario(
         name=name,
         key=key,
@@ -120,9 +95,9 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
             ]
             or [Histogram.empty()]
         ),
-        sent=sum(sent for sent, _, _ in counts),
-        unanswered=sum(unanswered for _, unanswered, _ in counts),
-        late=sum(late for _, _, late in counts),
+        sent=sum(c.samples for c in counts),
+        unanswered=sum(c.unanswered for c in counts),
+        late=sum(c.late for c in counts),
         estimates=estimates,
         of_runs=of_runs,
         worst=worst,
@@ -130,18 +105,6 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
         calendar=_calendar(group, zone),
         first=_first(group),
     )
-
-
-def _counts(part: Part) -> tuple[int, int, int]:
-    """Samples sent, never answered and answered late; warm-up included, as in a recording's totals."""
-    totals = part.recording.totals
-    if part.selection.size is None:
-        return totals.samples, totals.unanswered, totals.late
-    sql = f"""SELECT count(*), count(*) FILTER (rtt_ns IS NULL AND flags & {int(Flags.CORRUPTED)} = 0),
-        count(*) FILTER (flags & {int(Flags.ANSWERED_LATE)} <> 0) FROM samples
-        WHERE {replace(part.selection, warm_up=True).where()}"""
-    ((sent, unanswered, late),) = engine.rows(part.recording.source, sql, ["size", "flags", "rtt_ns"])
-    return int(sent), int(unanswered), int(late)
 
 
 def _run(part: Part, rtt: Histogram) -> Run:
@@ -155,52 +118,6 @@ def _run(part: Part, rtt: Histogram) -> Run:
     return Run(part.recording, part.selection, rtt.count, figures)
 
 
-def joined_blocks(
-    group: Sequence[Part | Run], width_ns: int | None = None, start_ns: int | None = None
-) -> Blocks:
-    """The recordings' blocks one after another, in order of time.
-
-    Blocks are of equal time, so that they hold about equally many samples where the pacing is steady. With
-    `width_ns` they lie on a common grid (whole multiples of it since `start_ns`), for pairing.
-    """
-    histograms: list[Histogram] = []
-    began: list[int] = []
-    for part in group:
-        recording, totals, chosen = part.recording, part.recording.totals, part.selection
-        if totals.first_sent_ns is None or totals.last_sent_ns is None or not totals.answered:
-            continue
-        if width_ns is None:
-            answered = totals.answered // (1 if chosen.size is None else len(totals.sizes))
-            number = max(min(MOST, answered // SHORTEST), 1)
-            cut = query.blocks(recording, number, selection=chosen, shift=_SHIFT)
-        else:
-            first = (start_ns or 0) + (totals.first_sent_ns - (start_ns or 0)) // width_ns * width_ns
-            number = (totals.last_sent_ns - first) // width_ns + 1
-            cut = query.blocks(
-                recording, int(number), selection=chosen, start_ns=first, width_ns=width_ns, shift=_SHIFT
-            )
-        histograms += cut.histograms
-        began += [cut.start_ns + i * cut.width_ns for i in range(len(cut.histograms))]
-    return to_blocks(histograms, began)
-
-
-def to_blocks(histograms: Sequence[Histogram], began_ns: Sequence[int]) -> Blocks:
-    """Histograms as the statistics take them; empty ones are left out."""
-    kept = [(h, at) for h, at in zip(histograms, began_ns, strict=True) if h.count]
-    if not kept:
-        nothing = np.zeros(0)
-        return Blocks(nothing, np.zeros((0, 0), dtype=np.int64), nothing, np.zeros(0, dtype=np.int64))
-    numbers = np.unique(np.concatenate([h.buckets for h, _ in kept]))
-    counts = np.zeros((len(kept), len(numbers)), dtype=np.int64)
-    for row, (h, _) in enumerate(kept):
-        counts[row, np.searchsorted(numbers, h.buckets)] = h.counts
-    # A bucket stands for its middle.
-    every = Histogram(numbers, np.ones_like(numbers), None, None, 0, None, kept[0][0].shift)
-    middles = (every.lows_ns + every.highs_ns) / 2
-    sums = np.array([float(h.sum_ns) for h, _ in kept])
-    return Blocks(middles, counts, sums, np.array([at for _, at in kept], dtype=np.int64))
-
-
 def _calendar(group: Sequence[Part], zone: tzinfo) -> Calendar | None:
     began: list[int] = []
     medians: list[float] = []
@@ -209,7 +126,7 @@ def _calendar(group: Sequence[Part], zone: tzinfo) -> Calendar | None:
             found = hour.histogram.supported_quantile(0.5)
             if found is not None:
                 local = hour.start_ns // query.HOUR_NS * query.HOUR_NS
-                began.append(local + _offset(zone, local))
+                began.append(local + offset_ns(zone, local))
                 medians.append(float(found.value_ns))
     if len(set(began)) < 24:
         return None
@@ -219,25 +136,39 @@ def _calendar(group: Sequence[Part], zone: tzinfo) -> Calendar | None:
     return calendar(hours, figure)
 
 
-def _offset(zone: tzinfo, at_ns: int) -> int:
-    from datetime import datetime
-
-    offset = datetime.fromtimestamp(at_ns / 1e9, zone).utcoffset()
-    return 0 if offset is None else int(offset.total_seconds()) * 1_000_000_000
-
-
 def _first(group: Sequence[Part]) -> First | None:
     first: list[float] = []
     rest: list[float] = []
     for recording, chosen in ((p.recording, p.selection) for p in group):
-        # In a sweep the first sample of a connection has one size, and most of the others have not.
-        if len(recording.connections) > 10_000 or chosen.size is not None:
+        if not _has_first(recording, chosen):
             return None
         opening = query.first_samples(recording)
-        others = query.histograms_by(recording, "connection", shift=3)
+        others = query.histograms_by(recording, "connection", shift=_COARSE)
         for connection, value in zip(opening.connection.tolist(), opening.value_ns.tolist(), strict=True):
             median = others[connection].supported_quantile(0.5) if connection in others else None
             if not math.isnan(value) and median is not None and others[connection].count >= 10:
                 first.append(value)
                 rest.append(float(median.value_ns))
     return first_against_rest(np.array(first), np.array(rest)) if first else None
+
+
+def _has_first(recording: Recording, chosen: Selection) -> bool:
+    """Whether the first samples can be held against the others: not where the first sample of a connection
+    has one size, or an idle path, and most of the others have not.
+    """
+    return len(recording.connections) <= MOST_CONNECTIONS and chosen == query.ALL
+
+
+def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
+    """All that `scenarios` will ask of a part."""
+    chosen = part.selection
+    yield query.Histograms("rtt", chosen)
+    if part.recording.measures("lateness_ns"):
+        yield query.Histograms("latency", chosen)
+    blocks = block_question(part)
+    if blocks is not None:
+        yield blocks
+    yield query.quarters("rtt", chosen)
+    if _has_first(part.recording, chosen):
+        yield query.firsts()
+        yield query.Histograms("rtt", by="connection", shift=_COARSE)

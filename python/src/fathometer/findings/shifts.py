@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.dataset import query
-from fathometer.dataset.engine import Selection
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.selection import Selection
 from fathometer.findings.model import Confidence, Finding, Moved, Scenario
+from fathometer.findings.parts import Part
 from fathometer.findings.words import change as percent
 from fathometer.findings.words import count, duration, moment
 from fathometer.stats.changes import Change, Undecided, examine
@@ -40,8 +42,14 @@ def series(
     if recording.rows <= RAW:
         found = query.samples(recording, selection=selection)
         return found.value_ns, found.sent_ns
-    medians = query.envelope(recording, BINS, selection=selection)
+    medians = query.ask(recording, query.bins(recording, BINS, selection=selection))
     return medians.p50_ns, medians.start_ns
+
+
+def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
+    """What `series` will ask of a part."""
+    if part.recording.rows > RAW:
+        yield query.bins(part.recording, BINS, selection=part.selection)
 
 
 def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tuple[str, Undecided], ...]]:

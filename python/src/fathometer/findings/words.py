@@ -35,6 +35,17 @@ def moment(at_ns: int, zone: tzinfo = UTC) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}.{rest // 1_000_000:03d} {local.tzname() or ''}".rstrip()
 
 
+def zone_name(zone: tzinfo) -> str:
+    """`Europe/London`, or `UTC`."""
+    return str(getattr(zone, "key", zone))
+
+
+def offset_ns(zone: tzinfo, at_ns: int) -> int:
+    """How far a zone's clocks are ahead of UTC at a moment, ns."""
+    offset = datetime.fromtimestamp(at_ns / 1e9, zone).utcoffset()
+    return 0 if offset is None else int(offset.total_seconds()) * 1_000_000_000
+
+
 def change(before: float, after: float) -> str:
     """`9.2 %`, or `24-fold` for what has more than tripled; without a sign, which the verb tells."""
     if not before or not after:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.report.supported import is_shown
@@ -23,6 +24,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "recordings": [_recording(r) for r in analysis.recordings],
+        "summaries": [_summary(s) for s in analysis.summaries],
         "refused": [str(e) for e in analysis.refused],
         "scenarios": [scenario_as_json(s) for s in analysis.scenarios],
         "comparisons": comparisons_as_json(analysis.comparisons),
@@ -164,6 +166,21 @@ def _recording(recording: Any) -> dict[str, Any]:  # noqa: ANN401 - dataset.Reco
     }
 
 
+def _summary(s: OpenedSummary) -> dict[str, Any]:
+    return {
+        "label": s.label,
+        "directory": str(s.directory),
+        "tool": s.tool,
+        "file": s.file,
+        "mode": s.mode,
+        "size": s.size,
+        "count": s.count,
+        "rtt_ns": dict(s.figures_ns),
+        "cannot": list(s.cannot),
+        "notes": list(s.notes),
+    }
+
+
 def scenario_as_json(s: Scenario) -> dict[str, Any]:
     """One scenario with its figures."""
     return {
@@ -172,6 +189,7 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
         "mode": s.key.mode,
         "size": s.key.size,
         "interval_ns": s.key.interval_ns,
+        "under_load": s.key.under_load,
         "recordings": [run.recording.manifest.id for run in s.runs],
         "samples": s.sent,
         "answered": s.rtt.count,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,8 +14,10 @@ import numpy as np
 from fathometer import __version__
 from fathometer.dataset import query
 from fathometer.dataset.query import Envelope
+from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Analysis, Versus
-from fathometer.findings.words import duration, moment
+from fathometer.findings.parts import Part, parts, totals_of
+from fathometer.findings.words import duration, moment, zone_name
 from fathometer.report import charts, render, tables, timeline
 from fathometer.report.charts import Spec
 from fathometer.report.short import heaviest, in_short, shown_and_folded, told_first
@@ -134,7 +136,13 @@ def draw(analysis: Analysis, title: str | None = None, progress: Progress = lamb
     _over_time(page, progress)
     for i, scenario in enumerate(s[:MOST_CHARTS]):
         said = scenario.calendar.of_day.said if scenario.calendar else ""
-        add("calendar", f"calendar-{i + 1}", scenario.name, said, partial(timeline.heat, scenario))
+        add(
+            "calendar",
+            f"calendar-{i + 1}",
+            scenario.name,
+            said,
+            partial(timeline.heat, scenario, zone_name(analysis.zone)),
+        )
     return page
 
 
@@ -146,23 +154,55 @@ def foremost(analysis: Analysis) -> list[Versus]:
     return [v for v in analysis.comparisons if fastest in {v.a, v.b}]
 
 
+def charted(recordings: Sequence[Recording]) -> tuple[list[tuple[Part, query.Bins]], int]:
+    """Which parts of recordings get a chart over time, and what it asks of them; and how many get none."""
+    every = [part for recording in recordings for part in parts(recording)]
+    worth = [part for part in every if totals_of(part).answered > 1]
+    shown = sorted(worth, key=lambda p: -totals_of(p).samples)[:MOST_CHARTS]
+    share = min(max(BINS, ZOOM_BINS // max(len(shown), 1)), FINEST)
+    made = [
+        (
+            p,
+            query.bins(
+                p.recording,
+                min(share, BINS_LONG) if p.recording.rows > LONG else share,
+                selection=p.selection,
+            ),
+        )
+        for p in sorted(shown, key=_place)
+    ]
+    return made, len(worth) - len(shown)
+
+
+def _place(part: Part) -> tuple[str, int, int]:
+    return part.key.name, part.recording.manifest.started_ns, part.selection.size or 0
+
+
+def questions(recordings: Sequence[Recording]) -> dict[Recording, list[query.Question[Any, Any]]]:
+    """What the pictures will ask of recordings, for `findings.analyse`."""
+    asked: dict[Recording, list[query.Question[Any, Any]]] = {}
+    for part, bins in charted(recordings)[0]:
+        asked.setdefault(part.recording, []).append(bins)
+    return asked
+
+
 def _over_time(page: Page, progress: Progress) -> None:
     analysis = page.analysis
-    worth = sorted((r for r in analysis.recordings if r.totals.answered > 1), key=lambda r: -r.rows)
-    shown = worth[:MOST_CHARTS]
-    page.left_out = len(worth) - len(shown)
-    share = min(max(BINS, ZOOM_BINS // max(len(shown), 1)), FINEST)
-    for i, recording in enumerate(sorted(shown, key=lambda r: (r.label, r.manifest.started_ns))):
+    shown, page.left_out = charted(analysis.recordings)
+    for i, (part, bins) in enumerate(shown):
+        recording = part.recording
         events = heaviest([f for f in analysis.findings if f.recording == recording.manifest.id])
-        heading = f"{recording.label}, {moment(recording.manifest.started_ns)[:19]}"
+        heading = f"{_named(part)}, {moment(recording.manifest.started_ns, analysis.zone)[:19]}"
         progress(f"drawing {heading}")
-        fine = query.envelope(recording, share if recording.rows <= LONG else min(share, BINS_LONG))
+        fine = query.ask(recording, bins)
         coarse = _coarse(fine)
-        still, live = timeline.over_time(coarse, events), timeline.over_time(fine, events, zoom=True)
+        clock = timeline.Clock.of(analysis.zone, fine)
+        still = timeline.over_time(coarse, events, clock)
+        live = timeline.over_time(fine, events, clock, zoom=True)
         if still is None or live is None:
             continue
         name = f"time-{i + 1}"
-        data = timeline.columns(fine, coarse)
+        data = timeline.columns(fine, coarse, clock)
         lines = "median and p99" if "p99" in data["lines"] else "median"
         note = f"Band: smallest to largest; {lines} of each {duration(coarse.width_ns)}."
         zoom = Zoom(render.compiled(live), data)
@@ -171,9 +211,14 @@ def _over_time(page: Page, progress: Progress) -> None:
         )
 
 
+def _named(part: Part) -> str:
+    swept = part.selection.size is not None
+    return f"{part.key.name}, {part.selection.size:,} bytes" if swept else part.key.name
+
+
 def title_of(analysis: Analysis) -> str:
     """The labels, where no title is given."""
-    labels = sorted({r.label for r in analysis.recordings})
+    labels = sorted({r.label for r in analysis.recordings} | {s.label for s in analysis.summaries})
     return ", ".join(labels[:4]) + (f" and {len(labels) - 4} others" if len(labels) > 4 else "")
 
 
@@ -201,7 +246,6 @@ def _coarse(fine: Envelope, most: int = BINS) -> Envelope:
         max_ns=high,
         p50_ns=p50,
         p99_ns=p99,
-        above=fine.above[:, starts],
         error=fine.error,
     )
 
@@ -244,8 +288,10 @@ def _context(page: Page) -> dict[str, Any]:
         "folded_more": max(len(folded) - 2 * page.rows, 0),
         "version": __version__,
         "rows": page.rows,
+        "zone": zone_name(a.zone),
         "tables": {
             "summary": tables.summary(a.scenarios),
+            "summaries": tables.of_tools(a.summaries),
             "runs": tables.of_runs(a.scenarios),
             "ratios": tables.ratios(main),
             "more_ratios": tables.ratios(others),
@@ -289,7 +335,8 @@ def _coarser(page: Page) -> Page:
         zoom = f.zoom
         if zoom and f.envelope:
             fewer = _coarse(f.envelope, max(len(f.envelope.start_ns) // 4, 1))
-            zoom = Zoom(zoom.spec, timeline.columns(fewer, _coarse(f.envelope)))
+            clock = timeline.Clock.of(page.analysis.zone, f.envelope)
+            zoom = Zoom(zoom.spec, timeline.columns(fewer, _coarse(f.envelope), clock))
         made.append(replace(f, zoom=zoom))
     return replace(page, figures=_with_time(page, made))
 

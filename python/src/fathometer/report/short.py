@@ -16,6 +16,7 @@ _WEIGHTS = {
     "no samples": 100,
     "no answers": 100,
     "damage": 90,
+    "migration": 88,
     "coincidence": 85,
     "death": 80,
     "recording.overflowed": 75,
@@ -32,7 +33,9 @@ _WEIGHTS = {
     "interrupted": 25,
     "pauses": 20,
     "running": 15,
+    "under load": 68,
     "imported": 5,
+    "summary": 5,
 }
 """By what a reader loses who misses it: figures that are not what they seem, connections, levels."""
 _SURE = {"high": 9, "medium": 4, "low": 0}
@@ -61,7 +64,8 @@ def shown_and_folded(
 def in_short(analysis: Analysis) -> list[str]:
     """The report in sentences, most important first."""
     said = [_measured(analysis)]
-    said += _fastest([s for s in analysis.scenarios if s.rtt.count])
+    if analysis.recordings:
+        said += _fastest([s for s in analysis.scenarios if s.rtt.count])
     said += _differences(analysis)
     return said
 
@@ -80,6 +84,9 @@ def told_first(analysis: Analysis) -> tuple[list[Finding], list[Advice]]:
 
 
 def _measured(analysis: Analysis) -> str:
+    if not analysis.recordings:
+        tools = listed(sorted({s.tool for s in analysis.summaries}))
+        return f"{count(len(analysis.summaries), 'summary', 'summaries')} of {tools}, without samples."
     sent, lost = sum(s.sent for s in analysis.scenarios), sum(s.unanswered for s in analysis.scenarios)
     first = [t for r in analysis.recordings if (t := r.totals.first_sent_ns) is not None]
     last = [t for r in analysis.recordings if (t := r.totals.last_sent_ns) is not None]

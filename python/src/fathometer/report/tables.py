@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.words import count, duration, moment
 from fathometer.report.supported import is_shown
@@ -61,6 +62,24 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
             )
         )
     return Table("Round trips", ("scenario", "samples", "min", *NAMES.values(), "max"), tuple(rows))
+
+
+def of_tools(summaries: Sequence[OpenedSummary]) -> Table | None:
+    """Other tools' figures, as they gave them."""
+    if not summaries:
+        return None
+    names = ("min", "mean", "p50", "p95", "p99", "max")
+    rows = [
+        (
+            Cell(s.label, f"{s.tool}, {s.mode}" + (f", {s.size:,} bytes" if s.size else "")),
+            Cell(f"{s.count:,}" if s.count is not None else "not told"),
+            *(Cell(duration(s.figures_ns[n])) if n in s.figures_ns else Cell("–") for n in names),
+            Cell("; ".join(s.cannot)),
+        )
+        for s in summaries
+    ]
+    head = ("run", "values", *names, "what it cannot support")
+    return Table("Other tools' figures, without samples", head, tuple(rows))
 
 
 def of_runs(scenarios: Sequence[Scenario]) -> Table | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
 from typing import Any
 
 import numpy as np
@@ -11,6 +14,7 @@ from numpy.typing import NDArray
 
 from fathometer.dataset.query import Envelope
 from fathometer.findings.model import Finding, Scenario
+from fathometer.findings.words import offset_ns, zone_name
 from fathometer.report.charts import COLOURS, NARROW, WIDE, Spec, base, microseconds, rtt_axis
 
 EVENT_COLOURS = {
@@ -20,6 +24,7 @@ EVENT_COLOURS = {
     "pauses": "#7F7F7F",
     "maintenance": "#CC79A7",
     "coincidence": "#D55E00",
+    "migration": "#009E73",
 }
 EVENT_DASHES = {
     "stall": [1, 0],
@@ -28,6 +33,7 @@ EVENT_DASHES = {
     "pauses": [2, 3],
     "maintenance": [8, 2, 2, 2],
     "coincidence": [4, 2],
+    "migration": [10, 3],
 }
 """Besides colour, so that it is not needed."""
 CLOCK = {
@@ -43,31 +49,76 @@ CLOCK = {
     "year": "%Y",
 }
 """How times stand on an axis, by what a tick falls on; in 24 hours."""
+_DAY_NS = 86_400_000_000_000
+_QUARTER_NS = 900_000_000_000
 MOST_EVENTS = 100
 """Lines in one picture: those of most weight."""
 
 
-def _ms(at_ns: int) -> float:
-    return round(at_ns / 1e6, 3)
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What time it is on an axis. Vega knows UTC only: times are moved by the zone's offset where the series
+    begins, so that ticks fall on its hours and days, and labels after a change of the clocks put it right.
+    """
+
+    name: str
+    offset_ns: int = 0
+    changes: tuple[tuple[int, int], ...] = ()
+    """When clocks changed within the series, and by how much they differ from `offset_ns` since then, ns."""
+
+    @classmethod
+    def of(cls, zone: tzinfo, series: Envelope) -> Clock:
+        """The clock of a zone during a series."""
+        if not len(series.start_ns):
+            return cls(zone_name(zone))
+        at, end = int(series.start_ns[0]), int(series.start_ns[-1]) + series.width_ns
+        offset = offset_ns(zone, at)
+        found: list[tuple[int, int]] = []
+        last = offset
+        for day in range(at, end, _DAY_NS):
+            until = min(day + _DAY_NS, end)
+            if offset_ns(zone, until) == last:
+                continue
+            # Clocks change on whole quarters of an hour.
+            quarters = range(day // _QUARTER_NS + 1, until // _QUARTER_NS + 1)
+            changed = next(q * _QUARTER_NS for q in quarters if offset_ns(zone, q * _QUARTER_NS) != last)
+            last = offset_ns(zone, until)
+            found.append((changed, last - offset))
+        return cls(zone_name(zone), offset, tuple(found))
+
+    def ms(self, at_ns: int) -> float:
+        """Where a moment stands on the axis."""
+        return round((at_ns + self.offset_ns) / 1e6, 3)
+
+    def axis(self) -> Spec:
+        """The labels, and the zone as the title."""
+        made: Spec = {"title": self.name}
+        if not self.changes:
+            return made | {"format": CLOCK}
+        moved = "toNumber(datum.value)"
+        for at, by in self.changes:
+            moved = f"(toNumber(datum.value) < {self.ms(at)} ? {moved} : toNumber(datum.value) + {by / 1e6})"
+        # The later a change, the sooner it is looked at.
+        return made | {"labelExpr": f"utcFormat({moved}, {json.dumps(CLOCK)})"}
 
 
-def columns(fine: Envelope, coarse: Envelope) -> dict[str, Any]:
+def columns(fine: Envelope, coarse: Envelope, clock: Clock) -> dict[str, Any]:
     """The data of a zooming chart: the band in the finest bins (`bins`), median and p99 in bins that hold
     enough samples for them (`lines`). Columns are a third of the size of rows; null: not known.
 
-    The middle of each bin, in ms since the Unix epoch, is `start` and steps of `width`, of which it is the
+    The middle of each bin, in ms as `Clock.ms` has them, is `start` and steps of `width`, of which it is the
     `k`th; without `k` no bin is missing.
     """
-    lines = _times(coarse) | {"p50": _rounded(coarse.p50_ns)}
+    lines = _times(coarse, clock) | {"p50": _rounded(coarse.p50_ns)}
     if not np.isnan(coarse.p99_ns).all():
         lines["p99"] = _rounded(coarse.p99_ns)
-    band = _times(fine) | {"low": _rounded(fine.min_ns), "high": _rounded(fine.max_ns)}
+    band = _times(fine, clock) | {"low": _rounded(fine.min_ns), "high": _rounded(fine.max_ns)}
     return {"bins": band, "lines": lines}
 
 
-def _times(envelope: Envelope) -> dict[str, Any]:
+def _times(envelope: Envelope, clock: Clock) -> dict[str, Any]:
     made: dict[str, Any] = {
-        "start": _ms(int(envelope.start_ns[0]) + envelope.width_ns // 2),
+        "start": clock.ms(int(envelope.start_ns[0]) + envelope.width_ns // 2),
         "width": envelope.width_ns / 1e6,
     }
     steps = (envelope.start_ns - envelope.start_ns[0]) // envelope.width_ns
@@ -87,7 +138,7 @@ def _short(value: float) -> float:
 
 
 def over_time(
-    envelope: Envelope, events: Sequence[Finding], width: int = WIDE, *, zoom: bool = False
+    envelope: Envelope, events: Sequence[Finding], clock: Clock, width: int = WIDE, *, zoom: bool = False
 ) -> Spec | None:
     """A recording over time: the band from the smallest to the largest of each bin, the median, the p99 where
     it is supported, and events as lines. `zoom`: for a chart that gets its `columns` as the data `bins`.
@@ -105,18 +156,17 @@ def over_time(
         spec["autosize"] = {"type": "fit", "contains": "padding"}
         spec["height"] = 300
     else:
-        spec["data"] = {"values": _rows(envelope)}
+        spec["data"] = {"values": _rows(envelope, clock)}
     spec["padding"] = {"left": 4, "top": 4, "bottom": 4, "right": 14}
     x: Spec = {
         "field": "t",
         "type": "temporal",
-        "title": None,
         "scale": {"type": "utc"},
         "axis": {
             "labelOverlap": "greedy",
             "labelFlush": True,
             "tickCount": 8 if width > NARROW else 4,
-            "format": CLOCK,
+            **clock.axis(),
         },
     }
     y = rtt_axis()
@@ -162,7 +212,7 @@ def over_time(
         layers.append(
             {
                 "data": {
-                    "values": [{"t": _ms(e.at_ns or 0), "kind": e.kind, "s": e.statement} for e in told]
+                    "values": [{"t": clock.ms(e.at_ns or 0), "kind": e.kind, "s": e.statement} for e in told]
                 },
                 "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.9, "clip": True},
                 "encoding": {
@@ -177,11 +227,11 @@ def over_time(
     return spec
 
 
-def _rows(envelope: Envelope) -> list[dict[str, Any]]:
+def _rows(envelope: Envelope, clock: Clock) -> list[dict[str, Any]]:
     rows = []
     middle = envelope.width_ns // 2
     for i in range(len(envelope.start_ns)):
-        row: dict[str, Any] = {"t": _ms(int(envelope.start_ns[i]) + middle)}
+        row: dict[str, Any] = {"t": clock.ms(int(envelope.start_ns[i]) + middle)}
         if envelope.answered[i]:
             row |= {
                 "low": microseconds(envelope.min_ns[i]),
@@ -194,7 +244,7 @@ def _rows(envelope: Envelope) -> list[dict[str, Any]]:
     return rows
 
 
-def heat(scenario: Scenario, width: int = WIDE) -> Spec | None:
+def heat(scenario: Scenario, zone: str, width: int = WIDE) -> Spec | None:
     """Hour by weekday: each cell's median against that of the whole."""
     calendar = scenario.calendar
     if calendar is None:
@@ -218,7 +268,7 @@ def heat(scenario: Scenario, width: int = WIDE) -> Spec | None:
             "x": {
                 "field": "hour",
                 "type": "ordinal",
-                "title": "hour of the day",
+                "title": f"hour of the day, {zone}",
                 "axis": {"labelAngle": 0, "labelOverlap": "greedy"},
             },
             "y": {"field": "day", "type": "ordinal", "sort": list(days), "title": None},

@@ -32,22 +32,19 @@ def first_against_rest(
     first: NDArray[np.float64], rest_median: NDArray[np.float64], level: float = LEVEL
 ) -> First:
     """One entry a connection: its first answered round trip, and the median of its others."""
-    from scipy.stats import wilcoxon  # Imported late: half a second of a report's start.
-
-    from fathometer.stats.runs import median_of_runs
-
     if len(first) == 0:
         return First(math.nan, None, None, 0, "no connection had a first sample and others")
     logs = np.log(first / rest_median)
-    middle = median_of_runs(logs, level)
-    ratio = math.exp(middle.value)
-    if len(first) < FEWEST or middle.interval is None:
+    ratio = math.exp(float(np.median(logs)))
+    interval = _interval(logs, level) if len(first) >= FEWEST else None
+    if interval is None:
         said = (
             f"the first sample took {ratio:.2f} times as long as the others; {len(first)} connections are "
             "too few to generalise"
         )
         return First(ratio, None, None, len(first), said)
-    interval = Interval(math.exp(middle.interval.low), math.exp(middle.interval.high), middle.interval.level)
+    from scipy.stats import wilcoxon  # Imported late: half a second of a report's start.
+
     p_value = float(wilcoxon(logs, zero_method="zsplit").pvalue) if np.any(logs) else 1.0
     if p_value < 1 - level and 1.0 not in interval:
         said = (
@@ -60,3 +57,10 @@ def first_against_rest(
             "connections)"
         )
     return First(ratio, interval, p_value, len(first), said)
+
+
+def _interval(logs: NDArray[np.float64], level: float) -> Interval | None:
+    from fathometer.stats.runs import median_of_runs
+
+    found = median_of_runs(logs, level).interval
+    return None if found is None else Interval(math.exp(found.low), math.exp(found.high), found.level)

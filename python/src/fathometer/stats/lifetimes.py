@@ -47,10 +47,10 @@ def survival(
     `entered_ns`: the age at which a connection came under observation (left truncation), 0 where it was seen
     from its opening.
     """
-    from scipy.stats import norm  # Imported late: half a second of a report's start.
+    from scipy.special import ndtri  # Imported late: half a second of a report's start.
 
     entered = np.zeros_like(age_ns) if entered_ns is None else entered_ns
-    z = float(norm.isf((1 - level) / 2))
+    z = -float(ndtri((1 - level) / 2))
     ages, alive, intervals, hazards, risks = [], [], [], [], []
     s, h, greenwood = 1.0, 0.0, 0.0
     for age in np.unique(age_ns[died]):
@@ -103,7 +103,7 @@ def weibull(age_ns: NDArray[np.float64], died: NDArray[np.bool_], level: float =
     8.3).
     """
     from scipy.optimize import brentq, minimize_scalar  # Imported late: half a second of a report's start.
-    from scipy.stats import chi2
+    from scipy.special import chdtri
 
     d = int(died.sum())
     if d < FEWEST_DEATHS or np.ptp(age_ns[died]) == 0:
@@ -119,7 +119,7 @@ def weibull(age_ns: NDArray[np.float64], died: NDArray[np.bool_], level: float =
         lambda u: -log_likelihood(u), bounds=(-4, 6), method="bounded", options={"xatol": 1e-9}
     )
     at = float(best.x)
-    drop = float(chi2.isf(1 - level, 1)) / 2
+    drop = float(chdtri(1, 1 - level)) / 2
 
     def below(u: float) -> float:
         return log_likelihood(at) - log_likelihood(u) - drop

@@ -200,10 +200,10 @@ def _wilcoxon_rank(n: int, level: float) -> int:
     Wilcoxon's signed-rank distribution.
     """
     if n > 50:
-        from scipy.stats import norm  # Imported late: half a second of a report's start.
+        from scipy.special import ndtri  # Imported late: half a second of a report's start.
 
         mean, spread = n * (n + 1) / 4, math.sqrt(n * (n + 1) * (2 * n + 1) / 24)
-        return max(int(mean - float(norm.isf((1 - level) / 2)) * spread), 0)
+        return max(int(mean - -float(ndtri((1 - level) / 2)) * spread), 0)
     ways = np.zeros(n * (n + 1) // 2 + 1)
     ways[0] = 1
     for rank in range(1, n + 1):

@@ -97,8 +97,8 @@ class Settings:
     11; one that comes back counts half: 7 and 18 samples."""
     impact_exponent: float = 1.4
     noise_share: float = 0.85
-    """The unit of size is noise ** 0.85 x (0.1 % of the level) ** 0.15: noise alone makes a little too much of
-    quiet paths, the level alone far too little of near ones."""
+    """The unit of size is noise ** 0.85 x (0.1 % of the level) ** 0.15: noise alone makes a little too much
+    of quiet paths, the level alone far too little of near ones."""
     ramp_longest: int = 20
     """A stretch this short between a lower and a higher level, and not steady itself, is the way from one to
     the other: one change, not two."""

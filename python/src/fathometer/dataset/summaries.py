@@ -1,0 +1,114 @@
+"""Reading ``summary.json``: what `fathom import` makes of a tool that gives figures and no samples."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any, Final
+
+import fastjsonschema
+
+from fathometer.dataset.format import MANIFEST, summary_validator
+from fathometer.dataset.manifest import MAX_BYTES
+from fathometer.errors import FathometerError
+
+SUMMARY: Final = "summary.json"
+FORMAT: Final = 1
+_OPERATION: Final = "open summary"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenedSummary:
+    """One run of another tool, as its figures."""
+
+    directory: FilePath
+    label: str
+    mode: str
+    size: int | None
+    """Payload bytes each way; None: the tool does not say."""
+    count: int | None
+    """Values behind the figures; None: the tool does not say."""
+    figures_ns: Mapping[str, int]
+    """``min``, ``mean``, ``stddev``, ``p50`` ... of the round trip; only those that the tool gives."""
+    cannot: tuple[str, ...]
+    """What it cannot support, each a sentence."""
+    tool: str
+    file: str
+    notes: tuple[str, ...]
+    """What was put right on import."""
+
+
+def open_summaries(
+    paths: Iterable[str | os.PathLike[str]], *, on_error: Callable[[FathometerError], None] | None = None
+) -> tuple[OpenedSummary, ...]:
+    """Opens the summaries in trees of recordings and summaries, sorted by path; none is no error.
+
+    Args:
+        paths: directories.
+        on_error: told of each summary that cannot be read, which is then left out. Without it the first such
+            one is raised.
+    """
+    found: dict[FilePath, OpenedSummary] = {}
+    for directory in (d for path in paths for d in _summaries_in(FilePath(path))):
+        try:
+            found.setdefault(directory.resolve(), open_summary(directory))
+        except FathometerError as error:
+            if on_error is None:
+                raise
+            on_error(error)
+    return tuple(found.values())
+
+
+def _summaries_in(path: FilePath) -> Iterator[FilePath]:
+    for directory, below, files in os.walk(path):
+        below.sort()
+        # A recording may have anything beside it; what is in its directory is its own.
+        if MANIFEST in files:
+            below.clear()
+        elif SUMMARY in files:
+            yield FilePath(directory)
+
+
+def open_summary(directory: str | os.PathLike[str]) -> OpenedSummary:
+    """Reads the ``summary.json`` of one directory; raises `FathometerError`."""
+    path = FilePath(directory) / SUMMARY
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
+        value: Any = json.loads(text[:MAX_BYTES])
+    except OSError as error:
+        raise FathometerError(_OPERATION, f"{path}: {error.strerror}", "check the path") from None
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"it is no JSON ({error})") from None
+    version = value.get("format") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > FORMAT:
+        raise FathometerError(
+            _OPERATION,
+            f"{path} is of format {version}, and this program knows up to {FORMAT}",
+            "install a newer fathometer",
+        )
+    try:
+        summary_validator()(value)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise _bad(path, error.message.replace("data.", "", 1)) from None
+    imported = value["imported"]
+    figures = {name: ns for name, ns in value["rtt_ns"].items() if name != "count" and ns is not None}
+    return OpenedSummary(
+        FilePath(directory),
+        value["label"],
+        value["mode"],
+        value["size"],
+        value["rtt_ns"]["count"],
+        figures,
+        tuple(value["cannot"]),
+        imported["tool"],
+        imported["file"],
+        tuple(imported["notes"]),
+    )
+
+
+def _bad(path: FilePath, reason: str) -> FathometerError:
+    return FathometerError(_OPERATION, f"{path}: {reason}", "import the tool's output again")

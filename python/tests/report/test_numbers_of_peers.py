@@ -1,0 +1,112 @@
+"""The report on real outputs of the peers that Debian packages: its numbers are those in their own files,
+which are read here by other means than the importers'.
+"""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from support import peers
+from support.command_line import run
+from support.independent import same_figures
+
+UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "sec": 1e9}
+
+
+def reported(directory, *outputs):
+    """Imports outputs as people do, and reports on what comes out: the JSON, the page, the Markdown."""
+    for number, output in enumerate(outputs):
+        ran = run("import", output, "--record", directory / "in" / str(number))
+        assert ran.returncode == 0, ran.stderr
+    files = [directory / f"report.{kind}" for kind in ("json", "html", "md")]
+    ran = run("report", directory / "in", "--json", files[0], "-o", files[1], "--markdown", files[2])
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(files[0].read_text()), files[1].read_text(), files[2].read_text()
+
+
+def impossible(report):
+    return [r for r in report["consistency"] if r["verdict"] == "impossible"]
+
+
+def test_sockperf(tmp_path):
+    log, printed = peers.sockperf(tmp_path)
+    report, page, text = reported(tmp_path, log, printed)
+    lines = (line.split(", ") for line in log.read_text().splitlines() if re.match(r"\d+, \d", line))
+    # Microsecond digits as the file has them, without floats: seconds and nanoseconds apart.
+    rtt = np.array([whole(rx) - whole(tx) for _, tx, rx, *_ in lines])
+    (scenario,) = report["scenarios"]
+    same_figures(scenario, rtt)
+    (summary,) = report["summaries"]
+    own = re.search(r"Summary: Latency is ([\d.]+) usec", printed.read_text())
+    # It prints halves; the report has round trips.
+    assert summary["rtt_ns"]["mean"] == round(2 * float(own[1]) * 1e3)
+    assert summary["rtt_ns"]["mean"] == pytest.approx(scenario["rtt_ns"]["mean"]["value"], rel=0.01)
+    assert "Other tools" in page
+    assert "Other tools" in text
+    assert not impossible(report)
+
+
+def whole(seconds):
+    before, _, after = seconds.partition(".")
+    return int(before) * 10**9 + int(after.ljust(9, "0")[:9])
+
+
+def test_qperf_has_a_summary_that_says_what_it_cannot_support(tmp_path):
+    output = peers.qperf(tmp_path)
+    report, page, text = reported(tmp_path, output)
+    number, unit = re.search(r"latency\s*=\s*([\d.,]+) (\w+)", output.read_text()).groups()
+    (summary,) = report["summaries"]
+    assert summary["tool"] == "qperf"
+    assert summary["rtt_ns"]["mean"] == round(2 * float(number.replace(",", "")) * UNITS[unit])
+    assert summary["count"] is None
+    assert report["scenarios"] == report["recordings"] == report["comparisons"] == []
+    for sentence in summary["cannot"]:
+        assert sentence in page
+        assert sentence in text
+    assert "1 summary of qperf, without samples" in text
+    (finding,) = report["findings"]
+    assert finding["kind"] == "summary"
+    assert not impossible(report)
+
+
+def test_iperf3(tmp_path):
+    output = peers.iperf3(tmp_path)
+    report, page, _ = reported(tmp_path, output)
+    sender = json.loads(output.read_text())["end"]["streams"][0]["sender"]
+    (summary,) = report["summaries"]
+    assert (summary["rtt_ns"]["min"], summary["rtt_ns"]["max"]) == (
+        sender["min_rtt"] * 1_000,
+        sender["max_rtt"] * 1_000,
+    )
+    # It cuts its own mean off at the microsecond.
+    assert 0 <= summary["rtt_ns"]["mean"] - sender["mean_rtt"] * 1_000 < 1_000
+    assert "iperf3" in page
+    assert report["scenarios"] == []
+    assert report["consistency"], "its figures are held against the laws, too"
+    assert not impossible(report)
+
+
+def test_irtt(tmp_path):
+    output = peers.irtt(tmp_path)
+    report, _, _ = reported(tmp_path, output)
+    trips = json.loads(output.read_text())["round_trips"]
+    back = [t for t in trips if t["lost"] == "false"]
+    stamps = [(t["timestamps"]["client"]["send"], t["timestamps"]["client"]["receive"]) for t in back]
+    # By its monotonic clock, the server's time in it: what every other tool here measures.
+    rtt = np.array([receive["monotonic"] - send["monotonic"] for send, receive in stamps])
+    (scenario,) = report["scenarios"]
+    assert (scenario["samples"], scenario["answered"]) == (len(trips), len(back))
+    same_figures(scenario, rtt)
+    assert not impossible(report)
+
+
+def test_ping(tmp_path):
+    output = peers.ping(tmp_path, "-D")
+    report, _, _ = reported(tmp_path, output)
+    times = re.findall(r" time=([\d.]+) ms", output.read_text())
+    (scenario,) = report["scenarios"]
+    same_figures(scenario, np.array([round(float(ms) * 1e6) for ms in times]))
+    assert scenario["mode"] == "icmp"
+    assert not impossible(report)

@@ -1,0 +1,63 @@
+"""Programs that tests run: `fathom`, and other tools where the machine has them."""
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMIT = 60
+"""Seconds after which a tool counts as stuck."""
+
+
+def missing(what):
+    """Something that is not there: a visible skip, and a failure in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{what} is missing, and CI must have it")
+    pytest.skip(f"{what} is missing")
+
+
+def fathom():
+    """The Rust half's binary: what FATHOM names, else the newest that was built, else the one in the PATH."""
+    places = [ROOT / "target" / kind / "fathom" for kind in ("release", "debug")]
+    built = max((p for p in places if p.exists()), key=lambda p: p.stat().st_mtime, default=None)
+    found = os.environ.get("FATHOM") or built or shutil.which("fathom")
+    return str(found or missing("fathom (cargo build -p fathom)"))
+
+
+def tool(name):
+    """A program by name."""
+    return shutil.which(name) or missing(name)
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    """A port of this machine that nobody listens on."""
+    with socket.socket(socket.AF_INET, kind) as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def serving(*command):
+    """A server, for as long as it is needed."""
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until_it_answers(command, accept=lambda ended: ended.returncode == 0):
+    """A client that is refused while its server starts is asked again, within bounds."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+        if accept(ended) or time.monotonic() > deadline:
+            assert accept(ended), ended.stdout + ended.stderr
+            return ended
