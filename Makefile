@@ -5,7 +5,7 @@ SHELL := bash
 
 MUSL := x86_64-unknown-linux-musl
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS ?= wire recording packet
+FUZZ_TARGETS ?= wire iperf3 recording packet
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
 export FATHOM_CLOUD := off
@@ -19,7 +19,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help demo check check-rust check-python test test-rust test-python bench bench-quick fuzz build dist python clean advisories cargo python-dev
+.PHONY: help demo check check-rust check-python test test-rust test-python bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -93,6 +93,12 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 
 python: ## the Python half, in .venv: .venv/bin/fathometer
 	@scripts/prepare-python.sh
+
+bench-peers: dist ## ping-pong beside sockperf, qperf, netperf and neper, as far as they are on PATH; root; about 28 minutes
+	benches/peers.py --fathom target/$(MUSL)/dist/fathom
+
+bench-peers-quick: dist ## the same, shortened to about 4 minutes
+	benches/peers.py --quick --fathom target/$(MUSL)/dist/fathom
 
 build: cargo ## the release binary: target/release/fathom
 	cargo build --release --locked -p fathom

@@ -2,7 +2,10 @@
 #![no_main]
 
 use fathom_wire::message::{Checker, Key, Verdict};
-use fathom_wire::{Answer, ConnectionView, HEADER_LEN, Identity, Question, ReflectorStamps, Stamper, Standing};
+use fathom_wire::rfc8762::{ErrorEstimate, PACKET_LEN, Reflected, Reflection, Sent};
+use fathom_wire::{
+    Answer, ConnectionView, HEADER_LEN, Identity, Question, ReflectorStamps, Stamper, Standing,
+};
 use libfuzzer_sys::fuzz_target;
 
 const VIEW: ConnectionView = ConnectionView { received_ns: 5, sent_ns: 9, pause_us: 3 };
@@ -33,7 +36,8 @@ fuzz_target!(|data: &[u8]| {
     if one.frames() == 0 && asked.is_none() {
         assert_eq!(whole, rest, "a foreign stream passes untouched");
     }
-    if let (Some(question), Some(part)) = (asked, whole.get(32..64).and_then(|part| part.first_chunk::<32>())) {
+    if let (Some(question), Some(part)) = (asked, whole.get(32..64).and_then(|part| part.first_chunk::<32>()))
+    {
         assert_eq!(whole[..32], rest[..32], "a question stays whole");
         match answer(&question) {
             Some(answer) => assert_eq!(Answer::decode(part), Ok(Some(answer))),
@@ -77,6 +81,24 @@ fuzz_target!(|data: &[u8]| {
         }
         assert_eq!(checker.position() as usize, at);
     }
+
+    // STAMP: an answer is as long as its packet and repeats what was sent; no bytes panic.
+    let mut packet = rest.to_vec();
+    let error = ErrorEstimate::of((*sizes > 0).then_some(u64::from(*sizes) << (connection & 31)));
+    let reflection = Reflection { sequence: Some(3), received_ns: 5, sent_ns: 9, error, ttl: *connection };
+    let answered = reflection.write(&mut packet);
+    assert_eq!(packet.len(), rest.len());
+    assert_eq!(answered, rest.len() >= PACKET_LEN);
+    if let (Some(sent), Some(read)) = (Sent::decode(rest), Reflected::decode(&packet)) {
+        assert_eq!((read.sender_sequence, read.sender_timestamp), (sent.sequence, sent.timestamp));
+        assert_eq!((read.sequence, read.received_ns, read.sent_ns), (3, 5, 9));
+        assert!(
+            sent.error
+                .bound_ns()
+                .is_none_or(|ns| ErrorEstimate::of(Some(ns)).bound_ns() >= Some(ns) || ns > 1 << 60)
+        );
+    }
+    let _ = Reflected::decode(rest);
 
     // And what was sent, through the reflector, is intact.
     let (echo, _) = pass(&sent, chunk);

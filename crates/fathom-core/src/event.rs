@@ -1,6 +1,11 @@
 //! What happens in a run besides samples: one line each in `events.jsonl`.
 
+mod evidence;
+
+pub use evidence::{Evidence, TcpInfo};
+
 use crate::cause::ClosingCause;
+use crate::loss::Losses;
 use crate::verdict::{Explanation, Fresh};
 use crate::word::Word;
 use jiff::Timestamp;
@@ -81,6 +86,9 @@ pub enum EventKind {
         remote: String,
         /// From the SYN to established, in ns (UDP: 0).
         connect_ns: i64,
+        /// From established to the end of the TLS handshake, in ns; absent: there was none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tls_ns: Option<i64>,
         /// Interface by which its packets leave this host, by the routing table when it was recorded; absent where the
         /// system does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -175,6 +183,17 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reflector: Option<Word>,
     },
+    /// STAMP: how far differences of the two ends' clocks (`forward_ns`, `backward_ns`) may be from the truth from here
+    /// on, by the Error Estimates of both. Told first, and when it has grown.
+    #[serde(rename = "clock.bounded")]
+    ClockBounded {
+        /// At most so far, in ns: the sum of the two below at this moment, rounded up to a power of two.
+        error_ns: u64,
+        /// This host's clock, in ns.
+        local_ns: u64,
+        /// The reflector's clock, in ns.
+        remote_ns: u64,
+    },
     /// The wall clock was set.
     #[serde(rename = "clock.stepped")]
     ClockStepped {
@@ -215,6 +234,34 @@ pub enum EventKind {
         /// What it is now.
         to: String,
     },
+    /// A background load has settled: samples sent from here on are loaded ones.
+    #[serde(rename = "load.began")]
+    LoadBegan {
+        /// Bits a second that it was asked to send, each way; absent: as many as its connections take.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_bits_per_s: Option<u64>,
+        /// Connections that carry it.
+        connections: u32,
+        /// From the order to run until it had settled, in ns.
+        rising_ns: u64,
+    },
+    /// A background load has been told to stop: samples sent from here on are loaded ones no more.
+    #[serde(rename = "load.ended")]
+    LoadEnded {
+        /// From `load.began` to here, in ns.
+        duration_ns: u64,
+        /// Payload bytes sent in that time.
+        sent_bytes: u64,
+        /// Payload bytes of echoes received in that time.
+        echoed_bytes: u64,
+        /// What was achieved there, bits a second.
+        sent_bits_per_s: u64,
+        /// What was achieved back, bits a second.
+        echoed_bits_per_s: u64,
+        /// What ended it early, if something did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        error: Option<String>,
+    },
     /// Samples that were due could not be sent and were left out.
     #[serde(rename = "schedule.overrun")]
     ScheduleOverrun {
@@ -249,6 +296,42 @@ pub enum EventKind {
         /// How many since then.
         count: u64,
     },
+    /// A stretch of one stream of a throughput test (about a second).
+    #[serde(rename = "throughput.interval")]
+    ThroughputInterval {
+        /// `sent` or `received`: what this end did on the stream.
+        way: String,
+        /// How long it was, in ns; it ends at `mono_ns`.
+        interval_ns: u64,
+        /// Bytes written to, or read from, the stream in it.
+        bytes: u64,
+        /// Segments sent again in it. Absent: this end receives, or its system does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retransmits: Option<u32>,
+        /// The congestion window at its end, bytes. Absent as `retransmits`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cwnd_bytes: Option<u64>,
+        /// The smoothed round-trip time at its end, µs. Absent as `retransmits`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        srtt_us: Option<u32>,
+        /// It belongs to the warm-up and counts in no total.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        omitted: bool,
+    },
+    /// A throughput test ended: what it came to.
+    #[serde(rename = "throughput.ended")]
+    ThroughputEnded {
+        /// As `fathom probe --throughput --json` prints it (`schema/throughput.md`).
+        summary: serde_json::Value,
+    },
+    /// What has become known of datagrams of this connection since the last such event: which way they were lost, and
+    /// what came twice or out of order.
+    #[serde(rename = "loss.attributed")]
+    LossAttributed {
+        /// The counts.
+        #[serde(flatten)]
+        losses: Losses,
+    },
     /// Samples or events that could not be kept because writing fell behind.
     #[serde(rename = "recording.overflowed")]
     RecordingOverflowed {
@@ -267,62 +350,6 @@ fn remote() -> String {
     "remote".to_owned()
 }
 
-/// What was known of a connection when it ended.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Evidence {
-    /// Samples sent on it.
-    pub sent: u64,
-    /// Samples answered.
-    pub answered: u64,
-    /// The last sample whose echo came.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_answered_seq: Option<u64>,
-    /// Samples without their echo at the end.
-    pub outstanding: u64,
-    /// From the last byte received to the end, in ns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub silent_ns: Option<u64>,
-    /// The error's text, where there is one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-    /// The kernel's view at the last sample before the end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<TcpInfo>,
-}
-
-/// The part of the kernel's `TCP_INFO` that explains things. Linux; other systems fill what they have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct TcpInfo {
-    /// Smoothed round-trip time, µs.
-    pub srtt_us: u32,
-    /// Its variation, µs.
-    pub rttvar_us: u32,
-    /// The smallest seen, µs.
-    pub min_rtt_us: u32,
-    /// Retransmission timeout in force, µs.
-    pub rto_us: u32,
-    /// Consecutive retransmission timeouts of the data now outstanding.
-    pub retransmits: u8,
-    /// Exponential back-off of the timer.
-    pub backoff: u8,
-    /// Segments sent again over the connection's life.
-    pub total_retrans: u32,
-    /// Segments sent and not acknowledged.
-    pub unacked: u32,
-    /// Bytes that wait in this host, because they could not be sent or the peer had no room. 0 in recordings and on
-    /// systems without it.
-    #[serde(default)]
-    pub notsent_bytes: u32,
-    /// Congestion window, segments.
-    pub snd_cwnd: u32,
-    /// Reordering degree the kernel assumes, segments.
-    pub reordering: u32,
-    /// Since data was last received, ms.
-    pub last_data_recv_ms: u32,
-    /// Since an acknowledgement was last received, ms.
-    pub last_ack_recv_ms: u32,
-}
-
 impl EventKind {
     /// The name of the kind, as in the recording.
     pub fn name(&self) -> &'static str {
@@ -339,13 +366,19 @@ impl EventKind {
             Self::StallEnded { .. } => "stall.ended",
             Self::ConnectionExplained { .. } => "connection.explained",
             Self::Pause { .. } => "pause",
+            Self::ClockBounded { .. } => "clock.bounded",
             Self::ClockStepped { .. } => "clock.stepped",
             Self::Maintenance { .. } => "maintenance",
             Self::AddressChanged { .. } => "address.changed",
+            Self::LoadBegan { .. } => "load.began",
+            Self::LoadEnded { .. } => "load.ended",
             Self::ScheduleOverrun { .. } => "schedule.overrun",
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",
             Self::EchoDuplicated { .. } => "echo.duplicated",
+            Self::ThroughputInterval { .. } => "throughput.interval",
+            Self::ThroughputEnded { .. } => "throughput.ended",
+            Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::Note { .. } => "note",
         }

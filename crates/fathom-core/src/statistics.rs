@@ -4,9 +4,18 @@
 //! Memory is bounded: histograms have a fixed number of buckets, and of closed connections only the latest
 //! [`CLOSED_KEPT`] keep their own line.
 
+mod gaps;
+mod group;
+mod under_load;
+
+pub use gaps::{Gap, Gaps};
+pub use group::Group;
+pub use under_load::UnderLoad;
+
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind};
 use crate::histogram::Histogram;
+use crate::loss::Losses;
 use crate::sample::{Flags, Sample};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
@@ -36,52 +45,9 @@ pub struct Connection {
 /// Sizes that have statistics of their own; samples of further ones are counted in the run's totals only.
 pub const SIZES_KEPT: usize = 64;
 
-/// What the samples of one size amount to; fields as in [`Statistics`].
-#[derive(Debug, Clone, Default)]
-pub struct SizeStatistics {
-    /// Samples resolved.
-    pub samples: u64,
-    /// Intact echoes, late ones included.
-    pub answered: u64,
-    /// Of those, after the timeout.
-    pub late: u64,
-    /// No echo came.
-    pub unanswered: u64,
-    /// The echo was not what was sent.
-    pub corrupt: u64,
-    /// Flagged as warm-up: left out of `rtt` and `latency`.
-    pub warm_up: u64,
-    /// Round trips.
-    pub rtt: Histogram,
-    /// From due to answered.
-    pub latency: Histogram,
-    /// Sent minus due.
-    pub lateness: Histogram,
-}
-
-impl SizeStatistics {
-    fn sample(&mut self, sample: &Sample) {
-        self.samples += 1;
-        let warm_up = sample.flags.contains(Flags::WARM_UP);
-        self.warm_up += u64::from(warm_up);
-        self.lateness.record(sample.lateness_ns);
-        match sample.rtt_ns {
-            Some(rtt_ns) => {
-                self.answered += 1;
-                self.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
-                if !warm_up {
-                    self.rtt.record(rtt_ns);
-                    self.latency.record(rtt_ns + sample.lateness_ns);
-                }
-            }
-            None if sample.flags.contains(Flags::CORRUPTED) => self.corrupt += 1,
-            None => self.unanswered += 1,
-        }
-    }
-}
-
 /// The statistics of one run. Counts are of all its samples. Distributions never hold samples of two sizes: those of a
-/// run with more than one stand in `by_size`, and `rtt`, `latency`, `lateness` and `first_sample` are empty.
+/// run with more than one stand in `by_size`, and `rtt`, `latency`, `lateness` and `first_sample` are empty. Nor do they
+/// hold samples under load, which stand in `under_load`, or any of a run with silences, which stand in `gaps`.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
     /// Samples resolved: answered, unanswered or corrupt.
@@ -98,6 +64,10 @@ pub struct Statistics {
     pub warm_up: u64,
     /// Due but never sent, because this host or the connection was not ready.
     pub skipped: u64,
+    /// What is known of datagrams that were lost, came twice or out of order; `unknown` is kept by [`Statistics::loss`].
+    losses: Losses,
+    /// How far differences of the two clocks may be from the truth, in ns, at the most; `None`: nobody said.
+    pub clock_error_ns: Option<u64>,
     /// Round trips.
     pub rtt: Histogram,
     /// From due to answered.
@@ -106,6 +76,8 @@ pub struct Statistics {
     pub lateness: Histogram,
     /// Connection set-up.
     pub connect: Histogram,
+    /// TLS handshakes, from established on.
+    pub tls: Histogram,
     /// Round trips of each connection's first sample.
     pub first_sample: Histogram,
     /// Connections by ordinal.
@@ -117,18 +89,24 @@ pub struct Statistics {
     /// First and last `sent_ns` seen.
     pub span_ns: Option<(i64, i64)>,
     /// By size, where samples of more than one have been seen; empty otherwise.
-    pub by_size: BTreeMap<u32, SizeStatistics>,
+    pub by_size: BTreeMap<u32, Group>,
+    /// Samples sent under a load of ours, and that load.
+    pub under_load: UnderLoad,
+    /// Of a run with silences, by the gap before them.
+    pub gaps: Gaps,
     first_size: Option<u32>,
     closed: usize,
 }
 
 impl Statistics {
+    /// Statistics of a run with silences of these lengths, in ns; with none, of any other run.
+    pub fn with_gaps(lengths_ns: &[u64]) -> Self {
+        Self { gaps: Gaps::new(lengths_ns), ..Self::default() }
+    }
+
     /// Adds a resolved sample.
     pub fn sample(&mut self, sample: &Sample) {
-        let one_size = self.is_of_one_size(sample.size);
-        if !one_size {
-            self.sample_of_size(sample);
-        }
+        let pooled = self.is_pooled(sample);
         self.samples += 1;
         let (first, last) = self.span_ns.unwrap_or((sample.sent_ns, sample.sent_ns));
         self.span_ns = Some((first.min(sample.sent_ns), last.max(sample.sent_ns)));
@@ -137,17 +115,17 @@ impl Statistics {
         }
         let warm_up = sample.flags.contains(Flags::WARM_UP);
         self.warm_up += u64::from(warm_up);
-        if one_size {
+        if pooled {
             self.lateness.record(sample.lateness_ns);
         }
         match sample.rtt_ns {
             Some(rtt_ns) => {
                 self.answered += 1;
                 self.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
-                if one_size && sample.flags.contains(Flags::FIRST_ON_CONNECTION) {
+                if pooled && sample.flags.contains(Flags::FIRST_ON_CONNECTION) {
                     self.first_sample.record(rtt_ns);
                 }
-                if one_size && !warm_up {
+                if pooled && !warm_up {
                     self.rtt.record(rtt_ns);
                     self.latency.record(rtt_ns + sample.lateness_ns);
                 }
@@ -155,6 +133,23 @@ impl Statistics {
             None if sample.flags.contains(Flags::CORRUPTED) => self.corrupt += 1,
             None => self.unanswered += 1,
         }
+    }
+
+    /// Whether a sample goes into the run's own distributions; one that does not is put where it belongs.
+    fn is_pooled(&mut self, sample: &Sample) -> bool {
+        if sample.flags.contains(Flags::UNDER_LOAD) {
+            self.under_load.samples.sample(sample);
+            return false;
+        }
+        if !self.gaps.all.is_empty() {
+            self.gaps.sample(sample);
+            return false;
+        }
+        let one_size = self.is_of_one_size(sample.size);
+        if !one_size {
+            self.sample_of_size(sample);
+        }
+        one_size
     }
 
     fn is_of_one_size(&mut self, size: u32) -> bool {
@@ -175,11 +170,11 @@ impl Statistics {
     }
 
     /// The statistics by size, of a run of one size too.
-    pub fn sizes(&self) -> BTreeMap<u32, SizeStatistics> {
+    pub fn sizes(&self) -> BTreeMap<u32, Group> {
         let (Some(size), true) = (self.first_size, self.by_size.is_empty()) else {
             return self.by_size.clone();
         };
-        let only = SizeStatistics {
+        let only = Group {
             samples: self.samples,
             answered: self.answered,
             late: self.late,
@@ -193,12 +188,22 @@ impl Statistics {
         BTreeMap::from([(size, only)])
     }
 
+    /// Which way samples were lost. What nobody has said yet, or ever will, is unknown: the three directions add up to
+    /// the unanswered samples.
+    pub fn loss(&self) -> Losses {
+        let Losses { forward, backward, .. } = self.losses;
+        Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
+    }
+
     /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         self.count_event(event.kind.name());
         match &event.kind {
-            EventKind::ConnectionOpened { connect_ns, remote: _, .. } => {
+            EventKind::ConnectionOpened { connect_ns, tls_ns, .. } => {
                 self.connect.record(*connect_ns);
+                if let Some(tls_ns) = tls_ns {
+                    self.tls.record(*tls_ns);
+                }
                 let opened = Connection {
                     opened_at: Some(event.at),
                     closed_at: None,
@@ -229,6 +234,13 @@ impl Statistics {
                 }
             }
             EventKind::ScheduleOverrun { skipped, .. } => self.skipped += skipped,
+            EventKind::LoadEnded { duration_ns, sent_bytes, echoed_bytes, .. } => {
+                self.under_load.ended(*duration_ns, *sent_bytes, *echoed_bytes);
+            }
+            EventKind::ClockBounded { error_ns, .. } => {
+                self.clock_error_ns = self.clock_error_ns.max(Some(*error_ns));
+            }
+            EventKind::LossAttributed { losses } => self.losses.add(*losses),
             _ => {}
         }
     }
@@ -277,6 +289,7 @@ mod tests {
                 local,
                 remote,
                 connect_ns: 500,
+                tls_ns: None,
                 interface: None,
                 lane: None,
             },
@@ -339,6 +352,41 @@ mod tests {
             s.sample(&sample(size, 5));
         }
         assert_eq!((s.by_size.len(), s.samples), (SIZES_KEPT, 1_004), "bounded, and all counted");
+    }
+
+    #[test]
+    fn idle_and_loaded_are_never_pooled() {
+        let mut s = Statistics::default();
+        let between = Flags::UNDER_LOAD | Flags::WARM_UP;
+        for (rtt_ns, flags) in [(100, Flags::default()), (700, between), (900, Flags::UNDER_LOAD)] {
+            s.sample(&Sample { size: 64, rtt_ns: Some(rtt_ns), flags, ..Sample::default() });
+        }
+        s.sample(&Sample { size: 64, flags: Flags::UNDER_LOAD | Flags::UNANSWERED, ..Sample::default() });
+        assert_eq!((s.samples, s.answered, s.unanswered, s.warm_up), (4, 3, 1, 1), "all are counted");
+        assert_eq!((s.rtt.count(), s.rtt.max(), s.lateness.count()), (1, Some(100), 1));
+        let loaded = &s.under_load.samples;
+        assert_eq!((loaded.samples, loaded.unanswered, loaded.warm_up), (3, 1, 1));
+        assert_eq!((loaded.rtt.count(), loaded.rtt.min()), (1, Some(900)), "those between are in no figure");
+        for (duration_ns, sent_bytes) in [(1_000_000_000, 1_000_000), (3_000_000_000, 7_000_000)] {
+            let (echoed_bytes, rate) = (sent_bytes / 2, 0);
+            let (sent_bits_per_s, echoed_bits_per_s) = (rate, rate);
+            let error = None;
+            let ended = EventKind::LoadEnded {
+                duration_ns,
+                sent_bytes,
+                echoed_bytes,
+                sent_bits_per_s,
+                echoed_bits_per_s,
+                error,
+            };
+            s.event(&at(0, ended));
+        }
+        let load = &s.under_load;
+        assert_eq!(
+            (load.phases, load.sent_bits_per_s(), load.echoed_bits_per_s()),
+            (2, Some(16_000_000), Some(8_000_000)),
+            "8 MB in 4 s"
+        );
     }
 
     #[test]

@@ -126,8 +126,12 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
 
 fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
     let Measured { reflector, mode, size, .. } = measured;
-    let pace =
-        measured.interval_ns.map_or_else(|| "back to back".into(), |ns| format!("every {}", duration(ns)));
+    let silences = mode.ends_with("idle-gap");
+    let pace = match measured.interval_ns {
+        _ if silences => "after silences".to_owned(),
+        Some(ns) => format!("every {}", duration(ns)),
+        None => "back to back".to_owned(),
+    };
     let lasted = last.duration_since(measured.started_at).as_nanos().max(0) as u64;
     let end = match measured.state {
         State::Finished => format!("for {}", duration(lasted)),
@@ -139,14 +143,16 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         ),
     };
     let what = match (mode.as_str(), size) {
-        ("connect", _) => "a connection".to_owned(),
-        (_, 0) => "samples of several sizes".to_owned(),
-        _ => format!("{size} bytes"),
+        (crate::throughput::MODE, _) => "streams of data".to_owned(),
+        ("connect", _) => format!("a connection {pace}"),
+        ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
+        (_, 0) => format!("samples of several sizes {pace}"),
+        _ => format!("{size} bytes {pace}"),
     };
-    let statement = format!("{reflector} was measured with {what} {pace} ({mode}), {end}");
+    let statement = format!("{reflector} was measured with {what} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
-    // Samples of several sizes have no usual round trip in common.
-    if *size > 0 || mode == "connect" {
+    // Samples of several sizes, or after several silences, have no usual round trip in common.
+    if (*size > 0 && !silences) || mode.starts_with("connect") {
         line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
     }
     line

@@ -3,17 +3,22 @@
 //! TCP keeps order, so the bytes that come belong to the oldest sample without its echo; they are still checked
 //! byte for byte. UDP keeps nothing, so each datagram says, by its content, which sample it is.
 
+mod datagram;
+mod stamped;
+
 use crate::clock::ClockMap;
+use crate::loss::{Attribution, Fate, Reflector};
 use crate::sample::{Flags, Sample};
-use fathom_wire::frame::IDENTITY_LEN;
-use fathom_wire::{Checker, HEADER_LEN, Identity, Key, ReflectorStamps, Verdict};
+use fathom_wire::{Checker, HEADER_LEN, Key, ReflectorStamps, Verdict};
+use stamped::Session;
 use std::collections::VecDeque;
+
+pub use datagram::DATAGRAM_LOST_NS;
+pub use stamped::ClockBound;
 
 /// Samples in flight on one connection at most. A connection that takes more without answering is blocked:
 /// further dues wait, and are given up like those of a full send buffer.
 pub const MAX_IN_FLIGHT: usize = 1 << 16;
-/// After this long without its echo a datagram is taken as lost (a TCP sample never is, while its connection lives).
-pub const DATAGRAM_LOST_NS: u64 = 60_000_000_000;
 
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
@@ -33,6 +38,12 @@ struct InFlight {
     transmitted_utc_ns: Option<i64>,
     /// UDP: its echo has come, out of order; kept until those before it are resolved.
     resolved: bool,
+    /// UDP: whether a reflector can count it.
+    counted: bool,
+    /// UDP: what its echo said of the reflector's count.
+    fate: Fate,
+    /// STAMP: its timestamp as it was written; it comes back with the answer.
+    written: u64,
 }
 
 /// What the kernel knows of a connection at the moment an echo is read.
@@ -104,6 +115,10 @@ pub struct Stream {
     remote_pause_gained_us: u64,
     /// When the reflector ran again after its latest pause, by the monotonic clock, in ns; 0: it never paused.
     remote_ran_again_ns: u64,
+    /// UDP: which way samples were lost.
+    losses: Attribution,
+    /// STAMP: what its packets say besides their number.
+    stamp: Option<Session>,
 }
 
 /// Samples among which a send stamp is sought: it is there before the echo, so its sample is among the oldest.
@@ -134,6 +149,8 @@ impl Stream {
             remote_pause_us: None,
             remote_ran_again_ns: 0,
             remote_pause_gained_us: 0,
+            losses: Attribution::new(Reflector::Stateful),
+            stamp: None,
         }
     }
 
@@ -151,6 +168,14 @@ impl Stream {
     /// only the beginning of must be written to its end first.
     pub fn set_size(&mut self, size: u32) {
         self.size = size;
+    }
+
+    /// Writes the bytes `offset..offset + out.len()` of message `seq`. A STAMP packet is written as a whole.
+    pub fn fill(&self, seq: u64, offset: usize, out: &mut [u8]) {
+        match &self.stamp {
+            Some(session) => session.fill(seq, out),
+            None => self.key.fill(seq, self.size, offset, out),
+        }
     }
 
     /// The number of the sample to be sent next, which is how many have been sent.
@@ -205,14 +230,6 @@ impl Stream {
         self.in_flight.front().map(|s| (s.seq, s.sent_ns))
     }
 
-    /// UDP: as [`Stream::oldest`], of those sent since anything last came. A datagram that is lost alone, with echoes of
-    /// later ones coming back, is no silence.
-    pub fn oldest_of_silence(&self) -> Option<(u64, u64)> {
-        let since = self.last_received_ns.unwrap_or(0);
-        let waits = |s: &&InFlight| !s.resolved && s.sent_ns >= since;
-        self.in_flight.iter().find(waits).map(|s| (s.seq, s.sent_ns))
-    }
-
     /// How long nothing had passed either way when the oldest sample without its echo was sent, in ns.
     pub fn oldest_quiet_ns(&self) -> Option<u64> {
         self.in_flight.front().map(|s| s.quiet_ns)
@@ -255,9 +272,19 @@ impl Stream {
             sent_utc_ns: None,
             transmitted_utc_ns: None,
             resolved: false,
+            counted: self.stamp.is_some() || self.size as usize >= HEADER_LEN,
+            fate: Fate::Lost,
+            written: self.stamp.as_ref().map_or(0, Session::written),
         });
         self.last_sent_ns = Some(sent_ns);
         self.next_seq += 1;
+    }
+
+    /// Adds flags to every sample that is out.
+    pub fn flag_outstanding(&mut self, flags: Flags) {
+        for sample in &mut self.in_flight {
+            sample.flags |= flags;
+        }
     }
 
     /// Notes the wall clock at the latest [`Stream::sent`], to which the kernel's send stamp will be compared.
@@ -307,86 +334,15 @@ impl Stream {
         }
     }
 
-    /// UDP: takes one datagram.
-    pub fn receive_datagram<'a>(
-        &mut self,
-        receipt: &Receipt<'_>,
-        bytes: &'a [u8],
-        mut sink: impl FnMut(Arrival<'a>),
-    ) {
-        self.last_received_ns = Some(receipt.mono_ns);
-        let Some(seq) = self.seq_of(bytes) else {
-            sink(Arrival::Foreign(bytes));
-            return;
-        };
-        let at = self.in_flight.binary_search_by_key(&seq, |s| s.seq);
-        match at {
-            Ok(at) if self.in_flight[at].size as usize != bytes.len() => sink(Arrival::Foreign(bytes)),
-            Ok(at) if !self.in_flight[at].resolved => {
-                let sample = self.in_flight[at];
-                let (_, verdict) = Checker::default().feed(self.key, seq, sample.size, bytes);
-                self.in_flight[at].resolved = true;
-                self.settle();
-                let verdict = verdict.unwrap_or(Verdict::Corrupted);
-                sink(Arrival::Resolved(self.resolve(receipt, &sample, verdict)));
-            }
-            _ if seq < self.next_seq => sink(Arrival::Duplicate(seq)),
-            _ => sink(Arrival::Foreign(bytes)),
-        }
-    }
-
-    /// UDP: gives up datagrams that have been out for [`DATAGRAM_LOST_NS`].
-    pub fn expire(&mut self, now_ns: u64, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
-        while let Some(&sample) =
-            self.in_flight.front().filter(|s| now_ns.saturating_sub(s.sent_ns) > DATAGRAM_LOST_NS)
-        {
-            self.in_flight.pop_front();
-            sink(self.row(clock, &sample, Flags::UNANSWERED));
-            self.settle();
-        }
-    }
-
     /// The connection is over: every sample still out is unanswered.
     pub fn close(&mut self, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
         while let Some(sample) = self.in_flight.pop_front() {
+            self.losses.settled(sample.fate());
             if !sample.resolved {
                 sink(self.row(clock, &sample, Flags::UNANSWERED));
             }
         }
-    }
-
-    fn settle(&mut self) {
-        while self.in_flight.front().is_some_and(|s| s.resolved) {
-            self.in_flight.pop_front();
-        }
-    }
-
-    /// Which sample a datagram says it is. A short one tells only the low bytes of its number: it is the youngest
-    /// outstanding sample that has them.
-    fn seq_of(&self, bytes: &[u8]) -> Option<u64> {
-        if bytes.len() >= HEADER_LEN {
-            let identity = Identity::decode(bytes.first_chunk::<IDENTITY_LEN>()?)?;
-            let ours = identity.session == self.key.session && identity.connection == self.key.connection;
-            let ours = ours && identity.length as usize == bytes.len();
-            return ours.then_some(identity.sequence);
-        }
-        if self.short_sizes & 1 << bytes.len() == 0 {
-            return None;
-        }
-        let known = bytes.len().min(8);
-        let mut low = [0; 8];
-        low[..known].copy_from_slice(&bytes[..known]);
-        let low = u64::from_le_bytes(low);
-        let mask = if known == 8 { u64::MAX } else { (1 << (8 * known)) - 1 };
-        let unresolved = self
-            .in_flight
-            .iter()
-            .rev()
-            .find(|s| !s.resolved && s.size as usize == bytes.len() && s.seq & mask == low)
-            .map(|s| s.seq);
-        // None outstanding: the youngest number that has these low bytes, so that a repeated echo is known as one.
-        let last = self.next_seq.checked_sub(1)?;
-        unresolved.or_else(|| last.checked_sub(last.wrapping_sub(low) & mask))
+        self.losses.finish();
     }
 
     fn resolve(&mut self, receipt: &Receipt<'_>, sent: &InFlight, verdict: Verdict) -> Sample {

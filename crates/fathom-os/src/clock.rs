@@ -41,6 +41,26 @@ pub fn anchor() -> Anchor {
     shorter(shorter(first, reading()), reading()).1
 }
 
+/// How far the wall clock may be from UTC, in ns, by the service that disciplines it: the kernel's maximum error
+/// (adjtimex(2), `maxerror`), which grows between two corrections. `None`: it is not disciplined, or the system does
+/// not tell (any but Linux).
+#[cfg(target_os = "linux")]
+pub fn wall_clock_error_ns() -> Option<u64> {
+    // SAFETY: an all-zero `timex` is a valid value, and with `modes` 0 the kernel only fills it.
+    let (state, timex) = unsafe {
+        let mut timex: libc::timex = std::mem::zeroed();
+        (libc::adjtimex(&raw mut timex), timex)
+    };
+    let disciplined = state >= 0 && state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0;
+    disciplined.then(|| u64::try_from(timex.maxerror).unwrap_or(u64::MAX).saturating_mul(1_000))
+}
+
+/// As on Linux; no other system is asked.
+#[cfg(not(target_os = "linux"))]
+pub fn wall_clock_error_ns() -> Option<u64> {
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,7 +14,7 @@
 //!  32      8   received_ns    reflector   UTC, ns since the Unix epoch, when the frame's first byte was read
 //!  40      8   sent_ns        reflector   same clock, just before the write that carries the header
 //!  48      4   pause_us       reflector   time this reflector could not run, since it started, wrapping
-//!  52      4   frames         reflector   frames received earlier on this connection (UDP: from this peer), wrapping
+//!  52      4   frames         reflector   frames received and answered earlier on this connection, wrapping
 //!  56      4   flags          reflector   bit 0: stamped
 //!  60      4   check          reflector   CRC-32 of bytes 32..60
 //! ```

@@ -8,12 +8,15 @@
 //! [`pattern`]. A shorter message has no room for a header; it is the first bytes of its sequence number and
 //! the pattern (see [`message`]). Any RFC 862 server echoes either kind byte for byte; a reflector of ours
 //! recognises frames in the stream and writes its stamps into them ([`stamp`]), and answers what it is asked
-//! ([`question`]).
+//! ([`question`]). What the throughput test says on its control connection is [`iperf3`]'s. STAMP, which other
+//! measuring systems speak, is beside it ([`rfc8762`]).
 
 pub mod frame;
+pub mod iperf3;
 pub mod message;
 pub mod pattern;
 pub mod question;
+pub mod rfc8762;
 pub mod stamp;
 
 pub use frame::{HEADER_LEN, Identity, MAX_LEN, ReflectorStamps};

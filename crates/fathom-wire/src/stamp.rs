@@ -55,7 +55,7 @@ impl Default for Stamper {
 }
 
 impl Stamper {
-    /// A stamper for one datagram from a peer that has sent `frames` frames before it (UDP has no stream to follow).
+    /// A stamper for one datagram of a connection on which `frames` frames came before it (UDP has no stream to follow).
     pub fn after(frames: u32) -> Self {
         Self { frames, ..Self::default() }
     }

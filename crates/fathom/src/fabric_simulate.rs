@@ -315,6 +315,7 @@ fn heading(spec: &ProbeSpec, path: &PathLabels, dir: Option<PathBuf>, ended_ns: 
         size: Some(spec.size),
         sizes: Vec::new(),
         interval_ns: Some(spec.every_ns),
+        load: None,
         duration_ns: ended_ns.saturating_sub(spec.begin_ns),
         recording: dir.map(|dir| dir.display().to_string()),
     }

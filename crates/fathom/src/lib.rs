@@ -8,9 +8,11 @@ mod external;
 mod fabric;
 #[cfg(target_os = "linux")]
 mod fabric_simulate;
+mod peers;
 mod probe;
 mod recording;
 mod summary;
+mod throughput;
 mod values;
 
 pub use cli::main;

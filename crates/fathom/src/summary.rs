@@ -1,9 +1,17 @@
 //! What a run amounts to, for people and for machines (`schema/summary.md`). Made from a run's statistics, or from a
 //! recording's: the same code, so that both say the same.
 
+mod idle_gaps;
+mod sizes;
+mod under_load;
+
+pub(crate) use sizes::sizes_in_words;
+pub(crate) use under_load::Load;
+
 use fathom_core::cause::ClosingCause;
 use fathom_core::histogram::Histogram;
-use fathom_core::statistics::{Connection, SizeStatistics, Statistics};
+use fathom_core::loss::Losses;
+use fathom_core::statistics::{Connection, Group, Statistics};
 pub(crate) use fathom_core::story::duration_compact as duration;
 use fathom_recording::PathLabels;
 use jiff::Timestamp;
@@ -13,6 +21,8 @@ use std::fmt::Write;
 
 /// The mode in which each sample is a connection.
 pub(crate) const CONNECT: &str = "connect";
+/// The same, with a TLS handshake.
+pub(crate) const CONNECT_TLS: &str = "connect-tls";
 
 /// What was measured, as far as it is not in the samples.
 #[derive(Debug, Clone, Default)]
@@ -26,6 +36,8 @@ pub(crate) struct Heading {
     /// The sizes of a sweep, ascending; empty: it is none.
     pub(crate) sizes: Vec<u32>,
     pub(crate) interval_ns: Option<u64>,
+    /// The load beside the samples.
+    pub(crate) load: Option<Load>,
     pub(crate) duration_ns: u64,
     pub(crate) recording: Option<String>,
 }
@@ -63,10 +75,9 @@ impl From<&Histogram> for Distribution {
     }
 }
 
-/// One size of a sweep.
+/// Samples that may be pooled.
 #[derive(Debug, Serialize)]
-struct SizeLine {
-    size: u32,
+struct GroupLine {
     samples: u64,
     answered: u64,
     late: u64,
@@ -78,10 +89,9 @@ struct SizeLine {
     lateness_ns: Distribution,
 }
 
-impl SizeLine {
-    fn new(size: u32, s: &SizeStatistics) -> Self {
+impl From<&Group> for GroupLine {
+    fn from(s: &Group) -> Self {
         Self {
-            size,
             samples: s.samples,
             answered: s.answered,
             late: s.late,
@@ -93,11 +103,6 @@ impl SizeLine {
             lateness_ns: (&s.lateness).into(),
         }
     }
-}
-
-/// Whether a run has samples of several sizes, by its configuration or by what it recorded.
-fn is_sweep(heading: &Heading, s: &Statistics) -> bool {
-    !heading.sizes.is_empty() || !s.by_size.is_empty()
 }
 
 #[derive(Debug, Serialize)]
@@ -130,16 +135,26 @@ struct Json<'a> {
     corrupt: u64,
     warm_up: u64,
     not_sent: u64,
+    loss: Option<Losses>,
+    clock_error_ns: Option<u64>,
     rtt_ns: Option<Distribution>,
     latency_ns: Option<Distribution>,
     lateness_ns: Option<Distribution>,
     connect_ns: Distribution,
+    tls_ns: Option<Distribution>,
     first_sample_ns: Option<Distribution>,
-    sizes: Option<Vec<SizeLine>>,
+    sizes: Option<Vec<sizes::Json>>,
+    under_load: Option<under_load::Json>,
+    idle_gaps: Option<Vec<idle_gaps::Json>>,
     connections: Vec<ConnectionLine<'a>>,
     connections_omitted: u64,
     events: &'a BTreeMap<String, u64>,
     recording: Option<&'a str>,
+}
+
+/// Whether each sample is a datagram, which nobody sends again.
+fn of_datagrams(heading: &Heading) -> bool {
+    heading.mode.starts_with("udp") || heading.mode.starts_with("stamp")
 }
 
 /// One line of JSON.
@@ -154,10 +169,9 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         verdict: c.verdict.as_deref(),
         errno: c.errno,
     };
-    let sweep = is_sweep(heading, s);
-    // Samples of several sizes have no figure in common.
-    let of_one_size = |h: &Histogram| (!sweep).then(|| Distribution::from(h));
-    let sizes = || s.sizes().iter().map(|(&size, s)| SizeLine::new(size, s)).collect();
+    let sweep = sizes::is_sweep(heading, s);
+    // Samples of several sizes, or after several silences, have no figure in common.
+    let of_one_kind = |h: &Histogram| (!sweep && s.gaps.all.is_empty()).then(|| Distribution::from(h));
     let json = Json {
         format: 1,
         label: &heading.label,
@@ -174,12 +188,17 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         corrupt: s.corrupt,
         warm_up: s.warm_up,
         not_sent: s.skipped,
-        rtt_ns: of_one_size(&s.rtt),
-        latency_ns: of_one_size(&s.latency),
-        lateness_ns: of_one_size(&s.lateness),
+        loss: of_datagrams(heading).then(|| s.loss()),
+        clock_error_ns: s.clock_error_ns,
+        rtt_ns: of_one_kind(&s.rtt),
+        latency_ns: of_one_kind(&s.latency),
+        lateness_ns: of_one_kind(&s.lateness),
         connect_ns: (&s.connect).into(),
-        first_sample_ns: of_one_size(&s.first_sample),
-        sizes: sweep.then(sizes),
+        tls_ns: (heading.mode == CONNECT_TLS).then(|| (&s.tls).into()),
+        first_sample_ns: of_one_kind(&s.first_sample),
+        sizes: sweep.then(|| sizes::json(&s.sizes())),
+        idle_gaps: idle_gaps::json(&s.gaps),
+        under_load: under_load::json(heading.load.as_ref(), &s.under_load),
         connections: s.connections.iter().map(line).collect(),
         connections_omitted: s.connections_omitted,
         events: &s.events,
@@ -195,9 +214,10 @@ const CONNECTIONS_SHOWN: usize = 12;
 /// The summary for people.
 pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
-    let connect = heading.mode == CONNECT;
+    let connect = matches!(heading.mode.as_str(), CONNECT | CONNECT_TLS);
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
+        _ if !s.gaps.all.is_empty() => format!("{size} after silences"),
         Some(every) => format!("{size} every {}", duration(every)),
         None => format!("{size} back to back"),
     };
@@ -210,11 +230,18 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
     line(&mut out, format_args!("{}  {}{route}{via}", heading.label, heading.reflector));
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));
+    if let Some(lost) = of_datagrams(heading).then(|| losses(s.loss())).flatten() {
+        line(&mut out, format_args!("  {lost}"));
+    }
     if s.samples > 0 {
-        if is_sweep(heading, s) {
-            table_of_sizes(&mut out, &s.sizes());
+        if !s.gaps.all.is_empty() {
+            idle_gaps::text(&mut out, &s.gaps);
+        } else if sizes::is_sweep(heading, s) {
+            sizes::text(&mut out, &s.sizes());
+        } else if let Some(load) = &heading.load {
+            under_load::text(&mut out, load, s);
         } else {
-            table(&mut out, s, connect);
+            table(&mut out, heading, s);
         }
     }
     connections(&mut out, s);
@@ -225,6 +252,8 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         "connection.opening",
         "connection.opened",
         "connection.closed",
+        "loss.attributed",
+        "clock.bounded",
     ];
     let events: Vec<String> = s
         .events
@@ -269,61 +298,49 @@ fn counts(s: &Statistics) -> String {
     parts.join(", ")
 }
 
-/// The size of samples, or what sizes they have, in words.
-pub(crate) fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
-    match (size, sizes) {
-        (Some(size), _) => format!("{size} bytes"),
-        (None, [least, .., most]) => {
-            format!("{} sizes from {least} to {most} bytes in random order,", sizes.len())
-        }
-        (None, [only]) => format!("{only} bytes"),
-        (None, []) => "several sizes".to_owned(),
-    }
-}
-
-/// Round trips, a row a size: figures of several sizes have no common one. Lateness, latency and the rest are in the
-/// JSON.
-fn table_of_sizes(out: &mut String, sizes: &BTreeMap<u32, SizeStatistics>) {
-    let typical = sizes.values().filter_map(|s| s.rtt.quantile(0.5)).max().unwrap_or(0);
-    let (divisor, unit) = unit_for(typical);
-    let names = ["size", "count", "lost", "min", "p50", "p95", "p99", "max"];
-    let cells = |cells: [String; 8]| {
-        let mut text = format!("  {:>9} {:>8} {:>6}", cells[0], cells[1], cells[2]);
-        for cell in &cells[3..] {
-            let _ = write!(text, " {cell:>9}");
-        }
-        text
-    };
-    line(out, format_args!("  round trips by size, {unit}"));
-    line(out, format_args!("{}", cells(names.map(str::to_owned))));
-    for (size, s) in sizes {
-        let d = Distribution::from(&s.rtt);
-        let figure = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| number(ns as f64 / divisor));
-        let [min, p50, p95, p99, max] = [d.min, d.p50, d.p95, d.p99, d.max].map(figure);
-        let lost = (s.unanswered + s.corrupt).to_string();
-        let row = [size.to_string(), d.count.to_string(), lost, min, p50, p95, p99, max];
-        line(out, format_args!("{}", cells(row)));
-    }
-    line(out, format_args!("  (lost: unanswered or corrupt; -: too few samples for this figure)"));
+/// Which way datagrams were lost, and what else happened to them.
+fn losses(of: Losses) -> Option<String> {
+    let parts = [
+        (of.forward, "lost on the way there"),
+        (of.backward, "lost on the way back"),
+        (of.unknown, "lost, not known where"),
+        (of.duplicates, "came twice"),
+        (of.reordered, "overtaken"),
+    ];
+    let told: Vec<String> =
+        parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    (!told.is_empty()).then(|| told.join(", "))
 }
 
 /// What is taken of a distribution for a row.
 type Figure = fn(&Distribution) -> Option<u64>;
 
-/// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
-fn table(out: &mut String, s: &Statistics, connect: bool) {
+/// The distributions of a run that has one of each: what they are called, and they.
+fn table(out: &mut String, heading: &Heading, s: &Statistics) {
     let all = [
         ("rtt", &s.rtt),
         ("latency", &s.latency),
         ("connect", &s.connect),
+        ("tls", &s.tls),
         ("first sample", &s.first_sample),
     ];
-    let columns: Vec<(&str, Distribution)> = all
-        .into_iter()
-        .filter(|(name, h)| h.count() > 0 && !(connect && *name == CONNECT))
-        .map(|(name, h)| (name, h.into()))
-        .collect();
-    let (divisor, unit) = unit_for(s.rtt.quantile(0.5).or(s.connect.quantile(0.5)).unwrap_or(0));
+    // Where a connection is the sample, its set-up is the round trip.
+    let connect = heading.mode == CONNECT;
+    let columns = all.into_iter().filter(|(name, h)| h.count() > 0 && !(connect && *name == "connect"));
+    table_of(out, &columns.collect::<Vec<_>>());
+    let rtt = match heading.mode.as_str() {
+        CONNECT => "rtt: SYN to established",
+        CONNECT_TLS => "rtt: SYN to the end of the TLS handshake",
+        _ => "rtt: from sent",
+    };
+    line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
+}
+
+/// A row a figure and a column a distribution, so that it fits a terminal of eighty columns.
+fn table_of(out: &mut String, columns: &[(&str, &Histogram)]) {
+    let typical = columns.iter().find_map(|(_, h)| h.quantile(0.5)).unwrap_or(0);
+    let (divisor, unit) = unit_for(typical);
+    let columns: Vec<(&str, Distribution)> = columns.iter().map(|(name, h)| (*name, (*h).into())).collect();
     row(out, unit, columns.iter().map(|(name, _)| (*name).to_owned()));
     row(out, "count", columns.iter().map(|(_, d)| d.count.to_string()));
     let figures: [(&str, Figure); 9] = [
@@ -345,8 +362,6 @@ fn table(out: &mut String, s: &Statistics, connect: bool) {
             row(out, name, columns.iter().map(cell));
         }
     }
-    let rtt = if connect { "rtt: SYN to established" } else { "rtt: from sent" };
-    line(out, format_args!("  ({rtt}; latency: from due; -: too few samples for this figure)"));
 }
 
 fn row(out: &mut String, name: &str, cells: impl Iterator<Item = String>) {
@@ -450,40 +465,6 @@ mod tests {
         assert_eq!(row("p95").unwrap().split_whitespace().collect::<Vec<_>>(), ["p95", "1.09", "1.09", "-"]);
         assert_eq!(row("p99"), None, "a row of dashes says nothing");
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-    }
-
-    #[test]
-    fn a_sweep_has_figures_by_size_and_none_in_common() {
-        let mut s = Statistics::default();
-        let heading = Heading { sizes: vec![64, 1 << 20], ..Heading::default() };
-        let of = |heading: &Heading, s: &Statistics| -> serde_json::Value {
-            serde_json::from_str(&json(heading, s)).unwrap()
-        };
-        // One that ended before its second size is a sweep all the same.
-        s.sample(&Sample { size: 64, rtt_ns: Some(1_000), ..Sample::default() });
-        let one = of(&heading, &s);
-        assert!(one["rtt_ns"].is_null() && one["size"].is_null(), "{one}");
-        assert_eq!(
-            (&one["sizes"][0]["size"], &one["sizes"][0]["rtt_ns"]["max"]),
-            (&64.into(), &1_000.into())
-        );
-        s.sample(&Sample { size: 1 << 20, rtt_ns: Some(9_000_000), ..Sample::default() });
-        for heading in [&heading, &Heading::default()] {
-            let both = of(heading, &s);
-            for pooled in ["rtt_ns", "latency_ns", "lateness_ns", "first_sample_ns"] {
-                assert!(both[pooled].is_null(), "{pooled}: {both}");
-            }
-            let sizes: Vec<_> =
-                both["sizes"].as_array().unwrap().iter().map(|of| of["size"].clone()).collect();
-            assert_eq!(sizes, [64, 1 << 20]);
-            assert_eq!(both["sizes"][1]["rtt_ns"]["max"], 9_000_000);
-            let text = text(heading, &s);
-            assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-            assert!(text.lines().any(|l| l.trim_start().starts_with("1048576 ")), "{text}");
-        }
-        let mut single = Statistics::default();
-        single.sample(&Sample { size: 64, ..Sample::default() });
-        assert!(of(&Heading { size: Some(64), ..Heading::default() }, &single)["sizes"].is_null());
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Durations and sizes as people write them: `500ms`, `11h`, `64`, `1KiB`.
+//! Durations, sizes and rates as people write them: `500ms`, `11h`, `64`, `1KiB`, `100Mbit`.
 
+use fathom_core::gaps::APART;
 use std::time::Duration;
 
 /// A duration with its unit. A bare `0` is allowed; any other bare number is not, because nobody can tell its unit.
@@ -62,9 +63,59 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         .map_err(|_| format!("{text} is no size; write it as in 64, 1KiB, 1MB"))
 }
 
+/// A rate in bits a second: `100Mbit` or `1Gbps` (decimal, as networks count), `50MB` or `8MiB` (bytes a second); a
+/// trailing `/s` may be there.
+pub(crate) fn bits_per_s(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is no rate; write it as in 100Mbit, 1Gbit or 50MB (bytes) a second");
+    let rate = text.trim();
+    let rate = rate.strip_suffix("/s").unwrap_or(rate);
+    let bits = match ["bit", "bps"].into_iter().find_map(|unit| rate.strip_suffix(unit)) {
+        Some(multiple) => {
+            let (number, power) = match multiple.char_indices().next_back() {
+                Some((at, 'k' | 'K')) => (&multiple[..at], 1e3),
+                Some((at, 'm' | 'M')) => (&multiple[..at], 1e6),
+                Some((at, 'g' | 'G')) => (&multiple[..at], 1e9),
+                Some((at, 't' | 'T')) => (&multiple[..at], 1e12),
+                _ => (multiple, 1.0),
+            };
+            number.trim().parse::<f64>().map_err(|_| wrong())? * power
+        }
+        None if rate.ends_with('B') => size(rate).map_err(|_| wrong())? as f64 * 8.0,
+        None => return Err(wrong()),
+    };
+    // Ten terabits a second is more than any host has, and far from where integers end.
+    if (1.0..=1e13).contains(&bits) { Ok(bits.round() as u64) } else { Err(wrong()) }
+}
+
 /// Sizes in bytes of a sweep: ascending, each once, none of them 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
+
+/// Silences of a plan: ascending, and apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Gaps(pub(crate) Vec<Duration>);
+
+/// A shorter silence is none: timers and the machine's idle states are of that order.
+const SHORTEST_GAP: Duration = Duration::from_millis(1);
+
+/// `1s,10s,60s`: silences, of which a recording must be able to tell one from another by its length.
+pub(crate) fn gaps(text: &str) -> Result<Gaps, String> {
+    let wrong = |what: String| format!("{what}; write it as in 1s,10s,60s");
+    let mut all =
+        text.split(',').map(|part| duration(part.trim())).collect::<Result<Vec<_>, _>>().map_err(wrong)?;
+    all.sort_unstable();
+    all.dedup();
+    if all[0] < SHORTEST_GAP {
+        return Err(wrong(format!("{:?} is no silence; the shortest is 1ms", all[0])));
+    }
+    if all.len() > MOST_SIZES {
+        return Err(format!("{} gaps are more than the {MOST_SIZES} of one run; name fewer", all.len()));
+    }
+    match all.windows(2).find(|two| two[1] < two[0].mul_f64(APART)) {
+        Some(two) => Err(wrong(format!("{:?} and {:?} are too near to be told apart", two[0], two[1]))),
+        None => Ok(Gaps(all)),
+    }
+}
 
 /// More sizes than this in one run would leave each with too few samples to say anything.
 const MOST_SIZES: usize = 32;
@@ -146,6 +197,40 @@ mod tests {
             ("1,2,3,4,5,6,7,9,10,11,12,13,14,15,16..64MiB", "name fewer"),
         ] {
             assert!(sizes(text).is_err_and(|e| e.contains(part)), "{text}: {:?}", sizes(text));
+        }
+    }
+
+    #[test]
+    fn silences_as_people_write_them() {
+        let seconds = |text: &str| gaps(text).map(|gaps| gaps.0.iter().map(Duration::as_secs_f64).collect());
+        assert_eq!(seconds("60s, 1s,10s,1s"), Ok(vec![1.0, 10.0, 60.0]));
+        assert_eq!(seconds("100ms"), Ok(vec![0.1]));
+        for (text, part) in [
+            ("", "1s,10s,60s"),
+            ("1s,", "1s,10s,60s"),
+            ("0", "shortest"),
+            ("5", "unit"),
+            ("1s,1100ms", "told apart"),
+        ] {
+            assert!(gaps(text).is_err_and(|e| e.contains(part)), "{text}: {:?}", gaps(text));
+        }
+    }
+
+    #[test]
+    fn rates_as_people_write_them() {
+        for (text, bits) in [
+            ("100Mbit", 100_000_000),
+            ("1Gbit/s", 1_000_000_000),
+            ("2.5Gbps", 2_500_000_000),
+            ("500 kbit", 500_000),
+            ("8bit", 8),
+            ("50MB", 400_000_000),
+            ("1MiB/s", 8 << 20),
+        ] {
+            assert_eq!(bits_per_s(text), Ok(bits), "{text}");
+        }
+        for text in ["100", "100M", "-1Mbit", "0Mbit", "Mbit", "fast", "", "99Tbit", "nanMbit"] {
+            assert!(bits_per_s(text).is_err_and(|e| e.contains("100Mbit")), "{text}: {:?}", bits_per_s(text));
         }
     }
 

@@ -33,7 +33,7 @@ pub struct Gathered {
     pub unanswered: u64,
     /// Samples answered after the timeout.
     pub late: u64,
-    /// All round trips (warm-up left out).
+    /// All round trips (warm-up, and what was under a load of ours, left out).
     pub whole: Baseline,
     /// The longest of them, in ns.
     pub longest_ns: Option<u64>,
@@ -73,7 +73,8 @@ impl Gatherer {
         all.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
         match sample.rtt_ns {
             None => all.unanswered += 1,
-            Some(_) if sample.flags.contains(Flags::WARM_UP) => {}
+            // What is usual is what is usual without a load of ours.
+            Some(_) if [Flags::WARM_UP, Flags::UNDER_LOAD].into_iter().any(|f| sample.flags.contains(f)) => {}
             Some(rtt_ns) => self.rtt.record(rtt_ns),
         }
     }

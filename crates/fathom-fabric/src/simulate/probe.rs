@@ -229,6 +229,7 @@ impl Probe {
                 local: SocketAddr::new(host.address, port).to_string(),
                 remote: self.target.to_string(),
                 connect_ns: (now - since_ns) as i64,
+                tls_ns: None,
                 interface: None,
                 lane: Some(0),
             },

@@ -15,16 +15,19 @@ mod options;
 #[cfg_attr(target_os = "linux", path = "tcp_info_linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "tcp_info_none.rs")]
 mod tcp_info;
+#[cfg_attr(target_os = "linux", path = "waiting_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "waiting_none.rs")]
+mod waiting;
 
-pub use datagram::{recv_datagram, tell_destinations};
+pub use datagram::{recv_datagram, tell_destinations, tell_hops};
 pub use icmp::forbidden_by_icmp;
 pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
+pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
 
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-#[cfg(target_os = "linux")]
 use std::time::Duration;
 
 /// A datagram that [`recv_datagram`] took.
@@ -37,6 +40,8 @@ pub struct Datagram {
     /// Whether it was sent to an address that stands for many hosts: a broadcast address, a subnet's included, or a
     /// group. 64-bit Linux, after [`tell_destinations`]; `None`: not known.
     pub to_many: Option<bool>,
+    /// Its TTL or hop limit when it came. 64-bit Linux, after [`tell_hops`]; `None`: not known.
+    pub ttl: Option<u8>,
 }
 
 /// How a probe's TCP connection is made.
@@ -63,6 +68,27 @@ impl Default for TcpOptions {
 
 /// Begins a TCP connection. Register the stream for writability, then ask [`connect_result`].
 pub fn connect_tcp(remote: SocketAddr, options: &TcpOptions) -> io::Result<mio::net::TcpStream> {
+    let socket = tcp_client(remote, options)?;
+    match socket.connect(&remote.into()) {
+        Err(error) if !in_progress(&error) => return Err(error),
+        _ => {}
+    }
+    Ok(mio::net::TcpStream::from_std(socket.into()))
+}
+
+/// A TCP connection for a thread of its own: waits until it is established, at most so long, and blocks afterwards.
+pub fn connect_tcp_blocking(
+    remote: SocketAddr,
+    options: &TcpOptions,
+    within: Duration,
+) -> io::Result<std::net::TcpStream> {
+    let socket = tcp_client(remote, options)?;
+    socket.connect_timeout(&remote.into(), within)?;
+    socket.set_nonblocking(false)?;
+    Ok(socket.into())
+}
+
+fn tcp_client(remote: SocketAddr, options: &TcpOptions) -> io::Result<Socket> {
     let socket = client(remote, Type::STREAM, Protocol::TCP, options.source, options.dscp)?;
     socket.set_tcp_nodelay(options.nodelay)?;
     if let Some(ms) = options.user_timeout_ms {
@@ -71,11 +97,7 @@ pub fn connect_tcp(remote: SocketAddr, options: &TcpOptions) -> io::Result<mio::
     if options.keep_icmp {
         icmp::keep(&socket, remote)?;
     }
-    match socket.connect(&remote.into()) {
-        Err(error) if !in_progress(&error) => return Err(error),
-        _ => {}
-    }
-    Ok(mio::net::TcpStream::from_std(socket.into()))
+    Ok(socket)
 }
 
 /// How a connection begun by [`connect_tcp`] stands: `true` established, `false` still in progress, else why it

@@ -54,7 +54,7 @@ struct Raw {
 /// `total_retrans` (older than Linux 2.6). `min_rtt_us` and `notsent_bytes` are 0 before Linux 4.6.
 ///
 /// Ask while the connection lives: after its error, `backoff` and `unacked` read 0.
-pub fn tcp_info(stream: &mio::net::TcpStream) -> Option<TcpInfo> {
+pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
     let mut raw = Raw::default();
     let mut length = size_of::<Raw>() as libc::socklen_t;
     // SAFETY: `raw` and `length` are valid for writes during the call, `length` is the size of `raw`, every bit
@@ -83,6 +83,7 @@ pub fn tcp_info(stream: &mio::net::TcpStream) -> Option<TcpInfo> {
         unacked: raw.unacked,
         notsent_bytes: raw.notsent_bytes,
         snd_cwnd: raw.snd_cwnd,
+        snd_mss: raw.snd_mss,
         reordering: raw.reordering,
         last_data_recv_ms: raw.last_data_recv,
         last_ack_recv_ms: raw.last_ack_recv,

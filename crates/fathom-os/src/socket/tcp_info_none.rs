@@ -3,6 +3,6 @@
 use fathom_core::event::TcpInfo;
 
 /// None: this system does not tell.
-pub fn tcp_info(_stream: &mio::net::TcpStream) -> Option<TcpInfo> {
+pub fn tcp_info<S>(_stream: &S) -> Option<TcpInfo> {
     None
 }

@@ -1,5 +1,6 @@
 //! Where to listen, as people write it: `7007`, `:7007`, `0.0.0.0:7`, `[::1]:7007`, `tcp://…`, `udp://…`.
 
+use fathom_wire::rfc8762::PORT;
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,6 +12,8 @@ pub(crate) const DEFAULT_PORT: u16 = 7007;
 pub(crate) enum Protocol {
     Tcp,
     Udp,
+    /// STAMP over UDP (RFC 8762).
+    Stamp,
 }
 
 impl fmt::Display for Protocol {
@@ -18,6 +21,7 @@ impl fmt::Display for Protocol {
         f.pad(match self {
             Self::Tcp => "tcp",
             Self::Udp => "udp",
+            Self::Stamp => "stamp",
         })
     }
 }
@@ -37,12 +41,18 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
         Some((other, _)) => return Err(format!("{other}:// is not served; write tcp:// or udp://")),
         None => (None, text),
     };
-    socket_address(rest).map(|address| Listen { protocol, address }).ok_or_else(|| {
+    socket_address(rest, DEFAULT_PORT).map(|address| Listen { protocol, address }).ok_or_else(|| {
         "write an address of this host, as in 7007, :7007, 0.0.0.0:7, [::1]:7007, tcp://10.0.0.4:7007".into()
     })
 }
 
-fn socket_address(text: &str) -> Option<SocketAddr> {
+/// Reads one `--stamp`.
+pub(crate) fn stamp(text: &str) -> Result<SocketAddr, String> {
+    socket_address(text, PORT)
+        .ok_or_else(|| "write a port or an address of this host, as in 862, 10.0.0.4, [::1]:8620".into())
+}
+
+fn socket_address(text: &str, default_port: u16) -> Option<SocketAddr> {
     let port_only = text.strip_prefix(':').or_else(|| text.strip_prefix("*:")).unwrap_or(text);
     if let Ok(port) = port_only.parse::<u16>() {
         return Some((Ipv6Addr::UNSPECIFIED, port).into());
@@ -51,7 +61,7 @@ fn socket_address(text: &str) -> Option<SocketAddr> {
         return Some(address);
     }
     let host = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')).unwrap_or(text);
-    host.parse::<IpAddr>().ok().map(|ip| (ip, DEFAULT_PORT).into())
+    host.parse::<IpAddr>().ok().map(|ip| (ip, default_port).into())
 }
 
 #[cfg(test)]

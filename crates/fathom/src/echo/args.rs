@@ -23,6 +23,9 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) udp_only: bool,
 
+    #[command(flatten)]
+    pub(super) stamp: super::stamp::StampArgs,
+
     /// Answer these networks only; may be given more than once [default: everybody]
     #[arg(long, value_name = "CIDR", value_parser = allow::network)]
     pub(super) allow: Vec<IpNet>,
@@ -50,6 +53,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "off|DURATION", default_value = "12ms", value_parser = values::off_or_period,
           allow_hyphen_values = true)]
     pub(super) pause_clock: values::OffOr,
+
+    #[command(flatten)]
+    pub(super) throughput: super::throughput::ThroughputArgs,
 
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
@@ -80,6 +86,8 @@ Examples:
   fathom echo --listen tcp://10.0.0.4:7007     one address, TCP only
   fathom echo --allow 10.0.0.0/8               answer the virtual network only
   fathom echo --idle-timeout 1h --max-connections 1000
+  fathom echo --throughput                     answer throughput tests too, on port 5201
+  fathom echo --stamp                          STAMP (RFC 8762) on UDP port 862 too, for others' senders
   fathom echo --cpu 1 --spin                   the steadiest answers, for one core
 
 Then, on the other host: fathom probe THIS_HOST. For systemd, xinetd and cloud-init see infra/.";

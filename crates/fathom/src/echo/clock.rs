@@ -12,7 +12,7 @@ use std::time::Duration;
 /// How often the wall clock is compared with the monotonic one while there are peers.
 pub(super) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
 
-/// Clocks, read by one thread.
+/// Clocks, read by one thread; another has its own [`Clock::beside`] them.
 #[derive(Debug)]
 pub(super) struct Clock {
     map: ClockMap,
@@ -27,8 +27,8 @@ pub(super) struct Clock {
 #[derive(Debug)]
 struct Watch {
     gap: Gap,
-    /// Keeps the thread alive.
-    _clock: PauseClock,
+    /// Keeps the thread alive; `None`: it is another clock's.
+    _clock: Option<PauseClock>,
 }
 
 /// Time this process did not run. The pause clock's thread and the serving thread both learn of a pause, in any order;
@@ -64,13 +64,24 @@ impl Clock {
         }
     }
 
+    /// The same clock for another thread: the pauses are counted together.
+    pub(super) fn beside(&self) -> Self {
+        Self {
+            map: self.map.clone(),
+            anchor: self.anchor,
+            observed_ns: self.observed_ns,
+            paused: Arc::clone(&self.paused),
+            watch: self.watch.as_ref().map(|watch| Watch { gap: watch.gap.clone(), _clock: None }),
+        }
+    }
+
     /// From now on notices when this process does not run, by a clock that ticks so often.
     pub(super) fn watch_pauses(&mut self, period: Duration) -> io::Result<()> {
         let paused = Arc::clone(&self.paused);
         let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
             paused.count(pause.began_mono_ns, pause.ended_mono_ns);
         })?;
-        self.watch = Some(Watch { gap: clock.gap(), _clock: clock });
+        self.watch = Some(Watch { gap: clock.gap(), _clock: Some(clock) });
         Ok(())
     }
 

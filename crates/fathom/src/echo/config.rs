@@ -3,6 +3,7 @@
 use super::Args;
 use super::address::{DEFAULT_PORT, Listen, Protocol};
 use super::allow::Allow;
+use super::stamp::Kind;
 use crate::exit::Failure;
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub(super) struct Config {
     pub(super) sockets: Vec<(Protocol, SocketAddr)>,
     /// Whether the user named the addresses; if not, sockets that systemd hands over take their place.
     pub(super) sockets_are_default: bool,
+    /// What to do with STAMP packets.
+    pub(super) stamp: Kind,
     pub(super) allow: Allow,
     /// None: as many as the open-files limit allows.
     pub(super) max_connections: Option<u32>,
@@ -29,13 +32,15 @@ pub(super) struct Config {
     pub(super) pause_clock: Option<Duration>,
     pub(super) run_for_ns: Option<u64>,
     pub(super) json: bool,
+    /// None: throughput tests are not served.
+    pub(super) throughput: Option<super::throughput::Settings>,
 }
 
 impl Config {
     pub(super) fn from_args(args: Args) -> Result<Self, Failure> {
         let wanted = |protocol| match protocol {
             Protocol::Tcp => !args.udp_only,
-            Protocol::Udp => !args.tcp_only,
+            Protocol::Udp | Protocol::Stamp => !args.tcp_only,
         };
         let everywhere = Listen { protocol: None, address: (Ipv6Addr::UNSPECIFIED, DEFAULT_PORT).into() };
         let sockets_are_default = args.listen.is_empty();
@@ -60,6 +65,12 @@ impl Config {
                 }
             }
         }
+        if args.tcp_only && !args.stamp.addresses.is_empty() {
+            return Err(Failure::usage(
+                "--stamp and --tcp-only exclude each other: STAMP is UDP; leave one out",
+            ));
+        }
+        sockets.extend(args.stamp.addresses.iter().map(|&address| (Protocol::Stamp, address)));
         for (name, duration) in [("--idle-timeout", args.idle_timeout), ("--for", args.run_for)] {
             if duration.is_some_and(|d| d.is_zero()) {
                 return Err(Failure::usage(format!(
@@ -71,6 +82,7 @@ impl Config {
         Ok(Self {
             sockets,
             sockets_are_default,
+            stamp: args.stamp.kind(),
             allow: Allow::new(args.allow),
             max_connections: args.max_connections,
             idle_timeout_ns: args.idle_timeout.map(nanos),
@@ -82,6 +94,7 @@ impl Config {
             pause_clock: args.pause_clock.0,
             run_for_ns: args.run_for.map(nanos),
             json: args.json,
+            throughput: super::throughput::Settings::new(&args.throughput)?,
         })
     }
 }

@@ -2,10 +2,11 @@
 
 use super::clock::Clock;
 use fathom_os::clock::mono_ns;
-use fathom_os::socket::tcp_info;
+use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
 use fathom_wire::{Answer, Key, Question, Stamper, Standing};
 use mio::net::TcpStream;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::time::Duration;
 
 /// The most that one read takes, and so the most that a connection whose peer does not read can hold here: it is
 /// not read again until that is gone.
@@ -96,6 +97,19 @@ impl Shared {
         }
     }
 
+    /// For a thread beside the loop.
+    pub(super) fn beside(&self) -> Self {
+        Self::new(self.clock.beside())
+    }
+
+    /// Adds what a thread beside the loop has counted, and what its connection holds.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.held += other.held;
+        self.bytes += other.bytes;
+        self.frames += other.frames;
+        self.questions += other.questions;
+    }
+
     fn read_len(&self) -> usize {
         if self.held < HELD_PLENTY { READ_LEN } else { READ_LEN_WHEN_PLENTY }
     }
@@ -118,6 +132,11 @@ impl Connection {
     /// Takes note that the kernel told of an end of the peer's side, or of urgent data.
     pub(super) fn expect_an_end(&mut self) {
         self.read_to_the_end = true;
+    }
+
+    /// Whether every byte has gone back.
+    pub(super) fn holds_nothing(&self) -> bool {
+        self.held.is_none()
     }
 
     pub(super) fn stream(&mut self) -> &mut TcpStream {
@@ -155,27 +174,14 @@ impl Connection {
         }
         for _ in 0..READS_A_TURN {
             let len = shared.read_len();
-            let read = match self.stream.read(&mut shared.scratch[..len]) {
+            let read = match read_now(&self.stream, &mut shared.scratch[..len]) {
                 Ok(0) => return Ok(Turn::Finished),
                 Ok(read) => read,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Waiting),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e),
             };
-            let received_mono_ns = mono_ns();
-            let frames = self.stamper.frames();
-            let bytes = &mut shared.scratch[..read];
-            (self.active_ns, self.received_ns) = (received_mono_ns, received_mono_ns);
-            let out = &mut self.stream;
-            let (written, answered) =
-                send(out, &mut self.stamper, &shared.clock, received_mono_ns, bytes, ask)?;
-            shared.bytes += written as u64;
-            shared.questions += answered;
-            shared.frames += u64::from(self.stamper.frames().wrapping_sub(frames));
-            if written < read {
-                let bytes = shared.scratch[written..read].to_vec();
-                shared.held += bytes.len();
-                self.held = Some(Box::new(Held { bytes, written: 0, received_mono_ns }));
+            if !self.echo(shared, read, ask)? {
                 return Ok(Turn::Waiting);
             }
             if read < len && SHORT_READ_IS_LAST && !self.read_to_the_end {
@@ -185,12 +191,53 @@ impl Connection {
         Ok(Turn::Unfinished)
     }
 
+    /// Lets [`Connection::wait_turn`] wait, at most so long; whether it can.
+    pub(super) fn let_reads_wait(&self, at_most: Duration) -> io::Result<bool> {
+        let_reads_wait(&self.stream, at_most)
+    }
+
+    /// Waits for what comes next and echoes it. `Unfinished`: all went well; `Waiting`: nothing came in time, or the peer
+    /// takes no more. Questions are not answered here: a connection that asks is not one that is back to back.
+    pub(super) fn wait_turn(&mut self, shared: &mut Shared) -> Turn {
+        let read = match read_waiting(&self.stream, &mut shared.scratch) {
+            Ok(0) => return Turn::Finished,
+            Ok(read) => read,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Waiting,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::Unfinished,
+            Err(_) => return Turn::Failed,
+        };
+        match self.echo(shared, read, &|_, _| None) {
+            Ok(true) => Turn::Unfinished,
+            Ok(false) => Turn::Waiting,
+            Err(_) => Turn::Failed,
+        }
+    }
+
+    /// Echoes the `read` bytes in the scratch buffer; whether all of them went. What did not is held.
+    fn echo(&mut self, shared: &mut Shared, read: usize, ask: Ask<'_>) -> io::Result<bool> {
+        let received_mono_ns = mono_ns();
+        let frames = self.stamper.frames();
+        let bytes = &mut shared.scratch[..read];
+        (self.active_ns, self.received_ns) = (received_mono_ns, received_mono_ns);
+        let out = &mut AtOnce(&self.stream);
+        let (written, answered) = send(out, &mut self.stamper, &shared.clock, received_mono_ns, bytes, ask)?;
+        shared.bytes += written as u64;
+        shared.questions += answered;
+        shared.frames += u64::from(self.stamper.frames().wrapping_sub(frames));
+        if written < read {
+            let bytes = shared.scratch[written..read].to_vec();
+            shared.held += bytes.len();
+            self.held = Some(Box::new(Held { bytes, written: 0, received_mono_ns }));
+        }
+        Ok(written == read)
+    }
+
     /// Writes what is held; whether nothing is held any more.
     fn write_held(&mut self, shared: &mut Shared, ask: Ask<'_>) -> io::Result<bool> {
         let Some(held) = &mut self.held else { return Ok(true) };
         let frames = self.stamper.frames();
         let rest = &mut held.bytes[held.written..];
-        let out = &mut self.stream;
+        let out = &mut AtOnce(&self.stream);
         let (written, answered) =
             send(out, &mut self.stamper, &shared.clock, held.received_mono_ns, rest, ask)?;
         shared.bytes += written as u64;
@@ -212,6 +259,19 @@ impl Connection {
         if let Some(held) = self.held.take() {
             shared.held -= held.bytes.len();
         }
+    }
+}
+
+/// Writes what the kernel takes at once, whatever the stream's own mode.
+struct AtOnce<'a>(&'a TcpStream);
+
+impl Write for AtOnce<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        write_now(self.0, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

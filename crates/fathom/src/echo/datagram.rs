@@ -7,6 +7,7 @@
 //! * well-known ports, the port of other reflectors and the ports listened on here get no answer
 //!   (unless `--udp-any-port`);
 //! * a frame that a reflector has stamped is an echo, not a request, and gets no answer whatever its port;
+//! * a STAMP reflector's answers cannot be told from requests (RFC 8762), so that only the rule of ports protects it;
 //! * addresses that stand for many hosts or none get no answer;
 //! * all answers together stay below `--udp-max-rate`.
 //!
@@ -17,7 +18,8 @@
 use super::address::DEFAULT_PORT;
 use super::allow::Allow;
 use super::connection::{Connection, Shared};
-use super::flows::{Flows, Lately};
+use super::flows::Flows;
+use super::stamp::Sessions;
 use super::tally::{DatagramsRefused, Tally};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{Datagram, recv_datagram};
@@ -40,40 +42,33 @@ pub(super) struct Datagrams {
     any_port: bool,
     own_ports: Vec<u16>,
     rate: Option<Rate>,
-    /// Frames by peer, of those heard of lately.
-    peers: Lately<SocketAddr, u32>,
     /// When the last datagram came, by the monotonic clock.
     pub(super) active_ns: Option<u64>,
 }
 
 impl Datagrams {
     pub(super) fn new(allow: Allow, any_port: bool, own_ports: Vec<u16>, max_rate: Option<u32>) -> Self {
-        Self {
-            allow,
-            any_port,
-            own_ports,
-            rate: max_rate.map(Rate::new),
-            peers: Lately::default(),
-            active_ns: None,
-        }
+        Self { allow, any_port, own_ports, rate: max_rate.map(Rate::new), active_ns: None }
     }
 
     /// Answers what there is, up to the socket's share; whether more may be there.
     pub(super) fn turn(
         &mut self,
         socket: &UdpSocket,
+        mut stamp: Option<&mut Sessions>,
         shared: &mut Shared,
         flows: &mut Flows,
         slots: &[Option<Connection>],
         tally: &mut Tally,
     ) -> bool {
         for _ in 0..DATAGRAMS_A_TURN {
-            let Datagram { length: len, peer, to_many } = match recv_datagram(socket, &mut shared.scratch) {
-                Ok(received) => received,
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
-                // What an ICMP message said of an earlier answer, on systems that tell. The socket goes on.
-                Err(_) => continue,
-            };
+            let Datagram { length: len, peer, to_many, ttl } =
+                match recv_datagram(socket, &mut shared.scratch) {
+                    Ok(received) => received,
+                    Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
+                    // What an ICMP message said of an earlier answer, on systems that tell. The socket goes on.
+                    Err(_) => continue,
+                };
             let received_ns = mono_ns();
             self.active_ns = Some(received_ns);
             if to_many == Some(true) {
@@ -85,7 +80,16 @@ impl Datagrams {
                 *count += 1;
                 continue;
             }
-            self.prepare(shared, flows, slots, len, peer, received_ns);
+            if let Some(sessions) = &mut stamp {
+                let view = shared.clock.view(received_ns);
+                if !sessions.answer(&mut shared.scratch[..len], peer, ttl, view, received_ns) {
+                    tally.datagrams_refused.short += 1;
+                    continue;
+                }
+                tally.stamp_packets += 1;
+            } else {
+                prepare(shared, flows, slots, len, received_ns);
+            }
             match socket.send_to(&shared.scratch[..len], peer) {
                 Ok(sent) => {
                     tally.datagrams += 1;
@@ -121,39 +125,36 @@ impl Datagrams {
         }
     }
 
-    /// Makes the datagram in the scratch buffer its own echo: stamps a frame, answers a question.
-    fn prepare(
-        &mut self,
-        shared: &mut Shared,
-        flows: &mut Flows,
-        slots: &[Option<Connection>],
-        len: usize,
-        peer: SocketAddr,
-        received_ns: u64,
-    ) {
-        let bytes = &mut shared.scratch[..len];
-        let Some(frame) = frame_of(bytes) else { return };
-        let view = shared.clock.view(received_ns);
-        let frames = self.peers.entry(peer);
-        if let Frame::Echo(Identity { session, connection, sequence, .. }) = frame {
-            flows.datagram(Key { session, connection }, sequence, view.received_ns);
-        } else {
-            shared.questions += 1;
-        }
-        let mut stamper = Stamper::after(*frames);
-        stamper.pass_answering(view, bytes, |question| {
-            flows.answer(question, slots, |other| other.seen(Standing::Open, &shared.clock))
-        });
-        shared.frames += u64::from(stamper.frames().wrapping_sub(*frames));
-        *frames = stamper.frames();
-    }
-
     fn may_be_an_echo_server(&self, port: u16) -> bool {
         // Port 0 cannot be answered at all.
         port == 0
             || !self.any_port
                 && (port < FIRST_USER_PORT || port == DEFAULT_PORT || self.own_ports.contains(&port))
     }
+}
+
+/// Makes the datagram in the scratch buffer its own echo: stamps a frame, with the number of those of its connection
+/// that came before it, and answers a question.
+fn prepare(
+    shared: &mut Shared,
+    flows: &mut Flows,
+    slots: &[Option<Connection>],
+    len: usize,
+    received_ns: u64,
+) {
+    let bytes = &mut shared.scratch[..len];
+    let Some(frame) = frame_of(bytes) else { return };
+    let view = shared.clock.view(received_ns);
+    let mut stamper = Stamper::default();
+    if let Frame::Echo(Identity { session, connection, sequence, .. }) = frame {
+        stamper = Stamper::after(flows.datagram(Key { session, connection }, sequence, view.received_ns));
+        shared.frames += 1;
+    } else {
+        shared.questions += 1;
+    }
+    stamper.pass_answering(view, bytes, |question| {
+        flows.answer(question, slots, |other| other.seen(Standing::Open, &shared.clock))
+    });
 }
 
 /// What a datagram holds, if it is ours.

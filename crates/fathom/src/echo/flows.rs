@@ -75,9 +75,10 @@ impl Flows {
         *self.ended.entry(key) = last;
     }
 
-    /// A datagram's frame came.
-    pub(super) fn datagram(&mut self, key: Key, sequence: u64, received_ns: i64) {
+    /// A datagram's frame came; how many came before it on its connection.
+    pub(super) fn datagram(&mut self, key: Key, sequence: u64, received_ns: i64) -> u32 {
         let seen = self.datagrams.entry(key);
+        let before = seen.frames;
         *seen = Answer {
             standing: Standing::Open,
             // Datagrams may overtake each other.
@@ -87,6 +88,7 @@ impl Flows {
             unsent: 0,
             unacked: None,
         };
+        before
     }
 
     /// What to say. `None`: nothing, because a connection asks about itself, which it shows by its echoes.

@@ -4,7 +4,7 @@ use super::address::Protocol;
 use super::config::Config;
 use super::talk::note;
 use crate::exit::Failure;
-use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp, tell_destinations};
+use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp, tell_destinations, tell_hops};
 use mio::net::{TcpListener, UdpSocket};
 use socket2::SockRef;
 use std::io;
@@ -49,10 +49,15 @@ impl Bound {
     }
 
     fn bind(protocol: Protocol, address: SocketAddr) -> io::Result<Self> {
-        Self::new(match protocol {
+        let bound = Self::new(match protocol {
             Protocol::Tcp => Socket::Tcp(listen_tcp(address, BACKLOG)?),
-            Protocol::Udp => Socket::Udp(bind_udp(address)?),
-        })
+            Protocol::Udp | Protocol::Stamp => Socket::Udp(bind_udp(address)?),
+        })?;
+        if let (Protocol::Stamp, Socket::Udp(socket)) = (protocol, &bound.socket) {
+            // Where the kernel does not tell, an answer says 0.
+            let _ = tell_hops(socket);
+        }
+        Ok(Self { protocol, ..bound })
     }
 }
 
@@ -72,15 +77,14 @@ fn ignore_multicast(socket: &UdpSocket) {
 
 /// Opens every socket of the configuration, or takes those that systemd opened for us.
 pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
-    if config.sockets_are_default {
-        let inherited = inherited()?;
-        if !inherited.is_empty() {
-            return Ok(inherited);
-        }
-    }
-    let mut sockets: Vec<Bound> = Vec::with_capacity(config.sockets.len());
+    let mut sockets = if config.sockets_are_default { inherited()? } else { Vec::new() };
+    let handed_over = !sockets.is_empty();
     let mut tcp_before: Option<(SocketAddr, u16)> = None;
     for &(protocol, wanted) in &config.sockets {
+        // What systemd opened takes the place of the default addresses, not of those that were asked for.
+        if handed_over && protocol != Protocol::Stamp {
+            continue;
+        }
         // Where any port will do, TCP and UDP of one address get the same one if they can: one number to tell probes.
         let same_port = tcp_before
             .filter(|(tcp, _)| protocol == Protocol::Udp && wanted.port() == 0 && *tcp == wanted)
@@ -96,6 +100,16 @@ pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
         sockets.push(bound);
     }
     Ok(sockets)
+}
+
+/// Opens one more TCP listener.
+pub(super) fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
+    let failed = |e: io::Error| Failure::run(why_not(Protocol::Tcp, address, &e));
+    let bound = bind(Protocol::Tcp, address).map_err(failed)?;
+    match bound.socket {
+        Socket::Tcp(listener) => Ok((listener, bound.address)),
+        Socket::Udp(_) => Err(failed(io::ErrorKind::Unsupported.into())),
+    }
 }
 
 fn inherited() -> Result<Vec<Bound>, Failure> {

@@ -1,11 +1,12 @@
 //! `fathom echo`: the reflector.
 //!
 //! It listens for probes and has no control surface: whatever comes in is a probe's message or a stranger's bytes,
-//! and both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread serves every connection. Arguments become a [`config::Config`], that
+//! and both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread serves every connection, but for one that is [`alone`]. Arguments become a [`config::Config`], that
 //! becomes bound sockets ([`listen`]), those are served ([`server`]), and what was served is told ([`tally`]).
 
 mod address;
 mod allow;
+mod alone;
 mod args;
 mod clock;
 mod config;
@@ -16,8 +17,10 @@ mod help;
 mod idle;
 mod listen;
 mod server;
+mod stamp;
 mod talk;
 mod tally;
+mod throughput;
 
 use crate::exit::Failure;
 pub(crate) use args::Args;
@@ -33,6 +36,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let _held = help::claim(&config)?;
     let sockets = listen::open(&config)?;
     let server = server::Server::new(&config, sockets)?;
+    let throughput = throughput::Service::open(&config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (asked, waker) = (Arc::clone(&stop), server.waker());
     ctrlc::set_handler(move || {
@@ -44,7 +48,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for bound in server.sockets() {
         talk.listening(bound.protocol, bound.address);
     }
+    for address in throughput.iter().flat_map(throughput::Service::addresses) {
+        talk.listening_for_throughput(*address);
+    }
     let tally = server.run(&stop)?;
     talk.served(&tally);
+    if let Some(service) = throughput {
+        talk.throughput_served(&service.close());
+    }
     Ok(())
 }

@@ -1,5 +1,7 @@
-//! The event loop: one thread, every socket.
+//! The event loop: one thread, every socket, but for a connection that is [`alone`](super::alone).
 
+use super::address::Protocol;
+use super::alone::{Alone, Returned, Streak};
 use super::clock::{Clock, OBSERVE_EVERY_NS};
 use super::config::Config;
 use super::connection::{Connection, Shared, Turn};
@@ -8,6 +10,7 @@ use super::flows::Flows;
 use super::help;
 use super::idle::IdleQueue;
 use super::listen::{Bound, Socket};
+use super::stamp::Sessions;
 use super::talk::note;
 use super::tally::Tally;
 use crate::exit::Failure;
@@ -30,6 +33,10 @@ const ACCEPTS_A_TURN: usize = 256;
 const ACCEPT_REST_NS: u64 = 200_000_000;
 /// ...and that is said again after so long.
 const ACCEPT_SAY_AGAIN_NS: u64 = 60_000_000_000;
+/// With `--spin`, so many connections at most are tried without asking the kernel which has something...
+const SPUN_ON: u32 = 4;
+/// ...so often before it is asked for anything else.
+const SPINS_A_TURN: u32 = 16;
 /// A UDP peer counts as present for so long after its last datagram.
 const UDP_PRESENT_NS: u64 = 10_000_000_000;
 
@@ -51,10 +58,13 @@ pub(super) struct Server {
     flows: Flows,
     pause_clock: Option<Duration>,
     datagrams: Datagrams,
+    stamp: Sessions,
     allow: super::allow::Allow,
     idle: Option<IdleQueue>,
     accept_again_ns: Option<u64>,
     accept_trouble_told_ns: Option<u64>,
+    streak: Streak,
+    alone: Option<Alone>,
     spin: bool,
     run_for_ns: Option<u64>,
     tally: Tally,
@@ -92,6 +102,7 @@ impl Server {
             shared: Shared::new(Clock::new()),
             flows: Flows::new(),
             pause_clock: config.pause_clock,
+            stamp: Sessions::new(config.stamp),
             datagrams: Datagrams::new(
                 config.allow.clone(),
                 config.udp_any_port,
@@ -102,6 +113,8 @@ impl Server {
             idle: config.idle_timeout_ns.map(IdleQueue::new),
             accept_again_ns: None,
             accept_trouble_told_ns: None,
+            streak: Streak::default(),
+            alone: None,
             spin: config.spin,
             run_for_ns: config.run_for_ns,
             tally: Tally::default(),
@@ -138,6 +151,7 @@ impl Server {
                 Ok(()) => {}
             }
             now_ns = mono_ns();
+            self.meet_again(false);
             let unfinished = std::mem::take(&mut self.unfinished);
             for event in &events {
                 self.news(event, now_ns);
@@ -146,8 +160,14 @@ impl Server {
                 self.dequeue(token);
                 self.serve(token, now_ns);
             }
+            if self.spin {
+                self.spin_on();
+            } else {
+                self.part_with_the_only_one(&events, now_ns);
+            }
             self.keep_house(now_ns);
         }
+        self.meet_again(true);
         self.tally.connections_open = u64::from(self.open);
         self.tally.bytes = self.shared.bytes;
         self.tally.messages_stamped = self.shared.frames;
@@ -155,6 +175,66 @@ impl Server {
         self.tally.paused_ns = self.shared.clock.paused_ns(mono_ns());
         self.tally.uptime_ns = mono_ns() - started_ns;
         Ok(self.tally)
+    }
+
+    /// With `--spin`, tries the connections themselves for a while: asking the kernel which of them has something costs as
+    /// much as the read. Not while there are datagrams, which would wait for it.
+    fn spin_on(&mut self) {
+        let few = (1..=SPUN_ON).contains(&self.open);
+        if !few || self.datagrams.active_ns.is_some() || !self.unfinished.is_empty() {
+            return;
+        }
+        for _ in 0..SPINS_A_TURN {
+            for slot in 0..self.slots.len() {
+                self.serve_connection(slot, Token(FIRST_SOCKET + self.sockets.len() + slot));
+            }
+        }
+    }
+
+    /// Sends a connection to a thread of its own where it is back to back and nothing else has happened for a while.
+    fn part_with_the_only_one(&mut self, events: &Events, now_ns: u64) {
+        let mut tokens = events.iter().map(Event::token);
+        let only = tokens.next().filter(|_| tokens.next().is_none() && self.unfinished.is_empty());
+        let Some(slot) = only.and_then(|token| self.slot_of(token)) else {
+            self.streak.goes_on(None, now_ns);
+            return;
+        };
+        if !self.streak.goes_on(only, now_ns) || self.alone.is_some() {
+            return;
+        }
+        let Some(mut connection) = self.slots[slot].take_if(|connection| connection.holds_nothing()) else {
+            return;
+        };
+        // The loop is not told of it meanwhile; registering it again tells of what came before.
+        let _ = self.poll.registry().deregister(connection.stream());
+        let mut connection = Some(connection);
+        let started = Alone::start(slot, &mut connection, self.shared.beside(), Arc::clone(&self.waker));
+        self.alone = started.ok().flatten();
+        if let Some(connection) = connection {
+            self.take_in(slot, connection);
+        }
+    }
+
+    /// Takes back the connection that was alone, if it is back, or at once.
+    fn meet_again(&mut self, at_once: bool) {
+        let Some(alone) = self.alone.take_if(|alone| at_once || alone.is_back()) else { return };
+        let slot = alone.slot;
+        let Some(Returned { connection, turn, shared }) = alone.take_back() else { return };
+        self.shared.add(&shared);
+        self.take_in(slot, connection);
+        self.after_turn(slot, &turn);
+    }
+
+    fn take_in(&mut self, slot: usize, mut connection: Connection) {
+        let token = Token(FIRST_SOCKET + self.sockets.len() + slot);
+        let registered = self.poll.registry().register(connection.stream(), token, interest());
+        if let Some(idle) = &mut self.idle {
+            idle.watch(slot as u32, connection.active_ns);
+        }
+        self.slots[slot] = Some(connection);
+        if registered.is_err() {
+            self.after_turn(slot, &Turn::Failed);
+        }
     }
 
     /// How long nothing is due; none: until something happens.
@@ -198,7 +278,9 @@ impl Server {
         let unfinished = match &self.sockets[index].socket {
             Socket::Tcp(_) => self.accept(index, now_ns),
             Socket::Udp(socket) => {
-                self.datagrams.turn(socket, &mut self.shared, &mut self.flows, &self.slots, &mut self.tally)
+                let stamp = (self.sockets[index].protocol == Protocol::Stamp).then_some(&mut self.stamp);
+                let flows = &mut self.flows;
+                self.datagrams.turn(socket, stamp, &mut self.shared, flows, &self.slots, &mut self.tally)
             }
         };
         if unfinished && !std::mem::replace(&mut self.sockets[index].queued, true) {
@@ -221,6 +303,10 @@ impl Server {
             self.unfinished.push(token);
         }
         self.slots[slot] = Some(connection);
+        self.after_turn(slot, &turn);
+    }
+
+    fn after_turn(&mut self, slot: usize, turn: &Turn) {
         match turn {
             Turn::Waiting | Turn::Unfinished => {}
             Turn::Finished => self.close(slot, Standing::ClosedByProbe),

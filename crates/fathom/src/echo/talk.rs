@@ -2,6 +2,7 @@
 
 use super::address::Protocol;
 use super::tally::Tally;
+use super::throughput::Served;
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -27,6 +28,11 @@ enum Line<'a> {
         #[serde(flatten)]
         tally: &'a Tally,
     },
+    ThroughputServed {
+        format: u32,
+        #[serde(flatten)]
+        served: &'a Served,
+    },
 }
 
 /// A sentence for people. A standard error that nobody reads any more must not end the reflector.
@@ -40,6 +46,19 @@ impl Talk {
         note(&format!("listening on {protocol} {address}"));
         let (name, port) = (protocol.to_string(), address.port());
         self.line(&Line::Listening { format: 1, protocol: &name, address: address.to_string(), port });
+    }
+
+    /// Throughput tests are served from now on.
+    pub(super) fn listening_for_throughput(self, address: SocketAddr) {
+        note(&format!("serving throughput tests on tcp {address}"));
+        let (protocol, port) = ("iperf3", address.port());
+        self.line(&Line::Listening { format: 1, protocol, address: address.to_string(), port });
+    }
+
+    /// The end: which tests were served.
+    pub(super) fn throughput_served(self, served: &Served) {
+        note(&served.sentence());
+        self.line(&Line::ThroughputServed { format: 1, served });
     }
 
     /// The end: what was served.

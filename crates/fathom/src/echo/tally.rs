@@ -23,6 +23,8 @@ pub(super) struct Tally {
     pub(super) bytes: u64,
     /// UDP datagrams echoed.
     pub(super) datagrams: u64,
+    /// Of these, STAMP packets.
+    pub(super) stamp_packets: u64,
     /// UDP datagrams that got no answer.
     pub(super) datagrams_refused: DatagramsRefused,
     /// Time this process could not run while it had peers, in ns (a lower bound; see `clock`).
@@ -53,6 +55,8 @@ pub(super) struct DatagramsRefused {
     pub(super) echo: u64,
     /// Beyond `--udp-max-rate`.
     pub(super) rate: u64,
+    /// To a STAMP port, and shorter than a STAMP packet.
+    pub(super) short: u64,
     /// The host would not send the answer.
     pub(super) unsent: u64,
 }
@@ -65,7 +69,7 @@ impl Refused {
 
 impl DatagramsRefused {
     pub(super) fn total(&self) -> u64 {
-        self.not_allowed + self.port + self.address + self.echo + self.rate + self.unsent
+        self.not_allowed + self.port + self.address + self.echo + self.rate + self.short + self.unsent
     }
 }
 
@@ -92,11 +96,13 @@ impl Tally {
             (udp.address, "no single host's address"),
             (udp.echo, "echoes already"),
             (udp.rate, "over the rate"),
+            (udp.short, "too short for STAMP"),
             (udp.unsent, "not sent by this host"),
         ]);
+        let stamp = reasons(&[(self.stamp_packets, "STAMP packets")]);
         let uptime = humantime::format_duration(std::time::Duration::from_millis(self.uptime_ns / 1_000_000));
         format!(
-            "served {connections} connections{ends}, refused {}{why}; {datagrams} datagrams, refused {}{udp_why}; \
+            "served {connections} connections{ends}, refused {}{why}; {datagrams} datagrams{stamp}, refused {}{udp_why}; \
              {messages_stamped} messages stamped, {bytes} bytes echoed, in {uptime}",
             refused.total(),
             udp.total(),

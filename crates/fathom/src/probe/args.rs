@@ -1,6 +1,13 @@
 //! The arguments of `fathom probe`, as typed. What they mean together is `config`'s business.
 
+mod load;
+mod profile;
+
+pub(crate) use load::{LoadArgs, Rate};
+pub(crate) use profile::Profile;
+
 use super::cloud::Choice;
+use super::formats::Formats;
 use crate::values;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -16,8 +23,26 @@ Examples:
   fathom probe 10.0.0.4 --connections 16 --every 10s --plain
   fathom probe 10.0.0.4 --ping-pong --count 60000 --no-record --json
   fathom probe db1:5432 --connect --for 1h       how long a new connection to any listening port takes, once a second
+  fathom probe www.example.com:443 --connect --tls --every 5s
+                                                 the same with the TLS 1.3 handshake, both timed
   fathom probe 10.0.0.4 --sizes 64,1KiB,4KiB..1MiB --every 100ms --for 10m
                                                  how round trips grow with the size, all sizes at the same time of day
+  fathom probe 10.0.0.4 --idle-gap 1s,10s,60s --size 64KiB --for 1h
+                                                 what the first echo after a silence costs
+  fathom probe 10.0.0.4 --every 10ms --load 200Mbit --for 5m
+                                                 idle and loaded round trips from one run, by turns
+  fathom probe 10.0.0.4 --profile sockperf --tcp --for 10s
+  fathom probe --profile latte --show-config     what a profile stands for
+
+Profiles:
+  polite    one sample every 10s, for a path that is not yours
+  article   the articles' echo client: once a second, 64 bytes, TCP, for 11h
+  latte     latte -c -i 65100: TCP ping-pong of 4 bytes, 65,100 of them, the first 100 as warm-up
+  sockperf  sockperf ping-pong: UDP ping-pong of 14 bytes for 1s
+  psping    psping -l 8k -n 10000: TCP ping-pong of 8 KiB, 10,000 after 5 as warm-up
+  qperf     qperf tcp_lat: TCP ping-pong of 1 byte for 2s
+  fathom probe 10.0.0.4 --throughput --connections 4 --bidirectional
+                                                 how much TCP carries, as iperf3 tests it (there: fathom echo --throughput)
 
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";
@@ -26,25 +51,33 @@ Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for g
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given
-    #[arg(required = true, value_name = "TARGET")]
+    /// Where the reflector is: HOST, HOST:PORT or [IPV6]:PORT; the port is 7007 unless given (862 with --stamp, 5201 with --throughput)
+    #[arg(required_unless_present = "show_config", value_name = "TARGET")]
     pub(super) targets: Vec<String>,
 
-    /// One sample so often on each connection, whether or not the last came back
-    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration, help_heading = "What to send", allow_hyphen_values = true)]
-    pub(super) every: Duration,
+    /// A set of options under one name (below); options that are given count for more than the profile's
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "What to send")]
+    pub(super) profile: Option<Profile>,
+    /// One sample so often on each connection, whether or not the last came back [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) every: Option<Duration>,
     /// The next sample as soon as the last came back, instead of on a schedule
     #[arg(long, conflicts_with = "every", help_heading = "What to send")]
     pub(super) ping_pong: bool,
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
     #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
-    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp)
-    #[arg(long, value_name = "SIZE", default_value = "64", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
-    pub(super) size: u64,
+    #[command(flatten)]
+    pub(super) tls: super::tls::TlsArgs,
+    /// Bytes of a sample, each way (64 and more carry a header that a `fathom echo` can stamp) [default: 64; with --stamp 44; a block of --throughput: 128KiB]
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
+    pub(super) size: Option<u64>,
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
     #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "What to send")]
     pub(super) sizes: Option<values::Sizes>,
+    /// The first echo after a silence: keep each connection silent for each of these in turn, each once a round in random order, then send one sample, and three more back to back to compare it with
+    #[arg(long, value_name = "DURATIONS", conflicts_with_all = ["every", "ping_pong", "connect", "sizes", "csv", "load"], value_parser = values::gaps, help_heading = "What to send")]
+    pub(super) idle_gap: Option<values::Gaps>,
     /// Stop after so many samples on each connection
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What to send")]
     pub(super) count: Option<u64>,
@@ -54,15 +87,28 @@ pub(crate) struct Args {
     /// Connections to each target, each sample at its own phase
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "What to send")]
     pub(super) connections: u32,
-    /// Samples at the start of the run that are recorded and flagged, but left out of the summary
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "What to send")]
-    pub(super) warm_up: u64,
+    /// Threads that share the connections of --ping-pong: each leads its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["load", "cpu"], help_heading = "What to send")]
+    pub(super) threads: u32,
+    /// Samples at the start of the run that are recorded and flagged, but left out of the summary [default: 0]
+    #[arg(long, value_name = "N", help_heading = "What to send")]
+    pub(super) warm_up: Option<u64>,
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]
     pub(super) udp: bool,
-    /// Go above 5,000 samples/s a connection or 50,000/s in all, or above 100 connections/s with --connect, to another host (clouds may throttle you, and others notice)
+    #[command(flatten)]
+    pub(super) stamp: super::stamp::StampArgs,
+    /// Send on a TCP stream, as without a profile that says otherwise
+    #[arg(long, conflicts_with = "udp", help_heading = "What to send")]
+    pub(super) tcp: bool,
+    /// Go above 5,000 samples/s a connection or 50,000/s in all, above 100 connections/s with --connect, a --load of as much, or --throughput, to another host (clouds may throttle you, and others notice)
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,
+    #[command(flatten)]
+    pub(super) throughput: super::throughput::ThroughputArgs,
+
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
 
     /// Mark a sample as late after this long; the connection is kept and a late echo is still timed
     #[arg(long, value_name = "DURATION", default_value = "5s", value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
@@ -137,6 +183,8 @@ pub(crate) struct Args {
     /// Also write the articles' CSV columns to this file while running
     #[arg(long, value_name = "FILE", help_heading = "What to keep and show")]
     pub(super) csv: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) formats: Formats,
     /// A line a sample, as ping does, instead of the live view
     #[arg(long, conflicts_with = "quiet", help_heading = "What to keep and show")]
     pub(super) plain: bool,
@@ -146,6 +194,9 @@ pub(crate) struct Args {
     /// Print the final summary as JSON, one object a target
     #[arg(long, help_heading = "What to keep and show")]
     pub(super) json: bool,
+    /// Print what the options amount to, defaults and profile included (--json: as JSON), and send nothing
+    #[arg(long, help_heading = "What to keep and show")]
+    pub(super) show_config: bool,
 
     /// Split round trips by the kernel's stamps into send stack, network, reflector and receive stack: `auto` (where the kernel can, up to 1,000 samples/s in all), `off` or `require`
     #[arg(

@@ -71,6 +71,11 @@ pub(super) struct PathBoard {
 }
 
 impl PathBoard {
+    /// A path's, with silences of these lengths in ns, if it is to have any.
+    pub(super) fn new(idle_gaps_ns: &[u64]) -> Self {
+        Self { statistics: Statistics::with_gaps(idle_gaps_ns), ..Self::default() }
+    }
+
     /// Adds a resolved sample.
     pub(super) fn sample(&mut self, sample: &Sample) {
         self.statistics.sample(sample);
@@ -91,6 +96,11 @@ impl PathBoard {
 
     /// The entry of a second; a late echo finds the second it was sent in, while that is still kept.
     fn second(&mut self, utc_s: i64) -> &mut Second {
+        // Nearly always it is the latest one.
+        if self.strip.back().is_some_and(|latest| latest.utc_s == utc_s) {
+            let latest = self.strip.len() - 1;
+            return &mut self.strip[latest];
+        }
         let at = match self.strip.binary_search_by_key(&utc_s, |s| s.utc_s) {
             Ok(at) => at,
             Err(at) => {

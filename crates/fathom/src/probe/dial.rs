@@ -2,9 +2,11 @@
 //! loop like the other: a SYN that is lost holds up none of the next.
 
 mod life;
+mod secure;
 
 use super::config::Config;
-use super::driver::{RunEnd, SECOND_NS, Stop};
+use super::crew::{RunEnd, Stop};
+use super::driver::SECOND_NS;
 use super::outbox::{Message, Outbox};
 use super::pauses::{self, Pauses};
 use super::resolve::{Answer, Resolver};
@@ -18,6 +20,7 @@ use fathom_os::socket::{self, TcpOptions};
 use jiff::Timestamp;
 use mio::net::TcpStream;
 use mio::{Interest, Token};
+use rustls::ClientConnection;
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
@@ -54,7 +57,9 @@ struct Dialed {
     due_ns: u64,
     sent_ns: u64,
     flags: Flags,
-    /// When it was established; `None`: not yet.
+    /// When it was established, where a TLS handshake follows, and that handshake.
+    securing: Option<(u64, Box<ClientConnection>)>,
+    /// When it was all that it is made for, and is being closed; `None`: not yet.
     opened_ns: Option<u64>,
 }
 
@@ -296,8 +301,9 @@ impl<'a> Dialer<'a> {
             Ok(socket) => {
                 self.next_token += 1;
                 self.ways[way].at_once += 1;
-                let opened_ns = None;
-                let dialed = Dialed { way, connection, socket, remote, due_ns, sent_ns, flags, opened_ns };
+                let (securing, opened_ns) = (None, None);
+                let dialed =
+                    Dialed { way, connection, socket, remote, due_ns, sent_ns, flags, securing, opened_ns };
                 self.dialed.insert(token, dialed);
             }
             Err(e) => {

@@ -2,25 +2,27 @@
 //! are resolved, samples written and views drawn by other threads.
 
 use super::config::{Config, Transport};
+use super::crew::{Member, RunEnd, Stop};
 use super::lane::{Kind, Lane, Link, PathState};
 use super::link::{Socket, Written, prepare};
+use super::load::LoadTurns;
 use super::outbox::{Message, Outbox};
 use super::pauses::Pauses;
 use super::resolve::{Answer, Resolver};
+use super::wait::Looks;
 use fathom_core::clock::{Anchor, ClockMap};
 use fathom_core::event::{Event, EventKind};
+use fathom_core::gaps::GapPlan;
 use fathom_core::sample::Flags;
 use fathom_core::schedule::{Schedule, Skipped, phase_ns};
 use fathom_core::stall;
-use fathom_os::clock::{mono_ns, utc_ns};
-use fathom_os::reactor::{self, Reactor, Waker};
+use fathom_os::clock::{mono_ns, utc_ns, wall_clock_error_ns};
+use fathom_os::reactor::{self, Reactor};
 use fathom_os::timestamps;
 use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Receiver;
 
 pub(super) const SECOND_NS: u64 = 1_000_000_000;
@@ -30,43 +32,10 @@ const START_GRACE_NS: u64 = 3 * SECOND_NS;
 const STOP_LINGER_NS: u64 = SECOND_NS;
 /// Timers handled before the sockets are looked at again, so that a burst of sends does not delay the stamp of an echo.
 const TIMERS_A_TURN: usize = 16;
-/// With --spin, reads tried before the reactor is asked for anything else.
-const SPINS_A_TURN: u32 = 64;
-
-/// Asks a run to stop; the second time, at once.
-#[derive(Clone)]
-pub(crate) struct Stop {
-    asked: Arc<AtomicU32>,
-    waker: Waker,
-}
-
-impl Stop {
-    pub(crate) fn new(waker: Waker) -> Self {
-        Self { asked: Arc::default(), waker }
-    }
-
-    pub(crate) fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        // The reactor lives as long as the run; a failing wake means that it is over.
-        let _ = self.waker.wake();
-    }
-
-    pub(super) fn times(&self) -> u32 {
-        self.asked.load(Ordering::SeqCst)
-    }
-}
-
-/// How a run ended.
-#[derive(Debug, Default)]
-pub(super) struct RunEnd {
-    /// Why it could not even begin, or go on.
-    pub(super) fatal: Option<String>,
-    /// A connection was lost and `--no-reconnect` forbade another.
-    pub(super) lost: bool,
-}
 
 pub(super) struct Driver<'a> {
     pub(super) config: &'a Config,
+    pub(super) member: Member,
     pub(super) reactor: Reactor,
     pub(super) resolver: Resolver,
     answers: Receiver<Answer>,
@@ -74,6 +43,8 @@ pub(super) struct Driver<'a> {
     pub(super) paths: Vec<PathState>,
     timers: BinaryHeap<Reverse<(u64, Kind, u32)>>,
     pub(super) clock: ClockMap,
+    /// STAMP: how far this host's wall clock may be from UTC, ns; `None`: nobody knows.
+    pub(super) clock_error_ns: Option<u64>,
     /// How a connection is stamped: an argument so that a test can be a kernel that does not.
     pub(super) stamp_with: fn(&Socket) -> io::Result<()>,
     /// That the kernel gives no stamps has been said.
@@ -91,6 +62,8 @@ pub(super) struct Driver<'a> {
     pub(super) opening: usize,
     pub(super) to_open: VecDeque<usize>,
     pub(super) pauses: Option<Pauses>,
+    pub(super) load: Option<LoadTurns>,
+    pub(super) looks: Looks,
     stop: Stop,
     stops_seen: u32,
     pub(super) stopping: bool,
@@ -101,6 +74,7 @@ impl<'a> Driver<'a> {
     /// `read_clocks` reads both clocks as one; it is an argument so that a test can set the wall clock.
     pub(super) fn new(
         config: &'a Config,
+        member: Member,
         reactor: Reactor,
         outbox: Outbox,
         stop: Stop,
@@ -110,13 +84,14 @@ impl<'a> Driver<'a> {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let lane = |i: usize| {
             let seed = u64::from(session) << 32 | i as u64;
-            Lane::new(i % config.paths.len(), seed, config.warm_up, &config.sizes)
+            Lane::new(i, seed, config)
         };
         Self {
-            lanes: (0..config.lanes()).map(lane).collect(),
+            lanes: member.lanes(config.lanes()).map(lane).collect(),
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
             timers: BinaryHeap::new(),
             clock: ClockMap::new(read_clocks()),
+            clock_error_ns: config.stamp.and_then(|_| wall_clock_error_ns()),
             read_clocks,
             stamp_with: Socket::enable_stamps,
             stampless_told: false,
@@ -129,10 +104,13 @@ impl<'a> Driver<'a> {
             opening: 0,
             to_open: VecDeque::new(),
             pauses: None,
+            load: None,
+            looks: Looks::default(),
             stops_seen: 0,
             stopping: false,
             end: RunEnd::default(),
             config,
+            member,
             reactor,
             resolver,
             answers,
@@ -153,6 +131,7 @@ impl<'a> Driver<'a> {
                 Err(e) => self.note(now, format!("this host's pauses are not watched: {e}")),
             }
         }
+        self.prepare_load();
         if self.config.keep_trying
             && let Some(duration) = self.config.duration
         {
@@ -170,15 +149,11 @@ impl<'a> Driver<'a> {
             self.open_lane(lane, now);
         }
         let mut events = mio::Events::with_capacity(64);
-        let mut spins = 0;
         while self.end.fatal.is_none() && !self.is_over() {
-            let more_due = self.fire_timers();
-            if self.config.spin {
-                self.read_all_outstanding();
-                spins += 1;
-                if spins % SPINS_A_TURN != 0 && self.origin_ns.is_some() {
-                    continue;
-                }
+            let (now, more_due) = self.fire_timers();
+            let waited = !more_due && self.waited_for_echo(now);
+            if waited {
+                continue;
             }
             let deadline = self.timers.peek().map(|Reverse((at, ..))| *at);
             self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
@@ -202,9 +177,11 @@ impl<'a> Driver<'a> {
                 self.resolved(path, answer);
             }
             self.report_pauses();
+            self.hear_load();
             self.heed_stop();
         }
         let now = mono_ns();
+        self.end_load(now);
         for lane in 0..self.lanes.len() {
             self.finish_lane(lane, now);
         }
@@ -222,24 +199,25 @@ impl<'a> Driver<'a> {
         self.lanes.iter().all(Lane::is_done) && (self.stopping || !self.awaits_opinions())
     }
 
-    /// Handles timers that are due; true where more are.
-    fn fire_timers(&mut self) -> bool {
+    /// Handles timers that are due: the time, and whether more are.
+    fn fire_timers(&mut self) -> (u64, bool) {
+        let mut now = mono_ns();
         for _ in 0..TIMERS_A_TURN {
-            let now = mono_ns();
-            match self.timers.peek() {
-                Some(Reverse((at, ..))) if *at <= now => {}
-                _ => return false,
-            }
-            let Some(Reverse((at, kind, lane))) = self.timers.pop() else { return false };
+            let Some(&Reverse((at, kind, lane))) = self.timers.peek().filter(|timer| timer.0.0 <= now) else {
+                return (now, false);
+            };
+            self.timers.pop();
             match kind {
                 Kind::Tick => self.tick(now),
                 Kind::Start => self.start(now),
                 Kind::End => self.stop_all(now, self.timeout_ns()),
                 Kind::Opinion => self.opinion_late(lane as usize, now),
+                Kind::Load => self.turn_load(now),
                 _ => self.fire_lane(lane as usize, kind, at, now),
             }
+            now = mono_ns();
         }
-        true
+        (now, true)
     }
 
     fn fire_lane(&mut self, lane: usize, kind: Kind, at: u64, now: u64) {
@@ -253,7 +231,7 @@ impl<'a> Driver<'a> {
             Kind::Retry => self.open_lane(lane, now),
             Kind::ConnectLimit => self.connect_limit(lane, now),
             Kind::Drain => self.finish_lane(lane, now),
-            Kind::Tick | Kind::Start | Kind::End | Kind::Opinion => {
+            Kind::Tick | Kind::Start | Kind::End | Kind::Opinion | Kind::Load => {
                 unreachable!("timers of the run, not of a lane")
             }
         }
@@ -287,8 +265,15 @@ impl<'a> Driver<'a> {
         self.outbox.other(Message::Event(path.map(|p| p as u32), Box::new(event)));
     }
 
+    /// An event of the whole run, which one thread tells for all.
+    pub(super) fn event_of_run(&mut self, now: u64, kind: EventKind) {
+        if self.member.speaks_for_the_run() {
+            self.event(now, None, None, kind);
+        }
+    }
+
     pub(super) fn note(&mut self, now: u64, text: String) {
-        self.event(now, None, None, EventKind::Note { text });
+        self.event_of_run(now, EventKind::Note { text });
     }
 
     /// Begins the schedule, once every lane is connected or the grace is over.
@@ -302,6 +287,7 @@ impl<'a> Driver<'a> {
             return;
         }
         self.origin_ns = Some(now);
+        self.begin_phases(now);
         let until = self.config.duration.map(|d| now + d.as_nanos() as u64);
         if let Some(until) = until {
             self.timers.push(Reverse((until, Kind::End, 0)));
@@ -318,6 +304,7 @@ impl<'a> Driver<'a> {
     pub(super) fn pump(&mut self, i: usize) {
         loop {
             let now = mono_ns();
+            let load_flags = self.load_flags();
             let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
             let (Link::Open(open), Some(schedule)) = (&mut lane.link, &mut lane.schedule) else { return };
             if open.blocked || open.stream.is_full() {
@@ -342,6 +329,9 @@ impl<'a> Driver<'a> {
             let prepared = if begun.is_none() { prepare(&open.stream, seq, scratch) } else { 0 };
             let sent_utc_ns = if open.stamped && begun.is_none() { Some(utc_ns()) } else { None };
             let sent_ns = mono_ns();
+            if self.config.stamp.is_some() && begun.is_none() {
+                open.stream.stamp_at(self.clock.utc_of(sent_ns), self.clock_error_ns, scratch);
+            }
             match open.socket.write_message(&open.stream, seq, offset, scratch, prepared) {
                 Ok(Written::Whole) => open.sending = None,
                 Ok(Written::UpTo(offset)) => (open.sending, open.blocked) = (Some((seq, offset)), true),
@@ -356,9 +346,11 @@ impl<'a> Driver<'a> {
             }
             let Some(due) = schedule.take(now) else { break };
             lane.sizes.advance();
-            let warm_up = lane.warm_up_left > 0;
+            // What follows a handshake follows no silence of the plan.
+            let warm_up = lane.warm_up_left > 0 || lane.gaps.as_ref().is_some_and(GapPlan::is_opening);
             lane.warm_up_left = lane.warm_up_left.saturating_sub(1);
-            open.stream.sent(due, sent_ns, if warm_up { Flags::WARM_UP } else { Flags::default() });
+            let flags = if warm_up { Flags::WARM_UP } else { Flags::default() };
+            open.stream.sent(due, sent_ns, flags | load_flags);
             if let Some(utc_ns) = sent_utc_ns {
                 open.stream.sent_at_utc(utc_ns);
                 // While the echo is under way, this costs the round trip nothing. A stamp that is here already (most
@@ -443,6 +435,7 @@ impl<'a> Driver<'a> {
     /// No more samples: every lane ends when its echoes have come, or after `linger_ns`.
     fn stop_all(&mut self, now: u64, linger_ns: u64) {
         self.stopping = true;
+        self.end_load(now);
         for i in 0..self.lanes.len() {
             let lane = &mut self.lanes[i];
             lane.schedule = Some(Schedule::new(self.config.pace, now, Some(0), None));

@@ -2,16 +2,15 @@
 
 use super::board::PathBoard;
 use super::config::{Config, Path, Record};
+use super::effective;
+use super::formats;
 use super::ledger::{Boards, Book, lock};
 use super::start::Granted;
 use crate::exit::Failure;
-use fathom_core::schedule::Pace;
 use fathom_os::host::HostFacts;
-use fathom_recording::{ClockAnchor, EchoClientCsv, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
+use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::fs::File;
-use std::io::BufWriter;
 use std::path::PathBuf;
 
 /// The revision this binary was built from, where the build says.
@@ -27,7 +26,7 @@ pub(super) fn labels(config: &Config) -> PathLabels {
     }
 }
 
-/// Makes the recordings and the CSV file, or says why they cannot be made, before anything is sent. Where one cannot,
+/// Makes the recordings and the files of rows, or says why they cannot be made, before anything is sent. Where one cannot,
 /// none is left behind.
 pub(super) fn open_books(
     config: &Config,
@@ -36,17 +35,8 @@ pub(super) fn open_books(
     boards: &Boards,
 ) -> Result<Vec<Book>, Failure> {
     let started_at = Timestamp::now();
-    // The articles' CSV is made first: it is the easier one to take back.
-    let csv = match &config.csv {
-        None => None,
-        Some(file) => {
-            let cannot = |e: std::io::Error| {
-                Failure::run(format!("cannot write {}: {e}; name another file with --csv", file.display()))
-            };
-            let file = File::create_new(file).map_err(cannot)?;
-            Some(EchoClientCsv::new(BufWriter::new(file)).map_err(cannot)?)
-        }
-    };
+    // The files of rows are made first: they are easier to take back.
+    let tables = formats::open(config, started_at)?;
     let recorder = |(p, path): (usize, &Path)| {
         let Some(dir) = directory(config, path, started_at) else { return Ok(None) };
         let manifest = manifest(config, path, started_at, granted, cpu_latency);
@@ -56,33 +46,40 @@ pub(super) fn open_books(
     };
     match config.paths.iter().enumerate().map(recorder).collect::<Result<Vec<_>, Failure>>() {
         Ok(recorders) => {
-            let csvs = std::iter::once(csv).chain(std::iter::repeat_with(|| None));
-            Ok(recorders.into_iter().zip(csvs).map(|(recorder, csv)| Book { recorder, csv }).collect())
+            let tables = std::iter::once(tables).chain(std::iter::repeat_with(Vec::new));
+            Ok(recorders
+                .into_iter()
+                .zip(tables)
+                .map(|(recorder, tables)| Book { recorder, tables })
+                .collect())
         }
         Err(failure) => {
-            drop(csv);
+            drop(tables);
             discard(config, &lock(boards));
             Err(failure)
         }
     }
 }
 
-/// Takes back recordings and a CSV file that this run made and in which nothing has been recorded: they would be in
+/// Takes back recordings and the files of rows that this run made and in which nothing has been recorded: they would be in
 /// the way next time.
 pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
     for dir in boards.iter().filter_map(|board| board.recording.as_ref()) {
-        fathom_recording::discard_empty(dir);
-        // The directory above, where the run made it too; one that holds anything stays.
-        if let (Record::Default, Some(above)) = (&config.record, dir.parent()) {
-            let _ = std::fs::remove_dir(above);
-        }
+        discard_directory(config, dir);
     }
-    if let Some(file) = &config.csv {
-        let _ = std::fs::remove_file(file);
+    formats::discard(config);
+}
+
+/// Takes back one recording in which nothing has been recorded.
+pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
+    fathom_recording::discard_empty(dir);
+    // The directory above, where the run made it too; one that holds anything stays.
+    if let (Record::Default, Some(above)) = (&config.record, dir.parent()) {
+        let _ = std::fs::remove_dir(above);
     }
 }
 
-fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
+pub(super) fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
     let name = file_name(&path.label);
     match &config.record {
         Record::No => None,
@@ -103,7 +100,7 @@ fn file_name(label: &str) -> String {
     if name.is_empty() { "path".to_owned() } else { name.to_owned() }
 }
 
-fn manifest(
+pub(super) fn manifest(
     config: &Config,
     path: &Path,
     started_at: Timestamp,
@@ -113,43 +110,16 @@ fn manifest(
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
     manifest.path = labels(config);
-    manifest.probe = effective(config, granted, cpu_latency);
+    manifest.probe = effective::of_probe(config);
+    manifest.probe["granted"] = json!(granted);
+    if let Some(words) = cpu_latency {
+        manifest.probe["granted"]["cpu_latency"] = json!(words);
+    }
     // The interface follows when the first connection has left by it.
     manifest.host = serde_json::to_value(HostFacts::gather(None)).unwrap_or(Value::Null);
     manifest.clock_anchors.push(ClockAnchor::new(fathom_os::clock::anchor(), false));
     manifest.reflector = ReflectorFacts { address: path.target.to_string(), ..ReflectorFacts::default() };
     manifest
-}
-
-/// The configuration in force, defaults included.
-fn effective(config: &Config, granted: &Granted, cpu_latency: Option<&str>) -> Value {
-    let ns = |d: std::time::Duration| d.as_nanos() as u64;
-    let mut granted = json!(granted);
-    if let Some(words) = cpu_latency {
-        granted["cpu_latency"] = json!(words);
-    }
-    json!({
-        "mode": config.mode(),
-        "size": config.one_size(),
-        "sizes": if config.sizes.is_empty() { None } else { Some(&config.sizes) },
-        "interval_ns": match config.pace { Pace::Every(every) => Some(every), Pace::PingPong => None },
-        "connections": config.connections,
-        "paths_side_by_side": config.paths.len(),
-        "count": config.count,
-        "duration_ns": config.duration.map(ns),
-        "warm_up": config.warm_up,
-        "timeout_ns": ns(config.timeout),
-        "give_up_ns": config.give_up.map(ns),
-        "user_timeout_ns": config.user_timeout.map(ns),
-        "stall_after_ns": config.stall_after.map(ns),
-        "pause_clock_ns": config.pause_clock.map(ns),
-        "kernel_timestamps": config.stamped(),
-        "reconnect": config.reconnect,
-        "source": config.source,
-        "dscp": config.dscp,
-        "nodelay": true,
-        "granted": granted,
-    })
 }
 
 #[cfg(test)]

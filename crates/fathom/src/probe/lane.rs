@@ -1,12 +1,15 @@
 //! One lane: a schedule and, one after another, the connections that carry it.
 
+use super::config::Config;
 use super::link::Socket;
 use super::opinion::Opinions;
 use fathom_core::backoff::Backoff;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::TcpInfo;
+use fathom_core::event::{EventKind, TcpInfo};
+use fathom_core::gaps::GapPlan;
 use fathom_core::histogram::Histogram;
 use fathom_core::interleave::Interleave;
+use fathom_core::loss::Losses;
 use fathom_core::schedule::Schedule;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
@@ -51,8 +54,13 @@ pub(super) struct Open {
     pub(super) ask_info_ns: u64,
     /// Whether the kernel stamps what goes over this connection.
     pub(super) stamped: bool,
+    /// Whether a read of it can wait for its bytes.
+    pub(super) reads_wait: bool,
     /// What was seen since the last echo.
     pub(super) silence: Silence,
+    /// UDP: what is known of losses and has not been told.
+    pub(super) losses: Losses,
+    pub(super) losses_told: Seldom,
     /// Differences of the two clocks on the latest sample outside a stall: there, and back.
     pub(super) usual_delays_ns: Option<(i64, i64)>,
 }
@@ -73,6 +81,13 @@ pub(super) struct Silence {
 }
 
 impl Open {
+    /// UDP: what is to be told of losses now.
+    pub(super) fn take_losses(&mut self, now: u64, last_chance: bool) -> Option<EventKind> {
+        self.losses.add(self.stream.take_losses());
+        let tells = !self.losses.is_empty() && self.losses_told.is_time(now, last_chance);
+        tells.then(|| EventKind::LossAttributed { losses: std::mem::take(&mut self.losses) })
+    }
+
     /// The sample that is missed: the oldest without its echo, number and send stamp.
     pub(super) fn missing(&self) -> Option<(u64, u64)> {
         match self.socket {
@@ -103,16 +118,22 @@ pub(super) enum Kind {
     End,
     /// A path's fresh connection has taken too long.
     Opinion,
+    /// A phase of the load is over.
+    Load,
 }
 
 const LANE_KINDS: usize = 5;
 
 pub(super) struct Lane {
     pub(super) path: usize,
+    /// Its number in the recording of its path.
+    pub(super) number: u32,
     pub(super) link: Link,
     pub(super) schedule: Option<Schedule>,
     /// The sizes of a sweep in their order.
     pub(super) sizes: Interleave,
+    /// When it is silent for how long, where it is to be.
+    pub(super) gaps: Option<GapPlan>,
     pub(super) backoff: Backoff,
     /// Attempts to connect since the last success.
     pub(super) attempts: u32,
@@ -122,15 +143,19 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub(super) fn new(path: usize, seed: u64, warm_up: u64, sizes: &[u32]) -> Self {
+    /// The `i`-th lane of the run; each path has every so many-th.
+    pub(super) fn new(i: usize, seed: u64, config: &Config) -> Self {
+        let gaps_ns = &config.idle_gaps_ns;
         Self {
-            path,
+            path: i % config.paths.len(),
+            number: (i / config.paths.len()) as u32,
             link: Link::Idle,
             schedule: None,
-            sizes: Interleave::new(sizes, seed),
+            sizes: Interleave::new(&config.sizes, seed),
+            gaps: (!gaps_ns.is_empty()).then(|| GapPlan::new(gaps_ns, seed)),
             backoff: Backoff::new(seed),
             attempts: 0,
-            warm_up_left: warm_up,
+            warm_up_left: config.warm_up,
             armed: [None; LANE_KINDS],
         }
     }
@@ -161,7 +186,8 @@ pub(super) struct PathState {
     /// Lanes that wait for the addresses.
     pub(super) waiting: VecDeque<usize>,
     pub(super) last_used: Option<IpAddr>,
-    pub(super) next_connection: u32,
+    /// Connections that this thread has had.
+    pub(super) opened: u32,
     pub(super) ever_answered: bool,
     /// Addresses that failed before the first success.
     pub(super) first_failures: usize,
@@ -170,8 +196,8 @@ pub(super) struct PathState {
     pub(super) corrupted: Tally,
     pub(super) foreign: Tally,
     pub(super) duplicated: Tally,
-    /// The reflector's pause counter that was reported last.
-    pub(super) remote_pause_us: Option<u32>,
+    /// STAMP: the error of differences of the two clocks that was told last, ns.
+    pub(super) clock_error_ns: Option<u64>,
     pub(super) opinions: Opinions,
     /// The beginning of the first foreign bytes since the last event about them.
     pub(super) foreign_first: String,
@@ -186,7 +212,7 @@ impl PathState {
             resolving: false,
             waiting: VecDeque::new(),
             last_used: None,
-            next_connection: 0,
+            opened: 0,
             ever_answered: false,
             first_failures: 0,
             rtt: Histogram::default(),
@@ -194,7 +220,7 @@ impl PathState {
             corrupted: Tally::default(),
             foreign: Tally::default(),
             duplicated: Tally::default(),
-            remote_pause_us: None,
+            clock_error_ns: None,
             opinions: Opinions::default(),
             foreign_first: String::new(),
         }
@@ -208,8 +234,26 @@ pub(super) struct Tally {
     pub(super) count: u64,
     pub(super) connection: u32,
     pub(super) seq: u64,
+    seldom: Seldom,
+}
+
+/// When to tell again: at once the first time, then at growing gaps up to a minute.
+#[derive(Debug, Default)]
+pub(super) struct Seldom {
     quiet_until_ns: u64,
     gap_ns: u64,
+}
+
+impl Seldom {
+    /// Whether it is time; if so, the next gap begins.
+    pub(super) fn is_time(&mut self, now_ns: u64, last_chance: bool) -> bool {
+        if now_ns < self.quiet_until_ns && !last_chance {
+            return false;
+        }
+        self.gap_ns = (self.gap_ns * 2).clamp(1_000_000_000, 60_000_000_000);
+        self.quiet_until_ns = now_ns + self.gap_ns;
+        true
+    }
 }
 
 impl Tally {
@@ -222,12 +266,8 @@ impl Tally {
 
     /// The count to report now, if there is one and it is time.
     pub(super) fn take(&mut self, now_ns: u64, last_chance: bool) -> Option<u64> {
-        if self.count == 0 || (now_ns < self.quiet_until_ns && !last_chance) {
-            return None;
-        }
-        self.gap_ns = (self.gap_ns * 2).clamp(1_000_000_000, 60_000_000_000);
-        self.quiet_until_ns = now_ns + self.gap_ns;
-        Some(std::mem::take(&mut self.count))
+        let tells = self.count > 0 && self.seldom.is_time(now_ns, last_chance);
+        tells.then(|| std::mem::take(&mut self.count))
     }
 }
 

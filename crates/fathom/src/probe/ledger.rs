@@ -3,16 +3,17 @@
 use super::board::PathBoard;
 use super::cloud::CloudMessage;
 use super::egress::{Egress, ends};
+use super::formats::Table;
 use super::outbox::Message;
 use super::plain::Line;
+use crate::peers::Rows;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Sample;
 use fathom_os::clock::mono_ns;
-use fathom_recording::{EchoClientCsv, Recorder};
+use fathom_recording::Recorder;
 use jiff::Timestamp;
 use rtrb::Consumer;
-use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -30,7 +31,8 @@ const BATCH: usize = 2_048;
 /// What is written of one path.
 pub(super) struct Book {
     pub(super) recorder: Option<Recorder>,
-    pub(super) csv: Option<EchoClientCsv<BufWriter<File>>>,
+    /// Files of rows in other programs' formats.
+    pub(super) tables: Vec<Table>,
 }
 
 /// What the cloud's metadata service said, and when that became known here.
@@ -41,7 +43,8 @@ pub(super) struct CloudNews {
 }
 
 pub(super) struct Ledger {
-    ring: Consumer<Message>,
+    /// One a probing thread.
+    rings: Vec<Consumer<Message>>,
     cloud: Option<Receiver<CloudNews>>,
     books: Vec<Book>,
     /// By what each path's connections leave.
@@ -63,11 +66,16 @@ pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
 }
 
 impl Ledger {
-    pub(super) fn new(ring: Consumer<Message>, books: Vec<Book>, boards: Boards, rest: Duration) -> Self {
+    pub(super) fn new(
+        rings: Vec<Consumer<Message>>,
+        books: Vec<Book>,
+        boards: Boards,
+        rest: Duration,
+    ) -> Self {
         let errors = vec![None; books.len()];
         let egress = books.iter().map(|_| Egress::default()).collect();
         Self {
-            ring,
+            rings,
             cloud: None,
             egress,
             books,
@@ -91,13 +99,13 @@ impl Ledger {
         self.cloud = Some(cloud);
     }
 
-    /// Runs until the probing thread has told its last; then closes the recordings. Returns lines that the view was
+    /// Runs until every probing thread has told its last; then closes the recordings. Returns lines that the view was
     /// too slow for.
     pub(super) fn run(mut self) -> u64 {
         let mut flushed_ns = mono_ns();
         loop {
             self.take_cloud();
-            let (taken, ended) = self.take_batch();
+            let (more, ended) = self.take_batch();
             let now = mono_ns();
             if ended {
                 break;
@@ -107,7 +115,7 @@ impl Ledger {
                 self.look_at_egress(now);
                 self.flush(now);
             }
-            if taken < BATCH {
+            if !more {
                 // The probing thread never wakes this one: a wake-up would cost it more than a send.
                 thread::sleep(self.rest);
             }
@@ -116,34 +124,48 @@ impl Ledger {
         self.lines_lost
     }
 
-    fn take_batch(&mut self) -> (usize, bool) {
+    /// Takes what there is, up to a batch: whether there is more at once, and whether everybody has told their last.
+    fn take_batch(&mut self) -> (bool, bool) {
         let boards = Arc::clone(&self.boards);
         let mut boards = lock(&boards);
-        let mut taken = 0;
-        let mut ended = false;
-        while taken < BATCH && !ended {
-            let Ok(message) = self.ring.pop() else { break };
-            taken += 1;
-            match message {
-                Message::Sample(path, sample) => self.sample(&mut boards, path, &sample),
-                Message::Event(Some(path), mut event) => self.path_event(&mut boards, path, &mut event),
-                Message::Event(None, event) => {
-                    for path in 0..self.books.len() {
-                        self.event(&mut boards, path as u32, &event);
-                    }
+        let share = (BATCH / self.rings.len().max(1)).max(1);
+        let mut more = false;
+        // Backwards, so that a ring that has come to its end can be taken out.
+        for at in (0..self.rings.len()).rev() {
+            let mut taken = 0;
+            while taken < share {
+                let Ok(message) = self.rings[at].pop() else { break };
+                taken += 1;
+                if matches!(message, Message::Ended) {
+                    self.rings.remove(at);
+                    break;
                 }
-                Message::Anchor { anchor, stepped } => {
-                    for p in 0..self.books.len() {
-                        self.write(p, |recorder| recorder.anchor(anchor, stepped));
-                    }
-                }
-                Message::Ended => ended = true,
+                self.take(&mut boards, message);
             }
+            more |= taken == share;
         }
         for (board, error) in boards.iter_mut().zip(&self.errors) {
             board.recording_error.clone_from(error);
         }
-        (taken, ended)
+        (more, self.rings.is_empty())
+    }
+
+    fn take(&mut self, boards: &mut [PathBoard], message: Message) {
+        match message {
+            Message::Sample(path, sample) => self.sample(boards, path, &sample),
+            Message::Event(Some(path), mut event) => self.path_event(boards, path, &mut event),
+            Message::Event(None, event) => {
+                for path in 0..self.books.len() {
+                    self.event(boards, path as u32, &event);
+                }
+            }
+            Message::Anchor { anchor, stepped } => {
+                for p in 0..self.books.len() {
+                    self.write(p, |recorder| recorder.anchor(anchor, stepped));
+                }
+            }
+            Message::Ended => {}
+        }
     }
 
     fn take_cloud(&mut self) {
@@ -182,17 +204,15 @@ impl Ledger {
             };
             if recorder.manifest().reflector.stamps.is_none()
                 && sample.rtt_ns.is_some()
-                && sample.size as usize >= fathom_wire::HEADER_LEN
+                && (sample.size as usize >= fathom_wire::HEADER_LEN || sample.reflector_ns.is_some())
                 && tells(&recorder.manifest().probe)
             {
                 recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;
             }
             recorder.push(sample)
         });
-        if let Some(csv) = &mut self.books[p].csv
-            && let Err(e) = csv.write(sample)
-        {
-            self.csv_stopped(p, &e);
+        if !self.books[p].tables.is_empty() {
+            self.write_tables(p, |rows| rows.write(sample));
         }
         if self.every_sample {
             self.show(Line::Sample(path, *sample));
@@ -272,13 +292,10 @@ impl Ledger {
                 }
                 _ => Ok(()),
             };
-            let csv_flushed = self.books[p].csv.as_mut().map_or(Ok(()), EchoClientCsv::flush);
             if let Err(error) = flushed {
                 self.stopped(p, error);
             }
-            if let Err(error) = csv_flushed {
-                self.csv_stopped(p, &error);
-            }
+            self.write_tables(p, |rows| rows.flush());
         }
     }
 
@@ -301,12 +318,22 @@ impl Ledger {
         }
     }
 
-    fn csv_stopped(&mut self, p: usize, error: &io::Error) {
-        self.books[p].csv = None;
-        self.stopped(
-            p,
-            format!("the CSV file cannot be written: {error}; free some space or name another with --csv"),
-        );
+    /// Does something to a path's files of rows; one that fails is not written any more.
+    fn write_tables(&mut self, p: usize, mut act: impl FnMut(&mut dyn Rows) -> io::Result<()>) {
+        let mut failed = None;
+        self.books[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
+            Ok(()) => true,
+            Err(error) => {
+                let option = table.option;
+                failed = Some(format!(
+                    "the file of {option} cannot be written: {error}; free some space or name another with {option}"
+                ));
+                false
+            }
+        });
+        if let Some(reason) = failed {
+            self.stopped(p, reason);
+        }
     }
 
     fn show(&mut self, line: Line) {
@@ -324,11 +351,7 @@ impl Ledger {
             {
                 self.stopped(p, e.to_string());
             }
-            if let Some(mut csv) = self.books[p].csv.take()
-                && let Err(e) = csv.flush()
-            {
-                self.csv_stopped(p, &e);
-            }
+            self.write_tables(p, |rows| rows.finish());
         }
         for (board, error) in lock(&self.boards).iter_mut().zip(&self.errors) {
             board.recording_error.clone_from(error);

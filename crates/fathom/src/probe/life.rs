@@ -3,11 +3,14 @@
 use super::args::Timestamps;
 use super::config::Transport;
 use super::driver::Driver;
-use super::lane::{Kind, Link, Open, Opening, Silence, cause_of, connect_advice};
+use super::lane::{Kind, Link, Open, Opening, Seldom, Silence, cause_of, connect_advice};
 use super::link::Socket;
+use super::stamp;
 use super::testimony::Ground;
+use super::wait;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
+use fathom_core::loss::Losses;
 use fathom_core::stall::Watch;
 use fathom_core::stream::Stream;
 use fathom_core::verdict::Outcome;
@@ -85,7 +88,7 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         self.lanes[i].attempts += 1;
         let attempt = self.lanes[i].attempts;
-        let lane = Some(self.lane_in_recording(i));
+        let lane = Some(self.lanes[i].number);
         self.event(
             now,
             Some(p),
@@ -177,16 +180,19 @@ impl Driver<'_> {
         }
         let p = self.lanes[i].path;
         let path = &mut self.paths[p];
-        let connection = path.next_connection;
-        path.next_connection += 1;
+        let connection = self.member.next_connection(p);
+        path.opened += 1;
         let before = path.last_used.replace(remote.ip());
         let key = Key { session: self.session_of(p), connection };
         let stream = Stream::new(key, self.config.size, self.config.timeout.as_nanos() as u64);
+        let stream = stamp::of_kind(stream, self.config.stamp);
         let local = socket.addresses().0.map_or_else(String::new, |a| a.to_string());
         let stamped = self.config.stamped() && self.enable_stamps(&socket, now);
+        let reads_wait = wait::let_reads_wait(self.config, &socket, stamped);
         let open = Open {
             socket,
             stamped,
+            reads_wait,
             stream,
             watch: Watch::default(),
             opened_ns: now,
@@ -196,6 +202,8 @@ impl Driver<'_> {
             info: None,
             ask_info_ns: 0,
             silence: Silence::default(),
+            losses: Losses::default(),
+            losses_told: Seldom::default(),
             usual_delays_ns: None,
         };
         let lane = &mut self.lanes[i];
@@ -206,7 +214,7 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let connect_ns = (now - since_ns) as i64;
         let remote_text = remote.to_string();
-        let lane = Some(self.lane_in_recording(i));
+        let lane = Some(self.lanes[i].number);
         self.event(
             now,
             Some(p),
@@ -217,6 +225,7 @@ impl Driver<'_> {
                 local,
                 remote: remote_text,
                 connect_ns,
+                tls_ns: None,
                 interface: None,
                 lane,
             },
@@ -227,11 +236,6 @@ impl Driver<'_> {
         }
         self.begin_sending(i, now);
         self.connected_again(p, now);
-    }
-
-    /// The lane as the recording of its path counts it: each path has every so many-th.
-    fn lane_in_recording(&self, i: usize) -> u32 {
-        (i / self.paths.len()) as u32
     }
 
     /// Asks the kernel to stamp a connection; where it does not, says so once and goes on, unless stamps are required.
@@ -257,6 +261,9 @@ impl Driver<'_> {
             }
             return;
         }
+        if let Some(gaps) = &mut self.lanes[i].gaps {
+            gaps.opened();
+        }
         if let Some(skipped) = self.lanes[i].schedule.as_mut().and_then(|s| s.skip_unconnected(now)) {
             self.skipped(i, now, skipped, "unconnected");
         }
@@ -281,7 +288,7 @@ impl Driver<'_> {
         let p = self.lanes[i].path;
         let path = &mut self.paths[p];
         path.next_address += 1;
-        let never_opened = path.next_connection == 0;
+        let never_opened = path.opened == 0;
         let untried = never_opened && remote.is_some() && {
             path.first_failures += 1;
             path.first_failures < path.addresses.len()
@@ -295,7 +302,7 @@ impl Driver<'_> {
         let target = self.config.paths[p].target.to_string();
         let remote = remote.map(|r| r.to_string());
         let told = error.clone();
-        let lane = Some(self.lane_in_recording(i));
+        let lane = Some(self.lanes[i].number);
         self.event(
             now,
             Some(p),
@@ -365,7 +372,11 @@ impl Driver<'_> {
         };
         stream.close(clock, |sample| outbox.sample(p as u32, sample));
         let age_ns = now.saturating_sub(open.opened_ns);
+        let losses = if self.config.transport == Transport::Udp { open.take_losses(now, true) } else { None };
         drop(open);
+        if let Some(losses) = losses {
+            self.event(now, Some(p), Some(connection), losses);
+        }
         self.event(
             now,
             Some(p),

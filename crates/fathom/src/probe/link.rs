@@ -5,8 +5,9 @@ use fathom_core::stream::{Counted, Stream};
 use fathom_os::socket;
 use fathom_os::timestamps::{self, TxKind};
 use mio::net::{TcpStream, UdpSocket};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A connected socket of either transport.
 #[derive(Debug)]
@@ -44,7 +45,24 @@ impl Socket {
     /// Reads once.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(s) => s.read(buffer),
+            Self::Tcp(s) => socket::read_now(s, buffer),
+            Self::Udp(s) => s.recv(buffer),
+        }
+    }
+
+    /// Lets [`Socket::read_waiting`] wait, at most so long; whether it does.
+    pub(super) fn let_reads_wait(&self, at_most: Duration) -> bool {
+        match self {
+            // Where that fails, the reactor does the waiting.
+            Self::Tcp(s) => socket::let_reads_wait(s, at_most).unwrap_or(false),
+            Self::Udp(_) => false,
+        }
+    }
+
+    /// As [`Socket::read`], but waits for something to come.
+    pub(super) fn read_waiting(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => socket::read_waiting(s, buffer),
             Self::Udp(s) => s.recv(buffer),
         }
     }
@@ -87,7 +105,7 @@ impl Socket {
     /// Writes once.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Tcp(s) => s.write(bytes),
+            Self::Tcp(s) => socket::write_now(s, bytes),
             Self::Udp(s) => s.send(bytes),
         }
     }
@@ -106,7 +124,7 @@ impl Socket {
         while offset < size {
             let piece = scratch.len().min(size - offset);
             if prepared == 0 {
-                stream.key().fill(seq, stream.size(), offset, &mut scratch[..piece]);
+                stream.fill(seq, offset, &mut scratch[..piece]);
             }
             prepared = 0;
             match self.write(&scratch[..piece]) {
@@ -125,6 +143,6 @@ impl Socket {
 /// Makes the beginning of a message in the scratch buffer; returns how many bytes.
 pub(super) fn prepare(stream: &Stream, seq: u64, scratch: &mut [u8]) -> usize {
     let piece = scratch.len().min(stream.size() as usize);
-    stream.key().fill(seq, stream.size(), 0, &mut scratch[..piece]);
+    stream.fill(seq, 0, &mut scratch[..piece]);
     piece
 }

@@ -1,17 +1,21 @@
-//! `fathom probe`: the client. Three threads: one probes, one records, this one shows.
+//! `fathom probe`: the client. Threads: one probes (or several, each its own connections), one records, this one shows.
 
 mod args;
 mod board;
 mod cloud;
 mod config;
+mod crew;
 mod dial;
 mod driver;
+mod effective;
 mod egress;
+mod formats;
 mod keep;
 mod lane;
 mod ledger;
 mod life;
 mod link;
+mod load;
 mod opinion;
 mod outbox;
 mod pauses;
@@ -20,10 +24,14 @@ mod receive;
 mod resolve;
 mod show;
 mod silence;
+mod stamp;
 mod start;
 mod terminal;
 mod testimony;
+mod throughput;
 mod tick;
+mod tls;
+mod wait;
 
 pub(crate) use args::Args;
 
@@ -32,8 +40,9 @@ use crate::summary::{self, Heading};
 use board::PathBoard;
 use cloud::CloudWatch;
 use config::{Config, Show};
+use crew::{Member, RunEnd, Stop};
 use dial::Dialer;
-use driver::{Driver, RunEnd, Stop};
+use driver::Driver;
 use fathom_core::schedule::Pace;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
@@ -49,40 +58,66 @@ const LINES_WAITING: usize = 4_096;
 
 /// Runs the probe to its end and prints its summary.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    if args.throughput.is_asked_for() {
+        return throughput::run(args);
+    }
+    let show_only = args.show_config;
     let config = Config::new(args)?;
+    if show_only {
+        return effective::show(&config);
+    }
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
-    let reactor = Reactor::new().map_err(cannot("set up polling"))?;
-    let stop = Stop::new(reactor.waker());
+    let crew = Member::crew(config.threads, config.paths.len());
+    let reactors: io::Result<Vec<Reactor>> = crew.iter().map(|_| Reactor::new()).collect();
+    let reactors = reactors.map_err(cannot("set up polling"))?;
+    let stop = Stop::new(reactors.iter().map(Reactor::waker).collect());
     let on_signal = stop.clone();
     ctrlc::set_handler(move || on_signal.ask())
         .map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
 
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
-    let (outbox, ring) = outbox::channel(rate);
+    let (outboxes, rings): (Vec<_>, Vec<_>) = crew.iter().map(|_| outbox::channel(rate, crew.len())).unzip();
     let cpu_latency = start::hold_cpu_latency(&config);
-    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(|_| PathBoard::default()).collect()));
+    let board = |_| PathBoard::new(&config.idle_gaps_ns);
+    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(board).collect()));
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
     let session = start::session();
 
     let (end, lines_lost, started_ns) = thread::scope(|scope| -> Result<(RunEnd, u64, u64), Failure> {
-        let (ready_to_go, go) = std::sync::mpsc::channel::<()>();
         let (tell_granted, granted) = std::sync::mpsc::channel();
         let (config, stop) = (&config, &stop);
-        // The machine's help is asked for by the thread that needs it, and what was granted goes into the recording.
-        let probing = thread::Builder::new().name("probe".into()).spawn_scoped(scope, move || {
-            let _ = tell_granted.send(start::help_for_probing(config));
-            match go.recv() {
-                Ok(()) if config.connect => {
-                    Dialer::new(config, reactor, outbox, stop.clone(), Box::new(anchor)).run()
+        let (mut probing, mut ready_to_go) = (Vec::new(), Vec::new());
+        for ((member, reactor), outbox) in crew.into_iter().zip(reactors).zip(outboxes) {
+            let (ready, go) = std::sync::mpsc::channel::<()>();
+            ready_to_go.push(ready);
+            let tell_granted = tell_granted.clone();
+            // The machine's help is asked for by the thread that needs it, and what was granted goes into the recording.
+            let thread = thread::Builder::new().name("probe".into()).spawn_scoped(scope, move || {
+                let help = start::help_for_probing(config);
+                if member.speaks_for_the_run() {
+                    let _ = tell_granted.send(help);
                 }
-                Ok(()) => Driver::new(config, reactor, outbox, stop.clone(), session, Box::new(anchor)).run(),
-                // The recording could not be made: there is nothing to run.
-                Err(_) => Ok(RunEnd::default()),
-            }
-        });
-        let probing = probing.map_err(cannot("start the probing thread"))?;
+                // Otherwise the recording could not be made: there is nothing to run.
+                if go.recv().is_err() {
+                    return Ok(RunEnd::default());
+                }
+                let (stop, clocks) = (stop.clone(), Box::new(anchor));
+                let end = if config.connect {
+                    Dialer::new(config, reactor, outbox, stop.clone(), clocks).run()
+                } else {
+                    Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run()
+                };
+                // What ends one of several threads for good ends them all, at once.
+                if end.as_ref().map_or(true, |end| end.fatal.is_some()) {
+                    stop.ask();
+                    stop.ask();
+                }
+                end
+            });
+            probing.push(thread.map_err(cannot("start a probing thread"))?);
+        }
         let granted = granted.recv().unwrap_or_default();
         let books =
             keep::open_books(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &boards)?;
@@ -90,7 +125,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let live = config.show == Show::Auto && on_terminal;
         let rest =
             if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
-        let mut ledger = Ledger::new(ring, books, Arc::clone(&boards), Duration::from_millis(rest));
+        let mut ledger = Ledger::new(rings, books, Arc::clone(&boards), Duration::from_millis(rest));
         if !live {
             ledger.tell(lines, config.show == Show::Plain);
         }
@@ -108,7 +143,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         });
         let recording = recording.map_err(cannot("start the recording thread"))?;
         let started_ns = mono_ns();
-        let _ = ready_to_go.send(());
+        for ready in ready_to_go {
+            let _ = ready.send(());
+        }
         if live {
             show::live(config, &boards, stop, || recording.is_finished());
         } else {
@@ -116,8 +153,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         }
         let lines_lost =
             recording.join().map_err(|_| Failure::run("the recording thread failed; this is a bug"))?;
-        let end = probing.join().map_err(|_| Failure::run("the probing thread failed; this is a bug"))?;
-        Ok((end.map_err(cannot("go on probing"))?, lines_lost, started_ns))
+        let mut end = RunEnd::default();
+        for thread in probing {
+            let one = thread.join().map_err(|_| Failure::run("a probing thread failed; this is a bug"))?;
+            end.add(one.map_err(cannot("go on probing"))?);
+        }
+        Ok((end, lines_lost, started_ns))
     })?;
 
     let duration_ns = mono_ns() - started_ns;
@@ -152,13 +193,18 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
                 Pace::Every(every) => Some(every),
                 Pace::PingPong => None,
             },
+            load: config.load.map(|load| summary::Load {
+                asked_bits_per_s: load.bits_per_s,
+                connections: load.connections,
+            }),
             duration_ns,
             recording: board.recording.as_ref().map(|dir| dir.display().to_string()),
         };
         let text = if config.json {
             summary::json(&heading, &board.statistics) + "\n"
         } else {
-            format!("\n{}", summary::text(&heading, &board.statistics))
+            let others = config.formats.text(&heading, &board.statistics);
+            format!("\n{}{others}", summary::text(&heading, &board.statistics))
         };
         if let Err(e) = out.write_all(text.as_bytes())
             && e.kind() != io::ErrorKind::BrokenPipe
@@ -177,9 +223,17 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     for (path, board) in config.paths.iter().zip(boards.iter()) {
         if board.statistics.samples > 0 && board.statistics.answered == 0 {
             let target = &path.target;
+            if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {
+                return Err(Failure::run(why.clone()));
+            }
             if config.connect {
                 return Err(Failure::run(format!(
                     "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
+                )));
+            }
+            if config.stamp.is_some() {
+                return Err(Failure::run(format!(
+                    "{target} answered nothing; does a STAMP reflector listen there (`fathom echo --stamp`), and do firewalls let UDP through?"
                 )));
             }
             return Err(Failure::run(format!(

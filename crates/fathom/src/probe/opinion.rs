@@ -5,6 +5,7 @@ use super::config::Transport;
 use super::driver::{Driver, SECOND_NS};
 use super::lane::Kind;
 use super::link::{Socket, Written, prepare};
+use super::stamp;
 use super::testimony::{Ground, Waiting};
 use fathom_core::clock::ClockMap;
 use fathom_core::sample::Flags;
@@ -157,7 +158,7 @@ impl Driver<'_> {
 
     /// Whether the reflector can know this run's connections: shorter messages name none.
     pub(super) fn can_be_asked_about(&self) -> bool {
-        self.config.size as usize >= HEADER_LEN
+        self.config.size as usize >= HEADER_LEN && self.config.stamp.is_none()
     }
 
     /// Tries a fresh connection to an address of the path, unless one was tried a moment ago; one that is being tried
@@ -194,9 +195,10 @@ impl Driver<'_> {
                 let key = Key { session: self.session_of(p), connection: CONNECTION };
                 let size = self.config.size.min(HEADER_LEN as u32);
                 let until_ns = now + PATIENCE_NS;
+                let stream = Stream::new(key, size, self.timeout_ns());
                 let opinion = Opinion {
                     socket,
-                    stream: Stream::new(key, size, self.timeout_ns()),
+                    stream: stamp::of_kind(stream, self.config.stamp),
                     asking: Asking::new(key.session),
                     established: false,
                     echoed: false,
@@ -252,6 +254,7 @@ impl Driver<'_> {
         opinion.established = true;
         let mut scratch = [0; HEADER_LEN];
         let prepared = prepare(&opinion.stream, 0, &mut scratch);
+        opinion.stream.stamp_at(self.clock.utc_of(now), self.clock_error_ns, &mut scratch);
         match opinion.socket.write_message(&opinion.stream, 0, 0, &mut scratch, prepared) {
             Ok(Written::Whole) => opinion.stream.sent(now, now, Flags::default()),
             // 64 bytes that do not fit into an empty send buffer: nothing to conclude.
@@ -378,13 +381,14 @@ impl Driver<'_> {
         remote: Option<SocketAddr>,
         now: u64,
     ) {
+        let can_be_asked_about = self.can_be_asked_about();
         match remote {
             Some(remote) if !self.stopping => {
                 let opinions = &mut self.paths[p].opinions;
                 opinions.waiting.push(Waiting { connection, facts, ground, died_ns: now, replied: false });
                 opinions.again_left = AGAIN_TIMES;
                 if let Some(opinion) = opinions.current.as_mut().filter(|opinion| opinion.established)
-                    && self.config.size as usize >= HEADER_LEN
+                    && can_be_asked_about
                 {
                     opinion.asking.about(connection);
                 }

@@ -26,10 +26,10 @@ pub(super) struct Outbox {
     lost: u64,
 }
 
-/// A ring for a run of this many samples a second: four seconds of them, for a disk that stands still, within what
-/// a small machine can spare (`None`: as fast as it goes).
-pub(super) fn channel(samples_per_s: Option<f64>) -> (Outbox, Consumer<Message>) {
-    let wanted = samples_per_s.map_or(1 << 19, |rate| (rate * 4.0) as usize);
+/// One of so many rings for a run of this many samples a second: four seconds of them, for a disk that stands still,
+/// within what a small machine can spare (`None`: as fast as it goes).
+pub(super) fn channel(samples_per_s: Option<f64>, of: usize) -> (Outbox, Consumer<Message>) {
+    let wanted = samples_per_s.map_or(1 << 19, |rate| (rate * 4.0) as usize) / of;
     let (ring, consumer) = RingBuffer::new(wanted.next_power_of_two().clamp(512, 1 << 19));
     (Outbox { ring, waiting: VecDeque::new(), lost: 0 }, consumer)
 }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_loses_samples_with_a_count_and_events_never() {
-        let (mut outbox, mut ring) = channel(Some(1.0));
+        let (mut outbox, mut ring) = channel(Some(1.0), 1);
         for _ in 0..600 {
             outbox.sample(0, Sample::default());
         }

@@ -2,6 +2,7 @@
 
 use super::board::PathBoard;
 use crate::summary::{clock_time, duration, number, unit_for};
+use crate::throughput::words::rate;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
@@ -96,6 +97,16 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
             )
         }
         EventKind::AddressChanged { what, from, to } => changed(what, from, to),
+        EventKind::LoadBegan { asked_bits_per_s, connections, .. } => {
+            let asked = asked_bits_per_s.map_or("as much as goes".to_owned(), rate);
+            let carriers = if *connections == 1 { "connection" } else { "connections" };
+            format!("under load from now on: {asked} over {connections} {carriers}")
+        }
+        EventKind::LoadEnded { duration_ns, sent_bits_per_s, echoed_bits_per_s, error, .. } => {
+            let error = error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
+            let (sent, echoed) = (rate(*sent_bits_per_s), rate(*echoed_bits_per_s));
+            format!("load over after {}: {sent} sent, {echoed} echoed{error}", duration(*duration_ns))
+        }
         EventKind::ScheduleOverrun { skipped, reason, .. } => {
             format!("{skipped} samples due but not sent ({reason})")
         }

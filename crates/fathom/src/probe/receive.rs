@@ -4,6 +4,7 @@ use super::config::Transport;
 use super::driver::Driver;
 use super::lane::{Kind, Link};
 use fathom_core::event::EventKind;
+use fathom_core::gaps::GapPlan;
 use fathom_core::schedule::Pace;
 use fathom_core::stream::{Arrival, KernelView, Receipt};
 use fathom_os::clock::{mono_ns, utc_ns};
@@ -19,39 +20,44 @@ const CORRUPTED_LIMIT: u32 = 8;
 impl Driver<'_> {
     /// Reads what has come on a lane's connection. `closed`: the peer's end is known to have come too.
     pub(super) fn read(&mut self, i: usize, closed: bool) {
-        loop {
-            let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
-            let Some(open) = lane.open() else { return };
-            let result = if open.stamped {
-                open.socket.read_stamped(scratch)
-            } else {
-                open.socket.read(scratch).map(|n| (n, None))
-            };
-            let now = mono_ns();
-            match result {
-                Ok((0, _)) if self.config.transport == Transport::Tcp => return self.closed_by_peer(i, now),
-                Ok((n, arrived_utc_ns)) => {
-                    // The wall clock is read only here, beside the kernel's stamps, which are its readings.
-                    let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
-                    self.take(i, now, n, stamps);
-                    // Edge-triggered: less than asked for means that nothing is left, and what comes later, an end
-                    // of the stream included, is a new edge (epoll(7)); an end that came before is not.
-                    if n < self.scratch.len() && self.config.transport == Transport::Tcp && !closed {
-                        return;
-                    }
-                }
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => return,
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return self.close_by(i, now, &e),
+        while let Some(n) = self.read_once(i, false) {
+            // Edge-triggered: less than asked for means that nothing is left, and what comes later, an end
+            // of the stream included, is a new edge (epoll(7)); an end that came before is not.
+            if n < self.scratch.len() && self.config.transport == Transport::Tcp && !closed {
+                return;
             }
         }
     }
 
-    pub(super) fn read_all_outstanding(&mut self) {
-        for i in 0..self.lanes.len() {
-            if self.lanes[i].open().is_some_and(|open| !open.stream.is_idle()) {
-                self.read(i, false);
+    /// Reads once, `wait`ing for something to come if so told; how many bytes came, or `None`: nothing is left, or the
+    /// connection is over.
+    pub(super) fn read_once(&mut self, i: usize, wait: bool) -> Option<usize> {
+        loop {
+            let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
+            let open = lane.open()?;
+            let result = match (open.stamped, wait) {
+                (true, _) => open.socket.read_stamped(scratch),
+                (false, true) => open.socket.read_waiting(scratch).map(|n| (n, None)),
+                (false, false) => open.socket.read(scratch).map(|n| (n, None)),
+            };
+            let now = mono_ns();
+            match result {
+                Ok((0, _)) if self.config.transport == Transport::Tcp => self.closed_by_peer(i, now),
+                Ok((n, arrived_utc_ns)) => {
+                    // The wall clock is read only here, beside the kernel's stamps, which are its readings.
+                    let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
+                    self.take(i, now, n, stamps);
+                    return Some(n);
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {
+                    if !wait {
+                        continue;
+                    }
+                }
+                Err(e) => self.close_by(i, now, &e),
             }
+            return None;
         }
     }
 
@@ -128,6 +134,7 @@ impl Driver<'_> {
                 open.usual_delays_ns = last_delays;
             }
             self.remote_pause(i, now);
+            self.clock_bound(i, now);
             self.stall_over(i, now, delays);
             self.after_echo(i, now);
         }
@@ -146,7 +153,7 @@ impl Driver<'_> {
         if let Some(open) = lane.open() {
             open.silence.remote_pause_ns += gained_ns;
         }
-        if self.paths[p].remote_pause_us.replace(counter) != Some(counter) {
+        if self.member.is_new_pause(p, counter) {
             let kind = EventKind::Pause { host: "remote".to_owned(), duration_ns: gained_ns, reason: None };
             self.event(now, Some(p), None, kind);
         }
@@ -156,8 +163,9 @@ impl Driver<'_> {
         let lane = &mut self.lanes[i];
         let idle = lane.open().is_some_and(|open| open.stream.is_idle());
         if self.config.pace == Pace::PingPong && !self.stopping && idle {
+            let silence_ns = lane.gaps.as_mut().map_or(0, GapPlan::after_echo);
             if let Some(schedule) = &mut lane.schedule {
-                schedule.resolved(now);
+                schedule.resolved(now + silence_ns);
             }
             self.pump(i);
         } else if lane.is_over() && idle {

@@ -2,7 +2,7 @@
 
 use super::board::PathBoard;
 use super::config::{Config, Show};
-use super::driver::Stop;
+use super::crew::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
 use crate::summary::{self, duration};
@@ -18,7 +18,12 @@ const STATE_EVERY: Duration = Duration::from_secs(10);
 
 /// What begins on a path, said with its first connection: a start that fails says only why.
 fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
+    let gaps = &config.idle_gaps_ns;
     let pace = match config.pace {
+        _ if !gaps.is_empty() => {
+            let gaps: Vec<String> = gaps.iter().map(|&ns| duration(ns)).collect();
+            format!("after silences of {} in random order", gaps.join(", "))
+        }
         Pace::Every(every_ns) => format!("every {}", duration(every_ns)),
         Pace::PingPong => "back to back".to_owned(),
     };
@@ -32,7 +37,9 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
         .recording
         .as_ref()
         .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
-    let what = if config.connect {
+    let what = if config.tls.is_some() {
+        "a connection and its TLS handshake".to_owned()
+    } else if config.connect {
         "a connection".to_owned()
     } else {
         summary::sizes_in_words(config.one_size(), &config.sizes)

@@ -26,24 +26,27 @@ pub(super) fn session() -> u32 {
 /// Rates that could disturb others need an explicit word, unless the reflector is on this very host.
 pub(super) fn refuse_impolite(config: &Config) -> Result<(), Failure> {
     let Some(reason) = config.impolite() else { return Ok(()) };
-    let here = |path: &super::config::Path| {
-        // A name that does not resolve is reported when connecting, in better words.
-        lookup(&path.target, Family::Any)
-            .map_or(true, |all| all.iter().all(|a| interfaces::is_loopback_or_own(a.ip())))
-    };
-    if config.paths.iter().all(here) { Ok(()) } else { Err(Failure::usage(reason)) }
+    if config.paths.iter().all(is_here) { Ok(()) } else { Err(Failure::usage(reason)) }
+}
+
+/// Whether the reflector of this path is on this very host.
+pub(super) fn is_here(path: &super::config::Path) -> bool {
+    // A name that does not resolve is reported when connecting, in better words.
+    lookup(&path.target, Family::Any)
+        .map_or(true, |all| all.iter().all(|a| interfaces::is_loopback_or_own(a.ip())))
 }
 
 /// Raises the limit of open files where the connections need it.
 pub(super) fn make_room_for_sockets(config: &Config) -> Result<(), Failure> {
-    let needed = config.lanes() as u64 + OTHER_FILES;
+    let of_load = config.load.map_or(0, |load| u64::from(load.connections));
+    let connections = config.lanes() as u64 + of_load;
+    let needed = connections + OTHER_FILES;
     let (soft, hard) = assist::raise_open_files();
     if soft >= needed {
         return Ok(());
     }
     Err(Failure::run(format!(
-        "{} connections need {needed} open files and the limit is {soft} (hard limit {hard}); raise it with `ulimit -Hn {needed}` as root, or LimitNOFILE= in a unit",
-        config.lanes()
+        "{connections} connections need {needed} open files and the limit is {soft} (hard limit {hard}); raise it with `ulimit -Hn {needed}` as root, or LimitNOFILE= in a unit"
     )))
 }
 

@@ -7,6 +7,7 @@ use super::outbox::Message;
 use super::pauses;
 use fathom_core::clock::Observation;
 use fathom_core::event::EventKind;
+use fathom_os::clock::wall_clock_error_ns;
 
 /// Fewer samples than this say nothing about a path's usual round trip.
 const FEW_SAMPLES: u64 = 10;
@@ -17,11 +18,15 @@ impl Driver<'_> {
         let reading = (self.read_clocks)();
         match self.clock.observe(reading) {
             Observation::Steady => {}
+            _ if !self.member.speaks_for_the_run() => {}
             Observation::Anchored => self.outbox.other(Message::Anchor { anchor: reading, stepped: false }),
             Observation::Stepped(step_ns) => {
                 self.outbox.other(Message::Anchor { anchor: reading, stepped: true });
-                self.event(now, None, None, EventKind::ClockStepped { step_ns });
+                self.event_of_run(now, EventKind::ClockStepped { step_ns });
             }
+        }
+        if self.config.stamp.is_some() {
+            self.clock_error_ns = wall_clock_error_ns();
         }
         for path in &mut self.paths {
             // While the count does not support a percentile, the largest seen stands above it.
@@ -46,10 +51,17 @@ impl Driver<'_> {
         if self.config.transport == Transport::Udp {
             let before = open.stream.is_idle();
             open.stream.expire(now, clock, |sample| outbox.sample(path, sample));
-            if !before && open.stream.is_idle() {
+            let emptied = !before && open.stream.is_idle();
+            let connection = Some(open.stream.key().connection);
+            if let Some(losses) = open.take_losses(now, false) {
+                self.event(now, Some(path as usize), connection, losses);
+            }
+            if emptied {
                 return self.after_echo(i, now);
             }
         }
+        let lane = &mut self.lanes[i];
+        let Link::Open(open) = &mut lane.link else { return };
         if (open.blocked || open.stream.is_full())
             && let Some(skipped) = lane.schedule.as_mut().and_then(|s| s.skip_overdue(now))
         {
@@ -83,7 +95,7 @@ impl Driver<'_> {
         while let Some(pause) = self.pauses.as_mut().and_then(pauses::Pauses::next) {
             let (duration_ns, reason) = (pause.duration_ns(), pauses::reason(&pause));
             let kind = EventKind::Pause { host: "local".to_owned(), duration_ns, reason };
-            self.event(pause.ended_mono_ns, None, None, kind);
+            self.event_of_run(pause.ended_mono_ns, kind);
         }
     }
 }

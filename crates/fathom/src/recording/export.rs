@@ -1,11 +1,14 @@
 //! `fathom recording export`.
 
 use super::progress::Progress;
+use super::summary::{Amounts, amounts_to};
 use crate::exit::Failure;
+use crate::peers::{Rows, latte, psping, sockperf};
+use crate::summary::CONNECT;
 use clap::ValueEnum;
 use fathom_recording::{Format, Recording};
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
 /// Arguments of `fathom recording export`.
@@ -14,7 +17,9 @@ use std::path::PathBuf;
 Examples:
   fathom recording export DIR > samples.csv
   fathom recording export DIR --format parquet --output samples.parquet
-  fathom recording export DIR --format echo-client-csv --output tcp_echo_results.csv")]
+  fathom recording export DIR --format echo-client-csv --output tcp_echo_results.csv
+  fathom recording export DIR --format sockperf-log --output full.log
+  fathom recording export DIR --format psping --histogram 20")]
 pub(crate) struct Args {
     /// The recording's directory
     dir: PathBuf,
@@ -24,6 +29,9 @@ pub(crate) struct Args {
     /// Where to write it [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Buckets of PsPing's histogram: how many, or their beginnings in ms
+    #[arg(long, value_name = "BUCKETS", default_value = "20")]
+    histogram: psping::Buckets,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -34,6 +42,12 @@ enum To {
     Parquet,
     /// The columns of the articles' Python echo client, answered samples only
     EchoClientCsv,
+    /// sockperf's full log, of round trips
+    SockperfLog,
+    /// latte's result and histogram
+    Latte,
+    /// `PsPing`'s result and histogram
+    Psping,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
@@ -43,24 +57,28 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         To::Csv => Format::Csv,
         To::Parquet => Format::Parquet,
         To::EchoClientCsv => Format::EchoClientCsv,
+        To::SockperfLog => return sockperf_log(args, &recording),
+        To::Latte | To::Psping => return result(args, &recording),
     };
+    if matches!(format, Format::Parquet) && args.output.is_none() && io::stdout().is_terminal() {
+        return Err(Failure::usage("Parquet is not for terminals; name a file with --output FILE"));
+    }
     let mut progress = Progress::new("exported");
-    let tell = |rows| progress.rows(rows);
-    let rows = match &args.output {
-        Some(path) => {
-            // Never over an existing file: it may be the only copy of an earlier export.
-            let file = File::create_new(path).map_err(|e| {
-                Failure::run(format!("cannot create {}: {e}; choose another file", path.display()))
-            })?;
-            fathom_recording::export(&recording, format, file, tell)
-        }
-        None if matches!(format, Format::Parquet) && io::stdout().is_terminal() => {
-            return Err(Failure::usage("Parquet is not for terminals; name a file with --output FILE"));
-        }
-        None => fathom_recording::export(&recording, format, io::stdout(), tell),
-    };
+    let rows = fathom_recording::export(&recording, format, output(args)?, |rows| progress.rows(rows));
     drop(progress);
-    let rows = rows.map_err(failure)?;
+    conclude(args, &recording, rows.map_err(failure)?)
+}
+
+fn output(args: &Args) -> Result<Box<dyn Write + Send>, Failure> {
+    let Some(path) = &args.output else { return Ok(Box::new(io::stdout())) };
+    // Never over an existing file: it may be the only copy of an earlier export.
+    let file = File::create_new(path)
+        .map_err(|e| Failure::run(format!("cannot create {}: {e}; choose another file", path.display())))?;
+    Ok(Box::new(file))
+}
+
+/// Tells how it went.
+fn conclude(args: &Args, recording: &Recording, rows: u64) -> Result<(), Failure> {
     let damage = recording.damage();
     for damage in &damage {
         eprintln!("fathom: left out of the export: {damage}");
@@ -69,4 +87,62 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         eprintln!("{rows} samples written to {}", path.display());
     }
     if damage.is_empty() || recording.is_running() { Ok(()) } else { Err(Failure::Told) }
+}
+
+/// The formats of other tools know neither several sizes in one file nor, but for `PsPing`'s, connections as samples.
+fn refuse_what_it_cannot_say(args: &Args, probe: &serde_json::Value) -> Result<(), Failure> {
+    let reason = if probe["size"].as_u64().is_none() {
+        "its samples have several sizes, which that format would pool"
+    } else if !probe["load"].is_null() || !probe["idle_gaps_ns"].is_null() {
+        "its samples are of several kinds (idle and loaded, or after silences and warm), which that format would pool"
+    } else if probe["mode"] == CONNECT && !matches!(args.format, To::Psping) {
+        "its samples are connections; only psping has a format for those"
+    } else {
+        return Ok(());
+    };
+    Err(Failure::usage(format!("{}: {reason}; use --format csv", args.dir.display())))
+}
+
+fn sockperf_log(args: &Args, recording: &Recording) -> Result<(), Failure> {
+    let manifest = recording.manifest();
+    refuse_what_it_cannot_say(args, &manifest.probe)?;
+    let run = sockperf::Parameters {
+        size: manifest.probe["size"].as_u64().unwrap_or(0) as u32,
+        interval_ns: manifest.probe["interval_ns"].as_u64(),
+        started_utc_ns: i64::try_from(manifest.started_at.as_nanosecond()).unwrap_or(0),
+    };
+    let mut progress = Progress::new("exported");
+    let mut rows = 0;
+    let out = io::BufWriter::new(output(args)?);
+    let written = sockperf::Log::new(out, &run).and_then(|mut log| {
+        for chunk in recording.samples() {
+            chunk.iter().try_for_each(|sample| log.write(sample))?;
+            rows += chunk.len() as u64;
+            progress.rows(rows);
+        }
+        log.finish()
+    });
+    drop(progress);
+    told(written)?;
+    conclude(args, recording, rows)
+}
+
+/// A result as the other tool prints it.
+fn result(args: &Args, recording: &Recording) -> Result<(), Failure> {
+    refuse_what_it_cannot_say(args, &recording.manifest().probe)?;
+    let Amounts { heading, statistics: s, .. } = amounts_to(recording)?;
+    let text = match args.format {
+        To::Latte => latte::text(&heading, &s.rtt),
+        _ => psping::text(&heading, &s.rtt, s.samples - s.warm_up, s.warm_up, &args.histogram),
+    };
+    told(output(args)?.write_all(text.as_bytes()))?;
+    conclude(args, recording, s.samples)
+}
+
+fn told(written: io::Result<()>) -> Result<(), Failure> {
+    match written {
+        // Whoever reads has seen enough.
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.map_err(|e| Failure::run(format!("cannot write the export: {e}"))),
+    }
 }

@@ -2,7 +2,8 @@
 
 use super::progress::Progress;
 use crate::exit::Failure;
-use crate::summary::{self, Heading};
+use crate::summary::{self, Heading, Load};
+use crate::throughput::{self, replay::Replay};
 use fathom_core::statistics::Statistics;
 use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
@@ -35,13 +36,40 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 
 /// Prints the summary of one recording; true where part of it could not be read.
 fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
+    let recording = Recording::open(dir).map_err(|e| Failure::run(e.to_string()))?;
+    let Amounts { heading, statistics, throughput, whole } = amounts_to(&recording)?;
+    match (throughput, json) {
+        (Some(summary), true) => println!("{}", summary.json()),
+        (Some(summary), false) => print!("{}", summary.text()),
+        (None, true) => println!("{}", summary::json(&heading, &statistics)),
+        (None, false) => print!("{}", summary::text(&heading, &statistics)),
+    }
+    Ok(!whole)
+}
+
+/// What a recording amounts to.
+pub(super) struct Amounts {
+    pub(super) heading: Heading,
+    pub(super) statistics: Statistics,
+    /// Of a throughput test, which has no samples.
+    throughput: Option<throughput::summary::Summary>,
+    /// All of it could be read, but for the torn end that an interrupted or running probe leaves.
+    pub(super) whole: bool,
+}
+
+/// Reads a recording to its end; what cannot be read is told.
+pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
-    let recording = Recording::open(dir).map_err(failed)?;
-    let mut statistics = Statistics::default();
+    let gaps_ns = numbers(&recording.manifest().probe["idle_gaps_ns"]);
+    let mut statistics = Statistics::with_gaps(&gaps_ns);
+    let mut replay = Replay::default();
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
         match entry {
-            Ok(Entry::Known(event)) => statistics.event(&event),
+            Ok(Entry::Known(event)) => {
+                statistics.event(&event);
+                replay.event(&event);
+            }
             Ok(Entry::Other(value)) => statistics.count_event(value["kind"].as_str().unwrap_or("unknown")),
             Err(unreadable) => damage.push(unreadable),
         }
@@ -57,16 +85,20 @@ fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     drop(progress);
     damage.extend_from_slice(samples.damage());
     for unreadable in &damage {
-        eprintln!("fathom: {}: {unreadable}", dir.display());
+        eprintln!("fathom: {}: {unreadable}", recording.dir().display());
     }
-    let heading = heading(&recording, &statistics);
-    if json {
-        println!("{}", summary::json(&heading, &statistics));
-    } else {
-        print!("{}", summary::text(&heading, &statistics));
-    }
-    // A torn end is what an interrupted or running probe leaves: everything before it has been read.
-    Ok(damage.iter().any(|unreadable| !unreadable.torn))
+    let of_throughput = replay.summary(recording.manifest()).map(|mut summary| {
+        summary.recording = Some(recording.dir().display().to_string());
+        summary
+    });
+    let heading = heading(recording, &statistics);
+    let whole = damage.iter().all(|unreadable| unreadable.torn);
+    Ok(Amounts { heading, statistics, throughput: of_throughput, whole })
+}
+
+/// A list of numbers of the manifest; empty where it has none.
+fn numbers(list: &serde_json::Value) -> Vec<u64> {
+    list.as_array().into_iter().flatten().filter_map(serde_json::Value::as_u64).collect()
 }
 
 fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
@@ -82,14 +114,12 @@ fn heading(recording: &Recording, statistics: &Statistics) -> Heading {
         reflector: reflector.clone(),
         mode: probe["mode"].as_str().unwrap_or("unknown").to_owned(),
         size: probe["size"].as_u64().map(|size| size as u32),
-        sizes: probe["sizes"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(serde_json::Value::as_u64)
-            .map(|n| n as u32)
-            .collect(),
+        sizes: numbers(&probe["sizes"]).into_iter().map(|n| n as u32).collect(),
         interval_ns: probe["interval_ns"].as_u64(),
+        load: probe["load"]["connections"].as_u64().map(|connections| Load {
+            asked_bits_per_s: probe["load"]["bits_per_s"].as_u64(),
+            connections: connections as u32,
+        }),
         duration_ns: (ended_ns - started_ns).max(0) as u64,
         recording: Some(recording.dir().display().to_string()),
     }

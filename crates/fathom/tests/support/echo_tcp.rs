@@ -248,3 +248,39 @@ fn a_reset_ends_one_connection_only() {
     let (counts, _) = reflector.stop();
     assert_eq!((&counts["connections_failed"], &counts["connections_open"]), (&1.into(), &1.into()));
 }
+
+/// What takes a connection out of the event loop and back into it: see `echo/alone.rs`.
+#[test]
+fn a_connection_back_to_back_changes_nothing_for_itself_or_others() {
+    const QUICK: u64 = 2_000;
+    let reflector = Reflector::start("0", &["--idle-timeout", "1h"]);
+    let (mut first, mut second) = (reflector.connect(), reflector.connect());
+    let other = Key { session: 78, connection: 6 };
+    let mut sequence = 0;
+    for round in 0..3 {
+        for _ in 0..QUICK {
+            let echo = round_trip(&mut first, &frame(KEY, sequence, 64));
+            stamps_of(KEY, sequence, &echo);
+            sequence += 1;
+        }
+        // While the first is silent, and in between.
+        for i in 0..50 {
+            let number = round * 50 + i;
+            stamps_of(other, number, &round_trip(&mut second, &frame(other, number, 64)));
+        }
+        // More than the peer reads: it waits in the reflector until it is taken.
+        let large = frame(KEY, sequence, 4 << 20);
+        assert_eq!(round_trip(&mut first, &large).len(), large.len());
+        sequence += 1;
+    }
+    first.shutdown(Shutdown::Write).expect("ended");
+    let mut rest = Vec::new();
+    first.read_to_end(&mut rest).expect("its end comes back");
+    assert!(rest.is_empty());
+    let (counts, _) = reflector.stop();
+    assert_eq!(counts["messages_stamped"], sequence + 150);
+    assert_eq!(counts["bytes"], 3 * (QUICK * 64 + (4 << 20)) + 150 * 64);
+    assert_eq!(counts["connections"], 2);
+    assert_eq!(counts["connections_open"], 1);
+    assert_eq!(counts["connections_failed"], 0);
+}

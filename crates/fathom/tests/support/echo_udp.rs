@@ -48,21 +48,24 @@ fn datagrams_come_back_exactly_and_alone() {
 }
 
 #[test]
-fn frames_are_stamped_and_counted_by_peer() {
+fn frames_are_stamped_and_counted_by_connection() {
     let reflector = Reflector::start("127.0.0.1:0", &["--udp-only"]);
     let address = reflector.udp.expect("it serves UDP");
-    let (one, two) = (udp("127.0.0.1:0", address), udp("127.0.0.1:0", address));
-    for sequence in 0..3 {
-        for socket in [&one, &two] {
+    // A translator on the way may give a connection another port: it stays the same.
+    let sockets = [udp("127.0.0.1:0", address), udp("127.0.0.1:0", address)];
+    let keys = [KEY, Key { connection: KEY.connection + 1, ..KEY }];
+    for sequence in 0..4 {
+        for (at, key) in keys.into_iter().enumerate() {
+            let socket = &sockets[(at + sequence as usize / 2) % 2];
             let before = utc_ns();
-            let echo = round_trip(socket, &frame(KEY, sequence, 100));
-            let stamps = stamps_of(KEY, sequence, &echo);
+            let echo = round_trip(socket, &frame(key, sequence, 100));
+            let stamps = stamps_of(key, sequence, &echo);
             assert!(stamps.sent_ns >= stamps.received_ns);
             assert!(stamps.received_ns >= before - 10_000_000 && stamps.sent_ns <= utc_ns() + 10_000_000);
-            assert_eq!(u64::from(stamps.frames), sequence, "of this peer");
+            assert_eq!(u64::from(stamps.frames), sequence, "of this connection");
         }
     }
-    assert_eq!(reflector.stop().0["messages_stamped"], 6);
+    assert_eq!(reflector.stop().0["messages_stamped"], 8);
 }
 
 #[test]

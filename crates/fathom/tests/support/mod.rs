@@ -14,7 +14,9 @@ pub(crate) mod faults;
 pub(crate) mod net;
 pub(crate) mod probe;
 pub(crate) mod reflector;
+pub(crate) mod relay;
 pub(crate) mod rows;
+pub(crate) mod throughput;
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command};

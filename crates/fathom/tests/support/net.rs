@@ -119,6 +119,12 @@ impl Net {
         self.rule(direction, "meta l4proto { tcp, udp } drop");
     }
 
+    /// From now on every so many-th packet of a protocol vanishes in one direction.
+    pub(crate) fn drop_some(&self, direction: Direction, protocol: &str, every: u32) {
+        let last = every - 1;
+        self.rule(direction, &format!("meta l4proto {protocol} numgen inc mod {every} {last} drop"));
+    }
+
     /// From now on the reflector's host answers TCP packets with a RST.
     pub(crate) fn reset_connections(&self) {
         self.rule(Direction::ToReflector, "meta l4proto tcp reject with tcp reset");

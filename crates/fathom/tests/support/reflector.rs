@@ -36,8 +36,26 @@ impl Echo {
 
     /// Starts it on a host, on this address and port.
     pub(crate) fn start_on(host: &Host, address: SocketAddr) -> Self {
+        Self::start_with(host, address, &[])
+    }
+
+    /// The same with a STAMP reflector on another port of this address, and where that is.
+    pub(crate) fn start_stamp(host: &Host, address: SocketAddr, options: &[&str]) -> (Self, SocketAddr) {
+        let stamp = address.to_string();
+        let mut echo = Self::start_with(
+            host,
+            SocketAddr::new(address.ip(), 0),
+            &[&["--stamp", &stamp], options].concat(),
+        );
+        let listening = line(&mut echo.out);
+        assert_eq!(listening["protocol"], "stamp", "{listening}");
+        let address = listening["address"].as_str().and_then(|a| a.parse().ok()).expect("an address");
+        (echo, address)
+    }
+
+    fn start_with(host: &Host, address: SocketAddr, options: &[&str]) -> Self {
         let mut command = host.fathom();
-        command.args(["echo", "--json", "--listen", &address.to_string()]);
+        command.args(["echo", "--json", "--listen", &address.to_string()]).args(options);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let mut out = BufReader::new(child.stdout.take().expect("piped"));

@@ -13,6 +13,7 @@ pub(crate) const FIRST_ON_CONNECTION: i64 = 1;
 pub(crate) const WARM_UP: i64 = 2;
 pub(crate) const ANSWERED_LATE: i64 = 4;
 pub(crate) const UNANSWERED: i64 = 8;
+pub(crate) const UNDER_LOAD: i64 = 64;
 
 /// One row of a recording, by column name; an empty field is absent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 
 use super::{CLOSING_NS, Dialed, Dialer};
 use crate::probe::lane::connect_advice;
+use crate::probe::tls::Trouble;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{EventKind, Evidence};
 use fathom_core::sample::{Flags, Sample};
@@ -19,15 +20,20 @@ impl Dialer<'_> {
         if dialed.opened_ns.is_some() {
             return self.closing(token, now);
         }
+        if dialed.securing.is_some() {
+            return self.secure(token);
+        }
         match socket::connect_result(&dialed.socket) {
             Ok(false) => {}
-            Ok(true) => self.established(token, now),
+            Ok(true) if self.config.tls.is_some() => self.begin_to_secure(token, now),
+            Ok(true) => self.done(token, now, None),
             Err(e) => self.not_established(token, &e),
         }
     }
 
-    /// The sample: from before `connect()` to the moment this process learns that it is established.
-    fn established(&mut self, token: usize, now: u64) {
+    /// The sample: from before `connect()` to the moment this process learns that it is established, or secured if it
+    /// was established at `established_ns`.
+    pub(super) fn done(&mut self, token: usize, now: u64, established_ns: Option<u64>) {
         let Some(dialed) = self.dialed.get_mut(&token) else { return };
         dialed.opened_ns = Some(now);
         let (way, connection, remote) = (dialed.way, dialed.connection, dialed.remote);
@@ -54,7 +60,8 @@ impl Dialer<'_> {
                 target,
                 local,
                 remote: remote.to_string(),
-                connect_ns: rtt_ns as i64,
+                connect_ns: (established_ns.unwrap_or(now) - sent_ns) as i64,
+                tls_ns: established_ns.map(|at| (now - at) as i64),
                 interface: None,
                 lane: None,
             },
@@ -119,31 +126,51 @@ impl Dialer<'_> {
         for token in old {
             if self.dialed[&token].opened_ns.is_some() {
                 self.close(token, now, None);
+            } else if self.dialed[&token].securing.is_some() {
+                self.not_secured(token, &Trouble::Silence);
             } else {
                 self.not_established(token, &io::Error::from(io::ErrorKind::TimedOut));
             }
         }
     }
 
-    fn not_established(&mut self, token: usize, error: &io::Error) {
-        let Some(dialed) = self.dialed.remove(&token) else { return };
+    /// What `--connect` was for did not happen: the row of the sample.
+    pub(super) fn take_failed(&mut self, token: usize) -> Option<(Dialed, Sample)> {
+        let dialed = self.dialed.remove(&token)?;
         self.ways[dialed.way].at_once -= 1;
         let flags = dialed.flags | Flags::UNANSWERED;
         let row = self.row(dialed.connection, dialed.due_ns, dialed.sent_ns, flags);
+        Some((dialed, row))
+    }
+
+    fn not_established(&mut self, token: usize, error: &io::Error) {
+        let Some((dialed, row)) = self.take_failed(token) else { return };
         self.failed(dialed.way, row, dialed.remote, error);
     }
 
     /// An attempt came to nothing: a sample without its time, an event that says why, and the next address's turn.
     pub(super) fn failed(&mut self, way: usize, row: Sample, remote: SocketAddr, error: &io::Error) {
-        let now = mono_ns();
-        self.outbox.sample(way as u32, row);
         let target = self.config.paths[way].target.to_string();
         let advice = connect_advice(&target, Some(remote), error);
+        self.failed_because(way, row, remote, error.raw_os_error(), advice);
+    }
+
+    pub(super) fn failed_because(
+        &mut self,
+        way: usize,
+        row: Sample,
+        remote: SocketAddr,
+        errno: Option<i32>,
+        advice: String,
+    ) {
+        let now = mono_ns();
+        self.outbox.sample(way as u32, row);
+        self.end.refused = Some(advice.clone());
         let state = &mut self.ways[way];
         state.next_address = (state.next_address + 1) % state.addresses.len().max(1);
         let next_due = state.schedule.as_ref().and_then(Schedule::next_due_ns);
         let next_ns = next_due.filter(|_| self.drain_ns.is_none()).map(|due| due.saturating_sub(now));
-        self.refused(way, now, Some(remote), error.raw_os_error(), advice, next_ns);
+        self.refused(way, now, Some(remote), errno, advice, next_ns);
         if next_ns.is_some() {
             self.ask(way, now);
         }

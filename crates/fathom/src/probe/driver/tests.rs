@@ -25,10 +25,12 @@ fn run(
     let (port, server) = echo_once();
     let config = config::from_line(&format!("127.0.0.1:{port} --no-record {options}")).unwrap();
     let reactor = Reactor::new().unwrap();
-    let stop = Stop::new(reactor.waker());
-    let (outbox, mut ring) = outbox::channel(Some(50.0));
+    let stop = Stop::new(vec![reactor.waker()]);
+    // Room for all that a run tells: it is read afterwards.
+    let (outbox, mut ring) = outbox::channel(Some(50_000.0), 1);
     let clocks = Box::new(fathom_os::clock::anchor);
-    let mut driver = Driver::new(&config, reactor, outbox, stop, 7, clocks);
+    let alone = Member::crew(1, 1).remove(0);
+    let mut driver = Driver::new(&config, alone, reactor, outbox, stop, 7, clocks);
     prepare(&mut driver);
     let end = driver.run().unwrap();
     assert!(end.fatal.is_none() && !end.lost, "{end:?}");
@@ -67,6 +69,26 @@ fn the_split_of_real_samples_adds_up() {
     }
     // The kernel may leave some out, and does while its switch turns; not most.
     assert!(split.len() * 2 > samples.len(), "{} of {}", split.len(), samples.len());
+}
+
+#[test]
+fn back_to_back_the_read_waits_and_everything_else_still_has_its_turn() {
+    // The clocks are looked at after a second; the run's end is a timer too.
+    let (samples, events) = run("--ping-pong --for 1100ms", |_| {});
+    assert!(samples.iter().all(|s| s.rtt_ns.is_some()));
+    let whole = samples.iter().enumerate().all(|(i, s)| s.seq == i as u64);
+    assert!(whole && samples.len() > 100, "{} samples", samples.len());
+    let closed = events.iter().filter(|e| matches!(e, EventKind::ConnectionClosed { .. })).count();
+    assert_eq!(closed, 1);
+}
+
+#[test]
+fn messages_larger_than_the_sockets_hold_go_back_to_back_too() {
+    for options in ["--ping-pong", "--ping-pong --spin"] {
+        let (samples, _) = run(&format!("{options} --size 8MiB --count 3"), |_| {});
+        assert_eq!(samples.len(), 3, "{options}");
+        assert!(samples.iter().all(|s| s.rtt_ns.is_some() && s.size == 8 << 20), "{options}");
+    }
 }
 
 #[test]

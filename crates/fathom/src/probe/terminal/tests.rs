@@ -28,6 +28,7 @@ fn opened() -> RunEvent {
             local,
             remote,
             connect_ns: 250_000,
+            tls_ns: None,
             interface: None,
             lane: Some(0),
         },

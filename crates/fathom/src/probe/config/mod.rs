@@ -1,86 +1,36 @@
 //! What a probe run is, checked: everything later code relies on holds once this is built.
 
+mod load;
+mod polite;
+mod target;
+
+pub(crate) use load::LoadPlan;
+pub(crate) use polite::{POLITE_IN_ALL, POLITE_PER_CONNECTION};
+pub(crate) use target::{Path, Target};
+
 use super::args::{Args, Timestamps};
 use super::cloud::Settings;
+use super::formats::{self, Formats};
+use super::tls::Tls;
 use crate::exit::Failure;
-use crate::summary::CONNECT;
+use crate::summary::{CONNECT, CONNECT_TLS};
+use fathom_core::gaps::WARM;
+use fathom_core::loss::Reflector;
 use fathom_core::schedule::Pace;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The port of a reflector of ours; 7 is RFC 862's, and needs a right to listen on.
-pub(crate) const DEFAULT_PORT: u16 = 7007;
 /// The largest datagram payload of UDP over IPv4: 65,535 less 20 for IP and 8 for UDP.
 const MAX_DATAGRAM: u64 = 65_507;
-/// Packets a second that need an explicit word (an Azure team met trouble at 10,000 on one connection and 100,000
-/// on one address; half of that leaves room for others).
-const POLITE_PER_CONNECTION: f64 = 5_000.0;
-const POLITE_IN_ALL: f64 = 50_000.0;
 
-/// Connections a second that need an explicit word. Each leaves its port in TIME-WAIT here for a minute (RFC 9293,
-/// section 3.6.1; Linux: 60 s), and Linux has 28,232 such ports to an address unless told otherwise: a fifth of them.
-const POLITE_CONNECTIONS: f64 = 100.0;
+/// The articles' pace and size.
+const DEFAULT_EVERY: Duration = Duration::from_secs(1);
+const DEFAULT_SIZE: u64 = 64;
 
 /// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
 const STAMPED_RATE: f64 = 1_000.0;
-
-/// A host and port, as the user named them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Target {
-    pub(crate) host: String,
-    pub(crate) port: u16,
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.host.contains(':') {
-            write!(f, "[{}]:{}", self.host, self.port)
-        } else {
-            write!(f, "{}:{}", self.host, self.port)
-        }
-    }
-}
-
-impl Target {
-    fn parse(text: &str) -> Result<Self, String> {
-        let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
-        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
-            match rest.split_once(']') {
-                Some((host, "")) => (host, None),
-                Some((host, port)) => (host, port.strip_prefix(':')),
-                None => return wrong("the bracket is not closed"),
-            }
-        } else if text.parse::<IpAddr>().is_ok() {
-            (text, None)
-        } else {
-            match text.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            }
-        };
-        if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
-            return wrong("that is no host");
-        }
-        let port = match port {
-            None => DEFAULT_PORT,
-            Some(port) => match port.parse() {
-                Ok(port) if port != 0 => port,
-                _ => return wrong(&format!("{port} is no port (1 to 65535)")),
-            },
-        };
-        Ok(Self { host: host.to_owned(), port })
-    }
-}
-
-/// One path to measure.
-#[derive(Debug, Clone)]
-pub(crate) struct Path {
-    pub(crate) target: Target,
-    pub(crate) label: String,
-}
 
 /// Which transport carries the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,16 +86,26 @@ pub(crate) struct Config {
     pub(crate) pace: Pace,
     /// Each sample is a connection.
     pub(crate) connect: bool,
+    /// ...with a TLS handshake.
+    pub(crate) tls: Option<Tls>,
     /// Bytes of a sample; of a sweep, the smallest.
     pub(crate) size: u32,
     /// The sizes of a sweep, ascending; empty: it is none.
     pub(crate) sizes: Vec<u32>,
+    /// The silences between samples, ascending, in ns; empty: there are none.
+    pub(crate) idle_gaps_ns: Vec<u64>,
     pub(crate) count: Option<u64>,
     pub(crate) duration: Option<Duration>,
     pub(crate) connections: u32,
+    /// Probing threads that share them.
+    pub(crate) threads: usize,
     pub(crate) warm_up: u64,
     pub(crate) transport: Transport,
+    /// Samples are STAMP packets, to such a reflector.
+    pub(crate) stamp: Option<Reflector>,
     pub(crate) allow_high_rate: bool,
+    /// The load beside the samples.
+    pub(crate) load: Option<LoadPlan>,
     pub(crate) timeout: Duration,
     pub(crate) give_up: Option<Duration>,
     pub(crate) user_timeout: Option<Duration>,
@@ -163,6 +123,7 @@ pub(crate) struct Config {
     pub(crate) cloud: Settings,
     pub(crate) record: Record,
     pub(crate) csv: Option<PathBuf>,
+    pub(crate) formats: Formats,
     pub(crate) show: Show,
     pub(crate) json: bool,
     pub(crate) timestamps: Timestamps,
@@ -174,28 +135,34 @@ pub(crate) struct Config {
 
 impl Config {
     /// Checks the arguments together.
-    pub(crate) fn new(args: Args) -> Result<Self, Failure> {
-        let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
+    pub(crate) fn new(mut args: Args) -> Result<Self, Failure> {
+        args.apply_profile();
+        let (every, size) = (args.every.unwrap_or(DEFAULT_EVERY), args.size.unwrap_or(DEFAULT_SIZE));
+        let stamp = args.stamp.reflector();
+        let transport = if args.udp || stamp.is_some() { Transport::Udp } else { Transport::Tcp };
         let sizes = args.sizes.as_ref().map_or(&[][..], |sizes| &sizes.0[..]);
         let sizes = sizes.iter().map(|&size| checked_size("--sizes", size, transport));
         let sizes: Vec<u32> = sizes.collect::<Result<_, Failure>>()?;
-        let size =
-            sizes.first().map_or_else(|| checked_size("--size", args.size, transport), |size| Ok(*size))?;
+        let size = sizes.first().map_or_else(|| checked_size("--size", size, transport), |size| Ok(*size))?;
         // A connection carries nothing.
         let size = if args.connect { 0 } else { size };
+        let size = if stamp.is_some() { super::stamp::size(&args, &sizes)? } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
             return Err(Failure::usage(
                 "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
             ));
         }
-        let pace = if args.ping_pong {
+        let idle_gaps_ns: Vec<u64> =
+            args.idle_gap.iter().flat_map(|gaps| &gaps.0).map(|gap| gap.as_nanos() as u64).collect();
+        // What follows a silence, and is waited for, is back to back.
+        let pace = if args.ping_pong || !idle_gaps_ns.is_empty() {
             Pace::PingPong
-        } else if args.every.is_zero() {
+        } else if every.is_zero() {
             return Err(Failure::usage(
                 "--every 0: samples need time between them; for back to back use --ping-pong",
             ));
         } else {
-            Pace::Every(args.every.as_nanos() as u64)
+            Pace::Every(every.as_nanos() as u64)
         };
         let family = match (args.ipv4, args.ipv6) {
             (true, _) => Family::V4,
@@ -217,25 +184,28 @@ impl Config {
         if args.timeout.is_zero() {
             return Err(Failure::usage("--timeout 0: every echo would be late; the default is 5s"));
         }
-        if args.csv.is_some() && args.targets.len() > 1 {
-            return Err(Failure::usage(
-                "--csv FILE holds one path; with several targets use `fathom recording export --format echo-client-csv` on each recording",
-            ));
-        }
-        let paths = paths(&args)?;
+        let paths = target::paths(&args)?;
+        let load = LoadPlan::new(&args)?;
         let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
-        Ok(Self {
+        let connections = paths.len().max(1) * args.connections as usize;
+        let threads = checked_threads(args.threads, pace, connections)?;
+        let config = Self {
             paths,
             pace,
             connect: args.connect,
+            tls: Tls::new(&args.tls)?,
             size,
             sizes,
+            idle_gaps_ns,
             count: args.count,
             duration: args.duration,
             connections: args.connections,
-            warm_up: args.warm_up,
+            threads,
+            warm_up: args.warm_up.unwrap_or(0),
             transport,
+            stamp,
             allow_high_rate: args.allow_high_rate,
+            load,
             timeout: args.timeout,
             give_up: args.give_up.0,
             user_timeout: args.user_timeout,
@@ -257,6 +227,7 @@ impl Config {
                 _ => Record::Default,
             },
             csv: args.csv,
+            formats: args.formats,
             show: match (args.plain, args.quiet) {
                 (true, _) => Show::Plain,
                 (_, true) => Show::Nothing,
@@ -268,7 +239,9 @@ impl Config {
             cpu_latency_us: args.cpu_latency,
             spin: args.spin,
             priority: args.priority,
-        })
+        };
+        formats::refuse_several_targets(&config)?;
+        Ok(config)
     }
 
     /// Connections in all.
@@ -293,47 +266,16 @@ impl Config {
         self.size < header && self.largest_size() >= header
     }
 
-    /// Packets of a sample each way, on the average, as large as Ethernet has them (1,448 bytes of TCP payload with
-    /// its timestamp option). A sample of one given size counts as one.
-    fn packets_a_sample(&self) -> f64 {
-        let packets: u64 = self.sizes.iter().map(|size| u64::from(size.div_ceil(1_448))).sum();
-        if self.sizes.is_empty() { 1.0 } else { packets as f64 / self.sizes.len() as f64 }
-    }
-
-    /// Samples a second on one connection, where the schedule says.
+    /// Samples a second on one connection, where the schedule says; with silences, at the most.
     pub(crate) fn rate_per_connection(&self) -> Option<f64> {
         match self.pace {
+            Pace::PingPong if !self.idle_gaps_ns.is_empty() => {
+                let bursts = self.idle_gaps_ns.len() as f64;
+                let silent_ns: f64 = self.idle_gaps_ns.iter().map(|&ns| ns as f64).sum();
+                Some(bursts * f64::from(1 + WARM) * 1e9 / silent_ns)
+            }
             Pace::Every(every_ns) => Some(1e9 / every_ns as f64),
             Pace::PingPong => None,
-        }
-    }
-
-    /// Whether the rate needs `--allow-high-rate`, given that not all targets are on this host; says why.
-    pub(crate) fn impolite(&self) -> Option<String> {
-        if self.allow_high_rate {
-            return None;
-        }
-        let add = "add --allow-high-rate if the path is yours to load";
-        let Some(rate) = self.rate_per_connection() else {
-            return Some(format!("--ping-pong sends to another host as fast as it answers; {add}"));
-        };
-        if self.connect && rate * self.lanes() as f64 > POLITE_CONNECTIONS {
-            let all = rate * self.lanes() as f64;
-            return Some(format!(
-                "{all:.0} connections/s is above the polite {POLITE_CONNECTIONS:.0}, each leaving a port in TIME-WAIT for a minute; {add}"
-            ));
-        }
-        let what = if self.sizes.is_empty() { "samples" } else { "packets" };
-        let rate = rate * self.packets_a_sample();
-        let all = rate * self.lanes() as f64;
-        if rate > POLITE_PER_CONNECTION {
-            Some(format!(
-                "{rate:.0} {what}/s on one connection is above the polite {POLITE_PER_CONNECTION:.0}; {add}"
-            ))
-        } else if all > POLITE_IN_ALL {
-            Some(format!("{all:.0} {what}/s in all is above the polite {POLITE_IN_ALL:.0}; {add}"))
-        } else {
-            None
         }
     }
 
@@ -354,13 +296,34 @@ impl Config {
     /// The mode as recordings and summaries name it.
     pub(crate) fn mode(&self) -> &'static str {
         match (self.transport, self.pace) {
+            _ if self.tls.is_some() => CONNECT_TLS,
             _ if self.connect => CONNECT,
+            (_, Pace::Every(_)) if self.stamp.is_some() => "stamp",
+            (_, Pace::PingPong) if self.stamp.is_some() => "stamp-ping-pong",
+            (Transport::Tcp, _) if !self.idle_gaps_ns.is_empty() => "tcp-idle-gap",
+            (Transport::Udp, _) if !self.idle_gaps_ns.is_empty() => "udp-idle-gap",
             (Transport::Tcp, Pace::Every(_)) => "tcp",
             (Transport::Tcp, Pace::PingPong) => "tcp-ping-pong",
             (Transport::Udp, Pace::Every(_)) => "udp",
             (Transport::Udp, Pace::PingPong) => "udp-ping-pong",
         }
     }
+}
+
+/// One thread keeps the schedules of ten thousand connections; more are for those that wait for their own echo.
+fn checked_threads(threads: u32, pace: Pace, connections: usize) -> Result<usize, Failure> {
+    let threads = threads as usize;
+    if threads > 1 && pace != Pace::PingPong {
+        return Err(Failure::usage(
+            "--threads is for --ping-pong: one thread keeps the schedules of ten thousand connections",
+        ));
+    }
+    if threads > connections {
+        return Err(Failure::usage(format!(
+            "--threads {threads}: {connections} connections cannot be shared among more threads than they are; raise --connections"
+        )));
+    }
+    Ok(threads)
 }
 
 fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Failure> {
@@ -381,27 +344,6 @@ fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Fa
     Ok(size as u32)
 }
 
-fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
-    let mut paths = Vec::with_capacity(args.targets.len());
-    for text in &args.targets {
-        let target = Target::parse(text).map_err(Failure::Usage)?;
-        let label = match &args.label {
-            Some(label) if args.targets.len() == 1 => label.clone(),
-            Some(label) => format!("{label}-{target}"),
-            None => target.host.clone(),
-        };
-        paths.push(Path { target, label });
-    }
-    // Two paths to one host (other ports, or the same again) need labels of their own.
-    let labels: Vec<String> = paths.iter().map(|p| p.label.clone()).collect();
-    for (i, path) in paths.iter_mut().enumerate() {
-        if labels.iter().filter(|label| **label == path.label).count() > 1 {
-            path.label = format!("{}-{}", path.target, i + 1);
-        }
-    }
-    Ok(paths)
-}
-
 /// The configuration that a command line gives: for tests, here and of the driver.
 #[cfg(test)]
 pub(super) fn from_line(line: &str) -> Result<Config, String> {
@@ -419,6 +361,7 @@ pub(super) fn from_line(line: &str) -> Result<Config, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     #[test]
     fn the_defaults_are_the_articles_experiment() {
         let c = from_line("10.0.0.4").unwrap();
@@ -428,22 +371,6 @@ mod tests {
         );
         assert_eq!(c.paths[0].target, Target { host: "10.0.0.4".into(), port: 7007 });
         assert!(c.reconnect && c.record == Record::Default && c.impolite().is_none());
-    }
-
-    #[test]
-    fn targets_in_every_form() {
-        for (text, host, port) in [
-            ("db1", "db1", 7007),
-            ("db1:7", "db1", 7),
-            ("::1", "::1", 7007),
-            ("[::1]", "::1", 7007),
-            ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
-        ] {
-            assert_eq!(Target::parse(text), Ok(Target { host: host.into(), port }), "{text}");
-        }
-        for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
-            assert!(Target::parse(text).is_err(), "{text}");
-        }
     }
 
     #[test]
@@ -462,6 +389,15 @@ mod tests {
             ("h --connect --size 64", "cannot be used with"),
             ("h --connect --connections 2", "cannot be used with"),
             ("h --connect --csv x.csv", "cannot be used with"),
+            ("h --stamp --size 46", "44 bytes"),
+            ("h --stamp --sizes 44,47", "44 bytes"),
+            ("h --stamp --connect", "cannot be used with"),
+            ("h --stamp-reflector stateful", "--stamp"),
+            ("h --tls", "--connect"),
+            ("h --connect --tls-insecure", "--tls"),
+            ("h --connect --tls --tls-ca no-such-file", "--tls-ca no-such-file"),
+            ("h --connect --tls --tls-ca Cargo.toml", "no certificate"),
+            ("h --connect --tls --tls-name not..a..name", "--tls-name"),
             ("h --every 0", "--ping-pong"),
             ("h --every -1s", "negative"),
             ("h --for 0", "until Ctrl-C"),
@@ -471,37 +407,24 @@ mod tests {
             ("h --tag novalue", "as in"),
             ("h:0", "1 to 65535"),
             ("h --cloud-every 100ms", "1s"),
+            ("a b --load 1Mbit", "one target"),
+            ("h --idle-gap 1s,1s500us", "told apart"),
+            ("h --idle-gap 1s --every 1s", "cannot be used with"),
+            ("h --idle-gap 1s --load max", "cannot be used with"),
+            ("h --idle-gap soon", "1s,10s,60s"),
+            ("h --ping-pong --threads 2", "--connections"),
+            ("h --threads 2 --connections 2", "--ping-pong"),
+            ("h --ping-pong --threads 2 --connections 2 --cpu 1", "cannot be used with"),
+            ("h --load 100", "100Mbit"),
+            ("h --load max --sizes 64,128", "cannot be used with"),
+            ("h --load max --connect", "cannot be used with"),
+            ("h --load-phase 1s", "--load"),
+            ("h --load max --load-phase 50ms", "100ms"),
+            ("h --load max --for 20s", "--load-phase"),
             ("h --metadata-url https://h", "without TLS"),
         ] {
             let error = from_line(line).expect_err(line);
             assert!(error.contains(part), "{line}: {error}");
         }
-    }
-
-    #[test]
-    fn paths_have_labels_of_their_own() {
-        let labels =
-            |line: &str| from_line(line).unwrap().paths.into_iter().map(|p| p.label).collect::<Vec<_>>();
-        assert_eq!(labels("a b"), ["a", "b"]);
-        assert_eq!(labels("a --label zone"), ["zone"]);
-        assert_eq!(labels("a b --label zone"), ["zone-a:7007", "zone-b:7007"]);
-        assert_eq!(labels("a:1 a:2"), ["a:1-1", "a:2-2"]);
-    }
-
-    #[test]
-    fn loads_that_could_hurt_need_a_word() {
-        assert!(from_line("h --every 100us").unwrap().impolite().is_some());
-        assert!(from_line("h --every 1ms --connections 60").unwrap().impolite().is_some());
-        assert!(from_line("h --every 1ms --connections 50").unwrap().impolite().is_none());
-        assert!(from_line("h --ping-pong").unwrap().impolite().is_some());
-        assert!(from_line("h --connect --every 10ms").unwrap().impolite().is_none());
-        assert!(from_line("h --connect --every 5ms").unwrap().impolite().unwrap().contains("TIME-WAIT"));
-        assert!(from_line("h i --connect --every 15ms").unwrap().impolite().is_some(), "both together");
-        // A mebibyte is 725 packets, so that ten of them and ten of one a second are 7,260 packets.
-        assert!(from_line("h --sizes 64,1MiB --every 100ms").unwrap().impolite().is_none());
-        assert!(
-            from_line("h --sizes 64,1MiB --every 50ms").unwrap().impolite().unwrap().contains("7260 packets")
-        );
-        assert!(from_line("h --ping-pong --allow-high-rate").unwrap().impolite().is_none());
     }
 }

@@ -1,0 +1,357 @@
+#!/usr/bin/env python3
+"""Ping-pong round trips of fathom, of its peers and of a minimal C program (floor.c), in turns: a table and a JSON line
+for each place and mode.
+
+All send messages of 64 bytes over TCP, one at a time, back to back; the client is pinned to core 0, the server to core 1.
+fathom records every sample. Places: loopback, and a veth pair between two namespaces made here. Modes:
+
+* blocking: reads wait;
+* awake: the same while this script holds /dev/cpu_dma_latency at 0, so that no processor sleeps deep;
+* spinning: reads are tried again without waiting (sockperf: --nonblocked --recv_looping_num -1). qperf, netperf and
+  neper have no such mode.
+
+A ratio is the median of the ratios within a round. qperf prints a mean only, and half of it. netperf prints whole
+microseconds. Peers that are not on PATH are named and left out: sockperf, qperf, netperf with netserver, neper's tcp_rr.
+Needs root, iproute2, taskset and a C compiler."""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+
+HERE = pathlib.Path(__file__).resolve().parent
+RELEASE = HERE.parent / "target/release/fathom"
+PLACES, MODES = ("loopback", "veth"), ("blocking", "awake", "spinning")
+SIZE, WARM_UP, PORT = 64, 1_000, 7_107
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--quick", action="store_true", help="4 rounds of 1 s (default: 12 of 4 s)")
+parser.add_argument("--place", choices=PLACES, action="append", help="this place only; may be given again")
+parser.add_argument("--mode", choices=MODES, action="append", help="this mode only; may be given again")
+parser.add_argument("--only", metavar="NAME", action="append", help="this contender only; may be given again")
+parser.add_argument("--rounds", type=int, metavar="N")
+parser.add_argument("--seconds", type=int, metavar="S", help="of each run")
+parser.add_argument(
+    "--parts", action="store_true", help="also our probe with the floor's server, and the other way round"
+)
+parser.add_argument(
+    "--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)"
+)
+ARGUMENTS = parser.parse_args()
+ROUNDS = ARGUMENTS.rounds or (4 if ARGUMENTS.quick else 12)
+SECONDS = ARGUMENTS.seconds or (1 if ARGUMENTS.quick else 4)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where servers and clients run, and the server's address."""
+
+    name: str
+    address: str
+    server: tuple[str, ...] = ()
+    client: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """Round trips in ns, and how many there were a second; None: the tool does not tell."""
+
+    p50: float | None
+    p99: float | None
+    mean: float | None
+    per_s: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Contender:
+    """One client with its server; commands are made for (spinning), (address, spinning, work directory)."""
+
+    name: str
+    server: Callable[[bool], list[str]]
+    client: Callable[[str, bool, str], list[str]]
+    read: Callable[[str, str], Result]
+    spins: bool = True
+    needs: tuple[str, ...] = ()
+    port: int = PORT
+
+
+def percentile(ordered, share):
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def read_fathom(out, work):
+    summary = json.loads(out)
+    rtt = summary["rtt_ns"]
+    export = subprocess.Popen(
+        [ARGUMENTS.fathom, "recording", "export", summary["recording"]], stdout=subprocess.PIPE, text=True
+    )
+    column = export.stdout.readline().split(",").index("sent_ns")
+    sent = [int(line.split(",")[column]) for line in export.stdout]
+    export.wait()
+    shutil.rmtree(summary["recording"])
+    return Result(rtt["p50"], rtt["p99"], rtt["mean"], (len(sent) - 1) * 1e9 / (sent[-1] - sent[0]))
+
+
+def read_floor(out, work):
+    figures = json.loads(out)
+    return Result(figures["p50"], figures["p99"], figures["mean"], figures["per_s"])
+
+
+def read_sockperf(out, work):
+    rows = pathlib.Path(work, "sockperf.csv").read_text(errors="replace").splitlines()
+    rows = [row.split(",") for row in rows if re.match(r"\d+, ", row)]
+    rtt = sorted(float(row[3]) * 1e3 for row in rows)
+    seconds = float(rows[-1][1]) - float(rows[0][1])
+    return Result(
+        percentile(rtt, 0.5), percentile(rtt, 0.99), statistics.fmean(rtt), (len(rows) - 1) / seconds
+    )
+
+
+def read_qperf(out, work):
+    value, unit = re.search(r"latency\s*=\s*([\d.]+) (\w+)", out).groups()
+    mean = 2 * float(value) * {"ns": 1, "us": 1e3, "ms": 1e6}[unit]
+    return Result(None, None, mean, 1e9 / mean)
+
+
+def read_netperf(out, work):
+    p50, p99, mean, rate = out.strip().splitlines()[-1].split(",")
+    return Result(float(p50) * 1e3, float(p99) * 1e3, float(mean) * 1e3, float(rate))
+
+
+def read_neper(out, work):
+    values = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
+    ns = {key: float(values[f"latency_{key}"]) * 1e9 for key in ("p50", "p99", "mean")}
+    return Result(ns["p50"], ns["p99"], ns["mean"], float(values["throughput"]))
+
+
+def contenders(floor):
+    spin = {False: [], True: ["spin"]}
+    flag = {False: [], True: ["--spin"]}
+    nonblocked = {False: [], True: ["--nonblocked", "--recv_looping_num=-1"]}
+
+    def floor_server(spins):
+        return [floor, "server", str(PORT), *spin[spins]]
+
+    def floor_client(address, spins, work):
+        # As many as take about the time that the others are given.
+        count = SECONDS * (60_000 if spins else 20_000)
+        return [floor, "client", address, str(PORT), str(count), str(SIZE), str(WARM_UP), *spin[spins]]
+
+    def echo(spins):
+        return [ARGUMENTS.fathom, "echo", "--tcp-only", "--listen", f"0.0.0.0:{PORT}", *flag[spins]]
+
+    def probe(address, spins, work):
+        options = ["--quiet", "--json", "--ping-pong", "--allow-high-rate", "--size", str(SIZE)]
+        options += ["--for", f"{SECONDS}s", "--warm-up", str(WARM_UP), "--record", f"{work}/recording"]
+        return [ARGUMENTS.fathom, "probe", f"{address}:{PORT}", *options, *flag[spins]]
+
+    def sockperf(address, spins, work):
+        where = ["-i", address, "-p", str(PORT), "-m", str(SIZE), "-t", str(SECONDS)]
+        log = ["--full-rtt", "--full-log", f"{work}/sockperf.csv"]
+        return ["sockperf", "ping-pong", "--tcp", *where, *log, *nonblocked[spins]]
+
+    def netperf(address, spins, work):
+        fields = "P50_LATENCY,P99_LATENCY,MEAN_LATENCY,THROUGHPUT"
+        run = ["netperf", "-H", address, "-p", str(PORT), "-t", "TCP_RR", "-l", str(SECONDS), "-P", "0"]
+        return [*run, "--", "-r", f"{SIZE},{SIZE}", "-o", fields]
+
+    ports = ["-C", str(PORT), "-P", str(PORT + 1)]
+    sizes = ["-Q", str(SIZE), "-R", str(SIZE)]
+    yield Contender("floor", floor_server, floor_client, read_floor)
+    yield Contender("fathom", echo, probe, read_fathom)
+    if ARGUMENTS.parts:
+        yield Contender("probe>floor", floor_server, probe, read_fathom)
+        yield Contender("floor>echo", echo, floor_client, read_floor)
+    yield Contender(
+        "sockperf",
+        lambda spins: ["sockperf", "server", "--tcp", "-p", str(PORT), *nonblocked[spins]],
+        sockperf,
+        read_sockperf,
+        needs=("sockperf",),
+    )
+    yield Contender(
+        "qperf",
+        lambda _: ["qperf", "-lp", str(PORT)],
+        lambda address, _, work: [
+            "qperf", "-lp", str(PORT), address, "-t", str(SECONDS), "-m", str(SIZE), "tcp_lat",
+        ],
+        read_qperf,
+        spins=False,
+        needs=("qperf",),
+    )  # fmt: skip
+    yield Contender(
+        "netperf",
+        lambda _: ["netserver", "-D", "-4", "-p", str(PORT)],
+        netperf,
+        read_netperf,
+        spins=False,
+        needs=("netperf", "netserver"),
+    )
+    yield Contender(
+        "neper",
+        lambda _: ["tcp_rr", "--no-delay", *ports, *sizes],
+        lambda address, _, work: [
+            "tcp_rr", "-c", "-H", address, "--no-delay", "-l", str(SECONDS), "-p", "50,99", *ports, *sizes,
+        ],
+        read_neper,
+        spins=False,
+        needs=("tcp_rr",),
+    )  # fmt: skip
+
+
+def listens(pid, port):
+    """Whether something listens on a port where a process lives."""
+    tables = [pathlib.Path(f"/proc/{pid}/net/{name}") for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
+    return any(row[3] == "0A" and int(row[1].rsplit(":", 1)[1], 16) == port for row in rows)
+
+
+@contextlib.contextmanager
+def serving(place, command, port):
+    """A server on core 1, once it listens."""
+    whole = [*place.server, "taskset", "-c", "1", *command]
+    with subprocess.Popen(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            deadline = time.monotonic() + 10
+            while not listens(process.pid, port):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    sys.exit(f"{' '.join(whole)} does not listen on port {port}")
+                time.sleep(0.01)
+            yield
+        finally:
+            process.terminate()
+
+
+def measure(contender, place, spins, work):
+    with serving(place, contender.server(spins), contender.port):
+        whole = [*place.client, "taskset", "-c", "0", *contender.client(place.address, spins, work)]
+        done = subprocess.run(
+            whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 + 10 * SECONDS
+        )
+    if done.returncode:
+        sys.exit(f"{' '.join(whole)} ended with {done.returncode}: {done.stderr.strip()}")
+    return contender.read(done.stdout, work)
+
+
+@contextlib.contextmanager
+def veth():
+    """Two namespaces with a veth pair between them."""
+    near, far = (f"peers-{end}-{os.getpid()}" for end in "ab")
+
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True)
+
+    try:
+        for name in (near, far):
+            ip("netns", "add", name)
+            ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", near, "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", far)
+        for name, address in ((near, "10.98.0.1/24"), (far, "10.98.0.2/24")):
+            ip("-n", name, "address", "add", address, "dev", "veth0")
+            ip("-n", name, "link", "set", "veth0", "up")
+        within = [("ip", "netns", "exec", name) for name in (far, near)]
+        yield Place("veth", "10.98.0.2", *within)
+    finally:
+        for name in (near, far):
+            subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL, check=False)
+
+
+@contextlib.contextmanager
+def awake(wanted):
+    """No deep idle states while this lasts (Linux, Documentation/power/pm_qos_interface.rst)."""
+    with open("/dev/cpu_dma_latency", "wb", buffering=0) if wanted else contextlib.nullcontext() as handle:
+        if handle:
+            handle.write(struct.pack("i", 0))
+        yield
+
+
+def ratio(results, name, base, key):
+    """The median ratio within a round, and its quartiles."""
+    pairs = zip(results[name], results[base], strict=True)
+    values = [getattr(a, key) / getattr(b, key) for a, b in pairs if getattr(a, key) and getattr(b, key)]
+    if len(values) < 2:
+        return None
+    low, middle, high = statistics.quantiles(values, n=4)
+    return {"median": middle, "low": low, "high": high}
+
+
+def middle(results, key):
+    values = [getattr(result, key) for result in results if getattr(result, key) is not None]
+    return statistics.median(values) if values else None
+
+
+def tell(place, mode, results):
+    print(f"{place}, {mode}: {ROUNDS} rounds of {SECONDS} s, µs")
+    print(
+        f"  {'':<12} {'p50':>8} {'p99':>8} {'mean':>8} {'per s':>8}   p50 to floor's       round trips/s to floor's"
+    )
+    figures = {}
+    for name, runs in results.items():
+        row = {key: middle(runs, key) for key in ("p50", "p99", "mean", "per_s")}
+        cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in ("p50", "p99", "mean")]
+        text = f"  {name:<12} {' '.join(cells)} {row['per_s']:8.0f}"
+        for key in ("p50", "per_s") if "floor" in results else ():
+            found = row[f"{key}_to_floor"] = ratio(results, name, "floor", key)
+            text += (
+                f"   {found['median']:.3f} ({found['low']:.3f}-{found['high']:.3f})"
+                if found
+                else f"   {'-':<19}"
+            )
+        if name not in ("fathom", "floor") and "fathom" in results:
+            for key in ("p50", "p99", "mean", "per_s"):
+                row[f"fathom_{key}_to_it"] = ratio(results, "fathom", name, key)
+        figures[name] = row
+        print(text)
+    print(
+        json.dumps({"place": place, "mode": mode, "rounds": ROUNDS, "seconds": SECONDS, "results": figures}),
+        flush=True,
+    )
+
+
+def compare(place, mode, chosen, work):
+    spins = mode == "spinning"
+    able = [contender for contender in chosen if contender.spins or not spins]
+    results = {contender.name: [] for contender in able}
+    with awake(mode == "awake"):
+        for i in range(ROUNDS):
+            turn = i % len(able)
+            for contender in able[turn:] + able[:turn]:
+                results[contender.name].append(measure(contender, place, spins, work))
+    tell(place.name, mode, results)
+
+
+def main():
+    # So that a terminated run takes its namespaces and servers along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    if os.geteuid() != 0:
+        sys.exit("peers.py needs root, for namespaces and /dev/cpu_dma_latency")
+    with tempfile.TemporaryDirectory() as work, contextlib.ExitStack() as stack:
+        floor = f"{work}/floor"
+        subprocess.run(["cc", "-O2", "-Wall", "-Wextra", "-o", floor, str(HERE / "floor.c")], check=True)
+        chosen = []
+        for contender in contenders(floor):
+            missing = [name for name in contender.needs if shutil.which(name) is None]
+            if missing:
+                print(f"{contender.name}: {', '.join(missing)} not on PATH, left out")
+            elif not ARGUMENTS.only or contender.name in ARGUMENTS.only:
+                chosen.append(contender)
+        for name in ARGUMENTS.place or PLACES:
+            place = Place("loopback", "127.0.0.1") if name == "loopback" else stack.enter_context(veth())
+            for mode in ARGUMENTS.mode or MODES:
+                compare(place, mode, chosen, work)
+
+
+if __name__ == "__main__":
+    main()

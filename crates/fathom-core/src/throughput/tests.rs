@@ -1,0 +1,208 @@
+use super::account::{Account, Reading};
+use super::client::{self, Client};
+use super::pacer::Pacer;
+use super::server::{self, Limits, Server};
+use super::*;
+use crate::event::TcpInfo;
+use fathom_wire::iperf3::{Cookie, Parameters, Refusal, Results, State, StreamResult};
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { longest_s: 60, streams: 256 };
+
+fn asked() -> Parameters {
+    Parameters { tcp: true, time_s: 10, parallel: 1, block: 131_072, ..Parameters::default() }
+}
+
+fn results(bytes: u64) -> Results {
+    Results { streams: vec![StreamResult { id: 1, bytes, ..StreamResult::default() }], ..Results::default() }
+}
+
+/// One test between our two machines, every message in pieces of `piece` bytes; what each side did, in order.
+fn whole_test(piece: usize) -> (Vec<client::Step>, Vec<server::Step>) {
+    let (mut client, mut server) = (Client::new(asked()), Server::new(LIMITS));
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut to_client = Server::opening().to_vec();
+    let mut to_server = Vec::new();
+    while !(to_client.is_empty() && to_server.is_empty()) {
+        for piece in std::mem::take(&mut to_client).chunks(piece) {
+            for step in client.receive(piece).unwrap() {
+                match &step {
+                    client::Step::Send(bytes) => to_server.extend_from_slice(bytes),
+                    client::Step::OpenStreams => to_client.extend(server.streams_are_there()),
+                    client::Step::Begin => to_server.extend(client.end().unwrap()),
+                    client::Step::GiveResults => to_server.extend(client.results(&results(7))),
+                    client::Step::Finish(_) => to_server.extend(client::farewell()),
+                }
+                ours.push(step);
+            }
+        }
+        for piece in std::mem::take(&mut to_server).chunks(piece) {
+            for step in server.receive(piece).unwrap() {
+                match &step {
+                    server::Step::Send(bytes) => to_client.extend_from_slice(bytes),
+                    server::Step::Stop => to_client.extend(server.drained()),
+                    server::Step::GiveResults(_) => to_client.extend(server.results(&results(5))),
+                    server::Step::AwaitStreams | server::Step::Finish => {}
+                }
+                theirs.push(step);
+            }
+        }
+    }
+    assert_eq!((client.closed(), server.closed()), (Ok(()), Ok(())));
+    (ours, theirs)
+}
+
+#[test]
+fn a_test_goes_through_its_phases_and_each_has_the_others_results() {
+    let (ours, theirs) = whole_test(usize::MAX);
+    assert_eq!(
+        ours,
+        [
+            client::Step::Send(asked().encode()),
+            client::Step::OpenStreams,
+            client::Step::Begin,
+            client::Step::GiveResults,
+            client::Step::Finish(results(5)),
+        ]
+    );
+    assert_eq!(
+        theirs,
+        [
+            server::Step::Send(vec![State::CreateStreams.byte()]),
+            server::Step::AwaitStreams,
+            server::Step::Stop,
+            server::Step::GiveResults(results(7)),
+            server::Step::Finish,
+        ]
+    );
+}
+
+proptest! {
+    #[test]
+    fn pieces_do_not_show(piece in 1..200_usize) {
+        prop_assert_eq!(whole_test(piece), whole_test(usize::MAX));
+    }
+
+    #[test]
+    fn arbitrary_bytes_end_in_a_failure_or_in_patience(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        piece in 1..50_usize,
+    ) {
+        // The same failure, however the bytes come.
+        let client = |piece: usize| {
+            let mut client = Client::new(asked());
+            bytes.chunks(piece).find_map(|piece| client.receive(piece).err())
+        };
+        prop_assert_eq!(client(piece), client(200));
+        let server = |piece: usize| {
+            let mut server = Server::new(LIMITS);
+            bytes.chunks(piece).find_map(|piece| server.receive(piece).err())
+        };
+        prop_assert_eq!(server(piece), server(200));
+    }
+
+    #[test]
+    fn a_pace_is_never_ahead_of_its_rate(rate in 1..1_u64 << 40, sent in 0..1_u64 << 40) {
+        let due = u128::from(Pacer::new(0, rate).due_ns(sent));
+        let bits = u128::from(sent) * 8 * 1_000_000_000;
+        prop_assert!(due * u128::from(rate) <= bits && bits < (due + 1) * u128::from(rate));
+    }
+}
+
+fn client_meets(bytes: &[u8]) -> client::Failure {
+    let mut client = Client::new(asked());
+    client.receive(bytes).err().or_else(|| client.closed().err()).expect("it fails")
+}
+
+#[test]
+fn what_is_no_server_of_this_protocol_is_told_from_one_that_refuses() {
+    assert!(matches!(client_meets(b"HTTP/1.1 400 Bad Request\r\n"), client::Failure::Foreign(_)));
+    let echoed = Client::opening(&Cookie::new([1, 2, 3, 4]));
+    assert!(matches!(client_meets(&echoed), client::Failure::Foreign(_)));
+    assert!(matches!(client_meets(b""), client::Failure::Foreign(_)));
+    assert_eq!(client_meets(&Server::deny()), client::Failure::Busy);
+    let mut refused = Server::opening().to_vec();
+    refused.extend(Refusal::TOO_LONG.encode());
+    assert_eq!(client_meets(&refused), client::Failure::Refused(Refusal::TOO_LONG));
+    assert_eq!(client_meets(&refused[..7]), client::Failure::Vanished, "the numbers are cut off");
+    assert_eq!(client_meets(&[9, 11]), client::Failure::Terminated);
+    assert!(matches!(client_meets(&[9, 2]), client::Failure::Broken(_)));
+}
+
+fn server_meets(asked: &Parameters) -> Option<server::Failure> {
+    Server::new(LIMITS).receive(&asked.encode()).err()
+}
+
+#[test]
+fn what_is_not_served_is_refused_with_iperf3s_number() {
+    let good = asked();
+    assert_eq!(server_meets(&good), None);
+    for (asked, code) in [
+        (Parameters { tcp: false, ..good.clone() }, 13),
+        (Parameters { tcp: false, sctp: true, ..good.clone() }, 18),
+        (Parameters { authenticates: true, ..good.clone() }, 142),
+        (Parameters { time_s: 55, omit_s: 6, ..good.clone() }, 5),
+        (Parameters { parallel: 0, ..good.clone() }, 6),
+        (Parameters { parallel: 129, ..good.clone() }, 6),
+        (Parameters { block: (1 << 20) + 1, ..good.clone() }, 7),
+        (Parameters { reverse: true, bidirectional: true, ..good.clone() }, 25),
+    ] {
+        let failure = server_meets(&asked);
+        assert!(
+            matches!(failure, Some(server::Failure::Refused(refusal, _)) if refusal.code == code),
+            "{asked:?}: {failure:?}"
+        );
+    }
+    let mut few = Server::new(Limits { streams: 3, ..LIMITS });
+    let asked = Parameters { parallel: 2, bidirectional: true, ..good };
+    assert!(few.receive(&asked.encode()).is_err(), "two each way are four");
+}
+
+#[test]
+fn a_client_that_gives_up_is_heard_and_one_that_vanishes_is_missed() {
+    let mut server = Server::new(LIMITS);
+    server.receive(&asked().encode()).unwrap();
+    server.streams_are_there();
+    assert_eq!(server.closed(), Err(server::Failure::Vanished));
+    assert_eq!(server.receive(&[12]), Err(server::Failure::Terminated));
+
+    let client = Client::new(asked());
+    assert_eq!(client.terminate(), Some(vec![12]));
+}
+
+#[test]
+fn streams_that_the_client_sends_on_come_first() {
+    assert_eq!(Direction::Bidirectional.client_sends(2), [true, true, false, false]);
+    assert_eq!(Direction::Reverse.client_sends(1), [false]);
+    assert_eq!(Direction::Forward.client_sends(3), [true; 3]);
+}
+
+fn reading(at_ns: u64, bytes: u64, resent: u32, srtt_us: u32) -> Reading {
+    let tcp = TcpInfo { srtt_us, total_retrans: resent, snd_cwnd: 10, snd_mss: 1_448, ..TcpInfo::default() };
+    Reading { at_ns, bytes, tcp: Some(tcp) }
+}
+
+#[test]
+fn intervals_add_up_and_what_is_omitted_does_not_count() {
+    let mut account = Account::new(true, reading(1_000, 0, 1, 0));
+    let warm = account.interval(reading(2_000, 500, 4, 900));
+    assert_eq!((warm.length_ns, warm.bytes, warm.retransmits), (1_000, 500, Some(3)));
+    account.omit(reading(2_000, 500, 4, 900));
+    account.look(reading(0, 0, 0, 100).tcp);
+    let counted = account.interval(reading(3_000, 800, 9, 301));
+    assert_eq!((counted.bytes, counted.retransmits, counted.srtt_us), (300, Some(5), Some(301)));
+    assert_eq!(counted.cwnd_bytes, Some(14_480));
+    let result = account.result(1, reading(3_500, 810, 9, 0));
+    assert_eq!((result.id, result.bytes, result.retransmits, result.duration_ns), (3, 310, Some(5), 1_500));
+    let srtt = result.srtt_us.expect("two readings");
+    assert_eq!((srtt.count, srtt.min, srtt.mean, srtt.max), (2, 100, 200, 301));
+}
+
+#[test]
+fn an_end_that_receives_claims_none_of_the_senders_figures() {
+    let mut account = Account::new(false, reading(0, 0, 0, 0));
+    let interval = account.interval(reading(10, 5, 2, 70));
+    assert_eq!((interval.bytes, interval.retransmits, interval.srtt_us), (5, None, None));
+    let result = account.result(0, reading(20, 9, 2, 70));
+    assert_eq!((result.retransmits, result.srtt_us, result.cwnd_bytes), (None, None, None));
+}

@@ -1,0 +1,123 @@
+//! What is measured: targets as people write them, and the labels of their paths.
+
+use crate::exit::Failure;
+use crate::probe::args::Args;
+use std::fmt;
+use std::net::IpAddr;
+
+/// The port of a reflector of ours; 7 is RFC 862's, and needs a right to listen on.
+pub(crate) const DEFAULT_PORT: u16 = 7007;
+
+/// A host and port, as the user named them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl Target {
+    fn parse(text: &str, default_port: u16) -> Result<Self, String> {
+        let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
+        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+            match rest.split_once(']') {
+                Some((host, "")) => (host, None),
+                Some((host, port)) => (host, port.strip_prefix(':')),
+                None => return wrong("the bracket is not closed"),
+            }
+        } else if text.parse::<IpAddr>().is_ok() {
+            (text, None)
+        } else {
+            match text.split_once(':') {
+                Some((host, port)) => (host, Some(port)),
+                None => (text, None),
+            }
+        };
+        if host.is_empty() || host.contains(char::is_whitespace) || host.contains('/') {
+            return wrong("that is no host");
+        }
+        let port = match port {
+            None => default_port,
+            Some(port) => match port.parse() {
+                Ok(port) if port != 0 => port,
+                _ => return wrong(&format!("{port} is no port (1 to 65535)")),
+            },
+        };
+        Ok(Self { host: host.to_owned(), port })
+    }
+}
+
+/// One path to measure.
+#[derive(Debug, Clone)]
+pub(crate) struct Path {
+    pub(crate) target: Target,
+    pub(crate) label: String,
+}
+
+/// The paths that the arguments name.
+pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
+    let mut paths = Vec::with_capacity(args.targets.len());
+    let port = match () {
+        () if args.throughput.throughput => fathom_wire::iperf3::PORT,
+        () if args.stamp.reflector().is_some() => fathom_wire::rfc8762::PORT,
+        () => DEFAULT_PORT,
+    };
+    for text in &args.targets {
+        let target = Target::parse(text, port).map_err(Failure::Usage)?;
+        let label = match &args.label {
+            Some(label) if args.targets.len() == 1 => label.clone(),
+            Some(label) => format!("{label}-{target}"),
+            None => target.host.clone(),
+        };
+        paths.push(Path { target, label });
+    }
+    // Two paths to one host (other ports, or the same again) need labels of their own.
+    let labels: Vec<String> = paths.iter().map(|p| p.label.clone()).collect();
+    for (i, path) in paths.iter_mut().enumerate() {
+        if labels.iter().filter(|label| **label == path.label).count() > 1 {
+            path.label = format!("{}-{}", path.target, i + 1);
+        }
+    }
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::from_line;
+    use super::*;
+
+    #[test]
+    fn targets_in_every_form() {
+        for (text, host, port) in [
+            ("db1", "db1", 7007),
+            ("db1:7", "db1", 7),
+            ("::1", "::1", 7007),
+            ("[::1]", "::1", 7007),
+            ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
+        ] {
+            assert_eq!(Target::parse(text, DEFAULT_PORT), Ok(Target { host: host.into(), port }), "{text}");
+        }
+        for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
+            assert!(Target::parse(text, DEFAULT_PORT).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_have_labels_of_their_own() {
+        let labels =
+            |line: &str| from_line(line).unwrap().paths.into_iter().map(|p| p.label).collect::<Vec<_>>();
+        assert_eq!(labels("a b"), ["a", "b"]);
+        assert_eq!(labels("a --label zone"), ["zone"]);
+        assert_eq!(labels("a b --label zone"), ["zone-a:7007", "zone-b:7007"]);
+        assert_eq!(labels("a:1 a:2"), ["a:1-1", "a:2-2"]);
+    }
+}

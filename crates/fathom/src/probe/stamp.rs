@@ -1,0 +1,84 @@
+//! `--stamp`: samples are STAMP packets (RFC 8762), which reflectors of other makers answer.
+
+use super::args;
+use super::driver::Driver;
+use crate::exit::Failure;
+use fathom_core::event::EventKind;
+use fathom_core::loss::Reflector;
+use fathom_core::stream::{ClockBound, Stream};
+use fathom_wire::rfc8762::{PACKET_LEN, TLV_HEADER_LEN, is_length};
+
+/// Arguments of STAMP.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct StampArgs {
+    /// Send STAMP test packets (RFC 8762, unauthenticated), over UDP to port 862 unless given: `fathom echo --stamp`, routers, TWAMP Light
+    #[arg(long, conflicts_with_all = ["udp", "connect"], help_heading = "What to send")]
+    stamp: bool,
+    /// Whether the STAMP reflector counts (`stateful`: the count tells which way packets were lost) or repeats the packet's number (`stateless`); `auto`: it counts as soon as that shows
+    #[arg(
+        long,
+        value_name = "KIND",
+        requires = "stamp",
+        default_value = "auto",
+        help_heading = "What to send"
+    )]
+    stamp_reflector: Kind,
+}
+
+/// What a STAMP reflector does with its sequence number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Kind {
+    Auto,
+    Stateful,
+    Stateless,
+}
+
+impl StampArgs {
+    /// The reflector, if samples are STAMP packets.
+    pub(super) fn reflector(&self) -> Option<Reflector> {
+        self.stamp.then_some(match self.stamp_reflector {
+            Kind::Auto => Reflector::Unsure,
+            Kind::Stateful => Reflector::Stateful,
+            Kind::Stateless => Reflector::Stateless,
+        })
+    }
+}
+
+/// The size of samples, the smallest of a sweep: a packet and, if it is longer, one extension.
+pub(super) fn size(args: &args::Args, sizes: &[u32]) -> Result<u32, Failure> {
+    let given = args.size.map(|size| size as u32);
+    let asked: Vec<u32> = if sizes.is_empty() { given.into_iter().collect() } else { sizes.to_vec() };
+    if let Some(wrong) = asked.iter().find(|&&size| !is_length(size as usize)) {
+        let longer = PACKET_LEN + TLV_HEADER_LEN;
+        return Err(Failure::usage(format!(
+            "{wrong} bytes: a STAMP packet is {PACKET_LEN} bytes (the default), or {longer} and more with an extension"
+        )));
+    }
+    Ok(asked.first().copied().unwrap_or(PACKET_LEN as u32))
+}
+
+/// A stream of this run's kind of messages.
+pub(super) fn of_kind(stream: Stream, reflector: Option<Reflector>) -> Stream {
+    let Some(reflector) = reflector else { return stream };
+    // 0 would say that there is no identifier (RFC 8972, section 3).
+    let key = stream.key();
+    let session = (key.session ^ key.connection.wrapping_mul(0x9E37)) as u16 | 1;
+    stream.of_stamp(session, reflector)
+}
+
+impl Driver<'_> {
+    /// Tells how far the differences of the two clocks may be from the truth, when that is new or has grown.
+    pub(super) fn clock_bound(&mut self, i: usize, now: u64) {
+        let p = self.lanes[i].path;
+        let bound =
+            self.lanes[i].open().and_then(|open| Some((open.stream.clock_bound()?, open.stream.key())));
+        let Some((bound, key)) = bound else { return };
+        let ClockBound { local_ns, remote_ns } = bound;
+        let error_ns = bound.error_ns().checked_next_power_of_two().unwrap_or(u64::MAX);
+        if self.paths[p].clock_error_ns < Some(error_ns) {
+            self.paths[p].clock_error_ns = Some(error_ns);
+            let kind = EventKind::ClockBounded { error_ns, local_ns, remote_ns };
+            self.event(now, Some(p), Some(key.connection), kind);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A throughput test, checked.
+
+use super::super::args;
+use super::super::config::{Config, POLITE_IN_ALL, POLITE_PER_CONNECTION, Path};
+use super::super::start::is_here;
+use crate::exit::Failure;
+use crate::throughput::flows::Manner;
+use crate::throughput::{BLOCK, MODE};
+use fathom_core::throughput::Direction;
+use fathom_wire::iperf3::{MAX_BLOCK, MAX_PARALLEL, Parameters};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// How long a test is where nobody says, as iperf3 has it.
+const DURATION: Duration = Duration::from_secs(10);
+/// Payload of a packet as large as Ethernet has them: 1,500 bytes less 20 for IP, 20 for TCP and 12 for its timestamps.
+const PAYLOAD_BITS: f64 = 1_448.0 * 8.0;
+
+/// What is going to be measured.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    /// What every probe has: where to, what to call it, what to keep and show.
+    pub(super) config: Config,
+    pub(super) direction: Direction,
+    /// Streams each way.
+    pub(super) parallel: u32,
+    pub(super) manner: Manner,
+    /// What counts.
+    pub(super) duration: Duration,
+}
+
+impl Plan {
+    pub(super) fn new(args: args::Args) -> Result<Self, Failure> {
+        if args.targets.len() > 1 {
+            return Err(Failure::usage(
+                "--throughput measures one target at a time: tests side by side would share this host's links; give one TARGET",
+            ));
+        }
+        let block = args.size.unwrap_or(u64::from(BLOCK));
+        let block = u32::try_from(block).ok().filter(|block| (1..=MAX_BLOCK).contains(block));
+        let block = block
+            .ok_or_else(|| Failure::usage("--size: with --throughput a block has from 1 byte to 1MiB"))?;
+        let (asked, duration) = (args.throughput.clone(), args.duration.unwrap_or(DURATION));
+        if asked.omit.subsec_nanos() > 0 {
+            return Err(Failure::usage(
+                "--omit: iperf3's protocol counts it in whole seconds; write it as in 1s, 3s",
+            ));
+        }
+        if args.connections > MAX_PARALLEL {
+            return Err(Failure::usage(format!(
+                "--connections {}: a throughput test has at most {MAX_PARALLEL} parallel streams",
+                args.connections
+            )));
+        }
+        let direction = match (asked.reverse, asked.bidirectional) {
+            (true, _) => Direction::Reverse,
+            (_, true) => Direction::Bidirectional,
+            _ => Direction::Forward,
+        };
+        let manner = Manner { block, bitrate: asked.bitrate, omit_ns: asked.omit.as_secs() * 1_000_000_000 };
+        let config = Config::new(args)?;
+        let plan = Self { parallel: config.connections, config, direction, manner, duration };
+        match plan.impolite() {
+            Some(reason) if !is_here(plan.path()) => Err(Failure::usage(reason)),
+            _ => Ok(plan),
+        }
+    }
+
+    /// The one path.
+    pub(super) fn path(&self) -> &Path {
+        &self.config.paths[0]
+    }
+
+    /// What the server is asked for. Its seconds are whole: the test ends when this end says so.
+    pub(super) fn parameters(&self) -> Parameters {
+        Parameters {
+            tcp: true,
+            omit_s: (self.manner.omit_ns / 1_000_000_000) as u32,
+            time_s: self.duration.as_nanos().div_ceil(1_000_000_000) as u32,
+            parallel: self.parallel,
+            reverse: self.direction == Direction::Reverse,
+            bidirectional: self.direction == Direction::Bidirectional,
+            block: self.manner.block,
+            bitrate: self.manner.bitrate,
+            client_version: Some(concat!("fathom ", env!("CARGO_PKG_VERSION")).to_owned()),
+            drains: true,
+            ..Parameters::default()
+        }
+    }
+
+    /// The configuration in force, for the recording.
+    pub(super) fn effective(&self) -> Value {
+        json!({
+            "mode": MODE,
+            "size": null,
+            "interval_ns": null,
+            "block_bytes": self.manner.block,
+            "direction": self.direction,
+            "connections": self.parallel,
+            "bitrate_bits_per_second": self.manner.bitrate,
+            "omit_ns": self.manner.omit_ns,
+            "duration_ns": self.duration.as_nanos() as u64,
+            "source": self.config.source,
+            "dscp": self.config.dscp,
+        })
+    }
+
+    /// Why a test to another host needs an explicit word; none: it is slow enough.
+    fn impolite(&self) -> Option<String> {
+        if self.config.allow_high_rate {
+            return None;
+        }
+        let add = "add --allow-high-rate if the path is yours to load";
+        let Some(bitrate) = self.manner.bitrate else {
+            return Some(format!(
+                "--throughput fills the path to another host; {add}, or name a polite --bitrate"
+            ));
+        };
+        let streams = self.direction.client_sends(self.parallel).len();
+        let packets = bitrate as f64 / PAYLOAD_BITS;
+        let all = packets * streams as f64;
+        (packets > POLITE_PER_CONNECTION || all > POLITE_IN_ALL).then(|| {
+            format!(
+                "--bitrate: {packets:.0} packets/s on a stream and {all:.0} in all are above the polite {POLITE_PER_CONNECTION:.0} and {POLITE_IN_ALL:.0}; {add}"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn plan(line: &str) -> Result<Plan, String> {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            args: args::Args,
+        }
+        let words = ["probe", "--throughput"].into_iter().chain(line.split_whitespace());
+        let line = Line::try_parse_from(words).map_err(|e| e.to_string())?;
+        Plan::new(line.args).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn defaults_are_iperf3s() {
+        let plan = plan("127.0.0.1").unwrap();
+        assert_eq!(plan.path().target.to_string(), "127.0.0.1:5201");
+        let asked = plan.parameters();
+        assert_eq!((asked.time_s, asked.omit_s, asked.parallel, asked.block), (10, 0, 1, 131_072));
+        assert_eq!(
+            (asked.tcp, asked.reverse, asked.bidirectional, asked.bitrate),
+            (true, false, false, None)
+        );
+    }
+
+    #[test]
+    fn what_makes_no_sense_together_is_refused() {
+        for (line, part) in [
+            ("127.0.0.1 127.0.0.2", "one target"),
+            ("127.0.0.1 --size 2MiB", "1MiB"),
+            ("127.0.0.1 --omit 1500ms", "whole seconds"),
+            ("127.0.0.1 --connections 129", "128"),
+            ("127.0.0.1 --reverse --bidirectional", "cannot be used"),
+            ("127.0.0.1 --udp", "cannot be used"),
+            ("127.0.0.1 --spin", "cannot be used"),
+        ] {
+            let error = plan(line).expect_err(line);
+            assert!(error.contains(part), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_full_path_to_another_host_needs_a_word() {
+        for line in
+            ["192.0.2.1", "192.0.2.1 --bitrate 100Mbit", "192.0.2.1 --bitrate 50Mbit --connections 12"]
+        {
+            assert!(plan(line).is_err_and(|e| e.contains("--allow-high-rate")), "{line}");
+        }
+        for line in ["192.0.2.1 --allow-high-rate", "192.0.2.1 --bitrate 50Mbit", "127.0.0.1"] {
+            assert!(plan(line).is_ok(), "{line}: {:?}", plan(line));
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `fathom probe --ping-pong --connections N --threads M`: each thread leads connections of its own, and all of them
+//! stand in one recording.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::net::TcpListener;
+use std::path::Path;
+use support::needs;
+use support::probe::{Probe, assert_sound, fathom, wait_for_events};
+use support::reflector::{Echo, Reflector, Xinetd};
+use support::rows::{events, of_kind, rows};
+
+const CONNECTIONS: usize = 8;
+const COUNT: usize = 500;
+
+#[test]
+fn our_reflector_over_tcp_and_udp() {
+    let echo = Echo::start("127.0.0.1");
+    one_run(&echo, "--threads 4");
+    one_run(&echo, "--threads 3");
+    one_run(&echo, "--threads 8 --udp");
+}
+
+#[test]
+fn xinetd() {
+    if needs("xinetd") {
+        one_run(&Xinetd::start("127.0.0.1"), "--threads 4");
+    }
+}
+
+/// A whole run: every connection of every thread has its samples, numbered as if one thread had led them all.
+fn one_run(reflector: &impl Reflector, options: &str) {
+    let home = tempfile::tempdir().expect("a directory");
+    let address = reflector.address();
+    let line = format!(
+        "{address} --ping-pong --connections {CONNECTIONS} {options} --count {COUNT} --record r --json --quiet"
+    );
+    let summary = Probe::start(home.path(), &line).finish().summary();
+    let case = format!("{line}: {summary}");
+    assert_eq!(summary["answered"], CONNECTIONS * COUNT, "{case}");
+    let dir = home.path().join("r");
+    assert_sound(&dir);
+    let mut seqs: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    for row in rows(&dir) {
+        seqs.entry(row.at("connection")).or_default().push(row.at("seq"));
+    }
+    assert_eq!(
+        seqs.keys().copied().collect::<Vec<_>>(),
+        (0..CONNECTIONS as i64).collect::<Vec<_>>(),
+        "{case}"
+    );
+    for seqs in seqs.values() {
+        assert_eq!(*seqs, (0..COUNT as i64).collect::<Vec<_>>(), "in order: {case}");
+    }
+    let events = events(&dir);
+    let mut lanes: Vec<i64> =
+        of_kind(&events, "connection.opened").iter().map(|e| e["lane"].as_i64().expect("a lane")).collect();
+    lanes.sort_unstable();
+    assert_eq!(lanes, (0..CONNECTIONS as i64).collect::<Vec<_>>(), "{case}");
+    assert_eq!(of_kind(&events, "recording.ended").len(), 1, "{case}");
+    let read = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
+    assert_eq!(
+        (&read["rtt_ns"], &read["connections"]),
+        (&summary["rtt_ns"], &summary["connections"]),
+        "{case}"
+    );
+}
+
+#[test]
+fn ctrl_c_ends_every_thread() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let line =
+        format!("{} --ping-pong --connections 4 --threads 4 --record r --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    let opened = |n: usize| move |events: &Vec<_>| of_kind(events, "connection.opened").len() == n;
+    wait_for_events(&home.path().join("r"), "every connection", opened(4));
+    probe.signal("INT");
+    let summary = probe.finish().summary();
+    let causes: Vec<_> =
+        summary["connections"].as_array().expect("some").iter().map(|c| &c["cause"]).collect();
+    assert_eq!(causes, ["finished"; 4], "{summary}");
+}
+
+#[test]
+fn what_ends_one_thread_for_good_ends_them_all() {
+    // A server that greets: no echo server, which ends the run on whichever thread hears it first.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    std::thread::spawn(move || {
+        let mut greeted = Vec::new();
+        for mut peer in listener.incoming().flatten() {
+            let _ = std::io::Write::write_all(&mut peer, b"220 welcome\r\n");
+            greeted.push(peer);
+        }
+    });
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{address} --ping-pong --connections 4 --threads 2 --no-record --quiet");
+    let outcome = Probe::start(home.path(), &line).finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains("does not echo"), "{}", outcome.err);
+}
+
+#[test]
+fn threads_that_cannot_be_are_exit_code_2_with_the_remedy() {
+    let home = tempfile::tempdir().expect("a directory");
+    refused(home.path(), "--threads 2", "--ping-pong");
+    refused(home.path(), "--ping-pong --threads 2", "--connections");
+    refused(home.path(), "--ping-pong --connections 2 --threads 2 --load max", "cannot be used with");
+}
+
+fn refused(home: &Path, options: &str, part: &str) {
+    let outcome = Probe::start(home, &format!("127.0.0.1 {options}")).finish();
+    assert_eq!(outcome.code(), 2, "{options}: {}", outcome.err);
+    assert!(outcome.err.contains(part), "{options}: {}", outcome.err);
+}
