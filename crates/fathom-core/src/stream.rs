@@ -219,6 +219,12 @@ impl Stream {
         self.in_flight.is_empty()
     }
 
+    /// Whether one echo is owed, and its end is so many bytes away.
+    pub fn owes_just(&self, bytes: usize) -> bool {
+        let mut owed = self.in_flight.iter().map(|s| (s.size - self.checker.position()) as usize);
+        owed.next() == Some(bytes) && owed.next().is_none()
+    }
+
     /// Whether no more may be sent until something comes back.
     pub fn is_full(&self) -> bool {
         self.in_flight.len() >= MAX_IN_FLIGHT

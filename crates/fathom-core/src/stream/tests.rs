@@ -65,6 +65,20 @@ fn a_greeting_too_short_for_an_echo_is_known_by_its_first_bytes() {
 }
 
 #[test]
+fn the_end_of_the_only_echo_owed_is_known_beforehand() {
+    let mut stream = stream(64);
+    assert!(!stream.owes_just(0) && !stream.owes_just(64), "nothing is owed");
+    stream.sent(0, 0, Flags::default());
+    assert!(stream.owes_just(64) && !stream.owes_just(63) && !stream.owes_just(65));
+    assert!(receive(&mut stream, MS, &echo(0, 64)[..24]).is_empty());
+    assert!(stream.owes_just(40) && !stream.owes_just(64));
+    stream.sent(MS, MS, Flags::default());
+    assert!(!stream.owes_just(40), "another is owed besides");
+    assert_eq!(receive(&mut stream, 2 * MS, &echo(0, 64)[24..]).len(), 1);
+    assert!(stream.owes_just(64));
+}
+
+#[test]
 fn a_corrupted_echo_is_not_timed_and_the_next_is() {
     let mut stream = stream(100);
     stream.sent(0, 0, Flags::default());

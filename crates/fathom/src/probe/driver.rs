@@ -53,7 +53,10 @@ pub(super) struct Driver<'a> {
     _stamps_kept: Option<timestamps::Keeper>,
     pub(super) read_clocks: Box<dyn FnMut() -> Anchor + Send>,
     pub(super) outbox: Outbox,
+    /// What was read.
     pub(super) scratch: Box<[u8]>,
+    /// What is being sent.
+    pen: Box<[u8]>,
     pub(super) session: u32,
     /// When the schedule began.
     pub(super) origin_ns: Option<u64>,
@@ -86,6 +89,7 @@ impl<'a> Driver<'a> {
             let seed = u64::from(session) << 32 | i as u64;
             Lane::new(i, seed, config)
         };
+        let buffer_bytes = if config.largest_size() > 4_096 { 65_536 } else { 8_192 };
         Self {
             lanes: member.lanes(config.lanes()).map(lane).collect(),
             paths: config.paths.iter().map(|_| PathState::new()).collect(),
@@ -98,7 +102,8 @@ impl<'a> Driver<'a> {
             // Without it the first samples of each connection lack their receive stamp; that is all.
             _stamps_kept: if config.stamped() { timestamps::keep_enabled().ok() } else { None },
             // As large as a small machine spares: larger messages go and come in pieces.
-            scratch: vec![0; if config.largest_size() > 4_096 { 65_536 } else { 8_192 }].into(),
+            scratch: vec![0; buffer_bytes].into(),
+            pen: vec![0; buffer_bytes].into(),
             origin_ns: None,
             grace_over: false,
             opening: 0,
@@ -302,13 +307,22 @@ impl<'a> Driver<'a> {
 
     /// Sends what is due on a lane, as far as its connection takes it, and arms its timer for the next.
     pub(super) fn pump(&mut self, i: usize) {
+        if let Err((at, e)) = self.send_due(i) {
+            self.close_by(i, at, &e);
+        }
+    }
+
+    /// As [`Driver::pump`], but leaves a connection open that cannot be written to: when that was, and why.
+    pub(super) fn send_due(&mut self, i: usize) -> Result<(), (u64, io::Error)> {
         loop {
             let now = mono_ns();
             let load_flags = self.load_flags();
-            let (lane, scratch) = (&mut self.lanes[i], &mut self.scratch);
-            let (Link::Open(open), Some(schedule)) = (&mut lane.link, &mut lane.schedule) else { return };
+            let (lane, pen) = (&mut self.lanes[i], &mut self.pen);
+            let (Link::Open(open), Some(schedule)) = (&mut lane.link, &mut lane.schedule) else {
+                return Ok(());
+            };
             if open.blocked || open.stream.is_full() {
-                return;
+                return Ok(());
             }
             if open.sending.is_none()
                 && let Some(skipped) = schedule.skip_overdue(now)
@@ -326,20 +340,20 @@ impl<'a> Driver<'a> {
                 open.stream.set_size(size);
             }
             let (seq, offset) = begun.unwrap_or((open.stream.next_seq(), 0));
-            let prepared = if begun.is_none() { prepare(&open.stream, seq, scratch) } else { 0 };
+            let prepared = if begun.is_none() { prepare(&open.stream, seq, pen) } else { 0 };
             let sent_utc_ns = if open.stamped && begun.is_none() { Some(utc_ns()) } else { None };
             let sent_ns = mono_ns();
             if self.config.stamp.is_some() && begun.is_none() {
-                open.stream.stamp_at(self.clock.utc_of(sent_ns), self.clock_error_ns, scratch);
+                open.stream.stamp_at(self.clock.utc_of(sent_ns), self.clock_error_ns, pen);
             }
-            match open.socket.write_message(&open.stream, seq, offset, scratch, prepared) {
+            match open.socket.write_message(&open.stream, seq, offset, pen, prepared) {
                 Ok(Written::Whole) => open.sending = None,
                 Ok(Written::UpTo(offset)) => (open.sending, open.blocked) = (Some((seq, offset)), true),
                 Ok(Written::Nothing) => {
                     open.blocked = true;
-                    return;
+                    return Ok(());
                 }
-                Err(e) => return self.close_by(i, sent_ns, &e),
+                Err(e) => return Err((sent_ns, e)),
             }
             if begun.is_some() {
                 continue;
@@ -364,6 +378,7 @@ impl<'a> Driver<'a> {
             }
         }
         self.arm_next(i);
+        Ok(())
     }
 
     fn arm_next(&mut self, i: usize) {

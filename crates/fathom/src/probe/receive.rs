@@ -46,6 +46,7 @@ impl Driver<'_> {
                 Ok((n, arrived_utc_ns)) => {
                     // The wall clock is read only here, beside the kernel's stamps, which are its readings.
                     let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
+                    self.send_ahead(i, now, n);
                     self.take(i, now, n, stamps);
                     return Some(n);
                 }

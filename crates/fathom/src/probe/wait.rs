@@ -81,6 +81,29 @@ impl Driver<'_> {
         true
     }
 
+    /// Sends the next sample before the echo that lets it go is looked at: what is done with an echo (it is compared,
+    /// counted and handed on) then falls into the time of the next round trip, and not between two of them. Only where the
+    /// `n` bytes read at `now` end the one echo that is owed. If they are not what was sent, one sample more is under way.
+    pub(super) fn send_ahead(&mut self, i: usize, now: u64, n: usize) {
+        let plain = self.config.pace == Pace::PingPong
+            && self.config.transport == Transport::Tcp
+            && self.config.sizes.is_empty()
+            && !self.stopping;
+        let lane = &mut self.lanes[i];
+        let plain = plain && lane.gaps.is_none();
+        let ends = lane
+            .open()
+            .is_some_and(|open| !open.stamped && open.watch.current().is_none() && open.stream.owes_just(n));
+        if !plain || !ends {
+            return;
+        }
+        if let Some(schedule) = &mut lane.schedule {
+            schedule.resolved(now);
+        }
+        // What cannot be written now cannot be written after the echo has been taken either, and is told then.
+        let _ = self.send_due(i);
+    }
+
     fn wait_in_read(&mut self) -> bool {
         self.lanes.len() == 1 && may_wait(&mut self.lanes[0]) && self.read_once(0, true).is_some()
     }

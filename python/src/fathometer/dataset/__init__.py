@@ -21,7 +21,7 @@ from fathometer.dataset.model import (
     Stall,
 )
 from fathometer.dataset.recording import Recording, open_recording, open_recordings
-from fathometer.dataset.selection import METRICS, Selection
+from fathometer.dataset.selection import METRICS, Selection, Silence
 from fathometer.dataset.summaries import OpenedSummary, open_summaries
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "Quantile",
     "Recording",
     "Selection",
+    "Silence",
     "Stall",
     "Totals",
     "bucket_low",

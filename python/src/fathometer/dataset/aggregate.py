@@ -13,7 +13,7 @@ from fathometer.dataset import engine, scan
 from fathometer.dataset.batches import Batch
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.selection import ALL, SELECTED, Selection, metric_named
+from fathometer.dataset.selection import ALL, Selection, metric_named
 from fathometer.dataset.tally import (
     By,
     Counts,
@@ -48,7 +48,7 @@ class Histograms(scan.Question[_Tally, dict[int, Histogram]]):
 
     def columns(self) -> Iterable[str]:
         """See `Question`."""
-        return columns_of(self.metric)
+        return columns_of(self.metric, self.selection)
 
     def part(self, batch: Batch) -> _Tally | None:
         """See `Question`."""
@@ -85,10 +85,10 @@ class Histograms(scan.Question[_Tally, dict[int, Histogram]]):
         }
 
 
-def columns_of(metric: str, *more: str) -> list[str]:
-    """The columns that a question about a metric reads."""
+def columns_of(metric: str, selection: Selection, *more: str) -> list[str]:
+    """The columns that a question about a metric of some samples reads."""
     bucket = ("rtt_bucket",) if metric == "rtt" else ()
-    return list(dict.fromkeys((*SELECTED, *metric_named(metric).columns, *bucket, *more)))
+    return list(dict.fromkeys((*selection.columns, *metric_named(metric).columns, *bucket, *more)))
 
 
 def histogram(

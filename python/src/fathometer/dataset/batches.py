@@ -66,8 +66,8 @@ class Batch:
         return np.logical_and.reduce(known) if known else np.ones(self.rows, dtype=np.bool_)
 
     def values(self, metric: str) -> Ints:
-        """A metric in ns, of samples that have it; of others anything. Below 0, which only lateness and the
-        network's share can be, counts as 0.
+        """A metric in ns, of samples that have it; of others anything. Below 0, which only lateness, the
+        network's share and differences of clocks can be, counts as 0.
         """
 
         def make() -> Ints:

@@ -78,7 +78,7 @@ class Stretches(scan.Question[_Stretches, Chunks]):
 
     def columns(self) -> Iterable[str]:
         """See `Question`."""
-        return columns_of(self.metric, "seq")
+        return columns_of(self.metric, self.selection, "seq")
 
     def part(self, batch: Batch) -> _Stretches | None:
         """See `Question`."""
@@ -161,7 +161,7 @@ def tails(
     last_seqs = engine.rows(
         recording.source,
         f"SELECT connection, max(seq), count(*) {answered} GROUP BY connection ORDER BY connection",
-        columns_of(metric, "seq"),
+        columns_of(metric, selection, "seq"),
     )
 
     def ask(batch: Sequence[tuple[int, int]]) -> pa.Table:
@@ -169,7 +169,7 @@ def tails(
         near = " OR ".join(f"(connection = {int(c)} AND seq >= {int(least)})" for c, least in batch)
         sql = f"""SELECT connection, seq, sent_ns, {value}::DOUBLE AS v, flags {answered} AND ({near})
             QUALIFY row_number() OVER (PARTITION BY connection ORDER BY seq DESC) <= {int(records)}"""
-        return engine.arrow(recording.source, sql, columns_of(metric, "seq"))
+        return engine.arrow(recording.source, sql, columns_of(metric, selection, "seq"))
 
     parts = []
     for start in range(0, len(last_seqs), _TAILS_AT_ONCE):

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from fathometer.dataset.format import Flags, arrow_schema
 from fathometer.dataset.histogram import MAX_NS, SUB_BITS, SUB_BUCKETS
-from fathometer.dataset.selection import Selection
+from fathometer.dataset.selection import SILENCE, Selection, Silence
 from fathometer.errors import FathometerError
 
 MEMORY_LIMIT: Final = "1GiB"
@@ -32,6 +32,11 @@ class Source:
 
     parquet: tuple[FilePath, ...]
     open: pa.Table | None
+
+    @property
+    def has_silences(self) -> bool:
+        """Whether there is the column that `silences` makes."""
+        return self.open is not None and SILENCE in self.open.column_names
 
 
 @cache
@@ -114,7 +119,7 @@ def bucket_sql(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Samples with the same flags and size."""
+    """Samples with the same flags, size and silence."""
 
     flags: int
     size: int
@@ -122,6 +127,8 @@ class Group:
     answered: int
     first_sent_ns: int
     last_sent_ns: int
+    silence: int = 0
+    """`Silence.code`; 0: around none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +140,18 @@ class Totals:
     """Of the whole recording, also in `part`."""
 
     def part(self, selection: Selection) -> Totals:
-        """Of the samples of one size, under load or idle, as a selection names them; it may name nothing
-        else.
+        """Of the samples of one size, under load or idle, around one silence, as a selection names them; it
+        may name nothing else.
         """
         size, loaded = selection.size, selection.under_load
+        silence = None if selection.silence is None else selection.silence.code
         return Totals(
             tuple(
                 g
                 for g in self.groups
-                if size in {None, g.size} and loaded in {None, bool(g.flags & Flags.UNDER_LOAD)}
+                if size in {None, g.size}
+                and loaded in {None, bool(g.flags & Flags.UNDER_LOAD)}
+                and silence in {None, g.silence}
             ),
             self.connections,
         )
@@ -206,6 +216,12 @@ class Totals:
         return tuple(sorted({g.size for g in self.groups}))
 
     @property
+    def silences(self) -> tuple[Silence, ...]:
+        """What there is around silences, ascending, the first samples after each before the warm ones."""
+        found = {Silence(abs(g.silence), g.silence > 0) for g in self.groups if g.silence}
+        return tuple(sorted(found, key=lambda s: (s.gap_ns, not s.first)))
+
+    @property
     def span_ns(self) -> int:
         """From the first sample sent to the last."""
         return (
@@ -223,9 +239,10 @@ def last_seqs(source: Source) -> dict[int, int]:
 
 def totals(source: Source) -> Totals:
     """Counts all samples: one scan."""
-    sql = """
-        SELECT flags, size, count(*), count(rtt_ns), min(sent_ns), max(sent_ns)
-        FROM samples GROUP BY flags, size ORDER BY flags, size"""
-    found = rows(source, sql, ["flags", "size", "rtt_ns", "sent_ns"])
+    silence = (SILENCE,) if source.has_silences else ()
+    sql = f"""
+        SELECT flags, size, count(*), count(rtt_ns), min(sent_ns), max(sent_ns), {SILENCE if silence else 0}
+        FROM samples GROUP BY ALL ORDER BY ALL"""
+    found = rows(source, sql, ["flags", "size", "rtt_ns", "sent_ns", *silence])
     (connections,) = rows(source, "SELECT count(DISTINCT connection) FROM samples", ["connection"])[0]
     return Totals(tuple(Group(*r) for r in found), connections)

@@ -130,6 +130,7 @@ def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
                     remote=f["remote"],
                     opened_ns=e.at_ns,
                     connect_ns=f["connect_ns"],
+                    tls_ns=f.get("tls_ns"),
                 )
             case "connection.closed":
                 f = e.fields
@@ -150,7 +151,7 @@ def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
 
 
 def _unknown(connection: int) -> Connection:
-    return Connection(connection, None, None, None, None, None, None, None, None, None, None, {}, None)
+    return Connection(connection, None, None, None, None, None, None, None, None, None, None, None, {}, None)
 
 
 def _explanation(event: Event) -> Explanation:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+MAKING: Final = frozenset(("connect", "connect-tls"))
+"""Modes whose samples are connections."""
 T = TypeVar("T")
 
 
@@ -90,6 +92,17 @@ class Manifest:
         return _of(self.probe, "interval_ns", int)
 
     @property
+    def makes_connections(self) -> bool:
+        """Whether each sample is a connection that was made and closed at once, and no echo."""
+        return self.mode in MAKING
+
+    @property
+    def idle_gaps_ns(self) -> tuple[int, ...]:
+        """The silences of the plan (`--idle-gap`), ascending; empty: it has none."""
+        gaps = self.probe.get("idle_gaps_ns")
+        return tuple(g for g in gaps if isinstance(g, int) and g > 0) if isinstance(gaps, list) else ()
+
+    @property
     def imported(self) -> Mapping[str, Any] | None:
         """Of an import: ``tool``, ``file``, ``notes``, ``not_measured`` (columns that hold no
         measurement).
@@ -142,7 +155,9 @@ class Connection:
     remote: str | None
     opened_ns: int | None
     connect_ns: int | None
-    """Duration of its set-up."""
+    """Duration of its set-up, without TLS."""
+    tls_ns: int | None
+    """From established to the end of the TLS handshake; None: there was none."""
     closed_ns: int | None
     """None: open when the recording was read or interrupted."""
     age_ns: int | None

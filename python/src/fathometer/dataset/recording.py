@@ -10,12 +10,16 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final
 
+from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
+from fathometer.dataset.datagrams import Losses
 from fathometer.dataset.engine import Source, Totals, last_seqs, totals
 from fathometer.dataset.format import LOCK, MANIFEST
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import Connection, Damage, Event, Maintenance, Manifest, Pause, Stall
 from fathometer.dataset.segments import listed, read_segments
+from fathometer.dataset.silences import marked
+from fathometer.dataset.throughput import Throughput, throughput
 from fathometer.errors import FathometerError
 
 _ATTEMPTS: Final = 3
@@ -56,6 +60,13 @@ class Recording:
         """Connections that events speak of, by number."""
         return event_log.connections(self.events)
 
+    @property
+    def lasting(self) -> tuple[Connection, ...]:
+        """Connections that samples go over. None where each sample is a connection of its own: their ends and
+        ages are no story.
+        """
+        return () if self.manifest.makes_connections else self.connections
+
     @cached_property
     def stalls(self) -> tuple[Stall, ...]:
         """Stalls, in the order of beginning."""
@@ -70,6 +81,21 @@ class Recording:
     def maintenance(self) -> tuple[Maintenance, ...]:
         """What the cloud announced."""
         return event_log.maintenance(self.events)
+
+    @cached_property
+    def throughput(self) -> Throughput | None:
+        """What a throughput test came to; None: the recording is of another mode."""
+        return throughput(self.manifest, self.events)
+
+    @cached_property
+    def losses(self) -> Losses | None:
+        """Which way datagrams were lost; None: the recording does not tell."""
+        return datagrams.losses(self.events)
+
+    @cached_property
+    def clock_error_ns(self) -> int | None:
+        """How far one-way delays may be from the truth; None: they mean nothing."""
+        return datagrams.clock_error_ns(self.events)
 
     @cached_property
     def totals(self) -> Totals:
@@ -170,7 +196,7 @@ def open_recording(directory: str | os.PathLike[str]) -> Recording:
         directory=path,
         manifest=manifest,
         events=events,
-        source=Source(segments.parquet, segments.open),
+        source=marked(path, Source(segments.parquet, segments.open), segments.rows, manifest.idle_gaps_ns),
         rows=segments.rows,
         damage=damage + segments.damage,
         running=running,

@@ -45,8 +45,11 @@ METRICS: Final[Mapping[str, Metric]] = {
     "reflector": Metric(("reflector_ns",)),
     "network": Metric(("rtt_ns",), ("send_stack_ns", "recv_stack_ns"), ("reflector_ns",)),
     "srtt": Metric(("srtt_us",), factor=1000),
+    "forward": Metric(("forward_ns",)),
+    "backward": Metric(("backward_ns",)),
 }
-"""What can be asked for, in ns. `latency` is from due to echoed; `network` is what the stamps leave of the
+"""What can be asked for, in ns. `forward` and `backward` are differences of two hosts' clocks, worth nothing
+without `Recording.clock_error_ns`. `latency` is from due to echoed; `network` is what the stamps leave of the
 round trip; `srtt` is the kernel's smoothed RTT."""
 
 
@@ -59,6 +62,25 @@ def metric_named(name: str) -> Metric:
 
 SELECTED: Final = ("connection", "sent_ns", "size", "flags")
 """The columns that a `Selection` looks at."""
+SILENCE: Final = "silence_ns"
+"""And one that only recordings with silences have, which `silences` makes: see `Silence.code`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """Of a run with silences (`--idle-gap`): the first samples after those of one length, or the warm ones
+    that followed them back to back.
+    """
+
+    gap_ns: int
+    """Its length, as the plan has it."""
+    first: bool
+    """True: the first after it; False: the warm ones of the same burst."""
+
+    @property
+    def code(self) -> int:
+        """In the column `SILENCE`: the length, negative for a warm one. 0: the sample follows no silence."""
+        return self.gap_ns if self.first else -self.gap_ns
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +95,19 @@ class Selection:
     size: int | None = None
     under_load: bool | None = None
     """True: only those sent under load; False: only idle ones; None: both."""
+    silence: Silence | None = None
+    """Only those around silences of one length; None: all. Only recordings with silences can be asked."""
     first: bool | None = None
     """True: only the first of each connection; False: all others; None: both."""
     warm_up: bool = False
     """Whether samples flagged warm-up count, too."""
     pauses: bool = True
     """Whether samples that overlap a pause of either host count."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it looks at."""
+        return SELECTED if self.silence is None else (*SELECTED, SILENCE)
 
     def terms(self) -> list[tuple[str, str, int]]:
         """The conditions, all of which must hold: column, sign, number. Signs are those of SQL; ``has`` and
@@ -91,6 +120,7 @@ class Selection:
                 ("sent_ns", ">=", self.start_ns),
                 ("sent_ns", "<", self.end_ns),
                 ("size", "=", self.size),
+                (SILENCE, "=", None if self.silence is None else self.silence.code),
             )
             if value is not None
         ]

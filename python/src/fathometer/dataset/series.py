@@ -15,7 +15,7 @@ from fathometer.dataset.aggregate import columns_of, grid_of
 from fathometer.dataset.batches import Batch, numbers
 from fathometer.dataset.histogram import Floats, Ints, grouped_quantile, supports
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.selection import ALL, SELECTED, Selection, metric_named, within
+from fathometer.dataset.selection import ALL, Selection, metric_named, within
 from fathometer.dataset.tally import Counts, Grid, counted, joined_counts, joined_runs, keyed, runs
 from fathometer.errors import FathometerError
 
@@ -78,7 +78,7 @@ class Bins(scan.Question[_Bins, Envelope]):
 
     def columns(self) -> Iterable[str]:
         """See `Question`."""
-        return columns_of(self.metric, "rtt_ns")
+        return columns_of(self.metric, self.selection, "rtt_ns")
 
     def part(self, batch: Batch) -> _Bins | None:
         """See `Question`."""
@@ -190,7 +190,7 @@ def samples(
     """Raw samples; refuses more than `limit`, for which there are `envelope` and `blocks`."""
     if recording.rows > limit:
         sql = f"SELECT count(*) FROM samples WHERE {selection.where()}"
-        ((count,),) = engine.rows(recording.source, sql, list(SELECTED))
+        ((count,),) = engine.rows(recording.source, sql, list(selection.columns))
         if count > limit:
             raise FathometerError(
                 "load samples",
@@ -202,7 +202,7 @@ def samples(
         f"""SELECT connection, seq, sent_ns, flags,
               coalesce({metric_named(metric).sql}::DOUBLE, 'nan'::DOUBLE) AS v
             FROM samples WHERE {selection.where()} ORDER BY sent_ns, connection, seq""",
-        columns_of(metric, "seq"),
+        columns_of(metric, selection, "seq"),
     )
     return samples_of(table)
 
@@ -257,7 +257,7 @@ class Picked(scan.Question[Samples, Samples]):
 
     def columns(self) -> Iterable[str]:
         """See `Question`."""
-        return columns_of(self.metric, "seq")
+        return columns_of(self.metric, self.selection, "seq")
 
     def part(self, batch: Batch) -> Samples | None:
         """See `Question`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathometer.findings.model import Advice, Confidence, Key, Scenario, Versus
+from fathometer.findings.model import Advice, Confidence, Key, Scenario, Versus, is_making
 from fathometer.findings.words import duration
 from fathometer.stats.results import Estimate
 
@@ -35,7 +35,8 @@ def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
     for s in scenarios:
         estimate = s.of_runs.get("p99") or s.estimates["p99"]
         # What the tables do not show, advice does not rest on; and a loaded path says nothing of its length.
-        if estimate.interval is None or s.key.under_load:
+        # Nor do the moments around silences, and the making of connections is more than the path.
+        if estimate.interval is None or s.key.under_load or s.key.silence or is_making(s.key.mode):
             continue
         name, use = _class(estimate.value)
         confidence: Confidence = "high"

@@ -12,7 +12,18 @@ import numpy as np
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
-from fathometer.findings import advise, lives, load, migration, quality, shifts
+from fathometer.findings import (
+    advise,
+    datagrams,
+    lives,
+    load,
+    making,
+    migration,
+    quality,
+    shifts,
+    silences,
+    throughput,
+)
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.consistency import remarks
 from fathometer.findings.consistency.model import ORDER, Document, Remark, Summary
@@ -52,6 +63,10 @@ def analyse(
     made = quality.findings(found) + quality.of_summaries(summaries) + load.findings(found, versus)
     made += shifts.findings(moved) + lives.findings(found, ended)
     made += migration.findings(found, moved)
+    after = silences.costs(found, versus)
+    made += silences.findings(after) + throughput.findings(found)
+    ways, parts_of_making = datagrams.one_ways(found), making.setups(found)
+    made += datagrams.findings(found, ways) + making.findings(parts_of_making)
     advice = advise.placement(found) + advise.choices(found, versus) + lives.advice(found)
     advice += load.advice(found, versus)
     return Analysis(
@@ -65,6 +80,9 @@ def analyse(
         undecided=undecided,
         ends=ended,
         sweep=_sweep(found),
+        silences=after,
+        one_ways=ways,
+        setups=parts_of_making,
         findings=tuple(sorted(made, key=_order)),
         advice=tuple(advice),
         consistency=own_consistency(found, summaries),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from fathometer.dataset import query
-from fathometer.findings.model import Scenario, Versus
+from fathometer.findings.model import Key, Scenario, Versus
 from fathometer.findings.parts import Part, Piece, block_question, joined_blocks, totals_of
 from fathometer.findings.scenarios import RUNS_FOR_INTERVAL
 from fathometer.stats.blocks import FEWEST
@@ -17,7 +18,8 @@ from fathometer.stats.runs import RunComparison, compare_runs
 from fathometer.stats.series import paired
 
 MOST_PAIRS = 190
-"""Pairs of twenty scenarios; with more, each is compared with the fastest only."""
+"""Pairs of twenty scenarios; with more, each is compared with the fastest only, and with the other parts of
+its own recordings."""
 SIDE_BY_SIDE = 0.8
 """Share of the shorter one's time that both must have in common to be compared as pairs."""
 _PAIRED_BLOCKS = 256
@@ -30,8 +32,29 @@ def comparisons(scenarios: Sequence[Scenario]) -> tuple[Versus, ...]:
     have = [s for s in scenarios if s.rtt.count]
     pairs = list(combinations(have, 2))
     if len(pairs) > MOST_PAIRS:
-        pairs = [(have[0], other) for other in have[1:]]
+        pairs = [(a, b) for a, b in pairs if a is have[0] or _one_path(a, b)]
     return tuple(_versus(a, b) for a, b in pairs)
+
+
+def within_path(
+    scenarios: Sequence[Scenario], comparisons: Sequence[Versus], other: Callable[[Key], Key | None]
+) -> Iterator[tuple[Scenario, Scenario, Versus, bool]]:
+    """Every scenario with its other one, by key, and their comparison; and whether that has the other one
+    first.
+    """
+    by_key = {s.key: s for s in scenarios}
+    by_names = {frozenset((v.a, v.b)): v for v in comparisons}
+    for plain in scenarios:
+        key = other(plain.key)
+        changed = by_key.get(key) if key else None
+        versus = by_names.get(frozenset((plain.name, changed.name))) if changed else None
+        if changed and versus:
+            yield plain, changed, versus, versus.a == changed.name
+
+
+def _one_path(a: Scenario, b: Scenario) -> bool:
+    """Whether both are of one path, idle and loaded, or around a silence."""
+    return replace(a.key, under_load=b.key.under_load, silence=b.key.silence) == b.key
 
 
 def _versus(a: Scenario, b: Scenario) -> Versus:

@@ -37,8 +37,8 @@ _CONFIDENCE: dict[str, Confidence] = {
 
 
 def deaths(recording: Recording) -> list[Connection]:
-    """Connections that ended by no doing of ours."""
-    return [c for c in recording.connections if c.closed_ns is not None and c.cause not in OURS]
+    """Connections that samples went over, and that ended by no doing of ours."""
+    return [c for c in recording.lasting if c.closed_ns is not None and c.cause not in OURS]
 
 
 def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
@@ -270,7 +270,7 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
     everyone = [
         c
         for _, recording in recordings_of(scenarios)
-        for c in recording.connections
+        for c in recording.lasting
         if c.age_ns is not None and c.cause is not None
     ]
     if any(c.cause not in OURS for c in everyone):

@@ -10,11 +10,13 @@ from datetime import tzinfo
 from typing import Literal
 
 from fathometer.dataset.histogram import Histogram
+from fathometer.dataset.model import MAKING
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.selection import Selection
+from fathometer.dataset.selection import Selection, Silence
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
 from fathometer.findings.consistency.model import Remark
+from fathometer.findings.growth import Growth
 from fathometer.stats.calendar import Calendar
 from fathometer.stats.changes import Change, Undecided
 from fathometer.stats.compare import Comparison
@@ -32,7 +34,9 @@ FIGURES = ("mean", "p50", "p95", "p99", "p99_9", "p99_99")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What may be pooled: one label at one pacing, size, mode and load (DESIGN.md 4: never across them)."""
+    """What may be pooled: one label at one pacing, size, mode, silence and load (DESIGN.md 4: never across
+    them).
+    """
 
     label: str
     mode: str | None
@@ -41,21 +45,50 @@ class Key:
     """None: ping-pong, or not known."""
     under_load: bool = False
     """Whether these are the samples that were sent while the path was loaded on purpose."""
+    silence: Silence | None = None
+    """Of a run with silences: whether these are the first after those of one length, or the warm ones that
+    followed them.
+    """
 
     @property
     def name(self) -> str:
-        """The label, and whether it is under load."""
-        return f"{self.label} under load" if self.under_load else self.label
+        """The label, which samples around which silence, and whether it is under load."""
+        which = ""
+        if self.silence:
+            which = f", {'first' if self.silence.first else 'warm'} after {_interval(self.silence.gap_ns)}"
+        return f"{self.label}{which}{' under load' if self.under_load else ''}"
 
     @property
     def pacing(self) -> str:
         """In words: `tcp, 64 bytes, one every 1 s`."""
-        parts = [self.mode or "unknown mode"]
-        if self.size is not None:
+        parts = [mode_in_words(self.mode)]
+        if self.size:
             parts.append(f"{self.size:,} bytes")
         if self.interval_ns:
             parts.append(f"one every {_interval(self.interval_ns)}")
         return ", ".join(parts)
+
+
+MODES = {
+    "connect": "TCP connections made",
+    "connect-tls": "TCP connections made, with TLS",
+    "stamp": "STAMP",
+    "stamp-ping-pong": "STAMP, ping-pong",
+    "tcp-idle-gap": "tcp, with silences",
+    "udp-idle-gap": "udp, with silences",
+    "tcp-throughput": "TCP throughput",
+}
+"""Modes whose names say little, in words; the others go by their names."""
+
+
+def is_making(mode: str | None) -> bool:
+    """Whether each sample is a connection that was made and closed, and no echo."""
+    return mode in MAKING
+
+
+def mode_in_words(mode: str | None) -> str:
+    """How a reader calls a mode."""
+    return MODES.get(mode, mode) if mode else "unknown mode"
 
 
 def _interval(ns: int) -> str:
@@ -114,6 +147,42 @@ class Versus:
     """By blocks of all samples."""
     runs: dict[str, RunComparison]
     """By runs, where both have at least six: metric -> result. Where present, its verdict counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What the first sample after a silence costs, against the warm ones that follow it."""
+
+    first: Scenario
+    warm: Scenario
+    gap_ns: int
+    median: Growth
+    tail: Growth
+    """Of p95."""
+
+
+@dataclass(frozen=True, slots=True)
+class OneWay:
+    """What each way took, in the median, by the clocks of both ends."""
+
+    recording: Recording
+    scenario: str
+    forward_ns: int
+    """0 also stands for less: the clocks differ by more than the way takes."""
+    backward_ns: int
+    error_ns: int
+    """Each of the two is at most so far from the truth; their sum is not touched by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What the making of connections with TLS consists of, ns, by the names `p50`, `p95`, `p99`."""
+
+    scenario: str
+    connect: dict[str, Estimate]
+    """SYN to established."""
+    tls: dict[str, Estimate]
+    """From there to the end of the handshake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +247,11 @@ class Analysis:
     """Per scenario: what could not be decided about changes of the tail."""
     ends: tuple[Ended, ...]
     sweep: Sweep | None
+    silences: tuple[Cost, ...]
+    """Runs with silences: what each costs."""
+    one_ways: tuple[OneWay, ...]
+    """Of recordings whose clocks' difference is bounded."""
+    setups: tuple[Setup, ...]
     findings: tuple[Finding, ...]
     advice: tuple[Advice, ...]
     consistency: tuple[Remark, ...]

@@ -35,7 +35,7 @@ class Piece(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A recording, or its samples of one size, or those under load, or the others."""
+    """A recording, or its samples of one size, around one silence, under load, or without load."""
 
     key: Key
     recording: Recording
@@ -48,8 +48,9 @@ def totals_of(piece: Piece) -> Totals:
 
 
 def parts(recording: Recording) -> list[Part]:
-    """A recording as it may be pooled: whole, or one part a size where it swept several, each in two where
-    the path was loaded for a part of the time.
+    """A recording as it may be pooled: whole; or one part a size where it swept several; two a silence where
+    it had some (the first samples after it, and the warm ones); each in two where the path was loaded for a
+    part of the time.
     """
     manifest = recording.manifest
     whole = Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns)
@@ -57,6 +58,14 @@ def parts(recording: Recording) -> list[Part]:
     sizes = recording.totals.sizes
     if manifest.size is None and len(sizes) > 1:
         made = [Part(replace(whole, size=size), recording, Selection(size=size)) for size in sizes]
+    silences = recording.totals.silences
+    if silences:
+        # What follows none of them (the burst after a handshake, what follows a loss) is in no part.
+        made = [
+            Part(replace(p.key, silence=silence), recording, replace(p.selection, silence=silence))
+            for p in made
+            for silence in silences
+        ]
     return [half for part in made for half in _by_load(part)]
 
 
@@ -80,15 +89,19 @@ def is_whole(piece: Piece) -> bool:
 
 
 def recordings_of(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
-    """Every recording once, with its first scenario, idle before loaded: connections and events are not of
-    one size.
+    """Every recording once, with its first scenario, idle before loaded, warm before what follows a silence:
+    connections and events are not of one size.
     """
     seen: set[str] = set()
-    for scenario in sorted(scenarios, key=lambda s: s.key.under_load):
+    for scenario in sorted(scenarios, key=lambda s: (s.key.under_load, _after_silence(s.key))):
         for run in scenario.runs:
             if run.recording.manifest.id not in seen:
                 seen.add(run.recording.manifest.id)
                 yield scenario, run.recording
+
+
+def _after_silence(key: Key) -> bool:
+    return key.silence is not None and key.silence.first
 
 
 def block_question(piece: Piece, width_ns: int | None = None, start_ns: int = 0) -> query.Histograms | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from fathometer.dataset import query
 from fathometer.dataset.recording import Recording
-from fathometer.findings import comparisons, lives, scenarios, shifts
+from fathometer.findings import comparisons, datagrams, lives, scenarios, shifts
 
 Questions = Mapping[Recording, Sequence[query.Question[Any, Any]]]
 """What a report will ask besides, by recording."""
@@ -22,7 +22,7 @@ def prepare(
     asked: dict[Recording, list[query.Question[Any, Any]]] = {r: list(also.get(r, ())) for r in recordings}
     groups = list(scenarios.grouped(recordings).values())
     for part in (part for group in groups for part in group):
-        for of in (scenarios.questions, shifts.questions, lives.questions):
+        for of in (scenarios.questions, shifts.questions, lives.questions, datagrams.questions):
             asked[part.recording] += of(part)
     for part, question in comparisons.questions(groups):
         asked[part.recording].append(question)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
-from fathometer.findings.model import Confidence, Finding, Scenario
+from fathometer.findings.model import Confidence, Finding, Scenario, is_making
 from fathometer.findings.scenarios import recordings_of
 from fathometer.findings.words import count, duration, moment
 
@@ -45,32 +45,37 @@ def of_summaries(summaries: Sequence[OpenedSummary]) -> list[Finding]:
 
 
 def _losses(scenario: Scenario) -> list[Finding]:
+    if any(run.recording.throughput for run in scenario.runs):
+        return []  # It has no samples, and a story of its own (`throughput`).
     if scenario.sent == 0:
-        said = f"{scenario.name}: {_instead(scenario)}"
+        said = f"{scenario.name}: nothing was sent; there is nothing to report"
         return [Finding("no samples", None, said, (), "high", scenario.name)]
     if scenario.unanswered == scenario.sent:
         said = (
-            f"{scenario.name}: none of {count(scenario.sent, 'sample')} was answered; there is no round "
-            "trip to report"
+            f"{scenario.name}: none of {count(scenario.sent, _of(scenario))} was {_answered(scenario)}; "
+            "there is no round trip to report"
         )
         return [Finding("no answers", None, said, (), "high", scenario.name)]
     if scenario.unanswered / scenario.sent < LOSS_WORTH_TELLING:
         return []
     share = scenario.unanswered / scenario.sent
     said = (
-        f"{scenario.name}: {scenario.unanswered:,} of {count(scenario.sent, 'sample')} ({share:.2%}) were "
-        "never answered; round-trip figures are about the others"
+        f"{scenario.name}: {scenario.unanswered:,} of {count(scenario.sent, _of(scenario))} ({share:.2%}) "
+        f"were never {_answered(scenario)}; {_figures(scenario)} are about the others"
     )
     return [Finding("loss", None, said, (), "high", scenario.name)]
 
 
-def _instead(scenario: Scenario) -> str:
-    """What a scenario without samples has to say."""
-    told = [e for run in scenario.runs for e in run.recording.events if e.kind.startswith("throughput")]
-    if told or scenario.key.mode == "throughput":
-        readings = f" ({count(len(told), 'event')} in its events.jsonl)" if told else ""
-        return f"throughput was measured{readings}, and no round trips; there is no latency to report"
-    return "nothing was sent; there is nothing to report"
+def _of(scenario: Scenario) -> str:
+    return "connection" if is_making(scenario.key.mode) else "sample"
+
+
+def _answered(scenario: Scenario) -> str:
+    return "made" if is_making(scenario.key.mode) else "answered"
+
+
+def _figures(scenario: Scenario) -> str:
+    return "times" if is_making(scenario.key.mode) else "round-trip figures"
 
 
 def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:

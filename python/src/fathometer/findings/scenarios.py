@@ -154,9 +154,13 @@ def _first(group: Sequence[Part]) -> First | None:
 
 def _has_first(recording: Recording, chosen: Selection) -> bool:
     """Whether the first samples can be held against the others: not where the first sample of a connection
-    has one size, or an idle path, and most of the others have not.
+    has one size, or an idle path, and most of the others have not; nor where it is the only one.
     """
-    return len(recording.connections) <= MOST_CONNECTIONS and chosen == query.ALL
+    return (
+        not recording.manifest.makes_connections
+        and len(recording.connections) <= MOST_CONNECTIONS
+        and chosen == query.ALL
+    )
 
 
 def questions(part: Part) -> Iterator[query.Question[Any, Any]]:

@@ -194,7 +194,7 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[str], Confi
     evidence: list[str] = []
     local = [p for p in recording.pauses if p.host == "local" and close(p.start_ns, p.end_ns)]
     remote = [p for p in recording.pauses if p.host == "remote" and close(p.start_ns, p.end_ns)]
-    opened = [c for c in recording.connections if c.opened_ns is not None and close(c.opened_ns, c.opened_ns)]
+    opened = [c for c in recording.lasting if c.opened_ns is not None and close(c.opened_ns, c.opened_ns)]
     first = recording.totals.first_sent_ns or 0
     opened = [c for c in opened if (c.opened_ns or 0) - first > near]
     moved = [e for e in recording.events if e.kind == "address.changed" and close(e.at_ns, e.at_ns)]

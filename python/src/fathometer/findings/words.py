@@ -46,6 +46,24 @@ def offset_ns(zone: tzinfo, at_ns: int) -> int:
     return 0 if offset is None else int(offset.total_seconds()) * 1_000_000_000
 
 
+def rate(bits_per_second: float) -> str:
+    """`93.4 Mbit/s`: three significant digits, decimal units, of payload."""
+    return f"{_scaled(bits_per_second)}bit/s"
+
+
+def data(count_of_bytes: float) -> str:
+    """`1.25 GB`: three significant digits, decimal units."""
+    return f"{_scaled(count_of_bytes)}B"
+
+
+def _scaled(value: float) -> str:
+    for scale, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            scaled = value / scale
+            return f"{scaled:.{max(0, 2 - math.floor(math.log10(scaled)))}f} {unit}"
+    return f"{value:.0f} "
+
+
 def change(before: float, after: float) -> str:
     """`9.2 %`, or `24-fold` for what has more than tripled; without a sign, which the verb tells."""
     if not before or not after:

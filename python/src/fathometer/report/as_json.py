@@ -12,6 +12,7 @@ from typing import Any
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.report import modes
 from fathometer.report.supported import is_shown
 from fathometer.stats.changes import Change
 from fathometer.stats.results import Estimate, Interval
@@ -55,6 +56,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
             }
             for e in analysis.ends
         ],
+        **modes.as_json(analysis),
         "findings": [
             {
                 "kind": f.kind,
@@ -190,6 +192,9 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
         "size": s.key.size,
         "interval_ns": s.key.interval_ns,
         "under_load": s.key.under_load,
+        "silence": None
+        if s.key.silence is None
+        else {"gap_ns": s.key.silence.gap_ns, "first": s.key.silence.first},
         "recordings": [run.recording.manifest.id for run in s.runs],
         "samples": s.sent,
         "answered": s.rtt.count,

@@ -15,10 +15,10 @@ from fathometer import __version__
 from fathometer.dataset import query
 from fathometer.dataset.query import Envelope
 from fathometer.dataset.recording import Recording
-from fathometer.findings.model import Analysis, Versus
+from fathometer.findings.model import Analysis, Versus, is_making
 from fathometer.findings.parts import Part, parts, totals_of
 from fathometer.findings.words import duration, moment, zone_name
-from fathometer.report import charts, render, tables, timeline
+from fathometer.report import charts, modes, render, tables, timeline
 from fathometer.report.charts import Spec
 from fathometer.report.short import heaviest, in_short, shown_and_folded, told_first
 
@@ -110,6 +110,13 @@ def draw(analysis: Analysis, title: str | None = None, progress: Progress = lamb
         "Distribution on a tail scale",
         "Each mark to the right is ten times rarer; a line ends where its count does.",
         lambda width: charts.tail(s, width),
+    )
+    add(
+        "throughput",
+        "rates",
+        "Throughput over time",
+        "Payload by the count of the probe's end, about a second each.",
+        lambda width: modes.rates(analysis, width),
     )
     pairs = foremost(analysis)
     add(
@@ -289,6 +296,8 @@ def _context(page: Page) -> dict[str, Any]:
         "version": __version__,
         "rows": page.rows,
         "zone": zone_name(a.zone),
+        "makes": any(is_making(s.key.mode) for s in a.scenarios),
+        "extras": modes.extras(a),
         "tables": {
             "summary": tables.summary(a.scenarios),
             "summaries": tables.of_tools(a.summaries),

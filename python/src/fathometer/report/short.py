@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fathometer.findings.model import Advice, Analysis, Finding, Scenario
 from fathometer.findings.words import count, duration, listed, moment
 from fathometer.report.supported import is_shown
+from fathometer.report.tables import is_throughput
 
 MOST_SHOWN = 30
 """Findings that stand in the open; the others are a click away."""
@@ -34,6 +35,11 @@ _WEIGHTS = {
     "pauses": 20,
     "running": 15,
     "under load": 68,
+    "loss direction": 69,
+    "throughput": 67,
+    "silence": 66,
+    "tls": 52,
+    "asymmetry": 51,
     "imported": 5,
     "summary": 5,
 }
@@ -64,7 +70,7 @@ def shown_and_folded(
 def in_short(analysis: Analysis) -> list[str]:
     """The report in sentences, most important first."""
     said = [_measured(analysis)]
-    if analysis.recordings:
+    if any(not is_throughput(s) for s in analysis.scenarios):
         said += _fastest([s for s in analysis.scenarios if s.rtt.count])
     said += _differences(analysis)
     return said
@@ -87,13 +93,20 @@ def _measured(analysis: Analysis) -> str:
     if not analysis.recordings:
         tools = listed(sorted({s.tool for s in analysis.summaries}))
         return f"{count(len(analysis.summaries), 'summary', 'summaries')} of {tools}, without samples."
+    tests = [s for s in analysis.scenarios if is_throughput(s)]
+    runs = sum(len(s.runs) for s in tests)
     sent, lost = sum(s.sent for s in analysis.scenarios), sum(s.unanswered for s in analysis.scenarios)
     first = [t for r in analysis.recordings if (t := r.totals.first_sent_ns) is not None]
     last = [t for r in analysis.recordings if (t := r.totals.last_sent_ns) is not None]
     said = (
-        f"{count(sent, 'sample')} in {count(len(analysis.recordings), 'recording')} of "
-        f"{count(len(analysis.scenarios), 'scenario')}"
+        f"{count(sent, 'sample')} in {count(len(analysis.recordings) - runs, 'recording')} of "
+        f"{count(len(analysis.scenarios) - len(tests), 'scenario')}"
     )
+    if runs:
+        throughput = count(runs, "throughput test")
+        if len(tests) == len(analysis.scenarios):
+            return f"{throughput} of {count(len(tests), 'path')}, without round trips."
+        said = f"{throughput}, and {said}"
     if first and last and max(last) > min(first):
         said += f", from {moment(min(first))[:16]} to {moment(max(last))[:16]} UTC"
     if not sent:

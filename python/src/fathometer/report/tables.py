@@ -46,9 +46,11 @@ def figure(e: Estimate) -> Cell:
 
 
 def summary(scenarios: Sequence[Scenario]) -> Table:
-    """One row a scenario."""
+    """One row a scenario that was to have round trips."""
     rows = []
     for s in scenarios:
+        if is_throughput(s):
+            continue
         low = duration(s.rtt.min_ns) if s.rtt.min_ns is not None else "–"
         high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"
         lost = f"{s.unanswered:,} unanswered" if s.unanswered else ""
@@ -62,6 +64,11 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
             )
         )
     return Table("Round trips", ("scenario", "samples", "min", *NAMES.values(), "max"), tuple(rows))
+
+
+def is_throughput(scenario: Scenario) -> bool:
+    """Whether it has no round trips because it measured throughput."""
+    return any(run.recording.throughput for run in scenario.runs)
 
 
 def of_tools(summaries: Sequence[OpenedSummary]) -> Table | None:
