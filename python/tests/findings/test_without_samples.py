@@ -11,9 +11,7 @@ from fathometer.dataset.write import write_imported
 from fathometer.errors import FathometerError
 from fathometer.findings.analyse import analyse
 from fathometer.report.write import as_text
-from support.recordings import START, lognormal_ns, write
-
-SECOND = 1_000_000_000
+from support.recordings import lognormal_ns, write
 
 
 def summarised(directory, **more):
@@ -25,26 +23,23 @@ def summarised(directory, **more):
     return made
 
 
-@pytest.mark.parametrize("kind", ["throughput", "throughput.interval"])
-def test_a_recording_of_throughput_says_so(tmp_path, kind):
-    events = [
-        {"at_ns": START + i * SECOND, "kind": kind, "bits_per_s": 10**9, "duration_ns": SECOND}
-        for i in (1, 2, 3)
-    ]
-    probe = {"mode": "throughput", "size": None, "interval_ns": None}
+def test_a_throughput_test_that_counted_nothing_says_so_beside_round_trips(tmp_path):
+    probe = {"mode": "tcp-throughput", "size": None, "interval_ns": None}
     none = np.zeros(0, dtype=np.int64)
-    write(tmp_path / "t", none, label="bulk", events=events, manifest={"probe": probe})
+    write(tmp_path / "t", none, label="bulk", manifest={"probe": probe})
     write(tmp_path / "p", lognormal_ns(1, 2000), label="path")
     analysis = analyse(open_recordings([tmp_path]))
-    (finding,) = [f for f in analysis.findings if f.kind == "no samples"]
-    assert "throughput was measured (3 events" in finding.statement
-    assert "no round trips" in finding.statement
+    (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
+    assert finding.statement == "bulk: throughput was to be measured, and nothing was counted"
+    assert not [f for f in analysis.findings if f.kind == "no samples"]
     told = json.loads(as_text(analysis, "json"))
     by_name = {s["name"]: s for s in told["scenarios"]}
     assert (by_name["bulk"]["samples"], by_name["bulk"]["rtt_ns"]["p50"]["value"]) == (0, None)
     assert by_name["path"]["samples"] == 2000
     assert told["comparisons"] == []
-    assert "throughput was measured" in as_text(analysis, "markdown")
+    text = as_text(analysis, "markdown")
+    assert "nothing was counted" in text
+    assert "| bulk " not in text.split("## Findings")[0]
 
 
 def test_a_recording_without_samples_and_without_anything_else_says_that(tmp_path):
