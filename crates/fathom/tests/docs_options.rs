@@ -69,7 +69,7 @@ fn spans(line: &str) -> impl Iterator<Item = &str> {
 
 /// What a page writes of ours: in code spans and in indented blocks that begin with `fathom`.
 fn written(page: &str) -> Vec<Written> {
-    let indented = page.lines().filter(|line| line.starts_with("    ")).map(|line| line.trim_start());
+    let indented = page.lines().filter(|line| line.starts_with("    ")).map(str::trim_start);
     let blocks = indented.map(|line| line.split_once("$ ").map_or(line, |(_, typed)| typed.trim_start()));
     // A span may go on in the next line of its paragraph.
     let paragraphs = page.split("\n\n").map(|paragraph| paragraph.replace('\n', " "));

@@ -75,6 +75,11 @@ fn showing_sends_and_writes_nothing_and_needs_no_target() {
         (&json!([address.to_string()]), &json!(["127.0.0.1"]))
     );
     assert!(shown(home.path(), "192.0.2.1 --ping-pong")["needs_allow_high_rate"].is_string());
+    let throughput = shown(home.path(), &format!("{address} --throughput --reverse --bitrate 5Mbit"));
+    assert_eq!(throughput["targets"], json!([address.to_string()]));
+    assert_eq!(throughput["bitrate_bits_per_second"], 5_000_000);
+    assert_eq!((&throughput["duration_ns"], &throughput["direction"]), (&json!(10 * S), &json!("reverse")));
+    assert!(shown(home.path(), "192.0.2.1 --throughput")["needs_allow_high_rate"].is_string());
     let text = Probe::start(home.path(), "--profile polite --show-config").finish();
     assert_eq!(text.code(), 0, "{}", text.err);
     let line = |name: &str| text.out.lines().find(|line| line.split_whitespace().next() == Some(name));

@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// An interval is 1 µs (`-hl 1`).
 const INTERVAL_NS: u64 = 1_000;
 
-/// Up to here every interval has a row, the empty ones too: what VirtualClient asks of latte (`-hc 9998`).
+/// Up to here every interval has a row, the empty ones too: what `VirtualClient` asks of latte (`-hc 9998`).
 const EVERY_ROW_TO: u64 = 9_998;
 
 /// The result of a run: its round trips without the warm-up. The rows begin at 0 and end with the last interval that has a
