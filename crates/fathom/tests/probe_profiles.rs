@@ -31,7 +31,7 @@ fn each_profile_is_what_its_tool_does_by_default() {
     for (profile, expected) in [
         ("polite", json!(["tcp", 64, 10 * S, null, null, 0])),
         ("article", json!(["tcp", 64, S, null, 39_600 * S, 0])),
-        ("latte", json!(["tcp-ping-pong", 4, null, 65_100, null, 100])),
+        ("latte", json!(["tcp-ping-pong", 4, null, 65_100, null, 0])),
         ("sockperf", json!(["udp-ping-pong", 14, null, null, S, 0])),
         ("psping", json!(["tcp-ping-pong", 8_192, null, 10_005, null, 5])),
         ("qperf", json!(["tcp-ping-pong", 1, null, null, 2 * S, 0])),
@@ -51,7 +51,7 @@ fn given_options_count_for_more_wherever_they_stand() {
         ("--profile latte --for 3s --warm-up 0", json!(["tcp-ping-pong", 4, null, null, 3 * S, 0])),
         ("--every 5ms --profile qperf", json!(["tcp", 1, 5_000_000, null, 2 * S, 0])),
         ("--profile article --ping-pong", json!(["tcp-ping-pong", 64, null, null, 39_600 * S, 0])),
-        ("--profile latte --udp", json!(["udp-ping-pong", 4, null, 65_100, null, 100])),
+        ("--profile latte --udp", json!(["udp-ping-pong", 4, null, 65_100, null, 0])),
         ("--profile psping --sizes 64,128", json!(["tcp-ping-pong", null, null, 10_005, null, 5])),
         ("--profile psping --connect --count 4", json!(["connect", 0, S, 4, null, 5])),
         ("--profile qperf --idle-gap 1s", json!(["tcp-idle-gap", 1, null, null, 2 * S, 0])),
@@ -75,6 +75,11 @@ fn showing_sends_and_writes_nothing_and_needs_no_target() {
         (&json!([address.to_string()]), &json!(["127.0.0.1"]))
     );
     assert!(shown(home.path(), "192.0.2.1 --ping-pong")["needs_allow_high_rate"].is_string());
+    let throughput = shown(home.path(), &format!("{address} --throughput --reverse --bitrate 5Mbit"));
+    assert_eq!(throughput["targets"], json!([address.to_string()]));
+    assert_eq!(throughput["bitrate_bits_per_second"], 5_000_000);
+    assert_eq!((&throughput["duration_ns"], &throughput["direction"]), (&json!(10 * S), &json!("reverse")));
+    assert!(shown(home.path(), "192.0.2.1 --throughput")["needs_allow_high_rate"].is_string());
     let text = Probe::start(home.path(), "--profile polite --show-config").finish();
     assert_eq!(text.code(), 0, "{}", text.err);
     let line = |name: &str| text.out.lines().find(|line| line.split_whitespace().next() == Some(name));

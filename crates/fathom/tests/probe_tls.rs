@@ -101,6 +101,9 @@ fn both_the_connection_and_the_handshake_are_timed() {
     for field in ["mode", "rtt_ns", "connect_ns", "tls_ns"] {
         assert_eq!(read[field], summary[field], "{field}");
     }
+    // No other tool's words for a connection mean a handshake too.
+    let refused = fathom(home.path(), &["recording", "export", "r", "--format", "psping"]);
+    assert!(refused.code() == 2 && refused.err.contains("TLS handshakes"), "{refused:?}");
     let manifest: Value =
         serde_json::from_slice(&std::fs::read(dir.join("recording.json")).expect("a manifest"))
             .expect("JSON");

@@ -116,6 +116,11 @@ def test_connections_are_psping_s_too(fathom, tmp_path):
             "--record", tmp_path / "recording", "--histogram", "5",
         )  # fmt: skip
     assert "Sent = 50, Received = 50, Lost = 0 (0% loss)" in printed
+    export = [fathom, "recording", "export", tmp_path / "recording", "--format", "psping"]
+    run(*export, "--histogram", "5", "--output", tmp_path / "psping")
+    imported = importers.read(tmp_path / "psping")
+    (summary,) = imported.summaries
+    assert (imported.tool, summary.mode, summary.count, summary.size) == ("psping", "connect", 50, None)
     refused = subprocess.run(
         [fathom, "recording", "export", tmp_path / "recording", "--format", "latte"],
         capture_output=True, text=True, check=False,

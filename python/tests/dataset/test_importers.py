@@ -45,25 +45,67 @@ sockperf: ---> percentile 99.900 =   99.000
 sockperf: ---> percentile 50.000 =   80.500
 sockperf: ---> <MIN> observation =   70.000
 """
-LATTE = """\ufeffProtocol      TCP
-MsgSize(byte)                   4
-Iterations                 100100
-Latency(usec)              224.79
-CtxSwitch/sec             17642.0
+# As printed in a patch on KVM's list of 29 August 2024 (latte -c -udp -a ADDR -i 10000000 -hist -hl 1000 -hc 30), with
+# the byte order mark of the example in microsoft/VirtualClient.
+LATTE = """\ufeffProtocol      UDP
+SendMethod    Blocking
+ReceiveMethod Blocking
+SO_SNDBUF     Default
+SO_RCVBUF     Default
+MsgSize(byte) 4
+Iterations    10000000
+Latency(usec) 67.66
+CPU(%)        1.6
+CtxSwitch/sec 32869     (2.22/iteration)
+SysCall/sec   69366     (4.69/iteration)
+Interrupt/sec 50693     (3.43/iteration)
 
-Interval(usec)     Frequency
-       103              1664
-       104             98336
+Interval(usec)   Frequency
+      0          9999972
+   1000          27
+   2000          1
 """
-PSPING = """PsPing v2.12
-TCP latency test connecting to 10.0.0.4:5001: 64 bytes
-  Sent = 1000, Size = 64, Total Bytes: 64000,
-  Minimum = 0.19ms, Maxiumum = 0.58ms, Average = 0.27ms
+# As PsPing 2.10 printed it (psping -l 1500 -n 300 -h 10), published with "how to use psping under microsoft" (2019).
+PSPING = """PsPing v2.10 - PsPing - ping, latency, bandwidth measurement utility
 
-Latency\tCount
-0.19\t300
-0.30\t688
-0.58\t12
+TCP latency test connecting to 119.28.177.46:443: Connected
+305 iterations (warmup 5) sending 1500 bytes TCP latency test: 100%
+
+TCP roundtrip latency statistics (post warmup):
+  Sent = 300, Size = 1500, Total Bytes: 450000,
+  Minimum = 41.58ms, Maxiumum = 50.88ms, Average = 42.97ms
+
+Latency Count
+41.58   106
+42.62   147
+43.65   36
+44.68   7
+45.72   0
+46.75   0
+47.78   1
+48.82   1
+49.85   1
+50.88   1
+"""
+# The same, psping -4 -n 10 -w 2 -h 10 HOST:443.
+PSPING_CONNECT = """TCP connect to 47.56.65.222:443:
+12 iterations (warmup 2) ping test:
+
+TCP connect statistics for 47.56.65.222:443:
+  Sent = 10, Received = 10, Lost = 0 (0% loss),
+  Minimum = 38.30ms, Maximum = 43.91ms, Average = 41.42ms
+
+Latency Count
+38.30   1
+38.92   2
+39.55   0
+40.17   1
+40.79   2
+41.41   0
+42.04   0
+42.66   0
+43.28   3
+43.91   1
 """
 QPERF = """tcp_lat:
     latency   =  16.3 us
@@ -278,13 +320,12 @@ def test_sockperf_summaries_are_doubled_unless_full_rtt(read):
 
 def test_printed_summaries(read):
     (latte,) = read(LATTE).summaries
-    assert (latte.size, latte.count, latte.statistics["mean"], latte.bin_ns) == (4, 100_100, 224_790, 1_000)
-    assert latte.histogram.count == 100_000
-    assert any("100 of 100100" in n for n in latte.notes)
-    (psping,) = read(PSPING).summaries
-    assert psping.statistics == {"min": 190_000, "max": 580_000, "mean": 270_000}
-    assert psping.histogram.quantile(0.5).value_ns == pytest.approx(300_000, rel=0.0005)
-    assert (psping.count, psping.size) == (1_000, 64)
+    assert (latte.mode, latte.size, latte.count, latte.bin_ns) == ("udp-ping-pong", 4, 10_000_000, 1_000_000)
+    assert latte.statistics == {"mean": 67_660}
+    assert latte.histogram.count == 10_000_000, "latte leaves none out as warm-up"
+    (capped,) = read(LATTE.replace("Iterations    10000000", "Iterations    10000100")).summaries
+    assert any("100 of 10000100" in n for n in capped.notes)
+    assert not any(" of 10000000" in n for n in latte.notes)
     small, large = read(QPERF).summaries
     assert (small.statistics["mean"], small.size) == (32_600, 64)
     assert (large.statistics["mean"], large.size) == (2_400_000, 1_024)
@@ -294,6 +335,19 @@ def test_printed_summaries(read):
     assert keyed.statistics == {"p99": 18_000, "p50": 9_000, "mean": 10_250}
     (neper,) = read(NEPER_TABLE).summaries
     assert (neper.statistics, neper.count) == ({"max": 900_000, "min": 10_000, "mean": 25_000}, 200)
+
+
+def test_psping_rows_say_where_buckets_begin(read):
+    (psping,) = read(PSPING).summaries
+    assert psping.statistics == {"min": 41_580_000, "max": 50_880_000, "mean": 42_970_000}
+    assert (psping.mode, psping.count, psping.size) == ("tcp-ping-pong", 300, 1_500)
+    assert psping.bin_ns == 1_040_000, "the widest: 41.58 to 42.62 ms"
+    assert 42_620_000 < psping.histogram.quantile(0.5).value_ns < 43_650_000
+    # Had a row its values where it begins, the mean would be lower by half a bucket, 1 %.
+    assert psping.histogram.mean_ns == pytest.approx(psping.statistics["mean"], rel=0.003)
+    (connects,) = read(PSPING_CONNECT).summaries
+    assert (connects.mode, connects.count, connects.size) == ("connect", 10, None)
+    assert connects.histogram.mean_ns == pytest.approx(connects.statistics["mean"], rel=0.003)
 
 
 def test_neper_samples_keep_flows_apart_whatever_the_order_of_columns(read):

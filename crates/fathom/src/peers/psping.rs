@@ -1,16 +1,16 @@
-//! PsPing's result with its histogram (`psping -h`).
+//! PsPing's result with its histogram (`psping -h`). The shape, and where the buckets lie, are those of published outputs of
+//! PsPing 2.10: its parser's examples in GoogleCloudPlatform/PerfKitBenchmarker (`windows_packages/psping.py`), and runs in
+//! which the single times stand above their histogram.
 
 use crate::summary::{CONNECT, Heading};
 use fathom_core::histogram::{Histogram, bucket_range};
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// Buckets as PsPing's `-h` takes them: "If you specify a single argument, it's interpreted as a bucket count and the
-/// histogram will contain that number of buckets covering the entire time range of values. Specify a comma-separated
-/// list of times to create a custom histogram (e.g. "0.01,0.05,1,5,10")" (PsPing's documentation; the times are in ms).
+/// Buckets as PsPing's `-h` takes them: how many there are, or a list of times in ms where they begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Buckets {
-    /// So many of the same width, from the least value to the greatest.
+    /// So many, the first beginning at the least value and the last at the greatest, which therefore holds nothing else.
     Count(u32),
     /// These beginnings, ns, ascending.
     From(Vec<u64>),
@@ -49,14 +49,17 @@ impl Buckets {
             Self::From(beginnings) => beginnings.clone(),
             Self::Count(n) => {
                 let (Some(min), Some(max)) = (values.min(), values.max()) else { return Vec::new() };
-                let at = |i: u32| min + (u128::from(max - min) * u128::from(i) / u128::from(*n)) as u64;
+                let steps = u128::from((*n - 1).max(1));
+                let at = |i: u32| min + (u128::from(max - min) * u128::from(i) / steps) as u64;
                 (0..*n).map(at).collect()
             }
         };
         let mut counted: Vec<(u64, u64)> = beginnings.into_iter().map(|from| (from, 0)).collect();
         for (bucket, count) in values.buckets() {
             let (low, width) = bucket_range(bucket);
-            let value = low + (width - 1) / 2;
+            // The greatest value is known exactly, and alone reaches the last of so many buckets.
+            let top = values.max().filter(|max| *max < low + width);
+            let value = top.unwrap_or(low + (width - 1) / 2);
             let after = counted.partition_point(|(from, _)| *from <= value);
             if let Some((_, all)) = counted.get_mut(after.saturating_sub(1)) {
                 *all += count;
@@ -87,7 +90,7 @@ pub(crate) fn text(heading: &Heading, rtt: &Histogram, sent: u64, warm_up: u64, 
         let size = heading.size.unwrap_or(0);
         writeln!(
             out,
-            "{protocol} latency test connecting to {target}:\n{} iterations (warmup {warm_up}) sending {size} bytes {protocol} latency test: 100%\n\n\
+            "{protocol} latency test connecting to {target}: Connected\n{} iterations (warmup {warm_up}) sending {size} bytes {protocol} latency test: 100%\n\n\
              {protocol} roundtrip latency statistics (post warmup):\n  Sent = {sent}, Size = {size}, Total Bytes: {},\n  Minimum = {min}, Maxiumum = {max}, Average = {mean}",
             sent + warm_up,
             sent * u64::from(size),
@@ -126,13 +129,39 @@ mod tests {
         let values: Vec<i64> = (0..1_000).map(|i| 200 + i).collect();
         let rows = Buckets::Count(10).count(&of(&values));
         assert_eq!(rows.len(), 10);
-        assert_eq!(rows[0].0, 200_000);
         for (i, (from, count)) in rows.iter().enumerate() {
-            assert_eq!(*from, 200_000 + 99_900 * i as u64);
-            assert!((99..=101).contains(count), "{rows:?}");
+            assert_eq!(*from, 200_000 + 111_000 * i as u64);
+            let expected = if i < 9 { 110..=112 } else { 1..=2 };
+            assert!(expected.contains(count), "{rows:?}");
         }
         assert_eq!(rows.iter().map(|(_, n)| n).sum::<u64>(), 1_000);
         assert_eq!(Buckets::Count(3).count(&of(&[7, 7])), [(7_000, 0), (7_000, 0), (7_000, 2)], "no width");
+        assert_eq!(Buckets::Count(1).count(&of(&[7, 9])), [(7_000, 2)]);
+    }
+
+    #[test]
+    fn buckets_lie_where_pspings_do() {
+        // PsPing 2.10, `psping -4 -n 10 -w 2 -h 10 HOST:443`: ten connections and the histogram printed of them, as
+        // published with "how to use psping under microsoft" (17 December 2019). It knew more digits than it printed.
+        let ms = [43.91, 43.50, 39.25, 41.05, 39.27, 40.40, 38.30, 43.74, 43.54, 41.26];
+        let printed = [
+            (38.30, 1),
+            (38.92, 2),
+            (39.55, 0),
+            (40.17, 1),
+            (40.79, 2),
+            (41.41, 0),
+            (42.04, 0),
+            (42.66, 0),
+            (43.28, 3),
+            (43.91, 1),
+        ];
+        let values: Vec<i64> = ms.iter().map(|ms| (ms * 1e3_f64).round() as i64).collect();
+        let rows = Buckets::Count(10).count(&of(&values));
+        assert_eq!(rows.iter().map(|row| row.1).collect::<Vec<_>>(), printed.map(|row| row.1));
+        for ((from, _), (label, _)) in rows.iter().zip(printed) {
+            assert!((*from as f64 / 1e6 - label).abs() < 0.01, "{from} ns, printed {label} ms");
+        }
     }
 
     #[test]
@@ -155,12 +184,12 @@ mod tests {
         let text = text(&heading, &of(&[190, 270, 580]), 3, 5, &Buckets::Count(2));
         assert_eq!(
             text,
-            "TCP latency test connecting to 10.0.0.4:5001:\n\
+            "TCP latency test connecting to 10.0.0.4:5001: Connected\n\
              8 iterations (warmup 5) sending 64 bytes TCP latency test: 100%\n\n\
              TCP roundtrip latency statistics (post warmup):\n\
              \x20 Sent = 3, Size = 64, Total Bytes: 192,\n\
              \x20 Minimum = 0.19ms, Maxiumum = 0.58ms, Average = 0.35ms\n\n\
-             Latency\tCount\n0.19\t2\n0.39\t1\n"
+             Latency\tCount\n0.19\t2\n0.58\t1\n"
         );
     }
 

@@ -37,7 +37,7 @@ Examples:
 Profiles:
   polite    one sample every 10s, for a path that is not yours
   article   the articles' echo client: once a second, 64 bytes, TCP, for 11h
-  latte     latte -c -i 65100: TCP ping-pong of 4 bytes, 65,100 of them, the first 100 as warm-up
+  latte     latte -c -i 65100: TCP ping-pong of 4 bytes, 65,100 of them
   sockperf  sockperf ping-pong: UDP ping-pong of 14 bytes for 1s
   psping    psping -l 8k -n 10000: TCP ping-pong of 8 KiB, 10,000 after 5 as warm-up
   qperf     qperf tcp_lat: TCP ping-pong of 1 byte for 2s

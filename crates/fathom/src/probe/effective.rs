@@ -1,6 +1,6 @@
 //! The configuration in force, defaults and profile included: as a recording keeps it, and as `--show-config` prints it.
 
-use super::config::{Config, Family, Record, Show, Transport};
+use super::config::{Config, Family, Path, Record, Show, Transport};
 use super::tls::Tls;
 use crate::exit::Failure;
 use crate::summary::duration;
@@ -55,8 +55,8 @@ fn of_run(config: &Config) -> Map<String, Value> {
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
-        "targets": paths.iter().map(|path| path.target.to_string()).collect::<Vec<_>>(),
-        "labels": paths.iter().map(|path| path.label.as_str()).collect::<Vec<_>>(),
+        "targets": targets(paths),
+        "labels": labels(paths),
         "transport": match transport { Transport::Tcp => "tcp", Transport::Udp => "udp" },
         "stamp_reflector": stamp.map(|reflector| format!("{reflector:?}").to_lowercase()),
         "allow_high_rate": allow_high_rate,
@@ -71,11 +71,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "cloud_url": cloud.url,
         "cloud_every_ns": cloud.every.map(ns),
         "cloud_tags": cloud.tags,
-        "record": match record {
-            Record::No => None,
-            Record::Default => Some("recordings/LABEL-UTCTIME".to_owned()),
-            Record::Into(dir) => Some(dir.display().to_string()),
-        },
+        "record": directory(record),
         "csv": csv.as_ref().map(|file| file.display().to_string()),
         "formats": formats.words(),
         "show": match show { Show::Auto => "auto", Show::Plain => "plain", Show::Nothing => "nothing" },
@@ -89,10 +85,31 @@ fn of_run(config: &Config) -> Map<String, Value> {
     parts.into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
 }
 
+pub(super) fn targets(paths: &[Path]) -> Vec<String> {
+    paths.iter().map(|path| path.target.to_string()).collect()
+}
+
+pub(super) fn labels(paths: &[Path]) -> Vec<&str> {
+    paths.iter().map(|path| path.label.as_str()).collect()
+}
+
+/// Where the recording goes; none: nothing is recorded.
+pub(super) fn directory(record: &Record) -> Option<String> {
+    match record {
+        Record::No => None,
+        Record::Default => Some("recordings/LABEL-UTCTIME".to_owned()),
+        Record::Into(dir) => Some(dir.display().to_string()),
+    }
+}
+
 /// Prints the configuration, and does nothing else.
 pub(super) fn show(config: &Config) -> Result<(), Failure> {
-    let all = of_run(config);
-    let text = if config.json { format!("{}\n", Value::Object(all)) } else { aligned(&all) };
+    print(of_run(config), config.json)
+}
+
+/// Prints settings, a line each or as JSON.
+pub(super) fn print(all: Map<String, Value>, json: bool) -> Result<(), Failure> {
+    let text = if json { format!("{}\n", Value::Object(all)) } else { aligned(&all) };
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(Failure::run(format!("cannot print the configuration: {e}")))

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "For scripts that read other tools")]
 pub(crate) struct Formats {
     /// Print PsPing's result and histogram too: so many buckets, or their beginnings in ms, as `psping -h` takes them (10; 0.01,0.05,1,5,10)
-    #[arg(long, value_name = "BUCKETS", conflicts_with_all = ["json", "sizes", "idle_gap", "load", "throughput"])]
+    #[arg(long, value_name = "BUCKETS", conflicts_with_all = ["json", "sizes", "idle_gap", "load", "throughput", "tls"])]
     histogram: Option<psping::Buckets>,
     /// Print latte's result and histogram too
     #[arg(long, conflicts_with_all = ["json", "sizes", "idle_gap", "load", "throughput", "connect"])]

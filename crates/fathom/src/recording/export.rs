@@ -4,7 +4,7 @@ use super::progress::Progress;
 use super::summary::{Amounts, amounts_to};
 use crate::exit::Failure;
 use crate::peers::{Rows, latte, psping, sockperf};
-use crate::summary::CONNECT;
+use crate::summary::{CONNECT, CONNECT_TLS};
 use clap::ValueEnum;
 use fathom_recording::{Format, Recording};
 use std::fs::File;
@@ -97,6 +97,8 @@ fn refuse_what_it_cannot_say(args: &Args, probe: &serde_json::Value) -> Result<(
         "its samples are of several kinds (idle and loaded, or after silences and warm), which that format would pool"
     } else if probe["mode"] == CONNECT && !matches!(args.format, To::Psping) {
         "its samples are connections; only psping has a format for those"
+    } else if probe["mode"] == CONNECT_TLS {
+        "its samples are TLS handshakes, which that format would call something else"
     } else {
         return Ok(());
     };

@@ -395,6 +395,7 @@ mod tests {
             ("h --stamp-reflector stateful", "--stamp"),
             ("h --tls", "--connect"),
             ("h --connect --tls-insecure", "--tls"),
+            ("h --connect --tls --histogram 5", "cannot be used with"),
             ("h --connect --tls --tls-ca no-such-file", "--tls-ca no-such-file"),
             ("h --connect --tls --tls-ca Cargo.toml", "no certificate"),
             ("h --connect --tls --tls-name not..a..name", "--tls-name"),

@@ -10,6 +10,7 @@ mod test;
 
 pub(in crate::probe) use args::ThroughputArgs;
 
+use super::effective;
 use crate::exit::Failure;
 use book::Book;
 use plan::Plan;
@@ -20,6 +21,10 @@ use test::Test;
 
 /// Runs the test to its end and prints what it came to.
 pub(super) fn run(args: super::args::Args) -> Result<(), Failure> {
+    if args.show_config {
+        let plan = Plan::asked_for(args)?;
+        return effective::print(plan.shown(), plan.config.json);
+    }
     let plan = Plan::new(args)?;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);

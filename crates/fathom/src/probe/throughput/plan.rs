@@ -2,13 +2,14 @@
 
 use super::super::args;
 use super::super::config::{Config, POLITE_IN_ALL, POLITE_PER_CONNECTION, Path};
+use super::super::effective;
 use super::super::start::is_here;
 use crate::exit::Failure;
 use crate::throughput::flows::Manner;
 use crate::throughput::{BLOCK, MODE};
 use fathom_core::throughput::Direction;
 use fathom_wire::iperf3::{MAX_BLOCK, MAX_PARALLEL, Parameters};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::time::Duration;
 
 /// How long a test is where nobody says, as iperf3 has it.
@@ -30,7 +31,17 @@ pub(super) struct Plan {
 }
 
 impl Plan {
+    /// What may be measured: to another host, no more than is polite unless the user says so.
     pub(super) fn new(args: args::Args) -> Result<Self, Failure> {
+        let plan = Self::asked_for(args)?;
+        match plan.impolite() {
+            Some(reason) if !is_here(plan.path()) => Err(Failure::usage(reason)),
+            _ => Ok(plan),
+        }
+    }
+
+    /// What is asked for, polite or not.
+    pub(super) fn asked_for(args: args::Args) -> Result<Self, Failure> {
         if args.targets.len() > 1 {
             return Err(Failure::usage(
                 "--throughput measures one target at a time: tests side by side would share this host's links; give one TARGET",
@@ -59,11 +70,7 @@ impl Plan {
         };
         let manner = Manner { block, bitrate: asked.bitrate, omit_ns: asked.omit.as_secs() * 1_000_000_000 };
         let config = Config::new(args)?;
-        let plan = Self { parallel: config.connections, config, direction, manner, duration };
-        match plan.impolite() {
-            Some(reason) if !is_here(plan.path()) => Err(Failure::usage(reason)),
-            _ => Ok(plan),
-        }
+        Ok(Self { parallel: config.connections, config, direction, manner, duration })
     }
 
     /// The one path.
@@ -103,6 +110,18 @@ impl Plan {
             "source": self.config.source,
             "dscp": self.config.dscp,
         })
+    }
+
+    /// The same and what else bears on a test, as `--show-config` prints it.
+    pub(super) fn shown(&self) -> Map<String, Value> {
+        let rest = json!({
+            "targets": effective::targets(&self.config.paths),
+            "labels": effective::labels(&self.config.paths),
+            "allow_high_rate": self.config.allow_high_rate,
+            "needs_allow_high_rate": self.impolite(),
+            "record": effective::directory(&self.config.record),
+        });
+        [self.effective(), rest].into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
     }
 
     /// Why a test to another host needs an explicit word; none: it is slow enough.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
+from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.importers.base import (
     NO_SAMPLES,
     File,
@@ -64,16 +65,46 @@ def _read_latte(file: File, options: Options) -> Imported:
             )
     if not statistics and histogram is None:
         raise file.bad("latte's or lagscope's output without a result")
+    udp = re.search(r"^Protocol\s+UDP\b", text, re.MULTILINE)
+    mode = "udp-ping-pong" if udp else "tcp-ping-pong"
     cannot = NO_SAMPLES if rows else (*NO_SAMPLES, "no percentiles: run latte with -hist")
     summary = Summary(
-        label_of(file, options), "tcp-ping-pong", int(size[1]) if size else options.size, count, statistics,
+        label_of(file, options), mode, int(size[1]) if size else options.size, count, statistics,
         histogram=histogram, bin_ns=bin_us * 1_000 if rows else None, cannot=cannot, notes=tuple(notes),
     )  # fmt: skip
     return Imported(tool, file.path, summaries=(summary,))
 
 
 def _is_psping(file: File) -> bool:
-    return bool(re.search(r"PsPing|Maxiumum = ", file.head))
+    # ethr's result of connections has the same title, and no share of the lost.
+    return bool(re.search(r"PsPing|Maxiumum = |Lost = \d+ \(\d+% loss\),$", file.head, re.MULTILINE))
+
+
+_PSPING_HUNDREDTH_NS = 10_000
+"""PsPing prints hundredths of a millisecond."""
+
+
+def _psping_mode(text: str) -> str:
+    for words, mode in (
+        ("TCP connect", "connect"),
+        ("UDP latency test", "udp-ping-pong"),
+        ("TCP latency test", "tcp-ping-pong"),
+    ):
+        if words in text:
+            return mode
+    return "icmp"
+
+
+def _psping_histogram(rows: list[tuple[int, int]], statistics: dict[str, int]) -> tuple[Histogram, int]:
+    """What the rows (where a bucket begins in ns, count) say, each in the middle of its bucket; the last one
+    ends with the greatest value. With it the width of the widest bucket that has a value.
+    """
+    begins = [begin for begin, _ in rows]
+    last = max(begins[-1], statistics.get("max", 0))
+    buckets = [(begin, end, n) for (begin, n), end in zip(rows, [*begins[1:], last], strict=True)]
+    values = [(begin + end) // 2 for begin, end, _ in buckets]
+    histogram = counted(values, [n for _, _, n in buckets], statistics.get("min"), statistics.get("max"))
+    return histogram, max((end - begin for begin, end, n in buckets if n), default=0)
 
 
 def _read_psping(file: File, options: Options) -> Imported:
@@ -84,22 +115,22 @@ def _read_psping(file: File, options: Options) -> Imported:
         if found:
             statistics[name] = ns(found[1], found[2])
     table = re.split(r"^\s*Latency\s+Count\s*$", text, maxsplit=1, flags=re.MULTILINE)
-    rows = re.findall(r"^\s*" + _NUMBER + r"\s+(\d+)\s*$", table[1], re.MULTILINE) if len(table) > 1 else []
+    after = table[1] if len(table) > 1 else ""
+    found_rows = re.findall(r"^\s*" + _NUMBER + r"\s+(\d+)\s*$", after, re.MULTILINE)
+    rows = [(ns(begin, "ms"), int(n)) for begin, n in found_rows]
     if not statistics and not rows:
         raise file.bad("PsPing's output without a result")
-    values, counts = [ns(v, "ms") for v, _ in rows], [int(n) for _, n in rows]
-    histogram = counted(values, counts, None, None) if rows else None
-    sent = re.search(r"Sent = (\d+)", text)
+    histogram, bin_ns = _psping_histogram(rows, statistics) if rows else (None, None)
+    answered = re.search(r"Received = (\d+)", text) or re.search(r"Sent = (\d+)", text)
     size = re.search(r"(\d+) bytes?\b", text)
-    tcp = re.search(r"\bTCP\b", text) is not None
     summary = Summary(
         label_of(file, options),
-        "tcp-ping-pong" if tcp else "icmp",
+        _psping_mode(text),
         int(size[1]) if size else options.size,
-        (histogram.count if histogram else None) or (int(sent[1]) if sent else None),
+        (histogram.count if histogram else None) or (int(answered[1]) if answered else None),
         statistics,
         histogram=histogram,
-        bin_ns=10_000 if rows else None,
+        bin_ns=None if bin_ns is None else max(bin_ns, _PSPING_HUNDREDTH_NS),
         cannot=NO_SAMPLES if rows else (*NO_SAMPLES, "no percentiles: run PsPing with -h"),
         notes=("PsPing prints hundredths of a millisecond: a resolution of 10 us",),
     )
