@@ -50,6 +50,7 @@ parser.add_argument(
     "--fathom", default=str(RELEASE), metavar="FILE", help="the binary to measure (default: %(default)s)"
 )
 ARGUMENTS = parser.parse_args()
+ARGUMENTS.fathom = str(pathlib.Path(ARGUMENTS.fathom).resolve())
 ROUNDS = ARGUMENTS.rounds or (4 if ARGUMENTS.quick else 12)
 SECONDS = ARGUMENTS.seconds or (1 if ARGUMENTS.quick else 4)
 
@@ -219,10 +220,10 @@ def listens(pid, port):
 
 
 @contextlib.contextmanager
-def serving(place, command, port):
-    """A server on core 1, once it listens."""
+def serving(place, command, port, work):
+    """A server on core 1, once it listens. It leaves its files (neper's logs) in `work`."""
     whole = [*place.server, "taskset", "-c", "1", *command]
-    with subprocess.Popen(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(whole, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=work) as process:
         try:
             deadline = time.monotonic() + 10
             while not listens(process.pid, port):
@@ -235,10 +236,10 @@ def serving(place, command, port):
 
 
 def measure(contender, place, spins, work):
-    with serving(place, contender.server(spins), contender.port):
+    with serving(place, contender.server(spins), contender.port, work):
         whole = [*place.client, "taskset", "-c", "0", *contender.client(place.address, spins, work)]
         done = subprocess.run(
-            whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 + 10 * SECONDS
+            whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=60 + 10 * SECONDS, cwd=work
         )
     if done.returncode:
         sys.exit(f"{' '.join(whole)} ended with {done.returncode}: {done.stderr.strip()}")

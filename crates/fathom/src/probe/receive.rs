@@ -40,10 +40,11 @@ impl Driver<'_> {
                 (false, true) => open.socket.read_waiting(scratch).map(|n| (n, None)),
                 (false, false) => open.socket.read(scratch).map(|n| (n, None)),
             };
-            let now = mono_ns();
+            // The clock is read where something came, and not after each of a spinning probe's tries.
             match result {
-                Ok((0, _)) if self.config.transport == Transport::Tcp => self.closed_by_peer(i, now),
+                Ok((0, _)) if self.config.transport == Transport::Tcp => self.closed_by_peer(i, mono_ns()),
                 Ok((n, arrived_utc_ns)) => {
+                    let now = mono_ns();
                     // The wall clock is read only here, beside the kernel's stamps, which are its readings.
                     let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
                     self.send_ahead(i, now, n);
@@ -56,7 +57,7 @@ impl Driver<'_> {
                         continue;
                     }
                 }
-                Err(e) => self.close_by(i, now, &e),
+                Err(e) => self.close_by(i, mono_ns(), &e),
             }
             return None;
         }
