@@ -28,8 +28,14 @@ Fathom = Annotated[
 @study_app.command(
     epilog="Example: fathom study check studies/hub-and-spoke.toml. Exit codes: 0 fine, 1 not, 2 usage."
 )
-def check(file: File) -> None:
-    """Tell everything that is wrong with a study file, by line and column."""
+def check(files: Annotated[list[Path], typer.Argument(metavar="STUDY.toml...", help="Study files.")]) -> None:
+    """Tell everything that is wrong with study files, by line and column."""
+    fine = [_is_fine(file) for file in files]
+    if not all(fine):
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _is_fine(file: Path) -> bool:
     from fathometer.study.plan import plan
     from fathometer.study.read import notes, parse, read_text
 
@@ -37,12 +43,13 @@ def check(file: File) -> None:
     for problem in problems:
         typer.echo(f"{file}:{problem.line}:{problem.column}: {problem.what}; {problem.remedy}", err=True)
     if study is None or problems:
-        raise typer.Exit(ExitCode.FAILED)
+        return False
     for note in notes(study):
         typer.echo(f"{file}: note: {note}", err=True)
     typer.echo(
         f"{file}: {len(study.scenario)} scenarios, {study.rounds} repetitions, {len(plan(study))} runs"
     )
+    return True
 
 
 @study_app.command("plan", epilog="Example: fathom study plan studies/eleven-hours.toml --json | jq .runs")
