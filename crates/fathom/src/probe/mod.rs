@@ -22,6 +22,7 @@ mod pauses;
 mod plain;
 mod receive;
 mod resolve;
+mod send;
 mod show;
 mod silence;
 mod stamp;

@@ -1,6 +1,6 @@
 //! Idle and loaded side by side.
 
-use super::{GroupLine, duration, line, table_of};
+use super::{GroupLine, duration, line, table};
 use crate::throughput::words::rate;
 use fathom_core::statistics::{Statistics, UnderLoad};
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub(super) fn text(out: &mut String, load: &Load, s: &Statistics) {
         ("loaded rtt", &loaded.samples.rtt),
         ("loaded latency", &loaded.samples.latency),
     ];
-    table_of(out, &columns);
+    table::of(out, &columns);
     line(out, format_args!("  (rtt: from sent; latency: from due; -: too few samples for this figure)"));
 }
 
