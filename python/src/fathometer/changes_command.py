@@ -166,6 +166,7 @@ def _read(source: str, options: Options) -> _Series:
 def _recording(path: Path) -> _Series:
     from fathometer.dataset import open_recordings, query
     from fathometer.findings import shifts
+    from fathometer.findings.parts import parts
 
     found = open_recordings([path])
     if len(found) > 1:
@@ -176,6 +177,14 @@ def _recording(path: Path) -> _Series:
             exit_code=ExitCode.USAGE,
         )
     (recording,) = found
+    apart = parts(recording)
+    if len(apart) > 1:
+        names = "; ".join(dict.fromkeys(f"{p.key.name}, {p.key.pacing}" for p in apart))
+        raise FathometerError(
+            "find changes",
+            f"{path} holds samples that are never pooled ({names})",
+            "`fathom report` tells the changes of each",
+        )
     if recording.rows <= query.MAX_SAMPLES:
         samples = query.samples(recording)
         return _Series(samples.value_ns, samples.sent_ns)

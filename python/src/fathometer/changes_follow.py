@@ -11,6 +11,7 @@ import numpy as np
 
 from fathometer.dataset.follow import NONE, RecordingFollower, Samples
 from fathometer.dataset.manifest import read_manifest
+from fathometer.errors import FathometerError
 from fathometer.stats.changes import Change, OnlineDetector
 
 LOOK_EVERY_S: Final = 1.0
@@ -24,9 +25,13 @@ def follow(directory: Path, wait: Callable[[], None] = lambda: time.sleep(LOOK_E
     `wait` is called where nothing new is to be read. Samples of all connections are one series, in the order
     of sending as far as they are there at one look.
     """
-    read_manifest(
-        directory
-    )  # Says what is wrong where this is no recording; the follower would wait for one.
+    # Says what is wrong where this is no recording; the follower would wait for one.
+    if read_manifest(directory).mixed:
+        raise FathometerError(
+            "follow changes",
+            f"{directory} gets samples that are never pooled (several sizes, silences, or a load)",
+            "`fathom report` tells the changes of each, while it grows, too",
+        )
     follower, detector = RecordingFollower(), OnlineDetector()
     ended = False
     while True:

@@ -116,3 +116,14 @@ def test_our_own_report_passes_our_own_check(tmp_path):
     write(tmp_path / "r", lognormal_ns(1, 3000, 700), label="own")
     done = run("report", tmp_path / "r", "--json", "-", cwd=tmp_path)
     assert {r["verdict"] for r in json.loads(done.stdout)["consistency"]} == {"ok"}
+
+
+def test_samples_that_are_never_pooled_are_no_series(tmp_path):
+    sizes = np.tile([64, 4096], 500)
+    probe = {"mode": "tcp", "size": None, "interval_ns": 1_000_000_000}
+    write(tmp_path / "r", lognormal_ns(2, 1000), size=sizes, manifest={"probe": probe})
+    done = run("changes", tmp_path / "r")
+    assert done.returncode == 1
+    assert "never pooled" in done.stderr
+    assert "4,096 bytes" in done.stderr
+    assert "fathom report" in done.stderr

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from fathometer.changes_follow import follow
+from fathometer.errors import FathometerError
 from support.command_line import run
 from support.growing import MS, Growing
 from support.recordings import START, lognormal_ns, write
@@ -55,3 +56,13 @@ def test_what_is_no_recording_is_not_waited_for(tmp_path):
         done = run("changes", path, "--follow")
         assert done.returncode != 0
         assert str(path) in done.stderr
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [{"sizes": [64, 4096]}, {"idle_gaps_ns": [10**9]}, {"load": {"bits_per_s": None, "connections": 1}}],
+)
+def test_samples_that_are_never_pooled_are_not_followed(tmp_path, plan):
+    growing = Growing(tmp_path / "r", probe=plan)
+    with pytest.raises(FathometerError, match="never pooled"):
+        next(follow(growing.directory, lambda: pytest.fail("nothing is waited for")))

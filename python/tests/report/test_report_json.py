@@ -2,25 +2,13 @@
 
 import copy
 import json
-from pathlib import Path
 
 import fastjsonschema
 import numpy as np
 import pytest
 
 from support.recordings import iso
-
-SCHEMA = json.loads((Path(__file__).parents[3] / "schema" / "report.schema.json").read_text())
-
-
-def strict(schema):
-    """Nothing but what the schema names: a field that we write is a field that we describe."""
-    if isinstance(schema, dict):
-        made = {k: strict(v) for k, v in schema.items()}
-        if "properties" in made and made.get("type") == "object":
-            made.setdefault("additionalProperties", False)
-        return made
-    return [strict(x) for x in schema] if isinstance(schema, list) else schema
+from support.report_schema import SCHEMA, strict
 
 
 @pytest.fixture

@@ -97,6 +97,11 @@ class Manifest:
         return self.mode in MAKING
 
     @property
+    def mixed(self) -> bool:
+        """Whether some samples are never pooled with others: several sizes, silences, a load beside them."""
+        return any(self.probe.get(name) for name in ("sizes", "idle_gaps_ns", "load"))
+
+    @property
     def idle_gaps_ns(self) -> tuple[int, ...]:
         """The silences of the plan (`--idle-gap`), ascending; empty: it has none."""
         gaps = self.probe.get("idle_gaps_ns")

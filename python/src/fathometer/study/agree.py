@@ -6,8 +6,9 @@ from pathlib import Path
 
 from fathometer.dataset import open_recording
 from fathometer.errors import FathometerError
-from fathometer.study.model import STAMPED_SIZE
+from fathometer.study.model import STAMPED_SIZE, Probe
 from fathometer.study.plan import Run
+from fathometer.study.words import bits_per_s
 
 
 def disagreement(directory: Path, run: Run, port: int | None) -> str | None:
@@ -21,13 +22,15 @@ def disagreement(directory: Path, run: Run, port: int | None) -> str | None:
         return f"{error.object}"
     probe = run.probe
     wanted: dict[str, object] = {
-        "mode": probe.mode,
+        "mode": probe.recorded_mode,
         "size": run.size,
         "interval_ns": probe.interval_ns,
         "count": probe.count,
         "duration_ns": probe.for_ns,
         "warm_up": probe.warm_up,
         "connections": probe.connections,
+        "idle_gaps_ns": list(probe.gaps_ns) or None,
+        "load": _load(probe),
     }
     for name, value in wanted.items():
         if manifest.probe.get(name) != value:
@@ -39,6 +42,14 @@ def disagreement(directory: Path, run: Run, port: int | None) -> str | None:
     resolved = str(manifest.reflector.get("resolved"))
     if port is not None and resolved.rpartition(":")[2] != str(port):
         return f"the probe talked to {resolved}, and the reflector listens on port {port}"
-    if run.size >= STAMPED_SIZE and manifest.reflector.get("stamps") is not True:
+    framed = run.size >= STAMPED_SIZE or probe.protocol == "stamp"
+    if framed and manifest.reflector.get("stamps") is not True:
         return f"what answered at {resolved} does not stamp samples: it is not the reflector of this study"
     return None
+
+
+def _load(probe: Probe) -> dict[str, object] | None:
+    """As the manifest has it."""
+    if probe.load is None:
+        return None
+    return {"bits_per_s": bits_per_s(probe.load), "connections": 1, "phase_ns": probe.phase_ns}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathometer.study.model import Study
+from fathometer.study.model import Probe, Study
 from fathometer.study.places import Command, bracketed
 from fathometer.study.plan import Run
 from fathometer.study.words import duration_text
@@ -11,23 +11,25 @@ from fathometer.study.words import duration_text
 def probe_command(study: Study, run: Run, target: str, short: bool) -> Command:
     """A run's probe against an address; `short` marks its recording as ``--quick``'s."""
     scenario, probe = run.scenario, run.probe
-    words = ["--label", scenario.label, "--size", str(run.size)]
+    words = ["--label", scenario.label]
+    words += ["--size", str(run.size)] if not probe.connects else []
     words += ["--from", scenario.source, "--to", scenario.to]
     words += ["--via", scenario.via] if scenario.via else []
     tags = {**scenario.tags, "study": study.name, "round": str(run.round)}
     tags |= {"quick": "true"} if short else {}
     for key, value in tags.items():
         words += ["--tag", f"{key}={value}"]
-    if probe.mode.startswith("udp"):
-        words.append("--udp")
-    if probe.interval_ns is None:
+    words += _of_mode(probe)
+    if probe.ping_pong:
         words.append("--ping-pong")
-    else:
+    elif probe.interval_ns is not None:
         words += ["--every", duration_text(probe.interval_ns)]
+    words += ["--load", probe.load, "--load-phase", duration_text(probe.phase_ns)] if probe.load else []
     words += ["--count", str(probe.count)] if probe.count is not None else []
     words += ["--for", duration_text(probe.for_ns)] if probe.for_ns is not None else []
     words += ["--user-timeout", duration_text(probe.user_timeout_ns)] if probe.user_timeout_ns else []
-    words += ["--warm-up", str(probe.warm_up), "--connections", str(probe.connections)]
+    words += ["--warm-up", str(probe.warm_up)]
+    words += ["--connections", str(probe.connections)] if not probe.connects else []
     words += ["--allow-high-rate"] if study.limits.allow_high_rate else []
     # The emulated network has no metadata service, and asking for one is traffic.
     words += ["--cloud", "off"] if study.host_named(scenario.source).fabric else []
@@ -37,3 +39,12 @@ def probe_command(study: Study, run: Run, target: str, short: bool) -> Command:
         return [binary, "probe", address, "--quiet", "--json", "--record", record, *words]
 
     return command
+
+
+def _of_mode(probe: Probe) -> list[str]:
+    if probe.connects:
+        return ["--connect", "--tls"] if probe.mode == "connect-tls" else ["--connect"]
+    words = [f"--{probe.protocol}"] if probe.protocol in {"udp", "stamp"} else []
+    if probe.idle_gap_ns:
+        words += ["--idle-gap", ",".join(duration_text(ns) for ns in probe.gaps_ns)]
+    return words

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from asyncio.subprocess import Process
 from collections.abc import Callable
@@ -106,13 +107,13 @@ class LocalPlace:
         listen = "[::]" if self._host.fabric else bracketed(address or "127.0.0.1")
         argv = [self._fathom, *echo_words(protocol, f"{listen}:{port}")]
         process = await self._processes.start(self._fabrics.on(self._host, argv), stderr=self._log)
-        line = b""
+        said = ""
         if process.stdout is not None:
-            try:
-                line = await asyncio.wait_for(process.stdout.readline(), LISTEN_S)
-            except (TimeoutError, ValueError):
-                line = b""
-        if not listens(line.decode(errors="replace"), protocol, port):
+            with contextlib.suppress(TimeoutError, ValueError):
+                async with asyncio.timeout(LISTEN_S):
+                    while not listens(said, protocol, port) and (line := await process.stdout.readline()):
+                        said += line.decode(errors="replace")
+        if not listens(said, protocol, port):
             reason = last_line(self._log.read_text(errors="replace"))
             raise not_listening(self._host.name, protocol, port, reason)
         return LocalReflector(process, self._processes, self._host.name)
@@ -125,17 +126,23 @@ class LocalPlace:
 
 def echo_words(protocol: str, listen: str) -> list[str]:
     """A reflector's command line, after its binary."""
+    if protocol == "stamp":
+        # It listens for echoes, too, wherever; nobody is told where.
+        return ["echo", "--json", "--listen", "udp://127.0.0.1:0", "--stamp", listen]
     return ["echo", "--json", "--listen", f"{protocol}://{listen}"]
 
 
-def listens(line: str, protocol: str, port: int) -> bool:
-    """Whether a reflector's first line says that it listens there."""
-    try:
-        said: Any = json.loads(line)
-    except ValueError:
-        return False
+def listens(lines: str, protocol: str, port: int) -> bool:
+    """Whether one of a reflector's lines says that it listens there."""
     wanted = ("listening", protocol, port)
-    return isinstance(said, dict) and (said.get("event"), said.get("protocol"), said.get("port")) == wanted
+    for line in lines.splitlines():
+        try:
+            said: Any = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(said, dict) and tuple(said.get(k) for k in ("event", "protocol", "port")) == wanted:
+            return True
+    return False
 
 
 def not_listening(host: str, protocol: str, port: int, reason: str) -> FathometerError:

@@ -16,6 +16,7 @@ QUICK_ROUNDS = 2
 QUICK_NS = 1_000_000_000
 QUICK_INTERVAL_NS = 50_000_000
 QUICK_COUNT = 20
+QUICK_GAP_NS = 10_000_000
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,11 @@ def quick(study: Study) -> Study:
         }
         if interval is not None and interval > QUICK_INTERVAL_NS:
             changes |= {"every_ns": QUICK_INTERVAL_NS, "rate": None}
+        if probe.idle_gap_ns:
+            # As many, and as far apart as they must be.
+            changes["idle_gap_ns"] = tuple(QUICK_GAP_NS * 3**i // 2**i for i in range(len(probe.idle_gap_ns)))
+        if probe.load:
+            changes["load_phase_ns"] = min(probe.phase_ns, QUICK_NS // 4)
         probes.append(probe.model_copy(update=changes))
     return study.model_copy(
         update={
@@ -99,4 +105,5 @@ def _draw(seed: int, number: int, *names: object) -> bytes:
 def _estimate_ns(probe: Probe) -> int:
     if probe.for_ns is not None:
         return probe.for_ns + RUN_OVERHEAD_NS
-    return (probe.count or 0) * (probe.interval_ns or PING_PONG_GUESS_NS) + RUN_OVERHEAD_NS
+    sample_ns = PING_PONG_GUESS_NS if probe.per_second is None else round(1e9 / probe.per_second)
+    return (probe.count or 0) * sample_ns + RUN_OVERHEAD_NS

@@ -15,12 +15,15 @@ from pydantic_core import ErrorDetails
 from fathometer.errors import FathometerError
 from fathometer.study.model import (
     COMPARISON_REPETITIONS,
+    PACKET,
+    POLITE_CONNECTS,
     POLITE_IN_ALL,
     POLITE_PER_CONNECTION,
     Scenario,
     Study,
 )
 from fathometer.study.positions import Position, Where, nearest, positions
+from fathometer.study.words import bits_per_s
 
 MAX_BYTES = 4 << 20
 """A larger file is no study."""
@@ -85,7 +88,8 @@ def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[
         short = {e["loc"] for e in told if e["type"] == "too_short" and e["input"]}
         return None, _sorted(_shape(e, known) for e in told if e["loc"] not in short)
     found = [_at(known, where, what, remedy) for where, what, remedy in _names(study, directory)]
-    found += [_at(known, where, what, remedy) for where, what, remedy in _rates(study)]
+    for check in (_rates, _servers):
+        found += [_at(known, where, what, remedy) for where, what, remedy in check(study)]
     return study, _sorted(found)
 
 
@@ -269,9 +273,11 @@ def _rates(study: Study) -> Iterator[Found]:
                 )
     beside = len(study.scenario) if study.order == "side-by-side" else 1
     for number, probe in enumerate(study.probe):
-        if probe.interval_ns is None:
+        apart = [s.label for s in study.scenario if s.source != s.to]
+        yield from _loads(study, number, apart)
+        rate = probe.per_second
+        if rate is None:
             # As `fathom probe` has it: back to back is as fast as the path, and must be meant.
-            apart = [s.label for s in study.scenario if s.source != s.to]
             if apart and not limits.allow_high_rate:
                 yield (
                     ("probe", number, "mode"),
@@ -279,10 +285,16 @@ def _rates(study: Study) -> Iterator[Found]:
                     "write `allow-high-rate = true` under [limits] if you may load the path, or use `every`",
                 )
             continue
-        rate = 1e9 / probe.interval_ns
         in_all = rate * probe.connections * beside
         key = "rate" if probe.rate is not None else "every"
-        if rate > limits.per_connection * (1 + 1e-9):
+        hasty = probe.connects and rate > POLITE_CONNECTS
+        if hasty and apart and not limits.allow_high_rate:
+            yield (
+                ("probe", number, key),
+                f'probe "{probe.name}" makes more than {POLITE_CONNECTS} connections a second',
+                "make fewer, or write `allow-high-rate = true` under [limits] if you may",
+            )
+        elif rate > limits.per_connection * (1 + 1e-9):
             yield (
                 ("probe", number, key),
                 f'probe "{probe.name}" sends {rate:,.0f}/s a connection, above {limits.per_connection:,}/s',
@@ -294,3 +306,37 @@ def _rates(study: Study) -> Iterator[Found]:
                 f'probe "{probe.name}" sends {in_all:,.0f}/s in all, above {limits.in_all:,}/s',
                 "send less often, use fewer connections, or raise `limits.in-all`",
             )
+
+
+def _loads(study: Study, number: int, apart: list[str]) -> Iterator[Found]:
+    """A load that `fathom probe` would refuse between two hosts."""
+    probe = study.probe[number]
+    if probe.load is None or not apart or study.limits.allow_high_rate:
+        return
+    bits = bits_per_s(probe.load)
+    if bits is None or bits > POLITE_PER_CONNECTION * PACKET * 8:
+        yield (
+            ("probe", number, "load"),
+            f'probe "{probe.name}" loads another host\'s path with {probe.load} ("{apart[0]}")',
+            "write `allow-high-rate = true` under [limits] if you may load it, or lower `load`",
+        )
+
+
+def _servers(study: Study) -> Iterator[Found]:
+    """What probes need of the servers that answer them."""
+    protocols = {p.protocol for p in study.probe}
+    if {"udp", "stamp"} <= protocols:
+        number = next(i for i, p in enumerate(study.probe) if p.protocol == "stamp")
+        yield (
+            ("probe", number, "mode"),
+            "udp and stamp go to the same UDP port of a scenario",
+            "measure them in two studies",
+        )
+    if None in protocols:
+        for number, scenario in enumerate(study.scenario):
+            if scenario.address is None:
+                yield (
+                    ("scenario", number, "to"),
+                    f'a probe does TLS handshakes, and "{scenario.label}" names no server that answers them',
+                    "say with `address` and `port` where a TLS server of yours listens",
+                )

@@ -251,6 +251,8 @@ class _Runner:
         for run in runs:
             scenario = run.scenario
             listener = _listener(run)
+            if listener is None:
+                continue
             known = self.reflectors.get(listener)
             if known is not None:
                 if known.lasts(needed) and await known.failure() is None:
@@ -299,13 +301,14 @@ class _Runner:
     async def _measure(self, run: Run, partial: Path) -> tuple[dict[str, object], str | None]:
         """Runs a probe; its summary, and why the run does not count (None: it does)."""
         scenario = run.scenario
-        reflector = self.reflectors.get(_listener(run))
-        if reflector is None:
+        listener = _listener(run)
+        reflector = self.reflectors.get(listener) if listener else None
+        if listener and reflector is None:
             return {}, f'there is no reflector on "{scenario.to}"'
         target = scenario.address or self.places[scenario.to].address
         command = probe_command(self.study, run, target, self.short)
         ended = await self.places[scenario.source].probe(run, command, partial.absolute())
-        reason = await reflector.failure()
+        reason = await reflector.failure() if reflector else None
         if reason is None and ended.code != 0:
             reason = last_line(ended.err)
         if reason is None:
@@ -325,8 +328,10 @@ class _Runner:
         return stayed
 
 
-def _listener(run: Run) -> Listener:
-    return run.scenario.to, run.probe.mode[:3], run.scenario.port
+def _listener(run: Run) -> Listener | None:
+    """None: it needs no reflector of ours."""
+    protocol = run.probe.protocol
+    return None if protocol is None else (run.scenario.to, protocol, run.scenario.port)
 
 
 def _free(path: Path) -> Path:

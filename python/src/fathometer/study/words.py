@@ -36,6 +36,22 @@ SIZE_PATTERN: Final = r"^\s*\d+\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?\s*$"
 """What `size_bytes` reads of a string, for the JSON Schema."""
 
 
+_BITS: Final = {"kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
+_RATE: Final = re.compile(r"(\d+(?:\.\d+)?)(kbit|Mbit|Gbit)")
+RATE_PATTERN: Final = r"^(max|\d+(\.\d+)?(kbit|Mbit|Gbit))$"
+"""What `bits_per_s` reads, for the JSON Schema."""
+
+
+def bits_per_s(text: object) -> int | None:
+    """Bits a second of a rate; None: `max`, as much as goes. Raises ValueError with the remedy."""
+    if text == "max":
+        return None
+    found = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if found is None or not (bits := int(Decimal(found[1]) * _BITS[found[2]])):
+        raise ValueError(f'{text} is no rate; write it as in "200Mbit", "1Gbit", or "max"')
+    return bits
+
+
 def duration_ns(text: object) -> int:
     """Nanoseconds of a duration longer than zero; raises ValueError with the remedy."""
     if not isinstance(text, str):

@@ -83,7 +83,7 @@ class RemotePlace:
         deadline = _now() + LISTEN_S
         while True:
             said = await remote.said(until, job)
-            if listens(said.out.partition("\n")[0], protocol, port):
+            if listens(said.out, protocol, port):
                 return RemoteReflector(remote, job, _now() + limit_s - age)
             state = (await remote.look(until, job, 0)).state
             if state != "running" or _now() > deadline:

@@ -1,0 +1,103 @@
+"""Which way datagrams were lost, and what each way took where both clocks are good enough to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from fathometer.dataset import query
+from fathometer.dataset.datagrams import Losses
+from fathometer.dataset.recording import Recording
+from fathometer.findings.model import Confidence, Finding, OneWay, Scenario
+from fathometer.findings.parts import Part, is_whole, recordings_of
+from fathometer.findings.words import count, duration
+
+WAYS: Final = ("forward", "backward")
+MOSTLY = 0.9
+"""Share of the losses whose way is known from which they are said to be on one side."""
+CHANCE = 0.05
+"""They must not be so by chance either: a coin's (binomial test, two-sided)."""
+
+
+def lossy(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Recording, Losses]]:
+    """Every recording that tells of the losses, repetitions or disorder of its datagrams."""
+    for scenario, recording in recordings_of(scenarios):
+        if recording.losses:
+            yield scenario, recording, recording.losses
+
+
+def one_ways(scenarios: Sequence[Scenario]) -> tuple[OneWay, ...]:
+    """Medians of both ways, of whole recordings whose clocks' difference is bounded."""
+    made = []
+    for scenario, recording in recordings_of(scenarios):
+        error = recording.clock_error_ns
+        whole = all(is_whole(run) for run in scenario.runs if run.recording is recording)
+        if error is None or not whole:
+            continue
+        forward, backward = (query.histogram(recording, w).supported_quantile(0.5) for w in WAYS)
+        if forward and backward:
+            made.append(OneWay(recording, scenario.name, forward.value_ns, backward.value_ns, error))
+    return tuple(made)
+
+
+def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
+    """What `one_ways` will ask of a part."""
+    if part.recording.clock_error_ns is not None and is_whole(part):
+        yield from (query.Histograms(way) for way in WAYS)
+
+
+def findings(scenarios: Sequence[Scenario], ways: Sequence[OneWay]) -> list[Finding]:
+    """Losses that are on one side, and ways that differ by more than the clocks may."""
+    made = [*(_losses(*one) for one in lossy(scenarios)), *(_ways(one) for one in ways)]
+    return [finding for finding in made if finding]
+
+
+def _losses(scenario: Scenario, recording: Recording, losses: Losses) -> Finding | None:
+    known = losses.forward + losses.backward
+    most = max(losses.forward, losses.backward)
+    if not known or most < MOSTLY * known or _by_chance(most, known) >= CHANCE:
+        return None
+    where = "there" if most == losses.forward else "back"
+    others = [f"{known - most:,} on the other" if known > most else "", _unknown(losses)]
+    evidence = [", ".join([f"{most:,} on the way {where}", *(o for o in others if o)])]
+    if where == "there":
+        evidence.append("what a reflector refuses to answer (its rate limit, its networks) counts, too")
+    confidence: Confidence = "high" if losses.unknown <= known / 10 else "medium"
+    return Finding(
+        "loss direction",
+        None,
+        f"{scenario.name}: datagrams are lost on the way {where}: {most:,} of "
+        f"{count(known, 'loss', 'losses')} whose way is known",
+        tuple(evidence),
+        confidence,
+        scenario.name,
+        recording.manifest.id,
+    )
+
+
+def _unknown(losses: Losses) -> str:
+    return f"{losses.unknown:,} nobody can say where" if losses.unknown else ""
+
+
+def _by_chance(most: int, known: int) -> float:
+    from scipy.stats import binomtest  # Imported late: half a second of a report's start.
+
+    return float(binomtest(most, known).pvalue)
+
+
+def _ways(ways: OneWay) -> Finding | None:
+    gap = ways.forward_ns - ways.backward_ns
+    if abs(gap) <= 2 * ways.error_ns:
+        return None
+    longer = "there" if gap > 0 else "back"
+    told = f"{duration(ways.forward_ns)} there and {duration(ways.backward_ns)} back in the median"
+    bound = f"each at most {duration(ways.error_ns)} from the truth, by both ends' clocks"
+    return Finding(
+        "asymmetry",
+        None,
+        f"{ways.scenario}: the way {longer} takes longer: {told}",
+        (bound,),
+        "high",
+        ways.scenario,
+        ways.recording.manifest.id,
+    )

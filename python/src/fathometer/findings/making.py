@@ -1,0 +1,56 @@
+"""What the making of a connection consists of, where TLS is a part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fathometer.dataset.recording import Recording
+from fathometer.findings.model import Finding, Scenario, Setup
+from fathometer.findings.words import count, duration
+from fathometer.stats.quantiles import quantile_estimates
+
+SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+
+
+def setups(scenarios: Sequence[Scenario]) -> tuple[Setup, ...]:
+    """One a scenario that made connections with TLS."""
+    made = []
+    for scenario in scenarios:
+        both = [times for run in scenario.runs for times in _times(run.recording)]
+        if both:
+            connect, tls = (
+                dict(zip(SHARES, quantile_estimates(part, tuple(SHARES.values())), strict=True))
+                for part in np.array(both, dtype=np.float64).T
+            )
+            made.append(Setup(scenario.name, connect, tls))
+    return tuple(made)
+
+
+def _times(recording: Recording) -> list[tuple[int, int]]:
+    """Both parts of each connection that was made, in order; the first of a run may be warm-up."""
+    warm_up = recording.manifest.probe.get("warm_up")
+    least = warm_up if isinstance(warm_up, int) else 0
+    return [
+        (c.connect_ns, c.tls_ns)
+        for c in recording.connections
+        if c.id >= least and c.connect_ns is not None and c.tls_ns is not None
+    ]
+
+
+def findings(made: Sequence[Setup]) -> list[Finding]:
+    """How much of the time is TLS's."""
+    return [_finding(setup) for setup in made]
+
+
+def _finding(setup: Setup) -> Finding:
+    tcp, tls = setup.connect["p50"], setup.tls["p50"]
+    said = (
+        f"{setup.scenario}: of the making of a connection {duration(tcp.value)} are TCP's and "
+        f"{duration(tls.value)} the TLS handshake's, in the median"
+    )
+    evidence = [count(tls.count, "connection")]
+    if tls.interval:
+        evidence.append(f"TLS {duration(tls.interval.low)} to {duration(tls.interval.high)}")
+    return Finding("tls", None, said, tuple(evidence), "high" if tls.interval else "low", setup.scenario)

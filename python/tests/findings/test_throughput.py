@@ -1,0 +1,76 @@
+"""Throughput tests that ended otherwise than they should: what one end counted, and no more."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings.analyse import analyse
+from fathometer.report.write import as_text
+from support.recordings import START, write
+
+SECOND = 1_000_000_000
+PROBE = {"mode": "tcp-throughput", "size": None, "interval_ns": None, "bitrate_bits_per_second": None}
+
+
+def interval(connection, at, carried, way="sent", length=SECOND, **more):
+    said = {"kind": "throughput.interval", "connection": connection, "way": way, "interval_ns": length}
+    return {"at_ns": START + at * SECOND, **said, "bytes": carried, **more}
+
+
+def analysed(directory, events, ended=False):
+    none = np.zeros(0, dtype=np.int64)
+    write(directory, none, label="bulk", events=events, manifest={"probe": PROBE}, ended=ended)
+    return analyse(open_recordings([directory]))
+
+
+def test_an_interrupted_test_has_what_this_end_counted_without_the_warm_up(tmp_path):
+    kernel = {"retransmits": 2, "cwnd_bytes": 50_000, "srtt_us": 300}
+    events = [interval(c, 1, 10**9, omitted=True, retransmits=90) for c in (0, 1)]
+    events += [interval(c, at, 10**6 * at, **kernel) for at in (2, 3) for c in (0, 1)]
+    events += [interval(2, at, 4 * 10**6, "received") for at in (2, 3)]
+    analysis = analysed(tmp_path / "r", events)
+    (test,) = json.loads(as_text(analysis, "json"))["throughput"]
+    there, back = test["ways"]
+    assert there["received"] is None
+    assert there["sent"] == {"bytes": 10**7, "duration_ns": 2 * SECOND, "bits_per_second": 4 * 10**7}
+    assert [s["sent"]["bytes"] for s in there["streams"]] == [5 * 10**6] * 2
+    assert there["retransmits"] == 8
+    assert there["srtt_us"] == {"count": 4, "min": 300, "mean": 300, "max": 300}
+    assert [s["bits_per_second"] for s in there["seconds"]] == [32 * 10**6, 48 * 10**6]
+    assert back["sent"] is None
+    assert back["received"]["bits_per_second"] == 32 * 10**6
+    assert (back["retransmits"], back["cwnd_bytes"]) == (None, None)
+    (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
+    assert (
+        "40.0 Mbit/s from the probe (10.0 MB in 2.00 s on 2 streams, by the sender's count; 8 segments"
+        in (finding.statement)
+    )
+    assert "how many segments were sent again is not known" in finding.statement
+    assert finding.confidence == "medium"
+    assert any("breaks off" in e for e in finding.evidence)
+    assert "32.0 Mbit/s in the slowest second, 48.0 Mbit/s in the fastest" in " ".join(finding.evidence)
+
+
+@pytest.mark.parametrize("summary", [{}, {"ways": "none"}, {"ways": [{"way": "sideways"}]}])
+def test_a_summary_that_cannot_be_understood_is_not_believed(tmp_path, summary):
+    ended = {"at_ns": START + 3 * SECOND, "kind": "throughput.ended", "summary": summary}
+    analysis = analysed(tmp_path / "r", [interval(0, 1, 10**6), ended])
+    (test,) = json.loads(as_text(analysis, "json"))["throughput"]
+    assert [way["sent"]["bytes"] for way in test["ways"]] == [10**6]
+
+
+def test_the_moment_that_is_left_at_the_end_is_no_second(tmp_path):
+    events = [interval(0, 1, 10**6), interval(0, 2, 10**6), interval(0, 3, 10**6, length=SECOND // 50)]
+    analysis = analysed(tmp_path / "r", events)
+    (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
+    assert "8.00 Mbit/s in the slowest second, 8.00 Mbit/s in the fastest" in " ".join(finding.evidence)
+
+
+def test_in_short_it_is_a_throughput_test_and_no_round_trips(tmp_path):
+    text = as_text(analysed(tmp_path / "r", [interval(0, 1, 10**6)]), "markdown")
+    short = text.split("## Summary")[0]
+    assert "1 throughput test of 1 path, without round trips." in short
+    assert "nothing was sent" not in text
+    assert "There is no round trip to report" not in text
