@@ -8,10 +8,12 @@ import re
 import select
 import struct
 import termios
+import time
 
 from support.watched import environment
 
 CODES = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+PATIENCE_S = 60
 HOME = b"\x1b[H"
 OTHER_PAGE, OWN_PAGE, CURSOR_OFF, CURSOR_ON = (
     f"\x1b[?{c}".encode() for c in ("1049h", "1049l", "25l", "25h")
@@ -46,15 +48,16 @@ class Terminal:
         return CODES.sub(b"", self.written.rpartition(OWN_PAGE)[2]).decode().splitlines()
 
     def read_until(self, wanted):
-        """Reads until a whole picture is as wanted; gives it."""
+        """Reads until a whole picture is as wanted; gives it. One that draws others for too long fails."""
         seen = 0
-        while self._read():
+        given_up = time.monotonic() + PATIENCE_S
+        while time.monotonic() < given_up and self._read():
             pictures = self.pictures()[:-1]
             for picture in pictures[seen:]:
                 if wanted(picture):
                     return picture
             seen = len(pictures)
-        raise AssertionError(f"it ended before: {self.written[-2000:]!r}")
+        raise AssertionError(f"it never showed that: {self.written[-2000:]!r}")
 
     def read_all(self):
         """What a program that has been stopped had written until then, with all before."""
