@@ -172,7 +172,7 @@ impl Driver<'_> {
             self.pump(i);
         } else if lane.is_over() && idle {
             self.finish_lane(i, now);
-        } else if lane.armed[Kind::Due as usize].is_none() {
+        } else if lane.armed[Kind::Due as usize].is_none() && self.config.pace != Pace::PingPong {
             // Room again after a full connection.
             self.pump(i);
         }
