@@ -3,16 +3,13 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 use support::faults::{
-    ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, assert_said, explanations, make_all, on,
+    self, ECONNREFUSED, Fault, Reflector, Run, Site, assert_closed, assert_said, explanations, make_all, on,
     restore, rule,
 };
-use support::probe::{Probe, wait_for_events};
-use support::rows::{events, has_kind, of_kind};
+use support::rows::{has_kind, of_kind};
 
 /// The kernel gives a silent connection up after three seconds instead of a quarter of an hour.
 const SOON: &str = "--user-timeout 3s";
@@ -42,14 +39,7 @@ fn every_end_has_its_cause_and_verdict() {
 }
 
 fn reflector_exits() {
-    let mut run = Run::start(Site::cable(), "");
-    run.reflector.take().expect("it runs").kill();
-    run.wait_for_closing();
-    let (events, _) = run.end();
-    // Its kernel sends a FIN, or a RST in the moment in which a request lies unread.
-    let cause = of_kind(&events, "connection.closed")[0]["cause"].as_str().expect("a cause");
-    assert!(["peer_closed", "reset"].contains(&cause), "{cause}");
-    assert_closed(&events, cause, "peer_down", "refused");
+    faults::reflector_exits(Site::cable());
 }
 
 /// The reflector dies with requests that it has not read, so its kernel sends a RST and not a FIN; the probe comes
@@ -104,33 +94,8 @@ fn rst_injected() {
     assert_eq!(explained.get("direction").is_some_and(|way| way == "forward"), missing, "{explained}");
 }
 
-/// A server that closes its first connection in order and serves all others.
 fn fin() {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
-    let target = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        let mut left = Some(20 * 64);
-        while let Ok((mut stream, _)) = listener.accept() {
-            let mut left = left.take().unwrap_or(usize::MAX);
-            thread::spawn(move || {
-                let mut buffer = [0; 4096];
-                while left > 0
-                    && let Ok(n @ 1..) = stream.read(&mut buffer)
-                    && stream.write_all(&buffer[..n]).is_ok()
-                {
-                    left = left.saturating_sub(n);
-                }
-            });
-        }
-    });
-    let home = tempfile::tempdir().expect("a directory");
-    let dir = home.path().join("r");
-    let probe = Probe::start(home.path(), &format!("{target} --every 50ms --record r --json --quiet"));
-    wait_for_events(&dir, "an explanation", |events| has_kind(events, "connection.explained"));
-    wait_for_events(&dir, "a new connection", |events| of_kind(events, "connection.opened").len() == 2);
-    probe.signal("TERM");
-    probe.finish().summary();
-    assert_closed(&events(&dir), "peer_closed", "unknown", "echoed");
+    faults::fin("127.0.0.1");
 }
 
 /// Everything that arrives at these hosts vanishes until the connection is lost. When the path is back, the reflector

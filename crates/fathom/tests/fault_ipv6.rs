@@ -3,14 +3,11 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::faults::{Fault, Run, Site, assert_closed, long_stall, make_all, on, restore};
+use support::faults::{self, Fault, Run, Site, assert_closed, long_stall, make_all, on, restore};
 use support::net::Host;
-use support::probe::{Probe, wait_for_events};
-use support::rows::{events, has_kind, of_kind};
+use support::rows::{has_kind, of_kind};
 
 /// The kernel gives a silent connection up after three seconds instead of a quarter of an hour.
 const SOON: &str = "--user-timeout 3s";
@@ -43,14 +40,7 @@ fn rule(host: &Host, rule: &str) {
 }
 
 fn reflector_exits() {
-    let mut run = Run::start(Site::cable_v6(), "");
-    run.reflector.take().expect("it runs").kill();
-    run.wait_for_closing();
-    let (events, _) = run.end();
-    // Its kernel sends a FIN, or a RST in the moment in which a request lies unread.
-    let cause = of_kind(&events, "connection.closed")[0]["cause"].as_str().expect("a cause");
-    assert!(["peer_closed", "reset"].contains(&cause), "{cause}");
-    assert_closed(&events, cause, "peer_down", "refused");
+    faults::reflector_exits(Site::cable_v6());
 }
 
 fn rst_injected() {
@@ -61,32 +51,8 @@ fn rst_injected() {
     assert_closed(&events, "reset", "flow_forgotten", "echoed");
 }
 
-/// A server that closes its first connection in order and serves the others.
 fn fin() {
-    let listener = TcpListener::bind("[::1]:0").expect("loopback");
-    let target = listener.local_addr().expect("bound");
-    thread::spawn(move || {
-        for (nth, stream) in listener.incoming().enumerate() {
-            let mut stream = stream.expect("accepted");
-            thread::spawn(move || {
-                let (mut buffer, mut left) = ([0; 4096], if nth == 0 { 20 * 64 } else { usize::MAX });
-                while left > 0
-                    && let Ok(n @ 1..) = stream.read(&mut buffer)
-                    && stream.write_all(&buffer[..n]).is_ok()
-                {
-                    left = left.saturating_sub(n);
-                }
-            });
-        }
-    });
-    let home = tempfile::tempdir().expect("a directory");
-    let dir = home.path().join("r");
-    let probe = Probe::start(home.path(), &format!("{target} --every 50ms --record r --json --quiet"));
-    wait_for_events(&dir, "an explanation", |events| has_kind(events, "connection.explained"));
-    wait_for_events(&dir, "a new connection", |events| of_kind(events, "connection.opened").len() == 2);
-    probe.signal("TERM");
-    probe.finish().summary();
-    assert_closed(&events(&dir), "peer_closed", "unknown", "echoed");
+    faults::fin("::1");
 }
 
 /// The link-local address stays, and the neighbours still know the hardware address: silence.

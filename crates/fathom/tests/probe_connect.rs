@@ -30,6 +30,17 @@ fn listener(greeting: &'static [u8], connections: usize) -> (SocketAddr, JoinHan
     (address, thread::spawn(move || (0..connections).map(|_| take()).collect()))
 }
 
+/// A full accept queue, as long as what comes with its address is held: Linux drops further SYNs, and their sender
+/// hears nothing (`net.ipv4.tcp_abort_on_overflow` 0).
+fn full_queue() -> (SocketAddr, (socket2::Socket, TcpStream)) {
+    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
+    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
+    full.listen(0).expect("listens");
+    let address = full.local_addr().expect("bound").as_socket().expect("an address");
+    let held = TcpStream::connect(address).expect("the one that the queue takes");
+    (address, (full, held))
+}
+
 fn home() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
@@ -183,12 +194,7 @@ fn a_listener_that_comes_back_is_measured_again() {
 
 #[test]
 fn a_syn_without_an_answer_holds_up_none_of_the_next() {
-    // A full accept queue: Linux drops further SYNs, and their sender hears nothing (net.ipv4.tcp_abort_on_overflow 0).
-    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
-    full.listen(0).expect("listens");
-    let address = full.local_addr().expect("bound").as_socket().expect("an address");
-    let _held = TcpStream::connect(address).expect("the one that the queue takes");
+    let (address, _held) = full_queue();
     let home = home();
     let outcome = run(home.path(), &address, "--every 5ms --count 30 --timeout 100ms");
     assert_eq!(outcome.code(), 1, "{outcome:?}");
@@ -211,11 +217,7 @@ fn a_syn_without_an_answer_holds_up_none_of_the_next() {
 
 #[test]
 fn give_up_ends_an_attempt_and_the_run_goes_on() {
-    let full = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
-    full.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("loopback");
-    full.listen(0).expect("listens");
-    let address = full.local_addr().expect("bound").as_socket().expect("an address");
-    let _held = TcpStream::connect(address).expect("the one that the queue takes");
+    let (address, _held) = full_queue();
     let home = home();
     let line = format!("{address} --connect --give-up 30ms --every 10ms --quiet --json --record r");
     let probe = Probe::start(home.path(), &line);

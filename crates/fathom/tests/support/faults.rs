@@ -9,8 +9,8 @@ use super::probe::{Probe, assert_sound, fathom, wait_for_events};
 use super::rows::{Events, Row, events, has_kind, of_kind, rows};
 use super::{Kept, must, needs, needs_root};
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{ChildStdout, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -346,4 +346,44 @@ pub(crate) fn long_stall(events: &[Value], length: Duration) -> &Value {
     assert_eq!(events[at]["connection"], 0, "{}", events[at]);
     let explained = explanations(&events[at..], "stall");
     explained.first().unwrap_or_else(|| panic!("a stall without its explanation: {events:#?}"))
+}
+
+/// A server on this loopback address that closes its first connection in order and serves the others.
+pub(crate) fn fin(loopback: &str) {
+    let listener = TcpListener::bind((loopback, 0)).expect("loopback");
+    let target = listener.local_addr().expect("bound");
+    thread::spawn(move || {
+        for (nth, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.expect("accepted");
+            thread::spawn(move || {
+                let (mut buffer, mut left) = ([0; 4096], if nth == 0 { 20 * 64 } else { usize::MAX });
+                while left > 0
+                    && let Ok(n @ 1..) = stream.read(&mut buffer)
+                    && stream.write_all(&buffer[..n]).is_ok()
+                {
+                    left = left.saturating_sub(n);
+                }
+            });
+        }
+    });
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("r");
+    let probe = Probe::start(home.path(), &format!("{target} --every 50ms --record r --json --quiet"));
+    wait_for_events(&dir, "an explanation", |events| has_kind(events, "connection.explained"));
+    wait_for_events(&dir, "a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    probe.signal("TERM");
+    probe.finish().summary();
+    assert_closed(&events(&dir), "peer_closed", "unknown", "echoed");
+}
+
+/// The reflector's process ends.
+pub(crate) fn reflector_exits(site: Site) {
+    let mut run = Run::start(site, "");
+    run.reflector.take().expect("it runs").kill();
+    run.wait_for_closing();
+    let (events, _) = run.end();
+    // Its kernel sends a FIN, or a RST in the moment in which a request lies unread.
+    let cause = of_kind(&events, "connection.closed")[0]["cause"].as_str().expect("a cause");
+    assert!(["peer_closed", "reset"].contains(&cause), "{cause}");
+    assert_closed(&events, cause, "peer_down", "refused");
 }
