@@ -2,12 +2,15 @@
 //! `fathom probe`: open loop, a timeout is not a death, stalls by four times the usual tail, a fresh connection as a second
 //! opinion, the verdict by the table of fathom-core.
 
+mod end;
+mod opinion;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use fathom_core::backoff::Backoff;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::{EventKind, Evidence};
+use fathom_core::event::EventKind;
 use fathom_core::histogram::Histogram;
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::schedule::{Pace, Schedule, Skipped};
@@ -406,107 +409,6 @@ impl Probe {
         self.look_ns = None;
     }
 
-    /// Whether the connection is gone; then it has been said.
-    fn lost(
-        &mut self,
-        now: u64,
-        host: &mut Host,
-        pauses: (&Pauses, &Pauses),
-        say: &mut impl FnMut(Said),
-    ) -> bool {
-        let Life::Open(open) = &self.state else { return false };
-        // TCP_USER_TIMEOUT, RFC 5482: "the maximum amount of time in milliseconds that transmitted data may remain
-        // unacknowledged" (tcp(7)). smoltcp's own counts from the peer's last segment, an idle time included.
-        let waiting = host.unacknowledged(open.handle).div_ceil(self.spec.size as usize);
-        let first = open.outstanding.len().saturating_sub(waiting);
-        let oldest = open.outstanding.get(first).filter(|_| waiting > 0);
-        self.give_up_ns = oldest.map(|sample| sample.sent_ns + self.spec.user_timeout_ns);
-        let (cause, errno, error) = match host.state(open.handle) {
-            State::Established if self.give_up_ns.is_none_or(|at| now < at) => return false,
-            State::Established => (ClosingCause::TimedOut, Some(TIMED_OUT), Some("Connection timed out")),
-            State::Closed if host.observed(open.port).reset => {
-                (ClosingCause::Reset, Some(RESET), Some("Connection reset by peer"))
-            }
-            _ => (ClosingCause::PeerClosed, None, None),
-        };
-        self.close(now, host, pauses, (cause, errno, error), say);
-        true
-    }
-
-    fn close(
-        &mut self,
-        now: u64,
-        host: &mut Host,
-        (local, _): (&Pauses, &Pauses),
-        (cause, errno, error): (ClosingCause, Option<i32>, Option<&str>),
-        say: &mut impl FnMut(Said),
-    ) {
-        let Life::Open(open) = std::mem::replace(&mut self.state, Life::Over) else { return };
-        let mut open = *open;
-        let id = self.connections - 1;
-        let retransmits = host.observed(open.port).retransmits;
-        let oldest = open.outstanding.front().copied();
-        if let Some(stall) = open.watch.ended() {
-            say(Said::Event(
-                Some(id),
-                EventKind::StallEnded {
-                    duration_ns: now - stall.sent_mono_ns,
-                    samples: open.next_seq - stall.seq,
-                    recovered: false,
-                    retransmits: Some(retransmits - stall.retransmits_before.unwrap_or(0)),
-                },
-            ));
-        }
-        let outstanding = open.outstanding.len() as u64;
-        for sample in &open.outstanding {
-            say(Said::Sample(row(id, sample, self.spec.size, Flags::UNANSWERED)));
-        }
-        say(Said::Event(
-            Some(id),
-            EventKind::ConnectionClosed {
-                cause,
-                verdict: None,
-                errno,
-                age_ns: now - open.opened_ns,
-                evidence: Evidence {
-                    sent: open.next_seq,
-                    answered: open.answered,
-                    last_answered_seq: open.last_answered_seq,
-                    outstanding,
-                    silent_ns: open.last_received_ns.map(|at| now - at),
-                    error: error.map(str::to_owned),
-                    tcp: None,
-                },
-            },
-        ));
-        self.look_ns = None;
-        self.give_up_ns = None;
-        host.forget(open.handle, open.port);
-        if cause == ClosingCause::Finished {
-            return;
-        }
-        let since = oldest.map_or(now, |sample| sample.sent_ns);
-        let facts = Facts {
-            outcome: Outcome::Closed(cause),
-            silent_ns: now - since,
-            local_pause_ns: paused_ns(local, since, now),
-            remote_pause_ns: None,
-            unacked: Some(u32::from(outstanding > 0)),
-            retransmits: oldest.map(|sample| retransmits - sample.retransmits),
-            idle_ns: oldest.map_or(now - open.last_activity_ns, |sample| sample.quiet_ns),
-            idle_survived_ns: open.idle_survived_ns,
-            fresh: Fresh::NotTried,
-            others_lost: self.formed.is_some_and(|(at, fresh)| at >= since && fresh == Fresh::NoAnswer),
-            timeouts: oldest.map_or(0, |sample| (retransmits - sample.retransmits).min(255) as u8),
-            delays_ns: None,
-            heard: None,
-        };
-        // Whether or not the probe goes on, it asks once more: that is what the verdict rests on.
-        self.drop_opinion(host);
-        self.ask(now, host, Some((id, facts)));
-        self.state = if self.spec.reconnect { Life::Waiting(now) } else { Life::Over };
-    }
-
     /// Looks whether the connection stalls.
     fn look(&mut self, now: u64, host: &mut Host, say: &mut impl FnMut(Said)) {
         let Life::Open(open) = &mut self.state else { return };
@@ -534,57 +436,6 @@ impl Probe {
             && self.formed.is_none_or(|(at, _)| at < sent_ns)
         {
             self.ask(now, host, None);
-        }
-    }
-
-    fn ask(&mut self, now: u64, host: &mut Host, death: Option<(u32, Facts)>) {
-        let (handle, port) = host.connect(now, self.target);
-        self.formed = Some((now, Fresh::NotTried));
-        self.opinion = Some(Opinion { handle, port, since_ns: now, connected: false, death });
-    }
-
-    fn drop_opinion(&mut self, host: &mut Host) {
-        if let Some(opinion) = self.opinion.take() {
-            host.forget(opinion.handle, opinion.port);
-        }
-    }
-
-    fn judge_opinion(&mut self, now: u64, host: &mut Host, say: &mut impl FnMut(Said)) {
-        let Some(opinion) = &mut self.opinion else { return };
-        let size = self.spec.size as usize;
-        let over = now >= opinion.since_ns + OPINION_NS;
-        let fresh = match host.state(opinion.handle) {
-            State::Established => {
-                if !opinion.connected {
-                    opinion.connected = true;
-                    host.send(now, opinion.handle, size);
-                }
-                match host.receive(now, opinion.handle) {
-                    0 if over => Fresh::Connected,
-                    0 => return,
-                    _ => Fresh::Echoed,
-                }
-            }
-            State::Closed if host.observed(opinion.port).reset && !opinion.connected => Fresh::Refused,
-            State::Closed => Fresh::Failed,
-            _ if over => Fresh::NoAnswer,
-            _ => return,
-        };
-        let death = opinion.death.take();
-        self.formed = Some((opinion.since_ns, fresh));
-        self.drop_opinion(host);
-        if let Some((id, mut facts)) = death {
-            facts.fresh = fresh;
-            let explanation = explain(&facts);
-            say(Said::Event(
-                Some(id),
-                EventKind::ConnectionExplained {
-                    about: "closing".to_owned(),
-                    explanation,
-                    fresh,
-                    reflector: None,
-                },
-            ));
         }
     }
 
