@@ -62,7 +62,7 @@ def test_blocks_cover_the_time_and_merge_to_the_whole(known):
 
 def test_an_envelope_has_exact_extremes_and_close_quantiles(known):
     recording, sent, rtt, answered, _, warm_up = known
-    found = query.envelope(recording, 8)
+    found = query.ask(recording, query.bins(recording, 8))
     assert found.start_ns.size == 8
     for i, low in enumerate(found.start_ns):
         inside = ~warm_up & (sent >= low) & (sent < low + found.width_ns)
@@ -72,7 +72,7 @@ def test_an_envelope_has_exact_extremes_and_close_quantiles(known):
         assert (found.min_ns[i], found.max_ns[i]) == (values[0], values[-1])
         assert found.p50_ns[i] == pytest.approx(values[int(np.ceil(0.5 * values.size)) - 1], rel=found.error)
         assert found.p99_ns[i] == pytest.approx(values[int(np.ceil(0.99 * values.size)) - 1], rel=found.error)
-    few = query.envelope(recording, 100)
+    few = query.ask(recording, query.bins(recording, 100))
     assert np.isnan(few.p99_ns).all()  # 40 answers do not support a p99.
     assert not np.isnan(few.p50_ns).any()
 

@@ -189,7 +189,7 @@ def test_an_empty_recording_answers_every_question_honestly(record):
     assert recording.totals.samples == 0
     assert recording.totals.first_sent_ns is None
     assert query.histogram(recording).count == 0
-    assert query.envelope(recording, 10).start_ns.size == 0
+    assert query.ask(recording, query.bins(recording, 10)).start_ns.size == 0
     assert [h.count for h in query.blocks(recording, 4).histograms] == [0] * 4
     assert query.chunks(recording).connection.size == 0
     assert query.tails(recording) == {}
@@ -201,7 +201,7 @@ def test_a_single_sample_is_all_there_is(record):
     recording = record([10**18], [5_000])
     histogram = query.histogram(recording)
     assert (histogram.count, histogram.quantile(0.5).value_ns, histogram.stddev_ns) == (1, 5_000, None)
-    envelope = query.envelope(recording, 10)
+    envelope = query.ask(recording, query.bins(recording, 10))
     assert (envelope.p50_ns.tolist(), np.isnan(envelope.p99_ns).tolist()) == ([5_000.0], [True])
     assert query.first_samples(recording).value_ns.tolist() == [5_000.0]
 
@@ -210,7 +210,7 @@ def test_an_all_unanswered_recording_has_counts_but_no_values(record):
     recording = record([10**18, 10**18 + 10**9], [0, 0], [False, False])
     assert (recording.totals.unanswered, recording.totals.answered) == (2, 0)
     assert query.histogram(recording).count == 0
-    envelope = query.envelope(recording, 1)
+    envelope = query.ask(recording, query.bins(recording, 1))
     assert (envelope.sent.tolist(), envelope.unanswered.tolist()) == ([2], [2])
     assert np.isnan(envelope.min_ns).all()
     assert query.samples(recording).seq.tolist() == [0, 1]

@@ -28,7 +28,7 @@ def recorded(directory, start_ns, hours):
 def labels(recording, zone):
     """The labels under a picture of a recording, and the title of its axis of time."""
     (r,) = recording
-    envelope = query.envelope(r, 100)
+    envelope = query.ask(r, query.bins(r, 100))
     drawn = render.svg(timeline.over_time(envelope, [], timeline.Clock.of(zone, envelope)), "x")
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
     return [t for t in texts if re.fullmatch(r"\d\d:\d\d|\w{3} \d\d \w{3}", t)], texts
@@ -47,7 +47,7 @@ def test_labels_are_right_on_both_sides_of_a_change_of_the_clocks(tmp_path):
     """London, 26 October 2025: at 01:00 UTC it is 01:00 for the second time."""
     london = ZoneInfo("Europe/London")
     opened = recorded(tmp_path / "r", at("2025-10-25T20:00"), 12)
-    envelope = query.envelope(opened[0], 100)
+    envelope = query.ask(opened[0], query.bins(opened[0], 100))
     clock = timeline.Clock.of(london, envelope)
     assert clock.offset_ns == HOUR
     assert clock.changes == ((at("2025-10-26T01:00"), -HOUR),)

@@ -140,37 +140,11 @@ class Bins(scan.Question[_Bins, Envelope]):
         )
 
 
-def bins(
-    recording: Recording,
-    count: int = 2_000,
-    metric: str = "rtt",
-    selection: Selection = ALL,
-    *,
-    start_ns: int | None = None,
-    width_ns: int | None = None,
-    shift: int = 4,
-) -> Bins:
-    """What `envelope` asks."""
-    return Bins(metric, selection, grid_of(recording, count, start_ns, width_ns), shift)
-
-
-def envelope(
-    recording: Recording,
-    count: int = 2_000,
-    metric: str = "rtt",
-    selection: Selection = ALL,
-    *,
-    start_ns: int | None = None,
-    width_ns: int | None = None,
-    shift: int = 4,
-) -> Envelope:
-    """Extremes, median and p99 by time bin: the series for charts and for change points.
-
-    For another zoom level give `start_ns` and `width_ns`. `shift` 4 keeps medians within 0.8 % and few
-    groups.
+def bins(recording: Recording, count: int = 2_000, selection: Selection = ALL) -> Bins:
+    """Asks for extremes, median and p99 by time bin: the series for charts and for change points. Medians are
+    within 0.8 %, which keeps groups few.
     """
-    asked = bins(recording, count, metric, selection, start_ns=start_ns, width_ns=width_ns, shift=shift)
-    return scan.ask(recording, asked)
+    return Bins("rtt", selection, grid_of(recording, count), 4)
 
 
 class Samples(NamedTuple):
@@ -187,7 +161,7 @@ class Samples(NamedTuple):
 def samples(
     recording: Recording, metric: str = "rtt", selection: Selection = ALL, *, limit: int = MAX_SAMPLES
 ) -> Samples:
-    """Raw samples; refuses more than `limit`, for which there are `envelope` and `blocks`."""
+    """Raw samples; refuses more than `limit`, for which there are `bins` and `blocks`."""
     if recording.rows > limit:
         sql = f"SELECT count(*) FROM samples WHERE {selection.where()}"
         ((count,),) = engine.rows(recording.source, sql, list(selection.columns))
