@@ -16,30 +16,20 @@ from fathometer.demo.files import LENGTH_NS, LOOPBACK, REGION, STUDY, paced, wri
 from fathometer.study.journal import first, read_journal
 from fathometer.study.processes import marked
 from fathometer.study.read import read_study
+from support.programs import ROOT, need_fabrics
+from support.programs import fathom as built
 
-ROOT = Path(__file__).parents[3]
 QUICK_NS = 24_000_000_000
-
-
-def unable(why):
-    """A visible skip; in CI a failure."""
-    assert os.environ.get("CI") != "true", f"CI must run this test: {why}"
-    pytest.skip(why)
 
 
 @pytest.fixture(scope="module")
 def fathom():
-    for build in ("release", "debug"):
-        path = ROOT / "target" / build / "fathom"
-        if path.is_file():
-            return path
-    return unable("no target/release/fathom nor target/debug/fathom: build it first")
+    return Path(built())
 
 
 @pytest.fixture(scope="module")
 def _root():
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        unable("a fabric needs root and /dev/net/tun")
+    need_fabrics()
 
 
 def demo(fathom, *words, before=()):

@@ -1,32 +1,22 @@
 """A live migration is told as one story, from simulated runs whose truth is known, and nothing else is."""
 
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
+from support.programs import ROOT, fathom
 
-ROOT = Path(__file__).parents[3]
 PRESET = ROOT / "scenarios" / "azure-live-migration.toml"
 
 
 def simulated(directory, text):
     """The migrations found on each path of a scenario, and the truth's lines."""
-    for build in ("release", "debug"):
-        fathom = ROOT / "target" / build / "fathom"
-        if fathom.is_file():
-            break
-    else:
-        why = "no target/release/fathom nor target/debug/fathom: build it first"
-        assert os.environ.get("CI") != "true", f"CI must run this test: {why}"
-        pytest.skip(why)
     scenario = directory / "scenario.toml"
     scenario.write_text(text)
-    run = [fathom, "fabric", "simulate", scenario, "--record", directory / "run"]
+    run = [fathom(), "fabric", "simulate", scenario, "--record", directory / "run"]
     subprocess.run(run, check=True, capture_output=True)
     found = analyse(tuple(open_recordings([directory / "run"]))).findings
     truth = [json.loads(line) for line in (directory / "run" / "truth.jsonl").read_text().splitlines()]

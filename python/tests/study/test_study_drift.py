@@ -1,7 +1,6 @@
 """Why runs are interleaved: two scenarios that are alike, and a delay that drifts while they are measured."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -11,8 +10,9 @@ from typer.testing import CliRunner
 from fathometer.cli import app
 from fathometer.dataset import open_recordings
 from fathometer.study.run import run_study
+from support.programs import fathom as built
+from support.programs import need_fabrics
 
-ROOT = Path(__file__).parents[3]
 ROUNDS = 20
 STEP_MS = 500
 STEPS = 360
@@ -24,22 +24,11 @@ intervals of 95 % must.
 """
 
 
-def unable(why):
-    """A visible skip; in CI a failure."""
-    assert os.environ.get("CI") != "true", f"CI must run this test: {why}"
-    pytest.skip(why)
-
-
 @pytest.fixture
 def fathom(monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        unable("a fabric needs root and /dev/net/tun")
-    for build in ("release", "debug"):
-        path = ROOT / "target" / build / "fathom"
-        if path.is_file():
-            return path
-    return unable("no target/release/fathom nor target/debug/fathom: build it first")
+    need_fabrics()
+    return Path(built())
 
 
 def write(directory):

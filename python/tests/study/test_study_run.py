@@ -1,7 +1,6 @@
 """Studies run with the real binary: on loopback, and on a fabric where we are root."""
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -21,24 +20,14 @@ from fathometer.study.processes import marked
 from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.stop import stop_study
-
-ROOT = Path(__file__).parents[3]
-
-
-def unable(why):
-    """A visible skip; in CI a failure."""
-    assert os.environ.get("CI") != "true", f"CI must run this test: {why}"
-    pytest.skip(why)
+from support.programs import ROOT, need_fabrics
+from support.programs import fathom as built
 
 
 @pytest.fixture
 def fathom(monkeypatch):
     monkeypatch.setenv("FATHOM_CLOUD", "off")
-    for build in ("release", "debug"):
-        path = ROOT / "target" / build / "fathom"
-        if path.is_file():
-            return path
-    return unable("no target/release/fathom nor target/debug/fathom: build it first")
+    return Path(built())
 
 
 def free_ports(count):
@@ -213,8 +202,7 @@ def fabrics(fathom):
 
 @pytest.fixture
 def network(fathom):
-    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
-        unable("a fabric needs root and /dev/net/tun")
+    need_fabrics()
     return fathom
 
 

@@ -30,6 +30,12 @@ def fathom():
     return str(found or missing("fathom (cargo build -p fathom)"))
 
 
+def need_fabrics():
+    """Whether emulated networks can be made here; else the test that needs one is skipped."""
+    if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
+        missing("what a fabric needs (root and /dev/net/tun)")
+
+
 def tool(name):
     """A program by name."""
     return shutil.which(name) or missing(name)

@@ -3,34 +3,20 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from support.programs import fathom, free_port
+
 PROGRAM = [sys.executable, "-c", "from fathometer.cli import main; main()"]
-
-
-def binary():
-    """The built fathom."""
-    for build in ("release", "debug"):
-        path = ROOT / "target" / build / "fathom"
-        if path.is_file():
-            return path
-    reason = "no target/release/fathom nor target/debug/fathom: build it first"
-    if os.environ.get("CI") == "true":
-        pytest.fail(reason)
-    return pytest.skip(reason)
 
 
 def study_file(directory, *, labels=("near", "far"), probe="every = '20ms'\nfor = '10m'", top=""):
     """A study of this machine."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     text = f"format = 1\nname = 'watched'\n{top}\n[[host]]\nname = 'here'\nlocal = true\n"
     for label in labels:
         text += f"[[scenario]]\nlabel = '{label}'\nfrom = 'here'\nto = 'here'\nport = {port}\n"
@@ -41,7 +27,7 @@ def study_file(directory, *, labels=("near", "far"), probe="every = '20ms'\nfor 
 
 def run_command(directory, file):
     """The command line that runs a study into `out`."""
-    where = ["--output", str(directory / "out"), "--fathom", str(binary())]
+    where = ["--output", str(directory / "out"), "--fathom", fathom()]
     return [*PROGRAM, "study", "run", str(file), *where]
 
 
