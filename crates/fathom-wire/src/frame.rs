@@ -82,6 +82,17 @@ pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     u64::from_be_bytes(word)
 }
 
+/// Ends half a header with the CRC-32 of what stands before it.
+pub(crate) fn seal(half: &mut [u8; IDENTITY_LEN]) {
+    let check = crc32fast::hash(&half[..28]);
+    half[28..].copy_from_slice(&check.to_be_bytes());
+}
+
+/// Whether half a header is as it was sealed.
+pub(crate) fn is_sealed(half: &[u8; IDENTITY_LEN]) -> bool {
+    crc32fast::hash(&half[..28]) == u32_at(half, 28)
+}
+
 /// The first half of a frame of this kind.
 pub(crate) fn encode_head(
     kind: u8,
@@ -98,8 +109,7 @@ pub(crate) fn encode_head(
     out[12..16].copy_from_slice(&connection.to_be_bytes());
     out[16..24].copy_from_slice(&sequence.to_be_bytes());
     out[24..28].copy_from_slice(&session.to_be_bytes());
-    let check = crc32fast::hash(&out[..28]);
-    out[28..32].copy_from_slice(&check.to_be_bytes());
+    seal(&mut out);
     out
 }
 
@@ -110,7 +120,7 @@ pub(crate) fn decode_head(kind: u8, bytes: &[u8; IDENTITY_LEN]) -> Option<(u32, 
         && bytes[4] == VERSION
         && bytes[5] == kind
         && bytes[6..8] == [0, 0]
-        && crc32fast::hash(&bytes[..28]) == u32_at(bytes, 28);
+        && is_sealed(bytes);
     fits.then(|| (u32_at(bytes, 8), u32_at(bytes, 12), u64_at(bytes, 16), u32_at(bytes, 24)))
 }
 
@@ -137,8 +147,7 @@ impl ReflectorStamps {
         out[16..20].copy_from_slice(&self.pause_us.to_be_bytes());
         out[20..24].copy_from_slice(&self.frames.to_be_bytes());
         out[24..28].copy_from_slice(&FLAG_STAMPED.to_be_bytes());
-        let check = crc32fast::hash(&out[..28]);
-        out[28..32].copy_from_slice(&check.to_be_bytes());
+        seal(&mut out);
         out
     }
 
@@ -154,9 +163,8 @@ impl ReflectorStamps {
             pause_us: u32_at(bytes, 16),
             frames: u32_at(bytes, 20),
         };
-        let whole = u32_at(bytes, 24) & FLAG_STAMPED != 0
-            && crc32fast::hash(&bytes[..28]) == u32_at(bytes, 28)
-            && stamps.sent_ns >= stamps.received_ns;
+        let whole =
+            u32_at(bytes, 24) & FLAG_STAMPED != 0 && is_sealed(bytes) && stamps.sent_ns >= stamps.received_ns;
         if whole { Ok(Some(stamps)) } else { Err(Damaged) }
     }
 }

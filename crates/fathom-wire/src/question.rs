@@ -20,7 +20,8 @@
 //! ```
 
 use crate::frame::{
-    Damaged, HEADER_LEN, IDENTITY_LEN, KIND_QUESTION, decode_head, encode_head, u32_at, u64_at,
+    Damaged, HEADER_LEN, IDENTITY_LEN, KIND_QUESTION, decode_head, encode_head, is_sealed, seal, u32_at,
+    u64_at,
 };
 
 const FLAG_ANSWERED: u16 = 1;
@@ -106,8 +107,7 @@ impl Answer {
         out[20..24].copy_from_slice(&self.unsent.to_be_bytes());
         out[24..26].copy_from_slice(&unacked.to_be_bytes());
         out[26..28].copy_from_slice(&(FLAG_ANSWERED | standing << 1).to_be_bytes());
-        let check = crc32fast::hash(&out[..28]);
-        out[28..32].copy_from_slice(&check.to_be_bytes());
+        seal(&mut out);
         out
     }
 
@@ -127,7 +127,7 @@ impl Answer {
             4 => Standing::Failed,
             _ => return Err(Damaged),
         };
-        if flags & FLAG_ANSWERED == 0 || crc32fast::hash(&bytes[..28]) != u32_at(bytes, 28) {
+        if flags & FLAG_ANSWERED == 0 || !is_sealed(bytes) {
             return Err(Damaged);
         }
         Ok(Some(Self {
