@@ -236,14 +236,12 @@ class _Runner:
 
     async def _wait_for_hours(self) -> None:
         told = False
-        while (wait := (next_begin(self.study.schedule, now := datetime.now(UTC)) - now).total_seconds()) > 0:
+        while (begin := next_begin(self.study.schedule, now := datetime.now(UTC))) > now:
             if not told:
-                self.progress(
-                    f"waiting until {(now + (next_begin(self.study.schedule, now) - now)):%a %H:%M} UTC"
-                )
+                self.progress(f"waiting until {begin.astimezone(UTC):%a %H:%M} UTC")
                 told = True
             # In steps, as a suspended machine's sleep is longer than asked.
-            await asyncio.sleep(min(wait, 60.0))
+            await asyncio.sleep(min((begin - now).total_seconds(), 60.0))
 
     async def _reflect(self, runs: list[Run], *, first: bool) -> None:
         """Sees to it that the reflectors of runs listen. After the first time, runs fail for want of one."""
