@@ -35,7 +35,7 @@ demo: cargo python ## everything it needs, then an emulated cloud region, measur
 	@cargo build $(QUIET) --release --locked -p fathom
 	@PATH="$$PWD/target/release:$$PWD/.venv/bin:$$PATH" fathom demo $(DEMO)
 
-check: check-rust check-python ## format, lints, types, documentation, licences, layers, scripts, versions
+check: check-rust check-python ## format, lints, types, documentation, licences, layers, circles, scripts, versions
 	scripts/check-versions.py
 	scripts/check-shell.sh
 
@@ -46,6 +46,8 @@ check-rust: cargo ## the Rust part of it
 	@command -v cargo-deny >/dev/null || { echo "cargo-deny is missing; install it: cargo install --locked cargo-deny --version 0.20.2" >&2; exit 1; }
 	cargo deny --log-level error check licenses bans sources
 	scripts/check-layers.py
+	scripts/check-circles.py
+	python3 -m unittest discover --quiet --start-directory scripts/tests
 
 check-python: python-dev ## the Python part of it
 	cd python && ../.venv/bin/ruff format --quiet --check . && ../.venv/bin/ruff check --quiet .
