@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
+from fathometer.clean import cleaned
 from fathometer.errors import FathometerError
 
 QUIET_S: Final = 2.0
@@ -42,6 +43,7 @@ class Progress:
 
     def __call__(self, step: str) -> None:
         """Says what begins."""
+        step = cleaned(step)
         if self._status:
             self._status.update(step.replace("[", "\\["))
         elif time.monotonic() - self._told > QUIET_S:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from fathometer.clean import cleaned
+
 
 class ExitCode(IntEnum):
     """How a command ended; see the table above."""
@@ -51,4 +53,4 @@ class FathometerError(Exception):
 
     def __str__(self) -> str:
         line = f"cannot {self.operation}: {self.object}; {self.remedy}"
-        return " ".join(line.split())
+        return cleaned(" ".join(line.split()))

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from fathometer import console
+from fathometer.clean import all_cleaned, cleaned
 from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
@@ -219,7 +220,7 @@ def compare_command(
             "scenarios": [scenario_as_json(s) for s in found],
             "comparisons": comparisons_as_json(versus),
         }
-        typer.echo(json.dumps(made, indent=1, allow_nan=False))
+        typer.echo(json.dumps(all_cleaned(made), indent=1, allow_nan=False))
         return
     _print(found, versus)
 
@@ -260,7 +261,8 @@ def _print(found: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
         for column in table.columns[1:]:
             column.justify = "right"
         for row in shown.rows:
-            table.add_row(*(f"{c.text}\n{c.under}" if c.under else c.text for c in row))
+            texts = [(cleaned(c.text), cleaned(c.under)) for c in row]
+            table.add_row(*(f"{text}\n{under}" if under else text for text, under in texts))
         out.print(table)
         out.print()
     out.print(

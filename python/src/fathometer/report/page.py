@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import numpy as np
+from markupsafe import Markup
 
 from fathometer import __version__
+from fathometer.clean import cleaned
 from fathometer.dataset import query
 from fathometer.dataset.query import Envelope
 from fathometer.dataset.recording import Recording
@@ -262,20 +266,34 @@ def _middle(part: Any) -> float:  # noqa: ANN401 - a slice of floats
     return float(np.median(known)) if len(known) else float("nan")
 
 
-def _environment() -> jinja2.Environment:
+def _environment(shown: Callable[[Any], Any]) -> jinja2.Environment:
+    """`shown`: what becomes of every value that a template shows."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fathometer.report"),
-        autoescape=jinja2.select_autoescape(["html.j2"]),
+        autoescape=True,
+        finalize=shown,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"duration": duration, "moment": moment, "mdcell": _markdown_cell}
+    environment.filters |= {"duration": duration, "moment": moment}
     return environment
 
 
-def _markdown_cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+def _in_html(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
+    """Cleaned; what is markup by our own making stays, the rest is escaped by the environment."""
+    return cleaned(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_MEANT = re.compile(r"[\\`*_\[\]<>&|#~]")
+"""What Markdown, or the HTML within it, takes for its own."""
+
+
+def _in_markdown(value: Any) -> Any:  # noqa: ANN401 - whatever a template shows
+    """Cleaned, and with a backslash before what has a meaning; our own markup stays."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return value
+    return Markup(_MEANT.sub(r"\\\g<0>", cleaned(value)))  # noqa: S704 - nothing is left that has a meaning
 
 
 def _context(page: Page) -> dict[str, Any]:
@@ -328,7 +346,7 @@ def _html(page: Page) -> str:
     zooms = {f.name: {"spec": f.zoom.spec, "data": f.zoom.columns} for f in page.every() if f.zoom}
     data = json.dumps(zooms, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     return (
-        _environment()
+        _environment(_in_html)
         .get_template("report.html.j2")
         .render(**_context(page), zooms=data if zooms else None, script=render.script() if zooms else "")
     )
@@ -371,4 +389,5 @@ def markdown(page: Page, pictures: str | None = None) -> str:
     """For a repository or a ticket. `pictures`: the directory, relative to the file, in which the figures lie
     as SVG.
     """
-    return _environment().get_template("report.md.j2").render(**_context(page), where=pictures)
+    where = Markup(quote(pictures)) if pictures else None  # noqa: S704 - a path of the caller's, in a link
+    return _environment(_in_markdown).get_template("report.md.j2").render(**_context(page), where=where)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import vl_convert
 
+from fathometer.clean import all_cleaned
 from fathometer.report.charts import INK, Spec
 
 
@@ -21,14 +22,14 @@ def svg(spec: Spec, name: str) -> str:
     """An SVG whose text has the colour of the text around it. `name`: unique in the page, for the pictures
     stand in one document and must not use each other's clips.
     """
-    drawn: str = vl_convert.vegalite_to_svg(spec, vl_version=_version(), allowed_base_urls=[])
+    drawn: str = vl_convert.vegalite_to_svg(all_cleaned(spec), vl_version=_version(), allowed_base_urls=[])
     drawn = re.sub(re.escape(INK), "currentColor", drawn, flags=re.IGNORECASE)
     return re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", drawn)
 
 
 def compiled(spec: Spec) -> Spec:
     """A Vega specification, for the page: it then need not compile."""
-    made: Spec = vl_convert.vegalite_to_vega(spec, vl_version=_version())
+    made: Spec = vl_convert.vegalite_to_vega(all_cleaned(spec), vl_version=_version())
     return made
 
 
@@ -49,7 +50,7 @@ def png(spec: Spec, scale: float = 2.0, ink: str = "#1b1b1f", paper: str = "#fff
 
 
 def _painted(spec: Spec, ink: str, paper: str) -> Spec:
-    painted: Spec = json.loads(json.dumps(spec).replace(INK, ink))
+    painted: Spec = json.loads(json.dumps(all_cleaned(spec)).replace(INK, ink))
     painted["background"] = paper
     return painted
 

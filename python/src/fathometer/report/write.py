@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
+from fathometer.clean import all_cleaned
 from fathometer.errors import FathometerError
 from fathometer.findings.model import Analysis
 from fathometer.report import page as pages
@@ -34,6 +36,7 @@ def write(
         return written
     page = pages.draw(analysis, title, progress)
     if pictures:
+        _directory(pictures)
         for figure in page.every():
             progress(f"writing {figure.name}")
             _put(pictures / f"{figure.name}.svg", render.plain_svg(figure.spec).encode())
@@ -53,19 +56,38 @@ def write(
 def as_text(analysis: Analysis, kind: Literal["json", "markdown"], title: str | None = None) -> str:
     """A report for standard output."""
     if kind == "json":
-        return json.dumps(as_json(analysis), indent=1, allow_nan=False) + "\n"
+        return json.dumps(all_cleaned(as_json(analysis)), indent=1, allow_nan=False) + "\n"
     return pages.markdown(pages.Page(title or pages.title_of(analysis), analysis))
 
 
-def _put(path: Path, content: bytes) -> None:
-    """Beside its place, then renamed: a report is never half there."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+def _directory(path: Path) -> None:
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        part.replace(path)
+        path.mkdir(exist_ok=True)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise FathometerError(
-            "write", f"{path}: {error.strerror}", "choose another place with --output"
+            "write", f"{path}: {error.strerror}", "name a directory, in one that exists"
+        ) from error
+
+
+def _put(path: Path, content: bytes) -> None:
+    """A regular file is made beside its place and then renamed, so that a report is never half there; where
+    the path is a symlink, beside what it leads to. What is no regular file (a device, a pipe) is written to.
+    """
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+            return
+        place = path.resolve()
+        part = place.with_name(f".{place.name}.{os.getpid()}.part")
+        try:
+            part.write_bytes(content)
+            if place.exists():
+                shutil.copymode(place, part)
+            part.replace(place)
+        finally:
+            part.unlink(missing_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: symlinks that lead to each other.
+        reason = getattr(error, "strerror", None) or error
+        raise FathometerError(
+            "write", f"{path}: {reason}", "name a place that can be written, in a directory that exists"
         ) from error
