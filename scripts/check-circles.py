@@ -41,9 +41,6 @@ ALLOWED = [
     "crates/fathom/src/echo/throughput/",
     "crates/fathom/src/fabric/",
     "crates/fathom/src/probe/",
-    "crates/fathom-core/src/story/",
-    "crates/fathom-fabric/src/",
-    "crates/fathom-recording/src/",
 ]
 
 TOKEN = re.compile(

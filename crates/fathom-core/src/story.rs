@@ -4,6 +4,7 @@
 mod gather;
 mod incident;
 mod join;
+mod moment;
 #[cfg(test)]
 mod tests;
 mod tries;

@@ -11,6 +11,7 @@
 //! Times are nanoseconds of the driver's monotonic clock.
 
 pub mod event;
+pub mod id;
 pub mod model;
 pub mod packet;
 pub mod scenario;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
+use crate::id::{HostId, NodeId, PathId};
 use crate::packet::Flow;
-use crate::world::{HostId, NodeId, PathId};
 
 /// Why a packet ended in the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]

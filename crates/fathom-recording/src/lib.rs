@@ -30,12 +30,14 @@ pub use discard::discard_empty;
 pub use error::Error;
 pub use events::{Entry, Events};
 pub use export::{EchoClientCsv, Format, export};
-pub use manifest::{ClockAnchor, FORMAT_VERSION, Manifest, PathLabels, ReflectorFacts, Tool};
+pub use manifest::{ClockAnchor, Manifest, PathLabels, ReflectorFacts, Tool};
 pub use recorder::{Options, Recorder};
 pub use recording::{Recording, Samples};
 pub use recover::{Recovery, recover};
 pub use verify::{Finding, Verification, verify};
 
+/// The format this program writes.
+pub const FORMAT_VERSION: u64 = 1;
 /// The manifest's file name.
 pub(crate) const MANIFEST: &str = "recording.json";
 /// The event log's file name.

@@ -1,7 +1,7 @@
 //! `recording.json`: what was measured, from where, with what, and when.
 
 use crate::disk::Disk;
-use crate::{Error, MANIFEST};
+use crate::{Error, FORMAT_VERSION, MANIFEST};
 use fathom_core::clock::Anchor;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -11,8 +11,6 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// The format this program writes.
-pub const FORMAT_VERSION: u64 = 1;
 /// Clock anchors kept; with one a minute the first thinning comes after 17 hours.
 const MAX_ANCHORS: usize = 1_024;
 /// A larger manifest is not one of ours: 1,024 anchors and all host facts stay below 200 KiB.

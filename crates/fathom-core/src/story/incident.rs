@@ -1,7 +1,8 @@
 //! Stalls and ends in sentences: what was seen, what it is said to mean, what coincides, and how sure that is.
 
 use super::gather::{Baseline, Gathered};
-use super::join::{Closing, Incident, Joined, Moment, Overrun, Pause, Stall};
+use super::join::{Closing, Incident, Joined, Overrun, Pause, Stall};
+use super::moment::Moment;
 use super::words::{count, duration, ordinals};
 use super::{Confidence, Line, State, tally, whose};
 use crate::cause::ClosingCause;

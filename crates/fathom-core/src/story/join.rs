@@ -1,6 +1,7 @@
 //! Events that belong together, joined: a stall's beginning, end and explanation; a closing, the silence before it,
 //! its explanation and the connection that took its place; attempts that failed in a row; a notice and its states.
 
+use super::moment::Moment;
 use super::tries::Tries;
 use super::words::changed;
 use crate::cause::ClosingCause;
@@ -15,30 +16,6 @@ const SAME_SPELL_NS: u64 = 10_000_000_000;
 /// The path may suffer a little before a notice's time, and settle for some minutes after it is gone.
 const NOTICE_BEFORE: SignedDuration = SignedDuration::from_secs(60);
 const NOTICE_AFTER: SignedDuration = SignedDuration::from_secs(300);
-
-/// One moment by both clocks: intervals are taken from the monotonic one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Moment {
-    pub(super) utc: Timestamp,
-    pub(super) mono_ns: u64,
-}
-
-impl Moment {
-    fn of(event: &Event) -> Self {
-        Self { utc: event.at, mono_ns: event.mono_ns }
-    }
-
-    /// The moment so long before.
-    fn earlier(self, by_ns: u64) -> Self {
-        let by = SignedDuration::from_nanos(i64::try_from(by_ns).unwrap_or(i64::MAX));
-        let utc = self.utc.checked_sub(by).unwrap_or(self.utc);
-        Self { utc, mono_ns: self.mono_ns.saturating_sub(by_ns) }
-    }
-
-    pub(super) fn utc_ns(self) -> i64 {
-        self.utc.as_nanosecond() as i64
-    }
-}
 
 /// A verdict as the probe recorded it, and what it rests on.
 #[derive(Debug, Clone, Copy)]

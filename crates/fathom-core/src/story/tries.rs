@@ -1,6 +1,6 @@
 //! Attempts to connect that failed, and what became of them.
 
-use super::join::Moment;
+use super::moment::Moment;
 
 /// Attempts to connect that failed one after the other, of one lane or of several side by side.
 #[derive(Debug)]

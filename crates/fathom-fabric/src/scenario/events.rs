@@ -3,8 +3,7 @@
 use toml::de::DeTable;
 
 use super::error::{ScenarioError, Source};
-use super::parse::unknown;
-use super::read::{Table, Value};
+use super::read::{Table, Value, unknown};
 use super::{Scenario, TimedEvent};
 use crate::event::{Direction, Event, RedirectEnd, StageEvent};
 

@@ -1,8 +1,7 @@
 //! `[[middlebox]]`: the configuration of its kind, which serde reads.
 
 use super::error::ScenarioError;
-use super::parse::unknown;
-use super::read::Table;
+use super::read::{Table, unknown};
 use crate::stage::StageConfig;
 
 const KINDS: [&str; 5] = ["load-balancer", "firewall", "nat", "private-endpoint", "gateway"];

@@ -1,10 +1,13 @@
 //! What a path does to packets, from its keys: `rtt`, or `both`, or `forward` and `backward`.
 
 use super::error::ScenarioError;
-use super::parse::{Load, unknown};
-use super::read::{Table, Value};
+use super::read::{Table, Value, unknown};
 use super::rtt::{Published, RoundTrip};
 use crate::model::{Correlation, Jitter, Loss, Part, PathModel, Reorder};
+use fathom_core::histogram::Histogram;
+
+/// A way to the round trips of a recording by its directory.
+pub(super) type Load<'a> = &'a dyn Fn(&str) -> Result<Histogram, String>;
 
 /// The models of both directions.
 pub(super) fn both(table: &mut Table<'_>, load: Load<'_>) -> Result<(PathModel, PathModel), ScenarioError> {

@@ -3,17 +3,14 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-use fathom_core::histogram::Histogram;
 use toml::de::DeTable;
 
 use super::error::{ScenarioError, Source};
-use super::read::{At, Table, Value, quoted};
+use super::model::Load;
+use super::read::{At, Table, Value, unknown};
 use super::{
     FORMAT, Host, Middlebox, Path, Scenario, SimulateSpec, events, middlebox, model, routes, simulate,
 };
-
-/// A way to the round trips of a recording by its directory.
-pub(super) type Load<'a> = &'a dyn Fn(&str) -> Result<Histogram, String>;
 
 pub(super) fn scenario(text: &str, file: &str, load: Load<'_>) -> Result<Scenario, ScenarioError> {
     let source = Source { file, text };
@@ -281,28 +278,4 @@ fn end(scenario: &Scenario, value: &Value<'_>) -> Result<(String, Vec<IpAddr>), 
         nodes,
         "add it, or correct the name",
     )))
-}
-
-/// "names no host \"x\"; did you mean `y`?"
-pub(super) fn unknown<'a>(
-    kind: &str,
-    name: &str,
-    known: impl Iterator<Item = &'a String>,
-    remedy: &str,
-) -> String {
-    let known: Vec<&String> = known.collect();
-    let near = known
-        .iter()
-        .map(|k| (strsim::jaro_winkler(name, k), k))
-        .filter(|(similarity, _)| *similarity > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    match near {
-        Some((_, near)) => format!("must name {kind}, and there is no \"{name}\"; did you mean \"{near}\"?"),
-        None if known.is_empty() || known.len() > 12 => {
-            format!("must name {kind}, and there is no \"{name}\"; {remedy}")
-        }
-        None => {
-            format!("must name {kind}, and there is no \"{name}\" (there are {}); {remedy}", quoted(known))
-        }
-    }
 }

@@ -300,3 +300,27 @@ impl<'a> Table<'a> {
 pub(super) fn quoted<T: Display>(names: impl IntoIterator<Item = T>) -> String {
     names.into_iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
+
+/// "names no host \"x\"; did you mean `y`?"
+pub(super) fn unknown<'a>(
+    kind: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a String>,
+    remedy: &str,
+) -> String {
+    let known: Vec<&String> = known.collect();
+    let near = known
+        .iter()
+        .map(|k| (strsim::jaro_winkler(name, k), k))
+        .filter(|(similarity, _)| *similarity > 0.8)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    match near {
+        Some((_, near)) => format!("must name {kind}, and there is no \"{name}\"; did you mean \"{near}\"?"),
+        None if known.is_empty() || known.len() > 12 => {
+            format!("must name {kind}, and there is no \"{name}\"; {remedy}")
+        }
+        None => {
+            format!("must name {kind}, and there is no \"{name}\" (there are {}); {remedy}", quoted(known))
+        }
+    }
+}

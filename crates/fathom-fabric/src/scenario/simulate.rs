@@ -4,8 +4,7 @@ use jiff::Timestamp;
 
 use super::Scenario;
 use super::error::ScenarioError;
-use super::parse::unknown;
-use super::read::Table;
+use super::read::{Table, unknown};
 
 const SECOND: u64 = 1_000_000_000;
 

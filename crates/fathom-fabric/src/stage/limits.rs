@@ -134,7 +134,10 @@ struct Written {
 struct Ns(#[serde(with = "serde_ns")] u64);
 
 /// Reads idle limits over these defaults: the body of a `deserialize_with`.
-fn over<'de, D: Deserializer<'de>>(defaults: &IdleLimits, deserializer: D) -> Result<IdleLimits, D::Error> {
+pub(super) fn over<'de, D: Deserializer<'de>>(
+    defaults: &IdleLimits,
+    deserializer: D,
+) -> Result<IdleLimits, D::Error> {
     struct Reader;
     impl<'de> Visitor<'de> for Reader {
         type Value = Written;
@@ -170,16 +173,6 @@ impl<'de> Deserialize<'de> for IdleLimits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         over(&Self::default(), deserializer)
     }
-}
-
-/// As [`IdleLimits`], over a NAT gateway's defaults.
-pub(super) fn over_nat<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IdleLimits, D::Error> {
-    over(&super::nat::default_idle(), deserializer)
-}
-
-/// As [`IdleLimits`], over a private endpoint's defaults.
-pub(super) fn over_private_endpoint<'de, D: Deserializer<'de>>(d: D) -> Result<IdleLimits, D::Error> {
-    over(&super::private_endpoint::default_idle(), d)
 }
 
 /// What happens when an established flow has been idle for its limit. Flows in other states end without a word (Azure:

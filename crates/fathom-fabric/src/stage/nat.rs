@@ -6,11 +6,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 
 use rand::Rng;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::flows::Entry;
 use super::keeper::Keeper;
-use super::limits::{IdleLimits, MINUTE, OnExpiry, SECOND, Unknown};
+use super::limits::{self, IdleLimits, MINUTE, OnExpiry, SECOND, Unknown};
 use super::tcp::Side;
 use super::transit::{Transit, TransitTime};
 use super::{Context, Fate, Stage, StageStatus};
@@ -34,7 +34,7 @@ pub struct NatConfig {
     #[serde(default = "default_ports")]
     pub ports: (u16, u16),
     /// How long flows are remembered. The limits of connections that are over hold their ports.
-    #[serde(default = "default_idle", deserialize_with = "super::limits::over_nat")]
+    #[serde(default = "default_idle", deserialize_with = "idle")]
     pub idle: IdleLimits,
     /// What happens at the idle limit.
     #[serde(default)]
@@ -61,7 +61,7 @@ fn default_unknown() -> Unknown {
     Unknown::Reset
 }
 
-pub(super) fn default_idle() -> IdleLimits {
+fn default_idle() -> IdleLimits {
     IdleLimits {
         opening_ns: 30 * SECOND,
         closed_ns: 65 * SECOND,
@@ -69,6 +69,11 @@ pub(super) fn default_idle() -> IdleLimits {
         datagram_ns: 4 * MINUTE,
         ..IdleLimits::established(4 * MINUTE)
     }
+}
+
+/// As [`IdleLimits`], over these defaults.
+fn idle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IdleLimits, D::Error> {
+    limits::over(&default_idle(), deserializer)
 }
 
 impl NatConfig {

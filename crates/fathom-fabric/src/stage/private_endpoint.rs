@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::dnat::{Dnat, Policy};
-use super::limits::{IdleLimits, MINUTE, OnExpiry, Unknown};
+use super::limits::{self, IdleLimits, MINUTE, OnExpiry, Unknown};
 use super::transit::Transit;
 use super::{Context, Fate, Resolve, Stage, StageStatus};
 use crate::event::StageEvent;
@@ -25,7 +25,7 @@ pub struct PrivateEndpointConfig {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<u16>,
     /// How long flows are remembered.
-    #[serde(default = "default_idle", deserialize_with = "super::limits::over_private_endpoint")]
+    #[serde(default = "default_idle", deserialize_with = "idle")]
     pub idle: IdleLimits,
     /// What happens at the idle limit.
     #[serde(default)]
@@ -41,8 +41,13 @@ pub struct PrivateEndpointConfig {
     pub transit: Transit,
 }
 
-pub(super) fn default_idle() -> IdleLimits {
+fn default_idle() -> IdleLimits {
     IdleLimits::established(5 * MINUTE)
+}
+
+/// As [`IdleLimits`], over these defaults.
+fn idle<'de, D: Deserializer<'de>>(deserializer: D) -> Result<IdleLimits, D::Error> {
+    limits::over(&default_idle(), deserializer)
 }
 
 impl PrivateEndpointConfig {

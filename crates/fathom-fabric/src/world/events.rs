@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::queue::Job;
+use super::host::Redirect;
+use super::queue::{Job, Phase};
 use super::{NodeId, Output, PathId, World};
 use crate::event::{Direction, Event, RedirectEnd};
 use crate::truth::{Truth, What};
-use crate::world::host::Redirect;
 
 /// A live migration under way.
 #[derive(Debug, Clone, Copy)]
@@ -19,17 +19,6 @@ pub(super) struct Migration {
     redirect_added_ns: u64,
     then: RedirectEnd,
     frozen_since_ns: u64,
-}
-
-/// The next step of an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Phase {
-    PauseEnds { host: u32 },
-    ChangeEnds { path: u32, added_ns: i64 },
-    CutEnds { path: u32, forward: bool, backward: bool },
-    Freeze { migration: u32 },
-    Thaw { migration: u32 },
-    RedirectEnds { migration: u32 },
 }
 
 const BROWNOUT: &str = "live-migration brownout";

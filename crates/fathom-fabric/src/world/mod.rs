@@ -23,10 +23,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rand_pcg::Pcg64;
-use serde::Serialize;
 
 pub use plan::{HostPlan, LegPlan, Plan, PlanError, RoutePlan};
 pub use status::{Counters, HostStatus, MiddleboxStatus, PathStatus, Status};
+
+pub use crate::id::{HostId, NodeId, PathId};
 
 use crate::event::Event;
 use crate::model::Lane;
@@ -46,24 +47,6 @@ pub const BYTES_MAX: usize = 256 << 20;
 
 /// Flows that middleboxes may claim at once. What is claimed beyond it is not, and counted.
 pub const CLAIMS_MAX: usize = 262_144;
-
-/// A host of the world, in the order of the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct HostId(pub u32);
-
-/// A node: hosts first, then middleboxes, in the order of the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct NodeId(pub u32);
-
-/// A path's label, in the order in which the plan's legs first name them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-pub struct PathId(pub u32);
-
-impl From<HostId> for NodeId {
-    fn from(host: HostId) -> Self {
-        Self(host.0)
-    }
-}
 
 /// A packet for a host's device.
 #[derive(Debug, Clone, PartialEq, Eq)]

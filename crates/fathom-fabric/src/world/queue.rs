@@ -4,7 +4,6 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::PathId;
-use super::events::Phase;
 use crate::packet::{Flow, Packet};
 use crate::truth::Origin;
 
@@ -28,6 +27,17 @@ pub(super) enum Job {
     Planned { index: u32 },
     /// An event goes on or ends.
     Phase(Phase),
+}
+
+/// The next step of an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    PauseEnds { host: u32 },
+    ChangeEnds { path: u32, added_ns: i64 },
+    CutEnds { path: u32, forward: bool, backward: bool },
+    Freeze { migration: u32 },
+    Thaw { migration: u32 },
+    RedirectEnds { migration: u32 },
 }
 
 /// A packet on its way, and what the fabric must know of it to the end.
