@@ -11,6 +11,11 @@ use crate::word::Word;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// Rows were lost because writing fell behind what was measured.
+pub const LOST_BEHIND: &str = "behind";
+/// Rows were lost because the disk had no room.
+pub const LOST_NO_SPACE: &str = "no_space";
+
 /// One event of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
@@ -332,11 +337,15 @@ pub enum EventKind {
         #[serde(flatten)]
         losses: Losses,
     },
-    /// Samples or events that could not be kept because writing fell behind.
+    /// Samples that were sent and resolved, and have no row.
     #[serde(rename = "recording.overflowed")]
     RecordingOverflowed {
-        /// How many were lost.
+        /// How many: of the event's connection, or of several where it names none.
         lost: u64,
+        /// Why there are no rows: [`LOST_BEHIND`] or [`LOST_NO_SPACE`]. Absent in older recordings, in which it is the
+        /// former.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// Anything else worth a line.
     #[serde(rename = "note")]

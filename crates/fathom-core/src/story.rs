@@ -14,7 +14,7 @@ pub use gather::{Baseline, Gathered, Gatherer};
 pub use words::{changed, duration, duration_compact};
 
 use crate::cause::ClosingCause;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, LOST_NO_SPACE};
 use crate::verdict::Verdict;
 use incident::{Context, told_together};
 use jiff::Timestamp;
@@ -333,8 +333,12 @@ fn other(event: &Event) -> Option<Line> {
         EventKind::EchoDuplicated { seq, count: n } => {
             format!("echoes came again {}, the first of sample {seq}", times(*n))
         }
-        EventKind::RecordingOverflowed { lost } => {
-            format!("writing could not keep up: {lost} samples or events were lost")
+        EventKind::RecordingOverflowed { lost, reason } => {
+            let why = match reason.as_deref() {
+                Some(LOST_NO_SPACE) => "the disk was full",
+                _ => "writing could not keep up",
+            };
+            format!("{why}: {} not recorded", count(*lost, "sample"))
         }
         EventKind::RecordingEnded { error: Some(error), .. } => {
             format!("the recording stopped early: {error}")

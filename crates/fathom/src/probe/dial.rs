@@ -161,10 +161,7 @@ impl<'a> Dialer<'a> {
         let now = mono_ns();
         self.give_up_older_than(now, 0);
         self.report_pauses();
-        self.outbox.other(Message::Ended);
-        while !self.outbox.deliver_waiting() {
-            std::thread::yield_now();
-        }
+        self.outbox.finish();
         Ok(self.end)
     }
 
@@ -339,10 +336,6 @@ impl<'a> Dialer<'a> {
             if self.ways[way].addresses.is_empty() {
                 self.ask(way, now);
             }
-        }
-        let lost = self.outbox.take_lost();
-        if lost > 0 {
-            self.event(now, None, None, EventKind::RecordingOverflowed { lost });
         }
         self.outbox.deliver_waiting();
     }

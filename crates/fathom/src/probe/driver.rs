@@ -191,10 +191,7 @@ impl<'a> Driver<'a> {
         self.explain_the_rest(now);
         self.report_pauses();
         self.report_anomalies(now, true);
-        self.outbox.other(Message::Ended);
-        while !self.outbox.deliver_waiting() {
-            std::thread::yield_now();
-        }
+        self.outbox.finish();
         Ok(self.end)
     }
 

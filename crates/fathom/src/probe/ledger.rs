@@ -7,7 +7,7 @@ use super::formats::Table;
 use super::outbox::Message;
 use super::plain::Line;
 use crate::peers::Rows;
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, LOST_BEHIND};
 use fathom_core::sample::Sample;
 use fathom_os::clock::mono_ns;
 use fathom_recording::Recorder;
@@ -163,6 +163,14 @@ impl Ledger {
                 for p in 0..self.books.len() {
                     self.write(p, |recorder| recorder.anchor(anchor, stepped));
                 }
+            }
+            Message::Lost { path, connection, samples: lost } => {
+                let kind = EventKind::RecordingOverflowed { lost, reason: Some(LOST_BEHIND.to_owned()) };
+                self.event(
+                    boards,
+                    path,
+                    &Event { at: Timestamp::now(), mono_ns: mono_ns(), connection, kind },
+                );
             }
             Message::Ended => {}
         }

@@ -3,7 +3,7 @@
 use super::board::PathBoard;
 use crate::summary::{clock_time, duration, number, unit_for};
 use crate::throughput::words::rate;
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
 use std::fmt::Write;
@@ -117,7 +117,13 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
         EventKind::EchoDuplicated { seq, count } => {
             format!("{count} echoes came again, the first of sample {seq}")
         }
-        EventKind::RecordingOverflowed { lost } => format!("{lost} samples lost: writing could not keep up"),
+        EventKind::RecordingOverflowed { lost, reason } => {
+            let why = match reason.as_deref() {
+                Some(LOST_NO_SPACE) => "the disk was full",
+                _ => "writing could not keep up",
+            };
+            format!("{lost} samples not recorded: {why}")
+        }
         EventKind::Note { text } => text.clone(),
         _ => return None,
     };

@@ -37,10 +37,6 @@ impl Driver<'_> {
             self.tick_lane(i, now);
         }
         self.report_anomalies(now, false);
-        let lost = self.outbox.take_lost();
-        if lost > 0 {
-            self.event(now, None, None, EventKind::RecordingOverflowed { lost });
-        }
         self.outbox.deliver_waiting();
     }
 

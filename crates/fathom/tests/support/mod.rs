@@ -17,6 +17,7 @@ pub(crate) mod reflector;
 pub(crate) mod relay;
 pub(crate) mod rows;
 pub(crate) mod throughput;
+pub(crate) mod withholding;
 
 use std::net::{TcpListener, UdpSocket};
 use std::process::{Child, Command};

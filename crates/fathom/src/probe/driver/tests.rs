@@ -40,7 +40,7 @@ fn run(
         match message {
             Message::Sample(_, sample) => samples.push(sample),
             Message::Event(_, event) => events.push(event.kind),
-            Message::Anchor { .. } | Message::Ended => {}
+            Message::Anchor { .. } | Message::Lost { .. } | Message::Ended => {}
         }
     }
     (samples, events)
