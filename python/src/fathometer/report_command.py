@@ -27,6 +27,7 @@ _CODES = """\
 Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
 A recording that cannot be read among others that can is told and left out.
 """
+_MATTERS = "A smaller difference, either way, is told as none that matters."
 REPORT_EPILOG = f"""\
 Examples:
 
@@ -71,10 +72,11 @@ def report_command(
     zone: Annotated[
         str, typer.Option(metavar="ZONE", help="Whose clocks the charts and the calendar show.")
     ] = "UTC",
+    matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explain recordings: a page that needs no network, with figures, findings and advice."""
-    where = _zone(zone)
+    where, threshold = _zone(zone), _share("report", matters)
     to_stdout = [name for name, to in (("--json", machine), ("--markdown", markdown)) if to == "-"]
     if len(to_stdout) > 1:
         raise FathometerError(
@@ -89,7 +91,7 @@ def report_command(
         opened = _open(recordings)
         if page:
             _prepare()
-        analysis = _analyse(opened, where, progress, pictures=bool(page or figures or markdown))
+        analysis = _analyse(opened, where, threshold, progress, pictures=bool(page or figures or markdown))
         from fathometer.report.write import as_text, write
 
         written = write(
@@ -152,6 +154,7 @@ def _open(paths: list[Path]) -> _Opened:
 def _analyse(
     opened: _Opened,
     zone: tzinfo,
+    matters: float,
     progress: console.Progress,
     *,
     pictures: bool,
@@ -168,6 +171,7 @@ def _analyse(
         summaries=opened.summaries,
         refused=opened.refused,
         zone=zone,
+        matters=matters,
         also=also,
         progress=progress,
     )
@@ -187,6 +191,23 @@ def _zone(name: str) -> tzinfo:
         ) from None
 
 
+def _share(command: str, text: str) -> float:
+    """`5%`, `5 %` or `0.05`, as 0.05."""
+    number = text.strip()
+    try:
+        share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise FathometerError(
+            command,
+            f"--matters {text!r} is no share between 0 and 100 %",
+            "give it as 5% or 0.05",
+            exit_code=ExitCode.USAGE,
+        )
+    return share
+
+
 def compare_command(
     recordings: Annotated[
         list[Path],
@@ -194,9 +215,11 @@ def compare_command(
             metavar="A B...", help="Recordings, or directories that hold some; each is a scenario."
         ),
     ],
+    matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
     machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
 ) -> None:
     """Say which of several scenarios is faster, by how much, and how surely."""
+    threshold = _share("compare", matters)
     with console.Progress() as progress:
         progress("reading recordings")
         from fathometer.findings.comparisons import comparisons
@@ -211,7 +234,7 @@ def compare_command(
                 "name recordings of two or more",
             )
         progress("comparing")
-        versus = comparisons(found)
+        versus = comparisons(found, threshold)
     if machine:
         from fathometer.report.as_json import comparisons_as_json, scenario_as_json
 
@@ -266,5 +289,6 @@ def _print(found: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
         out.print(table)
         out.print()
     out.print(
-        "Beneath each figure its 95 % interval. ≈: no difference shown. *: with a doubt (--json tells it)."
+        "Beneath each figure its 95 % interval. ≈: no difference that matters is shown. *: with a doubt "
+        "(--json tells it)."
     )

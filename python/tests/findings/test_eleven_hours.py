@@ -60,9 +60,9 @@ def test_ratios_and_their_order(eleven, analysis):
     assert [s.name for s in analysis.scenarios] == ["same-zone", "cross-zone", "cross-region"]
     means = {s.name: np.nanmean(raw(eleven, s.name)[2]) for s in analysis.scenarios}
     for versus in analysis.comparisons:
-        mean = versus.blocks.of("mean")
+        mean = versus.of("mean")
         assert mean.ratio == pytest.approx(means[versus.b] / means[versus.a], rel=0.02)
-        assert versus.blocks.of("p50").verdict == "slower"
+        assert versus.of("p50").verdict == "slower"
         assert mean.ratio in mean.ratio_interval
 
 

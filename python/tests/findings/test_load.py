@@ -80,7 +80,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
     (versus,) = analysis.comparisons
     assert (versus.a, versus.b) == ("path", "path under load")
     for metric in ("p50", "p99"):
-        difference = versus.blocks.of(metric)
+        difference = versus.of(metric)
         assert difference.verdict == "slower"
         assert difference.ratio_interval.low < 3 < difference.ratio_interval.high
         assert (
@@ -89,7 +89,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
         )
     assert any("200 Mbit/s sent and 180 Mbit/s came back" in e for e in finding.evidence)
     (advice,) = [a for a in analysis.advice if a.topic == "under load"]
-    assert f"p99 is {versus.blocks.of('p99').ratio:.3g} times as long" in advice.statement
+    assert f"p99 is {versus.of('p99').ratio:.3g} times as long" in advice.statement
     # What a path is fit for is said of the idle one only.
     assert [a.statement.split(":")[0] for a in analysis.advice if a.topic == "placement"] == ["path"]
 
@@ -98,7 +98,7 @@ def test_a_load_that_changes_nothing_is_no_finding_of_growth(tmp_path):
     recorded(tmp_path / "calm", 1)
     analysis = analyse(open_recordings([tmp_path]))
     (finding,) = [f for f in analysis.findings if f.kind == "under load"]
-    assert "no difference shown" in finding.statement
+    assert "no difference that matters" in finding.statement
     assert "queues" not in finding.statement
     assert not [a for a in analysis.advice if a.topic == "under load"]
 

@@ -44,7 +44,7 @@ def test_a_large_recording_is_read_once_for_the_report(tmp_path, monkeypatch, pa
     analysis = analyse(opened, also=page.questions(opened))
     page.draw(analysis)
     assert len(analysis.ends) == 3
-    assert analysis.comparisons[0].blocks.pairing == "paired in time"
+    assert analysis.comparisons[0].pairing == "paired in time"
     for name in ("a", "b", "c"):
         mine = [what for where, what in passes if where == name]
         assert sum("questions" in what for what in mine) == 1

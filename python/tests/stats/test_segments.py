@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
-from scipy.stats import combine_pvalues
 
-from fathometer.stats.segments import ending, means_of, pooled_p_value, table
+from fathometer.stats.segments import ending, means_of, table
 from support import round_trips as made
 
 ARTICLE = [813.14, 888.09, 925.49, 955.87, 789.58]
@@ -40,8 +39,3 @@ def test_the_articles_drop_is_seen():
         rtt[-100:] *= 1 - 0.174
         seen += ending(means_of(rtt)).p_value < 0.05
     assert seen >= 45
-
-
-def test_pooling_is_fishers():
-    p = [0.03, 0.4, 0.2]
-    assert pooled_p_value(p) == pytest.approx(combine_pvalues(p, method="fisher").pvalue)

@@ -69,7 +69,7 @@ def same_figures(scenario, rtt):
             continue
         if value is None:
             # Enough samples, but so correlated (a pause) that they are worth too few for a tail.
-            assert "correlated as they are" in told[name]["doubt"]
+            assert told[name]["doubt_code"] == "correlated-unsupported"
             assert name != "p50"
             continue
         exact = nearest_rank(rtt, q)

@@ -81,7 +81,7 @@ def _answers(analysis: Analysis) -> Iterator[tuple[str, ...]]:
         versus = found.get(frozenset((a, b)))
         if versus is None:
             continue
-        told = versus.blocks.of("p50")
+        told = versus.of("p50")
         # B is the slower one of the pair, whichever the question calls so.
         sign = 1 if versus.a == a else -1
         ratio, interval = _ratio(versus, a)
@@ -94,13 +94,13 @@ def _answers(analysis: Analysis) -> Iterator[tuple[str, ...]]:
             _between(low_high),
             f"{ratio:.3g}×",
             "" if interval is None else f"{interval.low:.3g} … {interval.high:.3g}",
-            "" if told.verdict in {"slower", "faster"} else told.verdict,
+            "" if told.differs else told.verdict,
         )
 
 
 def _ratio(versus: Versus, base: str) -> tuple[float, Interval | None]:
     """The other one's median to that of `base`."""
-    told = versus.blocks.of("p50")
+    told = versus.of("p50")
     if versus.a == base:
         return told.ratio, told.ratio_interval
     interval = told.ratio_interval

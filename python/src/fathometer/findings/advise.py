@@ -33,7 +33,7 @@ def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
     """One line a scenario whose p99 is supported."""
     made = []
     for s in scenarios:
-        estimate = s.of_runs.get("p99") or s.estimates["p99"]
+        estimate = s.figure("p99")
         # What the tables do not show, advice does not rest on; and a loaded path says nothing of its length.
         # Nor do the moments around silences, and the making of connections is more than the path.
         if estimate.interval is None or s.key.under_load or s.key.silence or is_making(s.key.mode):
@@ -66,8 +66,8 @@ def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> lis
     made = []
     keys = {s.name: s.key for s in scenarios}
     for v in comparisons:
-        shown = v.blocks.of("p99")
-        if shown.ratio_interval is None or shown.verdict not in {"slower", "faster"}:
+        shown = v.of("p99")
+        if shown.ratio_interval is None or not shown.differs:
             continue
         if not _siblings(v.a, v.b) or not _alike(keys[v.a], keys[v.b]):
             continue
@@ -77,7 +77,7 @@ def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> lis
             f"prefer {fast} to {slow}: its p99 is {ratio:.2f} times lower ({duration(abs(shown.difference))})"
         )
         low, high = shown.ratio_interval.low, shown.ratio_interval.high
-        evidence = (f"ratio of p99 {shown.ratio:.2f} ({low:.2f} to {high:.2f}), {v.blocks.pairing}",)
+        evidence = (f"ratio of p99 {shown.ratio:.2f} ({low:.2f} to {high:.2f}), {v.pairing}",)
         made.append(Advice("choice", said, evidence, "high" if not shown.doubt else "medium"))
     return made
 

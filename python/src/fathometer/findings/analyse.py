@@ -30,6 +30,7 @@ from fathometer.findings.consistency.model import ORDER, Document, Remark, Summa
 from fathometer.findings.model import Analysis, Finding, Key, Scenario
 from fathometer.findings.plan import Questions, prepare
 from fathometer.findings.scenarios import scenarios
+from fathometer.stats.family import MATTERS
 from fathometer.stats.sweep import FEWEST_SIZES, Sweep, sweep
 
 
@@ -39,6 +40,7 @@ def analyse(
     summaries: Sequence[OpenedSummary] = (),
     refused: Sequence[FathometerError] = (),
     zone: tzinfo = UTC,
+    matters: float = MATTERS,
     also: Questions = MappingProxyType({}),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Analysis:
@@ -49,13 +51,14 @@ def analyse(
         summaries: other tools' figures, shown beside.
         refused: those that could not be opened.
         zone: where the hours of the calendar are read.
+        matters: a difference below this share (0.05: 5 %) is none that matters.
         also: what will be asked of the recordings besides, so that the same pass answers it.
         progress: is told each step in words.
     """
     prepare(recordings, also, progress)
     found = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
     progress("comparing scenarios")
-    versus = comparisons(found)
+    versus = comparisons(found, matters)
     progress("looking for changes")
     moved, undecided = shifts.changes(found)
     progress("connections and their ends")

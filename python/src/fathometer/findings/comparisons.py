@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.dataset import query
 from fathometer.findings.model import Key, Scenario, Versus
 from fathometer.findings.parts import Part, Piece, block_question, joined_blocks, totals_of
-from fathometer.findings.scenarios import RUNS_FOR_INTERVAL
 from fathometer.stats.blocks import FEWEST
-from fathometer.stats.compare import METRICS, compare
-from fathometer.stats.runs import RunComparison, compare_runs
+from fathometer.stats.compare import Comparison, Spreads, compare, spreads
+from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
+from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs
 from fathometer.stats.series import paired
 
 MOST_PAIRS = 190
@@ -27,13 +29,20 @@ _PREPARED_PAIRS = 15
 """Pairs of six scenarios, whose blocks are counted beforehand, in one pass."""
 
 
-def comparisons(scenarios: Sequence[Scenario]) -> tuple[Versus, ...]:
-    """B against A for every pair with answered samples, A the one with the lower median."""
+def comparisons(scenarios: Sequence[Scenario], matters: float = MATTERS) -> tuple[Versus, ...]:
+    """B against A for every pair with answered samples, A the one with the lower median.
+
+    All pairs and metrics are judged as one family; a difference below `matters` (0.05: 5 %) is none that
+    matters.
+    """
     have = [s for s in scenarios if s.rtt.count]
     pairs = list(combinations(have, 2))
     if len(pairs) > MOST_PAIRS:
         pairs = [(a, b) for a, b in pairs if a is have[0] or _one_path(a, b)]
-    return tuple(_versus(a, b) for a, b in pairs)
+    known: dict[str, Spreads] = {}
+    unjudged = [_versus(a, b, known) for a, b in pairs]
+    verdicts = iter(judged([d for v in unjudged for d in v.differences], matters))
+    return tuple(replace(v, differences=tuple(next(verdicts) for _ in v.differences)) for v in unjudged)
 
 
 def within_path(
@@ -57,22 +66,65 @@ def _one_path(a: Scenario, b: Scenario) -> bool:
     return replace(a.key, under_load=b.key.under_load, silence=b.key.silence) == b.key
 
 
-def _versus(a: Scenario, b: Scenario) -> Versus:
-    runs: dict[str, RunComparison] = {}
-    if min(len(a.runs), len(b.runs)) >= RUNS_FOR_INTERVAL:
-        for metric in METRICS:
-            x, y = (
-                np.array([r.figures_ns[metric] for r in s.runs if metric in r.figures_ns]) for s in (a, b)
-            )
-            if min(len(x), len(y)) >= RUNS_FOR_INTERVAL:
-                runs[metric] = compare_runs(x, y, interleaved=len(x) == len(y) and _interleaved(a, b))
+def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:
+    """By runs where both have enough of them, else by blocks; the verdicts of the family come later."""
     together = _together(a.runs, b.runs)
+    comparison: Comparison | None = None
     if together:
         width, start = together
         cut = [joined_blocks(s.runs, width, start) for s in (a, b)]
         if paired(*cut)[0].number >= FEWEST:
-            return Versus(a.name, b.name, compare(*cut, side_by_side=True), runs)
-    return Versus(a.name, b.name, compare(a.blocks, b.blocks), runs)
+            comparison = compare(*cut, side_by_side=True)
+    if comparison is None:
+        comparison = compare(_spreads(a, known), _spreads(b, known), least=_between_runs(a, b))
+    differences = tuple(_of_runs(a, b, d.metric) or _doubted(d, a, b) for d in comparison.differences)
+    return Versus(a.name, b.name, differences, comparison.pairing, comparison.blocks, comparison.superiority)
+
+
+def _spreads(scenario: Scenario, known: dict[str, Spreads]) -> Spreads:
+    if scenario.name not in known:
+        # A seed of its own: two scenarios that are resampled alike would look paired.
+        known[scenario.name] = spreads(scenario.blocks, seed=1 + len(known))
+    return known[scenario.name]
+
+
+def _figures(scenario: Scenario, metric: Metric) -> NDArray[np.float64]:
+    return np.array([r.figures_ns[metric] for r in scenario.runs if metric in r.figures_ns])
+
+
+def _of_runs(a: Scenario, b: Scenario, metric: Metric) -> Difference | None:
+    """The metric compared by runs; None where one of both has too few."""
+    x, y = _figures(a, metric), _figures(b, metric)
+    if min(len(x), len(y)) < RUNS_TO_COMPARE:
+        return None
+    return compare_runs(metric, x, y, interleaved=len(x) == len(y) and _interleaved(a, b))
+
+
+def _between_runs(a: Scenario, b: Scenario) -> dict[Metric, float]:
+    """How much a few runs differ: blocks of theirs cannot know the ratio better than that."""
+    least: dict[Metric, float] = {}
+    for metric in METRICS:
+        figures = [x for x in (_figures(a, metric), _figures(b, metric)) if len(x) > 1 and np.all(x > 0)]
+        least[metric] = math.sqrt(sum(float(np.var(np.log(x), ddof=1)) / len(x) for x in figures))
+    return least
+
+
+def _doubted(difference: Difference, a: Scenario, b: Scenario) -> Difference:
+    """With the doubt of the figures that it compares; where one of them is not shown, nothing is decided."""
+    if not difference.decided:
+        return difference
+    doubts = [e for s in (a, b) if (e := s.estimates[difference.metric]).doubt is not None]
+    hidden = next((e for e in doubts if not e.shown), None)
+    if hidden:
+        return replace(
+            difference,
+            difference_interval=None,
+            ratio_interval=None,
+            p_value=None,
+            verdict="cannot be decided",
+            doubt=hidden.doubt,
+        )
+    return difference if difference.doubt or not doubts else replace(difference, doubt=doubts[0].doubt)
 
 
 def questions(groups: Sequence[Sequence[Part]]) -> Iterator[tuple[Part, query.Histograms]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathometer.findings.words import duration
-from fathometer.stats.compare import Difference, Metric
+from fathometer.stats.family import Difference, Metric
 from fathometer.stats.results import Interval
 
 TOLD: tuple[Metric, ...] = ("p50", "p99")
@@ -20,7 +20,7 @@ class Growth:
         self.ratio = changed / plain
         self.cost = changed - plain
         self.cost_interval = _seen(difference.difference_interval, turned)
-        self.decided = difference.verdict != "cannot be decided"
+        self.decided = difference.decided
         self.grows = difference.verdict == ("faster" if turned else "slower")
         name = _NAMES.get(difference.metric, difference.metric)
         if not self.decided:
@@ -32,7 +32,7 @@ class Growth:
         if interval is not None:
             low, high = (1 / interval.high, 1 / interval.low) if turned else (interval.low, interval.high)
             times += f", {low:.3g} to {high:.3g}"
-        shown = "" if difference.verdict != "no difference shown" else ", no difference shown"
+        shown = "" if difference.differs else f", {difference.verdict}"
         self.said = f"the {name} goes {change} ({times}{shown})"
 
 

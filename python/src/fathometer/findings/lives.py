@@ -13,6 +13,7 @@ from fathometer.dataset.model import Connection, Explanation
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Advice, Confidence, Ended, Finding, Scenario
 from fathometer.findings.parts import Part, is_whole, recordings_of
+from fathometer.findings.verdicts import of_ending, of_rivals
 from fathometer.findings.words import count, duration, listed, moment
 from fathometer.stats.coincidence import age_or_time, coincidence
 from fathometer.stats.lifetimes import refresh_age, weibull
@@ -102,7 +103,7 @@ def _deaths(scenario: Scenario, recording: Recording, ended: Sequence[Ended]) ->
             evidence.append(f"it had been silent for {duration(silence.duration_ns)} before")
         mine = next((e for e in ended if e.recording is recording and e.connection == c.id), None)
         if mine:
-            evidence.append(mine.ending.said)
+            evidence.append(of_ending(mine.ending))
         confidence = _CONFIDENCE.get(verdict, "low") if c.explanation else "low"
         made.append(
             Finding(
@@ -237,8 +238,8 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
         if len(ages) >= 2:
             rivals = age_or_time(np.array([t for t, _ in ages]), np.array([a for _, a in ages]))
             if rivals:
-                evidence.append(rivals.said)
-                confidence = "high" if "common event" in rivals.said else "medium"
+                evidence.append(of_rivals(rivals))
+                confidence = "high" if rivals.better == "event" else "medium"
         said = (
             f"within {duration(span)} of {moment(first)} happened together: {shown}: one cause is likelier "
             "than chance"
@@ -256,7 +257,7 @@ def _rivals(scenarios: Sequence[Scenario]) -> list[Finding]:
     found = age_or_time(closed, ages)
     if found is None:
         return []
-    said = f"of all {count(len(died), 'death')}: {found.said}"
+    said = f"of all {count(len(died), 'death')}: {of_rivals(found)}"
     evidence = (
         f"ages from {duration(int(ages.min()))} to {duration(int(ages.max()))}",
         f"moments from {moment(int(closed.min()))} to {moment(int(closed.max()))}",
@@ -289,7 +290,7 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
             )
             made.append(Advice("refresh age", said, evidence, "medium"))
         else:
-            made.append(Advice("refresh age", found.said, evidence[:1], "medium"))
+            made.append(Advice("no refresh", found.said, evidence[:1], "medium"))
     made += _idle(scenarios)
     waits = [
         s.duration_ns

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathometer.findings.comparisons import within_path
+from fathometer.findings.doubts import in_words
 from fathometer.findings.growth import TOLD, Growth
 from fathometer.findings.model import Advice, Confidence, Finding, Key, Scenario, Versus
 from fathometer.findings.words import count, listed
@@ -31,12 +32,10 @@ def findings(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> li
 
 
 def _finding(idle: Scenario, versus: Versus, turned: bool) -> Finding:
-    told = [Growth(versus.blocks.of(m), turned) for m in TOLD]
+    told = [Growth(versus.of(m), turned) for m in TOLD]
     said = listed([g.said for g in told])
-    evidence = [
-        f"blocks {versus.blocks.pairing}, {' and '.join(f'{n:,}' for n in versus.blocks.blocks)} of them"
-    ]
-    evidence += [g.difference.doubt for g in told if g.difference.doubt]
+    evidence = [f"blocks {versus.pairing}, {' and '.join(f'{n:,}' for n in versus.blocks)} of them"]
+    evidence += [words for g in told if (words := in_words(g.difference.doubt))]
     evidence += _achieved(idle)
     sure = all(g.decided and not g.difference.doubt for g in told)
     return Finding(
@@ -65,7 +64,7 @@ def advice(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list
     """Where the tail grows much."""
     made = []
     for idle, _, versus, turned in within_path(scenarios, comparisons, _loaded):
-        growth = Growth(versus.blocks.of("p99"), turned)
+        growth = Growth(versus.of("p99"), turned)
         if growth.grows and growth.ratio >= WORTH_ADVICE:
             said = (
                 f"{idle.name}: keep bulk transfers off this path, or hold them below its rate (pacing, a "

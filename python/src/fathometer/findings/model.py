@@ -19,10 +19,10 @@ from fathometer.findings.consistency.model import Remark
 from fathometer.findings.growth import Growth
 from fathometer.stats.calendar import Calendar
 from fathometer.stats.changes import Change, Undecided
-from fathometer.stats.compare import Comparison
+from fathometer.stats.family import Difference, Metric
 from fathometer.stats.first import First
 from fathometer.stats.results import Estimate
-from fathometer.stats.runs import RunComparison, WorstOfRuns
+from fathometer.stats.runs import WorstOfRuns
 from fathometer.stats.segments import Ending
 from fathometer.stats.series import Blocks
 from fathometer.stats.sweep import Sweep
@@ -136,17 +136,31 @@ class Scenario:
     calendar: Calendar | None
     first: First | None
 
+    def figure(self, name: str) -> Estimate:
+        """The one figure of this name that tables, charts and advice show: the median of runs where there are
+        enough of them, that of all samples otherwise.
+        """
+        return self.of_runs.get(name) or self.estimates[name]
+
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """Scenario B against scenario A."""
+    """Scenario B against scenario A: the one verdict that tables, charts, advice and sentences use."""
 
     a: str
     b: str
-    blocks: Comparison
-    """By blocks of all samples."""
-    runs: dict[str, RunComparison]
-    """By runs, where both have at least six: metric -> result. Where present, its verdict counts."""
+    differences: tuple[Difference, ...]
+    """One a metric, by runs where both have at least six (`Difference.basis`), by blocks otherwise."""
+    pairing: Literal["paired in time", "unpaired"]
+    """Of the blocks."""
+    blocks: tuple[int, int]
+    """Independent blocks of A and of B."""
+    superiority: float
+    """Chance that a sample of B is larger than one of A, ties half."""
+
+    def of(self, metric: Metric) -> Difference:
+        """The difference in one metric."""
+        return next(d for d in self.differences if d.metric == metric)
 
 
 @dataclass(frozen=True, slots=True)

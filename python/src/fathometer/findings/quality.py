@@ -9,6 +9,7 @@ from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.model import Confidence, Finding, Scenario, is_making
 from fathometer.findings.scenarios import recordings_of
+from fathometer.findings.verdicts import of_first, of_rhythm
 from fathometer.findings.words import count, duration, moment
 
 LOSS_WORTH_TELLING = 1e-4
@@ -21,14 +22,21 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     for scenario in scenarios:
         made += _losses(scenario)
         for rhythm in (scenario.calendar.of_day, scenario.calendar.of_week) if scenario.calendar else ():
-            if rhythm.p_value is not None and rhythm.p_value < 0.05:
+            if rhythm.shown:
                 made.append(
-                    Finding("rhythm", None, f"{scenario.name}: {rhythm.said}", (), "medium", scenario.name)
+                    Finding(
+                        "rhythm", None, f"{scenario.name}: {of_rhythm(rhythm)}", (), "medium", scenario.name
+                    )
                 )
-        if scenario.first and scenario.first.p_value is not None and "takes" in scenario.first.said:
+        if scenario.first and scenario.first.differs:
             made.append(
                 Finding(
-                    "first sample", None, f"{scenario.name}: {scenario.first.said}", (), "high", scenario.name
+                    "first sample",
+                    None,
+                    f"{scenario.name}: {of_first(scenario.first)}",
+                    (),
+                    "high",
+                    scenario.name,
                 )
             )
     return made

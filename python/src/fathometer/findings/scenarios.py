@@ -21,13 +21,11 @@ from fathometer.stats.calendar import Calendar, calendar
 from fathometer.stats.first import First, first_against_rest
 from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
-from fathometer.stats.runs import WorstOfRuns, median_of_runs, percentile_rule
+from fathometer.stats.runs import RUNS_TO_COMPARE, WorstOfRuns, median_of_runs, percentile_rule
 
-__all__ = ["RUNS_FOR_INTERVAL", "SHARE", "grouped", "questions", "recordings_of", "scenarios"]
+__all__ = ["SHARE", "grouped", "questions", "recordings_of", "scenarios"]
 
 SHARE = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
-RUNS_FOR_INTERVAL = 6
-"""Runs from which the order statistics give the median of runs an interval (stats.runs)."""
 MOST_CONNECTIONS = 10_000
 """Connections whose first samples are looked at."""
 _COARSE = 3
@@ -77,7 +75,7 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
     worst: WorstOfRuns | None = None
     for figure in FIGURES:
         values = np.array([run.figures_ns[figure] for run in runs if figure in run.figures_ns])
-        if len(values) >= RUNS_FOR_INTERVAL:
+        if len(values) >= RUNS_TO_COMPARE:
             of_runs[figure] = median_of_runs(values)
             if figure == "p95":
                 worst = percentile_rule(values)

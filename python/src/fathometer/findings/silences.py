@@ -14,10 +14,11 @@ from fathometer.dataset.engine import Group
 from fathometer.dataset.format import Flags
 from fathometer.dataset.selection import Silence
 from fathometer.findings.comparisons import within_path
+from fathometer.findings.doubts import in_words
 from fathometer.findings.growth import Growth
 from fathometer.findings.model import Confidence, Cost, Finding, Key, Scenario, Versus
 from fathometer.findings.words import count, duration, listed
-from fathometer.stats.compare import Metric
+from fathometer.stats.family import Metric
 
 _TOLD: tuple[Metric, ...] = ("p50", "p95")
 """Silences are long and their samples few: p99 would need 299 of each."""
@@ -27,7 +28,7 @@ def costs(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> tuple
     """One a silence, by label and length."""
     made = []
     for warm, first, versus, turned in within_path(scenarios, comparisons, _first):
-        median, tail = (Growth(versus.blocks.of(m), turned) for m in _TOLD)
+        median, tail = (Growth(versus.of(m), turned) for m in _TOLD)
         if first.key.silence is not None:
             made.append(Cost(first, warm, first.key.silence.gap_ns, median, tail))
     return tuple(sorted(made, key=lambda c: (c.first.key.label, c.gap_ns, c.first.name)))
@@ -49,7 +50,7 @@ def _finding(cost: Cost) -> Finding:
     what = f"{cost.first.key.label}: after {duration(cost.gap_ns)} of silence"
     if not median.decided:
         said = f"{what} it cannot be decided whether the first echo takes longer than a warm one"
-    elif median.difference.verdict == "no difference shown":
+    elif not median.difference.differs:
         said = f"{what} the first echo is not shown to differ from a warm one"
     else:
         interval = median.cost_interval
@@ -67,7 +68,7 @@ def _finding(cost: Cost) -> Finding:
     outside = sum(_outside(run.recording.totals.groups) for run in cost.first.runs)
     if outside:
         evidence.append(f"{count(outside, 'sample')} after a loss or a step of the clock left out")
-    evidence += [g.difference.doubt for g in (median, cost.tail) if g.difference.doubt]
+    evidence += [doubt for g in (median, cost.tail) if (doubt := in_words(g.difference.doubt))]
     confidence: Confidence = "low" if not median.decided else "medium" if median.difference.doubt else "high"
     return Finding("silence", None, said, tuple(evidence), confidence, cost.first.name)
 

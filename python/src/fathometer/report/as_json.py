@@ -11,7 +11,9 @@ from typing import Any
 
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.consistency.model import Remark
+from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.findings.verdicts import of_ending
 from fathometer.report import modes
 from fathometer.report.supported import is_shown
 from fathometer.stats.changes import Change
@@ -52,7 +54,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
                 ],
                 "last_change": _number(e.ending.last_change),
                 "p_value": _number(e.ending.p_value),
-                "said": e.ending.said,
+                "said": of_ending(e.ending),
             }
             for e in analysis.ends
         ],
@@ -95,22 +97,18 @@ def comparisons_as_json(versus: Sequence[Versus]) -> list[dict[str, Any]]:
             "difference_ns": _whole(d.difference),
             "difference_low_ns": _whole_end(d.difference_interval, "low"),
             "difference_high_ns": _whole_end(d.difference_interval, "high"),
-            "verdict": v.runs[d.metric].verdict if d.metric in v.runs else d.verdict,
-            "pairing": v.blocks.pairing,
-            "superiority": _number(v.blocks.superiority),
-            "doubt": d.doubt,
-            "runs": {
-                "ratio": _number(v.runs[d.metric].ratio),
-                "low": _end(v.runs[d.metric].ratio_interval, "low"),
-                "high": _end(v.runs[d.metric].ratio_interval, "high"),
-                "p_value": _number(v.runs[d.metric].p_value),
-                "method": v.runs[d.metric].method,
-            }
-            if d.metric in v.runs
-            else None,
+            "verdict": d.verdict,
+            "basis": d.basis,
+            "method": d.method,
+            "p_value": _number(d.p_value),
+            "units": list(d.units),
+            "pairing": v.pairing,
+            "superiority": _number(v.superiority),
+            "doubt": in_words(d.doubt),
+            "doubt_code": None if d.doubt is None else d.doubt.code,
         }
         for v in versus
-        for d in v.blocks.differences
+        for d in v.differences
     ]
 
 
@@ -233,7 +231,8 @@ def _estimate(e: Estimate) -> dict[str, Any]:
         "high": _whole_end(e.interval, "high"),
         "level": e.interval.level if e.interval else None,
         "count": e.count,
-        "doubt": e.doubt,
+        "doubt": in_words(e.doubt),
+        "doubt_code": None if e.doubt is None else e.doubt.code,
     }
 
 

@@ -195,7 +195,7 @@ def figures(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
     rows = []
     for s in scenarios[:MOST_ROWS]:
         for name in ("p50", "p95", "p99"):
-            e = s.of_runs.get(name) or s.estimates[name]
+            e = s.figure(name)
             if not is_shown(e):
                 continue
             row = {"scenario": s.name, "figure": name, "us": e.value / 1e3}
@@ -231,7 +231,7 @@ def ratios(comparisons: Sequence[Versus], metric: str = "p50", width: int = WIDE
     """Ratios of pairs with their intervals, on a log scale; 1 is no difference."""
     rows = []
     for v in comparisons[:MOST_ROWS]:
-        d = next((x for x in v.blocks.differences if x.metric == metric), None)
+        d = next((x for x in v.differences if x.metric == metric), None)
         if d is None or d.ratio_interval is None:
             continue
         rows.append(
@@ -240,7 +240,7 @@ def ratios(comparisons: Sequence[Versus], metric: str = "p50", width: int = WIDE
                 "ratio": d.ratio,
                 "low": d.ratio_interval.low,
                 "high": d.ratio_interval.high,
-                "verdict": d.verdict,
+                "differs": d.differs,
             }
         )
     if not rows:
@@ -254,7 +254,7 @@ def ratios(comparisons: Sequence[Versus], metric: str = "p50", width: int = WIDE
         "axis": {"format": ".3~g", "tickCount": 6, "labelOverlap": "greedy", "labelSeparation": 8},
     }
     colour: Spec = {
-        "condition": {"test": "datum.verdict == 'no difference shown'", "value": COLOURS[7]},
+        "condition": {"test": "!datum.differs", "value": COLOURS[7]},
         "value": COLOURS[0],
     }
     spec["layer"] = [

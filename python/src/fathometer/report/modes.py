@@ -8,6 +8,7 @@ from typing import Any
 
 from fathometer.dataset.throughput import Counted, Flow, Readings
 from fathometer.findings import datagrams, throughput
+from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Cost, Scenario
 from fathometer.findings.throughput import DIRECTIONS
 from fathometer.findings.words import data, duration, rate
@@ -123,10 +124,12 @@ def _silences(costs: Sequence[Cost]) -> Table | None:
 def _cost(cost: Cost) -> Cell:
     median = cost.median
     if not median.decided:
-        return Cell("–", "", median.difference.doubt or "cannot be decided")
-    alike = " ≈" if median.difference.verdict == "no difference shown" else ""
+        return Cell("–", "", in_words(median.difference.doubt) or "cannot be decided")
+    alike = " ≈" if not median.difference.differs else ""
     return Cell(
-        f"{duration(median.cost)}{alike}", _between(median.cost_interval), median.difference.doubt or ""
+        f"{duration(median.cost)}{alike}",
+        _between(median.cost_interval),
+        in_words(median.difference.doubt) or "",
     )
 
 

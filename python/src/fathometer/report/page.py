@@ -21,6 +21,7 @@ from fathometer.dataset.query import Envelope
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Analysis, Versus, is_making
 from fathometer.findings.parts import Part, parts, totals_of
+from fathometer.findings.verdicts import of_rhythm
 from fathometer.findings.words import duration, moment, zone_name
 from fathometer.report import charts, modes, render, tables, timeline
 from fathometer.report.charts import Spec
@@ -146,7 +147,7 @@ def draw(analysis: Analysis, title: str | None = None, progress: Progress = lamb
     )
     _over_time(page, progress)
     for i, scenario in enumerate(s[:MOST_CHARTS]):
-        said = scenario.calendar.of_day.said if scenario.calendar else ""
+        said = of_rhythm(scenario.calendar.of_day) if scenario.calendar else ""
         add(
             "calendar",
             f"calendar-{i + 1}",

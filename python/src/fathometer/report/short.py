@@ -84,7 +84,7 @@ def told_first(analysis: Analysis) -> tuple[list[Finding], list[Advice]]:
         # Five deaths of one scenario are one thing to say at the top; the list below tells each.
         if all((f.kind, f.scenario) != (finding.kind, finding.scenario) for f in chosen):
             chosen.append(finding)
-    worth_telling = [a for a in analysis.advice if "no refresh age" not in a.statement]
+    worth_telling = [a for a in analysis.advice if a.topic != "no refresh"]
     by_weight = sorted(worth_telling, key=lambda a: (a.topic == "placement", -_SURE[a.confidence]))
     return chosen[:MOST_IN_SHORT], by_weight[:MOST_IN_SHORT]
 
@@ -152,26 +152,24 @@ def _figures(s: Scenario) -> str:
 def _differences(analysis: Analysis) -> list[str]:
     if not analysis.comparisons:
         return []
-    verdicts = []
-    for v in analysis.comparisons:
-        run = v.runs.get("p50")
-        verdicts.append(run.verdict if run else v.blocks.of("p50").verdict)
-    differ = sum(v in {"slower", "faster"} for v in verdicts)
-    alike = [v for v, verdict in zip(analysis.comparisons, verdicts, strict=True) if "no diff" in verdict]
-    open_ = sum(v == "cannot be decided" for v in verdicts)
-    if len(verdicts) == 1:
-        v = analysis.comparisons[0]
+    medians = [v.of("p50") for v in analysis.comparisons]
+    differ = sum(d.differs for d in medians)
+    alike = [v for v, d in zip(analysis.comparisons, medians, strict=True) if d.decided and not d.differs]
+    open_ = sum(not d.decided for d in medians)
+    if len(medians) == 1:
         if differ:
-            gap = duration(abs(v.blocks.of("p50").difference))
+            gap = duration(abs(medians[0].difference))
             return [f"The difference of the medians, {gap}, is shown by the data."]
+        if medians[0].verdict == "no difference that matters":
+            return ["The medians differ by nothing that matters."]
         return [
             "A difference of the medians is not shown." if alike else "Whether they differ cannot be decided."
         ]
-    said = f"Of {count(len(verdicts), 'pair')} of scenarios, the medians of {differ:,} differ"
+    said = f"Of {count(len(medians), 'pair')} of scenarios, the medians of {differ:,} differ"
     if alike:
         names = [f"{v.a} and {v.b}" for v in alike[:3]]
         more = f" (and {len(alike) - 3:,} more pairs)" if len(alike) > 3 else ""
-        said += f"; no difference is shown between {'; between '.join(names)}{more}"
+        said += f"; no difference that matters is shown between {'; between '.join(names)}{more}"
     if open_:
         said += f"; {count(open_, 'pair')} cannot be decided"
     return [said + "."]

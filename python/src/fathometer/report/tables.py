@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fathometer.dataset.summaries import OpenedSummary
+from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.findings.verdicts import of_ending
 from fathometer.findings.words import count, duration, moment
 from fathometer.report.supported import is_shown
-from fathometer.stats.compare import METRICS
+from fathometer.stats.family import METRICS, Difference
 from fathometer.stats.results import Estimate
 
 NAMES = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "p99_9": "p99.9", "p99_99": "p99.99"}
@@ -39,10 +40,10 @@ class Table:
 def figure(e: Estimate) -> Cell:
     """An estimate as a cell; a quantile that its count cannot support is not shown."""
     if not is_shown(e):
-        return Cell("–", note=e.doubt or "no samples")
+        return Cell("–", note=in_words(e.doubt) or "no samples")
     under = f"{duration(e.interval.low)} … {duration(e.interval.high)}" if e.interval else ""
     mark = "*" if e.doubt else ""
-    return Cell(duration(e.value) + mark, under, e.doubt or "")
+    return Cell(duration(e.value) + mark, under, in_words(e.doubt) or "")
 
 
 def summary(scenarios: Sequence[Scenario]) -> Table:
@@ -59,7 +60,7 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
                 Cell(s.name, s.key.pacing),
                 Cell(f"{s.rtt.count:,}", lost),
                 Cell(low),
-                *(figure(s.estimates[n]) for n in NAMES),
+                *(figure(s.figure(n)) for n in NAMES),
                 Cell(high),
             )
         )
@@ -125,31 +126,28 @@ def ratios(comparisons: Sequence[Versus]) -> Table | None:
         return None
     rows = []
     for v in comparisons:
-        cells = []
-        for d in v.blocks.differences:
-            run = v.runs.get(d.metric)
-            ratio, interval = (run.ratio, run.ratio_interval) if run else (d.ratio, d.ratio_interval)
-            under = f"{interval.low:.3g} … {interval.high:.3g}" if interval else ""
-            verdict = run.verdict if run else d.verdict
-            if math.isnan(ratio) or verdict == "cannot be decided":
-                cells.append(Cell("–", "", d.doubt or "cannot be decided"))
-            else:
-                cells.append(
-                    Cell(
-                        f"{ratio:.3g}×" + ("" if verdict != "no difference shown" else " ≈"),
-                        under,
-                        d.doubt or verdict,
-                    )
-                )
-        metric = v.runs.get("p50")
-        verdict = metric.verdict if metric else v.blocks.of("p50").verdict
-        rows.append((Cell(f"{v.b} / {v.a}", v.blocks.pairing), *cells, Cell(_sentence(v, verdict))))
+        cells = [_ratio(d) for d in v.differences]
+        d = v.of("p50")
+        rows.append((Cell(f"{v.b} / {v.a}", _basis(v)), *cells, Cell(_sentence(v, d.verdict))))
     return Table("Ratios", ("pair", *METRICS, "verdict (median)"), tuple(rows))
 
 
+def _ratio(d: Difference) -> Cell:
+    note = in_words(d.doubt) or d.verdict
+    if not d.decided or d.ratio_interval is None:
+        return Cell("–", "", note)
+    under = f"{d.ratio_interval.low:.3g} … {d.ratio_interval.high:.3g}"
+    return Cell(f"{d.ratio:.3g}×" + ("" if d.differs else " ≈"), under, note)
+
+
+def _basis(v: Versus) -> str:
+    d = v.of("p50")
+    return f"by {d.units[0]} and {d.units[1]} runs" if d.basis == "runs" else v.pairing
+
+
 def _sentence(v: Versus, verdict: str) -> str:
-    d = v.blocks.of("p50")
-    if verdict in {"slower", "faster"}:
+    d = v.of("p50")
+    if d.differs:
         return f"{v.b} is {verdict} by {duration(abs(d.difference))}"
     return verdict
 
@@ -165,7 +163,11 @@ def segments(analysis: Analysis) -> Table | None:
         ]
         cells = [Cell("")] * (5 - len(cells)) + cells
         rows.append(
-            (Cell(f"{e.scenario}, connection {e.connection}", moment(e.at_ns)), *cells, Cell(e.ending.said))
+            (
+                Cell(f"{e.scenario}, connection {e.connection}", moment(e.at_ns)),
+                *cells,
+                Cell(of_ending(e.ending)),
+            )
         )
     return Table(
         "The last samples before a connection ended",

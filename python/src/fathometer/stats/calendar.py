@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +30,24 @@ FEWEST_WEEKS = 2
 class Rhythm:
     """One question about the calendar."""
 
+    of: Literal["day", "week"]
     p_value: float | None
-    """None where there is not enough to ask; `said` tells what is missing."""
+    """None where there is not enough to ask."""
     swing: float | None
-    """The largest typical figure over the smallest (of hours, or of weekdays), less 1."""
-    said: str
+    """The largest typical figure over the smallest (of hours, or of weekdays), less 1; None where the
+    smallest is zero, too."""
+    seen: int
+    """Whole days; of weekdays the days, and where there are not enough to ask the weekdays seen often enough.
+    """
+    needed: int
+    highest: int | None = None
+    """The hour, or the weekday (Monday is 0), of the largest typical figure."""
+    lowest: int | None = None
+
+    @property
+    def shown(self) -> bool:
+        """Whether there is a rhythm."""
+        return self.p_value is not None and self.p_value < 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,42 +97,48 @@ def _of_day(
     table[row, hour] = value
     whole = table[~np.isnan(table).any(axis=1)]
     if len(whole) < FEWEST_DAYS:
-        return Rhythm(
-            None, None, f"{len(whole)} whole days were measured, {FEWEST_DAYS} are needed to speak of hours"
-        )
+        return Rhythm("day", None, None, len(whole), FEWEST_DAYS)
     # Each day against its own level: what differs from day to day is another question.
-    relative = np.log(whole) - np.log(whole).mean(axis=1, keepdims=True)
+    relative = _logs(whole) - _logs(whole).mean(axis=1, keepdims=True)
     seen = float(relative.mean(axis=0).var())
     turned = np.empty(TRIALS)
     rows = np.arange(len(whole))[:, np.newaxis]
     for trial in range(TRIALS):
         shift = rng.integers(0, 24, len(whole))[:, np.newaxis]
         turned[trial] = relative[rows, (np.arange(24) + shift) % 24].mean(axis=0).var()
-    p_value = float((1 + np.sum(turned >= seen * (1 - 1e-12))) / (1 + TRIALS))
+    p_value = _share(turned, seen)
     typical = np.median(whole, axis=0)
-    swing = float(typical.max() / typical.min() - 1)
-    if p_value < 0.05:
-        said = (
-            f"the hour matters: highest at {int(typical.argmax()):02d}h, lowest at "
-            f"{int(typical.argmin()):02d}h, {swing:.1%} apart "
-            f"({len(whole)} days agree, p = {p_value:.3f})"
-        )
-    else:
-        said = f"no rhythm of the day is shown ({len(whole)} whole days, p = {p_value:.2f})"
-    return Rhythm(p_value, swing, said)
+    high, low = int(typical.argmax()), int(typical.argmin())
+    return Rhythm("day", p_value, _swing(typical[high], typical[low]), len(whole), FEWEST_DAYS, high, low)
+
+
+def _logs(figure: NDArray[np.float64]) -> NDArray[np.float64]:
+    # What a clock of milliseconds calls zero has no logarithm; it is shorter than the shortest that has one.
+    some = figure[figure > 0]
+    return np.log(np.maximum(figure, some.min() / 2 if len(some) else 1.0))
+
+
+def _share(by_chance: NDArray[np.float64], seen: float) -> float:
+    """How many of the arrangements, and what was seen itself, are at least as large. Figures that are all
+    alike are no less alike in another order, whatever their last digits.
+    """
+    return float((1 + np.sum(by_chance >= seen * (1 - 1e-9) - 1e-24)) / (1 + len(by_chance)))
+
+
+def _swing(high: float, low: float) -> float | None:
+    return float(high / low - 1) if low > 0 else None
 
 
 def _of_week(day: NDArray[np.int64], value: NDArray[np.float64], rng: np.random.Generator) -> Rhythm:
     names, row, count = np.unique(day, return_inverse=True, return_counts=True)
     # A day that was measured for less than half would be compared by its hours, not by its name.
     full = count >= 12
-    level = np.array([math.log(float(np.median(value[row == i]))) for i in range(len(names)) if full[i]])
+    middle = np.array([float(np.median(value[row == i])) for i in range(len(names)) if full[i]])
+    level = _logs(middle)
     weekday = ((names[full] + 3) % 7).astype(np.intp)
     seen_often = int(np.sum(np.bincount(weekday, minlength=7) >= FEWEST_WEEKS))
     if seen_often < 2:
-        return Rhythm(
-            None, None, f"weekdays can only be compared when at least two were seen {FEWEST_WEEKS} times"
-        )
+        return Rhythm("week", None, None, seen_often, 2)
 
     def spread(names_of: NDArray[np.intp]) -> float:
         totals = np.bincount(names_of, weights=level, minlength=7)
@@ -128,12 +148,7 @@ def _of_week(day: NDArray[np.int64], value: NDArray[np.float64], rng: np.random.
 
     seen = spread(weekday)
     dealt = np.array([spread(rng.permutation(weekday)) for _ in range(TRIALS)])
-    p_value = float((1 + np.sum(dealt >= seen * (1 - 1e-12))) / (1 + TRIALS))
-    typical = {w: float(np.exp(np.median(level[weekday == w]))) for w in np.unique(weekday).tolist()}
-    swing = max(typical.values()) / min(typical.values()) - 1
-    said = (
-        f"the weekday matters: {swing:.1%} between the highest and the lowest (p = {p_value:.3f})"
-        if p_value < 0.05
-        else f"no rhythm of the week is shown ({len(level)} days, p = {p_value:.2f})"
-    )
-    return Rhythm(p_value, swing, said)
+    p_value = _share(dealt, seen)
+    typical = {w: float(np.median(middle[weekday == w])) for w in np.unique(weekday).tolist()}
+    high, low = max(typical, key=typical.__getitem__), min(typical, key=typical.__getitem__)
+    return Rhythm("week", p_value, _swing(typical[high], typical[low]), len(level), 2, high, low)

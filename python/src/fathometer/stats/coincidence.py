@@ -10,6 +10,7 @@ modeling and the jitter method of spike resampling", J. Neurophysiology 107.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -92,31 +93,22 @@ class Rivals:
     """Smallest span of wall-clock time that holds the deaths."""
     spread_age_ns: int
     """Smallest span of age that holds them."""
-    said: str
+    better: Literal["age", "event", "either"]
+    """What explains them better: an age or idle limit, a common event, or the one as well as the other."""
 
 
 def age_or_time(closed_ns: NDArray[np.int64], age_ns: NDArray[np.int64]) -> Rivals | None:
     """Whether deaths agree better in wall-clock time or in age; None for fewer than two.
 
     Connections that were opened together cannot tell: then the two spreads are alike, and that is what is
-    said.
+    told.
     """
     if len(closed_ns) < 2:
         return None
     time, age = int(np.ptp(closed_ns)), int(np.ptp(age_ns))
     opened = int(np.ptp(closed_ns - age_ns))
     low, high = sorted((time, age))
+    better: Literal["age", "event", "either"] = "age" if age < time else "event"
     if high == 0 or low * 3 > high or opened * 2 < low:
-        said = (
-            "an age limit explains these deaths as well as a common moment does: the connections were of "
-            "nearly the same age"
-        )
-    elif age < time:
-        said = (
-            "the connections agree in age better than in time: an age or idle limit is the better explanation"
-        )
-    else:
-        said = (
-            "the connections died at one time but at different ages: a common event is the better explanation"
-        )
-    return Rivals(time, age, said)
+        better = "either"
+    return Rivals(time, age, better)

@@ -5,48 +5,34 @@ Ratios and differences of the mean, median, p95 and p99 come with intervals from
 Jones 2013, "Rigorous benchmarking in reasonable time", for the ratio). Where both paths were measured side by
 side, blocks of the same time are resampled together ("duet", Bulej et al. 2020), which takes out whatever
 both shared; a difference of 1.5 % was then seen in half the runs, against one in twenty-five unpaired.
+
+What is resampled of a quantile is its mid-quantile, a line between the middles of the steps of the
+distribution: where many samples share a value, a plain quantile jumps from one value to the next or does not
+move at all, and its spread is worth nothing (Ma, Genton & Parzen 2011, "Asymptotic properties of sample
+quantiles of discrete distributions", Ann. Inst. Stat. Math. 63). Where few samples share a value the two are
+the same.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.stats.blocks import FEWEST, MOST, correlated
+from fathometer.stats.family import METRICS, QUANTILE, Difference, Metric, judged
 from fathometer.stats.quantiles import supported
-from fathometer.stats.results import LEVEL, Interval
-from fathometer.stats.series import Blocks, joined, paired, quantiles_of, same_values, settled
+from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Interval
+from fathometer.stats.series import Blocks, joined, mid_quantiles_of, paired, same_values, settled
 
-Metric = Literal["mean", "p50", "p95", "p99"]
-METRICS: tuple[Metric, ...] = ("mean", "p50", "p95", "p99")
-QUANTILE: dict[Metric, float] = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
-Verdict = Literal["slower", "faster", "no difference shown", "cannot be decided"]
+__all__ = ["METRICS", "Comparison", "Difference", "Metric", "Spreads", "compare", "spreads", "superiority"]
+
 RESAMPLES = 499
 """Enough for a standard deviation, all that is taken from them: its own error is 1 / sqrt(2 * 499), 3 %."""
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One metric of B against A."""
-
-    metric: Metric
-    a: float
-    b: float
-    difference: float
-    """b - a, in the unit of the series."""
-    difference_interval: Interval | None
-    ratio: float
-    """b / a."""
-    ratio_interval: Interval | None
-    verdict: Verdict
-    """Of B, as seen from A. With `len(METRICS)` questions asked at once, a difference is only called one if
-    it stands after Bonferroni's correction: an interval that just misses 1 may go with "no difference shown".
-    """
-    doubt: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,50 +40,98 @@ class Comparison:
     """B against A."""
 
     differences: tuple[Difference, ...]
+    """Judged as a family of their own; a report judges those of all its pairs together (`family.judged`)."""
     superiority: float
     """Chance that a sample of B is larger than one of A, ties half (Vargha & Delaney 2000, A12): 0.5 is no
     effect."""
     pairing: Literal["paired in time", "unpaired"]
     blocks: tuple[int, int]
     counts: tuple[int, int]
-    verdict: Verdict
-    """The strictest reading of all metrics together: a difference if one of them shows it; "mixed" cases are
-    told by the metrics."""
 
     def of(self, metric: Metric) -> Difference:
         """The difference in one metric."""
         return next(d for d in self.differences if d.metric == metric)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Spreads:
+    """One scenario, resampled by whole blocks: all that an unpaired comparison needs of it, so that each is
+    resampled once however many it is compared with.
+    """
+
+    blocks: Blocks
+    values: dict[Metric, float]
+    middles: dict[Metric, float]
+    """The mean, and mid-quantiles."""
+    again: dict[Metric, NDArray[np.float64]]
+    """The middles of every resample; empty with too few blocks."""
+
+
+def spreads(blocks: Blocks, seed: int = 1) -> Spreads:
+    """Settles a series into independent blocks and resamples them."""
+    full = blocks.pick(np.flatnonzero(blocks.sizes > 0))
+    return _spread(settled(full) if full.number else full, np.random.default_rng(seed))
+
+
+def _spread(blocks: Blocks, rng: np.random.Generator) -> Spreads:
+    weights = _weights(rng, blocks.number) if blocks.number >= FEWEST else None
+    return _spread_by(blocks, weights)
+
+
+def _spread_by(blocks: Blocks, weights: NDArray[np.float64] | None) -> Spreads:
+    if not blocks.count:
+        nothing = dict.fromkeys(METRICS, math.nan)
+        return Spreads(blocks, nothing, nothing, {})
+    # Values that no sample has would bend the mid-quantiles.
+    some = blocks.counts.any(axis=0)
+    if not some.all():
+        blocks = replace(blocks, values=blocks.values[some], counts=blocks.counts[:, some])
+    values: dict[Metric, float] = {
+        m: blocks.quantile(QUANTILE[m]) if m in QUANTILE else blocks.mean() for m in METRICS
+    }
+    once = _resampled(blocks, np.ones((1, blocks.number)))
+    again = {} if weights is None else _resampled(blocks, weights)
+    return Spreads(blocks, values, {m: float(v[0]) for m, v in once.items()}, again)
+
+
 def compare(
-    a: Blocks, b: Blocks, *, side_by_side: bool = False, level: float = LEVEL, seed: int = 1
+    a: Blocks | Spreads,
+    b: Blocks | Spreads,
+    *,
+    side_by_side: bool = False,
+    least: Mapping[Metric, float] | None = None,
+    level: float = LEVEL,
+    seed: int = 1,
 ) -> Comparison:
-    """Compares two series. `side_by_side`: both were measured at the same time and cut by the same windows
-    (`series.from_windows`).
+    """B against A.
+
+    Args:
+        a: a series, or its spreads, where it is compared several times.
+        b: the other one.
+        side_by_side: both have times (`from_windows`, with one window); blocks of the same time are resampled
+            together. Blocks that only one has are left out.
+        least: spread of the log-ratio, by metric, that is known to be there from elsewhere (runs that differ
+            more than their blocks).
+        level: of the intervals.
+        seed: of the resampling, so that a report reads the same twice.
     """
     if side_by_side:
-        a, b = paired(a, b)
-        a, b = _settled_together(a, b)
+        if isinstance(a, Spreads) or isinstance(b, Spreads):
+            raise TypeError("pairs of blocks are resampled together: give the blocks, not their spreads")
+        one, two = _settled_together(*paired(a, b))
+        weights = _weights(np.random.default_rng(seed), one.number) if one.number >= FEWEST else None
+        x, y = _spread_by(one, weights), _spread_by(two, weights)
     else:
-        a, b = settled(a), settled(b)
-    a, b = same_values(a, b)
-    few = min(a.number, b.number) < FEWEST
-    rng = np.random.default_rng(seed)
-    if few:
-        differences = tuple(_bare(a, b, m) for m in METRICS)
-    else:
-        weights_a = _weights(rng, a.number)
-        weights_b = weights_a if side_by_side else _weights(rng, b.number)
-        again_a, again_b = _resampled(a, weights_a), _resampled(b, weights_b)
-        freedom = _freedom(a, b, again_a["mean"], again_b["mean"], side_by_side)
-        differences = tuple(_judge(a, b, m, again_a[m], again_b[m], freedom, level) for m in METRICS)
+        # Of their own seeds: two scenarios that are resampled alike would look paired.
+        x = a if isinstance(a, Spreads) else spreads(a, seed)
+        y = b if isinstance(b, Spreads) else spreads(b, seed + 1)
+    differences = tuple(_difference(x, y, m, side_by_side, (least or {}).get(m, 0.0), level) for m in METRICS)
     return Comparison(
-        differences,
-        superiority(a, b),
+        judged(differences, level=level),
+        superiority(*same_values(x.blocks, y.blocks)),
         "paired in time" if side_by_side else "unpaired",
-        (a.number, b.number),
-        (a.count, b.count),
-        _together(differences),
+        (x.blocks.number, y.blocks.number),
+        (x.blocks.count, y.blocks.count),
     )
 
 
@@ -112,13 +146,20 @@ def superiority(a: Blocks, b: Blocks) -> float:
 
 def _settled_together(a: Blocks, b: Blocks) -> tuple[Blocks, Blocks]:
     # Joined alike, so that pairs stay pairs; what must be independent from block to block is the log-ratio.
+    full = np.flatnonzero((a.sizes > 0) & (b.sizes > 0))
+    a, b = a.pick(full), b.pick(full)
     while a.number // 2 >= FEWEST:
-        ratio = np.log(a.medians()) - np.log(b.medians())
-        means = np.log(a.sums / a.sizes) - np.log(b.sums / b.sizes)
+        ratio = _logs(a.medians()) - _logs(b.medians())
+        means = _logs(a.sums / a.sizes) - _logs(b.sums / b.sizes)
         if a.number <= MOST and not correlated(ratio) and not correlated(means):
             break
         a, b = joined(a, 2), joined(b, 2)
     return a, b
+
+
+def _logs(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    # A block of zeros ranks below every other, and has no logarithm.
+    return np.log(np.maximum(values, 1e-9))
 
 
 def _weights(rng: np.random.Generator, number: int) -> NDArray[np.float64]:
@@ -128,92 +169,94 @@ def _weights(rng: np.random.Generator, number: int) -> NDArray[np.float64]:
 def _resampled(blocks: Blocks, weights: NDArray[np.float64]) -> dict[Metric, NDArray[np.float64]]:
     counts = weights @ blocks.counts.astype(np.float64)
     ps = [QUANTILE[m] for m in METRICS if m in QUANTILE]
-    quantiles = quantiles_of(blocks.values, counts, ps)
-    found: dict[Metric, NDArray[np.float64]] = {"mean": (weights @ blocks.sums) / counts.sum(axis=1)}
+    quantiles = mid_quantiles_of(blocks.values, counts, ps)
+    middles: dict[Metric, NDArray[np.float64]] = {"mean": (weights @ blocks.sums) / counts.sum(axis=1)}
     for j, metric in enumerate(m for m in METRICS if m in QUANTILE):
-        found[metric] = quantiles[:, j]
-    return found
+        middles[metric] = quantiles[:, j]
+    return middles
 
 
-def _freedom(
-    a: Blocks, b: Blocks, means_a: NDArray[np.float64], means_b: NDArray[np.float64], side_by_side: bool
-) -> float:
-    if side_by_side:
-        return a.number - 1
-    # Welch-Satterthwaite: how many degrees of freedom two spreads of unequal size are worth.
-    va, vb = float(np.var(np.log(means_a))), float(np.var(np.log(means_b)))
-    if va + vb == 0:
-        return a.number + b.number - 2
-    return (va + vb) ** 2 / (va**2 / (a.number - 1) + vb**2 / (b.number - 1))
+def _undecided(x: Spreads, y: Spreads, metric: Metric) -> Doubt | None:
+    """Why a metric cannot be compared."""
+    if min(x.blocks.count, y.blocks.count) == 0:
+        return Doubt(DoubtCode.NO_SAMPLES)
+    number = min(x.blocks.number, y.blocks.number)
+    if number < FEWEST:
+        return Doubt(DoubtCode.FEW_BLOCKS, number, needed=FEWEST)
+    count = min(x.blocks.count, y.blocks.count)
+    if metric in QUANTILE and not supported(QUANTILE[metric], count):
+        return Doubt(DoubtCode.UNSUPPORTED, count, quantile=QUANTILE[metric])
+    if not (x.values[metric] > 0 and y.values[metric] > 0):
+        return Doubt(DoubtCode.NOT_POSITIVE)
+    return None
 
 
-def _value(blocks: Blocks, metric: Metric) -> float:
-    return blocks.mean() if metric == "mean" else blocks.quantile(QUANTILE[metric])
-
-
-def _bare(a: Blocks, b: Blocks, metric: Metric) -> Difference:
-    x, y = _value(a, metric), _value(b, metric)
-    few = f"{min(a.number, b.number)} independent blocks are too few (at least {FEWEST})"
-    return Difference(metric, x, y, y - x, None, y / x, None, "cannot be decided", few)
-
-
-def _judge(
-    a: Blocks,
-    b: Blocks,
-    metric: Metric,
-    again_a: NDArray[np.float64],
-    again_b: NDArray[np.float64],
-    freedom: float,
-    level: float,
+def _difference(
+    x: Spreads, y: Spreads, metric: Metric, side_by_side: bool, least: float, level: float
 ) -> Difference:
-    from scipy.special import stdtrit  # Imported late: half a second of a report's start.
+    from scipy.special import stdtr, stdtrit  # Imported late: half a second of a report's start.
 
-    x, y = _value(a, metric), _value(b, metric)
-    if metric in QUANTILE and not supported(QUANTILE[metric], min(a.count, b.count)):
-        few = f"{min(a.count, b.count):,} samples are too few for {metric}"
-        return Difference(metric, x, y, y - x, None, y / x, None, "cannot be decided", few)
-    log_ratio, spread = math.log(y / x), float(np.std(np.log(again_b) - np.log(again_a), ddof=1))
-    gap = float(np.std(again_b - again_a, ddof=1))
-    # A quantile that sits between two rounded values resamples to the very same one; its spread is at least
-    # the rounding.
-    spread = max(spread, _rounding(a, x) + _rounding(b, y))
-    gap = max(gap, _rounding(a, x) * x + _rounding(b, y) * y)
+    a, b = x.values[metric], y.values[metric]
+    units = (x.blocks.number, y.blocks.number)
+    lacking = _undecided(x, y, metric)
+    if lacking:
+        ratio = b / a if a > 0 and b > 0 else math.nan
+        return Difference(
+            metric, a, b, b - a, None, ratio, None, None, "cannot be decided", units=units, doubt=lacking
+        )
+    middle = math.log(y.middles[metric] / x.middles[metric])
+    logs = (_scaled(x, metric), _scaled(y, metric))
+    spread, freedom = _spread_of(*logs, units, side_by_side)
+    spread = max(spread, least)
+    gap, _ = _spread_of(x.again[metric], y.again[metric], units, side_by_side)
+    gap = max(gap, least * max(a, b))
     wide = -float(stdtrit(freedom, (1 - level) / 2))
-    strict = -float(stdtrit(freedom, (1 - level) / 2 / len(METRICS)))
-    verdict: Verdict = "no difference shown"
-    if abs(log_ratio) > strict * spread:
-        verdict = "slower" if log_ratio > 0 else "faster"
-    doubt: str | None = None
-    if not (a.independent and b.independent):
-        doubt = "neighbouring blocks are still correlated: the interval may be too narrow"
+    shown = math.log(b / a)
+    low, high = min(middle - wide * spread, shown), max(middle + wide * spread, shown)
+    p_value = 2 * float(stdtr(freedom, -abs(middle) / spread)) if spread > 0 else float(middle == 0)
+    doubt: Doubt | None = None
+    if abs(shown - middle) > max(spread / 2, _COARSE):
+        doubt = Doubt(DoubtCode.TIED, 2, quantile=QUANTILE.get(metric))
+    if not (x.blocks.independent and y.blocks.independent):
+        doubt = Doubt(
+            DoubtCode.CORRELATED_BLOCKS, min(units), min(x.blocks.count, y.blocks.count) // min(units)
+        )
+    between = y.middles[metric] - x.middles[metric]
     return Difference(
         metric,
-        x,
-        y,
-        y - x,
-        Interval(y - x - wide * gap, y - x + wide * gap, level),
-        y / x,
-        Interval(math.exp(log_ratio - wide * spread), math.exp(log_ratio + wide * spread), level),
-        verdict,
-        doubt,
+        a,
+        b,
+        b - a,
+        Interval(min(between - wide * gap, b - a), max(between + wide * gap, b - a), level),
+        b / a,
+        Interval(math.exp(low), math.exp(high), level),
+        p_value,
+        "no difference shown",
+        units=units,
+        doubt=doubt,
     )
 
 
-def _rounding(blocks: Blocks, at: float) -> float:
-    """Half the relative distance to the neighbouring values, as a standard deviation of a uniform error (step
-    / sqrt 12).
-    """
-    k = int(np.searchsorted(blocks.values, at))
-    near = blocks.values[max(k - 1, 0) : k + 2]
-    return float(np.max(np.diff(near), initial=0.0)) / at / math.sqrt(12) if at and len(near) > 1 else 0.0
+_COARSE = 0.005
+"""Distance of a quantile from its mid-quantile from which the values are coarse: ten times the buckets'
+rounding."""
 
 
-def _together(differences: tuple[Difference, ...]) -> Verdict:
-    verdicts = {d.verdict for d in differences}
-    shown = verdicts & {"slower", "faster"}
-    if len(shown) == 1:
-        return shown.pop()
-    if len(shown) == 2:
-        # Faster in one metric and slower in another: the median decides what is said first.
-        return next(d.verdict for d in differences if d.metric == "p50")
-    return "cannot be decided" if verdicts == {"cannot be decided"} else "no difference shown"
+def _scaled(x: Spreads, metric: Metric) -> NDArray[np.float64]:
+    """The resamples' logarithms; where one of them is zero, the departures from the middle instead."""
+    again, middle = x.again[metric], x.middles[metric]
+    return np.log(again) if np.all(again > 0) else np.asarray((again - middle) / middle)
+
+
+def _spread_of(
+    a: NDArray[np.float64], b: NDArray[np.float64], units: tuple[int, int], side_by_side: bool
+) -> tuple[float, float]:
+    """The standard deviation of b - a, and its degrees of freedom."""
+    if side_by_side:
+        return float(np.std(b - a, ddof=1)), units[0] - 1
+    va, vb = float(np.var(a, ddof=1)), float(np.var(b, ddof=1))
+    if va + vb == 0:
+        return 0.0, sum(units) - 2
+    # Welch-Satterthwaite: how many degrees of freedom two spreads of unequal size are worth.
+    freedom = (va + vb) ** 2 / (va**2 / (units[0] - 1) + vb**2 / (units[1] - 1))
+    return math.sqrt(va + vb), freedom

@@ -25,38 +25,28 @@ class First:
     p_value: float | None
     """Wilcoxon's signed-rank test (1945) of the log-ratios, connections being independent."""
     connections: int
-    said: str
+    differs: bool | None
+    """Whether first samples are shown to differ from the others; None with too few connections."""
 
 
 def first_against_rest(
     first: NDArray[np.float64], rest_median: NDArray[np.float64], level: float = LEVEL
 ) -> First:
-    """One entry a connection: its first answered round trip, and the median of its others."""
-    if len(first) == 0:
-        return First(math.nan, None, None, 0, "no connection had a first sample and others")
-    logs = np.log(first / rest_median)
+    """One entry a connection: its first answered round trip, and the median of its others. Connections with a
+    zero among the two have no ratio and are left out.
+    """
+    some = (first > 0) & (rest_median > 0)
+    logs = np.log(first[some] / rest_median[some])
+    if len(logs) == 0:
+        return First(math.nan, None, None, 0, None)
     ratio = math.exp(float(np.median(logs)))
-    interval = _interval(logs, level) if len(first) >= FEWEST else None
+    interval = _interval(logs, level) if len(logs) >= FEWEST else None
     if interval is None:
-        said = (
-            f"the first sample took {ratio:.2f} times as long as the others; {len(first)} connections are "
-            "too few to generalise"
-        )
-        return First(ratio, None, None, len(first), said)
+        return First(ratio, None, None, len(logs), None)
     from scipy.stats import wilcoxon  # Imported late: half a second of a report's start.
 
     p_value = float(wilcoxon(logs, zero_method="zsplit").pvalue) if np.any(logs) else 1.0
-    if p_value < 1 - level and 1.0 not in interval:
-        said = (
-            f"the first sample of a connection takes {ratio:.2f} times as long as the others ({len(first)} "
-            "connections)"
-        )
-    else:
-        said = (
-            f"the first sample of a connection is not shown to differ from the others ({len(first)} "
-            "connections)"
-        )
-    return First(ratio, interval, p_value, len(first), said)
+    return First(ratio, interval, p_value, len(logs), p_value < 1 - level and 1.0 not in interval)
 
 
 def _interval(logs: NDArray[np.float64], level: float) -> Interval | None:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.stats.blocks import Cut, block_means, cut, longer
-from fathometer.stats.results import LEVEL, Estimate, Interval
+from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
 
 NINES = (0.5, 0.95, 0.99, 0.999, 0.9999)
 """The quantiles that reports show."""
@@ -92,15 +92,15 @@ def _one(
 ) -> Estimate:
     n = len(values)
     if n == 0:
-        return Estimate(math.nan, None, 0, 0, "no samples")
+        return Estimate(math.nan, None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
     at = quantile(ordered, p)
     if not supported(p, n, level):
-        return Estimate(at, None, n, 0, f"{n} samples are too few for p{100 * p:g}")
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.UNSUPPORTED, n, quantile=p))
     below = (values <= at).astype(np.float64)
     # A tail's indicator is mostly zeros, in which correlation hides; the values themselves show it.
     blocks = longer(cut(below), whole.cut)
     if blocks.count == 0:
-        return Estimate(at, None, n, 0, f"{n} samples are too few for blocks")
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
     low, high, effective = share_interval(float(below.mean()), block_means(below, blocks), n, level)
     why = withheld(p, n, effective, whole.worth, level)
     if why:
@@ -110,26 +110,25 @@ def _one(
     return Estimate(at, interval, n, blocks.count, doubt)
 
 
-def withheld(p: float, count: int, effective: float, worth: float, level: float) -> str | None:
+def withheld(p: float, count: int, effective: float, worth: float, level: float) -> Doubt | None:
     """Why a quantile gets no interval: what the samples are worth, there or as a whole, is too little."""
     if supported(p, int(min(effective, worth * WITHHELD)), level):
         return None
-    least = min(effective, worth)
-    return f"correlated as they are, {count:,} samples count for {least:.0f}: too few for p{100 * p:g}"
+    return Doubt(DoubtCode.CORRELATED_UNSUPPORTED, count, min(effective, worth), quantile=p)
 
 
-def few_bursts(p: float, count: int, worth: float, level: float) -> str | None:
+def few_bursts(p: float, count: int, worth: float, level: float) -> Doubt | None:
     """What to say of an interval whose tail is supported although the whole series is worth less."""
     if supported(p, int(worth), level):
         return None
-    return f"few bursts were seen ({count:,} samples count for {worth:.0f}): the interval may be too narrow"
+    return Doubt(DoubtCode.FEW_BURSTS, count, worth, quantile=p)
 
 
-def doubt_of(blocks: Cut) -> str | None:
+def doubt_of(blocks: Cut) -> Doubt | None:
     """What to say of an interval whose blocks are still correlated."""
     if blocks.independent:
         return None
-    return f"even {blocks.count} blocks of {blocks.length} samples correlate: the interval may be too narrow"
+    return Doubt(DoubtCode.CORRELATED_BLOCKS, blocks.count, blocks.length)
 
 
 def share_interval(
@@ -164,11 +163,11 @@ def mean_estimate(values: NDArray[np.float64], level: float = LEVEL) -> Estimate
     """The mean of a series in order of time, and its interval from block means (Student's t)."""
     n = len(values)
     if n == 0:
-        return Estimate(math.nan, None, 0, 0, "no samples")
+        return Estimate(math.nan, None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
     at = float(values.mean())
     blocks = cut(values)
     if blocks.count == 0:
-        return Estimate(at, None, n, 0, f"{n} samples are too few for blocks")
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
     return Estimate(
         at, mean_interval(at, block_means(values, blocks), level), n, blocks.count, doubt_of(blocks)
     )

@@ -21,7 +21,7 @@ from fathometer.stats.quantiles import (
     supported,
     withheld,
 )
-from fathometer.stats.results import LEVEL, Estimate, Interval
+from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
 from fathometer.stats.series import Blocks, joined, settled
 
 
@@ -39,11 +39,11 @@ def rollup_mean(blocks: Blocks, level: float = LEVEL) -> Estimate:
     """The mean of all samples in the blocks."""
     blocks = _without_empty(blocks)
     if blocks.number == 0:
-        return Estimate(float("nan"), None, 0, 0, "no samples")
+        return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
     base = settled(blocks)
     at = base.mean()
     if base.number < FEWEST:
-        return Estimate(at, None, base.count, 0, f"{base.count:,} samples are too few for blocks")
+        return Estimate(at, None, base.count, 0, Doubt(DoubtCode.FEW_SAMPLES, base.count))
     # Blocks of unequal size: each one's departure from the mean, weighted by its size (a ratio estimator).
     means = at + (base.sums - at * base.sizes) / base.sizes.mean()
     doubt = doubt_of(Cut(base.number, round(base.count / base.number), base.independent))
@@ -64,12 +64,12 @@ def _effective(blocks: Blocks, value: float, level: float) -> tuple[float, float
 def _one(base: Blocks, p: float, worth: float, level: float) -> Estimate:
     n = base.count
     if n == 0:
-        return Estimate(float("nan"), None, 0, 0, "no samples")
+        return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
     at = base.quantile(p)
     if not supported(p, n, level):
-        return Estimate(at, None, n, 0, f"{n:,} samples are too few for p{100 * p:g}")
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.UNSUPPORTED, n, quantile=p))
     if base.number < FEWEST:
-        return Estimate(at, None, n, 0, f"{n:,} samples are too few for blocks")
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
     while correlated(base.below(at) / base.sizes) and base.number // 2 >= FEWEST:
         base = joined(base, 2)
     low, high, effective = _effective(base, at, level)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.stats.results import LEVEL, Estimate, Interval
+from fathometer.stats.family import Difference, Metric
+from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
 
 ENOUGH = 20
 """Runs that the articles' rule asks for, and with which the ranks below still give an interval near 95 % (n =
 20: ranks 6 and 15, 95.9 %)."""
+RUNS_TO_COMPARE = 6
+"""Runs below which order statistics give a median no 95 % interval, and scenarios are compared by blocks."""
 
 
 def median_of_runs(figures: NDArray[np.float64], level: float = LEVEL) -> Estimate:
@@ -28,17 +30,17 @@ def median_of_runs(figures: NDArray[np.float64], level: float = LEVEL) -> Estima
     ordered = np.sort(figures)
     n = len(ordered)
     if n == 0:
-        return Estimate(math.nan, None, 0, 0, "no runs")
+        return Estimate(math.nan, None, 0, 0, Doubt(DoubtCode.NO_RUNS))
     at = float(np.median(ordered))
     # The widest ranks (low, n + 1 - low) whose coverage still is at least the level.
     low = 0
     while low < n // 2 and 1 - 2 * float(binom.cdf(low, n, 0.5)) >= level:
         low += 1
     if low == 0:
-        return Estimate(at, None, n, 0, f"{n} runs are too few for an interval (at least 6)")
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_RUNS, n, needed=RUNS_TO_COMPARE))
     covered = 1 - 2 * float(binom.cdf(low - 1, n, 0.5))
     interval = Interval(float(ordered[low - 1]), float(ordered[n - low]), covered)
-    return Estimate(at, interval, n, n, None if n >= ENOUGH else f"{n} runs, fewer than {ENOUGH}")
+    return Estimate(at, interval, n, n, None if n >= ENOUGH else Doubt(DoubtCode.FEW_RUNS, n, needed=ENOUGH))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,131 +70,138 @@ def percentile_rule(figures: NDArray[np.float64], p: float = 0.95, level: float 
     return WorstOfRuns(float(ordered[rank - 1]), float(ordered[-1]), n, 1 - p**n, needed)
 
 
-@dataclass(frozen=True, slots=True)
-class Variances:
-    """Where the spread of a figure comes from."""
-
-    between: float
-    """Variance from run to run, beyond what the spread within runs makes of it. Unit squared. Never negative.
-    """
-    within: float
-    """Variance from block to block of one run."""
-    share_between: float
-    """between / (between + within)."""
-    runs_needed: int | None
-    """Runs after which the mean of runs would be known to within `precision`; None if it already is."""
-    precision: float
-    """Half an interval's width, relative to the mean, that was asked for."""
-
-
-def variances(runs: list[NDArray[np.float64]], precision: float = 0.01, level: float = LEVEL) -> Variances:
-    """Splits the variance into between and within runs by moments, and says how many more runs are worth
-    making.
-
-    Each run is given as block means (or any equally weighted repetition). Kalibera & Jones (2013), "Rigorous
-    benchmarking in reasonable time", ISMM, equations for two levels; Searle, Casella & McCulloch (1992),
-    Variance Components, for runs of unequal length.
-    """
-    from scipy.stats import t  # Imported late: half a second of a report's start.
-
-    sizes = np.array([len(r) for r in runs], dtype=np.float64)
-    if len(runs) < 2 or np.any(sizes < 2):
-        raise ValueError("at least two runs of two blocks each are needed to split the variance")
-    means = np.array([r.mean() for r in runs])
-    total = sizes.sum()
-    grand = float((sizes * means).sum() / total)
-    within = float(sum(((r - m) ** 2).sum() for r, m in zip(runs, means, strict=True)) / (total - len(runs)))
-    between_square = float((sizes * (means - grand) ** 2).sum() / (len(runs) - 1))
-    typical = (total - (sizes**2).sum() / total) / (len(runs) - 1)
-    between = max((between_square - within) / typical, 0.0)
-    share = between / (between + within) if between + within else 0.0
-    spread = float(np.std(means, ddof=1))
-    needed: int | None = None
-    if spread > 0 and grand != 0:
-        wish = abs(precision * grand)
-        n = len(runs)
-        # Student's t shrinks as runs are added, so the number is found by trying.
-        while n < 100_000 and float(t.isf((1 - level) / 2, n - 1)) * spread / math.sqrt(n) > wish:
-            n += max(1, n // 50)
-        needed = n if n > len(runs) else None
-    return Variances(between, within, share, needed, precision)
-
-
-@dataclass(frozen=True, slots=True)
-class RunComparison:
-    """Runs of B against runs of A."""
-
-    ratio: float
-    """Paired: the Hodges-Lehmann estimate of the ratio of a pair. Unpaired: the ratio of medians of runs."""
-    ratio_interval: Interval | None
-    p_value: float
-    method: Literal["Wilcoxon on paired log-ratios", "Brunner-Munzel on runs"]
-    pairs: int
-    """Pairs, or the smaller number of runs."""
-    verdict: Literal["slower", "faster", "no difference shown", "cannot be decided"]
-
-
 def compare_runs(
-    a: NDArray[np.float64], b: NDArray[np.float64], *, interleaved: bool, level: float = LEVEL
-) -> RunComparison:
-    """Compares one figure per run. `interleaved`: a[i] and b[i] ran side by side or in turn, and are compared
-    as pairs.
+    metric: Metric,
+    a: NDArray[np.float64],
+    b: NDArray[np.float64],
+    *,
+    interleaved: bool,
+    level: float = LEVEL,
+) -> Difference:
+    """Compares one figure a run. `interleaved`: a[i] and b[i] ran side by side or in turn, and are pairs.
 
-    Paired: Hodges & Lehmann (1963) on log-ratios with Wilcoxon's interval. Unpaired: Brunner & Munzel (2000),
-    which does not need equal spreads; its interval of the ratio is a bootstrap of runs.
+    From `ENOUGH` runs on by ranks: paired, Hodges & Lehmann (1963) on log-ratios with Wilcoxon's test and
+    interval; unpaired, Brunner & Munzel (2000), which needs no equal spreads, with a bootstrap of runs for
+    the interval. Ranks of fewer runs cannot reach the level that a family of questions asks for (six runs:
+    p = 0.03 at best), so these are compared by Student's t of the logarithms (Welch 1947 where unpaired).
+
+    The verdict is that of a family: `family.judged`.
     """
-    from scipy.stats import brunnermunzel, wilcoxon  # Imported late: half a second of a report's start.
-
     n = min(len(a), len(b))
-    if n < 6:
-        method: Literal["Wilcoxon on paired log-ratios", "Brunner-Munzel on runs"] = (
-            "Wilcoxon on paired log-ratios" if interleaved else "Brunner-Munzel on runs"
+    middle_a, middle_b = (float(np.median(x)) if len(x) else math.nan for x in (a, b))
+    units = (len(a), len(b))
+    if n < RUNS_TO_COMPARE or min(a.min(), b.min()) <= 0:
+        few = Doubt(DoubtCode.FEW_RUNS, n, needed=RUNS_TO_COMPARE)
+        doubt = few if n < RUNS_TO_COMPARE else Doubt(DoubtCode.NOT_POSITIVE)
+        ratio = middle_b / middle_a if middle_a > 0 and middle_b > 0 else math.nan
+        gap = middle_b - middle_a
+        return Difference(
+            metric,
+            middle_a,
+            middle_b,
+            gap,
+            None,
+            ratio,
+            None,
+            None,
+            "cannot be decided",
+            "runs",
+            "",
+            units,
+            doubt,
         )
-        ratio = float(np.median(b) / np.median(a)) if n else math.nan
-        return RunComparison(ratio, None, math.nan, method, n, "cannot be decided")
     if interleaved:
-        logs = np.log(b[:n] / a[:n])
-        i, j = np.triu_indices(n)
-        walsh = np.sort((logs[i] + logs[j]) / 2)
-        p_value = float(wilcoxon(logs, zero_method="zsplit").pvalue) if np.any(logs) else 1.0
-        cut = _wilcoxon_rank(n, level)
-        interval = Interval(float(np.exp(walsh[cut])), float(np.exp(walsh[-1 - cut])), level)
-        return RunComparison(
-            float(np.exp(np.median(walsh))),
-            interval,
-            p_value,
-            "Wilcoxon on paired log-ratios",
-            n,
-            _verdict(interval, p_value, level),
-        )
-    # Without any overlap Brunner and Munzel's spread is zero and their p undefined; then there is no doubt at
-    # all.
+        method, result = _paired(np.log(b[:n] / a[:n]), level)
+    elif n >= ENOUGH:
+        method, result = "Brunner-Munzel on runs", brunner_munzel(a, b, level)
+    else:
+        method, result = "Welch on log figures of runs", _welch(np.log(a), np.log(b), level)
+    low, high = result.interval.low, result.interval.high
+    return Difference(
+        metric,
+        middle_a,
+        middle_b,
+        middle_a * (math.exp(result.middle) - 1),
+        Interval(middle_a * (math.exp(low) - 1), middle_a * (math.exp(high) - 1), level),
+        math.exp(result.middle),
+        Interval(math.exp(low), math.exp(high), level),
+        result.p_value,
+        "no difference shown",
+        "runs",
+        method,
+        units,
+        None if n >= ENOUGH else Doubt(DoubtCode.FEW_RUNS, n, needed=ENOUGH),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LogRatio:
+    """What a test of runs finds: the logarithm of B / A."""
+
+    middle: float
+    interval: Interval
+    p_value: float
+
+
+def _paired(logs: NDArray[np.float64], level: float) -> tuple[str, LogRatio]:
+    if len(logs) >= ENOUGH:
+        return "Wilcoxon on paired log-ratios", wilcoxon_of(logs, level)
+    n = len(logs)
+    error = float(np.std(logs, ddof=1)) / math.sqrt(n)
+    return "t of paired log-ratios", _student(float(logs.mean()), error, n - 1, level)
+
+
+def _welch(a: NDArray[np.float64], b: NDArray[np.float64], level: float) -> LogRatio:
+    va, vb = (float(np.var(x, ddof=1)) / len(x) for x in (a, b))
+    whole = va + vb
+    freedom = whole**2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1)) if whole else len(a) + len(b) - 2
+    return _student(float(b.mean() - a.mean()), math.sqrt(whole), freedom, level)
+
+
+def _student(middle: float, error: float, freedom: float, level: float) -> LogRatio:
+    from scipy.special import stdtr, stdtrit  # Imported late: half a second of a report's start.
+
+    wide = -float(stdtrit(freedom, (1 - level) / 2)) * error
+    p_value = 2 * float(stdtr(freedom, -abs(middle) / error)) if error > 0 else float(middle == 0)
+    return LogRatio(middle, Interval(middle - wide, middle + wide, level), p_value)
+
+
+def wilcoxon_of(logs: NDArray[np.float64], level: float = LEVEL) -> LogRatio:
+    """Wilcoxon's signed-rank test of paired log-ratios, and Hodges & Lehmann's estimate with its interval."""
+    from scipy.stats import wilcoxon  # Imported late: half a second of a report's start.
+
+    n = len(logs)
+    i, j = np.triu_indices(n)
+    walsh = np.sort((logs[i] + logs[j]) / 2)
+    p_value = float(wilcoxon(logs, zero_method="zsplit").pvalue) if np.any(logs) else 1.0
+    cut = _wilcoxon_rank(n, level)
+    return LogRatio(
+        float(np.median(walsh)), Interval(float(walsh[cut]), float(walsh[-1 - cut]), level), p_value
+    )
+
+
+def brunner_munzel(a: NDArray[np.float64], b: NDArray[np.float64], level: float = LEVEL) -> LogRatio:
+    """Brunner & Munzel's test (2000, "The nonparametric Behrens-Fisher problem", Biometrical Journal 42), and
+    the ratio of the medians with a bootstrap of runs.
+    """
+    from scipy.stats import brunnermunzel  # Imported late: half a second of a report's start.
+
+    # No arrangement of so many runs is rarer than the two without any overlap; there the test's own spread is
+    # zero.
+    rarest = 2 / math.comb(len(a) + len(b), len(a))
     if max(a) < min(b) or max(b) < min(a):
-        p_value = 0.0
+        p_value = rarest
     elif len(np.unique(np.concatenate([a, b]))) == 1:
         p_value = 1.0
     else:
-        p_value = float(brunnermunzel(a, b).pvalue)
+        p_value = max(float(brunnermunzel(a, b).pvalue), rarest)
     rng = np.random.default_rng(1)
     again = np.log(np.median(rng.choice(b, (1999, len(b))), axis=1)) - np.log(
         np.median(rng.choice(a, (1999, len(a))), axis=1)
     )
     tail = (1 - level) / 2
-    interval = Interval(
-        float(np.exp(np.quantile(again, tail))), float(np.exp(np.quantile(again, 1 - tail))), level
-    )
-    ratio = float(np.median(b) / np.median(a))
-    return RunComparison(
-        ratio, interval, p_value, "Brunner-Munzel on runs", n, _verdict(interval, p_value, level)
-    )
-
-
-def _verdict(
-    interval: Interval, p_value: float, level: float
-) -> Literal["slower", "faster", "no difference shown", "cannot be decided"]:
-    if p_value >= 1 - level or 1.0 in interval:
-        return "no difference shown"
-    return "slower" if interval.low > 1 else "faster"
+    low, high = (float(np.quantile(again, share)) for share in (tail, 1 - tail))
+    return LogRatio(math.log(float(np.median(b) / np.median(a))), Interval(low, high, level), p_value)
 
 
 def _wilcoxon_rank(n: int, level: float) -> int:

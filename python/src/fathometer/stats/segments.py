@@ -45,8 +45,13 @@ class Ending:
     placebos: int
     usual_change: float | None
     """The 95th percentile of the same change, either way, at other times of this connection."""
-    said: str
-    """The judgement in words."""
+    length: int
+    """Samples in each segment."""
+
+    @property
+    def unusual(self) -> bool | None:
+        """Whether the last change is larger than this connection's others; None where it was too short."""
+        return None if self.p_value is None else self.p_value < 0.05
 
 
 def means_of(rtt: NDArray[np.float64], length: int = LENGTH) -> NDArray[np.float64]:
@@ -68,7 +73,7 @@ def table(means: NDArray[np.float64], length: int = LENGTH, number: int = NUMBER
             (rows - i) * length,
             (rows - i - 1) * length + 1,
             float(mean),
-            None if i == 0 else float(mean / tail[i - 1] - 1),
+            None if i == 0 else float(_change(tail[i : i + 1], tail[i - 1 : i])[0]),
         )
         for i, mean in enumerate(tail)
     )
@@ -81,32 +86,16 @@ def ending(means: NDArray[np.float64], length: int = LENGTH, number: int = NUMBE
     segments = table(means, length, number)
     if len(segments) < 2:
         return None
-    change = float(means[-1] / means[-2] - 1)
     # The end's own two stretches are not among the windows that it is compared with.
-    others = np.abs(means[1:-2] / means[:-3] - 1) if len(means) > 3 else np.array([])
+    changes = _change(means[1:], means[:-1])
+    change, others = float(changes[-1]), np.abs(changes[:-2])
     if len(others) < FEWEST_PLACEBOS:
-        said = (
-            f"the connection was too short to say what is usual for it ({len(others)} windows, "
-            f"{FEWEST_PLACEBOS} are needed)"
-        )
-        return Ending(segments, change, None, len(others), None, said)
+        return Ending(segments, change, None, len(others), None, length)
     p_value = float((1 + np.sum(others >= abs(change))) / (1 + len(others)))
-    usual = float(np.quantile(others, 0.95))
-    if p_value < 0.05:
-        said = (
-            f"the last {length} samples changed by {change:+.1%}; at other times of this connection "
-            f"only {p_value:.1%} of windows did as much"
-        )
-    else:
-        said = (
-            f"the last {length} samples changed by {change:+.1%}, which is usual for this connection: "
-            f"{p_value:.0%} of its windows changed as much"
-        )
-    return Ending(segments, change, p_value, len(others), usual, said)
+    return Ending(segments, change, p_value, len(others), float(np.quantile(others, 0.95)), length)
 
 
-def pooled_p_value(p_values: list[float]) -> float:
-    """Several endings together: Fisher's method (1925), for independent connections."""
-    from scipy.special import chdtrc  # Imported late: half a second of a report's start.
-
-    return float(chdtrc(2 * len(p_values), -2 * float(np.sum(np.log(p_values)))))
+def _change(to: NDArray[np.float64], of: NDArray[np.float64]) -> NDArray[np.float64]:
+    """As a fraction of the stretch before. From zeros to zeros nothing changed, to anything else all did."""
+    some = of > 0
+    return np.where(some, to / np.where(some, of, 1.0) - 1, np.where(to > 0, 1.0, 0.0))

@@ -96,6 +96,26 @@ def quantiles_of(
     return result
 
 
+def mid_quantiles_of(
+    values: NDArray[np.float64], counts: NDArray[np.int64] | NDArray[np.float64], ps: Sequence[float]
+) -> NDArray[np.float64]:
+    """Mid-quantiles of each row of counts: result[row, p]; see `compare`. NaN for a row without samples."""
+    running = np.cumsum(counts, axis=1, dtype=np.float64)
+    middle = running - counts / 2
+    result = np.full((len(counts), len(ps)), math.nan)
+    rows = np.flatnonzero(running[:, -1] > 0)
+    last = len(values) - 1
+    for j, p in enumerate(ps):
+        rank = p * running[rows, -1]
+        right = np.minimum((middle[rows] < rank[:, np.newaxis]).sum(axis=1), last)
+        left = np.maximum(right - 1, 0)
+        low, high = middle[rows, left], middle[rows, right]
+        step = np.where(high > low, high - low, 1.0)
+        share = np.clip((rank - low) / step, 0.0, 1.0)
+        result[rows, j] = values[left] + share * (values[right] - values[left])
+    return result
+
+
 def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Values rounded to `RELATIVE_STEP` of their octave, where there are more than `DISTINCT`."""
     if len(np.unique(values)) <= DISTINCT:

@@ -1,0 +1,73 @@
+"""What statistics found, in words: made last, and read by nothing."""
+
+from __future__ import annotations
+
+from fathometer.findings.words import count
+from fathometer.stats.calendar import FEWEST_WEEKS, Rhythm
+from fathometer.stats.coincidence import Rivals
+from fathometer.stats.first import First
+from fathometer.stats.segments import FEWEST_PLACEBOS, Ending
+
+
+def of_rhythm(rhythm: Rhythm) -> str:
+    """Whether hours or weekdays differ."""
+    if rhythm.p_value is None:
+        if rhythm.of == "day":
+            return f"{rhythm.seen} whole days were measured, {rhythm.needed} are needed to speak of hours"
+        return f"weekdays can only be compared when at least two were seen {FEWEST_WEEKS} times"
+    apart = "" if rhythm.swing is None else f", {100 * rhythm.swing:.1f} % apart"
+    chance = f"p = {rhythm.p_value:.3f}"
+    if rhythm.of == "day":
+        if not rhythm.shown:
+            return f"no rhythm of the day is shown ({rhythm.seen} whole days, p = {rhythm.p_value:.2f})"
+        return (
+            f"the hour matters: highest at {rhythm.highest:02d}h, lowest at {rhythm.lowest:02d}h{apart} "
+            f"({rhythm.seen} days agree, {chance})"
+        )
+    if not rhythm.shown:
+        return f"no rhythm of the week is shown ({rhythm.seen} days, p = {rhythm.p_value:.2f})"
+    return f"the weekday matters: the highest and the lowest are{apart.removeprefix(',')} ({chance})"
+
+
+def of_first(first: First) -> str:
+    """What a new connection costs its first sample."""
+    if first.connections == 0:
+        return "no connection had a first sample and others"
+    of = count(first.connections, "connection")
+    if first.differs is None:
+        return (
+            f"the first sample took {first.ratio:.2f} times as long as the others; {of} "
+            f"{'is' if first.connections == 1 else 'are'} too few to generalise"
+        )
+    if first.differs:
+        return f"the first sample of a connection takes {first.ratio:.2f} times as long as the others ({of})"
+    return f"the first sample of a connection is not shown to differ from the others ({of})"
+
+
+def of_ending(ending: Ending) -> str:
+    """Whether a connection's last samples were unusual."""
+    if ending.p_value is None:
+        return (
+            f"the connection was too short to say what is usual for it ({ending.placebos} windows, "
+            f"{FEWEST_PLACEBOS} are needed)"
+        )
+    changed = f"the last {ending.length} samples changed by {100 * ending.last_change:+.1f} %"
+    if ending.unusual:
+        share = f"{100 * ending.p_value:.1f} %"
+        return f"{changed}; at other times of this connection only {share} of windows did as much"
+    share = f"{100 * ending.p_value:.0f} %"
+    return f"{changed}, which is usual for this connection: {share} of its windows changed as much"
+
+
+def of_rivals(rivals: Rivals) -> str:
+    """Whether deaths agree in age or in time."""
+    if rivals.better == "either":
+        return (
+            "an age limit explains these deaths as well as a common moment does: the connections were of "
+            "nearly the same age"
+        )
+    if rivals.better == "age":
+        return (
+            "the connections agree in age better than in time: an age or idle limit is the better explanation"
+        )
+    return "the connections died at one time but at different ages: a common event is the better explanation"
