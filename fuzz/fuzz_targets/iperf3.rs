@@ -1,9 +1,10 @@
 //! Arbitrary bytes in arbitrary pieces through iperf3's control protocol, both ends, held against its laws.
 #![no_main]
 
-use fathom_core::throughput::client::{self, Client};
-use fathom_core::throughput::server::{self, Limits, Server};
-use fathom_wire::iperf3::{Inbox, Parameters, Results};
+use fathom_iperf3::codec::{Inbox, MAX_BLOCK, Parameters, Results};
+use fathom_iperf3::machine::agreement::Limits;
+use fathom_iperf3::machine::client::{self, Client};
+use fathom_iperf3::machine::server::{self, Server};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -43,7 +44,10 @@ fn server(bytes: &[u8], chunk: usize) -> (bool, Option<server::Failure>) {
                 for step in steps {
                     match step {
                         server::Step::AwaitStreams => {
-                            assert!(server.asked().parallel > 0 && server.asked().parallel <= 8);
+                            let agreement = server.agreement().expect("streams are awaited");
+                            assert!((1..=8).contains(&agreement.server_sends().len()));
+                            assert!((1..=MAX_BLOCK).contains(&agreement.block()));
+                            assert!(agreement.seconds().is_none_or(|seconds| seconds <= 60));
                             server.streams_are_there();
                         }
                         server::Step::Stop => {
@@ -55,7 +59,10 @@ fn server(bytes: &[u8], chunk: usize) -> (bool, Option<server::Failure>) {
                     }
                 }
             }
-            Err(failure) => return (false, Some(failure)),
+            Err(failure) => {
+                assert!(matches!(failure, server::Failure::Refused(..)) <= server.agreement().is_none());
+                return (false, Some(failure));
+            }
         }
     }
     (false, None)

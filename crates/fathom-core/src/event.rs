@@ -15,6 +15,8 @@ use serde::{Deserialize, Serialize};
 pub const LOST_BEHIND: &str = "behind";
 /// Rows were lost because the disk had no room.
 pub const LOST_NO_SPACE: &str = "no_space";
+/// The mode of a throughput test, as recordings and summaries name it.
+pub const THROUGHPUT_MODE: &str = "tcp-throughput";
 
 /// One event of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -20,6 +20,5 @@ pub mod stall;
 pub mod statistics;
 pub mod story;
 pub mod stream;
-pub mod throughput;
 pub mod verdict;
 pub mod word;

@@ -144,7 +144,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         ),
     };
     let what = match (mode.as_str(), size) {
-        (crate::throughput::MODE, _) => "streams of data".to_owned(),
+        (crate::event::THROUGHPUT_MODE, _) => "streams of data".to_owned(),
         ("connect", _) => format!("a connection {pace}"),
         ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
         (_, 0) => format!("samples of several sizes {pace}"),

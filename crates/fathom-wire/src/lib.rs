@@ -8,11 +8,9 @@
 //! [`pattern`]. A shorter message has no room for a header; it is the first bytes of its sequence number and
 //! the pattern (see [`message`]). Any RFC 862 server echoes either kind byte for byte; a reflector of ours
 //! recognises frames in the stream and writes its stamps into them ([`stamp`]), and answers what it is asked
-//! ([`question`]). What the throughput test says on its control connection is [`iperf3`]'s. STAMP, which other
-//! measuring systems speak, is beside it ([`rfc8762`]).
+//! ([`question`]). STAMP, which other measuring systems speak, is beside it ([`rfc8762`]).
 
 pub mod frame;
-pub mod iperf3;
 pub mod message;
 pub mod pattern;
 pub mod question;

@@ -36,7 +36,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let _held = help::claim(&config)?;
     let sockets = listen::open(&config)?;
     let server = server::Server::new(&config, sockets)?;
-    let throughput = throughput::Service::open(&config)?;
+    let throughput = throughput::start(&config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (asked, waker) = (Arc::clone(&stop), server.waker());
     ctrlc::set_handler(move || {
@@ -48,13 +48,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     for bound in server.sockets() {
         talk.listening(bound.protocol, bound.address);
     }
-    for address in throughput.iter().flat_map(throughput::Service::addresses) {
+    for address in throughput.iter().flat_map(|(_, addresses)| addresses) {
         talk.listening_for_throughput(*address);
     }
     let tally = server.run(&stop)?;
     talk.served(&tally);
-    if let Some(service) = throughput {
-        talk.throughput_served(&service.close());
+    if let Some((service, _)) = throughput {
+        let served = service.stop();
+        talk.throughput_served(&served, &throughput::total(&served));
     }
     Ok(())
 }

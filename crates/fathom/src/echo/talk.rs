@@ -2,7 +2,7 @@
 
 use super::address::Protocol;
 use super::tally::Tally;
-use super::throughput::Served;
+use fathom_iperf3::service::Counts;
 use serde::Serialize;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ enum Line<'a> {
     ThroughputServed {
         format: u32,
         #[serde(flatten)]
-        served: &'a Served,
+        served: &'a Counts,
     },
 }
 
@@ -55,9 +55,9 @@ impl Talk {
         self.line(&Line::Listening { format: 1, protocol, address: address.to_string(), port });
     }
 
-    /// The end: which tests were served.
-    pub(super) fn throughput_served(self, served: &Served) {
-        note(&served.sentence());
+    /// The end: which tests were served; `sentence` says the same to people.
+    pub(super) fn throughput_served(self, served: &Counts, sentence: &str) {
+        note(sentence);
         self.line(&Line::ThroughputServed { format: 1, served });
     }
 

@@ -3,7 +3,7 @@
 use super::progress::Progress;
 use crate::exit::Failure;
 use crate::summary::{self, Heading, Load};
-use crate::throughput::{self, replay::Replay};
+use crate::throughput::summary::{Recorded, Summary};
 use fathom_core::statistics::Statistics;
 use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ pub(super) struct Amounts {
     pub(super) heading: Heading,
     pub(super) statistics: Statistics,
     /// Of a throughput test, which has no samples.
-    throughput: Option<throughput::summary::Summary>,
+    throughput: Option<Summary>,
     /// All of it could be read, but for the torn end that an interrupted or running probe leaves.
     pub(super) whole: bool,
 }
@@ -62,13 +62,13 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let gaps_ns = numbers(&recording.manifest().probe["idle_gaps_ns"]);
     let mut statistics = Statistics::with_gaps(&gaps_ns);
-    let mut replay = Replay::default();
+    let mut recorded = Recorded::default();
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
         match entry {
             Ok(Entry::Known(event)) => {
                 statistics.event(&event);
-                replay.event(&event);
+                recorded.event(&event);
             }
             Ok(Entry::Other(value)) => statistics.count_event(value["kind"].as_str().unwrap_or("unknown")),
             Err(unreadable) => damage.push(unreadable),
@@ -87,10 +87,7 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     for unreadable in &damage {
         eprintln!("fathom: {}: {unreadable}", recording.dir().display());
     }
-    let of_throughput = replay.summary(recording.manifest()).map(|mut summary| {
-        summary.recording = Some(recording.dir().display().to_string());
-        summary
-    });
+    let of_throughput = recorded.summary(recording.manifest(), recording.dir().display().to_string());
     let heading = heading(recording, &statistics);
     let whole = damage.iter().all(|unreadable| unreadable.torn);
     Ok(Amounts { heading, statistics, throughput: of_throughput, whole })

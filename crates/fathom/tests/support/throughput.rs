@@ -18,7 +18,17 @@ pub(crate) struct Service {
 impl Service {
     /// Starts it on free ports of loopback, with more arguments.
     pub(crate) fn start(more: &[&str]) -> Self {
-        let mut command = Command::new(FATHOM);
+        Self::start_as(Command::new(FATHOM), more)
+    }
+
+    /// The same, with no more memory of its own than so much: what asks for more kills it, and not this host.
+    pub(crate) fn start_within(kib: u32, more: &[&str]) -> Self {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -v {kib} && exec \"$0\" \"$@\""), FATHOM]);
+        Self::start_as(shell, more)
+    }
+
+    fn start_as(mut command: Command, more: &[&str]) -> Self {
         command.args(["echo", "--json", "--listen", "tcp://127.0.0.1:0", "--throughput", "0"]).args(more);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
         let mut child = Kept(child);
@@ -31,6 +41,14 @@ impl Service {
             }
         };
         Self { child, out, address }
+    }
+
+    /// The most memory that it has ever had resident, in KiB.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn memory_peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("Linux tells it");
+        line.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// Ends it in order; which tests it served.
@@ -126,6 +144,12 @@ pub(crate) fn guest(server: SocketAddr, cookie: &[u8]) -> TcpStream {
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     std::io::Write::write_all(&mut stream, cookie).expect("it fits");
     stream
+}
+
+/// A document of iperf3's control connection, its length before it.
+pub(crate) fn document(text: &str) -> Vec<u8> {
+    let length = u32::try_from(text.len()).expect("it is short");
+    [&length.to_be_bytes(), text.as_bytes()].concat()
 }
 
 /// What one end counted on one way of a summary, in bytes.

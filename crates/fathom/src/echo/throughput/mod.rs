@@ -1,13 +1,79 @@
-//! `fathom echo --throughput`: throughput tests for our probes and for iperf3's clients, one at a time.
-//!
-//! Nobody is sent anything who has not made a connection and given a cookie on it, so that a forged address draws
-//! nothing. The [`door`] takes connections and reads cookies, a [`session`] runs one test.
+//! `fathom echo --throughput`: composes the service of `fathom-iperf3` from the reflector's configuration.
 
 mod args;
-mod door;
-mod served;
-mod session;
 
 pub(in crate::echo) use args::{Settings, ThroughputArgs};
-pub(in crate::echo) use door::Service;
-pub(in crate::echo) use served::Served;
+
+use super::config::Config;
+use super::listen::open_tcp;
+use super::talk::note;
+use crate::exit::Failure;
+use crate::throughput::words::bytes;
+use fathom_iperf3::codec::MAX_PARALLEL;
+use fathom_iperf3::machine::agreement::Limits;
+use fathom_iperf3::service::{Counts, Notice, Service, ServiceOptions};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+/// Listens and serves, where the configuration says so; where it listens.
+pub(super) fn start(config: &Config) -> Result<Option<(Service, Vec<SocketAddr>)>, Failure> {
+    let Some(settings) = config.throughput else { return Ok(None) };
+    let ips: BTreeSet<IpAddr> = if config.sockets_are_default {
+        BTreeSet::from([Ipv6Addr::UNSPECIFIED.into()])
+    } else {
+        config.sockets.iter().map(|(_, address)| address.ip()).collect()
+    };
+    let listeners = ips.into_iter().map(|ip| open_tcp(SocketAddr::new(ip, settings.port)));
+    let (listeners, addresses): (Vec<_>, Vec<_>) =
+        listeners.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    // Each stream is a connection and a thread.
+    let streams = config.max_connections.unwrap_or(u32::MAX).min(2 * MAX_PARALLEL);
+    let allow = config.allow.clone();
+    let options = ServiceOptions {
+        limits: Limits { longest_s: settings.longest_s, streams },
+        permits: Box::new(move |ip| allow.permits(ip)),
+        notify: Arc::new(|notice| note(&sentence(notice))),
+    };
+    let service = Service::start(listeners, options)
+        .map_err(|e| Failure::run(format!("cannot serve throughput tests: {e}")))?;
+    Ok(Some((service, addresses)))
+}
+
+/// The line for people about something that happened.
+fn sentence(notice: &Notice) -> String {
+    match notice {
+        Notice::Began { peer, version, direction, parallel, seconds } => {
+            let version = version.as_deref().unwrap_or("?");
+            let time = seconds.map_or("until it says so".to_owned(), |s| format!("{s} s"));
+            let streams = if *parallel == 1 { "stream" } else { "streams" };
+            format!(
+                "throughput test of {peer} (client {version}): {direction:?}, {parallel} {streams}, {time}"
+            )
+        }
+        Notice::Ended { peer, sent, received, early } => {
+            let early = early.as_ref().map_or(String::new(), |why| format!(", ended early: {why}"));
+            format!("throughput test of {peer}: sent {}, received {}{early}", bytes(*sent), bytes(*received))
+        }
+        Notice::Refused { peer, why } => format!("throughput test of {peer} refused: {why}"),
+        Notice::CannotBegin(e) => format!("cannot begin a throughput test: {e}"),
+        Notice::Stopped(e) => format!("throughput tests are served no more: {e}"),
+    }
+}
+
+/// The line for people about all that was served.
+pub(super) fn total(served: &Counts) -> String {
+    let denied = served.busy + served.not_allowed + served.foreign;
+    format!(
+        "served {} throughput tests ({} unfinished), refused {}, denied {denied} (busy {}, not allowed {}, no cookie {}); \
+         sent {}, received {}",
+        served.tests,
+        served.tests_unfinished,
+        served.tests_refused,
+        served.busy,
+        served.not_allowed,
+        served.foreign,
+        bytes(served.bytes_sent),
+        bytes(served.bytes_received),
+    )
+}

@@ -67,7 +67,7 @@ pub(crate) struct Path {
 pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     let mut paths = Vec::with_capacity(args.targets.len());
     let port = match () {
-        () if args.throughput.throughput => fathom_wire::iperf3::PORT,
+        () if args.throughput.throughput => fathom_iperf3::codec::PORT,
         () if args.stamp.reflector().is_some() => fathom_wire::rfc8762::PORT,
         () => DEFAULT_PORT,
     };

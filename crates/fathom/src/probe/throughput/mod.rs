@@ -1,23 +1,25 @@
-//! `fathom probe --throughput`: the client of iperf3's TCP test. Arguments become a [`plan`], the plan a [`test`], which
-//! writes its [`book`] and tells its seconds ([`show`]).
+//! `fathom probe --throughput`: the client of iperf3's TCP test. Arguments become a [`plan`], `fathom-iperf3` runs it, and
+//! what happens is recorded ([`recorder`]) and shown ([`show`]).
 
 mod args;
-mod book;
-mod dial;
 mod plan;
+mod recorder;
 mod show;
-mod test;
 
 pub(in crate::probe) use args::ThroughputArgs;
 
-use super::effective;
+use super::{effective, keep};
 use crate::exit::Failure;
-use book::Book;
+use crate::throughput::summary::Summary;
+use fathom_iperf3::StreamInterval;
+use fathom_iperf3::client::{Error, Finished, Observer, Test};
+use fathom_iperf3::outcome::Outcome;
 use plan::Plan;
+use recorder::TestRecorder;
 use std::io::{self, Write};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use test::Test;
 
 /// Runs the test to its end and prints what it came to.
 pub(super) fn run(args: super::args::Args) -> Result<(), Failure> {
@@ -30,24 +32,73 @@ pub(super) fn run(args: super::args::Args) -> Result<(), Failure> {
     let asked = Arc::clone(&stop);
     ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
         .map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
-    let mut book = Book::open(&plan)?;
-    let done = match Test::open(&plan, &stop).and_then(|test| test.run(&mut book)) {
-        Ok(done) => done,
+    let mut recorder = TestRecorder::open(&plan)?;
+    let finished = match measure(&plan, &mut recorder, &stop) {
+        Ok(finished) => finished,
         Err(failure) => {
-            book.discard(&plan);
+            recorder.discard(&plan);
             return Err(failure);
         }
     };
-    let incomplete = book.close();
-    let text =
-        if plan.config.json { done.summary.json() + "\n" } else { format!("\n{}", done.summary.text()) };
+    let summary = summary(&plan, &finished, recorder.shown());
+    recorder.ended(&summary);
+    let incomplete = recorder.close();
+    let text = if plan.config.json { summary.json() + "\n" } else { format!("\n{}", summary.text()) };
     if let Err(e) = io::stdout().lock().write_all(text.as_bytes())
         && e.kind() != io::ErrorKind::BrokenPipe
     {
         return Err(Failure::run(format!("cannot print the summary: {e}")));
     }
-    if let Some(failure) = done.failure {
-        return Err(failure);
+    if let Some(error) = &finished.error {
+        return Err(failure(error));
     }
     incomplete.map_or(Ok(()), |e| Err(Failure::run(format!("the recording is incomplete: {e}"))))
+}
+
+fn measure(plan: &Plan, recorder: &mut TestRecorder, stop: &AtomicBool) -> Result<Finished, Failure> {
+    let target = plan.target()?;
+    let test = Test::connect(&target, &plan.test, stop).map_err(|e| failure(&e))?;
+    test.run(&mut Live { plan, recorder }).map_err(|e| failure(&e))
+}
+
+fn failure(error: &Error) -> Failure {
+    Failure::run(error.to_string())
+}
+
+fn summary(plan: &Plan, finished: &Finished, recording: Option<String>) -> Summary {
+    let early = match &finished.error {
+        Some(error) => Some(error.to_string()),
+        None if finished.interrupted => Some("interrupted here".to_owned()),
+        None => None,
+    };
+    let test = &plan.test;
+    let (ours, theirs) = (&finished.ours, finished.theirs.as_ref());
+    let outcome = Outcome::new(test.direction, test.parallel, &test.traffic, ours, theirs, early);
+    let label = plan.path().label.clone();
+    Summary::new(label, keep::labels(&plan.config), finished.remote.to_string(), outcome, recording)
+}
+
+/// Shows and records a test while it runs.
+struct Live<'a> {
+    plan: &'a Plan,
+    recorder: &'a mut TestRecorder,
+}
+
+impl Observer for Live<'_> {
+    fn stream_opened(&mut self, stream: u32, local: SocketAddr, remote: SocketAddr, connect_ns: u64) {
+        self.recorder.opened(stream, local, remote, connect_ns);
+    }
+
+    fn began(&mut self) {
+        show::introduction(self.plan, self.recorder.shown().as_deref());
+    }
+
+    fn intervals(&mut self, begun_ns: u64, intervals: &[StreamInterval]) {
+        show::intervals(self.plan, begun_ns, intervals);
+        self.recorder.intervals(intervals);
+    }
+
+    fn stream_closed(&mut self, stream: u32, at_ns: u64, age_ns: u64) {
+        self.recorder.closed(stream, at_ns, age_ns);
+    }
 }

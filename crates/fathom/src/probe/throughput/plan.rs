@@ -3,12 +3,14 @@
 use super::super::args;
 use super::super::config::{Config, POLITE_IN_ALL, POLITE_PER_CONNECTION, Path};
 use super::super::effective;
+use super::super::resolve::lookup;
 use super::super::start::is_here;
 use crate::exit::Failure;
-use crate::throughput::flows::Manner;
-use crate::throughput::{BLOCK, MODE};
-use fathom_core::throughput::Direction;
-use fathom_wire::iperf3::{MAX_BLOCK, MAX_PARALLEL, Parameters};
+use fathom_core::event::THROUGHPUT_MODE;
+use fathom_iperf3::client::{Target, TestOptions};
+use fathom_iperf3::codec::{DEFAULT_BLOCK, MAX_BLOCK, MAX_PARALLEL};
+use fathom_iperf3::{Direction, Traffic};
+use fathom_os::socket::TcpOptions;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
@@ -22,12 +24,8 @@ const PAYLOAD_BITS: f64 = 1_448.0 * 8.0;
 pub(super) struct Plan {
     /// What every probe has: where to, what to call it, what to keep and show.
     pub(super) config: Config,
-    pub(super) direction: Direction,
-    /// Streams each way.
-    pub(super) parallel: u32,
-    pub(super) manner: Manner,
-    /// What counts.
-    pub(super) duration: Duration,
+    /// The test itself.
+    pub(super) test: TestOptions,
 }
 
 impl Plan {
@@ -47,7 +45,7 @@ impl Plan {
                 "--throughput measures one target at a time: tests side by side would share this host's links; give one TARGET",
             ));
         }
-        let block = args.size.unwrap_or(u64::from(BLOCK));
+        let block = args.size.unwrap_or(u64::from(DEFAULT_BLOCK));
         let block = u32::try_from(block).ok().filter(|block| (1..=MAX_BLOCK).contains(block));
         let block = block
             .ok_or_else(|| Failure::usage("--size: with --throughput a block has from 1 byte to 1MiB"))?;
@@ -68,9 +66,28 @@ impl Plan {
             (_, true) => Direction::Bidirectional,
             _ => Direction::Forward,
         };
-        let manner = Manner { block, bitrate: asked.bitrate, omit_ns: asked.omit.as_secs() * 1_000_000_000 };
+        let traffic =
+            Traffic { block, bitrate: asked.bitrate, omit_ns: asked.omit.as_secs() * 1_000_000_000 };
         let config = Config::new(args)?;
-        Ok(Self { parallel: config.connections, config, direction, manner, duration })
+        let user_timeout = config.user_timeout;
+        let tcp = TcpOptions {
+            // As iperf3's streams: large writes have nothing to gain from going out at once.
+            nodelay: false,
+            source: config.source,
+            dscp: config.dscp,
+            user_timeout_ms: user_timeout.map(|t| u32::try_from(t.as_millis()).unwrap_or(u32::MAX)),
+            keep_icmp: false,
+        };
+        let test = TestOptions {
+            direction,
+            parallel: config.connections,
+            traffic,
+            duration,
+            timeout: config.timeout,
+            tcp,
+            version: concat!("fathom ", env!("CARGO_PKG_VERSION")).to_owned(),
+        };
+        Ok(Self { config, test })
     }
 
     /// The one path.
@@ -78,35 +95,25 @@ impl Plan {
         &self.config.paths[0]
     }
 
-    /// What the server is asked for. Its seconds are whole: the test ends when this end says so.
-    pub(super) fn parameters(&self) -> Parameters {
-        Parameters {
-            tcp: true,
-            omit_s: (self.manner.omit_ns / 1_000_000_000) as u32,
-            time_s: self.duration.as_nanos().div_ceil(1_000_000_000) as u32,
-            parallel: self.parallel,
-            reverse: self.direction == Direction::Reverse,
-            bidirectional: self.direction == Direction::Bidirectional,
-            block: self.manner.block,
-            bitrate: self.manner.bitrate,
-            client_version: Some(concat!("fathom ", env!("CARGO_PKG_VERSION")).to_owned()),
-            drains: true,
-            ..Parameters::default()
-        }
+    /// Where the server is, its name resolved.
+    pub(super) fn target(&self) -> Result<Target, Failure> {
+        let target = &self.path().target;
+        let addresses = lookup(target, self.config.family).map_err(Failure::run)?;
+        Ok(Target { name: target.to_string(), port: target.port, addresses })
     }
 
     /// The configuration in force, for the recording.
     pub(super) fn effective(&self) -> Value {
         json!({
-            "mode": MODE,
+            "mode": THROUGHPUT_MODE,
             "size": null,
             "interval_ns": null,
-            "block_bytes": self.manner.block,
-            "direction": self.direction,
-            "connections": self.parallel,
-            "bitrate_bits_per_second": self.manner.bitrate,
-            "omit_ns": self.manner.omit_ns,
-            "duration_ns": self.duration.as_nanos() as u64,
+            "block_bytes": self.test.traffic.block,
+            "direction": self.test.direction,
+            "connections": self.test.parallel,
+            "bitrate_bits_per_second": self.test.traffic.bitrate,
+            "omit_ns": self.test.traffic.omit_ns,
+            "duration_ns": self.test.duration.as_nanos() as u64,
             "source": self.config.source,
             "dscp": self.config.dscp,
         })
@@ -130,12 +137,12 @@ impl Plan {
             return None;
         }
         let add = "add --allow-high-rate if the path is yours to load";
-        let Some(bitrate) = self.manner.bitrate else {
+        let Some(bitrate) = self.test.traffic.bitrate else {
             return Some(format!(
                 "--throughput fills the path to another host; {add}, or name a polite --bitrate"
             ));
         };
-        let streams = self.direction.client_sends(self.parallel).len();
+        let streams = self.test.direction.client_sends(self.test.parallel).len();
         let packets = bitrate as f64 / PAYLOAD_BITS;
         let all = packets * streams as f64;
         (packets > POLITE_PER_CONNECTION || all > POLITE_IN_ALL).then(|| {
@@ -166,7 +173,7 @@ mod tests {
     fn defaults_are_iperf3s() {
         let plan = plan("127.0.0.1").unwrap();
         assert_eq!(plan.path().target.to_string(), "127.0.0.1:5201");
-        let asked = plan.parameters();
+        let asked = plan.test.parameters();
         assert_eq!((asked.time_s, asked.omit_s, asked.parallel, asked.block), (10, 0, 1, 131_072));
         assert_eq!(
             (asked.tcp, asked.reverse, asked.bidirectional, asked.bitrate),

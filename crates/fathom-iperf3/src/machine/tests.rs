@@ -1,10 +1,11 @@
-use super::account::{Account, Reading};
+use super::agreement::Limits;
 use super::client::{self, Client};
-use super::pacer::Pacer;
-use super::server::{self, Limits, Server};
-use super::*;
-use crate::event::TcpInfo;
-use fathom_wire::iperf3::{Cookie, Parameters, Refusal, Results, State, StreamResult};
+use super::server::{self, Server};
+use crate::account::{Account, Reading};
+use crate::codec::{Cookie, Parameters, Refusal, Results, State, StreamResult};
+use crate::direction::Direction;
+use crate::pacer::Pacer;
+use fathom_core::event::TcpInfo;
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { longest_s: 60, streams: 256 };
@@ -205,4 +206,62 @@ fn an_end_that_receives_claims_none_of_the_senders_figures() {
     assert_eq!((interval.bytes, interval.retransmits, interval.srtt_us), (5, None, None));
     let result = account.result(0, reading(20, 9, 2, 70));
     assert_eq!((result.retransmits, result.srtt_us, result.cwnd_bytes), (None, None, None));
+}
+
+/// One message of 120 bytes with `"parallel":4294967295` was refused, and then the reflector allocated 4 to 8 GiB: what was
+/// asked was stored before it was checked, and sized the list of streams when the refused test was counted.
+#[test]
+fn what_was_refused_is_not_kept() {
+    for parallel in [u32::MAX, 129, 0] {
+        for bidirectional in [false, true] {
+            let mut server = Server::new(LIMITS);
+            let refused = server.receive(&Parameters { parallel, bidirectional, ..asked() }.encode());
+            assert!(matches!(refused, Err(server::Failure::Refused(Refusal::TOO_MANY_STREAMS, _))));
+            assert_eq!(server.agreement(), None);
+        }
+    }
+}
+
+fn hostile_parameters() -> impl Strategy<Value = Parameters> {
+    let number = prop_oneof![0..300_u32, any::<u32>(), Just(u32::MAX)];
+    let numbers = [number.clone(), number.clone(), number.clone(), number];
+    (any::<[bool; 7]>(), numbers, prop::option::of(any::<u64>())).prop_map(|(on, number, bitrate)| {
+        Parameters {
+            tcp: on[0],
+            sctp: on[1] && on[2],
+            authenticates: on[3] && on[2],
+            reverse: on[4],
+            bidirectional: on[5],
+            drains: on[6],
+            omit_s: number[0],
+            time_s: number[1],
+            parallel: number[2],
+            block: number[3],
+            bitrate,
+            ..Parameters::default()
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_asked_what_is_agreed_is_within_the_limits(
+        asked in hostile_parameters(),
+        longest_s in 1..1_000_u32,
+        streams in 1..=256_u32,
+    ) {
+        let mut server = Server::new(Limits { longest_s, streams });
+        let answer = server.receive(&asked.encode());
+        match server.agreement() {
+            None => prop_assert!(matches!(answer, Err(server::Failure::Refused(..)))),
+            Some(agreement) => {
+                prop_assert!((1..=streams as usize).contains(&agreement.server_sends().len()));
+                prop_assert!((1..=128).contains(&agreement.parallel()));
+                prop_assert!((1..=1 << 20).contains(&agreement.block()));
+                prop_assert!(agreement.seconds().is_none_or(|seconds| seconds <= longest_s));
+                prop_assert!(agreement.omit_s() <= longest_s);
+                prop_assert_eq!(answer.map(|steps| steps.len()), Ok(2));
+            }
+        }
+    }
 }

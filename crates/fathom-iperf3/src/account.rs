@@ -1,7 +1,7 @@
 //! What one end's counters of a stream come to, reading by reading.
 
-use crate::event::TcpInfo;
-use fathom_wire::iperf3::{Range, StreamResult};
+use crate::codec::{Range, StreamResult, stream_id};
+use fathom_core::event::TcpInfo;
 
 /// One reading of a stream's counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,26 +29,26 @@ pub struct Interval {
     pub srtt_us: Option<u32>,
 }
 
-/// One stream's books. The kernel's figures are kept where this end sends: on a connection that only receives, the
+/// The account of one stream. The kernel's figures are kept where this end sends: on a connection that only receives, the
 /// kernel measures no round trips and sends nothing again.
 #[derive(Debug, Clone)]
 pub struct Account {
     sends: bool,
     counted_from: Reading,
     last: Reading,
-    srtt_us: Gather,
-    cwnd_bytes: Gather,
+    srtt_us: RangeBuilder,
+    cwnd_bytes: RangeBuilder,
 }
 
 impl Account {
-    /// Books that begin with this reading.
+    /// An account that begins with this reading.
     pub fn new(sends: bool, first: Reading) -> Self {
         Self {
             sends,
             counted_from: first,
             last: first,
-            srtt_us: Gather::default(),
-            cwnd_bytes: Gather::default(),
+            srtt_us: RangeBuilder::default(),
+            cwnd_bytes: RangeBuilder::default(),
         }
     }
 
@@ -88,14 +88,14 @@ impl Account {
     /// What came before this reading was warm-up and does not count.
     pub fn omit(&mut self, until: Reading) {
         self.counted_from = until;
-        self.srtt_us = Gather::default();
-        self.cwnd_bytes = Gather::default();
+        self.srtt_us = RangeBuilder::default();
+        self.cwnd_bytes = RangeBuilder::default();
     }
 
     /// What it comes to with this last reading, as results name it; `ordinal` counts the test's streams from 0.
     pub fn result(&self, ordinal: u32, last: Reading) -> StreamResult {
         StreamResult {
-            id: fathom_wire::iperf3::stream_id(ordinal),
+            id: stream_id(ordinal),
             bytes: last.bytes.saturating_sub(self.counted_from.bytes),
             retransmits: if self.sends { resent(&self.counted_from, &last).map(u64::from) } else { None },
             duration_ns: last.at_ns.saturating_sub(self.counted_from.at_ns),
@@ -114,14 +114,14 @@ fn cwnd_bytes(tcp: &TcpInfo) -> Option<u64> {
     (tcp.snd_mss > 0).then(|| u64::from(tcp.snd_cwnd) * u64::from(tcp.snd_mss))
 }
 
-/// Readings of one quantity.
+/// The range of one quantity, built reading by reading.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Gather {
+pub struct RangeBuilder {
     sum: u64,
     range: Range,
 }
 
-impl Gather {
+impl RangeBuilder {
     /// Adds a reading.
     pub fn add(&mut self, value: u64) {
         let Range { count, min, max, .. } = &mut self.range;
@@ -132,7 +132,7 @@ impl Gather {
         self.range.mean = self.sum / self.range.count;
     }
 
-    /// What they came to; none: there were none.
+    /// What the readings came to; none: there were none.
     pub fn range(&self) -> Option<Range> {
         (self.range.count > 0).then_some(self.range)
     }

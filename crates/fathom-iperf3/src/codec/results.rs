@@ -1,6 +1,8 @@
 //! What each end tells of the test when it is over.
 
-use super::{Garbled, MAX_PARALLEL, count, document, small, text};
+use super::document::{self, Malformed, count, small, text};
+use super::limits::MAX_PARALLEL;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 /// One end's results.
@@ -41,7 +43,7 @@ pub struct StreamResult {
 }
 
 /// What several readings of one quantity came to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Range {
     /// How many readings.
     pub count: u64,
@@ -59,7 +61,7 @@ impl Results {
         let percent = |ppm: u64| ppm as f64 / 1e4;
         let retransmits_known = self.streams.iter().any(|stream| stream.retransmits.is_some());
         let mut value = json!({
-            "cpu_util_total": percent(self.cpu.user_ppm + self.cpu.system_ppm),
+            "cpu_util_total": percent(self.cpu.user_ppm.saturating_add(self.cpu.system_ppm)),
             "cpu_util_user": percent(self.cpu.user_ppm),
             "cpu_util_system": percent(self.cpu.system_ppm),
             "sender_has_retransmits": if retransmits_known { 1 } else { -1 },
@@ -68,15 +70,15 @@ impl Results {
         if let Some(name) = &self.congestion {
             value["congestion_used"] = name.as_str().into();
         }
-        document(&value)
+        document::encode(&value)
     }
 
     /// Reads a document.
-    pub fn decode(value: &Value) -> Result<Self, Garbled> {
+    pub fn decode(value: &Value) -> Result<Self, Malformed> {
         let ppm = |key: &str| (value[key].as_f64().unwrap_or(0.0) * 1e4).round() as u64;
-        let streams = value["streams"].as_array().ok_or(Garbled("results have no streams"))?;
+        let streams = value["streams"].as_array().ok_or(Malformed("results have no streams"))?;
         if streams.len() > 2 * MAX_PARALLEL as usize {
-            return Err(Garbled("results have more streams than a test can have"));
+            return Err(Malformed("results have more streams than a test can have"));
         }
         Ok(Self {
             cpu: CpuUse { user_ppm: ppm("cpu_util_user"), system_ppm: ppm("cpu_util_system") },
@@ -109,11 +111,11 @@ impl StreamResult {
         value
     }
 
-    fn decode(value: &Value) -> Result<Self, Garbled> {
+    fn decode(value: &Value) -> Result<Self, Malformed> {
         let seconds = |key: &str| value[key].as_f64().unwrap_or(0.0);
         Ok(Self {
             id: small(value, "id")?,
-            bytes: count(value, "bytes")?.ok_or(Garbled("a stream's bytes are no count"))?,
+            bytes: count(value, "bytes")?.ok_or(Malformed("a stream's bytes are no count"))?,
             retransmits: count(value, "retransmits")?,
             // Seconds with a fraction: a nanosecond survives in tests of up to six days.
             duration_ns: ((seconds("end_time") - seconds("start_time")).max(0.0) * 1e9).round() as u64,

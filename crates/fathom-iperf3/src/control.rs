@@ -1,4 +1,4 @@
-//! The control connection: bytes in, bytes out, and never waiting longer than told.
+//! The control connection: bytes in, bytes out, and no wait longer than the caller says.
 
 use fathom_os::clock::mono_ns;
 use std::io::{self, Read, Write};
@@ -8,9 +8,9 @@ use std::time::Duration;
 /// A write to the control connection is a few hundred bytes; a peer that does not take them for so long is gone.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a wait for the peer's words came to.
+/// What a wait for the peer came to.
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     /// Bytes.
     Bytes(Vec<u8>),
     /// Nothing until the moment given.
@@ -40,20 +40,20 @@ impl Control {
     }
 
     /// Waits for the peer until `until_ns` by the monotonic clock. A moment that has passed still looks once.
-    pub(crate) fn hear(&mut self, until_ns: u64) -> Heard {
+    pub(crate) fn receive(&mut self, until_ns: u64) -> Received {
         // The kernel rounds a timeout up to its tick, and takes 0 for no timeout at all.
         let wait = Duration::from_nanos(until_ns.saturating_sub(mono_ns())).max(Duration::from_micros(1));
         if self.socket.set_read_timeout(Some(wait)).is_err() {
-            return Heard::Closed;
+            return Received::Closed;
         }
         match self.socket.read(&mut self.buffer) {
-            Ok(0) => Heard::Closed,
-            Ok(n) => Heard::Bytes(self.buffer[..n].to_vec()),
+            Ok(0) => Received::Closed,
+            Ok(n) => Received::Bytes(self.buffer[..n].to_vec()),
             Err(e) => match e.kind() {
                 io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted => {
-                    Heard::Nothing
+                    Received::Nothing
                 }
-                _ => Heard::Closed,
+                _ => Received::Closed,
             },
         }
     }

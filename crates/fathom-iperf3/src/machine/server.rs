@@ -1,16 +1,7 @@
 //! The server's side of the control connection, from the cookie on.
 
-use super::Direction;
-use fathom_wire::iperf3::{Garbled, Inbox, MAX_BLOCK, MAX_PARALLEL, Parameters, Refusal, Results, State};
-
-/// What this server allows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Seconds of a test, its omitted beginning included.
-    pub longest_s: u32,
-    /// Streams in all.
-    pub streams: u32,
-}
+use super::agreement::{Agreement, Limits};
+use crate::codec::{Inbox, Malformed, Parameters, Refusal, Results, State};
 
 /// What the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,25 +41,38 @@ enum Phase {
     /// The client's end has come; what is under way is still read.
     Draining,
     /// The client's results are to come.
-    Hearing,
+    AwaitingResults,
     /// Its farewell is.
     Reported,
     Over,
 }
 
-/// The server of one test.
+/// The server of one test whose client has given its cookie.
+///
+/// The caller writes [`Server::opening`], feeds what it reads to [`Server::receive`], and does the steps that come back,
+/// in their order:
+///
+/// 1. On [`Step::AwaitStreams`] wait for as many connections with the same cookie as [`Server::agreement`] has streams,
+///    write [`Server::streams_are_there`], and let data flow.
+/// 2. On [`Step::Stop`] stop sending; when all that is under way is read, write [`Server::drained`].
+/// 3. On [`Step::GiveResults`] write [`Server::results`].
+/// 4. On [`Step::Finish`] close.
+///
+/// [`Step::Send`] may stand before any of them. After a failure nothing more may be fed; one that is a refusal is written
+/// first. When the connection ends, [`Server::closed`] says whether that was in order. The machine has no clock: how long
+/// a client may take for each step is the caller's to bound.
 #[derive(Debug)]
 pub struct Server {
     phase: Phase,
     limits: Limits,
     inbox: Inbox,
-    asked: Parameters,
+    agreement: Option<Agreement>,
 }
 
 impl Server {
-    /// A server whose client has given its cookie.
+    /// A server that agrees to nothing above these limits.
     pub fn new(limits: Limits) -> Self {
-        Self { phase: Phase::Asking, limits, inbox: Inbox::default(), asked: Parameters::default() }
+        Self { phase: Phase::Asking, limits, inbox: Inbox::default(), agreement: None }
     }
 
     /// What to write when the cookie has come.
@@ -76,37 +80,30 @@ impl Server {
         [State::ParamExchange.byte()]
     }
 
-    /// What was asked for; nothing before [`Step::AwaitStreams`].
-    pub fn asked(&self) -> &Parameters {
-        &self.asked
-    }
-
-    /// Which way data flows.
-    pub fn direction(&self) -> Direction {
-        match (self.asked.reverse, self.asked.bidirectional) {
-            (_, true) => Direction::Bidirectional,
-            (true, false) => Direction::Reverse,
-            (false, false) => Direction::Forward,
-        }
+    /// What was agreed; none before [`Step::AwaitStreams`], and none after a refusal.
+    pub fn agreement(&self) -> Option<&Agreement> {
+        self.agreement.as_ref()
     }
 
     /// Takes what came on the control connection.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<Vec<Step>, Failure> {
-        let broken = |e: Garbled| Failure::Broken(e.0);
+        let broken = |e: Malformed| Failure::Broken(e.0);
         self.inbox.feed(bytes);
         let mut steps = Vec::new();
         loop {
             match self.phase {
                 Phase::Asking => {
                     let Some(document) = self.inbox.document().map_err(broken)? else { return Ok(steps) };
-                    let asked = Parameters::decode(&document);
-                    self.asked = asked.map_err(|e| Failure::Refused(Refusal::PARAMETERS, e.0))?;
-                    self.check()?;
+                    let asked = Parameters::decode(&document)
+                        .map_err(|e| Failure::Refused(Refusal::PARAMETERS, e.0))?;
+                    let agreement = Agreement::new(asked, self.limits)
+                        .map_err(|(refusal, why)| Failure::Refused(refusal, why))?;
+                    self.agreement = Some(agreement);
                     self.phase = Phase::Opening;
                     steps.push(Step::Send(vec![State::CreateStreams.byte()]));
                     steps.push(Step::AwaitStreams);
                 }
-                Phase::Hearing => {
+                Phase::AwaitingResults => {
                     let Some(document) = self.inbox.document().map_err(broken)? else { return Ok(steps) };
                     self.phase = Phase::Reported;
                     steps.push(Step::GiveResults(Results::decode(&document).map_err(broken)?));
@@ -133,7 +130,7 @@ impl Server {
 
     /// Everything is read: what to write.
     pub fn drained(&mut self) -> [u8; 1] {
-        self.phase = Phase::Hearing;
+        self.phase = Phase::AwaitingResults;
         [State::ExchangeResults.byte()]
     }
 
@@ -168,31 +165,5 @@ impl Server {
             (_, State::ClientTerminate | State::IperfDone) => Err(Failure::Terminated),
             _ => Err(Failure::Broken("a state came out of turn")),
         }
-    }
-
-    /// Refuses what is not done here.
-    fn check(&self) -> Result<(), Failure> {
-        let asked = &self.asked;
-        let streams = asked.parallel.saturating_mul(if asked.bidirectional { 2 } else { 1 });
-        let seconds = asked.time_s.saturating_add(asked.omit_s);
-        let reasons = [
-            (asked.authenticates, Refusal::NOT_AUTHORIZED, "it names a user, and none is known here"),
-            (asked.sctp, Refusal::NO_SCTP, "SCTP is not served"),
-            (!asked.tcp, Refusal::NOT_IMPLEMENTED, "only TCP is served"),
-            (
-                asked.reverse && asked.bidirectional,
-                Refusal::BOTH_WAYS_TWICE,
-                "both reverse and bidirectional",
-            ),
-            (
-                asked.parallel == 0 || asked.parallel > MAX_PARALLEL || streams > self.limits.streams,
-                Refusal::TOO_MANY_STREAMS,
-                "too many streams",
-            ),
-            (asked.block > MAX_BLOCK, Refusal::BLOCK_TOO_LARGE, "too large a block"),
-            (seconds > self.limits.longest_s, Refusal::TOO_LONG, "a longer test than --throughput-longest"),
-        ];
-        let first = reasons.into_iter().find(|(holds, ..)| *holds);
-        first.map_or(Ok(()), |(_, refusal, why)| Err(Failure::Refused(refusal, why)))
     }
 }

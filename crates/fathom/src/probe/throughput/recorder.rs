@@ -4,7 +4,10 @@ use super::super::keep;
 use super::super::start::Granted;
 use super::plan::Plan;
 use crate::exit::Failure;
-use fathom_core::event::{Event, EventKind};
+use crate::throughput::summary::Summary;
+use fathom_core::cause::ClosingCause;
+use fathom_core::event::{Event, EventKind, Evidence};
+use fathom_iperf3::StreamInterval;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::host::NicFacts;
 use fathom_os::interfaces;
@@ -13,24 +16,34 @@ use jiff::Timestamp;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+/// Between two anchors of the clocks.
+const ANCHOR_NS: u64 = 60_000_000_000;
+
 /// Where a test is kept. What cannot be written ends the recording, not the test.
-pub(super) struct Book {
+pub(super) struct TestRecorder {
     recorder: Option<Recorder>,
     dir: Option<PathBuf>,
     error: Option<String>,
+    target: String,
+    anchored_ns: u64,
 }
 
-impl Book {
+impl TestRecorder {
     /// Makes the recording, or says why it cannot be made.
     pub(super) fn open(plan: &Plan) -> Result<Self, Failure> {
         let started_at = Timestamp::now();
         let Some(dir) = keep::directory(&plan.config, plan.path(), started_at) else {
-            return Ok(Self { recorder: None, dir: None, error: None });
+            return Ok(Self::new(plan, None, None));
         };
         let mut manifest = keep::manifest(&plan.config, plan.path(), started_at, &Granted::new(), None);
         manifest.probe = plan.effective();
         let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
-        Ok(Self { recorder: Some(recorder), dir: Some(dir), error: None })
+        Ok(Self::new(plan, Some(recorder), Some(dir)))
+    }
+
+    fn new(plan: &Plan, recorder: Option<Recorder>, dir: Option<PathBuf>) -> Self {
+        let target = plan.path().target.to_string();
+        Self { recorder, dir, error: None, target, anchored_ns: mono_ns() }
     }
 
     /// Its directory, for people.
@@ -38,31 +51,60 @@ impl Book {
         self.dir.as_ref().map(|dir| dir.display().to_string())
     }
 
-    /// Writes an event that happened now.
-    pub(super) fn event(&mut self, connection: Option<u32>, kind: EventKind) {
-        self.event_at(connection, mono_ns(), kind);
+    /// Writes how the test ended.
+    pub(super) fn ended(&mut self, summary: &Summary) {
+        if let Ok(summary) = serde_json::to_value(summary) {
+            self.event(None, mono_ns(), EventKind::ThroughputEnded { summary });
+        }
     }
 
-    /// Writes an event that happened then, a moment ago.
-    pub(super) fn event_at(&mut self, connection: Option<u32>, mono_ns: u64, kind: EventKind) {
-        let event = Event { at: Timestamp::now(), mono_ns, connection, kind };
-        self.write(|recorder| recorder.event(&event));
+    /// Writes intervals that ended, and puts them on the disk.
+    pub(super) fn intervals(&mut self, intervals: &[StreamInterval]) {
+        for one in intervals {
+            let kind = EventKind::ThroughputInterval {
+                way: if one.sends { "sent" } else { "received" }.to_owned(),
+                interval_ns: one.interval.length_ns,
+                bytes: one.interval.bytes,
+                retransmits: one.interval.retransmits,
+                cwnd_bytes: one.interval.cwnd_bytes,
+                srtt_us: one.interval.srtt_us,
+                omitted: one.omitted,
+            };
+            self.event(Some(one.stream), one.at_ns, kind);
+        }
+        let now_ns = mono_ns();
+        let anchor_is_due = now_ns.saturating_sub(self.anchored_ns) >= ANCHOR_NS;
+        if anchor_is_due {
+            self.anchored_ns = now_ns;
+        }
+        self.write(|recorder| {
+            if anchor_is_due {
+                recorder.anchor(anchor(), false)?;
+            }
+            recorder.flush(now_ns)
+        });
+    }
+
+    /// A stream ended in order.
+    pub(super) fn closed(&mut self, stream: u32, at_ns: u64, age_ns: u64) {
+        let kind = EventKind::ConnectionClosed {
+            cause: ClosingCause::Finished,
+            verdict: None,
+            errno: None,
+            age_ns,
+            evidence: Evidence::default(),
+        };
+        self.event(Some(stream), at_ns, kind);
     }
 
     /// A stream's connection opened.
-    pub(super) fn opened(
-        &mut self,
-        stream: u32,
-        target: &str,
-        ends: (SocketAddr, SocketAddr),
-        connect_ns: u64,
-    ) {
-        let (local, remote) = ends;
+    pub(super) fn opened(&mut self, stream: u32, local: SocketAddr, remote: SocketAddr, connect_ns: u64) {
         let nic = interfaces::towards(local, remote).and_then(|name| NicFacts::of(&name));
         self.event(
             Some(stream),
+            mono_ns(),
             EventKind::ConnectionOpened {
-                target: target.to_owned(),
+                target: self.target.clone(),
                 local: local.to_string(),
                 remote: remote.to_string(),
                 connect_ns: connect_ns as i64,
@@ -84,14 +126,10 @@ impl Book {
         }
     }
 
-    /// Puts what was written on the disk, with a fresh anchor of the clocks now and then.
-    pub(super) fn keep(&mut self, with_anchor: bool) {
-        self.write(|recorder| {
-            if with_anchor {
-                recorder.anchor(anchor(), false)?;
-            }
-            recorder.flush(mono_ns())
-        });
+    /// Writes an event that happened then, by the monotonic clock.
+    fn event(&mut self, connection: Option<u32>, mono_ns: u64, kind: EventKind) {
+        let event = Event { at: Timestamp::now(), mono_ns, connection, kind };
+        self.write(|recorder| recorder.event(&event));
     }
 
     /// Ends the recording in order; why it is incomplete, where it is.

@@ -1,9 +1,6 @@
 //! The client's side of the control connection.
-//!
-//! The caller writes what [`Client::opening`] gives, feeds what it reads to [`Client::receive`], and does the steps that
-//! come back, in their order.
 
-use fathom_wire::iperf3::{Cookie, Garbled, Inbox, Parameters, Refusal, Results, State};
+use crate::codec::{Cookie, Inbox, Malformed, Parameters, Refusal, Results, State};
 
 /// What the caller does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +60,17 @@ enum Phase {
 }
 
 /// The client of one test.
+///
+/// The caller writes what [`Client::opening`] gives, feeds what it reads to [`Client::receive`], and does the steps that
+/// come back, in their order:
+///
+/// 1. On [`Step::OpenStreams`] make the streams' connections, each beginning with the same cookie.
+/// 2. On [`Step::Begin`] let data flow. When the time is over, write [`Client::end`] and stop sending.
+/// 3. On [`Step::GiveResults`] when all is read from the streams, write [`Client::results`].
+/// 4. On [`Step::Finish`] write [`farewell`] and close.
+///
+/// [`Step::Send`] may stand before any of them. To give up at any time, write [`Client::terminate`] and close. After a
+/// failure nothing more may be fed. When the connection ends, [`Client::closed`] says whether that was in order.
 #[derive(Debug)]
 pub struct Client {
     phase: Phase,
@@ -94,14 +102,14 @@ impl Client {
                 return Err(Failure::Refused(refusal));
             }
             if self.phase == Phase::Reported && self.theirs.is_none() {
-                let Some(document) = self.inbox.document().map_err(|e| self.garbled(e))? else {
+                let Some(document) = self.inbox.document().map_err(|e| self.malformed(e))? else {
                     return Ok(steps);
                 };
-                self.theirs = Some(Results::decode(&document).map_err(|e| self.garbled(e))?);
+                self.theirs = Some(Results::decode(&document).map_err(|e| self.malformed(e))?);
                 self.phase = Phase::Informed;
                 continue;
             }
-            let Some(state) = self.inbox.state().map_err(|e| self.garbled(e))? else { return Ok(steps) };
+            let Some(state) = self.inbox.state().map_err(|e| self.malformed(e))? else { return Ok(steps) };
             steps.extend(self.state(state)?);
         }
     }
@@ -171,7 +179,7 @@ impl Client {
         Step::Finish(theirs)
     }
 
-    fn garbled(&self, what: Garbled) -> Failure {
+    fn malformed(&self, what: Malformed) -> Failure {
         if self.is_answered() { Failure::Broken(what.0) } else { Failure::Foreign(what.0) }
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use serde_json::Value;
 
 /// The one document in these bytes.
 fn read(bytes: &[u8]) -> Value {

@@ -1,6 +1,6 @@
 //! What the client asks for.
 
-use super::{Garbled, count, document, small, switch, text};
+use super::document::{self, Malformed, count, small, switch, text};
 use serde_json::{Value, json};
 
 /// A test as its client describes it.
@@ -69,11 +69,11 @@ impl Parameters {
         if let Some(version) = &self.client_version {
             add("client_version", version.as_str().into());
         }
-        document(&value)
+        document::encode(&value)
     }
 
     /// Reads a document.
-    pub fn decode(value: &Value) -> Result<Self, Garbled> {
+    pub fn decode(value: &Value) -> Result<Self, Malformed> {
         Ok(Self {
             tcp: switch(value, "tcp"),
             sctp: switch(value, "sctp"),

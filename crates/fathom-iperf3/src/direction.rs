@@ -1,15 +1,7 @@
-//! The throughput test: iperf3's control protocol as two pure machines ([`client`], [`server`]), the pace of a stream
-//! ([`pacer`]) and what its counters come to ([`account`]). Sockets, threads and clocks are the caller's.
+//! Which end sends.
 
-pub mod account;
-pub mod client;
-pub mod pacer;
-pub mod server;
-
+use crate::codec::MAX_PARALLEL;
 use serde::{Deserialize, Serialize};
-
-/// The mode as recordings and summaries name it.
-pub const MODE: &str = "tcp-throughput";
 
 /// Which end sends, as the client sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,9 +16,10 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// For each stream, in the order in which their connections are made, whether the client sends on it.
+    /// For each stream, in the order in which their connections are made, whether the client sends on it. More than
+    /// [`MAX_PARALLEL`] streams each way are in no test, whatever a recording or a peer says.
     pub fn client_sends(self, parallel: u32) -> Vec<bool> {
-        let way = |sends| std::iter::repeat_n(sends, parallel as usize);
+        let way = |sends| std::iter::repeat_n(sends, parallel.min(MAX_PARALLEL) as usize);
         match self {
             Self::Forward => way(true).collect(),
             Self::Reverse => way(false).collect(),
@@ -34,6 +27,3 @@ impl Direction {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

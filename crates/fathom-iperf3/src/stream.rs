@@ -1,7 +1,7 @@
 //! One stream: a connection and the thread that fills it, or empties it, as fast as it goes.
 
+use crate::pacer::Pacer;
 use fathom_core::event::TcpInfo;
-use fathom_core::throughput::pacer::Pacer;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::tcp_info;
 use std::io::{self, Read, Write};
@@ -13,6 +13,9 @@ use std::time::Duration;
 
 /// A paced sender looks so often whether it shall stop.
 const LONGEST_SLEEP: Duration = Duration::from_millis(50);
+
+/// The stack of a stream's thread, whose buffers are elsewhere. A test may have 256 of them.
+const STACK: usize = 128 << 10;
 
 /// What a stream's thread does.
 #[derive(Debug)]
@@ -32,7 +35,11 @@ struct Counts {
     stop: AtomicBool,
 }
 
-/// A stream and its thread. Dropped, it is closed and its thread has ended.
+/// A stream and its thread.
+///
+/// [`Stream::begin`] starts the thread. While it runs the counters may be read at any time. A sender is stopped with
+/// [`Stream::stop_sending`], which lets the other end read what is under way; [`Stream::end`] ends either kind at once. A
+/// stream that is dropped is closed and its thread has ended.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: TcpStream,
@@ -47,10 +54,11 @@ impl Stream {
         let counts = Arc::new(Counts::default());
         let sends = matches!(work, Work::Send(..));
         let (mut theirs, shared) = (socket.try_clone()?, Arc::clone(&counts));
-        let thread = thread::Builder::new().name("stream".into()).spawn(move || match work {
+        let work = move || match work {
             Work::Send(block, pacer) => send(&mut theirs, &block, pacer, &shared),
             Work::Receive(length) => receive(&mut theirs, length, &shared),
-        })?;
+        };
+        let thread = thread::Builder::new().name("stream".into()).stack_size(STACK).spawn(work)?;
         Ok(Self { socket, sends, counts, thread: Some(thread) })
     }
 
