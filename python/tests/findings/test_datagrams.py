@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fathometer.dataset import open_recordings
+from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.report.write import as_text
 from support.recordings import START, UNANSWERED, lognormal_ns, write
@@ -37,8 +38,8 @@ def test_losses_on_one_side_are_said_to_be(tmp_path, forward, backward, where):
     analysis = analysed(tmp_path / "r", 44, events)
     (finding,) = of_kind(analysis, "loss direction")
     most = max(forward, backward)
-    assert f"on the way {where}: {most} of {forward + backward} losses" in finding.statement
-    assert "2 nobody can say where" in finding.evidence[0]
+    assert f"on the way {where}: {most} of {forward + backward} losses" in render.statement(finding)
+    assert "2 nobody can say where" in render.evidence(finding)[0]
     assert finding.confidence == "high"
     (line,) = json.loads(as_text(analysis, "json"))["losses"]
     assert (line["forward"], line["backward"], line["unknown"]) == (forward, backward, 2)
@@ -86,8 +87,8 @@ def test_each_way_is_told_with_the_largest_bound(tmp_path):
     )
     assert told["error_ns"] == 1 << 17
     (finding,) = of_kind(analysis, "asymmetry")
-    assert "the way there takes longer: 900 µs there and 100 µs back" in finding.statement
-    assert "131 µs from the truth" in finding.evidence[0]
+    assert "the way there takes longer: 900 µs there and 100 µs back" in render.statement(finding)
+    assert "131 µs from the truth" in render.evidence(finding)[0]
 
 
 def test_ways_that_differ_by_less_than_the_clocks_may_are_not_called_unlike(tmp_path):

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fathometer.dataset import open_recordings
+from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from support.programs import ROOT, fathom
 
@@ -87,7 +88,7 @@ def test_every_death_is_told(analysis):
     told = [f for f in analysis.findings if f.kind == "death"]
     assert {f.scenario for f in told} == {"same-zone", "cross-zone", "cross-region"}
     for finding in told:
-        assert finding.evidence
+        assert render.evidence(finding)
 
 
 def test_deaths_within_seconds_are_one_event_and_age_stays_a_rival(eleven, analysis):
@@ -99,10 +100,10 @@ def test_deaths_within_seconds_are_one_event_and_age_stays_a_rival(eleven, analy
     # The article's ages: 11.25 to 11.55 h, by count and cadence.
     assert sorted(closed) == ["cross-region", "cross-zone", "same-zone"]
     assert all(11.2 < age / 3.6e12 < 11.6 for age in closed.values())
-    together = [f.statement for f in analysis.findings if f.kind == "coincidence"]
+    together = [render.statement(f) for f in analysis.findings if f.kind == "coincidence"]
     assert any("cross-zone" in s and "cross-region" in s and "same-zone" not in s for s in together)
     (rivals,) = [f for f in analysis.findings if f.kind == "rivals"]
-    assert "age" in rivals.statement
+    assert "age" in render.statement(rivals)
 
 
 def test_our_own_tables_obey_the_laws(analysis):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fathometer.dataset import open_recordings
+from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
@@ -76,7 +77,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
     analysis, _, _ = told
     (finding,) = [f for f in analysis.findings if f.kind == "under load"]
     assert finding.scenario == "path"
-    assert "queues on the path fill" in finding.statement
+    assert "queues on the path fill" in render.statement(finding)
     (versus,) = analysis.comparisons
     assert (versus.a, versus.b) == ("path", "path under load")
     for metric in ("p50", "p99"):
@@ -85,21 +86,21 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
         assert difference.ratio_interval.low < 3 < difference.ratio_interval.high
         assert (
             f"{difference.ratio_interval.low:.3g} to {difference.ratio_interval.high:.3g}"
-            in finding.statement
+            in render.statement(finding)
         )
-    assert any("200 Mbit/s sent and 180 Mbit/s came back" in e for e in finding.evidence)
+    assert any("200 Mbit/s sent and 180 Mbit/s came back" in e for e in render.evidence(finding))
     (advice,) = [a for a in analysis.advice if a.topic == "under load"]
-    assert f"p99 is {versus.of('p99').ratio:.3g} times as long" in advice.statement
+    assert f"p99 is {versus.of('p99').ratio:.3g} times as long" in render.advice(advice)
     # What a path is fit for is said of the idle one only.
-    assert [a.statement.split(":")[0] for a in analysis.advice if a.topic == "placement"] == ["path"]
+    assert [render.advice(a).split(":")[0] for a in analysis.advice if a.topic == "placement"] == ["path"]
 
 
 def test_a_load_that_changes_nothing_is_no_finding_of_growth(tmp_path):
     recorded(tmp_path / "calm", 1)
     analysis = analyse(open_recordings([tmp_path]))
     (finding,) = [f for f in analysis.findings if f.kind == "under load"]
-    assert "no difference that matters" in finding.statement
-    assert "queues" not in finding.statement
+    assert "no difference that matters" in render.statement(finding)
+    assert "queues" not in render.statement(finding)
     assert not [a for a in analysis.advice if a.topic == "under load"]
 
 

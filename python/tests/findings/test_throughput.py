@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fathometer.dataset import open_recordings
+from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.report.write import as_text
 from support.recordings import START, write
@@ -17,6 +18,10 @@ PROBE = {"mode": "tcp-throughput", "size": None, "interval_ns": None, "bitrate_b
 def interval(connection, at, carried, way="sent", length=SECOND, **more):
     said = {"kind": "throughput.interval", "connection": connection, "way": way, "interval_ns": length}
     return {"at_ns": START + at * SECOND, **said, "bytes": carried, **more}
+
+
+def told(finding):
+    return " ".join(render.evidence(finding))
 
 
 def analysed(directory, events, ended=False):
@@ -45,12 +50,12 @@ def test_an_interrupted_test_has_what_this_end_counted_without_the_warm_up(tmp_p
     (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
     assert (
         "40.0 Mbit/s from the probe (10.0 MB in 2.00 s on 2 streams, by the sender's count; 8 segments"
-        in (finding.statement)
+        in render.statement(finding)
     )
-    assert "how many segments were sent again is not known" in finding.statement
+    assert "how many segments were sent again is not known" in render.statement(finding)
     assert finding.confidence == "medium"
-    assert any("breaks off" in e for e in finding.evidence)
-    assert "32.0 Mbit/s in the slowest second, 48.0 Mbit/s in the fastest" in " ".join(finding.evidence)
+    assert any("breaks off" in e for e in render.evidence(finding))
+    assert "32.0 Mbit/s in the slowest second, 48.0 Mbit/s in the fastest" in told(finding)
 
 
 @pytest.mark.parametrize("summary", [{}, {"ways": "none"}, {"ways": [{"way": "sideways"}]}])
@@ -65,7 +70,7 @@ def test_the_moment_that_is_left_at_the_end_is_no_second(tmp_path):
     events = [interval(0, 1, 10**6), interval(0, 2, 10**6), interval(0, 3, 10**6, length=SECOND // 50)]
     analysis = analysed(tmp_path / "r", events)
     (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
-    assert "8.00 Mbit/s in the slowest second, 8.00 Mbit/s in the fastest" in " ".join(finding.evidence)
+    assert "8.00 Mbit/s in the slowest second, 8.00 Mbit/s in the fastest" in told(finding)
 
 
 def test_in_short_it_is_a_throughput_test_and_no_round_trips(tmp_path):

@@ -9,6 +9,7 @@ from fathometer.dataset import open_recordings, open_summaries
 from fathometer.dataset.importers import File, Imported, Summary
 from fathometer.dataset.write import write_imported
 from fathometer.errors import FathometerError
+from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.report.write import as_text
 from support.recordings import lognormal_ns, write
@@ -30,7 +31,7 @@ def test_a_throughput_test_that_counted_nothing_says_so_beside_round_trips(tmp_p
     write(tmp_path / "p", lognormal_ns(1, 2000), label="path")
     analysis = analyse(open_recordings([tmp_path]))
     (finding,) = [f for f in analysis.findings if f.kind == "throughput"]
-    assert finding.statement == "bulk: throughput was to be measured, and nothing was counted"
+    assert render.statement(finding) == "bulk: throughput was to be measured, and nothing was counted"
     assert not [f for f in analysis.findings if f.kind == "no samples"]
     told = json.loads(as_text(analysis, "json"))
     by_name = {s["name"]: s for s in told["scenarios"]}
@@ -45,7 +46,7 @@ def test_a_throughput_test_that_counted_nothing_says_so_beside_round_trips(tmp_p
 def test_a_recording_without_samples_and_without_anything_else_says_that(tmp_path):
     write(tmp_path / "e", np.zeros(0, dtype=np.int64), label="empty")
     (finding,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "no samples"]
-    assert finding.statement == "empty: nothing was sent; there is nothing to report"
+    assert render.statement(finding) == "empty: nothing was sent; there is nothing to report"
 
 
 def test_a_summary_is_shown_with_what_it_cannot_support_and_checked(tmp_path):
@@ -55,7 +56,7 @@ def test_a_summary_is_shown_with_what_it_cannot_support_and_checked(tmp_path):
     summaries = open_summaries([tmp_path])
     analysis = analyse([], summaries=summaries)
     assert [f.kind for f in analysis.findings] == ["summary", "summary"]
-    assert all("no intervals: there are no samples" in f.evidence for f in analysis.findings)
+    assert all("no intervals: there are no samples" in render.evidence(f) for f in analysis.findings)
     wrong = [r for r in analysis.consistency if r.verdict == "impossible"]
     assert "mean between min and max" in {r.law for r in wrong}
     assert {r.row for r in wrong} == {"run (sometool)"}

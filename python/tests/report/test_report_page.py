@@ -10,7 +10,8 @@ import pytest
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
-from fathometer.findings.model import Finding
+from fathometer.findings.finding import Finding, Place, ns
+from fathometer.findings.render import statement
 from fathometer.findings.words import duration
 from fathometer.report import page as pages
 from fathometer.report import render, short
@@ -130,7 +131,15 @@ def test_every_figure_is_there_for_slides(report):
 
 
 def finding(number, kind="change", confidence="low"):
-    return Finding(kind, START + number, f"finding {number}", (), confidence)
+    quantities = {"before": ns(1_000_000 + 1_000 * number), "after": ns(2_000_000)}
+    return Finding(
+        kind,
+        (Place("path", "r", number),),
+        START + number,
+        confidence=confidence,
+        quantities=quantities,
+        terms={"of": "level", "how": "reset"},
+    )
 
 
 def test_of_many_findings_the_weightiest_are_shown_and_none_is_lost():
@@ -139,16 +148,16 @@ def test_of_many_findings_the_weightiest_are_shown_and_none_is_lost():
     assert len(shown) == short.MOST_SHOWN
     assert many[-1] in shown
     assert len(shown) + len(folded) == len(many)
-    assert shown == sorted(shown, key=lambda f: f.at_ns)
+    assert shown == sorted(shown, key=lambda f: f.from_ns)
 
 
 def test_hundreds_of_findings_are_folded_in_the_page(report):
     many = replace(report.analysis, findings=tuple(finding(i) for i in range(700)))
     text = pages.html(pages.Page("many", many))
     opened = text.split("<details>")[0]
-    assert opened.count("finding ") <= short.MOST_SHOWN + 5
+    assert opened.count("the level rose") <= short.MOST_SHOWN + 5
     assert "670 more findings" in text
-    assert "finding 300" in text
+    assert statement(finding(300)) in text
     assert "270 more are in the JSON" in text
 
 

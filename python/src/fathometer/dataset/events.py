@@ -157,7 +157,13 @@ def _unknown(connection: int) -> Connection:
 def _explanation(event: Event) -> Explanation:
     f = event.fields
     return Explanation(
-        f["about"], f["verdict"], f.get("direction"), tuple(f["because"]), f["fresh"], event.at_ns
+        f["about"],
+        f["verdict"],
+        f.get("direction"),
+        tuple(f["because"]),
+        f["fresh"],
+        event.at_ns,
+        f.get("confidence"),
     )
 
 

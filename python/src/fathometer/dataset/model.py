@@ -148,6 +148,9 @@ class Explanation:
     fresh: str
     """What a fresh connection met."""
     at_ns: int
+    confidence: str | None = None
+    """How sure the verdict is (``high``, ``medium``, ``low``, ``none``); None: a recording of before that was
+    written."""
 
 
 @dataclass(frozen=True, slots=True)

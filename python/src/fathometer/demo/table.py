@@ -9,7 +9,9 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
-from fathometer.findings.model import Advice, Analysis, Scenario, Versus
+from fathometer.findings import render
+from fathometer.findings.finding import Advice
+from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.stats.results import Interval
 
 BASE: Final = "same-zone"
@@ -40,14 +42,14 @@ def show(analysis: Analysis, out: Console) -> None:
                 ("what it makes of the median", "difference", "95 % interval", "ratio", "95 %", ""), answers
             )
         )
-    for finding in (f for f in analysis.findings if f.kind == "migration"):
+    for incident in (i for i in analysis.incidents if i.kind in {"migration", "pause then loss"}):
         out.print()
-        out.print(f"{finding.statement}.", soft_wrap=True)
+        out.print(f"{render.incident(incident)}.", soft_wrap=True)
     if analysis.advice:
         out.print()
         out.print("Advice:")
         for advice in sorted(analysis.advice, key=_rank)[:MOST_ADVICE]:
-            out.print(f"  {advice.statement}", soft_wrap=True)
+            out.print(f"  {render.advice(advice)}", soft_wrap=True)
         out.print("  The rest, and what each line rests on, is in the report.")
 
 

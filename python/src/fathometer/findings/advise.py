@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathometer.findings.model import Advice, Confidence, Key, Scenario, Versus, is_making
-from fathometer.findings.words import duration
-from fathometer.stats.results import Estimate
+from fathometer.findings.finding import Advice, Confidence, Fact, ns, number, times
+from fathometer.findings.model import Key, Scenario, Versus, is_making
 
 CLASSES = (
     (
@@ -30,7 +29,7 @@ CLASSES = (
 
 
 def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
-    """One line a scenario whose p99 is supported."""
+    """One a scenario whose p99 is supported."""
     made = []
     for s in scenarios:
         estimate = s.figure("p99")
@@ -38,25 +37,32 @@ def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
         # Nor do the moments around silences, and the making of connections is more than the path.
         if estimate.interval is None or s.key.under_load or s.key.silence or is_making(s.key.mode):
             continue
-        name, use = _class(estimate.value)
         confidence: Confidence = "high"
-        what = "runs" if s.of_runs.get("p99") else "samples"
-        evidence = [f"p99 {duration(estimate.value)}{_interval(estimate)} from {estimate.count:,} {what}"]
+        unit = "runs" if s.of_runs.get("p99") else "samples"
+        value = ns(estimate.value, estimate.interval)
+        figure = {"value": value, "count": number(estimate.count)}
+        facts = [Fact("figure", figure, {"figure": "p99", "unit": unit}, id=f"{s.name}/p99")]
         if _class(estimate.interval.low)[0] != _class(estimate.interval.high)[0]:
             confidence = "medium"
-            evidence.append("its interval reaches into another class")
-        made.append(Advice("placement", f"{s.name}: p99 {name}: {use}", tuple(evidence), confidence))
+            facts.append(Fact("another class"))
+        name, use = _class(estimate.value)
+        made.append(
+            Advice(
+                "placement",
+                (s.name,),
+                {"p99": value},
+                {"class": name, "use": use},
+                facts=tuple(facts),
+                evidence=(f"{s.name}/p99",),
+                confidence=confidence,
+                actionable=False,
+            )
+        )
     return made
 
 
 def _class(value: float) -> tuple[str, str]:
     return next((name, use) for bound, name, use in CLASSES if value < bound)
-
-
-def _interval(estimate: Estimate) -> str:
-    if estimate.interval is None:
-        return ""
-    return f" ({duration(estimate.interval.low)} to {duration(estimate.interval.high)})"
 
 
 def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list[Advice]:
@@ -72,13 +78,28 @@ def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> lis
         if not _siblings(v.a, v.b) or not _alike(keys[v.a], keys[v.b]):
             continue
         fast, slow = (v.a, v.b) if shown.ratio > 1 else (v.b, v.a)
-        ratio = shown.ratio if shown.ratio > 1 else 1 / shown.ratio
-        said = (
-            f"prefer {fast} to {slow}: its p99 is {ratio:.2f} times lower ({duration(abs(shown.difference))})"
+        turned = shown.ratio < 1
+        interval = shown.ratio_interval
+        if turned:
+            interval = replace(interval, low=1 / interval.high, high=1 / interval.low)
+        ratio = times(1 / shown.ratio if turned else shown.ratio, interval)
+        fact = Fact(
+            "ratio",
+            {"ratio": ratio},
+            {"figure": "p99", "pairing": v.pairing},
+            id=f"{v.a}|{v.b}/p99",
         )
-        low, high = shown.ratio_interval.low, shown.ratio_interval.high
-        evidence = (f"ratio of p99 {shown.ratio:.2f} ({low:.2f} to {high:.2f}), {v.pairing}",)
-        made.append(Advice("choice", said, evidence, "high" if not shown.doubt else "medium"))
+        made.append(
+            Advice(
+                "choice",
+                (fast, slow),
+                {"ratio": ratio},
+                saves=ns(abs(shown.difference)),
+                facts=(fact,),
+                evidence=(fact.id,),
+                confidence="high" if not shown.doubt else "medium",
+            )
+        )
     return made
 
 

@@ -18,8 +18,8 @@ from fathometer.findings import (
     lives,
     load,
     making,
-    migration,
     quality,
+    settings,
     shifts,
     silences,
     throughput,
@@ -27,7 +27,8 @@ from fathometer.findings import (
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.consistency import remarks
 from fathometer.findings.consistency.model import ORDER, Document, Remark, Summary
-from fathometer.findings.model import Analysis, Finding, Key, Scenario
+from fathometer.findings.incidents import incidents, numbered
+from fathometer.findings.model import Analysis, Key, Scenario
 from fathometer.findings.plan import Questions, prepare
 from fathometer.findings.scenarios import scenarios
 from fathometer.stats.family import MATTERS
@@ -63,15 +64,17 @@ def analyse(
     moved, undecided = shifts.changes(found)
     progress("connections and their ends")
     ended = lives.ends(found)
-    made = quality.findings(found) + quality.of_summaries(summaries) + load.findings(found, versus)
-    made += shifts.findings(moved) + lives.findings(found, ended)
-    made += migration.findings(found, moved)
+    seen = quality.findings(found) + quality.of_summaries(summaries) + load.findings(found, versus)
+    seen += shifts.findings(moved) + lives.findings(found, ended)
     after = silences.costs(found, versus)
-    made += silences.findings(after) + throughput.findings(found)
+    seen += silences.findings(after) + throughput.findings(found)
     ways, parts_of_making = datagrams.one_ways(found), making.setups(found)
-    made += datagrams.findings(found, ways) + making.findings(parts_of_making)
-    advice = advise.placement(found) + advise.choices(found, versus) + lives.advice(found)
-    advice += load.advice(found, versus)
+    seen += datagrams.findings(found, ways) + making.findings(parts_of_making)
+    happened = incidents(numbered(seen), recordings)
+    # What is about the whole comes after what happened: numbers stay.
+    findings = numbered([*seen, *lives.rivals(found, happened)])
+    advice = settings.advice(found) + load.advice(found, versus)
+    advice += advise.choices(found, versus) + advise.placement(found)
     return Analysis(
         recordings=tuple(recordings),
         summaries=tuple(summaries),
@@ -86,14 +89,11 @@ def analyse(
         silences=after,
         one_ways=ways,
         setups=parts_of_making,
-        findings=tuple(sorted(made, key=_order)),
+        findings=findings,
+        incidents=happened,
         advice=tuple(advice),
         consistency=own_consistency(found, summaries),
     )
-
-
-def _order(finding: Finding) -> tuple[bool, int]:
-    return finding.at_ns is None, finding.at_ns or 0
 
 
 def own_consistency(found: Sequence[Scenario], summaries: Sequence[OpenedSummary] = ()) -> tuple[Remark, ...]:

@@ -8,9 +8,9 @@ from typing import Any, Final
 from fathometer.dataset import query
 from fathometer.dataset.datagrams import Losses
 from fathometer.dataset.recording import Recording
-from fathometer.findings.model import Confidence, Finding, OneWay, Scenario
+from fathometer.findings.finding import Fact, Finding, Place, ns, number
+from fathometer.findings.model import OneWay, Scenario
 from fathometer.findings.parts import Part, is_whole, recordings_of
-from fathometer.findings.words import count, duration
 
 WAYS: Final = ("forward", "backward")
 MOSTLY = 0.9
@@ -57,26 +57,21 @@ def _losses(scenario: Scenario, recording: Recording, losses: Losses) -> Finding
     most = max(losses.forward, losses.backward)
     if not known or most < MOSTLY * known or _by_chance(most, known) >= CHANCE:
         return None
-    where = "there" if most == losses.forward else "back"
-    others = [f"{known - most:,} on the other" if known > most else "", _unknown(losses)]
-    evidence = [", ".join([f"{most:,} on the way {where}", *(o for o in others if o)])]
-    if where == "there":
-        evidence.append("what a reflector refuses to answer (its rate limit, its networks) counts, too")
-    confidence: Confidence = "high" if losses.unknown <= known / 10 else "medium"
+    way = {"way": "forward" if most == losses.forward else "backward"}
+    counts = {
+        "most": number(most, "samples"),
+        "known": number(known, "samples"),
+        "unknown": number(losses.unknown, "samples"),
+    }
     return Finding(
         "loss direction",
-        None,
-        f"{scenario.name}: datagrams are lost on the way {where}: {most:,} of "
-        f"{count(known, 'loss', 'losses')} whose way is known",
-        tuple(evidence),
-        confidence,
-        scenario.name,
-        recording.manifest.id,
+        (Place(scenario.name, recording.manifest.id),),
+        confidence="high" if losses.unknown <= known / 10 else "medium",
+        quantities=counts,
+        terms=way,
+        facts=(Fact("ways of losses", counts, way),),
+        doubts=("refused by the reflector",) if way["way"] == "forward" else (),
     )
-
-
-def _unknown(losses: Losses) -> str:
-    return f"{losses.unknown:,} nobody can say where" if losses.unknown else ""
 
 
 def _by_chance(most: int, known: int) -> float:
@@ -89,15 +84,9 @@ def _ways(ways: OneWay) -> Finding | None:
     gap = ways.forward_ns - ways.backward_ns
     if abs(gap) <= 2 * ways.error_ns:
         return None
-    longer = "there" if gap > 0 else "back"
-    told = f"{duration(ways.forward_ns)} there and {duration(ways.backward_ns)} back in the median"
-    bound = f"each at most {duration(ways.error_ns)} from the truth, by both ends' clocks"
     return Finding(
         "asymmetry",
-        None,
-        f"{ways.scenario}: the way {longer} takes longer: {told}",
-        (bound,),
-        "high",
-        ways.scenario,
-        ways.recording.manifest.id,
+        (Place(ways.scenario, ways.recording.manifest.id),),
+        quantities={"forward": ns(ways.forward_ns), "backward": ns(ways.backward_ns)},
+        facts=(Fact("clocks", {"error": ns(ways.error_ns)}),),
     )

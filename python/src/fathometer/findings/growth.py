@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from fathometer.findings.words import duration
+from typing import Final
+
+from fathometer.findings.finding import Fact, Quantity, ns, times
 from fathometer.stats.family import Difference, Metric
-from fathometer.stats.results import Interval
+from fathometer.stats.results import Doubt, Interval
 
 TOLD: tuple[Metric, ...] = ("p50", "p99")
 """What is told of a growth."""
-_NAMES = {"p50": "median"}
+NAMES: Final = {"p50": "median"}
+"""How figures are called in sentences."""
 
 
 class Growth:
@@ -16,24 +19,46 @@ class Growth:
 
     def __init__(self, difference: Difference, turned: bool) -> None:
         self.difference = difference
-        plain, changed = (difference.b, difference.a) if turned else (difference.a, difference.b)
-        self.ratio = changed / plain
-        self.cost = changed - plain
+        self.plain, self.changed = (difference.b, difference.a) if turned else (difference.a, difference.b)
+        # An import in whole microseconds may have a round trip of 0.
+        self.ratio = self.changed / self.plain if self.plain else float("nan")
+        self.cost = self.changed - self.plain
         self.cost_interval = _seen(difference.difference_interval, turned)
         self.decided = difference.decided
+        self.shown = difference.differs
         self.grows = difference.verdict == ("faster" if turned else "slower")
-        name = _NAMES.get(difference.metric, difference.metric)
-        if not self.decided:
-            self.said = f"whether the {name} differs cannot be decided"
-            return
-        change = f"from {duration(plain)} to {duration(changed)}"
         interval = difference.ratio_interval
-        times = f"{self.ratio:.3g} times"
-        if interval is not None:
-            low, high = (1 / interval.high, 1 / interval.low) if turned else (interval.low, interval.high)
-            times += f", {low:.3g} to {high:.3g}"
-        shown = "" if difference.differs else f", {difference.verdict}"
-        self.said = f"the {name} goes {change} ({times}{shown})"
+        self.ratio_interval = interval
+        if interval is not None and turned:
+            self.ratio_interval = Interval(_inverse(interval.high), _inverse(interval.low), interval.level)
+
+    @property
+    def fact(self) -> Fact:
+        """As evidence."""
+        verdict = "shown" if self.shown else self.difference.verdict
+        return Fact(
+            "growth",
+            {
+                "plain": ns(self.plain),
+                "changed": ns(self.changed),
+                "ratio": times(self.ratio, self.ratio_interval),
+            },
+            {"figure": NAMES.get(self.difference.metric, self.difference.metric), "verdict": verdict},
+        )
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What makes it less sure."""
+        return (self.difference.doubt,) if self.difference.doubt else ()
+
+    @property
+    def added(self) -> Quantity:
+        """How much longer it takes."""
+        return ns(self.cost, self.cost_interval)
+
+
+def _inverse(ratio: float) -> float:
+    return 1 / ratio if ratio else float("inf")
 
 
 def _seen(interval: Interval | None, turned: bool) -> Interval | None:

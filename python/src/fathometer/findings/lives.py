@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 
 from fathometer.dataset import query
-from fathometer.dataset.model import Connection, Explanation
+from fathometer.dataset.model import Connection, Event, Explanation, Stall
 from fathometer.dataset.recording import Recording
-from fathometer.findings.model import Advice, Confidence, Ended, Finding, Scenario
+from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
+from fathometer.findings.model import Ended, Scenario
 from fathometer.findings.parts import Part, is_whole, recordings_of
-from fathometer.findings.verdicts import of_ending, of_rivals
-from fathometer.findings.words import count, duration, listed, moment
+from fathometer.findings.shifts import NOTICE_NS, notice_fact
 from fathometer.stats.coincidence import age_or_time, coincidence
-from fathometer.stats.lifetimes import refresh_age, weibull
 from fathometer.stats.segments import LENGTH, ending
 
 OURS = {"finished", "refreshed"}
@@ -26,15 +26,9 @@ TOGETHER_NS = 5_000_000_000
 takes to be noticed."""
 MOST_STORIES = 50
 """Stalls and ends told one by one; beyond that they are counted."""
-_CONFIDENCE: dict[str, Confidence] = {
-    "flow_forgotten": "high",
-    "idle_expired": "high",
-    "path_down": "medium",
-    "peer_down": "medium",
-    "peer_paused": "high",
-    "local_paused": "high",
-    "unknown": "low",
-}
+_SURE: Final[dict[str, Confidence]] = {"high": "high", "medium": "medium"}
+AGAIN_NS: Final = 60_000_000_000
+"""Attempts to connect that follow each other this closely are one row of attempts."""
 
 
 def deaths(recording: Recording) -> list[Connection]:
@@ -53,12 +47,12 @@ def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
         if not died:
             continue
         chunks = query.ask(recording, _stretches(recording, tuple(died)))
-        for number, connection in died.items():
-            mine = (chunks.connection == number) & (chunks.sent == LENGTH) & (chunks.answered > 0)
+        for ordinal, connection in died.items():
+            mine = (chunks.connection == ordinal) & (chunks.sent == LENGTH) & (chunks.answered > 0)
             # From the end; the statistics want the oldest first.
             judged = ending(chunks.mean_ns[mine][::-1])
             if judged and connection.closed_ns is not None:
-                made.append(Ended(recording, scenario.name, number, connection.closed_ns, judged))
+                made.append(Ended(recording, scenario.name, ordinal, connection.closed_ns, judged))
     return tuple(sorted(made, key=lambda e: e.at_ns))
 
 
@@ -74,131 +68,170 @@ def _stretches(recording: Recording, died: tuple[int, ...]) -> query.Stretches:
 
 
 def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Finding]:
-    """Deaths, stalls, refusals, and their coincidence."""
+    """Deaths, stalls, refusals, and whether many ends have one age or one moment."""
     made: list[Finding] = []
     for scenario, recording in recordings_of(scenarios):
-        made += _deaths(scenario, recording, ended)
-        made += _stalls(scenario, recording)
-        made += _refusals(scenario, recording)
-    return made + _together(scenarios) + _rivals(scenarios)
+        where = Place(scenario.name, recording.manifest.id)
+        made += _deaths(where, recording, ended)
+        made += _stalls(where, recording)
+        made += _refusals(where, recording)
+    return made + _together(scenarios)
 
 
-def _because(explanation: Explanation | None) -> list[str]:
-    return list(explanation.because) if explanation else []
+def _because(explanation: Explanation | None, name: str) -> list[Fact]:
+    """The recording's own words."""
+    reasons = explanation.because if explanation else ()
+    return [Fact("recorded", terms={"text": text}, id=name) for text in reasons]
 
 
-def _deaths(scenario: Scenario, recording: Recording, ended: Sequence[Ended]) -> list[Finding]:
-    made = []
+def _confidence(explanation: Explanation | None) -> Confidence:
+    """As the recording has it; where it does not say how sure a verdict is, that is no more than a guess."""
+    return _SURE.get((explanation.confidence if explanation else None) or "", "low")
+
+
+def _deaths(where: Place, recording: Recording, ended: Sequence[Ended]) -> list[Finding]:
     died = deaths(recording)
-    for c in died[:MOST_STORIES]:
-        verdict = (c.explanation.verdict if c.explanation else c.verdict) or "unknown"
-        age = f" at an age of {duration(c.age_ns)}" if c.age_ns is not None else ""
-        said = (
-            f"{scenario.name}: connection {c.id} ended{age} ({c.cause or 'cause not recorded'}): "
-            f"{_verdict(verdict)}"
-        )
-        evidence = _because(c.explanation)
-        silence = next((s for s in recording.stalls if s.connection == c.id and s.recovered is False), None)
-        if silence and silence.duration_ns is not None:
-            evidence.append(f"it had been silent for {duration(silence.duration_ns)} before")
-        mine = next((e for e in ended if e.recording is recording and e.connection == c.id), None)
-        if mine:
-            evidence.append(of_ending(mine.ending))
-        confidence = _CONFIDENCE.get(verdict, "low") if c.explanation else "low"
-        made.append(
-            Finding(
-                "death", c.closed_ns, said, tuple(evidence), confidence, scenario.name, recording.manifest.id
-            )
-        )
+    made = [_death(replace(where, connection=c.id), recording, c, ended) for c in died[:MOST_STORIES]]
     if len(died) > MOST_STORIES:
-        causes = Counter(f"{c.cause} / {c.verdict or 'unknown'}" for c in died[MOST_STORIES:])
-        told = tuple(f"{cause}: {number:,}" for cause, number in causes.most_common())
-        said = f"{scenario.name}: {len(died) - MOST_STORIES:,} more connections ended"
-        made.append(Finding("death", None, said, told, "medium", scenario.name, recording.manifest.id))
+        causes = Counter((c.cause or "", c.verdict or "unknown") for c in died[MOST_STORIES:])
+        facts = tuple(
+            Fact("ends", {"times": number(n, "connections")}, {"cause": cause, "verdict": verdict})
+            for (cause, verdict), n in causes.most_common()
+        )
+        more = number(len(died) - MOST_STORIES, "connections")
+        made.append(
+            Finding("more deaths", (where,), confidence="medium", quantities={"more": more}, facts=facts)
+        )
     return made
 
 
-_VERDICTS = {
-    "flow_forgotten": "the flow was forgotten on the way; new connections worked",
-    "idle_expired": "an idle limit on the way had expired it",
-    "path_down": "nothing crossed the path, for new connections neither",
-    "peer_down": "the reflector was gone",
-    "peer_paused": "the reflector did not run",
-    "local_paused": "this host did not run",
-    "unknown": "why is not known",
-}
+def _death(where: Place, recording: Recording, c: Connection, ended: Sequence[Ended]) -> Finding:
+    verdict = (c.explanation.verdict if c.explanation else c.verdict) or "unknown"
+    name = f"{where.recording}/connection/{c.id}"
+    facts = _because(c.explanation, name)
+    closed_ns = c.closed_ns or 0
+    silent_ns = silence_before(recording, c)
+    lost, sent, answered = (c.evidence.get(n) for n in ("outstanding", "sent", "answered"))
+    quantities = {"silent": ns(silent_ns)}
+    if c.age_ns is not None:
+        quantities["age"] = ns(c.age_ns)
+    if isinstance(lost, int):
+        quantities["lost"] = number(lost, "samples")
+    elif isinstance(sent, int) and isinstance(answered, int):
+        quantities["lost"] = number(sent - answered, "samples")
+    if silent_ns:
+        facts.append(Fact("silent before", {"length": ns(silent_ns)}, id=name))
+    mine = next((e for e in ended if e.recording is recording and e.connection == c.id), None)
+    if mine:
+        facts.append(Fact("ending", result=mine.ending))
+    return Finding(
+        "death",
+        (where,),
+        closed_ns - silent_ns,
+        closed_ns,
+        verdict,
+        _confidence(c.explanation),
+        quantities,
+        {"how": c.cause or ""},
+        tuple(facts),
+        uncertain_ns=recording.manifest.interval_ns or 0,
+    )
 
 
-def _verdict(verdict: str) -> str:
-    return _VERDICTS.get(verdict, verdict.replace("_", " "))
+def silence_before(recording: Recording, c: Connection) -> int:
+    """For how long no echo had come on a connection when it ended, ns; 0: there was no silence, or it is not
+    known.
+    """
+    silent = c.evidence.get("silent_ns")
+    if isinstance(silent, int):
+        # An idle connection is silent because nothing was asked.
+        return silent if c.evidence.get("outstanding") != 0 else 0
+    stall = next((s for s in recording.stalls if s.connection == c.id and s.recovered is False), None)
+    return (stall.duration_ns or 0) if stall else 0
 
 
-def _stalls(scenario: Scenario, recording: Recording) -> list[Finding]:
-    made = []
+def _stalls(where: Place, recording: Recording) -> list[Finding]:
     # A silence that ended with its connection is part of that end's story.
     gone = {c.id for c in deaths(recording)}
-    stalls = [s for s in recording.stalls if s.recovered is not False or s.connection not in gone]
-    longest = sorted(stalls, key=lambda s: -(s.duration_ns or 0))[:MOST_STORIES]
-    for s in sorted(longest, key=lambda s: s.began_ns):
-        verdict = s.explanation.verdict if s.explanation else "unknown"
-        length = (
-            f"for {duration(s.duration_ns)}" if s.duration_ns is not None else "until the recording ended"
-        )
-        over = "and recovered" if s.recovered else "and did not recover" if s.recovered is False else ""
-        notice = _notice(recording, s.began_ns - (s.threshold_ns or 0), s.ended_ns or s.began_ns)
-        said = (
-            f"{scenario.name}: connection {s.connection} stalled {length} {over}".rstrip()
-            + f": {_verdict(verdict)}"
-        )
-        evidence = [*_because(s.explanation), f"{count(s.samples or s.outstanding, 'sample')} waited"]
-        if s.retransmits:
-            evidence.append(count(s.retransmits, "retransmission"))
-        if notice:
-            said += f"; it falls into a maintenance that was announced ({notice})"
-        confidence = _CONFIDENCE.get(verdict, "low") if s.explanation else "low"
-        made.append(
-            Finding(
-                "stall", s.began_ns, said, tuple(evidence), confidence, scenario.name, recording.manifest.id
-            )
-        )
+    stalls = [
+        (n, s) for n, s in enumerate(recording.stalls) if s.recovered is not False or s.connection not in gone
+    ]
+    longest = sorted(stalls, key=lambda one: -(one[1].duration_ns or 0))[:MOST_STORIES]
+    made = [
+        _stall(replace(where, connection=s.connection), recording, n, s)
+        for n, s in sorted(longest, key=lambda one: one[1].began_ns)
+    ]
     if len(stalls) > MOST_STORIES:
-        said = f"{scenario.name}: {len(stalls) - MOST_STORIES:,} shorter stalls"
-        made.append(Finding("stall", None, said, (), "high", scenario.name, recording.manifest.id))
+        more = number(len(stalls) - MOST_STORIES)
+        made.append(Finding("more stalls", (where,), quantities={"more": more}))
     return made
 
 
-def _notice(recording: Recording, began_ns: int, ended_ns: int) -> str | None:
-    for m in recording.maintenance:
+def _stall(where: Place, recording: Recording, n: int, s: Stall) -> Finding:
+    name = f"{where.recording}/stall/{n}"
+    # It began when the oldest sample was sent, and was called a stall later.
+    began_ns = s.began_ns - s.threshold_ns
+    if s.ended_ns is not None and s.duration_ns is not None:
+        began_ns = s.ended_ns - s.duration_ns
+    waited = s.samples if s.samples is not None else s.outstanding
+    facts = _because(s.explanation, name)
+    facts.append(Fact("waited", {"samples": number(waited, "samples")}, id=name))
+    if s.retransmits:
+        facts.append(Fact("retransmissions", {"times": number(s.retransmits)}, id=name))
+    announced = _notice(recording, began_ns, s.ended_ns or s.began_ns)
+    if announced is not None:
+        facts.append(notice_fact(recording, announced))
+    quantities = {"waited": number(waited, "samples")}
+    if s.duration_ns is not None:
+        quantities["length"] = ns(s.duration_ns)
+    ends = {True: "recovered", False: "not recovered", None: "open"}
+    return Finding(
+        "stall",
+        (where,),
+        began_ns,
+        s.ended_ns,
+        s.explanation.verdict if s.explanation else "unknown",
+        _confidence(s.explanation),
+        quantities,
+        {"end": ends[s.recovered], "announced": "" if announced is None else "yes"},
+        tuple(facts),
+        uncertain_ns=recording.manifest.interval_ns or 0,
+    )
+
+
+def _notice(recording: Recording, began_ns: int, ended_ns: int) -> int | None:
+    """Which notice of the cloud names that time."""
+    for n, m in enumerate(recording.maintenance):
         if m.not_before_ns is None:
             continue
         # A notice names the earliest moment and, if at all, a typical length; a minute on either side is its
         # own vagueness.
-        last = m.not_before_ns + (m.duration_ns or 0) + 60_000_000_000
-        if began_ns <= last and ended_ns >= m.not_before_ns - 60_000_000_000:
-            return f"{m.cloud}: {m.what}, not before {moment(m.not_before_ns)}"
+        last = m.not_before_ns + (m.duration_ns or 0) + NOTICE_NS
+        if began_ns <= last and ended_ns >= m.not_before_ns - NOTICE_NS:
+            return n
     return None
 
 
-def _refusals(scenario: Scenario, recording: Recording) -> list[Finding]:
-    refused = [e for e in recording.events if e.kind == "connection.refused"]
-    if not refused:
-        return []
-    said = (
-        f"{scenario.name}: {count(len(refused), 'attempt')} to connect failed between "
-        f"{moment(refused[0].at_ns)} and {moment(refused[-1].at_ns)}"
+def _refusals(where: Place, recording: Recording) -> list[Finding]:
+    """One a row of attempts."""
+    rows: list[list[tuple[int, Event]]] = []
+    for n, e in enumerate(recording.events):
+        if e.kind == "connection.refused":
+            if rows and e.at_ns - rows[-1][-1][1].at_ns <= AGAIN_NS:
+                rows[-1].append((n, e))
+            else:
+                rows.append([(n, e)])
+    return [_refusal(where, row) for row in rows]
+
+
+def _refusal(where: Place, row: Sequence[tuple[int, Event]]) -> Finding:
+    errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for _, e in row)
+    first, last = row[0][1].at_ns, row[-1][1].at_ns
+    facts = tuple(
+        Fact("errors", {"times": number(n)}, {"error": error}, id=f"{where.recording}/events/{row[0][0]}")
+        for error, n in errors.most_common(5)
     )
-    errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for e in refused)
-    return [
-        Finding(
-            "refused",
-            refused[0].at_ns,
-            said,
-            tuple(f"{e}: {n:,}" for e, n in errors.most_common(5)),
-            "high",
-            scenario.name,
-            recording.manifest.id,
-        )
-    ]
+    return Finding("refused", (where,), first, last, quantities={"attempts": number(len(row))}, facts=facts)
 
 
 def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
@@ -207,123 +240,86 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
     """
     at: list[int] = []
     group: list[int] = []
-    name: list[str] = []
+    places: list[Place] = []
     age: list[int | None] = []
-    for number, (scenario, recording) in enumerate(recordings_of(scenarios)):
+    for count, (scenario, recording) in enumerate(recordings_of(scenarios)):
+        where = Place(scenario.name, recording.manifest.id)
         # The connections of one recording are one group: a path that fails twice is not a coincidence.
         for c in deaths(recording):
             at.append(c.closed_ns or 0)
-            group.append(number)
-            name.append(f"{scenario.name}'s connection {c.id}")
+            group.append(count)
+            places.append(replace(where, connection=c.id))
             age.append(c.age_ns)
         for s in recording.stalls:
             if s.recovered:
                 at.append(s.began_ns)
-                group.append(number)
-                name.append(f"a stall of {scenario.name}")
+                group.append(count)
+                places.append(replace(where, connection=s.connection))
                 age.append(None)
     if len(set(group)) < 2:
         return []
-    found = coincidence(np.array(at, dtype=np.int64), np.array(group, dtype=np.int64), TOGETHER_NS)
+    pairs = coincidence(np.array(at, dtype=np.int64), np.array(group, dtype=np.int64), TOGETHER_NS)
     made = []
-    for cluster in found.clusters if found.p_value < 0.05 else ():
-        first = min(at[i] for i in cluster)
-        span = max(at[i] for i in cluster) - first
-        who = sorted({name[i] for i in cluster})
-        shown = listed(who) if len(who) <= 6 else f"{listed(who[:5])} and {len(who) - 5} others"
-        chance = f"chance makes {found.expected:.2g} (p = {found.p_value:.3f})"
-        evidence = [f"{found.pairs} such pairs were seen where {chance}"]
+    for cluster in pairs.clusters if pairs.p_value < 0.05 else ():
+        facts = [
+            Fact(
+                "chance",
+                {
+                    "pairs": number(pairs.pairs),
+                    "expected": number(pairs.expected),
+                    "p": number(pairs.p_value, ""),
+                },
+            )
+        ]
         ages = [(at[i], a) for i in cluster if (a := age[i]) is not None]
         confidence: Confidence = "high"
         if len(ages) >= 2:
-            rivals = age_or_time(np.array([t for t, _ in ages]), np.array([a for _, a in ages]))
-            if rivals:
-                evidence.append(of_rivals(rivals))
-                confidence = "high" if rivals.better == "event" else "medium"
-        said = (
-            f"within {duration(span)} of {moment(first)} happened together: {shown}: one cause is likelier "
-            "than chance"
+            other = age_or_time(np.array([t for t, _ in ages]), np.array([a for _, a in ages]))
+            if other:
+                facts.append(Fact("rivals", result=other))
+                confidence = "high" if other.better == "event" else "medium"
+        made.append(
+            Finding(
+                "coincidence",
+                tuple(sorted({places[i] for i in cluster}, key=_by_name)),
+                min(at[i] for i in cluster),
+                max(at[i] for i in cluster),
+                "common cause",
+                confidence,
+                {"events": number(len(cluster))},
+                facts=tuple(facts),
+            )
         )
-        made.append(Finding("coincidence", first, said, tuple(evidence), confidence))
     return made
 
 
-def _rivals(scenarios: Sequence[Scenario]) -> list[Finding]:
-    """Over all deaths: one age, or one moment? Told from three on, because two always agree in something."""
+def _by_name(place: Place) -> tuple[str, str, int]:
+    return place.path, place.recording, -1 if place.connection is None else place.connection
+
+
+def rivals(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list[Finding]:
+    """Over all deaths: one age, or one moment? Told from three on, because two always agree in something; and
+    not where all of them are one incident, which says why.
+    """
+    if sum(any(f.kind == "death" for f in i.parts) for i in incidents) < 2:
+        return []
     died = [c for _, recording in recordings_of(scenarios) for c in deaths(recording) if c.age_ns is not None]
     if len(died) < 3:
         return []
     closed, ages = np.array([c.closed_ns or 0 for c in died]), np.array([c.age_ns or 0 for c in died])
-    found = age_or_time(closed, ages)
-    if found is None:
+    better = age_or_time(closed, ages)
+    if better is None:
         return []
-    said = f"of all {count(len(died), 'death')}: {of_rivals(found)}"
-    evidence = (
-        f"ages from {duration(int(ages.min()))} to {duration(int(ages.max()))}",
-        f"moments from {moment(int(closed.min()))} to {moment(int(closed.max()))}",
+    facts = (
+        Fact("ages", {"youngest": ns(int(ages.min())), "oldest": ns(int(ages.max()))}),
+        Fact("moments", {"last": number(int(closed.max()))}, at_ns=int(closed.min())),
     )
-    return [Finding("rivals", None, said, evidence, "medium")]
-
-
-def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
-    """What the lives of connections say about keepalive, time-outs and refreshing."""
-    made: list[Advice] = []
-    everyone = [
-        c
-        for _, recording in recordings_of(scenarios)
-        for c in recording.lasting
-        if c.age_ns is not None and c.cause is not None
-    ]
-    if any(c.cause not in OURS for c in everyone):
-        ages = np.array([float(c.age_ns or 0) for c in everyone])
-        died = np.array([c.cause not in OURS for c in everyone])
-        fit = weibull(ages[ages > 0], died[ages > 0])
-        found = refresh_age(fit)
-        evidence = (
-            f"{count(int(died.sum()), 'death')} among {count(len(everyone), 'connection')}",
-            found.said,
+    return [
+        Finding(
+            "rivals",
+            confidence="medium",
+            quantities={"deaths": number(len(died), "connections")},
+            facts=facts,
+            result=better,
         )
-        if found.age_ns is not None:
-            said = (
-                f"refresh connections before they are {duration(found.age_ns)} old; it saves "
-                f"{found.saved:.0%} of the cost of deaths, if a death costs ten refreshes"
-            )
-            made.append(Advice("refresh age", said, evidence, "medium"))
-        else:
-            made.append(Advice("no refresh", found.said, evidence[:1], "medium"))
-    made += _idle(scenarios)
-    waits = [
-        s.duration_ns
-        for _, recording in recordings_of(scenarios)
-        for s in recording.stalls
-        if s.recovered and s.duration_ns
     ]
-    if waits:
-        longest = max(waits)
-        said = (
-            f"give clients a time-out above {duration(longest)}, the longest stall that recovered by "
-            "itself; a shorter one would have turned it into a lost connection"
-        )
-        made.append(Advice("time-out", said, (f"{count(len(waits), 'stall')} recovered",), "medium"))
-    return made
-
-
-def _idle(scenarios: Sequence[Scenario]) -> list[Advice]:
-    expired = [
-        c
-        for _, recording in recordings_of(scenarios)
-        for c in deaths(recording)
-        if c.explanation and c.explanation.verdict == "idle_expired"
-    ]
-    if not expired:
-        return []
-    idle = [int(i) for c in expired if isinstance(i := c.evidence.get("idle_ns"), int)]
-    shown = f" (seen after {duration(min(idle))} of silence)" if idle else ""
-    said = (
-        f"send something (a keepalive or a request) more often than the idle limit on this path{shown}, or "
-        "raise the limit"
-    )
-    evidence = tuple(
-        f"connection {c.id}: {listed(_because(c.explanation)) or 'idle expired'}" for c in expired[:3]
-    )
-    return [Advice("keepalive", said, evidence, "high")]

@@ -10,10 +10,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fathometer.findings.comparisons import within_path
-from fathometer.findings.doubts import in_words
+from fathometer.findings.finding import (
+    Advice,
+    Confidence,
+    Fact,
+    Finding,
+    Place,
+    Quantity,
+    number,
+    times,
+)
 from fathometer.findings.growth import TOLD, Growth
-from fathometer.findings.model import Advice, Confidence, Finding, Key, Scenario, Versus
-from fathometer.findings.words import count, listed
+from fathometer.findings.model import Key, Scenario, Versus
 
 WORTH_ADVICE = 2.0
 """Times by which p99 must grow under load for advice."""
@@ -32,32 +40,35 @@ def findings(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> li
 
 
 def _finding(idle: Scenario, versus: Versus, turned: bool) -> Finding:
-    told = [Growth(versus.of(m), turned) for m in TOLD]
-    said = listed([g.said for g in told])
-    evidence = [f"blocks {versus.pairing}, {' and '.join(f'{n:,}' for n in versus.blocks)} of them"]
-    evidence += [words for g in told if (words := in_words(g.difference.doubt))]
-    evidence += _achieved(idle)
-    sure = all(g.decided and not g.difference.doubt for g in told)
+    growths = [Growth(versus.of(m), turned) for m in TOLD]
+    doubts = tuple(dict.fromkeys(code for g in growths for code in g.doubts))
+    blocks = Fact(
+        "blocks",
+        {"a": number(versus.blocks[0]), "b": number(versus.blocks[1])},
+        {"pairing": versus.pairing},
+    )
+    sure: Confidence = "high"
+    if doubts or not all(g.decided for g in growths):
+        sure = "medium" if any(g.decided for g in growths) else "low"
     return Finding(
         "under load",
-        None,
-        f"{idle.name}: under load {said}"
-        + (": queues on the path fill" if any(g.grows for g in told) else ""),
-        tuple(evidence),
-        "high" if sure else "low" if not any(g.decided for g in told) else "medium",
-        idle.name,
+        (Place(idle.name),),
+        confidence=sure,
+        terms={"queues": "fill" if any(g.grows for g in growths) else ""},
+        facts=(*(g.fact for g in growths), blocks, *_achieved(idle)),
+        doubts=doubts,
     )
 
 
-def _achieved(idle: Scenario) -> list[str]:
+def _achieved(idle: Scenario) -> list[Fact]:
     """What the load was, by the events of its phases."""
     ended = [e.fields for run in idle.runs for e in run.recording.events if e.kind == "load.ended"]
-    told = []
+    rates: dict[str, Quantity] = {}
     for name, way in (("sent_bits_per_s", "sent"), ("echoed_bits_per_s", "came back")):
-        rates = [rate for f in ended if isinstance(rate := f.get(name), int)]
-        if rates:
-            told.append(f"{sum(rates) / len(rates) / 1e6:,.3g} Mbit/s {way}")
-    return [f"the load: {listed(told)}, the mean of {count(len(ended), 'phase')}"] if told else []
+        measured = [rate for f in ended if isinstance(rate := f.get(name), int)]
+        if measured:
+            rates[way] = number(sum(measured) / len(measured), "bit/s")
+    return [Fact("load", {**rates, "phases": number(len(ended))})] if rates else []
 
 
 def advice(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list[Advice]:
@@ -66,10 +77,14 @@ def advice(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list
     for idle, _, versus, turned in within_path(scenarios, comparisons, _loaded):
         growth = Growth(versus.of("p99"), turned)
         if growth.grows and growth.ratio >= WORTH_ADVICE:
-            said = (
-                f"{idle.name}: keep bulk transfers off this path, or hold them below its rate (pacing, a "
-                f"smaller send buffer, fair queueing): beside them p99 is {growth.ratio:.3g} times as long"
+            made.append(
+                Advice(
+                    "under load",
+                    (idle.name,),
+                    {"ratio": times(growth.ratio, growth.ratio_interval)},
+                    saves=growth.added,
+                    facts=(growth.fact,),
+                    confidence="medium" if growth.doubts else "high",
+                )
             )
-            confidence: Confidence = "medium" if growth.difference.doubt else "high"
-            made.append(Advice("under load", said, (growth.said,), confidence))
     return made

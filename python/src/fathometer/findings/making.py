@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fathometer.dataset.recording import Recording
-from fathometer.findings.model import Finding, Scenario, Setup
-from fathometer.findings.words import count, duration
+from fathometer.findings.finding import Finding, Place, ns, number
+from fathometer.findings.model import Scenario, Setup
 from fathometer.stats.quantiles import quantile_estimates
 
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -39,18 +39,20 @@ def _times(recording: Recording) -> list[tuple[int, int]]:
     ]
 
 
-def findings(made: Sequence[Setup]) -> list[Finding]:
+def findings(every: Sequence[Setup]) -> list[Finding]:
     """How much of the time is TLS's."""
-    return [_finding(setup) for setup in made]
+    return [_finding(setup) for setup in every]
 
 
 def _finding(setup: Setup) -> Finding:
     tcp, tls = setup.connect["p50"], setup.tls["p50"]
-    said = (
-        f"{setup.scenario}: of the making of a connection {duration(tcp.value)} are TCP's and "
-        f"{duration(tls.value)} the TLS handshake's, in the median"
+    return Finding(
+        "tls",
+        (Place(setup.scenario),),
+        confidence="high" if tls.interval else "low",
+        quantities={
+            "tcp": ns(tcp.value, tcp.interval),
+            "tls": ns(tls.value, tls.interval),
+            "connections": number(tls.count, "connections"),
+        },
     )
-    evidence = [count(tls.count, "connection")]
-    if tls.interval:
-        evidence.append(f"TLS {duration(tls.interval.low)} to {duration(tls.interval.high)}")
-    return Finding("tls", None, said, tuple(evidence), "high" if tls.interval else "low", setup.scenario)

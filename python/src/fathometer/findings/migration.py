@@ -1,23 +1,24 @@
-"""Live migrations: a host that stood still, and what changed about it, told as one story.
+"""Live migrations: a standstill of a host, and what follows from it minutes later, told as one story.
 
 No event says "migrated", but for a cloud's notice where it gives one. What can be seen has a shape: round
 trips are longer for a while as memory is copied; then the host does not run for up to some seconds (Azure:
 "typically five seconds or less", maintenance-and-updates); then there is a level of its own; and connections
 from before are forgotten when their detour ends.
+
+A process that was stopped, and a firewall that forgot a flow for a reason of its own, have much of that
+shape. So it is called a migration only with what only a migration shows: a cloud's notice; time that the
+host's own accounts say was stolen from it; or flows of different hosts that were forgotten together.
+Otherwise it is told as what was seen: a pause, and that the flow was lost afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
-from fathometer.dataset.model import Connection, Pause
 from fathometer.dataset.recording import Recording
-from fathometer.findings.lives import deaths
-from fathometer.findings.model import Confidence, Finding, Moved, Scenario
-from fathometer.findings.scenarios import recordings_of
-from fathometer.findings.shifts import NOTICE_NS
-from fathometer.findings.words import duration, moment
+from fathometer.findings.finding import Confidence, Finding, Quantity, ns, number
 
 SHORTEST_NS: Final = 400_000_000
 """A shorter standstill has commoner causes: other processes, a hypervisor's scheduler."""
@@ -26,104 +27,176 @@ LONGEST_NS: Final = 60_000_000_000
 AROUND_NS: Final = 600_000_000_000
 """How long before and after a standstill what changed may belong to it: the articles saw two minutes, clouds
 speak of "the minutes before", and the kernel may take a quarter of an hour to notice a lost connection."""
-MOMENTS_NS: Final = 2_000_000_000
-"""Within which changes are one move."""
-_OF: Final = {"remote": "the reflector's host", "local": "this host"}
+NOTICE_NS: Final = 60_000_000_000
+"""How vague an announced time is: a minute on either side."""
+SHIFTS: Final = frozenset({"change", "burst", "restless"})
 
 
-def findings(scenarios: Sequence[Scenario], moved: Sequence[Moved]) -> list[Finding]:
-    """One a standstill that has more than itself to show for a migration."""
-    made = []
-    for scenario, recording in recordings_of(scenarios):
-        changes = [m for m in moved if m.recording is recording and m.change.kind == "level"]
-        for pause in recording.pauses:
-            if SHORTEST_NS <= pause.duration_ns <= LONGEST_NS:
-                found = _story(scenario, recording, pause, changes)
-                made += [found] if found else []
-    return made
+@dataclass(frozen=True, slots=True)
+class Story:
+    """What a standstill and its consequences are told as."""
+
+    kind: str
+    """`migration`, or `pause then loss`."""
+    cause: str
+    confidence: Confidence
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    terms: Mapping[str, str] = field(default_factory=dict)
+
+
+Group = list[Finding]
+
+
+def claim(groups: Sequence[Group], recordings: Sequence[Recording]) -> list[tuple[Group, Story | None]]:
+    """Joins each standstill with the groups that follow from it. What two standstills could claim belongs to
+    the one that is nearer in time.
+    """
+    by_id = {r.manifest.id: r for r in recordings}
+    freezes = [(n, f) for n, f in enumerate(map(_freeze, groups)) if f is not None]
+    claimed: dict[int, int] = {}
+    for n, group in enumerate(groups):
+        if any(n == m for m, _ in freezes):
+            continue
+        near = [
+            (distance, m)
+            for m, freeze in freezes
+            if (distance := _distance(groups[m], freeze, group, by_id)) is not None
+        ]
+        if near:
+            claimed[n] = min(near)[1]
+    stories: list[tuple[Group, Story | None]] = []
+    for n, group in enumerate(groups):
+        if n in claimed:
+            continue
+        freeze = next((f for m, f in freezes if m == n), None)
+        mine = [groups[k] for k, m in claimed.items() if m == n]
+        if freeze is None:
+            stories.append((group, None))
+            continue
+        story = _story(freeze, group, mine, by_id)
+        if story is None:
+            # Levels that move near a pause alone are not its doing.
+            stories.append((group, None))
+            stories += [(one, None) for one in mine]
+        else:
+            whole = sorted((f for part in (group, *mine) for f in part), key=lambda f: f.from_ns or 0)
+            stories.append((whole, story))
+    return stories
+
+
+def _freeze(group: Group) -> Finding | None:
+    """The longest standstill of a host in a group, where it is of a length for a migration."""
+    pauses = [
+        f for f in group if f.kind == "pause" and SHORTEST_NS <= f.quantities["length"].value <= LONGEST_NS
+    ]
+    return max(pauses, key=lambda f: (f.quantities["length"].value, -(f.from_ns or 0)), default=None)
+
+
+def _recordings(group: Group) -> set[str]:
+    return {p.recording for f in group for p in f.where if p.recording}
+
+
+def _distance(
+    frozen: Group, freeze: Finding, group: Group, recordings: Mapping[str, Recording]
+) -> int | None:
+    """How far from a standstill a group is that may follow from it, ns; None: it does not."""
+    began, ended = freeze.from_ns or 0, freeze.to_ns or freeze.from_ns or 0
+    if not _recordings(group) <= _recordings(frozen):
+        return None
+    deaths = [f for f in group if f.kind == "death"]
+    if deaths:
+        late = min(f.from_ns or 0 for f in deaths) - ended
+        forgotten = all(f.cause == "flow_forgotten" and _is_older(f, began, recordings) for f in deaths)
+        return late if forgotten and 0 <= late <= AROUND_NS else None
+    if not all(f.kind in SHIFTS for f in group):
+        return None
+    first, last = group[0].from_ns or 0, max(f.to_ns or f.from_ns or 0 for f in group)
+    if last < began:
+        rises = any(_rises(f) for f in group)
+        return began - first if rises and began - first <= AROUND_NS else None
+    return first - ended if 0 <= first - ended <= AROUND_NS else None
+
+
+def _rises(f: Finding) -> bool:
+    if f.kind == "change":
+        return f.terms["of"] == "level" and f.quantities["after"].value > f.quantities["before"].value
+    return f.kind == "burst" and f.quantities["during"].value > f.quantities["before"].value
+
+
+def _is_older(death: Finding, at_ns: int, recordings: Mapping[str, Recording]) -> bool:
+    """Whether the connection was open at that moment."""
+    age = death.quantities.get("age")
+    if age is not None and death.to_ns is not None:
+        return death.to_ns - age.value < at_ns
+    recording = recordings.get(death.recording or "")
+    opened = [c.opened_ns for c in recording.connections if c.id == death.connection] if recording else []
+    return bool(opened) and opened[0] is not None and opened[0] < at_ns
 
 
 def _story(
-    scenario: Scenario, recording: Recording, pause: Pause, changes: Sequence[Moved]
-) -> Finding | None:
-    before = _longer_before(changes, pause.start_ns)
-    after = _change_after(changes, pause.end_ns, pause.duration_ns)
-    lost = [c for c in deaths(recording) if _is_lost_to(pause, c)]
-    notice = next(
-        (
-            m
-            for m in recording.maintenance
-            if m.not_before_ns is not None
-            and m.not_before_ns - NOTICE_NS <= pause.start_ns <= m.not_before_ns + NOTICE_NS
-        ),
-        None,
-    )
-    if not (notice or lost or (before and after)):
+    freeze: Finding, group: Group, claimed: Sequence[Group], recordings: Mapping[str, Recording]
+) -> Story | None:
+    every = [f for one in (group, *claimed) for f in one]
+    began = freeze.from_ns or 0
+    lost = [f for f in every if f.kind == "death" and f.cause == "flow_forgotten" and (f.to_ns or 0) > began]
+    before = [f for one in claimed for f in one if f.kind in SHIFTS and (f.to_ns or 0) < began]
+    after = [f for one in claimed for f in one if f.kind in SHIFTS and (f.from_ns or 0) > began]
+    notice = _notice(_recordings(every), began, recordings)
+    stolen = freeze.terms["reason"] == "steal"
+    # Of flows that were lost at different times each has a story of its own.
+    hosts = max((_hosts([f for f in one if f in lost], recordings) for one in (group, *claimed)), key=len)
+    if not (lost or notice or (stolen and before and after)):
         return None
-    host, stood = _OF.get(pause.host, pause.host), duration(pause.duration_ns)
-    said = (
-        f"{scenario.name}: this has the shape of a live migration of {host}: it stood still for {stood} at "
-        f"{moment(pause.start_ns)}"
-    )
-    evidence = [f"{host} reports that it did not run for {stood}"]
+    quantities = {"stood": freeze.quantities["length"]}
     if before:
-        began_ns, was_ns, level_ns = before
-        ahead = duration(pause.start_ns - began_ns)
-        said += f", after {ahead} of round trips of {duration(level_ns)} instead of {duration(was_ns)}"
-        evidence.append(f"round trips were longer for {ahead} before it, as when memory is copied")
-    if after:
-        later = duration((after.change.at_ns or 0) - pause.end_ns)
-        was, level = duration(after.change.before_ns), duration(after.change.after_ns)
-        evidence.append(f"{later} after it the level changed from {was} to {level}, as when a detour ends")
-    for c in lost[:3]:
-        late = duration((c.closed_ns or 0) - pause.end_ns)
-        evidence.append(f"connection {c.id}, from before it, was lost {late} after it, when new ones worked")
+        rise = next((f for f in before if _rises(f)), before[0])
+        quantities["brownout"] = ns(began - (rise.from_ns or 0))
+        level = rise.quantities.get("before")
+        if level is not None:
+            quantities["level before"] = level
+            quantities["level during"] = rise.quantities["after" if rise.kind == "change" else "during"]
     if lost:
-        who = "a connection" if len(lost) == 1 else f"{len(lost)} connections"
-        said += f"; {who} from before it lived through that and was forgotten afterwards"
+        first = min(f.from_ns or 0 for f in lost)
+        quantities["lost after"] = ns(first - (freeze.to_ns or began))
+        quantities["lost"] = number(len(lost), "connections")
+    terms = {"host": freeze.terms["host"], "reason": freeze.terms["reason"]}
     if notice:
-        evidence.insert(0, f"{notice.cloud} announced {notice.what} for {moment(notice.not_before_ns or 0)}")
-    confidence: Confidence = "high" if notice or (lost and before) else "medium"
-    return Finding(
-        "migration",
-        pause.start_ns,
-        said,
-        tuple(evidence),
-        confidence,
-        scenario.name,
-        recording.manifest.id,
-    )
+        terms |= {"cloud": notice[0], "what": notice[1]}
+    # A process that was stopped, as its host says itself, was not moved with its host.
+    stopped = freeze.terms["reason"] in {"stopped", "host_scheduling"}
+    signs = [
+        sign
+        for sign, there in (
+            ("notice", bool(notice)),
+            ("stolen", stolen),
+            ("hosts", len(hosts) > 1 and not stopped),
+        )
+        if there
+    ]
+    if not signs:
+        return Story("pause then loss", "unknown", "low", quantities, terms)
+    quantities["hosts"] = number(len(hosts))
+    terms["signs"] = " ".join(signs)
+    sure: Confidence = "high" if "notice" in signs or (before and lost) else "medium"
+    return Story("migration", "migration", sure, quantities, terms)
 
 
-def _longer_before(changes: Sequence[Moved], at_ns: int) -> tuple[int, float, float] | None:
-    """Since when round trips were longer when the host stood still, the level before, and theirs. What moves
-    several times within moments counts as one move.
-    """
-    near = [m.change for m in changes if m.change.at_ns and m.change.at_ns < at_ns - SHORTEST_NS]
-    if not near or (near[-1].at_ns or 0) < at_ns - AROUND_NS:
-        return None
-    first = last = near[-1]
-    for change in reversed(near[:-1]):
-        if (first.at_ns or 0) - (change.at_ns or 0) > MOMENTS_NS:
-            break
-        first = change
-    if last.after_ns <= first.before_ns:
-        return None
-    return first.at_ns or 0, first.before_ns, last.after_ns
+def _hosts(lost: Sequence[Finding], recordings: Mapping[str, Recording]) -> set[str]:
+    """The addresses whose flows were forgotten together."""
+    hosts = set()
+    for f in lost:
+        recording = recordings.get(f.recording or "")
+        for c in recording.connections if recording else ():
+            if c.id == f.connection and c.local:
+                hosts.add(c.local.rpartition(":")[0])
+    return hosts
 
 
-def _change_after(changes: Sequence[Moved], at_ns: int, length_ns: int) -> Moved | None:
-    """The first change after that is not the standstill's own queue running empty."""
-    near = [m for m in changes if m.change.at_ns and at_ns + length_ns < m.change.at_ns <= at_ns + AROUND_NS]
-    return near[0] if near else None
-
-
-def _is_lost_to(pause: Pause, c: Connection) -> bool:
-    verdict = c.explanation.verdict if c.explanation else c.verdict
-    return (
-        verdict == "flow_forgotten"
-        and c.opened_ns is not None
-        and c.opened_ns < pause.start_ns
-        and c.closed_ns is not None
-        and pause.end_ns < c.closed_ns <= pause.end_ns + 2 * AROUND_NS
-    )
+def _notice(ids: set[str], began_ns: int, recordings: Mapping[str, Recording]) -> tuple[str, str] | None:
+    for name in sorted(ids):
+        recording = recordings.get(name)
+        for m in recording.maintenance if recording else ():
+            at = m.not_before_ns
+            if at is not None and at - NOTICE_NS <= began_ns <= at + NOTICE_NS:
+                return m.cloud, m.what
+    return None

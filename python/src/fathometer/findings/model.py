@@ -16,6 +16,7 @@ from fathometer.dataset.selection import Selection, Silence
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
 from fathometer.findings.consistency.model import Remark
+from fathometer.findings.finding import Advice, Finding, Incident
 from fathometer.findings.growth import Growth
 from fathometer.stats.calendar import Calendar
 from fathometer.stats.changes import Change, Undecided
@@ -27,7 +28,6 @@ from fathometer.stats.segments import Ending
 from fathometer.stats.series import Blocks
 from fathometer.stats.sweep import Sweep
 
-Confidence = Literal["high", "medium", "low"]
 FIGURES = ("mean", "p50", "p95", "p99", "p99_9", "p99_99")
 """The figures of a scenario, by name."""
 
@@ -219,30 +219,6 @@ class Ended:
     ending: Ending
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """A statement with its evidence."""
-
-    kind: str
-    at_ns: int | None
-    """None: about the whole."""
-    statement: str
-    evidence: tuple[str, ...]
-    confidence: Confidence
-    scenario: str | None = None
-    recording: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """What to do or to set."""
-
-    topic: str
-    statement: str
-    evidence: tuple[str, ...]
-    confidence: Confidence
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Analysis:
     """Everything a report shows."""
@@ -267,6 +243,9 @@ class Analysis:
     """Of recordings whose clocks' difference is bounded."""
     setups: tuple[Setup, ...]
     findings: tuple[Finding, ...]
+    """In order of time; those about the whole at the end."""
+    incidents: tuple[Incident, ...]
+    """What happened: each finding that is an event is a part of exactly one."""
     advice: tuple[Advice, ...]
     consistency: tuple[Remark, ...]
 

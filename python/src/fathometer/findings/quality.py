@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Final
 
+from fathometer.dataset.model import Event
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
-from fathometer.findings.model import Confidence, Finding, Scenario, is_making
+from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
+from fathometer.findings.model import Scenario, is_making
 from fathometer.findings.scenarios import recordings_of
-from fathometer.findings.verdicts import of_first, of_rhythm
-from fathometer.findings.words import count, duration, moment
 
 LOSS_WORTH_TELLING = 1e-4
 """Share of unanswered samples from which a scenario is said to lose some; fewer stand in the table only."""
+PAUSE_WORTH_TELLING_NS: Final = 100_000_000
+"""A shorter pause is counted, and told only by what it explains: a scheduler's turn, no event."""
+MOST_PAUSES: Final = 50
+"""Of a host in a recording that are told one by one: the longest."""
+APART_NS: Final = 5_000_000_000
+"""Events of one kind that follow each other this closely are told as one."""
+_TROUBLES: Final = ("clock.stepped", "schedule.overrun", "recording.overflowed")
+"""Kinds of events that say something of the measurement."""
 
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
@@ -21,147 +30,177 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     made = [f for scenario, recording in recordings_of(scenarios) for f in _recording(scenario, recording)]
     for scenario in scenarios:
         made += _losses(scenario)
-        for rhythm in (scenario.calendar.of_day, scenario.calendar.of_week) if scenario.calendar else ():
-            if rhythm.shown:
-                made.append(
-                    Finding(
-                        "rhythm", None, f"{scenario.name}: {of_rhythm(rhythm)}", (), "medium", scenario.name
-                    )
-                )
+        made += _rhythms(scenario)
         if scenario.first and scenario.first.differs:
-            made.append(
-                Finding(
-                    "first sample",
-                    None,
-                    f"{scenario.name}: {of_first(scenario.first)}",
-                    (),
-                    "high",
-                    scenario.name,
-                )
-            )
+            made.append(Finding("first sample", (Place(scenario.name),), result=scenario.first))
     return made
+
+
+def _rhythms(scenario: Scenario) -> list[Finding]:
+    calendar = scenario.calendar
+    return [
+        Finding("rhythm", (Place(scenario.name),), confidence="medium", result=rhythm)
+        for rhythm in ((calendar.of_day, calendar.of_week) if calendar else ())
+        if rhythm.shown
+    ]
 
 
 def of_summaries(summaries: Sequence[OpenedSummary]) -> list[Finding]:
     """What another tool's figures without samples cannot support."""
-    made = []
-    for one in summaries:
-        behind = f"{one.count:,} values" if one.count is not None else "of how many values it does not say"
-        said = f"{one.label}: {one.tool} gave figures ({behind}) and no samples"
-        made.append(Finding("summary", None, said, (*one.cannot, *one.notes), "high", one.label))
-    return made
+    return [
+        Finding(
+            "summary",
+            (Place(one.label),),
+            quantities={} if one.count is None else {"values": number(one.count)},
+            terms={"tool": one.tool},
+            facts=tuple(_recorded(text) for text in (*one.cannot, *one.notes)),
+        )
+        for one in summaries
+    ]
+
+
+def _recorded(text: str) -> Fact:
+    """Somebody else's words."""
+    return Fact("recorded", terms={"text": text})
 
 
 def _losses(scenario: Scenario) -> list[Finding]:
     if any(run.recording.throughput for run in scenario.runs):
         return []  # It has no samples, and a story of its own (`throughput`).
+    unit = "connections" if is_making(scenario.key.mode) else "samples"
+    quantities = {
+        "sent": Quantity(scenario.sent, unit),  # type: ignore[arg-type]  # one of two literals
+        "unanswered": Quantity(scenario.unanswered, unit),  # type: ignore[arg-type]
+    }
+    where = (Place(scenario.name),)
     if scenario.sent == 0:
-        said = f"{scenario.name}: nothing was sent; there is nothing to report"
-        return [Finding("no samples", None, said, (), "high", scenario.name)]
+        return [Finding("no samples", where)]
     if scenario.unanswered == scenario.sent:
-        said = (
-            f"{scenario.name}: none of {count(scenario.sent, _of(scenario))} was {_answered(scenario)}; "
-            "there is no round trip to report"
-        )
-        return [Finding("no answers", None, said, (), "high", scenario.name)]
+        return [Finding("no answers", where, quantities=quantities)]
     if scenario.unanswered / scenario.sent < LOSS_WORTH_TELLING:
         return []
-    share = scenario.unanswered / scenario.sent
-    said = (
-        f"{scenario.name}: {scenario.unanswered:,} of {count(scenario.sent, _of(scenario))} ({share:.2%}) "
-        f"were never {_answered(scenario)}; {_figures(scenario)} are about the others"
-    )
-    return [Finding("loss", None, said, (), "high", scenario.name)]
-
-
-def _of(scenario: Scenario) -> str:
-    return "connection" if is_making(scenario.key.mode) else "sample"
-
-
-def _answered(scenario: Scenario) -> str:
-    return "made" if is_making(scenario.key.mode) else "answered"
-
-
-def _figures(scenario: Scenario) -> str:
-    return "times" if is_making(scenario.key.mode) else "round-trip figures"
+    return [Finding("loss", where, quantities=quantities)]
 
 
 def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:
-    made: list[Finding] = []
-
-    def told(
-        kind: str, at: int | None, said: str, evidence: tuple[str, ...] = (), confidence: Confidence = "high"
-    ) -> None:
-        made.append(
-            Finding(
-                kind,
-                at,
-                f"{scenario.name}: {said}",
-                evidence,
-                confidence,
-                scenario.name,
-                recording.manifest.id,
-            )
-        )
-
+    where = (Place(scenario.name, recording.manifest.id),)
+    name = {"name": recording.directory.name}
     torn = [d for d in recording.damage if d.torn]
     broken = [d for d in recording.damage if not d.torn]
+    made: list[Finding] = []
     if broken:
-        told(
-            "damage",
-            None,
-            f"{recording.directory.name} is damaged; what can be read is used",
-            tuple(str(d) for d in broken),
-        )
+        made.append(Finding("damage", where, terms=name, facts=tuple(_recorded(str(d)) for d in broken)))
     if recording.running:
-        told(
-            "running",
-            None,
-            f"{recording.directory.name} was still being written: this is what stood in it so far",
-        )
+        made.append(Finding("running", where, terms=name))
     elif recording.interrupted:
-        told(
-            "interrupted",
-            None,
-            f"{recording.directory.name} was interrupted: it has no end",
-            tuple(str(d) for d in torn),
-        )
+        made.append(Finding("interrupted", where, terms=name, facts=tuple(_recorded(str(d)) for d in torn)))
     totals = recording.totals
     if totals.corrupted:
-        told("corrupted", None, f"{count(totals.corrupted, 'echo', 'echoes')} came back changed")
-    kinds = Counter(e.kind for e in recording.events)
-    for kind, words in (
-        ("clock.stepped", "the wall clock was set"),
-        ("schedule.overrun", "this host could not keep the schedule"),
-        ("recording.overflowed", "samples were lost because the disk was too slow"),
-    ):
-        first = next((e.at_ns for e in recording.events if e.kind == kind), None)
-        if first is not None:
-            evidence = tuple(
-                f"{k}: {v}"
-                for e in recording.events
-                if e.kind == kind
-                for k, v in e.fields.items()
-                if isinstance(v, (int, str))
-            )[:5]
-            told(kind, first, f"{words}, {count(kinds[kind], 'time')}, first at {moment(first)}", evidence)
-    for host, words in (("local", "this host"), ("remote", "the reflector's host")):
-        pauses = [p for p in recording.pauses if p.host == host]
-        if pauses:
-            total = sum(p.duration_ns for p in pauses)
-            longest = max(pauses, key=lambda p: p.duration_ns)
-            reasons = Counter(p.reason or "reason not known" for p in pauses)
-            told(
-                "pauses",
-                pauses[0].start_ns,
-                f"{words} did not run {count(len(pauses), 'time')}, {duration(total)} in all, the "
-                f"longest for {duration(longest.duration_ns)} at {moment(longest.start_ns)}",
-                tuple(f"{r}: {n:,}" for r, n in reasons.most_common(3)),
-            )
+        made.append(Finding("corrupted", where, quantities={"echoes": number(totals.corrupted)}))
+    for kind in _TROUBLES:
+        made += _troubles(kind, where, recording)
+    made += _pauses(where, recording)
     if "simulated" in recording.manifest.extra:
-        told("simulated", None, f"{recording.directory.name} was simulated, not measured")
+        made.append(Finding("simulated", where, terms=name))
     if recording.manifest.imported:
-        notes = tuple(str(n) for n in recording.manifest.imported.get("notes", ()))
-        tool = recording.manifest.imported.get("tool", "another tool")
-        told("imported", None, f"{recording.directory.name} was imported from {tool}", notes)
+        notes = tuple(_recorded(str(n)) for n in recording.manifest.imported.get("notes", ()))
+        tool = str(recording.manifest.imported.get("tool", "another tool"))
+        made.append(Finding("imported", where, terms={**name, "tool": tool}, facts=notes))
     return made
+
+
+def _troubles(kind: str, where: tuple[Place, ...], recording: Recording) -> list[Finding]:
+    """One a cluster of events of a kind."""
+    numbered = [(n, e) for n, e in enumerate(recording.events) if e.kind == kind]
+    clusters: list[list[tuple[int, Event]]] = []
+    for n, event in numbered:
+        if clusters and event.at_ns - clusters[-1][-1][1].at_ns <= APART_NS:
+            clusters[-1].append((n, event))
+        else:
+            clusters.append([(n, event)])
+    return [_trouble(kind, where, cluster) for cluster in clusters]
+
+
+def _trouble(kind: str, where: tuple[Place, ...], cluster: Sequence[tuple[int, Event]]) -> Finding:
+    events = [e for _, e in cluster]
+    quantities = {"times": number(len(cluster))}
+    for field in ("skipped", "lost"):
+        amounts = [v for e in events if isinstance(v := e.fields.get(field), int)]
+        if amounts:
+            quantities["samples"] = number(sum(amounts), "samples")
+    steps = [v for e in events if isinstance(v := e.fields.get("step_ns"), int)]
+    if steps:
+        quantities["step"] = ns(sum(steps))
+    reasons = Counter(str(e.fields["reason"]) for e in events if "reason" in e.fields)
+    return Finding(
+        kind,
+        where,
+        events[0].at_ns,
+        events[-1].at_ns,
+        quantities=quantities,
+        terms={"reason": reasons.most_common(1)[0][0]} if reasons else {},
+        facts=tuple(
+            Fact(
+                "fields",
+                terms={k: str(v) for k, v in e.fields.items() if isinstance(v, (int, str))},
+                at_ns=e.at_ns,
+                id=f"{where[0].recording}/events/{n}",
+            )
+            for n, e in cluster[:5]
+        ),
+    )
+
+
+def _pauses(where: tuple[Place, ...], recording: Recording) -> list[Finding]:
+    """The long ones each; and what all of a host's come to, where there are others."""
+    made = []
+    for host in ("local", "remote"):
+        mine = [(n, p) for n, p in enumerate(recording.pauses) if p.host == host]
+        worth = [(n, p) for n, p in mine if p.duration_ns >= PAUSE_WORTH_TELLING_NS]
+        longest = sorted(worth, key=lambda one: -one[1].duration_ns)[:MOST_PAUSES]
+        for n, p in sorted(longest, key=lambda one: one[1].start_ns):
+            made.append(
+                Finding(
+                    "pause",
+                    where,
+                    p.start_ns,
+                    p.end_ns,
+                    cause="local_paused" if host == "local" else "peer_paused",
+                    quantities={"length": ns(p.duration_ns)},
+                    terms={"host": host, "reason": p.reason or ""},
+                    facts=(pause_fact(recording, n),),
+                    # A remote pause is known by the first echo after it.
+                    uncertain_ns=0 if host == "local" else recording.manifest.interval_ns or 0,
+                )
+            )
+        if len(mine) > len(longest):
+            reasons = Counter(p.reason or "reason not known" for _, p in mine)
+            made.append(
+                Finding(
+                    "pauses",
+                    where,
+                    quantities={
+                        "times": number(len(mine)),
+                        "total": ns(sum(p.duration_ns for _, p in mine)),
+                        "longest": ns(max(p.duration_ns for _, p in mine)),
+                    },
+                    terms={"host": host},
+                    facts=tuple(
+                        Fact("reasons", {"times": number(n)}, {"reason": reason})
+                        for reason, n in reasons.most_common(3)
+                    ),
+                )
+            )
+    return made
+
+
+def pause_fact(recording: Recording, n: int) -> Fact:
+    """One pause of a recording as evidence."""
+    p = recording.pauses[n]
+    return Fact(
+        "pause",
+        {"length": ns(p.duration_ns)},
+        {"host": p.host, "reason": p.reason or ""},
+        p.start_ns,
+        f"{recording.manifest.id}/pause/{n}",
+    )

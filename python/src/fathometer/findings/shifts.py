@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from fathometer.dataset import query
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.selection import Selection
-from fathometer.findings.model import Confidence, Finding, Moved, Scenario
+from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
+from fathometer.findings.model import Moved, Scenario
 from fathometer.findings.parts import Part
-from fathometer.findings.words import change as percent
-from fathometer.findings.words import count, duration, moment
+from fathometer.findings.quality import pause_fact
 from fathometer.stats.changes import Change, Undecided, examine
 
 RAW = 2_000_000
@@ -68,7 +68,7 @@ def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tup
 
 
 def findings(moved: Sequence[Moved]) -> list[Finding]:
-    """Each change as a statement, with the best-supported explanation of its moment; many in a row as one."""
+    """Each change with the best-supported explanation of its moment; many in a row as one."""
     made: list[Finding] = []
     for group in _groups([m for m in moved if m.change.at_ns is not None]):
         if len(group) >= RESTLESS:
@@ -76,7 +76,7 @@ def findings(moved: Sequence[Moved]) -> list[Finding]:
         elif len(group) >= 2 and _returns(group):
             made.append(_burst(group))
         else:
-            made += [_finding(m) for m in group]
+            made += [_shift(m) for m in group]
     return made
 
 
@@ -99,29 +99,30 @@ def _groups(moved: Sequence[Moved]) -> list[list[Moved]]:
 def _returns(group: Sequence[Moved]) -> bool:
     """Whether the level is back where it was."""
     levels = [m.change for m in group if m.change.kind == "level"]
-    return len(levels) >= 2 and abs(levels[-1].after_ns / levels[0].before_ns - 1) < 0.2
+    return len(levels) >= 2 and abs(levels[-1].after_ns - levels[0].before_ns) < 0.2 * levels[0].before_ns
+
+
+def _place(moved: Moved) -> tuple[Place, ...]:
+    return (Place(moved.scenario, moved.recording.manifest.id),)
 
 
 def _burst(group: Sequence[Moved]) -> Finding:
     levels = [m.change for m in group if m.change.kind == "level"]
     first, recording = levels[0], group[0].recording
-    began, ended = first.at_ns or 0, levels[-1].at_ns or 0
-    said = (
-        f"{group[0].scenario}: for {duration(ended - began)} from {moment(began)} the level was "
-        f"{duration(first.after_ns)} instead of {duration(first.before_ns)}"
-    )
-    cause, evidence, confidence = explain(recording, first)
+    cause, facts, confidence = explain(recording, first)
     # A path that changes and changes back at once is not what that word means.
-    if "change of the path" in cause:
-        cause, confidence = "a passing disturbance; cause not known", "low"
+    if cause == "path changed":
+        cause, confidence = "passing", "low"
     return Finding(
-        "change",
-        began,
-        f"{said}: {cause}",
-        tuple(evidence),
+        "burst",
+        _place(group[0]),
+        first.at_ns,
+        levels[-1].at_ns,
+        cause,
         confidence,
-        group[0].scenario,
-        recording.manifest.id,
+        quantities={"before": ns(first.before_ns), "during": ns(first.after_ns)},
+        facts=tuple(facts),
+        uncertain_ns=near_ns(recording),
     )
 
 
@@ -136,119 +137,116 @@ def _restless(group: Sequence[Moved]) -> Finding:
     levels = [
         level for m in group if m.change.kind == "level" for level in (m.change.before_ns, m.change.after_ns)
     ]
-    said = (
-        f"{group[0].scenario}: restless for {duration(ended - began)} from {moment(began)}: "
-        f"{count(len(group), 'change')}"
-    )
+    quantities = {"changes": number(len(group))}
     if levels:
-        said += f", the level between {duration(min(levels))} and {duration(max(levels))}"
-    _, evidence, _ = explain(recording, first)
+        quantities |= {"lowest": ns(min(levels)), "highest": ns(max(levels))}
+    _, facts, _ = explain(recording, first)
     pauses = [p for p in recording.pauses if began - NEAR_NS <= p.start_ns <= ended + NEAR_NS]
-    cause = "cause not known"
-    if pauses:
-        cause = (
-            f"{count(len(pauses), 'pause')} of a host in that time; a busy host is the likeliest explanation"
-        )
+    quantities["pauses"] = number(len(pauses))
     return Finding(
-        "change",
+        "restless",
+        _place(group[0]),
         began,
-        f"{said}; {cause}",
-        tuple(evidence),
+        ended,
+        "busy host" if pauses else "unknown",
         "medium" if pauses else "low",
-        group[0].scenario,
-        recording.manifest.id,
+        quantities=quantities,
+        facts=tuple(facts),
+        uncertain_ns=near_ns(recording),
     )
 
 
-def _finding(moved: Moved) -> Finding:
+def _shift(moved: Moved) -> Finding:
     c, recording = moved.change, moved.recording
-    assert c.at_ns is not None
-    what = "level" if c.kind == "level" else "tail"
-    way = "rose" if c.after_ns > c.before_ns else "fell"
-    said = (
-        f"{moved.scenario}: the {what} {way} {percent(c.before_ns, c.after_ns)} at {moment(c.at_ns)}, "
-        f"from {duration(c.before_ns)} to {duration(c.after_ns)}"
-    )
-    cause, evidence, confidence = explain(recording, c)
+    cause, facts, confidence = explain(recording, c)
     return Finding(
         "change",
+        _place(moved),
         c.at_ns,
-        f"{said}: {cause}",
-        tuple(evidence),
+        c.at_ns,
+        cause,
         confidence,
-        moved.scenario,
-        recording.manifest.id,
+        quantities={"before": ns(c.before_ns), "after": ns(c.after_ns)},
+        terms={"of": c.kind},
+        facts=tuple(facts),
+        uncertain_ns=near_ns(recording),
     )
 
 
-def explain(recording: Recording, change: Change) -> tuple[str, list[str], Confidence]:
+def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Confidence]:
     """The cascade: a pause, a new connection, a changed address or a notice at that moment; else the path, if
     TCP had nothing to repair.
     """
-    at = change.at_ns or 0
-    near = near_ns(recording)
+    at, near, name = change.at_ns or 0, near_ns(recording), recording.manifest.id
 
     def close(began_ns: int, ended_ns: int) -> bool:
         return began_ns - near <= at <= ended_ns + near
 
-    evidence: list[str] = []
-    local = [p for p in recording.pauses if p.host == "local" and close(p.start_ns, p.end_ns)]
-    remote = [p for p in recording.pauses if p.host == "remote" and close(p.start_ns, p.end_ns)]
-    opened = [c for c in recording.lasting if c.opened_ns is not None and close(c.opened_ns, c.opened_ns)]
+    pauses = [(n, p) for n, p in enumerate(recording.pauses) if close(p.start_ns, p.end_ns)]
+    local = [n for n, p in pauses if p.host == "local"]
+    remote = [n for n, p in pauses if p.host == "remote"]
     first = recording.totals.first_sent_ns or 0
-    opened = [c for c in opened if (c.opened_ns or 0) - first > near]
-    moved = [e for e in recording.events if e.kind == "address.changed" and close(e.at_ns, e.at_ns)]
+    opened = [
+        c
+        for c in recording.lasting
+        if c.opened_ns is not None and close(c.opened_ns, c.opened_ns) and c.opened_ns - first > near
+    ]
+    addresses = [
+        (n, e)
+        for n, e in enumerate(recording.events)
+        if e.kind == "address.changed" and close(e.at_ns, e.at_ns)
+    ]
     notices = [
-        m
-        for m in recording.maintenance
+        (n, m)
+        for n, m in enumerate(recording.maintenance)
         if m.not_before_ns is not None
         and m.not_before_ns - NOTICE_NS <= at <= m.not_before_ns + (m.duration_ns or 0) + NOTICE_NS
     ]
-    stalls = [s for s in recording.stalls if close(s.began_ns, s.ended_ns or s.began_ns)]
-    for pauses, host in ((local, "this host"), (remote, "the reflector's host")):
-        evidence += [
-            f"{host} was paused for {duration(p.duration_ns)} at {moment(p.start_ns)} "
-            f"({p.reason or 'reason not known'})"
-            for p in pauses[:3]
-        ]
-    evidence += [f"{m.cloud} announced {m.what} for {moment(m.not_before_ns or 0)}" for m in notices[:3]]
-    evidence += [
-        f"{e.kind}: {e.fields.get('what', '')} {e.fields.get('from', '')} -> {e.fields.get('to', '')}".strip()
-        for e in moved[:3]
+    stalls = [(n, s) for n, s in enumerate(recording.stalls) if close(s.began_ns, s.ended_ns or s.began_ns)]
+    facts = [pause_fact(recording, n) for n in (*local[:3], *remote[:3])]
+    facts += [notice_fact(recording, n) for n, _ in notices[:3]]
+    facts += [
+        Fact(
+            "address changed",
+            terms={k: str(e.fields.get(k, "not recorded")) for k in ("what", "from", "to")},
+            at_ns=e.at_ns,
+            id=f"{name}/events/{n}",
+        )
+        for n, e in addresses[:3]
     ]
-    evidence += [f"connection {c.id} was opened at {moment(c.opened_ns or 0)}" for c in opened[:3]]
-    evidence += [
-        f"a stall of {duration(s.duration_ns or 0)} began at {moment(s.began_ns)}" for s in stalls[:3]
+    facts += [
+        Fact("opened", terms={"connection": str(c.id)}, at_ns=c.opened_ns, id=f"{name}/connection/{c.id}")
+        for c in opened[:3]
     ]
-    retransmits = sum(s.retransmits or 0 for s in stalls)
+    facts += [
+        Fact("stall", {"length": ns(s.duration_ns or 0)}, at_ns=s.began_ns, id=f"{name}/stall/{n}")
+        for n, s in stalls[:3]
+    ]
     if notices:
-        return (
-            "it falls into an announced maintenance",
-            evidence,
-            "high" if stalls or remote or local else "medium",
-        )
-    if moved:
-        return "the connection's address or interface changed", evidence, "high"
+        return "maintenance", facts, "high" if stalls or remote or local else "medium"
+    if addresses:
+        return "address changed", facts, "high"
     if opened:
-        return (
-            "a new connection was opened, perhaps over another path or to another backend",
-            evidence,
-            "medium",
-        )
+        return "new connection", facts, "medium"
     if stalls and not local:
-        return "it came with a stall, as a live migration or a rerouting makes it", evidence, "medium"
+        return "stall", facts, "medium"
     if remote:
-        return "the reflector's host was paused; it may have moved", evidence, "medium"
+        return "peer_paused", facts, "medium"
     if local:
-        return "this host was paused; it may have moved", evidence, "medium"
-    evidence.append(
-        f"no pause, no new connection, no notice and {count(retransmits, 'retransmission')} within "
-        f"{duration(near)}"
-    )
+        return "local_paused", facts, "medium"
+    again = sum(s.retransmits or 0 for _, s in stalls)
+    facts.append(Fact("nothing near", {"retransmissions": number(again), "within": ns(near)}))
     if change.kind == "tail":
-        return "cause not known", evidence, "low"
-    return (
-        "a change of the path is the likeliest explanation",
-        evidence,
-        "medium" if change.confidence >= 0.75 else "low",
+        return "unknown", facts, "low"
+    return "path changed", facts, "medium" if change.confidence >= 0.75 else "low"
+
+
+def notice_fact(recording: Recording, n: int) -> Fact:
+    """One notice of a cloud as evidence."""
+    m = recording.maintenance[n]
+    return Fact(
+        "notice",
+        terms={"cloud": m.cloud, "what": m.what},
+        at_ns=m.not_before_ns,
+        id=f"{recording.manifest.id}/maintenance/{n}",
     )

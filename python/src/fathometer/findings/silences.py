@@ -14,10 +14,9 @@ from fathometer.dataset.engine import Group
 from fathometer.dataset.format import Flags
 from fathometer.dataset.selection import Silence
 from fathometer.findings.comparisons import within_path
-from fathometer.findings.doubts import in_words
+from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
 from fathometer.findings.growth import Growth
-from fathometer.findings.model import Confidence, Cost, Finding, Key, Scenario, Versus
-from fathometer.findings.words import count, duration, listed
+from fathometer.findings.model import Cost, Key, Scenario, Versus
 from fathometer.stats.family import Metric
 
 _TOLD: tuple[Metric, ...] = ("p50", "p95")
@@ -40,37 +39,33 @@ def _first(key: Key) -> Key | None:
     return replace(key, silence=Silence(key.silence.gap_ns, first=True))
 
 
-def findings(made: Sequence[Cost]) -> list[Finding]:
+def findings(costs: Sequence[Cost]) -> list[Finding]:
     """What each silence costs, or that it is not shown to cost anything."""
-    return [_finding(cost) for cost in made]
+    return [_finding(cost) for cost in costs]
 
 
 def _finding(cost: Cost) -> Finding:
-    median = cost.median
-    what = f"{cost.first.key.label}: after {duration(cost.gap_ns)} of silence"
-    if not median.decided:
-        said = f"{what} it cannot be decided whether the first echo takes longer than a warm one"
-    elif not median.difference.differs:
-        said = f"{what} the first echo is not shown to differ from a warm one"
-    else:
-        interval = median.cost_interval
-        within = f" ({duration(interval.low)} to {duration(interval.high)})" if interval else ""
-        longer = f"{duration(median.cost)} longer{within}"
-        said = f"{what} the first echo takes {longer if median.grows else 'less than a warm one'}"
-    told = [g.said for g in (median, cost.tail) if g.decided]
-    if told:
-        said += f": {listed(told)}"
-    first, warm = (s.rtt.count for s in (cost.first, cost.warm))
-    evidence = [f"{count(first, 'first sample')} and {count(warm, 'warm one')}"]
-    lost = cost.first.unanswered
-    if lost:
-        evidence.append(f"{lost:,} of {count(cost.first.sent, 'first sample')} never answered")
-    outside = sum(_outside(run.recording.totals.groups) for run in cost.first.runs)
-    if outside:
-        evidence.append(f"{count(outside, 'sample')} after a loss or a step of the clock left out")
-    evidence += [doubt for g in (median, cost.tail) if (doubt := in_words(g.difference.doubt))]
-    confidence: Confidence = "low" if not median.decided else "medium" if median.difference.doubt else "high"
-    return Finding("silence", None, said, tuple(evidence), confidence, cost.first.name)
+    median, first = cost.median, cost.first
+    verdict = "cannot be decided" if not median.decided else "no difference shown"
+    if median.shown:
+        verdict = "longer" if median.grows else "shorter"
+    counts = {
+        "first": number(first.rtt.count, "samples"),
+        "warm": number(cost.warm.rtt.count, "samples"),
+        "first unanswered": number(first.unanswered, "samples"),
+        "first sent": number(first.sent, "samples"),
+        "outside": number(sum(_outside(run.recording.totals.groups) for run in first.runs), "samples"),
+    }
+    confidence: Confidence = "low" if not median.decided else "medium" if median.doubts else "high"
+    return Finding(
+        "silence",
+        (Place(first.name),),
+        confidence=confidence,
+        quantities={"gap": ns(cost.gap_ns), "cost": median.added},
+        terms={"label": first.key.label, "verdict": verdict},
+        facts=(*(g.fact for g in (median, cost.tail) if g.decided), Fact("silences", counts)),
+        doubts=tuple(dict.fromkeys((*median.doubts, *cost.tail.doubts))),
+    )
 
 
 def _outside(groups: Sequence[Group]) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.throughput import Flow, Name, Readings, Throughput, Way
-from fathometer.findings.model import Finding, Scenario
+from fathometer.dataset.throughput import Flow, Name, Throughput, Way
+from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
+from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
-from fathometer.findings.words import count, data, duration, listed, rate
 
 DIRECTIONS: dict[Name, str] = {"forward": "from the probe", "reverse": "to the probe"}
 
@@ -63,64 +63,56 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
 
 
 def _finding(scenario: Scenario, recording: Recording, test: Throughput) -> Finding:
-    told = [said for way in test.ways if (said := _carried(way))]
-    said = f"TCP carried {listed(told)}" if told else "throughput was to be measured, and nothing was counted"
-    evidence = [e for way in test.ways for e in _evidence(test, way)]
+    facts = [fact for way in test.ways for fact in _facts(test, way)]
     if test.bitrate_bits_per_second:
-        evidence.append(f"each stream was held to {rate(test.bitrate_bits_per_second)}")
-    evidence += [c for c in [_congestion(test)] if c]
+        facts.append(Fact("held to", {"rate": number(test.bitrate_bits_per_second, "bit/s")}))
+    here, there = test.congestion
+    if here or there:
+        facts.append(Fact("congestion", terms={"here": here or "", "there": there or ""}))
     if test.ended_early:
-        evidence.append(f"ended early: {test.ended_early}")
+        facts.append(Fact("ended early", terms={"why": test.ended_early}))
+    carried = {n: q for way in test.ways for n, q in _carried(way).items()}
     return Finding(
         "throughput",
-        None,
-        f"{scenario.name}: {said}",
-        tuple(evidence),
-        "medium" if test.ended_early else "high",
-        scenario.name,
-        recording.manifest.id,
+        (Place(scenario.name, recording.manifest.id),),
+        confidence="medium" if test.ended_early else "high",
+        quantities=carried,
+        terms={
+            way.name: "receiver" if way.total.received else "sender" for way in test.ways if way.total.carried
+        },
+        facts=tuple(facts),
     )
 
 
-def _carried(way: Way) -> str:
-    counted = way.total.carried
+def _carried(way: Way) -> dict[str, Quantity]:
+    counted, name = way.total.carried, way.name
     if counted is None:
-        return ""
-    again = way.total.retransmits
-    resent = "how many segments were sent again is not known"
-    if again is not None:
-        resent = f"{count(again, 'segment')} sent again" if again else "no segment sent again"
-    by = "" if way.total.received else ", by the sender's count"
-    of = f"{data(counted.bytes)} in {duration(counted.duration_ns)} on {count(len(way.streams), 'stream')}"
-    return f"{rate(counted.bits_per_second)} {DIRECTIONS[way.name]} ({of}{by}; {resent})"
+        return {}
+    carried = {
+        f"{name} rate": number(counted.bits_per_second, "bit/s"),
+        f"{name} bytes": number(counted.bytes, "bytes"),
+        f"{name} for": ns(counted.duration_ns),
+        f"{name} streams": number(len(way.streams)),
+    }
+    if way.total.retransmits is not None:
+        carried[f"{name} sent again"] = number(way.total.retransmits)
+    return carried
 
 
-def _evidence(test: Throughput, way: Way) -> Iterator[str]:
+def _facts(test: Throughput, way: Way) -> Iterator[Fact]:
     rates = [s.bits_per_second for s in whole_seconds(test, way.name)]
-    where = DIRECTIONS[way.name]
+    name = {"way": way.name}
     if len(rates) > 1:
-        yield f"{where}: {rate(min(rates))} in the slowest second, {rate(max(rates))} in the fastest"
+        ends = {"slowest": number(min(rates), "bit/s"), "fastest": number(max(rates), "bit/s")}
+        yield Fact("seconds", ends, name)
     flow = way.total
     if flow.srtt_us:
-        yield f"{where}: {srtt_in_words(flow.srtt_us)}, by the sender's kernel under it"
-    lost = _under_way(flow)
-    if lost:
-        yield f"{where}: {data(lost)} had been sent and were not counted as received"
-
-
-def srtt_in_words(readings: Readings) -> str:
-    """`smoothed round trip 174 µs (36.0 µs to 3.73 ms)`."""
-    low, mean, high = (duration(us * 1_000) for us in (readings.min, readings.mean, readings.max))
-    return f"smoothed round trip {mean} ({low} to {high})"
+        low, mean, high = (ns(us * 1_000) for us in (flow.srtt_us.min, flow.srtt_us.mean, flow.srtt_us.max))
+        yield Fact("smoothed", {"mean": mean, "min": low, "max": high}, name)
+    missing = _under_way(flow)
+    if missing:
+        yield Fact("under way", {"bytes": number(missing, "bytes")}, name)
 
 
 def _under_way(flow: Flow) -> int:
     return max(flow.sent.bytes - flow.received.bytes, 0) if flow.sent and flow.received else 0
-
-
-def _congestion(test: Throughput) -> str:
-    here, there = test.congestion
-    if here and there and here != there:
-        return f"congestion control {here} here, {there} there"
-    known = here or there
-    return f"congestion control {known}" if known else ""

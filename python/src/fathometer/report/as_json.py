@@ -5,13 +5,15 @@ moments are ISO 8601 in UTC.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from fathometer.dataset.summaries import OpenedSummary
+from fathometer.findings import render
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.doubts import in_words
+from fathometer.findings.finding import Advice, Finding, Incident, Place, Quantity
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
 from fathometer.report import modes
@@ -24,6 +26,7 @@ FORMAT = 1
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
     """The whole analysis."""
+    owners = {part.id: incident.id for incident in analysis.incidents for part in incident.parts}
     return {
         "format": FORMAT,
         "recordings": [_recording(r) for r in analysis.recordings],
@@ -59,29 +62,88 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
             for e in analysis.ends
         ],
         **modes.as_json(analysis),
-        "findings": [
-            {
-                "kind": f.kind,
-                "at": moment(f.at_ns),
-                "scenario": f.scenario,
-                "recording": f.recording,
-                "statement": f.statement,
-                "evidence": list(f.evidence),
-                "confidence": f.confidence,
-            }
-            for f in analysis.findings
-        ],
-        "advice": [
-            {
-                "topic": a.topic,
-                "statement": a.statement,
-                "evidence": list(a.evidence),
-                "confidence": a.confidence,
-            }
-            for a in analysis.advice
-        ],
+        "findings": [_finding(f, owners.get(f.id)) for f in analysis.findings],
+        "incidents": [_incident(i) for i in analysis.incidents],
+        "advice": [_advice(a) for a in analysis.advice],
         "consistency": [remark_as_json(r) for r in analysis.consistency],
     }
+
+
+def _finding(f: Finding, incident: str | None) -> dict[str, Any]:
+    return {
+        "id": f.id,
+        "kind": f.kind,
+        "at": moment(f.from_ns),
+        "until": moment(f.to_ns),
+        "scenario": f.scenario,
+        "recording": f.recording,
+        "where": [_place(p) for p in f.where],
+        "cause": f.cause,
+        "statement": render.statement(f),
+        "evidence": render.evidence(f),
+        "evidence_ids": sorted({fact.id for fact in f.facts if fact.id}),
+        "quantities": _quantities(f.quantities),
+        "doubts": [render.doubt_code(d) for d in f.doubts],
+        "confidence": f.confidence,
+        "incident": incident,
+    }
+
+
+def _incident(i: Incident) -> dict[str, Any]:
+    return {
+        "id": i.id,
+        "kind": i.kind,
+        "at": moment(i.from_ns),
+        "until": moment(i.to_ns),
+        "where": [_place(p) for p in i.where],
+        "cause": i.cause,
+        "confidence": i.confidence,
+        "statement": render.incident(i),
+        "toll": {
+            "lost": i.toll.lost,
+            "unsent": i.toll.unsent,
+            "silent_ns": i.toll.silent_ns,
+            "added_ns": round(i.toll.added_ns),
+            "added_for_ns": i.toll.added_for_ns,
+            "connections": i.toll.connections,
+        },
+        "quantities": _quantities(i.quantities),
+        "changes": render.remedies(i),
+        "findings": [f.id for f in i.parts],
+    }
+
+
+def _advice(a: Advice) -> dict[str, Any]:
+    return {
+        "topic": a.topic,
+        "paths": list(a.paths),
+        "statement": render.advice(a),
+        "saves": _quantity(a.saves) if a.saves else None,
+        "quantities": _quantities(a.quantities),
+        "evidence": render.advice_evidence(a),
+        "evidence_ids": list(a.evidence),
+        "confidence": a.confidence,
+        "actionable": a.actionable,
+    }
+
+
+def _place(p: Place) -> dict[str, Any]:
+    return {"scenario": p.path, "recording": p.recording or None, "connection": p.connection}
+
+
+def _quantities(of: Mapping[str, Quantity]) -> dict[str, Any]:
+    return {name: _quantity(q) for name, q in of.items()}
+
+
+def _quantity(q: Quantity) -> dict[str, Any]:
+    return {"value": _exact(q.value), "unit": q.unit, "low": _exact(q.low), "high": _exact(q.high)}
+
+
+def _exact(value: float | None) -> float | int | None:
+    """Counts and times stay whole numbers."""
+    if value is None or not math.isfinite(value):
+        return None
+    return int(value) if value == int(value) else float(f"{value:.6g}")
 
 
 def comparisons_as_json(versus: Sequence[Versus]) -> list[dict[str, Any]]:

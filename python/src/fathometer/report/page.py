@@ -19,6 +19,7 @@ from fathometer.clean import cleaned
 from fathometer.dataset import query
 from fathometer.dataset.query import Envelope
 from fathometer.dataset.recording import Recording
+from fathometer.findings import render as findings
 from fathometer.findings.model import Analysis, Versus, is_making
 from fathometer.findings.parts import Part, parts, totals_of
 from fathometer.findings.verdicts import of_rhythm
@@ -278,6 +279,12 @@ def _environment(shown: Callable[[Any], Any]) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"duration": duration, "moment": moment}
+    environment.filters |= {
+        "statement": findings.statement,
+        "evidence": findings.evidence,
+        "advice": findings.advice,
+        "advice_evidence": findings.advice_evidence,
+    }
     return environment
 
 

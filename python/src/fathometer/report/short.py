@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fathometer.findings.model import Advice, Analysis, Finding, Scenario
+from fathometer.findings.finding import Advice, Finding
+from fathometer.findings.model import Analysis, Scenario
+from fathometer.findings.render import weight
 from fathometer.findings.words import count, duration, listed, moment
 from fathometer.report.supported import is_shown
 from fathometer.report.tables import is_throughput
@@ -13,43 +15,9 @@ from fathometer.report.tables import is_throughput
 MOST_SHOWN = 30
 """Findings that stand in the open; the others are a click away."""
 MOST_IN_SHORT = 3
-_WEIGHTS = {
-    "no samples": 100,
-    "no answers": 100,
-    "damage": 90,
-    "migration": 88,
-    "coincidence": 85,
-    "death": 80,
-    "recording.overflowed": 75,
-    "corrupted": 75,
-    "loss": 70,
-    "maintenance": 65,
-    "refused": 60,
-    "stall": 55,
-    "change": 50,
-    "schedule.overrun": 45,
-    "clock.stepped": 40,
-    "rhythm": 35,
-    "first sample": 30,
-    "interrupted": 25,
-    "pauses": 20,
-    "running": 15,
-    "under load": 68,
-    "loss direction": 69,
-    "throughput": 67,
-    "silence": 66,
-    "tls": 52,
-    "asymmetry": 51,
-    "imported": 5,
-    "summary": 5,
-}
-"""By what a reader loses who misses it: figures that are not what they seem, connections, levels."""
+WORTH_TELLING = 50
+"""Weight from which a finding stands at the top."""
 _SURE = {"high": 9, "medium": 4, "low": 0}
-
-
-def weight(finding: Finding) -> int:
-    """How much a reader loses by missing it."""
-    return _WEIGHTS.get(finding.kind, 40) + _SURE[finding.confidence]
 
 
 def heaviest(findings: Sequence[Finding]) -> list[Finding]:
@@ -78,14 +46,13 @@ def in_short(analysis: Analysis) -> list[str]:
 
 def told_first(analysis: Analysis) -> tuple[list[Finding], list[Advice]]:
     """The findings and the advice that stand beneath those sentences."""
-    worth = [f for f in heaviest(analysis.findings) if weight(f) >= _WEIGHTS["change"]]
+    worth = [f for f in heaviest(analysis.findings) if weight(f) >= WORTH_TELLING]
     chosen: list[Finding] = []
     for finding in worth:
         # Five deaths of one scenario are one thing to say at the top; the list below tells each.
         if all((f.kind, f.scenario) != (finding.kind, finding.scenario) for f in chosen):
             chosen.append(finding)
-    worth_telling = [a for a in analysis.advice if a.topic != "no refresh"]
-    by_weight = sorted(worth_telling, key=lambda a: (a.topic == "placement", -_SURE[a.confidence]))
+    by_weight = sorted(analysis.advice, key=lambda a: (not a.actionable, -_SURE[a.confidence]))
     return chosen[:MOST_IN_SHORT], by_weight[:MOST_IN_SHORT]
 
 

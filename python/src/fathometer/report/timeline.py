@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.dataset.query import Envelope
-from fathometer.findings.model import Finding, Scenario
+from fathometer.findings.finding import Finding
+from fathometer.findings.model import Scenario
+from fathometer.findings.render import statement
 from fathometer.findings.words import offset_ns, zone_name
 from fathometer.report.charts import COLOURS, NARROW, WIDE, Spec, base, microseconds, rtt_axis
 
@@ -21,7 +23,7 @@ EVENT_COLOURS = {
     "stall": "#E69F00",
     "death": "#D55E00",
     "change": "#0072B2",
-    "pauses": "#7F7F7F",
+    "pause": "#7F7F7F",
     "maintenance": "#CC79A7",
     "coincidence": "#D55E00",
     "migration": "#009E73",
@@ -30,7 +32,7 @@ EVENT_DASHES = {
     "stall": [1, 0],
     "death": [1, 0],
     "change": [6, 3],
-    "pauses": [2, 3],
+    "pause": [2, 3],
     "maintenance": [8, 2, 2, 2],
     "coincidence": [4, 2],
     "migration": [10, 3],
@@ -146,7 +148,7 @@ def over_time(
     if not len(envelope.start_ns):
         return None
     # A recording cannot show more lines than this; those of most weight come first.
-    told = [e for e in events if e.at_ns is not None and e.kind in EVENT_COLOURS][:MOST_EVENTS]
+    told = [e for e in events if e.from_ns is not None and e.kind in EVENT_COLOURS][:MOST_EVENTS]
     kinds = sorted({e.kind for e in told})
     spec = base(width, 240, [], kinds)
     lines: Spec = {}
@@ -212,7 +214,9 @@ def over_time(
         layers.append(
             {
                 "data": {
-                    "values": [{"t": clock.ms(e.at_ns or 0), "kind": e.kind, "s": e.statement} for e in told]
+                    "values": [
+                        {"t": clock.ms(e.from_ns or 0), "kind": e.kind, "s": statement(e)} for e in told
+                    ]
                 },
                 "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.9, "clip": True},
                 "encoding": {

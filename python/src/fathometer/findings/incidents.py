@@ -1,0 +1,311 @@
+"""Findings folded into incidents: one thing that happened is one entry, with all that it explains inside.
+
+Two findings belong together where a rule of `RULES` says so; what belongs together through a third belongs
+together, too (connected components), so that the order of the findings does not matter. A standstill of a
+host then claims what follows from it minutes later: `findings.migration`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from fathometer.dataset.recording import Recording
+from fathometer.findings import migration
+from fathometer.findings.finding import SURENESS, Finding, Incident, Place, Toll
+
+CLOCKS_NS: Final = 1_000_000_000
+"""How far the wall clocks of two hosts may differ: NTP over the Internet keeps them well within a second."""
+STALLED: Final = frozenset({"stall", "pause"})
+SHIFTED: Final = frozenset({"change", "burst", "restless"})
+ENDED: Final = frozenset({"death"})
+UNCONNECTED: Final = frozenset({"refused", "schedule.overrun"})
+CLAIMS: Final = frozenset({"stall", "pause", "death", "refused", "schedule.overrun"})
+"""What explains a change of level at its moment."""
+
+
+def tolerance_ns(a: Finding, b: Finding) -> int:
+    """How far apart two things may be seen that happened at once: as far as either may be from the truth,
+    and as two hosts' clocks may differ where they were not seen in one recording.
+    """
+    return a.uncertain_ns + b.uncertain_ns + (0 if _one_recording(a, b) else CLOCKS_NS)
+
+
+def _one_recording(a: Finding, b: Finding) -> bool:
+    return a.recording is not None and a.recording == b.recording
+
+
+def _end(f: Finding) -> int:
+    """What has not ended is known up to the moment that it was seen."""
+    return max(f.to_ns if f.to_ns is not None else f.from_ns or 0, f.from_ns or 0)
+
+
+def _overlap(a: Finding, b: Finding, within_ns: int) -> bool:
+    return (a.from_ns or 0) - within_ns <= _end(b) and (b.from_ns or 0) - within_ns <= _end(a)
+
+
+def _drained(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether a shift came with a standstill, or with the running empty of the queue behind it, which takes
+    no longer than it took to fill.
+    """
+    at = b.from_ns or 0
+    length = _end(a) - (a.from_ns or 0)
+    return (a.from_ns or 0) - within_ns <= at <= _end(a) + length + within_ns
+
+
+def _begin_together(a: Finding, b: Finding, within_ns: int) -> bool:
+    return abs((a.from_ns or 0) - (b.from_ns or 0)) <= within_ns
+
+
+def _end_together(a: Finding, b: Finding, within_ns: int) -> bool:
+    return _begin_together(a, b, within_ns) or abs(_end(a) - _end(b)) <= within_ns
+
+
+def _involves(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether a coincidence is of that stall or end."""
+    return bool(set(a.where) & set(b.where)) and _overlap(a, b, within_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Two kinds of findings that are one thing where `holds`, given their tolerance."""
+
+    kinds: frozenset[str]
+    others: frozenset[str]
+    one_recording: bool
+    """Whether both must have been seen in one recording."""
+    holds: Callable[[Finding, Finding, int], bool]
+
+
+RULES: Final = (
+    # Whatever holds up several connections or paths at the same time is one thing.
+    Rule(STALLED, STALLED, False, _overlap),
+    # Connections that fall silent, or are given up, at the same time.
+    Rule(ENDED, ENDED, False, _end_together),
+    # A connection that fell silent while others stood still, and never came back.
+    Rule(STALLED, ENDED, False, _begin_together),
+    # What could not be sent, and attempts to connect, while a connection was gone or silent.
+    Rule(ENDED | STALLED, UNCONNECTED, True, _overlap),
+    Rule(UNCONNECTED, UNCONNECTED, True, _overlap),
+    # Attempts that fail at several hosts at once.
+    Rule(frozenset({"refused"}), frozenset({"refused"}), False, _overlap),
+    # A level that moves with what holds its samples up.
+    Rule(CLAIMS, SHIFTED, True, _drained),
+    # Levels of several paths, or the level and the tail of one, that move at one moment.
+    Rule(SHIFTED, SHIFTED, False, _begin_together),
+    Rule(frozenset({"coincidence"}), ENDED | STALLED, False, _involves),
+    # A wall clock that is set takes what was seen by it along.
+    Rule(frozenset({"clock.stepped"}), frozenset({"clock.stepped"}), False, _begin_together),
+    Rule(frozenset({"recording.overflowed"}), frozenset({"schedule.overrun"}), True, _overlap),
+)
+
+
+def related(a: Finding, b: Finding) -> bool:
+    """Whether some rule makes one thing of two findings, whichever of them comes first."""
+    within = tolerance_ns(a, b)
+    for rule in RULES:
+        if rule.one_recording and not _one_recording(a, b):
+            continue
+        if (a.kind in rule.kinds and b.kind in rule.others and rule.holds(a, b, within)) or (
+            b.kind in rule.kinds and a.kind in rule.others and rule.holds(b, a, within)
+        ):
+            return True
+    return False
+
+
+def numbered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """In order of time, those about the whole last, each with its id."""
+    ordered = sorted(findings, key=_order)
+    return tuple(replace(f, id=f"f{n}") for n, f in enumerate(ordered, 1))
+
+
+def _order(f: Finding) -> tuple[bool, int, int, str, tuple[tuple[str, str, int], ...]]:
+    places = tuple((p.path, p.recording, -1 if p.connection is None else p.connection) for p in f.where)
+    return f.from_ns is None, f.from_ns or 0, _end(f), f.kind, places
+
+
+def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ()) -> tuple[Incident, ...]:
+    """Every finding that is an event, in exactly one incident; in order of time.
+
+    `recordings`: where it is looked up which hosts the flows were of, and what a cloud announced.
+    """
+    events = sorted((f for f in findings if f.is_event), key=_order)
+    groups = [[events[i] for i in group] for group in _components(events)]
+    stories = migration.claim(groups, recordings)
+    made = [_incident(parts, story) for parts, story in stories]
+    made.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
+    return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(made, 1))
+
+
+def _components(events: Sequence[Finding]) -> list[list[int]]:
+    """Indices of what belongs together, by the rules."""
+    parent = list(range(len(events)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    for i, j in _near(events):
+        a, b = root(i), root(j)
+        if a != b and related(events[i], events[j]):
+            parent[max(a, b)] = min(a, b)
+    groups: dict[int, list[int]] = {}
+    for i in range(len(events)):
+        groups.setdefault(root(i), []).append(i)
+    return list(groups.values())
+
+
+def _near(events: Sequence[Finding]) -> Iterator[tuple[int, int]]:
+    """Pairs that may be near enough for a rule: a sweep in order of time, so that far ones cost nothing."""
+    widest = max((f.uncertain_ns for f in events), default=0)
+    open_: list[tuple[int, int]] = []
+    for j, f in enumerate(events):
+        began = f.from_ns or 0
+        open_ = [(until, i) for until, i in open_ if until >= began]
+        for _, i in open_:
+            yield i, j
+        length = _end(f) - began
+        open_.append((_end(f) + length + f.uncertain_ns + widest + CLOCKS_NS, j))
+
+
+def _incident(parts: Sequence[Finding], story: migration.Story | None) -> Incident:
+    main = _main(parts)
+    cause, confidence = main.cause, main.confidence
+    kind = _kind(parts, main)
+    if story is not None:
+        kind, cause, confidence = story.kind, story.cause, story.confidence
+    where = tuple(sorted({p for f in parts for p in f.where}, key=_place_order))
+    # A place without its connection says nothing where that of a connection of it is there.
+    named = {p.recording for p in where if p.connection is not None}
+    where = tuple(p for p in where if p.connection is not None or p.recording not in named)
+    return Incident(
+        id="",
+        kind=kind,
+        from_ns=min(f.from_ns or 0 for f in parts),
+        to_ns=max(_end(f) for f in parts),
+        where=where,
+        cause=cause,
+        confidence=confidence,
+        toll=_toll(parts),
+        parts=tuple(parts),
+        quantities=story.quantities if story else {},
+        terms=story.terms if story else {},
+        remedies=tuple(_remedies(kind, parts)),
+    )
+
+
+def _place_order(p: Place) -> tuple[str, str, int]:
+    return p.path, p.recording, -1 if p.connection is None else p.connection
+
+
+_WEIGHT: Final = {
+    "death": 5,
+    "refused": 4,
+    "pause": 3,
+    "stall": 2,
+    "schedule.overrun": 1,
+}
+"""Which part gives an incident its cause: the one that tells most."""
+
+
+def _main(parts: Sequence[Finding]) -> Finding:
+    def rank(f: Finding) -> tuple[bool, int, int, int]:
+        length = _end(f) - (f.from_ns or 0)
+        return f.cause not in {None, "unknown"}, _WEIGHT.get(f.kind, 0), SURENESS[f.confidence], length
+
+    told = [f for f in parts if f.kind != "coincidence"] or list(parts)
+    return max(told, key=rank)
+
+
+_OF_ENDS: Final = {
+    "flow_forgotten": "flow loss",
+    "idle_expired": "idle limit",
+    "path_down": "outage",
+    "peer_down": "outage",
+    "peer_paused": "standstill",
+    "local_paused": "standstill",
+}
+
+
+def _kind(parts: Sequence[Finding], main: Finding) -> str:
+    kinds = {f.kind for f in parts}
+    if "death" in kinds:
+        ends = [f for f in parts if f.kind == "death" and f.cause not in {None, "unknown"}]
+        return _OF_ENDS.get(ends[0].cause or "", "end") if ends else "end"
+    if "refused" in kinds:
+        return "outage"
+    if kinds & STALLED:
+        return "standstill" if main.cause in {"peer_paused", "local_paused"} else "stall"
+    return "shift" if kinds & SHIFTED else main.kind
+
+
+def _toll(parts: Sequence[Finding]) -> Toll:
+    deaths = [f for f in parts if f.kind == "death"]
+
+    def total(of: Sequence[Finding], name: str) -> int:
+        return int(sum(f.quantities[name].value for f in of if name in f.quantities))
+
+    silences = [f.quantities["silent"].value for f in deaths]
+    silences += [
+        f.quantities["length"].value for f in parts if f.kind in STALLED and "length" in f.quantities
+    ]
+    added, lasted = _added(parts)
+    return Toll(
+        lost=total(deaths, "lost"),
+        unsent=total([f for f in parts if f.kind == "schedule.overrun"], "samples"),
+        silent_ns=int(max(silences, default=0)),
+        added_ns=added,
+        added_for_ns=lasted,
+        connections=len(deaths),
+    )
+
+
+def _added(parts: Sequence[Finding]) -> tuple[float, int]:
+    """The largest rise of a level, and how long it lasted: until the next shift of that recording."""
+    best, lasted = 0.0, 0
+    still = [f for f in parts if f.kind in STALLED]
+    for f in parts:
+        # What waited through a standstill is told as silence, and not as a level.
+        if f.kind in SHIFTED and any(
+            s.recording == f.recording and (s.from_ns or 0) - f.uncertain_ns <= (f.from_ns or 0) <= _end(s)
+            for s in still
+        ):
+            continue
+        if f.kind == "burst":
+            rise, until = f.quantities["during"].value - f.quantities["before"].value, f.to_ns
+        elif f.kind == "change" and f.terms["of"] == "level":
+            rise = f.quantities["after"].value - f.quantities["before"].value
+            later = [
+                g.from_ns
+                for g in parts
+                if g.kind in SHIFTED
+                and g.recording == f.recording
+                and (g.from_ns or 0) > (f.from_ns or 0)
+                and g.from_ns is not None
+            ]
+            until = min(later, default=None)
+        else:
+            continue
+        if rise > best:
+            best, lasted = rise, max((until or 0) - (f.from_ns or 0), 0) if until else 0
+    return best, lasted
+
+
+def _remedies(kind: str, parts: Sequence[Finding]) -> Iterator[str]:
+    causes = {f.cause for f in parts if f.kind in {"death", "stall", "pause"}}
+    ends = {f.cause for f in parts if f.kind == "death"}
+    if "idle_expired" in ends:
+        yield "keepalive"
+    if "flow_forgotten" in ends:
+        yield "user timeout"
+    if kind == "outage" or ends & {"path_down", "peer_down"}:
+        yield "retry"
+    if any(f.kind == "stall" and f.terms["end"] == "recovered" for f in parts):
+        yield "timeout"
+    if "local_paused" in causes:
+        yield "host"
+    if any(f.kind == "schedule.overrun" and f.terms.get("reason") == "late" for f in parts):
+        yield "probe host"

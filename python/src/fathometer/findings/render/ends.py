@@ -1,0 +1,123 @@
+"""Stalls, ends of connections and refusals in words. What a verdict rests on is told in the recording's own
+words.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+from fathometer.findings.finding import Fact, Finding, Place
+from fathometer.findings.render.facts import whole
+from fathometer.findings.render.table import FACTS, finding, says
+from fathometer.findings.verdicts import of_ending, of_rivals
+from fathometer.findings.words import count, duration, listed, moment
+from fathometer.stats.coincidence import Rivals
+from fathometer.stats.segments import Ending
+
+VERDICTS: Final = {
+    "flow_forgotten": "something on the way forgot the flow",
+    "idle_expired": "an idle limit ended it",
+    "path_down": "the path was down",
+    "peer_down": "the reflector was down",
+    "peer_paused": "the reflector did not run",
+    "local_paused": "this host did not run",
+    "unknown": "why is not known",
+}
+"""The codes as a person calls them; what speaks for them is the recording's."""
+HOW: Final = {
+    "finished": "the run was over",
+    "refreshed": "it was refreshed by policy",
+    "peer_closed": "the peer closed it",
+    "reset": "it was reset",
+    "timed_out": "the kernel gave up retransmitting",
+    "unreachable": "the network said that the peer cannot be reached",
+    "abandoned": "given up, as the policy of the run says",
+    "local_error": "an error of this host, or a peer that does not echo",
+}
+
+
+def verdict(code: str | None) -> str:
+    """A verdict as a person calls it."""
+    return VERDICTS.get(code or "unknown", (code or "unknown").replace("_", " "))
+
+
+@finding("death", 80)
+def _death(f: Finding) -> str:
+    age = f.quantities.get("age")
+    lived = f" at an age of {duration(age.value)}" if age else ""
+    how = HOW.get(f.terms["how"], f.terms["how"] or "how is not recorded")
+    return f"connection {f.connection} ended{lived} ({how}): {verdict(f.cause)}"
+
+
+@finding("more deaths", 80)
+def _more_deaths(f: Finding) -> str:
+    return f"{count(int(f.quantities['more'].value), 'more connection')} ended"
+
+
+@says(FACTS, "ends")
+def _ends(one: Fact) -> str:
+    how = HOW.get(one.terms["cause"], "how is not recorded")
+    return f"{how}, {verdict(one.terms['verdict'])}: {whole(one, 'times'):,}"
+
+
+@finding("stall", 55)
+def _stall(f: Finding) -> str:
+    length = f.quantities.get("length")
+    lasted = f"for {duration(length.value)}" if length else "until the recording ended"
+    over = {"recovered": " and recovered", "not recovered": " and did not recover", "open": ""}
+    notice = "; it falls into a maintenance that was announced" if f.terms["announced"] else ""
+    return f"connection {f.connection} stalled {lasted}{over[f.terms['end']]}: {verdict(f.cause)}{notice}"
+
+
+@finding("more stalls", 55)
+def _more_stalls(f: Finding) -> str:
+    return count(int(f.quantities["more"].value), "shorter stall")
+
+
+@finding("refused", 60)
+def _refused(f: Finding) -> str:
+    attempts = int(f.quantities["attempts"].value)
+    when = f"at {moment(f.from_ns or 0)}"
+    if attempts > 1:
+        when = f"between {moment(f.from_ns or 0)} and {moment(f.to_ns or 0)}"
+    return f"{count(attempts, 'attempt')} to connect failed {when}"
+
+
+@finding("coincidence", 85)
+def _coincidence(f: Finding) -> str:
+    span = duration((f.to_ns or 0) - (f.from_ns or 0))
+    return (
+        f"within {span} of {moment(f.from_ns or 0)} happened together: {whom(f.where)}: one cause is "
+        "likelier "
+        "than chance"
+    )
+
+
+def whom(where: tuple[Place, ...], most: int = 5) -> str:
+    """`cross-zone's connection 3, 2 connections of same-zone`."""
+    by_path = Counter(p.path for p in where)
+    names = []
+    for path, n in by_path.items():
+        mine = [p.connection for p in where if p.path == path and p.connection is not None]
+        if n == 1 and mine:
+            names.append(f"{path}'s connection {mine[0]}")
+        else:
+            names.append(f"{count(len(mine), 'connection')} of {path}" if mine else path)
+    return listed(names, most)
+
+
+@finding("rivals", 40)
+def _rivals(f: Finding) -> str:
+    better = of_rivals(f.result) if isinstance(f.result, Rivals) else ""
+    return f"of all {count(int(f.quantities['deaths'].value), 'death')}: {better}"
+
+
+@says(FACTS, "rivals")
+def _rivals_fact(one: Fact) -> str:
+    return of_rivals(one.result) if isinstance(one.result, Rivals) else ""
+
+
+@says(FACTS, "ending")
+def _ending(one: Fact) -> str:
+    return of_ending(one.result) if isinstance(one.result, Ending) else ""

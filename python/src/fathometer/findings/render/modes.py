@@ -1,0 +1,160 @@
+"""What modes beside echoes on a schedule show, in words: throughput, silences, ways of datagrams, handshakes,
+load.
+"""
+
+from __future__ import annotations
+
+from fathometer.findings.finding import Fact, Finding
+from fathometer.findings.render.facts import fact, length, whole
+from fathometer.findings.render.table import FACTS, finding, says
+from fathometer.findings.words import count, data, duration, listed, rate, span
+
+WAYS = {"forward": "from the probe", "reverse": "to the probe"}
+_THERE = {"forward": "there", "backward": "back"}
+
+
+@finding("throughput", 67)
+def _throughput(f: Finding) -> str:
+    ways = [_carried(f, name) for name in f.terms]
+    return f"TCP carried {listed(ways)}" if ways else "throughput was to be measured, and nothing was counted"
+
+
+def _carried(f: Finding, name: str) -> str:
+    q = {what: f.quantities[f"{name} {what}"].value for what in ("rate", "bytes", "for", "streams")}
+    again = f.quantities.get(f"{name} sent again")
+    resent = "how many segments were sent again is not known"
+    if again is not None:
+        resent = (
+            f"{count(int(again.value), 'segment')} sent again" if again.value else "no segment sent again"
+        )
+    by = "" if f.terms[name] == "receiver" else ", by the sender's count"
+    of = f"{data(q['bytes'])} in {duration(q['for'])} on {count(int(q['streams']), 'stream')}"
+    return f"{rate(q['rate'])} {WAYS[name]} ({of}{by}; {resent})"
+
+
+@says(FACTS, "seconds")
+def _seconds(one: Fact) -> str:
+    slow, fast = (rate(one.quantities[n].value) for n in ("slowest", "fastest"))
+    return f"{WAYS[one.terms['way']]}: {slow} in the slowest second, {fast} in the fastest"
+
+
+@says(FACTS, "smoothed")
+def _smoothed(one: Fact) -> str:
+    low, mean, high = (length(one, n) for n in ("min", "mean", "max"))
+    return (
+        f"{WAYS[one.terms['way']]}: smoothed round trip {mean} ({low} to {high}), by the "
+        "sender's kernel under it"
+    )
+
+
+@says(FACTS, "under way")
+def _under_way(one: Fact) -> str:
+    missing = data(one.quantities["bytes"].value)
+    return f"{WAYS[one.terms['way']]}: {missing} had been sent and were not counted as received"
+
+
+@says(FACTS, "held to")
+def _held(one: Fact) -> str:
+    return f"each stream was held to {rate(one.quantities['rate'].value)}"
+
+
+@says(FACTS, "congestion")
+def _congestion(one: Fact) -> str:
+    here, there = one.terms["here"], one.terms["there"]
+    if here and there and here != there:
+        return f"congestion control {here} here, {there} there"
+    return f"congestion control {here or there}"
+
+
+@says(FACTS, "ended early")
+def _early(one: Fact) -> str:
+    return f"ended early: {one.terms['why']}"
+
+
+@finding("loss direction", 69)
+def _direction(f: Finding) -> str:
+    most, known = (int(f.quantities[n].value) for n in ("most", "known"))
+    way = _THERE[f.terms["way"]]
+    return (
+        f"datagrams are lost on the way {way}: {most:,} of {count(known, 'loss', 'losses')} "
+        "whose way is known"
+    )
+
+
+@says(FACTS, "ways of losses")
+def _ways_of_losses(one: Fact) -> str:
+    most, known, unknown = (whole(one, n) for n in ("most", "known", "unknown"))
+    parts = [f"{most:,} on the way {_THERE[one.terms['way']]}"]
+    parts += [f"{known - most:,} on the other"] if known > most else []
+    parts += [f"{unknown:,} nobody can say where"] if unknown else []
+    return ", ".join(parts)
+
+
+@finding("asymmetry", 51)
+def _asymmetry(f: Finding) -> str:
+    there, back = (f.quantities[n].value for n in ("forward", "backward"))
+    longer = "there" if there > back else "back"
+    return f"the way {longer} takes longer: {duration(there)} there and {duration(back)} back in the median"
+
+
+@says(FACTS, "clocks")
+def _clocks(one: Fact) -> str:
+    return f"each at most {length(one, 'error')} from the truth, by both ends' clocks"
+
+
+@finding("tls", 52)
+def _tls(f: Finding) -> str:
+    tcp, tls = (f.quantities[n] for n in ("tcp", "tls"))
+    ends = "" if tls.low is None or tls.high is None else f" ({span(tls.low, tls.high)})"
+    return (
+        f"of the making of a connection {duration(tcp.value)} are TCP's and "
+        f"{duration(tls.value)}{ends} the TLS "
+        f"handshake's, in the median of {count(int(f.quantities['connections'].value), 'connection')}"
+    )
+
+
+@finding("silence", 66)
+def _silence(f: Finding) -> str:
+    what = f"after {duration(f.quantities['gap'].value)} of silence"
+    cost = f.quantities["cost"]
+    ends = "" if cost.low is None or cost.high is None else f" ({span(cost.low, cost.high, positive=False)})"
+    words = {
+        "cannot be decided": "it cannot be decided whether the first echo takes longer than a warm one",
+        "no difference shown": "the first echo is not shown to differ from a warm one",
+        "longer": f"the first echo takes {duration(cost.value)} longer{ends}",
+        "shorter": "the first echo takes less than a warm one",
+    }
+    return f"{what} {words[f.terms['verdict']]}{_growths(f, ': ')}"
+
+
+def _growths(f: Finding, before: str) -> str:
+    growths = [fact(one) for one in f.facts if one.code == "growth"]
+    return before + listed(growths) if growths else ""
+
+
+@says(FACTS, "silences")
+def _silences(one: Fact) -> str:
+    lost, outside = whole(one, "first unanswered"), whole(one, "outside")
+    parts = [f"{count(whole(one, 'first'), 'first sample')} and {count(whole(one, 'warm'), 'warm one')}"]
+    if lost:
+        parts.append(f"{lost:,} of {count(whole(one, 'first sent'), 'first sample')} never answered")
+    if outside:
+        parts.append(f"{count(outside, 'sample')} after a loss or a step of the clock left out")
+    return "; ".join(parts)
+
+
+@finding("under load", 68)
+def _under_load(f: Finding) -> str:
+    return f"under load{_growths(f, ' ')}{': queues on the path fill' if f.terms['queues'] else ''}"
+
+
+@says(FACTS, "blocks")
+def _blocks(one: Fact) -> str:
+    a, b = whole(one, "a"), whole(one, "b")
+    return f"blocks {one.terms['pairing']}, {a:,} and {b:,} of them"
+
+
+@says(FACTS, "load")
+def _load(one: Fact) -> str:
+    rates = [f"{rate(one.quantities[n].value)} {n}" for n in ("sent", "came back") if n in one.quantities]
+    return f"the load: {listed(rates)}, the mean of {count(whole(one, 'phases'), 'phase')}"

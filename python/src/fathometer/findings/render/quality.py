@@ -1,0 +1,139 @@
+"""What recordings say about the measurement itself, in words."""
+
+from __future__ import annotations
+
+from fathometer.findings.finding import Finding
+from fathometer.findings.render.facts import HOSTS
+from fathometer.findings.render.table import finding
+from fathometer.findings.verdicts import of_first, of_rhythm
+from fathometer.findings.words import count, duration, moment, often, share
+from fathometer.stats.calendar import Rhythm
+from fathometer.stats.first import First
+
+
+@finding("no samples", 100)
+def _no_samples(_: Finding) -> str:
+    return "nothing was sent; there is nothing to report"
+
+
+@finding("no answers", 100)
+def _no_answers(f: Finding) -> str:
+    return f"none of {_sent(f)} was {'made' if _makes(f) else 'answered'}; there is no round trip to report"
+
+
+@finding("loss", 70)
+def _loss(f: Finding) -> str:
+    lost, sent = (int(f.quantities[n].value) for n in ("unanswered", "sent"))
+    verb = "was" if lost == 1 else "were"
+    how, figures = ("made", "times") if _makes(f) else ("answered", "round-trip figures")
+    return f"{lost:,} of {_sent(f)} ({share(lost / sent)}) {verb} never {how}; {figures} are about the others"
+
+
+def _makes(f: Finding) -> bool:
+    return f.quantities["sent"].unit == "connections"
+
+
+def _sent(f: Finding) -> str:
+    return count(int(f.quantities["sent"].value), "connection" if _makes(f) else "sample")
+
+
+@finding("rhythm", 35)
+def _rhythm(f: Finding) -> str:
+    return of_rhythm(f.result) if isinstance(f.result, Rhythm) else ""
+
+
+@finding("first sample", 30)
+def _first(f: Finding) -> str:
+    return of_first(f.result) if isinstance(f.result, First) else ""
+
+
+@finding("summary", 5)
+def _summary(f: Finding) -> str:
+    values = f.quantities.get("values")
+    behind = count(int(values.value), "value") if values else "of how many values it does not say"
+    return f"{f.terms['tool']} gave figures ({behind}) and no samples"
+
+
+@finding("damage", 90)
+def _damage(f: Finding) -> str:
+    return f"{f.terms['name']} is damaged; what can be read is used"
+
+
+@finding("running", 15)
+def _running(f: Finding) -> str:
+    return f"{f.terms['name']} was still being written: this is what stood in it so far"
+
+
+@finding("interrupted", 25)
+def _interrupted(f: Finding) -> str:
+    return f"{f.terms['name']} was interrupted: it has no end"
+
+
+@finding("corrupted", 75)
+def _corrupted(f: Finding) -> str:
+    return f"{count(int(f.quantities['echoes'].value), 'echo', 'echoes')} came back changed"
+
+
+@finding("clock.stepped", 40)
+def _stepped(f: Finding) -> str:
+    step = f.quantities.get("step")
+    by = f" by {duration(step.value)}" if step else ""
+    return f"the wall clock was set{by}{_at(f)}; round trips and durations do not rest on it"
+
+
+REASONS = {
+    "late": "this process did not run in time",
+    "blocked": "the connection took no more data",
+    "unconnected": "there was no connection",
+}
+
+
+@finding("schedule.overrun", 45)
+def _overrun(f: Finding) -> str:
+    reason = f.terms.get("reason", "")
+    samples = f.quantities.get("samples")
+    why = REASONS.get(reason, reason) or "why is not recorded"
+    if samples is None:
+        return f"this host could not keep the schedule{_at(f)}: {why}"
+    verb = "was" if samples.value == 1 else "were"
+    return f"{count(int(samples.value), 'sample')} due {verb} not sent{_at(f)}: {why}"
+
+
+@finding("recording.overflowed", 75)
+def _overflowed(f: Finding) -> str:
+    samples = f.quantities.get("samples")
+    what = count(int(samples.value), "sample or event", "samples or events") if samples else "samples"
+    verb = "was" if samples and samples.value == 1 else "were"
+    return f"{what} {verb} lost because the disk was too slow{_at(f)}"
+
+
+def _at(f: Finding) -> str:
+    n = int(f.quantities["times"].value)
+    return f" at {moment(f.from_ns or 0)}" if n == 1 else f", {often(n)} from {moment(f.from_ns or 0)}"
+
+
+@finding("pause", 30)
+def _pause(f: Finding) -> str:
+    reason = f" ({f.terms['reason']})" if f.terms["reason"] else ""
+    stood = duration(f.quantities["length"].value)
+    return f"{HOSTS[f.terms['host']]} did not run for {stood} at {moment(f.from_ns or 0)}{reason}"
+
+
+@finding("pauses", 20)
+def _pauses(f: Finding) -> str:
+    q = f.quantities
+    return (
+        f"{HOSTS[f.terms['host']]} did not run {often(int(q['times'].value))}, "
+        f"{duration(q['total'].value)} in "
+        f"all, the longest for {duration(q['longest'].value)}"
+    )
+
+
+@finding("simulated", 40)
+def _simulated(f: Finding) -> str:
+    return f"{f.terms['name']} was simulated, not measured"
+
+
+@finding("imported", 5)
+def _imported(f: Finding) -> str:
+    return f"{f.terms['name']} was imported from {f.terms['tool']}"

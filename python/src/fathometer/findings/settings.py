@@ -1,0 +1,82 @@
+"""What the lives of connections say about keepalive, time-outs and refreshing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fathometer.findings.finding import Advice, Fact, ns, number
+from fathometer.findings.lives import OURS, deaths
+from fathometer.findings.model import Scenario
+from fathometer.findings.parts import recordings_of
+from fathometer.stats.lifetimes import refresh_age, weibull
+
+
+def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
+    """What to set, and what that saves."""
+    return [*_refresh(scenarios), *_idle(scenarios), *_timeout(scenarios)]
+
+
+def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
+    everyone = [
+        c
+        for _, recording in recordings_of(scenarios)
+        for c in recording.lasting
+        if c.age_ns is not None and c.cause is not None
+    ]
+    if all(c.cause in OURS for c in everyone):
+        return
+    ages = np.array([float(c.age_ns or 0) for c in everyone])
+    died = np.array([c.cause not in OURS for c in everyone])
+    best = refresh_age(weibull(ages[ages > 0], died[ages > 0]))
+    if best.age_ns is None:
+        return
+    counts = {"deaths": number(int(died.sum())), "connections": number(len(everyone))}
+    yield Advice(
+        "refresh age",
+        quantities={"age": ns(best.age_ns)},
+        saves=number(best.saved, "share"),
+        facts=(Fact("lives", counts), Fact("recorded", terms={"text": best.said})),
+        confidence="medium",
+    )
+
+
+def _idle(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
+    expired = [
+        (scenario.name, recording.manifest.id, c)
+        for scenario, recording in recordings_of(scenarios)
+        for c in deaths(recording)
+        if c.explanation and c.explanation.verdict == "idle_expired"
+    ]
+    if not expired:
+        return
+    idle = [int(i) for _, _, c in expired if isinstance(i := c.evidence.get("idle_ns"), int)]
+    yield Advice(
+        "keepalive",
+        tuple(dict.fromkeys(path for path, _, _ in expired)),
+        quantities={"idle": ns(min(idle))} if idle else {},
+        facts=tuple(
+            Fact("recorded", terms={"text": text}, id=f"{name}/connection/{c.id}")
+            for _, name, c in expired[:3]
+            for text in (c.explanation.because if c.explanation else ())
+        ),
+        evidence=tuple(f"{name}/connection/{c.id}" for _, name, c in expired),
+    )
+
+
+def _timeout(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
+    waits = [
+        (scenario.name, s.duration_ns)
+        for scenario, recording in recordings_of(scenarios)
+        for s in recording.stalls
+        if s.recovered and s.duration_ns
+    ]
+    if waits:
+        yield Advice(
+            "time-out",
+            tuple(dict.fromkeys(path for path, _ in waits)),
+            {"longest": ns(max(length for _, length in waits))},
+            facts=(Fact("recovered", {"times": number(len(waits))}),),
+            confidence="medium",
+        )
