@@ -5,15 +5,19 @@ from hypothesis import strategies as st
 from scipy import stats as oracle
 
 from fathometer.stats.blocks import block_means, correlated, cut
-from fathometer.stats.quantiles import mean_estimate, quantile, quantile_estimates, share_interval, supported
+from fathometer.stats.quantiles import effective_count, shares_around, supported
 from fathometer.stats.results import DoubtCode
+from fathometer.stats.rollup import rollup_estimates, rollup_mean
+from fathometer.stats.series import from_series
 from support import round_trips as made
 
 
-@given(st.lists(st.integers(1, 1000), min_size=1, max_size=200), st.floats(0.001, 0.9999))
-def test_quantile_is_numpys_inverted_cdf(values, p):
-    ordered = np.sort(np.array(values, dtype=float))
-    assert quantile(ordered, p) == np.quantile(ordered, p, method="inverted_cdf")
+def quantile_estimates(x, ps):
+    return rollup_estimates(from_series(x), ps)
+
+
+def mean_estimate(x):
+    return rollup_mean(from_series(x))
 
 
 def test_wilks_numbers_are_the_published_ones():
@@ -27,7 +31,9 @@ def test_share_interval_of_independent_blocks_is_clopper_and_pearson_but_for_the
     rng = np.random.default_rng(5)
     x = (rng.random(200_000) < 0.3).astype(float)
     blocks = cut(x)
-    low, high, effective = share_interval(float(x.mean()), block_means(x, blocks), len(x))
+    share = float(x.mean())
+    effective = effective_count(share, block_means(x, blocks), len(x))
+    low, high = shares_around(share, effective)
     exact = oracle.binomtest(int(x.sum()), len(x)).proportion_ci(0.95, method="exact")
     assert effective == pytest.approx(len(x), rel=0.25)
     assert low == pytest.approx(exact.low, abs=5e-4)

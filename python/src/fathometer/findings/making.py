@@ -9,7 +9,8 @@ import numpy as np
 from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Finding, Place, ns, number
 from fathometer.findings.model import Scenario, Setup
-from fathometer.stats.quantiles import quantile_estimates
+from fathometer.stats.rollup import rollup_estimates
+from fathometer.stats.series import from_series
 
 SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
@@ -21,7 +22,7 @@ def setups(scenarios: Sequence[Scenario]) -> tuple[Setup, ...]:
         both = [times for run in scenario.runs for times in _times(run.recording)]
         if both:
             connect, tls = (
-                dict(zip(SHARES, quantile_estimates(part, tuple(SHARES.values())), strict=True))
+                dict(zip(SHARES, rollup_estimates(from_series(part), tuple(SHARES.values())), strict=True))
                 for part in np.array(both, dtype=np.float64).T
             )
             made.append(Setup(scenario.name, connect, tls))

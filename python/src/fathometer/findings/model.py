@@ -25,7 +25,7 @@ from fathometer.stats.first import First
 from fathometer.stats.results import Estimate
 from fathometer.stats.runs import WorstOfRuns
 from fathometer.stats.segments import Ending
-from fathometer.stats.series import Blocks
+from fathometer.stats.series import BlockCounts
 from fathometer.stats.sweep import Sweep
 
 FIGURES = ("mean", "p50", "p95", "p99", "p99_9", "p99_99")
@@ -132,7 +132,7 @@ class Scenario:
     """The median of the runs' figures, where there are at least six."""
     worst: WorstOfRuns | None
     """Of the runs' p95, where there are at least six."""
-    blocks: Blocks
+    blocks: BlockCounts
     calendar: Calendar | None
     first: First | None
 

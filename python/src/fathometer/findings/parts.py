@@ -15,7 +15,7 @@ from fathometer.dataset.recording import Recording
 from fathometer.dataset.selection import Selection
 from fathometer.findings.model import Key, Scenario
 from fathometer.stats.blocks import MOST, SHORTEST
-from fathometer.stats.series import Blocks
+from fathometer.stats.series import BlockCounts
 
 _SHIFT = 1
 """Halves the buckets' resolution for block histograms: 0.1 %, and half the memory."""
@@ -124,7 +124,7 @@ def block_question(piece: Piece, width_ns: int | None = None, start_ns: int = 0)
     return query.Histograms("rtt", piece.selection, grid, _SHIFT)
 
 
-def joined_blocks(group: Sequence[Piece], width_ns: int | None = None, start_ns: int = 0) -> Blocks:
+def joined_blocks(group: Sequence[Piece], width_ns: int | None = None, start_ns: int = 0) -> BlockCounts:
     """The blocks of several parts one after another; see `block_question`."""
     histograms: list[Histogram] = []
     began: list[int] = []
@@ -137,11 +137,11 @@ def joined_blocks(group: Sequence[Piece], width_ns: int | None = None, start_ns:
     return to_blocks(histograms, began)
 
 
-def to_blocks(histograms: Sequence[Histogram], began_ns: Sequence[int]) -> Blocks:
+def to_blocks(histograms: Sequence[Histogram], began_ns: Sequence[int]) -> BlockCounts:
     """Histograms, none of them empty, as the statistics take them."""
     if not histograms:
         nothing = np.zeros(0)
-        return Blocks(nothing, np.zeros((0, 0), dtype=np.int64), nothing, np.zeros(0, dtype=np.int64))
+        return BlockCounts(nothing, np.zeros((0, 0), dtype=np.int64), nothing, np.zeros(0, dtype=np.int64))
     numbers = np.unique(np.concatenate([h.buckets for h in histograms]))
     counts = np.zeros((len(histograms), len(numbers)), dtype=np.int64)
     for row, one in enumerate(histograms):
@@ -150,4 +150,4 @@ def to_blocks(histograms: Sequence[Histogram], began_ns: Sequence[int]) -> Block
     every = Histogram(numbers, np.ones_like(numbers), None, None, 0, None, histograms[0].shift)
     middles = (every.lows_ns + every.highs_ns) / 2
     sums = np.array([float(h.sum_ns) for h in histograms])
-    return Blocks(middles, counts, sums, np.array(began_ns, dtype=np.int64))
+    return BlockCounts(middles, counts, sums, np.array(began_ns, dtype=np.int64))

@@ -95,7 +95,14 @@ def block_means(series: NDArray[np.float64], blocks: Cut) -> NDArray[np.float64]
     return np.asarray(tail.reshape(blocks.count, blocks.length).mean(axis=1), dtype=np.float64)
 
 
-def longer(a: Cut, b: Cut) -> Cut:
-    """The cut with the longer blocks, independent only where both are."""
-    chosen = a if a.length >= b.length else b
-    return Cut(chosen.count, chosen.length, a.independent and b.independent)
+def variance_of_mean(means: NDArray[np.float64]) -> float:
+    """The variance of the mean of block means. What correlation of neighbours is left, too little to be seen
+    by `correlated`, is put back: without it, intervals of series with regimes covered 88 to 90 %.
+    """
+    b = len(means)
+    deviation = means - means.mean()
+    total = float(deviation @ deviation)
+    if total == 0:
+        return 0.0
+    neighbours = float(deviation[1:] @ deviation[:-1]) / total + 1 / b  # Its own bias is -1 / b.
+    return total / (b - 1) / b * (1 + 2 * max(neighbours, 0.0))

@@ -27,7 +27,7 @@ from fathometer.stats.blocks import FEWEST, MOST, correlated
 from fathometer.stats.family import METRICS, QUANTILE, Difference, Metric, judged
 from fathometer.stats.quantiles import supported
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Interval
-from fathometer.stats.series import Blocks, joined, mid_quantiles_of, paired, same_values, settled
+from fathometer.stats.series import BlockCounts, joined, mid_quantiles_of, paired, same_values, settled
 
 __all__ = ["METRICS", "Comparison", "Difference", "Metric", "Spreads", "compare", "spreads", "superiority"]
 
@@ -59,7 +59,7 @@ class Spreads:
     resampled once however many it is compared with.
     """
 
-    blocks: Blocks
+    blocks: BlockCounts
     values: dict[Metric, float]
     middles: dict[Metric, float]
     """The mean, and mid-quantiles."""
@@ -67,18 +67,18 @@ class Spreads:
     """The middles of every resample; empty with too few blocks."""
 
 
-def spreads(blocks: Blocks, seed: int = 1) -> Spreads:
+def spreads(blocks: BlockCounts, seed: int = 1) -> Spreads:
     """Settles a series into independent blocks and resamples them."""
     full = blocks.pick(np.flatnonzero(blocks.sizes > 0))
     return _spread(settled(full) if full.number else full, np.random.default_rng(seed))
 
 
-def _spread(blocks: Blocks, rng: np.random.Generator) -> Spreads:
+def _spread(blocks: BlockCounts, rng: np.random.Generator) -> Spreads:
     weights = _weights(rng, blocks.number) if blocks.number >= FEWEST else None
     return _spread_by(blocks, weights)
 
 
-def _spread_by(blocks: Blocks, weights: NDArray[np.float64] | None) -> Spreads:
+def _spread_by(blocks: BlockCounts, weights: NDArray[np.float64] | None) -> Spreads:
     if not blocks.count:
         nothing = dict.fromkeys(METRICS, math.nan)
         return Spreads(blocks, nothing, nothing, {})
@@ -95,8 +95,8 @@ def _spread_by(blocks: Blocks, weights: NDArray[np.float64] | None) -> Spreads:
 
 
 def compare(
-    a: Blocks | Spreads,
-    b: Blocks | Spreads,
+    a: BlockCounts | Spreads,
+    b: BlockCounts | Spreads,
     *,
     side_by_side: bool = False,
     least: Mapping[Metric, float] | None = None,
@@ -109,7 +109,7 @@ def compare(
         a: a series, or its spreads, where it is compared several times.
         b: the other one.
         side_by_side: both have times (`from_windows`, with one window); blocks of the same time are resampled
-            together. Blocks that only one has are left out.
+            together. BlockCounts that only one has are left out.
         least: spread of the log-ratio, by metric, that is known to be there from elsewhere (runs that differ
             more than their blocks).
         level: of the intervals.
@@ -135,7 +135,7 @@ def compare(
     )
 
 
-def superiority(a: Blocks, b: Blocks) -> float:
+def superiority(a: BlockCounts, b: BlockCounts) -> float:
     """Vargha & Delaney's A12 of B over A, exactly, from counts. Both on the same values."""
     in_a, in_b = a.counts.sum(axis=0).astype(np.float64), b.counts.sum(axis=0).astype(np.float64)
     if not in_a.sum() or not in_b.sum():
@@ -144,7 +144,7 @@ def superiority(a: Blocks, b: Blocks) -> float:
     return float((in_b * (less + in_a / 2)).sum() / (in_a.sum() * in_b.sum()))
 
 
-def _settled_together(a: Blocks, b: Blocks) -> tuple[Blocks, Blocks]:
+def _settled_together(a: BlockCounts, b: BlockCounts) -> tuple[BlockCounts, BlockCounts]:
     # Joined alike, so that pairs stay pairs; what must be independent from block to block is the log-ratio.
     full = np.flatnonzero((a.sizes > 0) & (b.sizes > 0))
     a, b = a.pick(full), b.pick(full)
@@ -166,7 +166,7 @@ def _weights(rng: np.random.Generator, number: int) -> NDArray[np.float64]:
     return rng.multinomial(number, np.full(number, 1 / number), size=RESAMPLES).astype(np.float64)
 
 
-def _resampled(blocks: Blocks, weights: NDArray[np.float64]) -> dict[Metric, NDArray[np.float64]]:
+def _resampled(blocks: BlockCounts, weights: NDArray[np.float64]) -> dict[Metric, NDArray[np.float64]]:
     counts = weights @ blocks.counts.astype(np.float64)
     ps = [QUANTILE[m] for m in METRICS if m in QUANTILE]
     quantiles = mid_quantiles_of(blocks.values, counts, ps)

@@ -1,25 +1,23 @@
-"""Quantiles and means of one long, correlated series, with intervals that hold.
+"""What one long, correlated series says of a quantile and of its mean: the rules that `rollup` applies.
 
 A quantile's interval is found by turning the question round (Woodruff 1952, "Confidence intervals for medians
 and other position measures", JASA 47): how sure is the share of samples at or below the value? That share is
 a mean of zeros and ones, whose variance is taken from block means; it becomes an effective number of
-independent samples, with which the exact binomial interval (Clopper & Pearson 1934) is made after Korn &
-Graubard (1998), "Confidence intervals for proportions with small expected number of positive counts estimated
-from survey data", Survey Methodology 24(2). Both ends of the share are then read off the series' own
-distribution.
+independent samples, with which the exact binomial interval (Clopper & Pearson 1934) is made around the
+quantile's own share, after Korn & Graubard (1998), "Confidence intervals for proportions with small expected
+number of positive counts estimated from survey data", Survey Methodology 24(2). Both ends of the share are
+then read off the series' own distribution.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.stats.blocks import Cut, block_means, cut, longer
-from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
+from fathometer.stats.blocks import Cut, variance_of_mean
+from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Interval
 
 NINES = (0.5, 0.95, 0.99, 0.999, 0.9999)
 """The quantiles that reports show."""
@@ -35,48 +33,6 @@ def supported(p: float, count: int, level: float = LEVEL) -> bool:
     return count > 0 and 1 - p**count >= level - 1e-12
 
 
-def quantile(ordered: NDArray[np.float64], p: float) -> float:
-    """The smallest value with at least a share `p` of the samples at or below it (inverse of the empirical
-    distribution; type 1 of Hyndman & Fan 1996). It is a value that was measured, and it is what the
-    histograms can answer too.
-    """
-    rank = math.ceil(p * len(ordered) - 1e-9)
-    return float(ordered[min(max(rank, 1), len(ordered)) - 1])
-
-
-def quantile_estimate(values: NDArray[np.float64], p: float, level: float = LEVEL) -> Estimate:
-    """The quantile of a series in order of time, and its interval."""
-    return quantile_estimates(values, (p,), level)[0]
-
-
-def quantile_estimates(
-    values: NDArray[np.float64], ps: Sequence[float] = NINES, level: float = LEVEL
-) -> tuple[Estimate, ...]:
-    """Several quantiles at once: the series is sorted once."""
-    ordered = np.sort(values)
-    own = cut(values)
-    return tuple(
-        _one(values, ordered, _Whole(own, _worth(values, ordered, own, level)), p, level) for p in ps
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Whole:
-    """What the whole series says of its correlation."""
-
-    cut: Cut
-    worth: float
-    """Independent samples that the series is worth for its median."""
-
-
-def _worth(values: NDArray[np.float64], ordered: NDArray[np.float64], blocks: Cut, level: float) -> float:
-    if blocks.count == 0:
-        return float(len(values))
-    below = (values <= quantile(ordered, 0.5)).astype(np.float64)
-    blocks = longer(cut(below), blocks)
-    return share_interval(float(below.mean()), block_means(below, blocks), len(values), level)[2]
-
-
 WITHHELD = 5
 """A tail whose need of samples exceeds by this factor what the series is worth gets no interval.
 
@@ -85,29 +41,6 @@ that happened to be seen, is too small just when too few were seen. Where the se
 quantile, intervals cover 93 to 96 %; where it is worth a fifth, 85 to 90 % (said as a doubt); below that as
 little as 25 %.
 """
-
-
-def _one(
-    values: NDArray[np.float64], ordered: NDArray[np.float64], whole: _Whole, p: float, level: float
-) -> Estimate:
-    n = len(values)
-    if n == 0:
-        return Estimate(math.nan, None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
-    at = quantile(ordered, p)
-    if not supported(p, n, level):
-        return Estimate(at, None, n, 0, Doubt(DoubtCode.UNSUPPORTED, n, quantile=p))
-    below = (values <= at).astype(np.float64)
-    # A tail's indicator is mostly zeros, in which correlation hides; the values themselves show it.
-    blocks = longer(cut(below), whole.cut)
-    if blocks.count == 0:
-        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
-    low, high, effective = share_interval(float(below.mean()), block_means(below, blocks), n, level)
-    why = withheld(p, n, effective, whole.worth, level)
-    if why:
-        return Estimate(at, None, n, blocks.count, why)
-    doubt = doubt_of(blocks) or few_bursts(p, n, whole.worth, level)
-    interval = Interval(quantile(ordered, low), quantile(ordered, high), level)
-    return Estimate(at, interval, n, blocks.count, doubt)
 
 
 def withheld(p: float, count: int, effective: float, worth: float, level: float) -> Doubt | None:
@@ -131,46 +64,35 @@ def doubt_of(blocks: Cut) -> Doubt | None:
     return Doubt(DoubtCode.CORRELATED_BLOCKS, blocks.count, blocks.length)
 
 
-def share_interval(
-    share: float, means: NDArray[np.float64], count: int, level: float = LEVEL
-) -> tuple[float, float, float]:
-    """The interval of a share of samples, and the number of independent samples it is worth.
+def effective_count(share: float, means: NDArray[np.float64], count: int, level: float = LEVEL) -> float:
+    """How many independent samples a share of samples is worth.
 
-    `means`: the share in each block, blocks of equal length. Korn & Graubard: the effective sample size is
-    share (1 - share) / variance, corrected for the variance's own uncertainty by the ratio of Student's t
-    quantiles; never more than the count.
+    `means`: the share in each block, blocks of equal length. Korn & Graubard: share (1 - share) / variance,
+    corrected for the variance's own uncertainty by the ratio of Student's t quantiles; never more than the
+    count.
     """
-    from scipy.special import (
-        betainccinv,
-        betaincinv,
-        stdtrit,
-    )  # Imported late: half a second of a report's start.
+    from scipy.special import stdtrit  # Imported late: half a second of a report's start.
 
-    b = len(means)
-    variance = float(np.var(means, ddof=1)) / b
+    variance = variance_of_mean(means)
+    if variance <= 0 or not 0 < share < 1:
+        return float(count)
     tail = (1 - level) / 2
-    effective = float(count)
-    if variance > 0:
-        correction = (float(stdtrit(count - 1, tail)) / float(stdtrit(b - 1, tail))) ** 2
-        effective = min(float(count), share * (1 - share) / variance * correction)
-    hits = share * effective
+    correction = (float(stdtrit(count - 1, tail)) / float(stdtrit(len(means) - 1, tail))) ** 2
+    return min(float(count), share * (1 - share) / variance * correction)
+
+
+def shares_around(p: float, effective: float, level: float = LEVEL) -> tuple[float, float]:
+    """Between which shares of the samples the quantile lies: the binomial interval around `p` itself.
+
+    Not around the share of samples at or below the quantile: where a fifth of all samples share one value,
+    that may be far from `p`, and an interval around it missed the median of two values in a quarter of runs.
+    """
+    from scipy.special import betainccinv, betaincinv  # Imported late: half a second of a report's start.
+
+    hits, tail = p * effective, (1 - level) / 2
     low = 0.0 if hits <= 0 else float(betaincinv(hits, effective - hits + 1, tail))
     high = 1.0 if hits >= effective else float(betainccinv(hits + 1, effective - hits, tail))
-    return low, high, effective
-
-
-def mean_estimate(values: NDArray[np.float64], level: float = LEVEL) -> Estimate:
-    """The mean of a series in order of time, and its interval from block means (Student's t)."""
-    n = len(values)
-    if n == 0:
-        return Estimate(math.nan, None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
-    at = float(values.mean())
-    blocks = cut(values)
-    if blocks.count == 0:
-        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
-    return Estimate(
-        at, mean_interval(at, block_means(values, blocks), level), n, blocks.count, doubt_of(blocks)
-    )
+    return low, high
 
 
 def mean_interval(at: float, means: NDArray[np.float64], level: float = LEVEL) -> Interval:
@@ -188,7 +110,7 @@ def mean_interval(at: float, means: NDArray[np.float64], level: float = LEVEL) -
         return Interval(at, at, level)
     skew = float(np.mean((means - means.mean()) ** 3)) / spread**3
     quantile_t = -float(stdtrit(b - 1, (1 - level) / 2))
-    error = spread / math.sqrt(b)
+    error = math.sqrt(variance_of_mean(means))
 
     def untransformed(u: float) -> float:
         # Hall's transformation of the studentised mean T is T + skew (T^2/3 + 1/6) / sqrt(b) + skew^2 T^3 /

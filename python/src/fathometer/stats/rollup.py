@@ -10,32 +10,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.stats.blocks import FEWEST, Cut, correlated
 from fathometer.stats.quantiles import (
     NINES,
     doubt_of,
+    effective_count,
     few_bursts,
     mean_interval,
-    share_interval,
+    shares_around,
     supported,
     withheld,
 )
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
-from fathometer.stats.series import Blocks, joined, settled
+from fathometer.stats.series import BlockCounts, joined, settled
 
 
 def rollup_estimates(
-    blocks: Blocks, ps: Sequence[float] = NINES, level: float = LEVEL
+    blocks: BlockCounts, ps: Sequence[float] = NINES, level: float = LEVEL
 ) -> tuple[Estimate, ...]:
     """Quantiles of all samples in the blocks."""
     blocks = _without_empty(blocks)
     base = settled(blocks) if blocks.number else blocks
-    worth = _effective(base, base.quantile(0.5), level)[2] if base.number >= FEWEST else float(base.count)
+    worth = _worth(base, level)
     return tuple(_one(base, p, worth, level) for p in ps)
 
 
-def rollup_mean(blocks: Blocks, level: float = LEVEL) -> Estimate:
+def rollup_mean(blocks: BlockCounts, level: float = LEVEL) -> Estimate:
     """The mean of all samples in the blocks."""
     blocks = _without_empty(blocks)
     if blocks.number == 0:
@@ -47,21 +49,29 @@ def rollup_mean(blocks: Blocks, level: float = LEVEL) -> Estimate:
     # Blocks of unequal size: each one's departure from the mean, weighted by its size (a ratio estimator).
     means = at + (base.sums - at * base.sizes) / base.sizes.mean()
     doubt = doubt_of(Cut(base.number, round(base.count / base.number), base.independent))
+    if doubt is None and _tail_index(base) < HEAVY:
+        doubt = Doubt(DoubtCode.HEAVY_TAIL, base.count)
     return Estimate(at, mean_interval(at, means, level), base.count, base.number, doubt)
 
 
-def _without_empty(blocks: Blocks) -> Blocks:
+def _worth(base: BlockCounts, level: float) -> float:
+    """Independent samples that the series is worth for its median."""
+    if base.number < FEWEST:
+        return float(base.count)
+    return min(_effective(base, s, level) for s in _sides(base, base.quantile(0.5)))
+
+
+def _without_empty(blocks: BlockCounts) -> BlockCounts:
     return blocks.pick(np.flatnonzero(blocks.sizes > 0))
 
 
-def _effective(blocks: Blocks, value: float, level: float) -> tuple[float, float, float]:
-    below = blocks.below(value)
+def _effective(blocks: BlockCounts, below: NDArray[np.float64], level: float) -> float:
     share = float(below.sum()) / blocks.count
     means = share + (below - share * blocks.sizes) / blocks.sizes.mean()
-    return share_interval(share, means, blocks.count, level)
+    return effective_count(share, means, blocks.count, level)
 
 
-def _one(base: Blocks, p: float, worth: float, level: float) -> Estimate:
+def _one(base: BlockCounts, p: float, worth: float, level: float) -> Estimate:
     n = base.count
     if n == 0:
         return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
@@ -70,13 +80,70 @@ def _one(base: Blocks, p: float, worth: float, level: float) -> Estimate:
         return Estimate(at, None, n, 0, Doubt(DoubtCode.UNSUPPORTED, n, quantile=p))
     if base.number < FEWEST:
         return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
-    while correlated(base.below(at) / base.sizes) and base.number // 2 >= FEWEST:
+    # The quantile is where the share of samples below passes `p`: from less, strictly below, to more, at or
+    # below. Where many share the value the two differ, and each may be the correlated one.
+    while any(correlated(s / base.sizes) for s in _sides(base, at)) and base.number // 2 >= FEWEST:
         base = joined(base, 2)
-    low, high, effective = _effective(base, at, level)
+    sides = _sides(base, at)
+    effective = min(_effective(base, s, level) for s in sides)
     why = withheld(p, n, effective, worth, level)
     if why:
         return Estimate(at, None, n, base.number, why)
-    independent = base.independent and not correlated(base.below(at) / base.sizes)
-    blocks = Cut(base.number, round(n / base.number), independent)
-    doubt = doubt_of(blocks) or few_bursts(p, n, worth, level)
-    return Estimate(at, Interval(base.quantile(low), base.quantile(high), level), n, base.number, doubt)
+    independent = base.independent and not any(correlated(s / base.sizes) for s in sides)
+    low, high = shares_around(p, effective, level)
+    interval = Interval(base.quantile(low), base.quantile(high), level)
+    doubt = (
+        doubt_of(Cut(base.number, round(n / base.number), independent))
+        or few_bursts(p, n, worth, level)
+        or _undetermined(base, p, interval, (1 - high) * effective)
+    )
+    return Estimate(at, interval, n, base.number, doubt)
+
+
+def _sides(base: BlockCounts, at: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """How many samples of each block are at or below a value, and how many are below it."""
+    k = int(np.searchsorted(base.values, at))
+    counts = base.counts
+    strictly = np.asarray(counts[:, :k].sum(axis=1), dtype=np.float64)
+    return strictly + counts[:, k], strictly
+
+
+def _undetermined(base: BlockCounts, p: float, interval: Interval, above: float) -> Doubt | None:
+    """Where ties or the upper tail leave a quantile open. `above`: independent samples past its end."""
+    if above < 1:
+        return Doubt(DoubtCode.HEAVY_TAIL, base.count, quantile=p)
+    inside = base.values[(base.values >= interval.low) & (base.values <= interval.high)]
+    taken = int(np.count_nonzero(base.counts[:, np.searchsorted(base.values, inside)].any(axis=0)))
+    if taken == 2 and interval.high - interval.low > COARSE * interval.high:
+        return Doubt(DoubtCode.TIED, taken, quantile=p)
+    return None
+
+
+COARSE = 0.01
+"""Relative step from which two neighbouring values are told apart: ten times the buckets of a report."""
+
+
+def _tail_index(blocks: BlockCounts) -> float:
+    """How heavy the upper tail is: P(X > x) falls like x to the power of minus this; below 2 the variance is
+    infinite. Hill (1975), "A simple general approach to inference about the tail of a distribution", Ann.
+    Stat. 3. It is heavy only if it is so at three depths: a step between bursts and the rest is no tail.
+    """
+    depths = {min(max(blocks.count // share, 20), 500, blocks.count) for share in (50, 100, 200)}
+    return max(_hill(blocks, k) for k in depths)
+
+
+def _hill(blocks: BlockCounts, k: int) -> float:
+    counts = blocks.counts.sum(axis=0)[::-1]
+    taken = np.minimum(np.diff(np.minimum(np.cumsum(counts), k), prepend=0), counts)
+    values = blocks.values[::-1]
+    least = float(values[taken > 0][-1])
+    if least <= 0:
+        return float("inf")
+    some = taken > 0
+    total = float((taken[some] * np.log(values[some] / least)).sum())
+    return k / total if total > 0 else float("inf")
+
+
+HEAVY = 2.2
+"""Tail index below which a mean is doubted: intervals of means of Pareto's distribution with 1.5 cover 60 to
+80 %, with 2.5 94 %."""

@@ -24,7 +24,7 @@ DISTINCT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Blocks:
+class BlockCounts:
     """A series in order of time, cut into blocks."""
 
     values: NDArray[np.float64]
@@ -70,7 +70,7 @@ class Blocks:
         k = int(np.searchsorted(self.values, value, side="right"))
         return np.asarray(self.counts[:, :k].sum(axis=1), dtype=np.float64)
 
-    def pick(self, rows: NDArray[np.intp]) -> Blocks:
+    def pick(self, rows: NDArray[np.intp]) -> BlockCounts:
         """Some of the blocks."""
         return replace(
             self,
@@ -125,10 +125,10 @@ def rounded(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.round(values / step) * step, dtype=np.float64)
 
 
-def from_series(values: NDArray[np.float64], at_ns: NDArray[np.int64] | None = None) -> Blocks:
-    """Blocks of equal length, long enough to be independent. Needs at least one sample; unanswered ones are
-    left out by the caller.
-    """
+def from_series(values: NDArray[np.float64], at_ns: NDArray[np.int64] | None = None) -> BlockCounts:
+    """Blocks of equal length, long enough to be independent, of answered samples."""
+    if len(values) == 0:
+        return BlockCounts(np.zeros(0), np.zeros((0, 0), dtype=np.int64), np.zeros(0))
     blocks = cut(values)
     number = blocks.count or 1
     length = len(values) // number
@@ -137,7 +137,7 @@ def from_series(values: NDArray[np.float64], at_ns: NDArray[np.int64] | None = N
     return _gather(values, index.astype(np.intp), number, at_ns, blocks.independent)
 
 
-def from_windows(values: NDArray[np.float64], at_ns: NDArray[np.int64], window_ns: int) -> Blocks:
+def from_windows(values: NDArray[np.float64], at_ns: NDArray[np.int64], window_ns: int) -> BlockCounts:
     """Blocks of equal time, aligned to multiples of `window_ns`, so that those of two series can be paired.
     Empty windows are left out.
     """
@@ -152,7 +152,7 @@ def _gather(
     number: int,
     at_ns: NDArray[np.int64] | None,
     independent: bool,
-) -> Blocks:
+) -> BlockCounts:
     distinct, column = np.unique(rounded(values), return_inverse=True)
     counts = np.zeros((number, len(distinct)), dtype=np.int64)
     np.add.at(counts, (index, column), 1)
@@ -161,15 +161,15 @@ def _gather(
     if at_ns is not None:
         began = np.full(number, np.iinfo(np.int64).max, dtype=np.int64)
         np.minimum.at(began, index, at_ns)
-    return Blocks(distinct, counts, sums, began, independent)
+    return BlockCounts(distinct, counts, sums, began, independent)
 
 
-def _calm(blocks: Blocks) -> bool:
+def _calm(blocks: BlockCounts) -> bool:
     full = blocks.sizes > 0
     return not correlated(blocks.sums[full] / blocks.sizes[full]) and not correlated(blocks.medians()[full])
 
 
-def settled(blocks: Blocks, *, most: int = MOST, fewest: int = FEWEST) -> Blocks:
+def settled(blocks: BlockCounts, *, most: int = MOST, fewest: int = FEWEST) -> BlockCounts:
     """The same series in fewer, longer blocks: neighbours are joined until their means and medians are no
     longer correlated, or `fewest` are left.
     """
@@ -179,7 +179,7 @@ def settled(blocks: Blocks, *, most: int = MOST, fewest: int = FEWEST) -> Blocks
     return replace(current, independent=_calm(current))
 
 
-def joined(blocks: Blocks, neighbours: int) -> Blocks:
+def joined(blocks: BlockCounts, neighbours: int) -> BlockCounts:
     """Every `neighbours` blocks become one; a remainder at the beginning joins the first."""
     number = max(blocks.number // neighbours, 1)
     spare = blocks.number - number * neighbours
@@ -193,11 +193,11 @@ def joined(blocks: Blocks, neighbours: int) -> Blocks:
     )
 
 
-def same_values(a: Blocks, b: Blocks) -> tuple[Blocks, Blocks]:
+def same_values(a: BlockCounts, b: BlockCounts) -> tuple[BlockCounts, BlockCounts]:
     """Both on one list of values."""
     union = np.union1d(a.values, b.values)
 
-    def spread(blocks: Blocks) -> Blocks:
+    def spread(blocks: BlockCounts) -> BlockCounts:
         counts = np.zeros((blocks.number, len(union)), dtype=np.int64)
         counts[:, np.searchsorted(union, blocks.values)] = blocks.counts
         return replace(blocks, values=union, counts=counts)
@@ -205,7 +205,7 @@ def same_values(a: Blocks, b: Blocks) -> tuple[Blocks, Blocks]:
     return spread(a), spread(b)
 
 
-def paired(a: Blocks, b: Blocks) -> tuple[Blocks, Blocks]:
+def paired(a: BlockCounts, b: BlockCounts) -> tuple[BlockCounts, BlockCounts]:
     """The blocks of both series that began at the same time; for series made by `from_windows` with one
     window.
     """
