@@ -15,6 +15,7 @@ pub use words::{changed, duration, duration_compact};
 
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind, LOST_NO_SPACE};
+pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
 use incident::{Context, told_together};
 use jiff::Timestamp;
@@ -23,20 +24,6 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use tries::Tries;
 use words::{clock, count, list, ordinals, times};
-
-/// How sure a line may be of its verdict, or of the fact it states where it has none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Confidence {
-    /// Why is not known.
-    None,
-    /// It fits, and other causes fit as well.
-    Low,
-    /// It is the plain reading, and the recording does not exclude another.
-    Medium,
-    /// It was observed, or the evidence leaves no other reading.
-    High,
-}
 
 /// One line of the story.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

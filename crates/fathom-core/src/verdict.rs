@@ -20,8 +20,10 @@
 //! The direction is that of the reflector's word or of the stamps of the first late echo; where both tell and differ,
 //! there is none.
 
+mod confidence;
 mod way;
 
+pub use confidence::{Confidence, Grounds};
 pub use way::Heard;
 
 use crate::cause::ClosingCause;
@@ -160,6 +162,9 @@ pub struct Explanation {
     pub direction: Option<Direction>,
     /// The facts, most telling first.
     pub because: Vec<String>,
+    /// How sure the verdict is; `None`: written by a version that did not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
 }
 
 /// An idle limit is not suspected below this: no device in the documentation of the clouds forgets a flow sooner than
@@ -171,7 +176,8 @@ pub fn explain(facts: &Facts) -> Explanation {
     let mut because = Vec::new();
     let verdict = decide(facts, &mut because);
     let direction = way::direction(facts, verdict, &mut because);
-    Explanation { verdict, direction, because }
+    let confidence = Some(Grounds::of(facts, direction.is_some()).confidence(verdict));
+    Explanation { verdict, direction, because, confidence }
 }
 
 fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {

@@ -6,8 +6,7 @@ use super::moment::Moment;
 use super::words::{count, duration, ordinals};
 use super::{Confidence, Line, State, tally, whose};
 use crate::cause::ClosingCause;
-use crate::verdict::{Fresh, Verdict};
-use crate::word::{Standing, Word};
+use crate::verdict::{Grounds, Verdict};
 use jiff::Timestamp;
 
 /// Connections that end or stall within this of one another are told together.
@@ -298,35 +297,23 @@ pub(super) fn usual(when: &str, baseline: &Baseline) -> Option<String> {
     Some(format!("{when}: median {}{p99} of {}", duration(p50), count(baseline.count, "round trip")))
 }
 
-/// How sure the recorded verdict is. `docs/verdicts.md` says why.
+/// How sure the recorded verdict is: as the probe wrote it down, or from the events where it did not yet.
 fn confidence(context: &Context<'_>, incident: Incident<'_>) -> Confidence {
     let Some(explained) = incident.explained() else { return Confidence::None };
-    let paused = |host: &str| {
-        let of = |p: &Pause<'_>| (p.host == "local") == (host == "local");
+    if let Some(confidence) = explained.explanation.confidence {
+        return confidence;
+    }
+    let paused = |local: bool| {
+        let of = |p: &Pause<'_>| (p.host == "local") == local;
         context.joined.pauses.iter().any(|p| of(p) && overlaps(incident, p.start.mono_ns, p.end_mono_ns))
     };
-    let direction = explained.explanation.direction.is_some();
-    let said = explained.word.map(|word| word.standing);
-    match (explained.explanation.verdict, explained.fresh) {
-        (Verdict::Unknown, _) => Confidence::None,
-        (Verdict::IdleExpired, _) if said == Some(Standing::ClosedIdle) => Confidence::High,
-        (Verdict::PeerDown, Fresh::Echoed | Fresh::NoAnswer) if said == Some(Standing::NotKnown) => {
-            Confidence::High
-        }
-        (Verdict::LocalPaused, _) if paused("local") => Confidence::High,
-        (Verdict::PeerPaused, _) if paused("remote") => Confidence::High,
-        (Verdict::PeerDown, Fresh::Refused) | (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
-        (Verdict::PathDown, _) if direction => Confidence::High,
-        (Verdict::LocalPaused | Verdict::PeerPaused | Verdict::IdleExpired, _)
-        | (Verdict::PeerDown, Fresh::NoHost)
-        | (Verdict::PathDown, Fresh::NoAnswer) => Confidence::Medium,
-        // Who sent a RST is not seen, and it may have been the peer's own wish, unless the reflector says that it was not.
-        (Verdict::FlowForgotten, _)
-            if incident.cause() != Some(ClosingCause::Reset)
-                || explained.word.is_some_and(Word::is_not_its_doing) =>
-        {
-            Confidence::Medium
-        }
-        (Verdict::FlowForgotten | Verdict::PeerDown | Verdict::PathDown, _) => Confidence::Low,
-    }
+    let grounds = Grounds {
+        fresh: explained.fresh,
+        word: explained.word,
+        direction: explained.explanation.direction.is_some(),
+        cause: incident.cause(),
+        local_pause: paused(true),
+        remote_pause: paused(false),
+    };
+    grounds.confidence(explained.explanation.verdict)
 }

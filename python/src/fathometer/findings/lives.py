@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -34,6 +34,31 @@ AGAIN_NS: Final = 60_000_000_000
 def deaths(recording: Recording) -> list[Connection]:
     """Connections that samples went over, and that ended by no doing of ours."""
     return [c for c in recording.lasting if c.closed_ns is not None and c.cause not in OURS]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One connection's life as far as it was seen."""
+
+    age_ns: int
+    died: bool
+    """False: it was closed by us, or was still open when the recording ends, and would have lived on."""
+
+
+def lives(scenarios: Sequence[Scenario]) -> list[Life]:
+    """Every connection that samples went over, those still open in a running or interrupted recording too:
+    left out, they would make the others' deaths look like a law.
+    """
+    every = []
+    for _, recording in recordings_of(scenarios):
+        last_ns = max((e.at_ns for e in recording.events[-1:]), default=0)
+        last_ns = max(last_ns, recording.totals.last_sent_ns or 0)
+        for c in recording.lasting:
+            if c.closed_ns is None and c.opened_ns is not None and last_ns > c.opened_ns:
+                every.append(Life(last_ns - c.opened_ns, died=False))
+            elif c.closed_ns is not None and c.age_ns:
+                every.append(Life(c.age_ns, died=c.cause not in OURS))
+    return every
 
 
 def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
@@ -221,12 +246,15 @@ def _refusals(where: Place, recording: Recording) -> list[Finding]:
                 rows[-1].append((n, e))
             else:
                 rows.append([(n, e)])
-    return [_refusal(where, row) for row in rows]
+    return [_refusal(where, recording, row) for row in rows]
 
 
-def _refusal(where: Place, row: Sequence[tuple[int, Event]]) -> Finding:
+def _refusal(where: Place, recording: Recording, row: Sequence[tuple[int, Event]]) -> Finding:
     errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for _, e in row)
     first, last = row[0][1].at_ns, row[-1][1].at_ns
+    # The first attempt began when it was made, and not when it was known to have failed.
+    begins = [e.at_ns for e in recording.events[: row[0][0]] if e.kind == "connection.opening"]
+    first = max((at for at in begins if first - at <= AGAIN_NS), default=first)
     facts = tuple(
         Fact("errors", {"times": number(n)}, {"error": error}, id=f"{where.recording}/events/{row[0][0]}")
         for error, n in errors.most_common(5)

@@ -73,6 +73,11 @@ def claim(groups: Sequence[Group], recordings: Sequence[Recording]) -> list[tupl
         if freeze is None:
             stories.append((group, None))
             continue
+        earlier = [one for one in mine if _end(one) < (freeze.from_ns or 0)]
+        if not _brownout([f for one in earlier for f in one]):
+            # Levels that had moved before, and were not up when it stood still, are a matter of their own.
+            mine = [one for one in mine if one not in earlier]
+            stories += [(one, None) for one in earlier]
         story = _story(freeze, group, mine, by_id)
         if story is None:
             # Levels that move near a pause alone are not its doing.
@@ -110,17 +115,26 @@ def _distance(
         return late if forgotten and 0 <= late <= AROUND_NS else None
     if not all(f.kind in SHIFTS for f in group):
         return None
-    first, last = group[0].from_ns or 0, max(f.to_ns or f.from_ns or 0 for f in group)
+    first, last = group[0].from_ns or 0, _end(group)
     if last < began:
-        rises = any(_rises(f) for f in group)
-        return began - first if rises and began - first <= AROUND_NS else None
+        return began - first if began - first <= AROUND_NS else None
     return first - ended if 0 <= first - ended <= AROUND_NS else None
+
+
+def _end(group: Group) -> int:
+    return max(f.to_ns or f.from_ns or 0 for f in group)
 
 
 def _rises(f: Finding) -> bool:
     if f.kind == "change":
         return f.terms["of"] == "level" and f.quantities["after"].value > f.quantities["before"].value
     return f.kind == "burst" and f.quantities["during"].value > f.quantities["before"].value
+
+
+def _brownout(shifts: Sequence[Finding]) -> list[Finding]:
+    """The rises that still held when the host stood still: the last level of each recording before that."""
+    last = {f.recording: f for f in sorted(shifts, key=lambda f: f.from_ns or 0) if f.kind != "restless"}
+    return [f for f in last.values() if f.kind == "change" and _rises(f)]
 
 
 def _is_older(death: Finding, at_ns: int, recordings: Mapping[str, Recording]) -> bool:
@@ -139,7 +153,7 @@ def _story(
     every = [f for one in (group, *claimed) for f in one]
     began = freeze.from_ns or 0
     lost = [f for f in every if f.kind == "death" and f.cause == "flow_forgotten" and (f.to_ns or 0) > began]
-    before = [f for one in claimed for f in one if f.kind in SHIFTS and (f.to_ns or 0) < began]
+    before = _brownout([f for one in claimed for f in one if f.kind in SHIFTS and (f.to_ns or 0) < began])
     after = [f for one in claimed for f in one if f.kind in SHIFTS and (f.from_ns or 0) > began]
     notice = _notice(_recordings(every), began, recordings)
     stolen = freeze.terms["reason"] == "steal"
@@ -149,12 +163,12 @@ def _story(
         return None
     quantities = {"stood": freeze.quantities["length"]}
     if before:
-        rise = next((f for f in before if _rises(f)), before[0])
+        rise = min(before, key=lambda f: f.from_ns or 0)
         quantities["brownout"] = ns(began - (rise.from_ns or 0))
         level = rise.quantities.get("before")
         if level is not None:
             quantities["level before"] = level
-            quantities["level during"] = rise.quantities["after" if rise.kind == "change" else "during"]
+            quantities["level during"] = rise.quantities["after"]
     if lost:
         first = min(f.from_ns or 0 for f in lost)
         quantities["lost after"] = ns(first - (freeze.to_ns or began))
@@ -170,6 +184,7 @@ def _story(
             ("notice", bool(notice)),
             ("stolen", stolen),
             ("hosts", len(hosts) > 1 and not stopped),
+            ("copied", bool(before and lost) and not stopped),
         )
         if there
     ]
@@ -177,7 +192,7 @@ def _story(
         return Story("pause then loss", "unknown", "low", quantities, terms)
     quantities["hosts"] = number(len(hosts))
     terms["signs"] = " ".join(signs)
-    sure: Confidence = "high" if "notice" in signs or (before and lost) else "medium"
+    sure: Confidence = "high" if "notice" in signs or len(signs) > 1 else "medium"
     return Story("migration", "migration", sure, quantities, terms)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fathometer.findings.finding import Advice, Fact, ns, number
-from fathometer.findings.lives import OURS, deaths
+from fathometer.findings.lives import deaths, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
 from fathometer.stats.lifetimes import refresh_age, weibull
@@ -19,20 +19,15 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
 
 
 def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
-    everyone = [
-        c
-        for _, recording in recordings_of(scenarios)
-        for c in recording.lasting
-        if c.age_ns is not None and c.cause is not None
-    ]
-    if all(c.cause in OURS for c in everyone):
+    every = lives(scenarios)
+    died = np.array([one.died for one in every], dtype=np.bool_)
+    if not died.any():
         return
-    ages = np.array([float(c.age_ns or 0) for c in everyone])
-    died = np.array([c.cause not in OURS for c in everyone])
-    best = refresh_age(weibull(ages[ages > 0], died[ages > 0]))
+    ages = np.array([float(one.age_ns) for one in every])
+    best = refresh_age(weibull(ages, died))
     if best.age_ns is None:
         return
-    counts = {"deaths": number(int(died.sum())), "connections": number(len(everyone))}
+    counts = {"deaths": number(int(died.sum())), "connections": number(len(every))}
     yield Advice(
         "refresh age",
         quantities={"age": ns(best.age_ns)},

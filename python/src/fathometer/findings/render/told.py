@@ -28,6 +28,7 @@ NAMES: Final = {
 SIGNS: Final = {
     "notice": "the cloud announced it",
     "stolen": "the host's own accounts say that the time was stolen from it",
+    "copied": "round trips were longer up to then, as while memory is copied",
     "hosts": "flows of different hosts were forgotten together",
 }
 """What only a migration shows."""

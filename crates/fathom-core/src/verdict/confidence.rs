@@ -1,0 +1,81 @@
+//! How sure a verdict is, from what it rests on. One table, for the probe that writes the verdict down and for the story
+//! of a recording whose events do not say it yet. `docs/verdicts.md` says why.
+
+use super::{Facts, Fresh, Outcome, Verdict};
+use crate::cause::ClosingCause;
+use crate::word::{Standing, Word};
+use serde::{Deserialize, Serialize};
+
+/// How sure a verdict may be, or the fact that a line of a story states where it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Why is not known.
+    None,
+    /// It fits, and other causes fit as well.
+    Low,
+    /// It is the plain reading, and the recording does not exclude another.
+    Medium,
+    /// It was observed, or the evidence leaves no other reading.
+    High,
+}
+
+/// What a verdict rests on.
+#[derive(Debug, Clone, Copy)]
+pub struct Grounds<'a> {
+    /// What a fresh connection met.
+    pub fresh: Fresh,
+    /// What the reflector said of the connection.
+    pub word: Option<&'a Word>,
+    /// Whether it is known which way was lost.
+    pub direction: bool,
+    /// What ended the connection; `None`: it did not end.
+    pub cause: Option<ClosingCause>,
+    /// Whether this host's own pause clock saw that it did not run.
+    pub local_pause: bool,
+    /// Whether the reflector's did.
+    pub remote_pause: bool,
+}
+
+impl<'a> Grounds<'a> {
+    pub(super) fn of(facts: &'a Facts, direction: bool) -> Self {
+        Self {
+            fresh: facts.fresh,
+            word: facts.heard.as_ref().map(|heard| &heard.word),
+            direction,
+            cause: match facts.outcome {
+                Outcome::Closed(cause) => Some(cause),
+                Outcome::Recovered => None,
+            },
+            local_pause: facts.local_pause_ns > 0,
+            remote_pause: facts.remote_pause_ns.is_some_and(|ns| ns > 0),
+        }
+    }
+
+    /// How sure `verdict` is on these grounds.
+    pub fn confidence(&self, verdict: Verdict) -> Confidence {
+        let standing = self.word.map(|word| word.standing);
+        match (verdict, self.fresh) {
+            (Verdict::Unknown, _) => Confidence::None,
+            (Verdict::IdleExpired, _) if standing == Some(Standing::ClosedIdle) => Confidence::High,
+            (Verdict::PeerDown, Fresh::Echoed | Fresh::NoAnswer) if standing == Some(Standing::NotKnown) => {
+                Confidence::High
+            }
+            (Verdict::LocalPaused, _) if self.local_pause => Confidence::High,
+            (Verdict::PeerPaused, _) if self.remote_pause => Confidence::High,
+            (Verdict::PeerDown, Fresh::Refused) | (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
+            (Verdict::PathDown, _) if self.direction => Confidence::High,
+            (Verdict::LocalPaused | Verdict::PeerPaused | Verdict::IdleExpired, _)
+            | (Verdict::PeerDown, Fresh::NoHost)
+            | (Verdict::PathDown, Fresh::NoAnswer) => Confidence::Medium,
+            // Who sent a RST is not seen, and it may have been the peer's own wish, unless the reflector says that it was not.
+            (Verdict::FlowForgotten, _)
+                if self.cause != Some(ClosingCause::Reset)
+                    || self.word.is_some_and(Word::is_not_its_doing) =>
+            {
+                Confidence::Medium
+            }
+            (Verdict::FlowForgotten | Verdict::PeerDown | Verdict::PathDown, _) => Confidence::Low,
+        }
+    }
+}

@@ -1,0 +1,248 @@
+"""Findings folded into incidents: laws that hold for any findings, and the cases that made them necessary."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fathometer.findings import render
+from fathometer.findings.finding import Finding, Place, ns, number
+from fathometer.findings.incidents import RULES, incidents, numbered, related
+
+SECOND = 1_000_000_000
+T0 = 1_742_428_800 * SECOND
+
+
+def pause(path, at, length=3.0, host="remote", reason=""):
+    cause = "peer_paused" if host == "remote" else "local_paused"
+    return Finding(
+        "pause",
+        (Place(path, f"r-{path}"),),
+        T0 + round(at * SECOND),
+        T0 + round((at + length) * SECOND),
+        cause,
+        quantities={"length": ns(round(length * SECOND))},
+        terms={"host": host, "reason": reason},
+        uncertain_ns=SECOND // 5,
+    )
+
+
+def stall(path, at, length=3.0, connection=0, cause="peer_paused", end="recovered"):
+    return Finding(
+        "stall",
+        (Place(path, f"r-{path}", connection),),
+        T0 + round(at * SECOND),
+        T0 + round((at + length) * SECOND),
+        cause,
+        "medium",
+        {"length": ns(round(length * SECOND)), "waited": number(3, "samples")},
+        {"end": end, "announced": ""},
+        uncertain_ns=SECOND // 5,
+    )
+
+
+def death(path, at, silent=30.0, connection=0, cause="flow_forgotten", age=1000.0, lost=30):
+    return Finding(
+        "death",
+        (Place(path, f"r-{path}", connection),),
+        T0 + round(at * SECOND),
+        T0 + round((at + silent) * SECOND),
+        cause,
+        "medium",
+        {"silent": ns(round(silent * SECOND)), "age": ns(round(age * SECOND)), "lost": number(lost)},
+        {"how": "timed_out"},
+        uncertain_ns=SECOND // 5,
+    )
+
+
+def shift(path, at, before=1.0, after=2.0, cause="path changed"):
+    return Finding(
+        "change",
+        (Place(path, f"r-{path}"),),
+        T0 + round(at * SECOND),
+        T0 + round(at * SECOND),
+        cause,
+        "medium",
+        {"before": ns(before * 1e6), "after": ns(after * 1e6)},
+        {"of": "level"},
+        uncertain_ns=SECOND,
+    )
+
+
+def overrun(path, at, samples=1, reason="unconnected"):
+    when = T0 + round(at * SECOND)
+    quantities = {"times": number(1), "samples": number(samples, "samples")}
+    return Finding(
+        "schedule.overrun",
+        (Place(path, f"r-{path}"),),
+        when,
+        when,
+        quantities=quantities,
+        terms={"reason": reason},
+    )
+
+
+def refused(path, at, length=5.0):
+    return Finding(
+        "refused",
+        (Place(path, f"r-{path}"),),
+        T0 + round(at * SECOND),
+        T0 + round((at + length) * SECOND),
+        quantities={"attempts": number(4)},
+    )
+
+
+def whole(path):
+    return Finding("loss", (Place(path),), quantities={"sent": number(9, "samples"), "unanswered": number(1)})
+
+
+PATHS = st.sampled_from(["a", "b", "c"])
+AT = st.integers(0, 900).map(lambda x: x / 3)
+LENGTH = st.sampled_from([0.1, 0.5, 3.0, 20.0, 100.0])
+EVENTS = st.lists(
+    st.one_of(
+        st.builds(pause, PATHS, AT, LENGTH, st.sampled_from(["local", "remote"])),
+        st.builds(stall, PATHS, AT, LENGTH, st.integers(0, 3)),
+        st.builds(
+            death,
+            PATHS,
+            AT,
+            LENGTH,
+            st.integers(0, 3),
+            st.sampled_from(["flow_forgotten", "path_down", "unknown", "idle_expired"]),
+        ),
+        st.builds(shift, PATHS, AT, st.sampled_from([1.0, 2.0]), st.sampled_from([0.0, 1.5, 3.0])),
+        st.builds(overrun, PATHS, AT),
+        st.builds(refused, PATHS, AT, LENGTH),
+        st.builds(whole, PATHS),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(EVENTS)
+def test_every_event_is_a_part_of_exactly_one_incident(findings):
+    findings = numbered(findings)
+    folded = incidents(findings)
+    parts = [part.id for incident in folded for part in incident.parts]
+    assert sorted(parts) == sorted(f.id for f in findings if f.is_event)
+    for incident in folded:
+        assert incident.from_ns == min(f.from_ns for f in incident.parts)
+        assert incident.to_ns == max(max(f.to_ns, f.from_ns) for f in incident.parts)
+        assert set(incident.paths) == {p.path for f in incident.parts for p in f.where}
+        # What it cost is what its parts cost, each once.
+        lost = sum(f.quantities["lost"].value for f in incident.parts if f.kind == "death")
+        assert incident.toll.lost == lost
+        assert incident.toll.connections == sum(f.kind == "death" for f in incident.parts)
+        assert render.incident(incident)
+        assert render.whom(incident)
+        assert all(render.remedies(incident))
+
+
+@settings(max_examples=200, deadline=None)
+@given(EVENTS, st.integers(0, 2**32))
+def test_the_order_of_findings_does_not_matter(findings, seed):
+    shuffled = list(findings)
+    random.Random(seed).shuffle(shuffled)
+
+    def shape(of):
+        return [(i.kind, i.from_ns, i.to_ns, i.where, i.cause, i.toll) for i in incidents(of)]
+
+    assert shape(shuffled) == shape(findings)
+
+
+@settings(max_examples=300, deadline=None)
+@given(EVENTS)
+def test_a_rule_holds_whichever_of_two_findings_comes_first(findings):
+    for a in findings[:6]:
+        for b in findings[:6]:
+            if a.is_event and b.is_event:
+                assert related(a, b) == related(b, a)
+
+
+def test_what_holds_up_several_paths_at_once_is_one_incident():
+    (incident,) = incidents([pause("a", 0), pause("b", 0.1), stall("c", 0.2), stall("a", 0.1)])
+    assert incident.kind == "standstill"
+    assert incident.paths == ("a", "b", "c")
+    assert incident.toll.silent_ns == 3 * SECOND
+    assert "timeout" in incident.remedies
+
+
+def test_what_happens_a_minute_later_for_itself_is_another_incident():
+    folded = incidents([stall("a", 0), stall("b", 60), shift("c", 200)])
+    assert [i.kind for i in folded] == ["standstill", "standstill", "shift"]
+
+
+def test_a_level_that_moves_on_another_path_is_not_the_stalls_doing():
+    assert len(incidents([stall("a", 0), shift("b", 1)])) == 2
+    assert len(incidents([stall("a", 0), shift("a", 1)])) == 1
+
+
+def test_an_end_takes_what_could_not_be_sent_along():
+    parts = [death("a", 0, cause="path_down"), refused("a", 30), overrun("a", 30, 12)]
+    (incident,) = incidents(parts)
+    assert incident.kind == "outage"
+    assert (incident.toll.lost, incident.toll.unsent, incident.toll.connections) == (30, 12, 1)
+    assert "retry" in incident.remedies
+    cost = render.cost(incident)
+    assert (
+        cost == "30 samples lost, 12 samples not sent, up to 30.0 s without an answer and 1 connection ended"
+    )
+
+
+def test_flows_lost_together_after_a_standstill_are_one_story_and_alone_no_migration():
+    alone = [pause("a", 100), stall("a", 100), death("a", 220)]
+    (incident,) = incidents(alone)
+    assert (incident.kind, incident.confidence) == ("pause then loss", "low")
+    assert "migrat" not in render.incident(incident)
+    assert "a pause, then the flow was lost" in render.incident(incident).lower()
+
+
+def test_round_trips_that_were_longer_up_to_the_standstill_make_it_a_migration():
+    parts = [shift("a", 40), pause("a", 100), death("a", 220)]
+    (incident,) = incidents(parts)
+    assert (incident.kind, incident.confidence) == ("migration", "medium")
+    # A level that had fallen again before shows nothing of the kind.
+    (incident,) = [i for i in incidents([*parts, shift("a", 90, 2.0, 1.0)]) if i.toll.connections]
+    assert incident.kind == "pause then loss"
+
+
+@pytest.mark.parametrize("cause", ["idle_expired", "path_down", "peer_down", "unknown"])
+def test_an_end_of_another_cause_is_not_a_standstills_doing(cause):
+    folded = incidents([pause("a", 100), death("a", 220, cause=cause)])
+    assert folded[0].kind == "standstill"
+    assert len(folded) == 2
+
+
+def test_a_connection_that_was_opened_after_the_standstill_was_not_moved():
+    folded = incidents([pause("a", 100), death("a", 220, age=50.0)])
+    assert [i.kind for i in folded] == ["standstill", "flow loss"]
+
+
+def test_a_long_way_off_is_not_its_doing():
+    assert len(incidents([pause("a", 0), death("a", 700)])) == 2
+    assert len(incidents([pause("a", 0, 0.1), death("a", 120)])) == 2
+
+
+def test_stolen_time_with_longer_round_trips_before_it_is_a_migration():
+    parts = [shift("a", 40), pause("a", 100, reason="steal", host="local"), death("a", 220)]
+    (incident,) = incidents(parts)
+    assert (incident.kind, incident.confidence) == ("migration", "high")
+    assert incident.quantities["brownout"].value == 60 * SECOND
+    told = render.incident(incident)
+    assert told.startswith("This host was migrated live: it stood still for 3.00 s")
+    assert "stolen" in told
+
+
+def test_a_process_that_was_stopped_was_not_moved_with_its_host():
+    parts = [pause("a", 100, reason="stopped", host="local"), death("a", 220), death("b", 220)]
+    assert [i.kind for i in incidents(parts)] != ["migration"]
+
+
+def test_every_rule_names_kinds_that_exist():
+    from fathometer.findings.render.table import STATEMENTS
+
+    for rule in RULES:
+        assert rule.kinds | rule.others <= set(STATEMENTS)

@@ -1,0 +1,127 @@
+"""Connections: whose lives count, and that what is told of an end is what the recording says."""
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings import render
+from fathometer.findings.analyse import analyse
+from fathometer.findings.lives import lives
+from fathometer.findings.scenarios import scenarios
+from support.recordings import START, UNANSWERED, lognormal_ns, write
+
+SECOND = 1_000_000_000
+MINUTE = 60 * SECOND
+
+
+def opened(connection, at_ns, address="192.0.2.1"):
+    return {
+        "at_ns": at_ns,
+        "kind": "connection.opened",
+        "connection": connection,
+        "target": "192.0.2.7:7",
+        "local": f"{address}:{40_000 + connection}",
+        "remote": "192.0.2.7:7",
+        "connect_ns": 1_000_000,
+        "lane": 0,
+    }
+
+
+def closed(connection, at_ns, age_ns, cause="timed_out", **evidence):
+    facts = {"sent": 10, "answered": 10, "outstanding": 0, **evidence}
+    return {
+        "at_ns": at_ns,
+        "kind": "connection.closed",
+        "connection": connection,
+        "cause": cause,
+        "age_ns": age_ns,
+        "evidence": facts,
+    }
+
+
+def explained(connection, at_ns, verdict, because, **more):
+    return {
+        "at_ns": at_ns,
+        "kind": "connection.explained",
+        "connection": connection,
+        "about": "closing",
+        "verdict": verdict,
+        "because": because,
+        "fresh": "echoed",
+        **more,
+    }
+
+
+def test_connections_that_are_still_open_count_as_lives_that_went_on(tmp_path):
+    """A thousand connections of constant hazard, seen for a while and then killed: the 900 that lived were
+    left out, and the deaths alone looked like old age ("refresh before they are 11 min old; it saves 30 %").
+    """
+    rng = np.random.default_rng(7)
+    length = 20 * MINUTE
+    begins = np.sort(rng.integers(0, 2 * MINUTE, 1000))
+    ages = rng.exponential(10.5 * length, 1000)
+    events, deaths = [], 0
+    for i, (begin, age) in enumerate(zip(begins.tolist(), ages.tolist(), strict=True)):
+        events.append(opened(i, START + begin))
+        if begin + age < length:
+            deaths += 1
+            events.append(closed(i, START + begin + int(age), int(age), sent=1, answered=1))
+    assert 60 < deaths < 130
+    write(tmp_path / "r", lognormal_ns(1, 1200), events=events, ended=False)
+    analysis = analyse(open_recordings([tmp_path]))
+    seen = lives(analysis.scenarios)
+    assert len(seen) == 1000
+    assert sum(one.died for one in seen) == deaths
+    assert all(one.died or one.age_ns >= length - 2 * MINUTE - 2 * SECOND for one in seen)
+    assert [a for a in analysis.advice if a.topic == "refresh age"] == []
+
+
+@pytest.mark.parametrize("confidence", ["high", "medium", "low", "none", None])
+def test_an_end_is_told_in_the_recordings_words_and_as_surely(tmp_path, confidence):
+    """The report had a table of its own: acknowledged silences were `high`, forgotten flows always `high`,
+    and `path_down` said "for new connections neither" although a fresh one had been echoed.
+    """
+    because = "a fresh connection went without an answer too during the silence, and works now"
+    more = {} if confidence is None else {"confidence": confidence}
+    at = START + 100 * SECOND
+    rtt = lognormal_ns(1, 200)
+    rtt[70:100] = UNANSWERED
+    write(
+        tmp_path / "r",
+        rtt,
+        events=[
+            opened(0, START),
+            closed(0, at, 100 * SECOND, outstanding=30, silent_ns=30 * SECOND),
+            explained(0, at, "path_down", [because], **more),
+        ],
+    )
+    analysis = analyse(open_recordings([tmp_path]))
+    (death,) = [f for f in analysis.findings if f.kind == "death"]
+    assert death.cause == "path_down"
+    assert death.confidence == {"high": "high", "medium": "medium"}.get(confidence, "low")
+    assert because in render.evidence(death)
+    told = " ".join([render.statement(death), *render.evidence(death)])
+    assert "neither" not in told
+    assert (death.from_ns, death.to_ns) == (at - 30 * SECOND, at)
+    (incident,) = analysis.incidents
+    assert (incident.toll.lost, incident.toll.silent_ns, incident.toll.connections) == (30, 30 * SECOND, 1)
+
+
+@pytest.mark.parametrize("zeros", [1, 3, 500, 1000])
+def test_round_trips_of_zero_break_nothing(tmp_path, zeros):
+    """A tool that prints whole milliseconds has round trips of 0; ratios and logarithms of them ended in a
+    traceback.
+    """
+    rng = np.random.default_rng(3)
+    rtt = rng.integers(1, 3, 1000) * 1_000_000
+    rtt[rng.permutation(1000)[:zeros]] = 0
+    events = [opened(0, START), closed(0, START + 900 * SECOND, 900 * SECOND)]
+    write(tmp_path / "a", rtt, label="a", events=events)
+    write(tmp_path / "b", np.roll(rtt, 7), label="b")
+    analysis = analyse(open_recordings([tmp_path]))
+    for finding in analysis.findings:
+        assert render.statement(finding)
+        assert all(render.evidence(finding))
+    assert all(render.advice(a) for a in analysis.advice)
+    assert all(render.incident(i) for i in analysis.incidents)
+    assert [s.rtt.count for s in scenarios(open_recordings([tmp_path]))] == [1000, 1000]
