@@ -41,6 +41,8 @@ class Life:
     """One connection's life as far as it was seen."""
 
     age_ns: int
+    ended_ns: int
+    """Or last seen."""
     died: bool
     """False: it was closed by us, or was still open when the recording ends, and would have lived on."""
 
@@ -55,9 +57,9 @@ def lives(scenarios: Sequence[Scenario]) -> list[Life]:
         last_ns = max(last_ns, recording.totals.last_sent_ns or 0)
         for c in recording.lasting:
             if c.closed_ns is None and c.opened_ns is not None and last_ns > c.opened_ns:
-                every.append(Life(last_ns - c.opened_ns, died=False))
+                every.append(Life(last_ns - c.opened_ns, last_ns, died=False))
             elif c.closed_ns is not None and c.age_ns:
-                every.append(Life(c.age_ns, died=c.cause not in OURS))
+                every.append(Life(c.age_ns, c.closed_ns, died=c.cause not in OURS))
     return every
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fathometer.findings.finding import Advice, Fact, ns, number
-from fathometer.findings.lives import deaths, lives
+from fathometer.findings.lives import TOGETHER_NS, deaths, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
-from fathometer.stats.lifetimes import refresh_age, weibull
+from fathometer.findings.verdicts import of_refresh
+from fathometer.stats.lifetimes import Lives, hazard, refresh_age
 
 
 def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
@@ -20,19 +21,21 @@ def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
 
 def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
     every = lives(scenarios)
-    died = np.array([one.died for one in every], dtype=np.bool_)
-    if not died.any():
-        return
-    ages = np.array([float(one.age_ns) for one in every])
-    best = refresh_age(weibull(ages, died))
+    observed = Lives(
+        np.array([float(one.age_ns) for one in every]),
+        np.array([one.died for one in every], dtype=np.bool_),
+        # Ends within seconds of each other are one event, on whatever paths.
+        np.array([one.ended_ns // TOGETHER_NS for one in every], dtype=np.int64),
+    )
+    best = refresh_age(hazard(observed))
     if best.age_ns is None:
         return
-    counts = {"deaths": number(int(died.sum())), "connections": number(len(every))}
+    counts = {"deaths": number(observed.deaths), "connections": number(len(every))}
     yield Advice(
         "refresh age",
         quantities={"age": ns(best.age_ns)},
         saves=number(best.saved, "share"),
-        facts=(Fact("lives", counts), Fact("recorded", terms={"text": best.said})),
+        facts=(Fact("lives", counts), Fact("recorded", terms={"text": of_refresh(best)})),
         confidence="medium",
     )
 

@@ -6,6 +6,7 @@ from fathometer.findings.words import count
 from fathometer.stats.calendar import FEWEST_WEEKS, Rhythm
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.first import First
+from fathometer.stats.lifetimes import FEWEST_DEATHS, Refresh
 from fathometer.stats.segments import FEWEST_PLACEBOS, Ending
 
 
@@ -71,3 +72,20 @@ def of_rivals(rivals: Rivals) -> str:
             "the connections agree in age better than in time: an age or idle limit is the better explanation"
         )
     return "the connections died at one time but at different ages: a common event is the better explanation"
+
+
+def of_refresh(refresh: Refresh) -> str:
+    """Whether refreshing connections prevents deaths."""
+    fit = refresh.hazard
+    if fit is None:
+        return f"too few deaths (at least {FEWEST_DEATHS}) to say whether age matters"
+    shape = f"Weibull shape {fit.shape:.2f}, {fit.shape_interval.low:.2f} to {fit.shape_interval.high:.2f}"
+    match refresh.why:
+        case "rises":
+            return f"connections die sooner the older they are ({shape}, p = {fit.p_value:.1g})"
+        case "saves little":
+            return f"no refresh age would cost much less than letting connections die ({shape})"
+        case "beyond what was seen":
+            return f"the best refresh age is beyond the oldest connection seen ({shape})"
+        case _:
+            return f"the hazard is not shown to rise with age ({shape})"
