@@ -56,7 +56,10 @@ class _Series:
 
 def changes_command(
     source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A recording, a CSV file of round trips, or -.")
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A recording (also in an object store), a CSV file of round trips, or -."
+        ),
     ],
     machine: Annotated[
         bool, typer.Option("--json", help="JSON instead of a table; with --follow an object a line.")
@@ -151,11 +154,15 @@ def _print(found: Examined) -> None:
 
 
 def _read(source: str, options: Options) -> _Series:
+    from fathometer.dataset.places import is_url
+
     if source != "-":
+        if is_url(source):
+            return _recording(source)
         path = Path(source)
         if not path.exists():
             raise FathometerError("find changes", f"{path} does not exist", "check the path")
-        return _recording(path) if path.is_dir() else _file(path, options)
+        return _recording(source) if path.is_dir() else _file(path, options)
     # The readers of tables want a file; a pipe cannot be read twice.
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "standard-input.csv"
@@ -163,8 +170,8 @@ def _read(source: str, options: Options) -> _Series:
         return _file(path, options)
 
 
-def _recording(path: Path) -> _Series:
-    from fathometer.dataset import open_recordings, query
+def _recording(path: str) -> _Series:
+    from fathometer.dataset import open_recordings, raw
     from fathometer.findings import shifts
     from fathometer.findings.parts import parts
 
@@ -185,8 +192,8 @@ def _recording(path: Path) -> _Series:
             f"{path} holds samples that are never pooled ({names})",
             "`fathom report` tells the changes of each",
         )
-    if recording.rows <= query.MAX_SAMPLES:
-        samples = query.samples(recording)
+    if recording.source is not None and recording.rows <= raw.MAX_SAMPLES:
+        samples = raw.samples(recording)
         return _Series(samples.value_ns, samples.sent_ns)
     values, at = shifts.series(recording)
     note = f"{recording.rows:,} samples are too many to look at each: `sample` counts {len(values):,} medians"

@@ -18,6 +18,8 @@ from fathometer.demo.command import demo_command
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import EPILOG, import_command
 from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_command, report_command
+from fathometer.rollup_command import EPILOG as ROLLUP_EPILOG
+from fathometer.rollup_command import rollup_command
 from fathometer.study.command import study_app
 
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
@@ -48,6 +50,7 @@ def root(
 
 app.command("report", epilog=REPORT_EPILOG, no_args_is_help=True)(report_command)
 app.command("compare", epilog=COMPARE_EPILOG, no_args_is_help=True)(compare_command)
+app.command("rollup", epilog=ROLLUP_EPILOG, no_args_is_help=True)(rollup_command)
 app.command("changes", epilog=CHANGES_EPILOG, no_args_is_help=True)(changes_command)
 app.command("check", epilog=CHECK_EPILOG, no_args_is_help=True)(check_command)
 app.command("import", epilog=EPILOG)(import_command)

@@ -6,7 +6,6 @@ import json
 import sys
 import threading
 from collections import Counter
-from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +19,7 @@ from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
     from fathometer.dataset.recording import Recording
-    from fathometer.dataset.summaries import OpenedSummary
-    from fathometer.findings.model import Analysis, Scenario, Versus
+    from fathometer.findings.model import Scenario, Versus
 
 _CODES = """\
 Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
@@ -52,7 +50,11 @@ Examples:
 
 def report_command(
     recordings: Annotated[
-        list[Path], typer.Argument(metavar="DIR...", help="Recordings, or directories that hold some.")
+        list[str],
+        typer.Argument(
+            metavar="DIR...",
+            help="Recordings, or directories that hold some; also in an object store (s3://bucket/prefix).",
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -88,10 +90,21 @@ def report_command(
     page = output or (None if to_stdout else Path("report.html"))
     with console.Progress() as progress:
         progress("reading recordings")
-        opened = _open(recordings)
         if page:
             _prepare()
-        analysis = _analyse(opened, where, threshold, progress, pictures=bool(page or figures or markdown))
+        from fathometer.opening import open_all
+
+        opened = open_all(recordings, progress)
+        from fathometer.findings.analyse import analyse
+
+        analysis = analyse(
+            opened.recordings,
+            summaries=opened.summaries,
+            refused=opened.refused,
+            zone=where,
+            matters=threshold,
+            progress=progress,
+        )
         from fathometer.report.write import as_text, write
 
         written = write(
@@ -119,62 +132,6 @@ def _prepare() -> None:
     from fathometer.report import render  # Here and not in the thread: two threads must not import at once.
 
     threading.Thread(target=render.script, daemon=True).start()
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    recordings: tuple[Recording, ...]
-    summaries: tuple[OpenedSummary, ...]
-    refused: list[FathometerError]
-
-
-def _open(paths: list[Path]) -> _Opened:
-    from fathometer.dataset import open_recordings, open_summaries
-
-    refused: list[FathometerError] = []
-    found: dict[Path, Recording] = {}
-    summaries: dict[Path, OpenedSummary] = {}
-    for path in paths:
-        here = open_summaries([path], on_error=refused.append)
-        summaries |= {one.directory.resolve(): one for one in here}
-        try:
-            for one in open_recordings([path], on_error=refused.append):
-                found.setdefault(one.directory.resolve(), one)
-        except FathometerError as error:
-            # That there is no recording is no error where there is a summary.
-            if not here:
-                refused.append(error)
-    if not (found or summaries):
-        raise refused[0]
-    for one_refused in refused:
-        console.refused(one_refused)
-    return _Opened(tuple(found.values()), tuple(summaries.values()), refused)
-
-
-def _analyse(
-    opened: _Opened,
-    zone: tzinfo,
-    matters: float,
-    progress: console.Progress,
-    *,
-    pictures: bool,
-) -> Analysis:
-    from fathometer.findings.analyse import analyse
-
-    also = {}
-    if pictures:
-        from fathometer.report.page import questions
-
-        also = questions(opened.recordings)
-    return analyse(
-        opened.recordings,
-        summaries=opened.summaries,
-        refused=opened.refused,
-        zone=zone,
-        matters=matters,
-        also=also,
-        progress=progress,
-    )
 
 
 def _zone(name: str) -> tzinfo:
@@ -210,9 +167,10 @@ def _share(command: str, text: str) -> float:
 
 def compare_command(
     recordings: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            metavar="A B...", help="Recordings, or directories that hold some; each is a scenario."
+            metavar="A B...",
+            help="Recordings, or directories that hold some, also in an object store; each is a scenario.",
         ),
     ],
     matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
@@ -225,7 +183,7 @@ def compare_command(
         from fathometer.findings.comparisons import comparisons
         from fathometer.findings.scenarios import scenarios
 
-        opened = _one_scenario_each(recordings)
+        opened = _one_scenario_each(recordings, progress)
         found = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
         if sum(bool(s.rtt.count) for s in found) < 2:
             raise FathometerError(
@@ -248,14 +206,16 @@ def compare_command(
     _print(found, versus)
 
 
-def _one_scenario_each(paths: list[Path]) -> list[Recording]:
+def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Recording]:
     """The recordings; where two arguments bear the same label, with the argument in it, for they were named
     apart.
     """
+    from fathometer.opening import open_all
+
     groups = []
     for path in paths:
         try:
-            groups.append((path, _open([path]).recordings))
+            groups.append((path, open_all([path], progress).recordings))
         except FathometerError as error:
             if len(paths) <= 2:
                 raise
@@ -267,7 +227,7 @@ def _one_scenario_each(paths: list[Path]) -> list[Recording]:
     for path, found in groups:
         for one in found:
             label = one.label if labels[one.label] == 1 else f"{one.label} [{path}]"
-            made.append(replace(one, manifest=replace(one.manifest, label=label)))
+            made.append(one if label == one.label else one.named(label))
     return made
 
 

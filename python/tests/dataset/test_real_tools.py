@@ -7,9 +7,10 @@ import subprocess
 import time
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
-from fathometer.dataset import Flags, importers, open_recording, query
+from fathometer.dataset import Flags, Selection, importers, open_recording, raw
 from fathometer.dataset.write import write_imported
 from support import peers
 from support.programs import LIMIT
@@ -32,7 +33,7 @@ def test_sockperf(fathom, tmp_path, full_rtt):
     # An independent reading of the same file.
     rows = re.findall(r"^\d+, (\d+\.\d+), (\d+\.\d+), ", log.read_text(), re.MULTILINE)
     expected = [round((float(rx) - float(tx)) * 1e9) for tx, rx in rows]
-    assert query.samples(recording).value_ns.tolist() == pytest.approx(expected, abs=1)
+    assert raw.samples(recording).value_ns.tolist() == pytest.approx(expected, abs=1)
     assert recording.manifest.size == 64
     (summary,) = importers.read(printed).summaries
     # sockperf's own mean, doubled where it printed halves, is the mean of our samples.
@@ -66,9 +67,10 @@ def test_irtt(fathom, tmp_path):
     stats = json.loads(out.read_text())["stats"]
     assert recording.rows == stats["packets_sent"]
     assert recording.totals.answered == stats["packets_received"]
-    rtt, residence = query.samples(recording), query.samples(recording, "reflector")
+    residence = pq.read_table(recording.source.closed[0].path).column("reflector_ns").to_numpy()
+    rtt = raw.samples(recording)
     # irtt's own mean leaves the server's time out.
-    assert np.nanmean(rtt.value_ns - residence.value_ns) == pytest.approx(stats["rtt"]["mean"], rel=0.05)
+    assert np.nanmean(rtt.value_ns) - np.nanmean(residence) == pytest.approx(stats["rtt"]["mean"], rel=0.05)
 
 
 @pytest.mark.parametrize("stamped", [True, False])
@@ -77,7 +79,7 @@ def test_ping(fathom, tmp_path, stamped):
     (directory,) = write_imported(importers.read(out), tmp_path / "out")
     recording = sound(fathom, directory)
     times = re.search(r"min/avg/max/mdev = ([\d.]+)/([\d.]+)/([\d.]+)", out.read_text())
-    histogram = query.histogram(recording)
+    histogram = recording.rollup.histogram()
     assert recording.rows == 5
     assert (histogram.min_ns, histogram.max_ns) == (
         round(float(times[1]) * 1e6),
@@ -108,7 +110,7 @@ def test_a_probe_that_is_still_going_reads_as_a_running_recording(fathom, tmp_pa
         assert recording.running
         assert not recording.interrupted
         assert [c.closed_ns for c in recording.connections] == [None]
-        assert query.histogram(recording).count == recording.totals.answered - recording.totals.warm_up
+        assert recording.rollup.histogram().count == recording.totals.answered - recording.totals.warm_up
         probe.terminate()
         assert probe.wait(LIMIT) == 0
         ended = open_recording(directory)
@@ -122,8 +124,8 @@ def test_a_probe_that_is_still_going_reads_as_a_running_recording(fathom, tmp_pa
     assert ended.rows > recording.rows
     assert ended.damage == ()
     assert [c.cause for c in ended.connections] == ["finished"]
-    first = query.first_samples(ended)
+    first = raw.samples(ended, Selection(warm_up=True))
     assert first.flags[0] & Flags.FIRST_ON_CONNECTION
     # Whatever had been read while it ran is still there, unchanged.
-    before, after = query.samples(recording), query.samples(ended)
+    before, after = raw.samples(recording), raw.samples(ended)
     assert after.value_ns[: before.value_ns.size].tolist() == before.value_ns.tolist()

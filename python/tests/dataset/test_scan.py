@@ -1,176 +1,149 @@
-"""One pass that answers many questions: as one by one, whatever the order and the cut of the rows."""
+"""The local scan against counting one by one, whatever the order and the cut of the rows."""
 
-from dataclasses import replace
+import itertools
+from collections import defaultdict
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from fathometer.dataset import Flags, Histogram, Selection, batches, engine, open_recording, query, scan
-from fathometer.dataset.tally import counted, joined_counts, joined_sums, runs, summed
-from support.recordings import START, UNANSWERED, lognormal_ns, write
+from fathometer.dataset import batches, open_recording, scan
+from fathometer.dataset.format import Flags
+from fathometer.dataset.histogram import bucket_low
+from fathometer.dataset.rollup import LOST, SHIFT
+from fathometer.dataset.selection import SILENCE
+from fathometer.dataset.source import opened
+from fathometer.dataset.steps import LADDER, MOST, step_of
+from fathometer.errors import FathometerError
+from support.random_recordings import random_recording
+from support.recordings import START, UNANSWERED, write
 
-N = 30_000
+SEEDS = range(14)
 
 
-@pytest.fixture(scope="module")
-def recording(tmp_path_factory):
-    """Four segments, three connections in turn, sizes, load, warm-up, losses, echoes that come very late."""
-    rng = np.random.default_rng(5)
-    rtt = lognormal_ns(5, N)
-    rtt[rng.random(N) < 0.02] = UNANSWERED
-    sent = START + np.arange(N) * 1_000_000
-    sent[rng.random(N) < 0.01] -= 5_000_000_000  # Resolved long after it was sent.
-    flags = np.where(np.arange(N) // 500 % 2, Flags.UNDER_LOAD, 0) | np.where(
-        rng.random(N) < 0.1, Flags.WARM_UP, 0
-    )
-    columns = {
-        "connection": lambda seq: seq % 3,
-        "size": lambda seq: np.where(seq // 7 % 2, 64, 1024),
-        "sent_ns": lambda seq: sent[seq],
-        "lateness_ns": lambda seq: seq % 1000,
-        "flags": lambda seq: flags[seq],
+def rows_of(recording):
+    """Every sample as a dictionary, by pyarrow alone."""
+    source = recording.source
+    tables = [] if source.open is None else [source.open]
+    for segment in source.closed:
+        with opened(segment) as file:
+            tables.append(pq.read_table(file))
+    return [row for table in tables for row in table.to_pylist()]
+
+
+def one_by_one(recording):
+    """The rollup by a loop: key and cell -> (number, sum)."""
+    rollup = recording.rollup
+    cells = defaultdict(lambda: [0, 0])
+    for row in rows_of(recording):
+        flags = Flags(row["flags"])
+        key = (
+            row["size"],
+            Flags.UNDER_LOAD in flags,
+            row.get(SILENCE, 0),
+            Flags.WARM_UP in flags,
+        )
+        answered = row["rtt_ns"] is not None
+        bucket = row["rtt_bucket"] >> SHIFT << SHIFT if answered else LOST
+        cell = cells[(*key, row["sent_ns"] // rollup.step_ns, bucket)]
+        cell[0] += 1
+        cell[1] += row["rtt_ns"] or 0
+    return {k: tuple(v) for k, v in cells.items()}
+
+
+def told(rollup):
+    return {
+        (*path.key, step, bucket): (number, total)
+        for path, cells in zip(rollup.paths, rollup.cells, strict=True)
+        for step, bucket, number, total in zip(*(c.tolist() for c in cells), strict=True)
     }
-    directory = tmp_path_factory.mktemp("scan") / "r"
-    return open_recording(write(directory, np.array_split(rtt, 4), columns=columns))
 
 
-QUESTIONS = [
-    query.Histograms(),
-    query.Histograms("latency", Selection(under_load=True, size=64)),
-    query.Histograms("rtt", query.EVERYTHING, "connection", 3),
-    query.Histograms("rtt", Selection(connection=1), query.Grid(START, 700_000_000, 20), 1),
-    query.quarters(),
-    query.firsts(),
-]
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_cell_is_what_counting_one_by_one_gives(tmp_path, monkeypatch, seed):
+    recording = open_recording(random_recording(tmp_path / "r", seed))
+    expected = one_by_one(recording)
+    assert told(recording.rollup) == expected
+    # Batches so small that every segment has many, joined many times.
+    monkeypatch.setattr(batches, "ROWS", 37)
+    assert told(open_recording(tmp_path / "r").rollup) == expected
+    # No table is dense enough: everything is sorted.
+    monkeypatch.setattr(scan, "_DENSE", 0)
+    assert told(open_recording(tmp_path / "r").rollup) == expected
 
 
-def test_together_is_as_one_by_one(recording, monkeypatch):
-    # Batches so small that every segment has many.
-    monkeypatch.setattr(batches, "ROWS", 777)
-    query.prepare(recording, QUESTIONS)
-    together = [query.ask(recording, q) for q in QUESTIONS]
-    assert not recording.answers
-    monkeypatch.setattr(batches, "ROWS", 1 << 20)
-    for question, answer in zip(QUESTIONS, together, strict=True):
-        alone = query.ask(recording, question)
-        if isinstance(answer, dict):
-            assert answer == alone
-        else:
-            assert all(
-                np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
-                for a, b in zip(answer, alone, strict=True)
-            )
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_sample_is_counted_once_and_every_sum_is_exact(tmp_path, seed):
+    """The law: sent = answered + lost, in each path and over all."""
+    recording = open_recording(random_recording(tmp_path / "r", seed))
+    rows, totals = rows_of(recording), recording.totals
+    assert totals.samples == len(rows) == recording.rows
+    assert totals.samples == totals.answered + totals.unanswered + totals.corrupted
+    for path, cells in zip(recording.rollup.paths, recording.rollup.cells, strict=True):
+        lost = cells.bucket == LOST
+        assert int(cells.number[~lost].sum()) == path.answered
+        assert int(cells.number[lost].sum()) == path.samples - path.answered
+        assert (cells.total_ns[lost] == 0).all()
+        # A mean lies in its bucket.
+        low = bucket_low(cells.bucket[~lost])
+        high = bucket_low(cells.bucket[~lost] + (1 << SHIFT))
+        mean = cells.total_ns[~lost] / cells.number[~lost]
+        assert ((low <= mean) & (mean < high)).all()
+        sent = recording.rollup.step_ns * cells.step
+        assert sent.min() <= path.first_sent_ns <= path.last_sent_ns < sent.max() + recording.rollup.step_ns
+    known = [r["rtt_ns"] for r in rows if r["rtt_ns"] is not None and not r["flags"] & Flags.WARM_UP]
+    histogram = recording.rollup.histogram()
+    assert (histogram.count, histogram.sum_ns) == (len(known), sum(known))
+    assert (histogram.min_ns, histogram.max_ns) == ((min(known), max(known)) if known else (None, None))
 
 
-def test_a_prepared_answer_is_kept_as_often_as_it_was_named(recording, monkeypatch):
-    passes = []
-    real = scan._pass
-    monkeypatch.setattr(scan, "_pass", lambda r, q: passes.append(q) or real(r, q))
-    question = query.Histograms()
-    query.prepare(recording, [question, query.firsts(), question])
-    first, second = query.ask(recording, question), query.ask(recording, question)
-    assert first == second
-    assert len(passes) == 1
-    query.ask(recording, question)
-    assert len(passes) == 2
-    query.ask(recording, query.firsts())
-    assert not recording.answers
+def test_steps_nest_and_are_few():
+    assert all(b % a == 0 for a, b in itertools.pairwise(LADDER))
+    quarter = 900 * 10**9
+    assert all(quarter % s == 0 for s in LADDER if s <= quarter)
+    rng = np.random.default_rng(1)
+    for length in (10.0 ** rng.uniform(0, 17, 500)).astype(np.int64).tolist():
+        first = START + int(rng.integers(0, 10**12))
+        step = step_of(first, first + length)
+        assert (first + length) // step - first // step < MOST
+        finer = [s for s in LADDER if s < step]
+        assert not finer or (first + length) // finer[-1] - first // finer[-1] >= MOST
 
 
-def test_an_envelope_does_not_depend_on_the_cut(recording, monkeypatch):
-    asked = query.bins(recording, 200, selection=Selection(under_load=False))
-    monkeypatch.setattr(batches, "ROWS", 501)
-    small = query.ask(recording, asked)
-    monkeypatch.setattr(batches, "ROWS", 1 << 20)
-    large = query.ask(recording, asked)
-    for name in ("start_ns", "sent", "unanswered", "answered", "min_ns", "max_ns", "p50_ns", "p99_ns"):
-        assert np.array_equal(getattr(small, name), getattr(large, name), equal_nan=name.endswith("_ns"))
+def test_an_hour_of_one_sample_a_second_keeps_every_sample_its_own():
+    assert step_of(START, START + 3_599 * 10**9) == 10**9
 
 
-WHICH = st.builds(
-    Selection,
-    connection=st.none() | st.integers(0, 3),
-    start_ns=st.none() | st.just(START + 10_000_000_000),
-    end_ns=st.none() | st.just(START + 20_000_000_000),
-    size=st.none() | st.sampled_from([64, 1024, 9]),
-    under_load=st.none() | st.booleans(),
-    first=st.none() | st.booleans(),
-    warm_up=st.booleans(),
-    pauses=st.booleans(),
-)
+def test_round_trips_that_were_rounded_stay_what_they_are(tmp_path):
+    """Four fifths 1 ms and one fifth 2 ms: a bucket's middle would be 1.000 ms and something."""
+    rtt = np.where(np.arange(20_000) % 5, 1_000_000, 2_000_000)
+    recording = open_recording(write(tmp_path / "r", rtt))
+    assert recording.rollup.histogram().quantile(0.5).value_ns == 1_000_000
+    assert recording.rollup.histogram().quantile(0.9).value_ns == 2_000_000
 
 
-@given(WHICH)
-def test_a_selection_means_the_same_in_arrays_and_in_sql(recording, chosen):
-    sql = f"SELECT count(*), sum(rtt_ns) FROM samples WHERE {chosen.where()} AND rtt_ns IS NOT NULL"
-    ((count, total),) = engine.rows(
-        recording.source, sql, ["connection", "sent_ns", "size", "flags", "rtt_ns"]
-    )
-    found = query.histogram(recording, selection=chosen)
-    assert (found.count, found.sum_ns) == (count, total or 0)
+BAD = {
+    "before 1970 or after 2100": {"sent_ns": lambda seq: np.where(seq == 5, 1 << 62, START + seq)},
+    "more than ten years apart": {"sent_ns": lambda seq: np.where(seq == 5, 1, START + seq)},
+    "negative or longer than a hundred days": {
+        "rtt_ns": lambda seq: np.where(seq == 5, 1 << 62, 1000),
+        "rtt_bucket": lambda seq: np.full(len(seq), 1000),
+    },
+    "is not that of its rtt_ns": {"rtt_bucket": lambda seq: np.full(len(seq), 77)},
+}
 
 
-@given(WHICH)
-def test_totals_of_a_part_are_those_of_its_samples(recording, chosen):
-    chosen = Selection(size=chosen.size, under_load=chosen.under_load, warm_up=True)
-    sql = f"SELECT count(*), count(rtt_ns), min(sent_ns) FROM samples WHERE {chosen.where()}"
-    ((count, answered, first),) = engine.rows(recording.source, sql, ["size", "flags", "rtt_ns", "sent_ns"])
-    part = recording.totals.part(chosen)
-    assert (part.samples, part.answered, part.first_sent_ns) == (count, answered, first)
+@pytest.mark.parametrize("why", BAD)
+def test_values_that_no_recorder_writes_are_refused_in_a_line(tmp_path, why):
+    write(tmp_path / "r", np.full(10, 1000), columns=BAD[why])
+    with pytest.raises(FathometerError, match=why) as refused:
+        open_recording(tmp_path / "r").rollup  # noqa: B018
+    assert "\n" not in str(refused.value)
 
 
-PAIRS = st.lists(st.tuples(st.integers(-3, 40), st.integers(0, 65_535)), min_size=1, max_size=200)
-
-
-@given(PAIRS, st.integers(1, 5))
-def test_counts_are_those_of_counting_one_by_one(pairs, cuts):
-    expected = {}
-    for pair in pairs:
-        expected[pair] = expected.get(pair, 0) + 1
-    key, bucket = (np.array(x, dtype=np.int64) for x in zip(*pairs, strict=True))
-    parts = [
-        counted(k, b)
-        for k, b in zip(np.array_split(key, cuts), np.array_split(bucket, cuts), strict=True)
-        if len(k)
-    ]
-    found = joined_counts(parts)
-    told = list(zip(found.key.tolist(), found.bucket.tolist(), found.number.tolist(), strict=True))
-    assert told == [(*pair, n) for pair, n in sorted(expected.items())]
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 2**45)), min_size=1, max_size=100),
-    st.integers(1, 4),
-)
-def test_sums_are_exact_however_large(pairs, cuts):
-    key, value = (np.array(x, dtype=np.int64) for x in zip(*pairs, strict=True))
-    parts = [
-        summed(k, v)
-        for k, v in zip(np.array_split(key, cuts), np.array_split(value, cuts), strict=True)
-        if len(k)
-    ]
-    found = joined_sums(parts)
-    for i, k in enumerate(found.key.tolist()):
-        mine = [v for key_, v in pairs if key_ == k]
-        assert (found.low[i], found.high[i]) == (min(mine), max(mine))
-        assert (found.total[i], found.squares[i]) == (sum(mine), sum(v * v for v in mine))
-
-
-def test_many_keys_far_apart_are_counted_without_a_table_of_them_all():
-    key = np.array([0, 2**40, 0, 5], dtype=np.int64)
-    found = counted(key, np.array([9, 9, 9, 65_535], dtype=np.int64))
-    assert found.key.tolist() == [0, 5, 2**40]
-    assert found.number.tolist() == [2, 1, 1]
-
-
-def test_runs_begin_where_a_key_changes():
-    assert runs(np.array([1, 1, 2, 1]), np.array([0, 0, 0, 0])).tolist() == [0, 2, 3]
-
-
-def test_a_histogram_of_a_whole_recording_is_that_of_its_parts(recording):
-    loads = [query.histogram(recording, selection=Selection(under_load=x)) for x in (True, False)]
-    sizes = [query.histogram(recording, selection=replace(query.ALL, size=x)) for x in (64, 1024)]
-    whole = query.histogram(recording)
-    assert Histogram.merge(loads) == Histogram.merge(sizes) == whole
+def test_a_round_trip_beyond_the_last_bucket_is_summed_exactly(tmp_path):
+    rtt = np.array([1 << 43, (1 << 43) + 1, (1 << 44) + 3, UNANSWERED, 7], dtype=np.int64)
+    bucket = pa.array([65_535, 65_535, 65_535, 0, 7], mask=rtt < 0)
+    recording = open_recording(write(tmp_path / "r", rtt, columns={"rtt_bucket": lambda _: bucket}))
+    assert recording.rollup.histogram().sum_ns == int(rtt[rtt > 0].sum())

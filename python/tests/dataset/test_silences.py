@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathometer.dataset import Selection, Silence, open_recording, query, silences
+from fathometer.dataset import Selection, Silence, open_recording, raw, silences
 from fathometer.errors import FathometerError
 from support.recordings import START, UNANSWERED, write
 
@@ -77,33 +77,32 @@ def test_a_selection_has_the_samples_around_one_silence(tmp_path):
     assert recording.totals.silences == tuple(Silence(g, first) for g in GAPS for first in (True, False))
     for gap, took in zip(GAPS, (9 * MS, 12 * MS), strict=True):
         first, warm = (Selection(silence=Silence(gap, of)) for of in (True, False))
-        assert query.histogram(recording, selection=first).count == 8
-        assert query.histogram(recording, selection=first).min_ns == took
-        assert query.histogram(recording, selection=warm).count == 24
-        assert query.histogram(recording, selection=warm).max_ns == MS
+        assert recording.rollup.histogram(first).count == 8
+        assert recording.rollup.histogram(first).min_ns == took
+        assert recording.rollup.histogram(warm).count == 24
+        assert recording.rollup.histogram(warm).max_ns == MS
         assert recording.totals.part(first).samples == 8
-        # The same by SQL.
-        assert query.samples(recording, selection=first).value_ns.tolist() == [took] * 8
+        assert raw.samples(recording, first).value_ns.tolist() == [took] * 8
     # Without a word about silences all count but warm-up, as everywhere.
-    assert query.histogram(recording).count == 64
+    assert recording.rollup.histogram().count == 64
 
 
 def test_what_follows_a_loss_follows_no_silence(tmp_path):
     # The first after the second silence: its warm ones begin no burst that is known.
     bursts(tmp_path / "r", lost={8})
     recording = open_recording(tmp_path / "r")
-    of = {g.silence for g in recording.totals.groups if g.flags & 8}
+    of = {g.silence for g in recording.totals.groups if g.answered < g.samples}
     assert len(of) == 1
     (lost,) = of
     assert lost > 0, "a first one that was not answered still follows its silence"
-    left_out = sum(g.samples for g in recording.totals.groups if not g.silence and not g.flags & 2)
+    left_out = sum(g.samples for g in recording.totals.groups if not g.silence and not g.warm_up)
     assert left_out == 3
 
 
 def test_a_recording_without_silences_is_read_as_ever(tmp_path):
     write(tmp_path / "r", np.full(50, MS))
     recording = open_recording(tmp_path / "r")
-    assert len(recording.source.parquet) == 1
+    assert len(recording.source.closed) == 1
     assert recording.totals.silences == ()
 
 

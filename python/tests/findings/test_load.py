@@ -69,7 +69,6 @@ def test_no_histogram_of_a_run_holds_both(told):
         extremes = (mine.min(), mine.max())
         assert extremes[0] * 0.999 <= scenario.blocks.values.min()
         assert scenario.blocks.values.max() <= extremes[1] * 1.001
-        assert (scenario.latency.min_ns, scenario.latency.max_ns) == extremes
         assert scenario.first is None
 
 
@@ -90,7 +89,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
         )
     assert any("200 Mbit/s sent and 180 Mbit/s came back" in e for e in render.evidence(finding))
     (advice,) = [a for a in analysis.advice if a.topic == "under load"]
-    assert f"p99 is {versus.of('p99').ratio:.3g} times as long" in render.advice(advice)
+    assert f"p99 is {versus.of('p99').ratio:#.3g} times as long" in render.advice(advice)
     # What a path is fit for is said of the idle one only.
     assert [render.advice(a).split(":")[0] for a in analysis.advice if a.topic == "placement"] == ["path"]
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fathometer.dataset import open_recordings, query
+from fathometer.dataset import open_recordings
+from fathometer.dataset.regroup import envelope as envelope_of
 from fathometer.findings import shifts
 from fathometer.findings.analyse import analyse
 from fathometer.report import page
@@ -46,11 +47,12 @@ def test_nothing_that_is_told_over_time_is_pooled(analysis):
     found, size, rtt = analysis
     shown, left_out = page.charted(found.recordings)
     assert left_out == 0
-    assert [part.selection.size for part, _ in shown] == SIZES.tolist()
-    for part, bins in shown:
+    assert [part.selection.size for part in shown] == SIZES.tolist()
+    for part in shown:
         mine = rtt[(size == part.selection.size) & (rtt != UNANSWERED)]
-        envelope = query.ask(part.recording, bins)
-        assert (np.nanmin(envelope.min_ns), np.nanmax(envelope.max_ns)) == (mine.min(), mine.max())
+        envelope = envelope_of(part.recording.rollup, 600, part.selection)
+        extremes = (np.nanmin(envelope.min_ns), np.nanmax(envelope.max_ns))
+        assert extremes == pytest.approx((mine.min(), mine.max()), rel=envelope.error)
     for scenario in found.scenarios:
         (run,) = scenario.runs
         values, _ = shifts.series(run.recording, run.selection)

@@ -7,7 +7,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from fathometer.dataset import open_recordings, query
+from fathometer.dataset import open_recordings
+from fathometer.dataset.regroup import Envelope
+from fathometer.dataset.regroup import envelope as envelope_of
 from fathometer.findings.analyse import analyse
 from fathometer.report import page, render, timeline
 from support.recordings import lognormal_ns, write
@@ -28,7 +30,7 @@ def recorded(directory, start_ns, hours):
 def labels(recording, zone):
     """The labels under a picture of a recording, and the title of its axis of time."""
     (r,) = recording
-    envelope = query.ask(r, query.bins(r, 100))
+    envelope = envelope_of(r.rollup, 100)
     drawn = render.svg(timeline.over_time(envelope, [], timeline.Clock.of(zone, envelope)), "x")
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
     return [t for t in texts if re.fullmatch(r"\d\d:\d\d|\w{3} \d\d \w{3}", t)], texts
@@ -47,7 +49,7 @@ def test_labels_are_right_on_both_sides_of_a_change_of_the_clocks(tmp_path):
     """London, 26 October 2025: at 01:00 UTC it is 01:00 for the second time."""
     london = ZoneInfo("Europe/London")
     opened = recorded(tmp_path / "r", at("2025-10-25T20:00"), 12)
-    envelope = query.ask(opened[0], query.bins(opened[0], 100))
+    envelope = envelope_of(opened[0].rollup, 100)
     clock = timeline.Clock.of(london, envelope)
     assert clock.offset_ns == HOUR
     assert clock.changes == ((at("2025-10-26T01:00"), -HOUR),)
@@ -63,7 +65,7 @@ def test_labels_are_right_on_both_sides_of_a_change_of_the_clocks(tmp_path):
 
 
 def test_a_year_of_changes_is_found():
-    year = query.Envelope(
+    year = Envelope(
         **{
             n: np.zeros(2) for n in ("sent", "unanswered", "answered", "min_ns", "max_ns", "p50_ns", "p99_ns")
         },
@@ -78,7 +80,7 @@ def test_a_year_of_changes_is_found():
 
 def test_the_page_names_the_zone_on_its_axes_and_in_its_calendar(tmp_path):
     opened = recorded(tmp_path / "r", at("2025-06-10T12:00"), 60)
-    analysis = analyse(opened, zone=ZoneInfo("Europe/London"), also=page.questions(opened))
+    analysis = analyse(opened, zone=ZoneInfo("Europe/London"))
     made = page.html(page.draw(analysis))
     assert "Times on the axes are of Europe/London; elsewhere in this report they are UTC." in made
     assert "hour of the day, Europe/London" in made

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathometer.dataset import open_recording, query
+from fathometer.dataset import open_recording
 from fathometer.dataset.follow import NONE, RecordingFollower, Tail
 from fathometer.study.live.follow import StudyFollower, follow
 from support.growing import MS, Growing, StudyDirectory
@@ -236,7 +236,7 @@ def test_figures_are_those_of_the_recording(tmp_path):
     follower = follow(study.output)
     assert not follower.poll()
     (row,) = follower.live.board(time.time_ns(), alive=True).rows
-    histogram = query.histogram(open_recording(study.output / run))
+    histogram = open_recording(study.output / run).rollup.histogram()
     assert (row.count, row.unanswered) == (histogram.count, 12) == (440, 12)
     assert (row.p50_ns, row.p99_ns) == tuple(q.value_ns for q in histogram.quantiles([0.5, 0.99]))
 

@@ -242,9 +242,7 @@ def test_a_ready_study_on_the_fabric(tmp_path, network):
 
 
 def median_ns(output, label, number):
-    from fathometer.dataset import query
-
-    histogram = query.histogram(open_recording(output / f"label={label}" / f"run={number}"))
+    histogram = open_recording(output / f"label={label}" / f"run={number}").rollup.histogram()
     return histogram.quantile(0.5).value_ns
 
 

@@ -15,7 +15,8 @@ from functools import cache
 import numpy as np
 from scipy.signal import lfilter
 
-from fathometer.dataset.histogram import Histogram
+from fathometer.dataset.histogram import bucket_of
+from fathometer.dataset.rollup import BUCKET_BITS, SHIFT, Counted, added
 from fathometer.findings.parts import to_blocks
 from fathometer.stats.blocks import MOST, SHORTEST
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
@@ -123,11 +124,14 @@ def truth(name: str) -> dict[str, float]:
 
 
 def shipped(values_ns, parts=None):
-    """The blocks that a report makes of a series: histograms of equal stretches, as fine as a report's."""
+    """The blocks that a report makes of a series: a rollup's rows by equal stretches."""
     number = parts or max(min(MOST, len(values_ns) // SHORTEST), 1)
-    cut = np.array_split(values_ns, number)
-    starts = np.cumsum([0, *(len(c) for c in cut[:-1])]) * SECOND
-    return to_blocks([Histogram.of(c, shift=1) for c in cut], starts.tolist())
+    lengths = [len(c) for c in np.array_split(values_ns, number)]
+    stretch = np.repeat(np.arange(number), lengths)
+    bucket = bucket_of(values_ns) >> SHIFT << SHIFT
+    cell, count, total = added(stretch << BUCKET_BITS | bucket, np.ones_like(stretch), values_ns)
+    rows = Counted(cell >> BUCKET_BITS, cell & ((1 << BUCKET_BITS) - 1), count, total)
+    return to_blocks([rows], [np.cumsum([0, *lengths[:-1]]) * SECOND])
 
 
 def coverage(generator, runs, n, seed=1):

@@ -1,11 +1,10 @@
-"""Recordings: open, validate, import from other tools, query. No statistics.
+"""Recordings: open, validate, import from other tools, roll up. No statistics.
 
-from fathometer.dataset import open_recordings, query
+from fathometer.dataset import open_recordings
 for recording in open_recordings(["recordings/"]):
-    print(recording.label, query.histogram(recording).quantile(0.99))
+    print(recording.label, recording.rollup.histogram().quantile(0.99))
 """
 
-from fathometer.dataset.engine import Totals
 from fathometer.dataset.format import Flags, format_utc, parse_utc
 from fathometer.dataset.histogram import Histogram, Quantile, bucket_low, bucket_of, supports
 from fathometer.dataset.model import (
@@ -21,11 +20,11 @@ from fathometer.dataset.model import (
     Stall,
 )
 from fathometer.dataset.recording import Recording, open_recording, open_recordings
-from fathometer.dataset.selection import METRICS, Selection, Silence
+from fathometer.dataset.selection import Selection, Silence
 from fathometer.dataset.summaries import OpenedSummary, open_summaries
+from fathometer.dataset.totals import Totals
 
 __all__ = [
-    "METRICS",
     "ClockAnchor",
     "Connection",
     "Damage",

@@ -5,28 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 import fastjsonschema
 
 from fathometer.dataset.format import EVENTS, event_validator, parse_utc
 from fathometer.dataset.model import Connection, Damage, Event, Explanation, Maintenance, Pause, Stall
+from fathometer.dataset.places import Place, lines_of, size_of
 from fathometer.errors import FathometerError
 
 MAX_LINE: Final = 1 << 20
 """No event is longer: the largest is a cloud's notice."""
 
 
-def read_events(directory: FilePath) -> tuple[tuple[Event, ...], tuple[Damage, ...]]:
+def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]]:
     """Every event that can be read, in the order of writing, and what cannot; no file is no events."""
     path = directory / EVENTS
     events: list[Event] = []
     damage: list[Damage] = []
     try:
-        with path.open("rb") as file:
+        with lines_of(path) as file:
             # What is there now: a probe may be writing, and its next line may be half there.
-            length = path.stat().st_size
+            length = size_of(path)
             at = 0
             while at < length:
                 line = file.readline(min(MAX_LINE, length - at))
@@ -45,7 +45,7 @@ def read_events(directory: FilePath) -> tuple[tuple[Event, ...], tuple[Damage, .
         pass  # Interrupted before its first event.
     except OSError as error:
         raise FathometerError(
-            "read events", f"{path}: {error.strerror}", "check the path and its permissions"
+            "read events", f"{path}: {error.strerror or error}", "check the path and its permissions"
         ) from None
     return tuple(events), tuple(damage)
 

@@ -1,75 +1,134 @@
-"""The one heavy aggregate as an Ibis expression, for an engine that is not on this machine.
+"""The rollup as one Ibis expression, for engines made for many machines.
 
-`fathometer` itself runs the same aggregate through DuckDB (`rollup`); a cluster runs `histogram_expression`
-on Spark, ClickHouse or a warehouse over Parquet laid out as ``label=.../date=.../``. Both count integers, so
-their results are bit-identical, and both are merged by adding counts. Needs the extra
-``fathometer[cluster]``.
+It uses integers only, and of those only what DuckDB, ClickHouse and Spark do alike, so that its rows are
+bit-equal to those of `scan`. The recording's ordinal, the length of its steps and the lengths of its silences
+come with the samples as columns, so that one expression does for all recordings together.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
-from fathometer.dataset import engine
 from fathometer.dataset.format import Flags
-from fathometer.dataset.recording import Recording
+from fathometer.dataset.rollup import SHIFT
+from fathometer.dataset.silences import TOLERANCE_PART
 
 if TYPE_CHECKING:
     import ibis
 
-MINUTE_NS = 60_000_000_000
+KEYS: Final = ("recording", "size", "loaded", "silence", "warm_up")
+CELLS: Final = (*KEYS, "start_ns", "bucket", "count", "sent", "lost", "sum")
+PATHS: Final = (
+    *KEYS,
+    "samples",
+    "answered",
+    "late",
+    "corrupted",
+    "first_sent_ns",
+    "last_sent_ns",
+    "min_ns",
+    "max_ns",
+)
+NO_BUCKET: Final = -1
+"""Stands for the bucket of lost samples while engines count: not all of them group by an absent value."""
 
 
-def histogram_expression(
-    samples: ibis.Table, width_ns: int = MINUTE_NS, *, keys: tuple[str, ...] = ("label",), shift: int = 0
-) -> ibis.Table:
-    """Counts by key, stretch of time and bucket, warm-up left out.
+def _below(value: ibis.Value, unit: ibis.Value | int) -> ibis.Value:
+    """The largest multiple that is not above. Never `//`, which Ibis turns into a division of floats."""
+    return value - value % unit
+
+
+def _bit(flags: ibis.Value, flag: Flags) -> ibis.Value:
+    """A bit by arithmetic: not every engine has operators on bits."""
+    return (flags % (2 * int(flag)) >= int(flag)).cast("int64")
+
+
+def keyed(samples: ibis.Table, gaps_ns: tuple[int, ...] = ()) -> ibis.Table:
+    """The samples with their keys, and one column for each thing that is counted.
 
     Args:
-        samples: a table with the format's columns and the keys (`label` comes from the directory's name).
-        width_ns: length of a stretch.
-        keys: more columns to count by: ``label``, ``connection``, ``size``.
-        shift: coarseness of the buckets: ``2**shift`` of them stand together under the number of the first.
-
-    Returns:
-        Columns: the keys, ``start_ns`` (ns since the Unix epoch), ``bucket``, ``count``; no order.
+        samples: the format's columns, ``recording`` (ordinal) and ``step_ns``.
+        gaps_ns: the silences of the plan of these recordings; empty: they have none.
     """
-    import ibis  # an extra
+    import ibis
 
-    answered = samples.filter(
-        samples.rtt_bucket.notnull(),
-        # A bit by arithmetic: not every engine has operators on bits.
-        samples.flags.cast("int64") % int(Flags.WARM_UP * 2) < int(Flags.WARM_UP),
+    marked = _silences(samples, gaps_ns) if gaps_ns else samples.mutate(silence=ibis.literal(0, "int64"))
+    flags, sent = marked.flags.cast("int64"), marked.sent_ns.cast("int64")
+    answered = marked.rtt_ns.notnull()
+    bucket = marked.rtt_bucket.cast("int64")
+    return marked.select(
+        recording=marked.recording.cast("int64"),
+        size=marked.size.cast("int64"),
+        loaded=_bit(flags, Flags.UNDER_LOAD),
+        silence=marked.silence.cast("int64"),
+        warm_up=_bit(flags, Flags.WARM_UP),
+        start_ns=_below(sent, marked.step_ns),
+        bucket=ibis.ifelse(answered, _below(bucket, 1 << SHIFT), NO_BUCKET),
+        sent_ns=sent,
+        one=ibis.ifelse(answered, 1, 0).cast("int64"),
+        rtt_ns=marked.rtt_ns.cast("int64"),
+        late=_bit(flags, Flags.ANSWERED_LATE),
+        corrupted=_bit(flags, Flags.CORRUPTED),
     )
-    sent, bucket = answered.sent_ns, answered.rtt_bucket.cast("int64")
-    # Never `//`, which Ibis turns into a division of floats. Twice `%`, because engines disagree below zero.
-    start = sent - ((sent % width_ns) + width_ns) % width_ns
+
+
+def cells(rows: ibis.Table) -> ibis.Table:
+    """The rollup's rows, of what `keyed` made; no order."""
+    import ibis
+
+    counted = rows.group_by(*KEYS, "start_ns", "bucket").aggregate(
+        count=rows.one.sum().cast("int64"),
+        sent=rows.count().cast("int64"),
+        sum=ibis.coalesce(rows.rtt_ns.sum(), 0).cast("int64"),
+    )
+    return counted.mutate(lost=counted.sent - counted["count"]).select(*CELLS)
+
+
+def paths(rows: ibis.Table) -> ibis.Table:
+    """One row a path, of what `keyed` made; no order."""
+    import ibis
+
     return (
-        answered.select(*keys, start_ns=start, bucket=bucket - bucket % (1 << shift))
-        .group_by(*keys, "start_ns", "bucket")
-        .aggregate(count=ibis._.count())
-    )
-
-
-def rollup(
-    recording: Recording, width_ns: int = MINUTE_NS, *, keys: tuple[str, ...] = (), shift: int = 0
-) -> pa.Table:
-    """The same counts by DuckDB, for one recording: columns `keys`, ``start_ns``, ``bucket``, ``count``,
-    int64.
-    """
-    unknown = set(keys) - {"connection", "size"}
-    if unknown:
-        raise ValueError(
-            f"a recording is rolled up by connection and size, not by {', '.join(sorted(unknown))}"
+        rows.group_by(*KEYS)
+        .aggregate(
+            samples=rows.count().cast("int64"),
+            answered=rows.one.sum().cast("int64"),
+            late=rows.late.sum().cast("int64"),
+            corrupted=rows.corrupted.sum().cast("int64"),
+            first_sent_ns=rows.sent_ns.min(),
+            last_sent_ns=rows.sent_ns.max(),
+            min_ns=ibis.coalesce(rows.rtt_ns.min(), 0).cast("int64"),
+            max_ns=ibis.coalesce(rows.rtt_ns.max(), 0).cast("int64"),
         )
-    chosen = "".join(f"{key}::BIGINT AS {key}, " for key in keys)
-    by = ", ".join((*keys, "start_ns", "bucket"))
-    return engine.arrow(
-        recording.source,
-        f"""SELECT {chosen}sent_ns - ((sent_ns % {width_ns}) + {width_ns}) % {width_ns} AS start_ns,
-              (((rtt_bucket::BIGINT) >> {shift}) << {shift}) AS bucket, count(*) AS count
-            FROM samples WHERE rtt_bucket IS NOT NULL AND flags & {int(Flags.WARM_UP)} = 0 GROUP BY {by}""",
-        ["sent_ns", "rtt_bucket", "flags", *keys],
+        .select(*PATHS)
     )
+
+
+def _silences(samples: ibis.Table, gaps_ns: tuple[int, ...]) -> ibis.Table:
+    """With the column ``silence``: `silences.silences`, in the words of an engine."""
+    import ibis
+
+    seq = samples.seq.cast("int64")
+    along = ibis.window(group_by=[samples.recording, samples.connection], order_by=seq)
+    before_sent, before_rtt = (
+        samples[name].cast("int64").lag(1).over(along) for name in ("sent_ns", "rtt_ns")
+    )
+    due = samples.sent_ns.cast("int64") - samples.lateness_ns.cast("int64")
+    # Absent where there is no sample before, and where that one was not answered.
+    timed = samples.mutate(ordinal=seq, silent=due - (before_sent + before_rtt))
+    first = ibis.literal(0, "int64")
+    for gap in gaps_ns:
+        near = timed.silent.notnull() & ((timed.silent - gap).abs() <= gap // TOLERANCE_PART)
+        first = ibis.ifelse(near, gap, first)
+    begun = timed.mutate(first=first.cast("int64"))
+    warm = (begun["first"] == 0) & begun.silent.notnull() & (begun.silent.abs() <= min(gaps_ns) // 2)
+    told = begun.mutate(warm=ibis.ifelse(warm, 1, 0).cast("int64"))
+    so_far = ibis.window(
+        group_by=[told.recording, told.connection], order_by=told.ordinal, preceding=None, following=0
+    )
+    bursts = told.mutate(burst=(1 - told.warm).sum().over(so_far))
+    # Of a burst only the one that began it can have followed a silence.
+    one = ibis.window(group_by=[bursts.recording, bursts.connection, bursts.burst])
+    opened = bursts.mutate(began=bursts["first"].max().over(one))
+    code = ibis.ifelse(opened.warm == 1, -opened.began, opened["first"])
+    return opened.mutate(silence=code.cast("int64"))

@@ -81,6 +81,7 @@ class Histogram:
         sum_of_squares: sum of their squares, in ns²; None where a source (a peer's histogram) does not have
             it.
         shift: 0 is the format's own resolution; each step halves it.
+        totals_ns: exact sum of the values of each bucket; None where a source does not have it.
     """
 
     buckets: Ints
@@ -90,6 +91,7 @@ class Histogram:
     sum_ns: int
     sum_of_squares: int | None
     shift: int = 0
+    totals_ns: Ints | None = None
 
     @classmethod
     def empty(cls, shift: int = 0) -> Self:
@@ -136,6 +138,11 @@ class Histogram:
         counts = np.zeros(buckets.size, dtype=np.int64)
         np.add.at(counts, place, np.concatenate([h.counts for h in full]))
         squares = [h.sum_of_squares for h in full]
+        totals: Ints | None = None
+        known = [h.totals_ns for h in full if h.totals_ns is not None]
+        if len(known) == len(full):
+            totals = np.zeros(buckets.size, dtype=np.int64)
+            np.add.at(totals, place, np.concatenate(known))
         return cls(
             buckets,
             counts,
@@ -144,6 +151,7 @@ class Histogram:
             sum(h.sum_ns for h in full),
             sum(s for s in squares if s is not None) if None not in squares else None,
             shift,
+            totals,
         )
 
     def __eq__(self, other: object) -> bool:
@@ -191,7 +199,8 @@ class Histogram:
     def quantile(self, q: float) -> Quantile | None:
         """The value below or at which a share ``q`` lies (nearest rank); None of an empty histogram.
 
-        The value is the middle of its bucket, and neither it nor its bounds lie outside the exact extremes.
+        The value is the mean of its bucket where that is known (exact where a bucket holds one value), else
+        its middle; neither it nor its bounds lie outside the exact extremes.
         """
         found = self.quantiles([q])
         return found[0] if found else None
@@ -207,8 +216,11 @@ class Histogram:
         found = []
         for i in at.tolist():
             low, high = max(int(lows[i]), self.min_ns), min(int(highs[i]), self.max_ns)
-            # The middle is the bucket's, as the Rust half has it, not that of the clipped bounds.
-            middle = int(lows[i]) + (min(int(highs[i]), MAX_NS) - int(lows[i])) // 2
+            if self.totals_ns is not None:
+                middle = round(int(self.totals_ns[i]) / int(self.counts[i]))
+            else:
+                # The middle is the bucket's, as the Rust half has it, not that of the clipped bounds.
+                middle = int(lows[i]) + (min(int(highs[i]), MAX_NS) - int(lows[i])) // 2
             found.append(Quantile(min(max(middle, self.min_ns), self.max_ns), low, high))
         return tuple(found)
 

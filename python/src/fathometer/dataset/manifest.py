@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path as FilePath
 from typing import Any, Final
 
 import fastjsonschema
 
 from fathometer.dataset.format import FORMAT_VERSION, MANIFEST, manifest_validator, parse_utc
 from fathometer.dataset.model import ClockAnchor, Manifest, Path
+from fathometer.dataset.places import Place, read_at_most
 from fathometer.errors import FathometerError
 
 MAX_BYTES: Final = 16 << 20
@@ -27,12 +27,11 @@ OTHER_DIRECTORY: Final = (
 _OPERATION: Final = "open recording"
 
 
-def read_manifest(directory: FilePath) -> Manifest:
+def read_manifest(directory: Place) -> Manifest:
     """The manifest of the recording in a directory, validated; raises `FathometerError`."""
     path = directory / MANIFEST
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
+        text = read_at_most(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise FathometerError(
             _OPERATION,
@@ -41,7 +40,7 @@ def read_manifest(directory: FilePath) -> Manifest:
         ) from None
     except OSError as error:
         raise FathometerError(
-            _OPERATION, f"{path}: {error.strerror}", "check the path and its permissions"
+            _OPERATION, f"{path}: {error.strerror or error}", "check the path and its permissions"
         ) from None
     if len(text) > MAX_BYTES:
         raise _bad(path, f"it is larger than {MAX_BYTES >> 20} MiB")
@@ -72,7 +71,7 @@ def read_manifest(directory: FilePath) -> Manifest:
         raise _bad(path, str(error)) from None
 
 
-def _bad(path: FilePath, reason: str) -> FathometerError:
+def _bad(path: Place, reason: str) -> FathometerError:
     return FathometerError(
         _OPERATION, f"{path}: {reason}", "restore it from a copy; the samples beside it are untouched"
     )

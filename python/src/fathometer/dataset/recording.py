@@ -5,50 +5,65 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any, Final
+from typing import Final
 
 from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
 from fathometer.dataset.datagrams import Losses
-from fathometer.dataset.engine import Source, Totals, last_seqs, totals
 from fathometer.dataset.format import LOCK, MANIFEST
+from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import Connection, Damage, Event, Maintenance, Manifest, Pause, Stall
+from fathometer.dataset.places import Place, RemotePath, names_in, place_of, walk
+from fathometer.dataset.rollup import Rollup
+from fathometer.dataset.rollup_files import is_rollup, read_rollups
+from fathometer.dataset.scan import Openings, Scanned, Wanted, processors, scan
 from fathometer.dataset.segments import listed, read_segments
 from fathometer.dataset.silences import marked
+from fathometer.dataset.source import Source
 from fathometer.dataset.throughput import Throughput, throughput
+from fathometer.dataset.totals import Totals
 from fathometer.errors import FathometerError
 
 _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
+MOST_CONNECTIONS: Final = 10_000
+"""Connections whose first samples are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
 class Recording:
-    """An opened recording: what stood in it when it was opened. Its samples are asked for by
-    `dataset.query`.
+    """An opened recording: what stood in it when it was opened. `rollup` is what its samples come to, by
+    one pass when it is first asked for; excerpts of samples are `raw.samples`.
     """
 
-    directory: FilePath
+    directory: Place
     manifest: Manifest
     events: tuple[Event, ...]
-    source: Source = field(repr=False)
-    rows: int
-    """Samples that can be read."""
+    source: Source | None = field(repr=False)
+    """None: only its rollup is there, which an engine made."""
     damage: tuple[Damage, ...]
     """What cannot be read. A torn end is normal while it runs, and after a kill."""
     running: bool
     """Whether a probe was writing it when it was opened."""
-    answers: dict[Any, tuple[Any, int]] = field(default_factory=dict, repr=False)
-    """What `scan.prepare` found, by question, and how often it will be asked for yet."""
+    made: Rollup | None = field(default=None, repr=False)
+    """The rollup that was made elsewhere."""
 
     @property
     def label(self) -> str:
         """The scenario's name."""
         return self.manifest.label
+
+    def named(self, label: str) -> Recording:
+        """The same under another label, without being read again."""
+        made = replace(self, manifest=replace(self.manifest, label=label))
+        if "_scanned" in self.__dict__:
+            made.__dict__["_scanned"] = self._scanned
+        return made
 
     @property
     def interrupted(self) -> bool:
@@ -97,54 +112,105 @@ class Recording:
         """How far one-way delays may be from the truth; None: they mean nothing."""
         return datagrams.clock_error_ns(self.events)
 
+    @property
+    def rows(self) -> int:
+        """Samples that were sent and can be read."""
+        return self.source.rows if self.source else self.totals.samples
+
+    @cached_property
+    def _scanned(self) -> Scanned:
+        if self.made is not None:
+            return Scanned(self.made)
+        assert self.source is not None
+        known = len(self.connections)
+        wanted = Wanted(
+            ways=self.clock_error_ns is not None,
+            # A connection that is the only one has nothing to show.
+            openings=not self.manifest.makes_connections and known != 1 and known <= MOST_CONNECTIONS,
+            connections=not known,
+        )
+        return scan(str(self.directory), self.source, wanted)
+
+    @property
+    def rollup(self) -> Rollup:
+        """All samples, counted; raises `FathometerError` where they cannot be read."""
+        return self._scanned.rollup
+
+    @property
+    def openings(self) -> Openings | None:
+        """What the first samples of connections took; None: not looked at."""
+        return self._scanned.openings
+
+    @property
+    def ways(self) -> tuple[Histogram | None, Histogram | None]:
+        """The delays there and back; None: nobody bounds the difference of the clocks."""
+        return self._scanned.forward, self._scanned.backward
+
     @cached_property
     def totals(self) -> Totals:
-        """Counts over all samples, warm-up included; one scan, kept."""
-        return totals(self.source)
-
-    @cached_property
-    def last_seqs(self) -> dict[int, int]:
-        """The seq of the last sample of each connection, ascending; one scan, kept."""
-        return last_seqs(self.source)
-
-    def measures(self, column: str) -> bool:
-        """Whether a column holds measurements; an import has columns that its tool did not measure."""
-        imported = self.manifest.imported
-        return imported is None or column not in imported.get("not_measured", ())
+        """Counts over all samples, warm-up included."""
+        return self.rollup.totals()
 
 
 def open_recordings(
-    paths: Iterable[str | os.PathLike[str]], *, on_error: Callable[[FathometerError], None] | None = None
+    paths: Iterable[str | os.PathLike[str] | RemotePath],
+    *,
+    on_error: Callable[[FathometerError], None] | None = None,
+    counted: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> tuple[Recording, ...]:
     """Opens recordings, and every recording in trees of them (``label=.../date=.../``), sorted by path.
 
     Args:
-        paths: recordings or directories that hold some.
-        on_error: told of each recording that cannot be opened, which is then left out. Without it the first
-            such
-            one is raised.
+        paths: recordings or directories that hold some, here or in an object store.
+        on_error: told of each recording that cannot be read, which is then left out. Without it the first
+            such one is raised.
+        counted: whether their samples are counted at once, several recordings at a time, so that those whose
+            samples cannot be read are refused here.
+        progress: is told each recording that is begun.
 
     Raises:
         FathometerError: a path holds no recording at all, or (without `on_error`) one that cannot be opened.
     """
-    found: dict[FilePath, Recording] = {}
+    directories: dict[Place, Place] = {}
+    rolled: list[Recording] = []
     for given in paths:
-        path = FilePath(given)
-        directories = list(_recordings_in(path))
-        for directory in directories:
-            key = directory.resolve()
-            if key in found:
-                continue
-            try:
-                found[key] = open_recording(directory)
-            except FathometerError as error:
-                if on_error is None:
-                    raise
-                on_error(error)
-    return tuple(found.values())
+        place = place_of(given)
+        if is_rollup(place):
+            rolled += [
+                Recording(r.directory, r.manifest, r.events, None, r.damage, r.running, r.rollup)
+                for r in read_rollups(place)
+            ]
+            continue
+        for directory in recordings_in(place):
+            directories.setdefault(directory.resolve(), directory)
+
+    def one(numbered: tuple[int, Place]) -> Recording | FathometerError:
+        number, directory = numbered
+        if len(directories) > 1:
+            progress(f"reading recording {number:,} of {len(directories):,}: {directory.name}")
+        try:
+            recording = open_recording(directory)
+            if counted:
+                recording.rollup  # noqa: B018 - made when it is first asked for
+        except FathometerError as error:
+            return error
+        return recording
+
+    found = rolled
+    with ThreadPoolExecutor(processors()) as workers:
+        for each in workers.map(one, enumerate(directories.values(), 1)):
+            if isinstance(each, Recording):
+                found.append(each)
+            elif on_error is None:
+                raise each
+            else:
+                on_error(each)
+    return tuple(found)
 
 
-def _recordings_in(path: FilePath) -> Iterator[FilePath]:
+def recordings_in(path: Place) -> Iterator[Place]:
+    """The directories of recordings in a tree, sorted; raises `FathometerError` where there is none."""
     if path.name == MANIFEST and path.is_file():
         path = path.parent
     if not path.exists():
@@ -156,14 +222,13 @@ def _recordings_in(path: FilePath) -> Iterator[FilePath]:
             f"bring another tool's output in with `fathom import {path}`",
         )
     count = 0
-    for directory, below, files in os.walk(path):
-        below.sort()
+    for directory, below, files in walk(path):
         if MANIFEST in files:
             count += 1
             below.clear()  # A recording holds no others.
-            yield FilePath(directory)
+            yield directory
     if count == 0:
-        if any(path.glob("samples-*")):
+        if any(name.startswith("samples-") for name in names_in(path)):
             what, remedy = f"{path} has samples but no {MANIFEST}", f"restore {MANIFEST} from a copy"
         else:
             what = f"{path} holds no recording (no {MANIFEST} in it or below)"
@@ -171,21 +236,21 @@ def _recordings_in(path: FilePath) -> Iterator[FilePath]:
         raise FathometerError("open recording", what, remedy)
 
 
-def open_recording(directory: str | os.PathLike[str]) -> Recording:
+def open_recording(directory: str | os.PathLike[str] | RemotePath) -> Recording:
     """Opens the recording in one directory; raises `FathometerError` if its manifest cannot be used.
 
     Damaged segments and event lines are no error: they are left out and stand in `Recording.damage`.
     """
-    path = FilePath(directory)
+    path = place_of(directory)
     for attempt in range(1, _ATTEMPTS + 1):
         manifest = read_manifest(path)
-        running = _is_locked(path / LOCK)
+        running = isinstance(path, FilePath) and _is_locked(path / LOCK)
         try:
             # The directory first: a segment that closes in between is then known by either name.
-            names = os.listdir(path)  # noqa: PTH208 - names are wanted, not paths
+            names = names_in(path)
         except OSError as error:
             raise FathometerError(
-                "open recording", f"{path}: {error.strerror}", "check its permissions"
+                "open recording", f"{path}: {error.strerror or error}", "check its permissions"
             ) from None
         events, damage = event_log.read_events(path)
         segments = read_segments(path, names, listed(events))
@@ -196,8 +261,7 @@ def open_recording(directory: str | os.PathLike[str]) -> Recording:
         directory=path,
         manifest=manifest,
         events=events,
-        source=marked(path, Source(segments.parquet, segments.open), segments.rows, manifest.idle_gaps_ns),
-        rows=segments.rows,
+        source=marked(path, Source(segments.closed, segments.open), manifest.idle_gaps_ns),
         damage=damage + segments.damage,
         running=running,
     )

@@ -11,13 +11,16 @@ import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
 from fathometer.dataset.model import Damage, Event
+from fathometer.dataset.places import Place, RemotePath, footer_of, size_of
+from fathometer.dataset.source import Closed
 
 _CHUNK: Final = 1 << 20
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
@@ -40,11 +43,10 @@ class Listed:
 class Segments:
     """The readable samples of a recording."""
 
-    parquet: tuple[FilePath, ...]
-    """Closed segments, whole and checked, in order."""
+    closed: tuple[Closed, ...]
+    """Whole and checked, in order."""
     open: pa.Table | None
     """Rows of open segments; memory-mapped, not copied."""
-    rows: int
     damage: tuple[Damage, ...]
 
 
@@ -59,7 +61,7 @@ def listed(events: Iterable[Event]) -> dict[int, Listed]:
     return found
 
 
-def read_segments(directory: FilePath, names: Iterable[str], closed: dict[int, Listed]) -> Segments:
+def read_segments(directory: Place, names: Iterable[str], closed: dict[int, Listed]) -> Segments:
     """Looks at every segment that a file name or an event speaks of.
 
     Args:
@@ -74,15 +76,13 @@ def read_segments(directory: FilePath, names: Iterable[str], closed: dict[int, L
             ordinal = segment_ordinal(name, kind)
             if ordinal is not None:
                 ordinals.add(ordinal)
-    parquet: list[FilePath] = []
+    parquet: list[Closed] = []
     batches: list[pa.RecordBatch] = []
     damage: list[Damage] = []
-    rows = 0
     for ordinal in sorted(ordinals):
         found = _parquet(directory, ordinal, closed.get(ordinal))
-        if isinstance(found, int):
-            parquet.append(directory / segment_name(ordinal, "parquet"))
-            rows += found
+        if isinstance(found, Closed):
+            parquet.append(found)
             continue
         arrows = directory / segment_name(ordinal, "arrows")
         if not arrows.exists():
@@ -90,19 +90,18 @@ def read_segments(directory: FilePath, names: Iterable[str], closed: dict[int, L
             continue
         whole, torn = read_open(arrows)
         batches += whole
-        rows += sum(batch.num_rows for batch in whole)
         if torn:
             damage.append(torn)
     table = pa.Table.from_batches(batches, arrow_schema()) if batches else None
-    return Segments(tuple(parquet), table, rows, tuple(damage))
+    return Segments(tuple(parquet), table, tuple(damage))
 
 
-def _parquet(directory: FilePath, ordinal: int, stated: Listed | None) -> int | Damage:
-    """The rows of a closed segment, or why it does not count."""
+def _parquet(directory: Place, ordinal: int, stated: Listed | None) -> Closed | Damage:
+    """A closed segment, or why it does not count."""
     name = segment_name(ordinal, "parquet")
     path = directory / name
     try:
-        length = path.stat().st_size
+        length = size_of(path)
     except FileNotFoundError:
         missing = stated.bytes if stated else 0
         return Damage(name, 0, missing, False, "it is missing")
@@ -117,18 +116,36 @@ def _parquet(directory: FilePath, ordinal: int, stated: Listed | None) -> int | 
     if length != stated.bytes:
         return broken(f"it should have {stated.bytes} bytes")
     try:
-        if _checksum(path) != stated.crc32:
+        # Of one in a store it is looked at when it is read: as a whole, once (`places.opened`).
+        if not isinstance(path, RemotePath) and _checksum(path) != stated.crc32:
             return broken("it does not have the checksum its event states")
-        with pq.ParquetFile(path) as file:
+        with footer_of(path) as opened, pq.ParquetFile(opened) as file:
             if not file.schema_arrow.remove_metadata().equals(arrow_schema()):
                 return broken("its columns are not those of format version 1")
             if file.metadata.num_rows != stated.rows:
                 return broken(f"it should have {stated.rows} rows")
+            (first, last), sizes = (_bounds(file, name) for name in ("sent_ns", "size"))
     except OSError as error:
-        return broken(f"cannot be read: {error.strerror or error}")
-    except pa.ArrowException as error:
-        return broken(f"it is no Parquet file: {error}")
-    return stated.rows
+        # Arrow tells of a damaged file as of one that cannot be read.
+        return broken(f"cannot be read: {error.strerror or str(error).splitlines()[0]}")
+    except (pa.ArrowException, ValueError) as error:
+        return broken(f"it is no Parquet file: {str(error).splitlines()[0]}")
+    return Closed(path, stated.rows, stated.crc32, first, last, sizes)
+
+
+def _bounds(file: Any, name: str) -> tuple[int, int]:  # noqa: ANN401 - a ParquetFile
+    """The smallest and the largest value of a column without absent ones: from the footer, as the recorder
+    writes it there, else from the column.
+    """
+    if not file.metadata.num_rows:
+        return 0, 0
+    at = file.schema_arrow.get_field_index(name)
+    groups = range(file.metadata.num_row_groups)
+    every = [file.metadata.row_group(g).column(at).statistics for g in groups]
+    if all(s is not None and s.has_min_max for s in every):
+        return min(s.min for s in every), max(s.max for s in every)
+    bounds = pc.min_max(file.read([name]).column(0)).as_py()
+    return bounds["min"], bounds["max"]
 
 
 def _checksum(path: FilePath) -> int:
@@ -139,18 +156,21 @@ def _checksum(path: FilePath) -> int:
     return crc
 
 
-def read_open(path: FilePath) -> tuple[list[pa.RecordBatch], Damage | None]:
+def read_open(path: Place) -> tuple[list[pa.RecordBatch], Damage | None]:
     """The whole batches of an open segment, and what ended the reading where it was not the end of the file.
 
     The stream is one of Arrow IPC; each batch carries the CRC-32 of its body. Nothing is taken from a message
     that is cut off or does not fit.
     """
     try:
-        length = path.stat().st_size
+        length = size_of(path)
         if length == 0:
             return [], Damage(path.name, 0, 0, True, "the file is empty")
-        with pa.memory_map(str(path)) as mapped:
-            data = mapped.read_buffer(length)
+        if isinstance(path, RemotePath):
+            data = pa.py_buffer(path.read_bytes(length))
+        else:
+            with pa.memory_map(str(path)) as mapped:
+                data = mapped.read_buffer(length)
     except OSError as error:
         return [], Damage(path.name, 0, 0, False, f"cannot be read: {error.strerror or error}")
     try:

@@ -7,7 +7,6 @@ and gets the column that a `Selection` can ask for; between silences there are f
 
 from __future__ import annotations
 
-from pathlib import Path as FilePath
 from typing import Final
 
 import numpy as np
@@ -15,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathometer.dataset.batches import Bools, numbers
-from fathometer.dataset.engine import Source
 from fathometer.dataset.histogram import Ints
+from fathometer.dataset.places import Place
 from fathometer.dataset.selection import SILENCE
+from fathometer.dataset.source import Source, opened
 from fathometer.errors import FathometerError
 
 TOLERANCE_PART: Final = 20
@@ -27,10 +27,11 @@ MOST: Final = 10_000_000
 samples after each, send as many in 70 hours."""
 
 
-def marked(directory: FilePath, source: Source, rows: int, gaps_ns: tuple[int, ...]) -> Source:
+def marked(directory: Place, source: Source, gaps_ns: tuple[int, ...]) -> Source:
     """The samples with the column `SILENCE`, where the plan has silences; raises `FathometerError` where they
     are too many.
     """
+    rows = source.rows
     if not gaps_ns or not rows:
         return source
     if rows > MOST:
@@ -40,13 +41,16 @@ def marked(directory: FilePath, source: Source, rows: int, gaps_ns: tuple[int, .
             "measure with fewer connections or longer silences",
         )
     try:
-        closed = [pq.ParquetFile(path).read() for path in source.parquet]
+        closed = []
+        for segment in source.closed:
+            with opened(segment) as file:
+                closed.append(pq.ParquetFile(file).read())
     except (OSError, pa.ArrowException) as error:
         raise FathometerError(
             "read samples", f"{directory}: {error}", "check it with `fathom recording verify`"
         ) from None
-    opened = [] if source.open is None else [source.open]
-    table = pa.concat_tables([*closed, *opened]).combine_chunks()
+    still_open = [] if source.open is None else [source.open]
+    table = pa.concat_tables([*closed, *still_open]).combine_chunks()
     columns = [table.column(n).chunk(0) for n in ("connection", "seq", "sent_ns", "lateness_ns", "rtt_ns")]
     connection, seq, sent, lateness, rtt = (numbers(column).astype(np.int64) for column in columns)
     answered = np.asarray(columns[-1].is_valid())

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path as FilePath
+from os import PathLike
 from typing import Any, Final
 
 import fastjsonschema
 
 from fathometer.dataset.format import MANIFEST, summary_validator
 from fathometer.dataset.manifest import MAX_BYTES
+from fathometer.dataset.places import Place, RemotePath, place_of, read_at_most, walk
 from fathometer.errors import FathometerError
 
 SUMMARY: Final = "summary.json"
@@ -24,7 +24,7 @@ _OPERATION: Final = "open summary"
 class OpenedSummary:
     """One run of another tool, as its figures."""
 
-    directory: FilePath
+    directory: Place
     label: str
     mode: str
     size: int | None
@@ -42,7 +42,9 @@ class OpenedSummary:
 
 
 def open_summaries(
-    paths: Iterable[str | os.PathLike[str]], *, on_error: Callable[[FathometerError], None] | None = None
+    paths: Iterable[str | PathLike[str] | RemotePath],
+    *,
+    on_error: Callable[[FathometerError], None] | None = None,
 ) -> tuple[OpenedSummary, ...]:
     """Opens the summaries in trees of recordings and summaries, sorted by path; none is no error.
 
@@ -51,8 +53,8 @@ def open_summaries(
         on_error: told of each summary that cannot be read, which is then left out. Without it the first such
             one is raised.
     """
-    found: dict[FilePath, OpenedSummary] = {}
-    for directory in (d for path in paths for d in _summaries_in(FilePath(path))):
+    found: dict[Place, OpenedSummary] = {}
+    for directory in (d for path in paths for d in _summaries_in(place_of(path))):
         try:
             found.setdefault(directory.resolve(), open_summary(directory))
         except FathometerError as error:
@@ -62,25 +64,23 @@ def open_summaries(
     return tuple(found.values())
 
 
-def _summaries_in(path: FilePath) -> Iterator[FilePath]:
-    for directory, below, files in os.walk(path):
-        below.sort()
+def _summaries_in(path: Place) -> Iterator[Place]:
+    for directory, below, files in walk(path):
         # A recording may have anything beside it; what is in its directory is its own.
         if MANIFEST in files:
             below.clear()
         elif SUMMARY in files:
-            yield FilePath(directory)
+            yield directory
 
 
-def open_summary(directory: str | os.PathLike[str]) -> OpenedSummary:
+def open_summary(directory: str | PathLike[str] | RemotePath) -> OpenedSummary:
     """Reads the ``summary.json`` of one directory; raises `FathometerError`."""
-    path = FilePath(directory) / SUMMARY
+    place = place_of(directory)
+    path = place / SUMMARY
     try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-        value: Any = json.loads(text[:MAX_BYTES])
+        value: Any = json.loads(read_at_most(path, MAX_BYTES))
     except OSError as error:
-        raise FathometerError(_OPERATION, f"{path}: {error.strerror}", "check the path") from None
+        raise FathometerError(_OPERATION, f"{path}: {error.strerror or error}", "check the path") from None
     except (ValueError, RecursionError) as error:
         raise _bad(path, f"it is no JSON ({error})") from None
     version = value.get("format") if isinstance(value, dict) else None
@@ -97,7 +97,7 @@ def open_summary(directory: str | os.PathLike[str]) -> OpenedSummary:
     imported = value["imported"]
     figures = {name: ns for name, ns in value["rtt_ns"].items() if name != "count" and ns is not None}
     return OpenedSummary(
-        FilePath(directory),
+        place,
         value["label"],
         value["mode"],
         value["size"],
@@ -110,5 +110,5 @@ def open_summary(directory: str | os.PathLike[str]) -> OpenedSummary:
     )
 
 
-def _bad(path: FilePath, reason: str) -> FathometerError:
+def _bad(path: Place, reason: str) -> FathometerError:
     return FathometerError(_OPERATION, f"{path}: {reason}", "import the tool's output again")

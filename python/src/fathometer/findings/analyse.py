@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, tzinfo
-from types import MappingProxyType
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from fathometer.findings.consistency import remarks
 from fathometer.findings.consistency.model import ORDER, Document, Remark, Summary
 from fathometer.findings.incidents import incidents, numbered
 from fathometer.findings.model import Analysis, Key, Scenario
-from fathometer.findings.plan import Questions, prepare
 from fathometer.findings.scenarios import scenarios
 from fathometer.stats.family import MATTERS
 from fathometer.stats.sweep import FEWEST_SIZES, Sweep, sweep
@@ -42,7 +40,6 @@ def analyse(
     refused: Sequence[FathometerError] = (),
     zone: tzinfo = UTC,
     matters: float = MATTERS,
-    also: Questions = MappingProxyType({}),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Analysis:
     """Analyses recordings together.
@@ -53,10 +50,8 @@ def analyse(
         refused: those that could not be opened.
         zone: where the hours of the calendar are read.
         matters: a difference below this share (0.05: 5 %) is none that matters.
-        also: what will be asked of the recordings besides, so that the same pass answers it.
         progress: is told each step in words.
     """
-    prepare(recordings, also, progress)
     found = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
     progress("comparing scenarios")
     versus = comparisons(found, matters)

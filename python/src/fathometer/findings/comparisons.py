@@ -10,9 +10,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.dataset import query
 from fathometer.findings.model import Key, Scenario, Versus
-from fathometer.findings.parts import Part, Piece, block_question, joined_blocks, totals_of
+from fathometer.findings.parts import Piece, joined_blocks, totals_of
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import Comparison, Spreads, compare, spreads
 from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
@@ -25,8 +24,6 @@ its own recordings."""
 SIDE_BY_SIDE = 0.8
 """Share of the shorter one's time that both must have in common to be compared as pairs."""
 _PAIRED_BLOCKS = 256
-_PREPARED_PAIRS = 15
-"""Pairs of six scenarios, whose blocks are counted beforehand, in one pass."""
 
 
 def comparisons(scenarios: Sequence[Scenario], matters: float = MATTERS) -> tuple[Versus, ...]:
@@ -127,20 +124,6 @@ def _doubted(difference: Difference, a: Scenario, b: Scenario) -> Difference:
     return difference if difference.doubt or not doubts else replace(difference, doubt=doubts[0].doubt)
 
 
-def questions(groups: Sequence[Sequence[Part]]) -> Iterator[tuple[Part, query.Histograms]]:
-    """What the comparisons of so many scenarios will ask of their parts. Of many nothing is said: the answers
-    would fill the memory.
-    """
-    have = [group for group in groups if any(totals_of(part).answered for part in group)]
-    pairs = list(combinations(have, 2))
-    for a, b in pairs if len(pairs) <= _PREPARED_PAIRS else ():
-        together = _together(a, b)
-        for part in (*a, *b) if together else ():
-            asked = block_question(part, *together) if together else None
-            if asked is not None:
-                yield part, asked
-
-
 def _together(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int] | None:
     """The common grid of two scenarios that ran side by side: its width, and where it begins."""
     return _grid(a, b) if _common_share(a, b) >= SIDE_BY_SIDE else None
@@ -163,7 +146,9 @@ def _grid(a: Sequence[Piece], b: Sequence[Piece]) -> tuple[int, int]:
     spans = _spans(a) + _spans(b)
     start = min(s for s, _ in spans)
     length = max(e for _, e in spans) - start
-    return max(length // _PAIRED_BLOCKS, 1), start
+    # Whole steps of the coarser rollup: those of the finer one lie within them.
+    step = max(p.recording.rollup.step_ns for p in (*a, *b))
+    return max(-(-length // _PAIRED_BLOCKS // step), 1) * step, start // step * step
 
 
 def _interleaved(a: Scenario, b: Scenario) -> bool:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
 
-from fathometer.dataset import query
 from fathometer.dataset.datagrams import Losses
 from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Fact, Finding, Place, ns, number
 from fathometer.findings.model import OneWay, Scenario
-from fathometer.findings.parts import Part, is_whole, recordings_of
+from fathometer.findings.parts import is_whole, recordings_of
 
-WAYS: Final = ("forward", "backward")
 MOSTLY = 0.9
 """Share of the losses whose way is known from which they are said to be on one side."""
 CHANCE = 0.05
@@ -34,16 +31,10 @@ def one_ways(scenarios: Sequence[Scenario]) -> tuple[OneWay, ...]:
         whole = all(is_whole(run) for run in scenario.runs if run.recording is recording)
         if error is None or not whole:
             continue
-        forward, backward = (query.histogram(recording, w).supported_quantile(0.5) for w in WAYS)
+        forward, backward = (w.supported_quantile(0.5) if w else None for w in recording.ways)
         if forward and backward:
             made.append(OneWay(recording, scenario.name, forward.value_ns, backward.value_ns, error))
     return tuple(made)
-
-
-def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
-    """What `one_ways` will ask of a part."""
-    if part.recording.clock_error_ns is not None and is_whole(part):
-        yield from (query.Histograms(way) for way in WAYS)
 
 
 def findings(scenarios: Sequence[Scenario], ways: Sequence[OneWay]) -> list[Finding]:

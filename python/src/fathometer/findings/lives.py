@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from fathometer.dataset import query
+from fathometer.dataset import raw
 from fathometer.dataset.model import Connection, Event, Explanation, Stall
 from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
 from fathometer.findings.model import Ended, Scenario
-from fathometer.findings.parts import Part, is_whole, recordings_of
+from fathometer.findings.parts import is_whole, recordings_of
 from fathometer.findings.shifts import NOTICE_NS, notice_fact
 from fathometer.stats.coincidence import age_or_time, coincidence
 from fathometer.stats.segments import LENGTH, ending
@@ -70,28 +70,15 @@ def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
         # Segments that hold samples of several sizes, or idle and loaded ones, are comparable to nothing.
         if not all(is_whole(run) for run in scenario.runs if run.recording is recording):
             continue
-        died = {c.id: c for c in deaths(recording)[:MOST_STORIES]}
-        if not died:
-            continue
-        chunks = query.ask(recording, _stretches(recording, tuple(died)))
-        for ordinal, connection in died.items():
-            mine = (chunks.connection == ordinal) & (chunks.sent == LENGTH) & (chunks.answered > 0)
-            # From the end; the statistics want the oldest first.
-            judged = ending(chunks.mean_ns[mine][::-1])
-            if judged and connection.closed_ns is not None:
-                made.append(Ended(recording, scenario.name, ordinal, connection.closed_ns, judged))
+        if recording.source is None:
+            continue  # A rollup has no samples to look at.
+        for connection in deaths(recording)[:MOST_STORIES]:
+            if connection.closed_ns is None:
+                continue
+            judged = ending(raw.last_means(recording, connection.id, connection.closed_ns, LENGTH))
+            if judged:
+                made.append(Ended(recording, scenario.name, connection.id, connection.closed_ns, judged))
     return tuple(sorted(made, key=lambda e: e.at_ns))
-
-
-def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
-    """What `ends` will ask of a part."""
-    died = deaths(part.recording)[:MOST_STORIES]
-    if died and is_whole(part):
-        yield _stretches(part.recording, tuple(c.id for c in died))
-
-
-def _stretches(recording: Recording, died: tuple[int, ...]) -> query.Stretches:
-    return query.stretches(recording, LENGTH, connections=died)
 
 
 def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Finding]:

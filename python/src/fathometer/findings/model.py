@@ -121,8 +121,6 @@ class Scenario:
     runs: tuple[Run, ...]
     rtt: Histogram
     """Of all answered samples after warm-up."""
-    latency: Histogram
-    """From due instead of sent."""
     sent: int
     unanswered: int
     late: int

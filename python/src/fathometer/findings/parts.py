@@ -8,17 +8,17 @@ from typing import Protocol
 
 import numpy as np
 
-from fathometer.dataset import query
-from fathometer.dataset.engine import Totals
-from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.selection import Selection
+from fathometer.dataset.regroup import grid
+from fathometer.dataset.rollup import Counted, added
+from fathometer.dataset.selection import ALL, Selection
+from fathometer.dataset.totals import Totals
 from fathometer.findings.model import Key, Scenario
 from fathometer.stats.blocks import MOST, SHORTEST
 from fathometer.stats.series import BlockCounts
 
-_SHIFT = 1
-"""Halves the buckets' resolution for block histograms: 0.1 %, and half the memory."""
+_MOST_OF_ALL = 2 * MOST
+"""Blocks of a scenario at most, where it has fewer recordings: more are only joined again."""
 
 
 class Piece(Protocol):
@@ -54,7 +54,7 @@ def parts(recording: Recording) -> list[Part]:
     """
     manifest = recording.manifest
     whole = Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns)
-    made = [Part(whole, recording, query.ALL)]
+    made = [Part(whole, recording, ALL)]
     sizes = recording.totals.sizes
     if manifest.size is None and len(sizes) > 1:
         made = [Part(replace(whole, size=size), recording, Selection(size=size)) for size in sizes]
@@ -85,7 +85,7 @@ def _by_load(part: Part) -> list[Part]:
 
 def is_whole(piece: Piece) -> bool:
     """Whether it is all of its recording."""
-    return piece.selection == query.ALL
+    return piece.selection == ALL
 
 
 def recordings_of(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Recording]]:
@@ -104,50 +104,53 @@ def _after_silence(key: Key) -> bool:
     return key.silence is not None and key.silence.first
 
 
-def block_question(piece: Piece, width_ns: int | None = None, start_ns: int = 0) -> query.Histograms | None:
-    """The histograms of a part's blocks; None where nothing was answered.
+def joined_blocks(group: Sequence[Piece], width_ns: int | None = None, start_ns: int = 0) -> BlockCounts:
+    """The blocks of several parts one after another.
 
     Blocks are of equal time, so that they hold about equally many samples where the pacing is steady. With
-    `width_ns` they lie on a common grid (whole multiples of it since `start_ns`), for pairing.
+    `width_ns` they lie on a common grid (whole multiples of it since `start_ns`), for pairing. Blocks in
+    which nothing was answered are left out.
     """
-    totals = totals_of(piece)
-    if totals.first_sent_ns is None or totals.last_sent_ns is None or not totals.answered:
-        return None
-    if width_ns is None:
-        number = max(min(MOST, totals.answered // SHORTEST), 1)
-        grid = query.grid_of(piece.recording, number)
-    else:
-        whole = piece.recording.totals
-        first, last = whole.first_sent_ns or 0, whole.last_sent_ns or 0
-        first = start_ns + (first - start_ns) // width_ns * width_ns
-        grid = query.grid_of(piece.recording, (last - first) // width_ns + 1, first, width_ns)
-    return query.Histograms("rtt", piece.selection, grid, _SHIFT)
-
-
-def joined_blocks(group: Sequence[Piece], width_ns: int | None = None, start_ns: int = 0) -> BlockCounts:
-    """The blocks of several parts one after another; see `block_question`."""
-    histograms: list[Histogram] = []
-    began: list[int] = []
+    every: list[Counted] = []
+    began: list[np.ndarray[tuple[int], np.dtype[np.int64]]] = []
     for piece in group:
-        asked = block_question(piece, width_ns, start_ns)
-        if asked is not None and isinstance(asked.by, query.Grid):
-            for number, one in query.ask(piece.recording, asked).items():
-                histograms.append(one)
-                began.append(asked.by.start_ns + number * asked.by.width_ns)
-    return to_blocks(histograms, began)
+        answered = totals_of(piece).answered
+        if not answered:
+            continue
+        rollup = piece.recording.rollup
+        if width_ns is None:
+            most = min(MOST, -(-_MOST_OF_ALL // len(group)))
+            start, width = grid(rollup, max(min(most, answered // SHORTEST), 1), piece.selection)
+        else:
+            start, width = start_ns, width_ns
+        counted = rollup.counted(start, width, piece.selection)
+        stretches, number = np.unique(counted.stretch, return_inverse=True)
+        every.append(counted._replace(stretch=number.astype(np.int64) + sum(map(len, began))))
+        began.append(start + stretches * width)
+    return to_blocks(every, began)
 
 
-def to_blocks(histograms: Sequence[Histogram], began_ns: Sequence[int]) -> BlockCounts:
-    """Histograms, none of them empty, as the statistics take them."""
-    if not histograms:
+def to_blocks(
+    counted: Sequence[Counted], began_ns: Sequence[np.ndarray[tuple[int], np.dtype[np.int64]]]
+) -> BlockCounts:
+    """Counts by block, numbered from 0, as the statistics take them.
+
+    A bucket stands for the mean of what is in it, over all blocks: where round trips are rounded, that is
+    their value itself.
+    """
+    if not counted:
         nothing = np.zeros(0)
         return BlockCounts(nothing, np.zeros((0, 0), dtype=np.int64), nothing, np.zeros(0, dtype=np.int64))
-    numbers = np.unique(np.concatenate([h.buckets for h in histograms]))
-    counts = np.zeros((len(histograms), len(numbers)), dtype=np.int64)
-    for row, one in enumerate(histograms):
-        counts[row, np.searchsorted(numbers, one.buckets)] = one.counts
-    # A bucket stands for its middle.
-    every = Histogram(numbers, np.ones_like(numbers), None, None, 0, None, histograms[0].shift)
-    middles = (every.lows_ns + every.highs_ns) / 2
-    sums = np.array([float(h.sum_ns) for h in histograms])
-    return BlockCounts(middles, counts, sums, np.array(began_ns, dtype=np.int64))
+    stretch, bucket, number, total = (np.concatenate(c) for c in zip(*counted, strict=True))
+    buckets, column = np.unique(bucket, return_inverse=True)
+    blocks = sum(map(len, began_ns))
+    counts = np.zeros((blocks, len(buckets)), dtype=np.int64)
+    counts[stretch, column] = number
+    _, of_bucket, sums = added(bucket, number, total)
+    values = sums.astype(np.float64) / of_bucket
+    return BlockCounts(
+        np.asarray(values, dtype=np.float64),
+        counts,
+        np.asarray(np.bincount(stretch, weights=total, minlength=blocks), dtype=np.float64),
+        np.concatenate(began_ns),
+    )

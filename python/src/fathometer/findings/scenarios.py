@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
-from typing import Any
 
 import numpy as np
 
-from fathometer.dataset import query
-from fathometer.dataset.histogram import Histogram
+from fathometer.dataset.histogram import Histogram, supports
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.selection import Selection
+from fathometer.dataset.regroup import at_rank, first_of_each
+from fathometer.dataset.rollup import BUCKET_BITS, Counted, added
 from fathometer.findings.model import FIGURES, Key, Run, Scenario
-from fathometer.findings.parts import Part, block_question, joined_blocks, parts, recordings_of, totals_of
+from fathometer.findings.parts import Part, is_whole, joined_blocks, parts, recordings_of, totals_of
 from fathometer.findings.words import offset_ns
 from fathometer.stats.calendar import Calendar, calendar
 from fathometer.stats.first import First, first_against_rest
@@ -23,13 +22,11 @@ from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
 from fathometer.stats.runs import RUNS_TO_COMPARE, WorstOfRuns, median_of_runs, percentile_rule
 
-__all__ = ["SHARE", "grouped", "questions", "recordings_of", "scenarios"]
+__all__ = ["SHARE", "grouped", "recordings_of", "scenarios"]
 
 SHARE = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p99_9": 0.999, "p99_99": 0.9999}
-MOST_CONNECTIONS = 10_000
-"""Connections whose first samples are looked at."""
-_COARSE = 3
-"""Shift of the histograms of connections, of which only medians are wanted."""
+_HOUR_NS = 3_600_000_000_000
+_QUARTER_NS = _HOUR_NS // 4
 
 Progress = Callable[[str], None]
 
@@ -65,7 +62,7 @@ def _median(scenario: Scenario) -> float:
 
 
 def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scenario:
-    rtts = [query.histogram(p.recording, selection=p.selection) for p in group]
+    rtts = [p.recording.rollup.histogram(p.selection) for p in group]
     rtt = Histogram.merge(rtts)
     blocks = joined_blocks(group)
     estimates = {"mean": rollup_mean(blocks)}
@@ -85,14 +82,6 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
         key=key,
         runs=runs,
         rtt=rtt,
-        latency=Histogram.merge(
-            [
-                query.histogram(p.recording, "latency", p.selection)
-                for p in group
-                if p.recording.measures("lateness_ns")
-            ]
-            or [Histogram.empty()]
-        ),
         sent=sum(c.samples for c in counts),
         unanswered=sum(c.unanswered for c in counts),
         late=sum(c.late for c in counts),
@@ -117,15 +106,15 @@ def _run(part: Part, rtt: Histogram) -> Run:
 
 
 def _calendar(group: Sequence[Part], zone: tzinfo) -> Calendar | None:
+    # Each recording touches at most two hours more than it is long.
+    if sum(totals_of(p).span_ns // _HOUR_NS + 2 for p in group) < 24:
+        return None
     began: list[int] = []
     medians: list[float] = []
     for part in group:
-        for hour in query.hours(part.recording, zone, selection=part.selection):
-            found = hour.histogram.supported_quantile(0.5)
-            if found is not None:
-                local = hour.start_ns // query.HOUR_NS * query.HOUR_NS
-                began.append(local + offset_ns(zone, local))
-                medians.append(float(found.value_ns))
+        for hour, median in _hours(part, zone):
+            began.append(hour)
+            medians.append(median)
     if len(set(began)) < 24:
         return None
     # Two recordings of one hour count as one.
@@ -134,43 +123,32 @@ def _calendar(group: Sequence[Part], zone: tzinfo) -> Calendar | None:
     return calendar(hours, figure)
 
 
-def _first(group: Sequence[Part]) -> First | None:
-    first: list[float] = []
-    rest: list[float] = []
-    for recording, chosen in ((p.recording, p.selection) for p in group):
-        if not _has_first(recording, chosen):
-            return None
-        opening = query.first_samples(recording)
-        others = query.histograms_by(recording, "connection", shift=_COARSE)
-        for connection, value in zip(opening.connection.tolist(), opening.value_ns.tolist(), strict=True):
-            median = others[connection].supported_quantile(0.5) if connection in others else None
-            if not math.isnan(value) and median is not None and others[connection].count >= 10:
-                first.append(value)
-                rest.append(float(median.value_ns))
-    return first_against_rest(np.array(first), np.array(rest)) if first else None
+def _hours(part: Part, zone: tzinfo) -> list[tuple[int, float]]:
+    """When each hour of the zone's clocks began, in their time, and its median, where its count supports it.
 
-
-def _has_first(recording: Recording, chosen: Selection) -> bool:
-    """Whether the first samples can be held against the others: not where the first sample of a connection
-    has one size, or an idle path, and most of the others have not; nor where it is the only one.
+    Quarters of an hour are put together by the local clock, so that zones of half hours come out right.
     """
-    return (
-        not recording.manifest.makes_connections
-        and len(recording.connections) <= MOST_CONNECTIONS
-        and chosen == query.ALL
-    )
+    quarters = part.recording.rollup.counted(0, _QUARTER_NS, part.selection)
+    if not len(quarters.stretch):
+        return []
+    each, place = np.unique(quarters.stretch, return_inverse=True)
+    local = [q * _QUARTER_NS + offset_ns(zone, q * _QUARTER_NS) for q in each.tolist()]
+    hour = np.array(local, dtype=np.int64)[place] // _HOUR_NS
+    key, number, total = added(hour << BUCKET_BITS | quarters.bucket, quarters.number, quarters.total_ns)
+    found = Counted(key >> BUCKET_BITS, key & ((1 << BUCKET_BITS) - 1), number, total)
+    at = first_of_each(found)
+    row = at_rank(found, at, 0.5)
+    counts = np.add.reduceat(number, at)
+    made = zip(found.stretch[at].tolist(), (total[row] / number[row]).tolist(), counts.tolist(), strict=True)
+    return [(began * _HOUR_NS, median) for began, median, count in made if supports(count, 0.5)]
 
 
-def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
-    """All that `scenarios` will ask of a part."""
-    chosen = part.selection
-    yield query.Histograms("rtt", chosen)
-    if part.recording.measures("lateness_ns"):
-        yield query.Histograms("latency", chosen)
-    blocks = block_question(part)
-    if blocks is not None:
-        yield blocks
-    yield query.quarters("rtt", chosen)
-    if _has_first(part.recording, chosen):
-        yield query.firsts()
-        yield query.Histograms("rtt", by="connection", shift=_COARSE)
+def _first(group: Sequence[Part]) -> First | None:
+    """The first samples against the others: not where the first sample of a connection has one size, or an
+    idle path, and most of the others have not; nor where it is the only one.
+    """
+    openings = [p.recording.openings for p in group]
+    if not all(is_whole(p) for p in group) or any(o is None for o in openings):
+        return None
+    first, rest = (np.concatenate([getattr(o, name) for o in openings]) for name in ("first_ns", "median_ns"))
+    return first_against_rest(first, rest) if len(first) else None

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.dataset import query
+from fathometer.dataset import raw
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.selection import Selection
+from fathometer.dataset.regroup import envelope
+from fathometer.dataset.selection import ALL, Selection
+from fathometer.dataset.steps import MOST
 from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
 from fathometer.findings.model import Moved, Scenario
-from fathometer.findings.parts import Part
 from fathometer.findings.quality import pause_fact
 from fathometer.stats.changes import Change, Undecided, examine
 
 RAW = 2_000_000
-"""Samples up to which every one is looked at; a longer recording is first made into as many medians of equal
-time."""
-BINS = 40_000
+"""Samples up to which every one is looked at; a longer recording is first made into medians of equal time,
+the steps of its rollup."""
 NEAR_NS = 1_000_000_000
 """What happened this long before or after a change may have to do with it, ns; or `NEAR_SAMPLES`, where that
 is longer. A minute would be too long: in eleven hours something always happens within a minute."""
@@ -33,23 +32,15 @@ RESTLESS = 4
 """
 
 
-def series(
-    recording: Recording, selection: Selection = query.ALL
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def series(recording: Recording, selection: Selection = ALL) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Round trips in order of time (NaN: unanswered) with the times of sending; medians of stretches where
     there are too many.
     """
-    if recording.rows <= RAW:
-        found = query.samples(recording, selection=selection)
-        return found.value_ns, found.sent_ns
-    medians = query.ask(recording, query.bins(recording, BINS, selection=selection))
+    if recording.source is not None and recording.rows <= RAW:
+        samples = raw.samples(recording, selection)
+        return samples.value_ns, samples.sent_ns
+    medians = envelope(recording.rollup, MOST, selection)
     return medians.p50_ns, medians.start_ns
-
-
-def questions(part: Part) -> Iterator[query.Question[Any, Any]]:
-    """What `series` will ask of a part."""
-    if part.recording.rows > RAW:
-        yield query.bins(part.recording, BINS, selection=part.selection)
 
 
 def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tuple[str, Undecided], ...]]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathometer.dataset.engine import Group
-from fathometer.dataset.format import Flags
 from fathometer.dataset.selection import Silence
+from fathometer.dataset.totals import Group
 from fathometer.findings.comparisons import within_path
 from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
 from fathometer.findings.growth import Growth
@@ -70,4 +69,4 @@ def _finding(cost: Cost) -> Finding:
 
 def _outside(groups: Sequence[Group]) -> int:
     """Samples that are around no silence, and are not the warm-up after a handshake either."""
-    return sum(g.samples for g in groups if not g.silence and not g.flags & Flags.WARM_UP)
+    return sum(g.samples for g in groups if not g.silence and not g.warm_up)

@@ -16,9 +16,8 @@ from markupsafe import Markup
 
 from fathometer import __version__
 from fathometer.clean import cleaned
-from fathometer.dataset import query
-from fathometer.dataset.query import Envelope
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.regroup import Envelope, envelope
 from fathometer.findings import render as findings
 from fathometer.findings.model import Analysis, Versus, is_making
 from fathometer.findings.parts import Part, parts, totals_of
@@ -35,9 +34,6 @@ ZOOM_BINS = 30_000
 0.7 MB."""
 FINEST = 14_000
 """Bins of one zooming chart at most: a browser redraws them fast enough to drag."""
-LONG = 5_000_000
-"""Samples from which a recording's bins are not made finer than `BINS_LONG`, for the time that it takes."""
-BINS_LONG = 6_000
 MOST_CHARTS = 12
 """Recordings that get a chart over time; the longest ones. Beyond that the page would be a scroll of lines.
 """
@@ -167,47 +163,28 @@ def foremost(analysis: Analysis) -> list[Versus]:
     return [v for v in analysis.comparisons if fastest in {v.a, v.b}]
 
 
-def charted(recordings: Sequence[Recording]) -> tuple[list[tuple[Part, query.Bins]], int]:
-    """Which parts of recordings get a chart over time, and what it asks of them; and how many get none."""
+def charted(recordings: Sequence[Recording]) -> tuple[list[Part], int]:
+    """Which parts of recordings get a chart over time; and how many get none."""
     every = [part for recording in recordings for part in parts(recording)]
     worth = [part for part in every if totals_of(part).answered > 1]
     shown = sorted(worth, key=lambda p: -totals_of(p).samples)[:MOST_CHARTS]
-    share = min(max(BINS, ZOOM_BINS // max(len(shown), 1)), FINEST)
-    made = [
-        (
-            p,
-            query.bins(
-                p.recording,
-                min(share, BINS_LONG) if p.recording.rows > LONG else share,
-                selection=p.selection,
-            ),
-        )
-        for p in sorted(shown, key=_place)
-    ]
-    return made, len(worth) - len(shown)
+    return sorted(shown, key=_place), len(worth) - len(shown)
 
 
 def _place(part: Part) -> tuple[str, int, int]:
     return part.key.name, part.recording.manifest.started_ns, part.selection.size or 0
 
 
-def questions(recordings: Sequence[Recording]) -> dict[Recording, list[query.Question[Any, Any]]]:
-    """What the pictures will ask of recordings, for `findings.analyse`."""
-    asked: dict[Recording, list[query.Question[Any, Any]]] = {}
-    for part, bins in charted(recordings)[0]:
-        asked.setdefault(part.recording, []).append(bins)
-    return asked
-
-
 def _over_time(page: Page, progress: Progress) -> None:
     analysis = page.analysis
     shown, page.left_out = charted(analysis.recordings)
-    for i, (part, bins) in enumerate(shown):
+    share = min(max(BINS, ZOOM_BINS // max(len(shown), 1)), FINEST)
+    for i, part in enumerate(shown):
         recording = part.recording
         events = heaviest([f for f in analysis.findings if f.recording == recording.manifest.id])
         heading = f"{_named(part)}, {moment(recording.manifest.started_ns, analysis.zone)[:19]}"
         progress(f"drawing {heading}")
-        fine = query.ask(recording, bins)
+        fine = envelope(recording.rollup, share, part.selection)
         coarse = _coarse(fine)
         clock = timeline.Clock.of(analysis.zone, fine)
         still = timeline.over_time(coarse, events, clock)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.dataset.query import Envelope
+from fathometer.dataset.regroup import Envelope
 from fathometer.findings.finding import Finding
 from fathometer.findings.model import Scenario
 from fathometer.findings.render import statement

@@ -1,0 +1,271 @@
+"""The rollup's one expression on an engine: DuckDB, ClickHouse's (chDB) or Spark. Each is an optional extra,
+and is imported only when it is asked for.
+
+What the expression needs besides samples (which recording a file is of, the length of its steps) goes with
+each recording's files; what comes back is as small as a rollup.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathometer.dataset import expression
+from fathometer.dataset.histogram import Ints
+from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup
+from fathometer.dataset.scan import span
+from fathometer.dataset.steps import step_of
+from fathometer.errors import ExitCode, FathometerError
+
+if TYPE_CHECKING:
+    import ibis
+
+    from fathometer.dataset.recording import Recording
+
+COLUMNS: Final = ("connection", "seq", "size", "sent_ns", "lateness_ns", "rtt_ns", "rtt_bucket", "flags")
+_NEEDS: Final = {"duckdb": "duckdb", "clickhouse": "chdb", "spark": "pyspark"}
+ENGINES: Final = tuple(_NEEDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Recordings whose samples one query counts: all have the same silences."""
+
+    gaps_ns: tuple[int, ...]
+    files: tuple[tuple[str, int, int], ...]
+    """Of each file the name, the ordinal of its recording, and the length of its steps."""
+
+
+def roll_up(
+    recordings: Sequence[Recording], engine: str, progress: Callable[[str], None] = lambda _: None
+) -> tuple[Rollup, ...]:
+    """The rollup of each recording, made by an engine; raises `FathometerError`."""
+    run = _engine(engine)
+    with tempfile.TemporaryDirectory(prefix="fathometer-") as scratch:
+        batches = _batches(recordings, Path(scratch))
+        tables: list[tuple[pa.Table, pa.Table]] = []
+        for number, batch in enumerate(batches, 1):
+            progress(f"{engine}: query {number} of {len(batches)} over {len(batch.files):,} files")
+            tables.append(run(batch))
+    cells = [c for c, _ in tables]
+    paths = [p for _, p in tables]
+    return _rollups(recordings, cells, paths)
+
+
+def _engine(name: str) -> Callable[[Batch], tuple[pa.Table, pa.Table]]:
+    if name not in _NEEDS:
+        raise FathometerError(
+            "roll up",
+            f"--engine {name!r} is none of {', '.join(ENGINES)}",
+            "name one of them",
+            exit_code=ExitCode.USAGE,
+        )
+    try:
+        for module in ("ibis", _NEEDS[name]):
+            importlib.import_module(module)
+    except ImportError:
+        raise FathometerError(
+            "roll up",
+            f"the engine {name} is not installed",
+            f"pip install 'fathometer[{name}]'",
+        ) from None
+    return {"duckdb": _duckdb, "clickhouse": _clickhouse, "spark": _spark}[name]
+
+
+def _batches(recordings: Sequence[Recording], scratch: Path) -> list[Batch]:
+    """The files of all recordings. What is in an open segment becomes a file of its own."""
+    by_gaps: dict[tuple[int, ...], list[tuple[str, int, int]]] = {}
+    for ordinal, recording in enumerate(recordings):
+        source = recording.source
+        if source is None or not source.rows:
+            continue
+        step = step_of(*span(source))
+        mine = by_gaps.setdefault(recording.manifest.idle_gaps_ns, [])
+        for closed in source.closed:
+            path = closed.path
+            mine.append((str(path.absolute()) if isinstance(path, Path) else str(path), ordinal, step))
+        if source.open is not None and source.open.num_rows:
+            file = scratch / f"open-{ordinal}.parquet"
+            pq.write_table(source.open.select(COLUMNS), file)
+            mine.append((str(file), ordinal, step))
+    return [Batch(gaps, tuple(files)) for gaps, files in by_gaps.items()]
+
+
+def _queries(samples: ibis.Table, batch: Batch) -> tuple[ibis.Table, ibis.Table]:
+    rows = expression.keyed(samples, batch.gaps_ns)
+    return expression.cells(rows), expression.paths(rows)
+
+
+def _threads() -> int:
+    return max(1, len(os.sched_getaffinity(0)))
+
+
+@contextmanager
+def _told(engine: str) -> Iterator[None]:
+    """An engine's own error as one line."""
+    try:
+        yield
+    except FathometerError:
+        raise
+    except Exception as error:  # noqa: BLE001 - each engine has classes of its own
+        lines = str(error).strip().splitlines()
+        reason = lines[0][:300] if lines else type(error).__name__
+        raise FathometerError(
+            "roll up", f"{engine}: {reason}", "check the recordings with `fathom recording verify`"
+        ) from None
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _duckdb(batch: Batch) -> tuple[pa.Table, pa.Table]:
+    import ibis
+
+    with _told("duckdb"):
+        connection = ibis.duckdb.connect(threads=_threads(), preserve_insertion_order=False)
+        quoted = ["'" + file.replace("'", "''") + "'" for file, _, _ in batch.files]
+        # What a label may hold and a pattern means otherwise is put into brackets.
+        plain = ", ".join("".join(f"[{c}]" if c in "*?[" else c for c in name) for name in quoted)
+        told = ", ".join(f"({q}, {o}, {step})" for q, (_, o, step) in zip(quoted, batch.files, strict=True))
+        connection.raw_sql(
+            f"""CREATE TEMP VIEW samples AS
+                SELECT {", ".join(f"s.{c}" for c in COLUMNS)}, f.recording, f.step_ns
+                FROM read_parquet([{plain}], hive_partitioning = false, filename = true) AS s
+                JOIN (VALUES {told}) AS f (file, recording, step_ns) ON s.filename = f.file"""
+        )
+        try:
+            return _both(connection.table("samples"), batch, connection.to_pyarrow)
+        finally:
+            connection.disconnect()
+
+
+def _both(
+    samples: ibis.Table, batch: Batch, run: Callable[[ibis.Table], pa.Table]
+) -> tuple[pa.Table, pa.Table]:
+    cells, paths = _queries(samples, batch)
+    return run(cells), run(paths)
+
+
+def _clickhouse(batch: Batch) -> tuple[pa.Table, pa.Table]:
+    import ibis
+
+    sessions: Any = importlib.import_module("chdb.session")
+    with _told("clickhouse"), sessions.Session() as session:
+        # As the query says of each file which recording it is of, it needs no table of files.
+        types = {"rtt_ns": "Nullable(Int64)", "rtt_bucket": "Nullable(UInt16)"}
+        plain = {"connection": "UInt32", "seq": "UInt64", "size": "UInt32", "flags": "UInt16"}
+        shape = ", ".join(f"{c} {types.get(c) or plain.get(c, 'Int64')}" for c in COLUMNS)
+        parts = [
+            f"SELECT {', '.join(COLUMNS)}, {ordinal}::Int64 AS recording, {step}::Int64 AS step_ns "
+            f"FROM file({_literal(file)}, 'Parquet', {_literal(shape)})"
+            for file, ordinal, step in batch.files
+        ]
+        session.query(f"CREATE VIEW samples AS {' UNION ALL '.join(parts)}")
+        schema = dict.fromkeys((*COLUMNS, "recording", "step_ns"), "int64")
+
+        def run(query: ibis.Table) -> pa.Table:
+            data = session.query(str(ibis.to_sql(query, dialect="clickhouse")), "Arrow").bytes()
+            return pa.ipc.open_file(pa.BufferReader(data)).read_all()
+
+        return _both(ibis.table(schema, name="samples"), batch, run)
+
+
+def _spark(batch: Batch) -> tuple[pa.Table, pa.Table]:
+    import ibis
+    from pyspark.sql import SparkSession
+    from pyspark.sql import functions as f
+
+    with _told("spark"):
+        builder = SparkSession.builder.appName("fathometer rollup")
+        if not os.environ.get("SPARK_REMOTE") and not os.environ.get("MASTER"):
+            builder = builder.master(f"local[{_threads()}]")
+        quiet = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.ansi.enabled": "false",
+            "spark.sql.execution.arrow.pyspark.enabled": "true",
+            "spark.sql.shuffle.partitions": str(4 * _threads()),
+        }
+        for name, value in quiet.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        samples = None
+        by_recording: dict[tuple[int, int], list[str]] = {}
+        for file, ordinal, step in batch.files:
+            by_recording.setdefault((ordinal, step), []).append(file)
+        for (ordinal, step), files in by_recording.items():
+            part = session.read.option("recursiveFileLookup", "false").parquet(*map(_escaped, files))
+            part = part.select(*COLUMNS, f.lit(ordinal).cast("long").alias("recording"))
+            part = part.withColumn("step_ns", f.lit(step).cast("long"))
+            samples = part if samples is None else samples.unionAll(part)
+        assert samples is not None
+        samples.createOrReplaceTempView("fathometer_samples")
+        connection = ibis.pyspark.connect(session)
+        return _both(connection.table("fathometer_samples"), batch, connection.to_pyarrow)
+
+
+def _escaped(path: str) -> str:
+    """A path as Hadoop's pattern that matches just it."""
+    return "".join(f"\\{c}" if c in "*?[]{}\\" else c for c in path)
+
+
+def _rollups(
+    recordings: Sequence[Recording], cells: Sequence[pa.Table], paths: Sequence[pa.Table]
+) -> tuple[Rollup, ...]:
+    """Tables of many recordings taken apart, in the order of the scan."""
+    of_cells, of_paths = _columns(cells, expression.CELLS), _columns(paths, expression.PATHS)
+    order = np.lexsort([of_cells[n] for n in reversed((*expression.KEYS, "start_ns", "bucket"))])
+    of_cells = {name: column[order] for name, column in of_cells.items()}
+    made = []
+    for ordinal, recording in enumerate(recordings):
+        low, high = (np.searchsorted(of_cells["recording"], ordinal, side=s) for s in ("left", "right"))
+        mine = {name: column[low:high] for name, column in of_cells.items()}
+        rows = np.flatnonzero(of_paths["recording"] == ordinal)
+        step = step_of(*span(recording.source)) if recording.source else 1
+        every = sorted(
+            (
+                PathCounts(
+                    PathKey(
+                        int(of_paths["size"][r]),
+                        bool(of_paths["loaded"][r]),
+                        int(of_paths["silence"][r]),
+                        bool(of_paths["warm_up"][r]),
+                    ),
+                    *(int(of_paths[name][r]) for name in expression.PATHS[5:]),
+                )
+                for r in rows
+            ),
+            key=lambda p: p.key,
+        )
+        made.append(Rollup(step, tuple(every), tuple(_cells(mine, p.key, step) for p in every), None))
+    return tuple(made)
+
+
+def _cells(columns: dict[str, Ints], key: PathKey, step_ns: int) -> Cells:
+    mine = np.ones(len(columns["size"]), dtype=np.bool_)
+    for name, value in zip(expression.KEYS[1:], key, strict=True):
+        mine &= columns[name] == int(value)
+    of = {name: column[mine] for name, column in columns.items()}
+    bucket = np.where(of["bucket"] == expression.NO_BUCKET, LOST, of["bucket"])
+    return Cells(of["start_ns"] // step_ns, bucket, of["sent"], of["sum"])
+
+
+def _columns(tables: Sequence[pa.Table], names: Sequence[str]) -> dict[str, Ints]:
+    if not tables:
+        return {name: np.zeros(0, dtype=np.int64) for name in names}
+    return {
+        name: np.concatenate([t.column(name).cast(pa.int64()).to_numpy() for t in tables]) for name in names
+    }
