@@ -38,7 +38,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 ALLOWED = [
-    "crates/fathom/src/fabric/",
     "crates/fathom/src/probe/",
 ]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dependency rule between our crates: wire <- core <- os <- {recording, fabric, iperf3} <- fathom.
+"""The dependency rule between our crates: wire <- core <- os <- {recording, fabric, iperf3} <- emulator <- fathom.
 
 And one edge more that the layers would allow: the emulated network knows no socket, clock or file, so it may not use os."""
 
@@ -14,7 +14,8 @@ LAYERS = {
     "fathom-recording": 3,
     "fathom-fabric": 3,
     "fathom-iperf3": 3,
-    "fathom": 4,
+    "fathom-emulator": 4,
+    "fathom": 5,
 }
 FORBIDDEN = {("fathom-fabric", "fathom-os"): "the emulated network runs in virtual time, without sockets, clocks and files"}
 

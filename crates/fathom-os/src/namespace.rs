@@ -158,11 +158,20 @@ pub fn is_named(name: &str) -> bool {
     Path::new(NAMES).join(name).exists()
 }
 
+/// Where a name stands. What is a path and no name could lead root to unmount and delete anything.
+fn named(name: &str) -> io::Result<PathBuf> {
+    if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
+        let line = format!("{name:?} cannot name a network; use a name without slashes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, line));
+    }
+    Ok(Path::new(NAMES).join(name))
+}
+
 /// Gives a network a name, as `ip netns add` would: it outlives this process until [`forget_name`]. An error of the
 /// kind `PermissionDenied` means that this process may not (in a user namespace, say).
 pub fn name(namespace: &Namespace, name: &str) -> io::Result<PathBuf> {
+    let path = named(name)?;
     prepare_names()?;
-    let path = Path::new(NAMES).join(name);
     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDONLY | OFlags::CLOEXEC;
     rustix::fs::open(&path, flags, Mode::empty()).map_err(|cause| {
         let remedy = format!("remove the old one with: ip netns delete {name}");
@@ -179,7 +188,7 @@ pub fn name(namespace: &Namespace, name: &str) -> io::Result<PathBuf> {
 /// Takes a name away, as `ip netns delete` would; the network goes with its last process. A name that is not there is
 /// no error.
 pub fn forget_name(name: &str) -> io::Result<()> {
-    let path = Path::new(NAMES).join(name);
+    let path = named(name)?;
     match rustix::mount::unmount(&path, UnmountFlags::DETACH) {
         // Not there, or a file on which nothing is mounted.
         Ok(()) | Err(Errno::NOENT | Errno::INVAL) => {}
@@ -294,6 +303,19 @@ mod tests {
             Ok(())
         })
         .unwrap();
+    }
+
+    /// A prepared state of a fabric had `"netns":"../../…"`: root unmounted and deleted what that led to.
+    #[test]
+    fn a_path_is_no_name_and_nothing_of_it_is_touched() {
+        let home = tempfile::tempdir().unwrap();
+        let treasure = home.path().join("treasure");
+        fs::write(&treasure, "untouched").unwrap();
+        let path = treasure.to_str().unwrap();
+        for name in [path, &format!("../..{path}"), "..", ".", "", "a/../b"] {
+            assert_eq!(forget_name(name).unwrap_err().kind(), io::ErrorKind::InvalidInput, "{name:?}");
+        }
+        assert_eq!(fs::read_to_string(treasure).unwrap(), "untouched");
     }
 
     #[test]

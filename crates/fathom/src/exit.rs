@@ -57,3 +57,13 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+#[cfg(target_os = "linux")]
+impl From<fathom_emulator::Error> for Failure {
+    fn from(error: fathom_emulator::Error) -> Self {
+        match error {
+            fathom_emulator::Error::Usage(line) => Self::Usage(line),
+            fathom_emulator::Error::Run(line) => Self::Run(line),
+        }
+    }
+}

@@ -408,7 +408,7 @@ fn after_a_kill_the_next_up_finds_nothing_in_its_way() {
         assert!(pinged.status.success(), "{}", text(&pinged.stdout));
         // And `down` cleans alike.
         kill(&second);
-        site.must("down NAME");
+        site.must("down --name NAME");
         site.assert_nothing_left();
     }
 }

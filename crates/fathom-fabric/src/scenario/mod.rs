@@ -6,6 +6,7 @@
 
 mod error;
 mod events;
+mod figures;
 mod middlebox;
 mod model;
 mod parse;
@@ -22,6 +23,7 @@ use std::net::{IpAddr, SocketAddr};
 
 pub use error::ScenarioError;
 use fathom_core::histogram::Histogram;
+pub use figures::{Chance, Figures, PathFigures};
 pub use simulate::{ProbeSpec, SimulateSpec};
 
 use crate::event::Event;

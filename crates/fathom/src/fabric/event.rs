@@ -1,8 +1,8 @@
 //! `fathom fabric event`: makes something happen now.
 
-use super::place::Place;
-use super::protocol::{Request, ask};
 use crate::exit::Failure;
+use fathom_emulator::control::{Request, ask};
+use fathom_emulator::directory::FabricDir;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -120,12 +120,12 @@ fn quoted(text: &str) -> String {
 
 /// Runs `fathom fabric event`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let place = Place::find(args.name.as_deref())?;
-    let (event, _): (Value, _) = ask(&place, &Request::Event { toml: args.toml()? })?;
+    let fabric = FabricDir::find(args.name.as_deref())?;
+    let (event, _): (Value, _) = ask(&fabric, &Request::Event { toml: args.toml()? })?;
     if args.json {
         println!("{event}");
     } else {
-        println!("{} in fabric {}", args.kind, place.name());
+        println!("{} in fabric {}", args.kind, fabric.name());
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! `fathom fabric exec`: becomes a command on one of the hosts.
 
-use super::place::{NAME_VARIABLE, Place};
-use super::protocol::{Entry, Request, ask};
-use super::sweep::MARKER_VARIABLE;
 use crate::exit::Failure;
+use fathom_emulator::control::{Entry, Request, ask};
+use fathom_emulator::directory::{FabricDir, NAME_VARIABLE};
+use fathom_emulator::processes::MARKER_VARIABLE;
 use fathom_os::namespace::{self, Namespace};
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -36,21 +36,21 @@ pub(super) struct Args {
 
 /// Runs `fathom fabric exec`: comes back only when it fails.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let place = Place::find(args.name.as_deref())?;
-    let (entry, files): (Entry, _) = ask(&place, &Request::Enter { host: args.host.clone() })?;
+    let fabric = FabricDir::find(args.name.as_deref())?;
+    let (entry, files): (Entry, _) = ask(&fabric, &Request::Enter { host: args.host.clone() })?;
     let mut files = files.into_iter().map(Namespace::from_file);
     let failed = |e: std::io::Error| Failure::run(format!("host {}: {e}", args.host));
     let network =
         files.next().ok_or_else(|| Failure::run("the fabric sent no network; is it of another version?"))?;
     let users = files.next().filter(|_| entry.users);
     namespace::enter(users.as_ref(), &network).map_err(failed)?;
-    furnish(&place).map_err(failed)?;
+    mount_names(&fabric).map_err(failed)?;
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(Failure::usage("which command?"));
     };
     let error = Command::new(program)
         .args(arguments)
-        .env(NAME_VARIABLE, place.dir())
+        .env(NAME_VARIABLE, fabric.path())
         .env("FATHOM_FABRIC_HOST", &args.host)
         .env(MARKER_VARIABLE, &entry.marker)
         .exec();
@@ -64,13 +64,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Shows the command the scenario's names and the host's devices, in a view of the mounts that ends with it.
-fn furnish(place: &Place) -> std::io::Result<()> {
+fn mount_names(fabric: &FabricDir) -> std::io::Result<()> {
     namespace::private_mounts()?;
     // Containers may forbid it; then /sys shows the devices of the machine, which few programs look at.
     let _ = namespace::own_sysfs();
     for (ours, theirs) in [("hosts", "/etc/hosts"), ("resolv.conf", "/etc/resolv.conf")] {
         if Path::new(theirs).exists() {
-            namespace::bind(&place.file(ours), Path::new(theirs))?;
+            namespace::bind(&fabric.file(ours), Path::new(theirs))?;
         }
     }
     Ok(())

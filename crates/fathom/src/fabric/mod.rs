@@ -1,31 +1,19 @@
 //! `fathom fabric`: an emulated network between hosts on this machine.
 //!
-//! Each host is a network namespace with one TUN device ([`hosts`]). A daemon ([`daemon`]) moves packets between them
-//! through the pure core of `fathom-fabric` ([`engine`]), writes what it did ([`truth`], [`packets`]) and answers a control
-//! socket ([`control`], [`protocol`]). What it made stands in a directory before it is made ([`place`]), so that whoever
-//! comes next can take it away, also after a kill -9 ([`sweep`]).
+//! Arguments, and what is printed; `fathom-emulator` does the work.
 
-mod control;
-mod daemon;
 mod down;
-mod engine;
 mod event;
 mod exec;
-mod hosts;
 mod model;
-mod packets;
-mod place;
-mod protocol;
+mod options;
 mod run;
 mod status;
-mod still;
-mod sweep;
-mod truth;
 mod up;
-mod waiting;
 
 use crate::exit::Failure;
 use clap::Subcommand;
+use fathom_emulator::processes::Cleanup;
 
 /// Arguments of `fathom fabric`.
 #[derive(Debug, clap::Args)]
@@ -65,5 +53,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Run(args) => run::run(&args),
         Command::Model(args) => model::run(&args),
         Command::Simulate(args) => crate::fabric_simulate::run(&args),
+    }
+}
+
+/// Says which processes were left alone.
+fn warn_of(cleanup: &Cleanup) {
+    for line in cleanup.warnings() {
+        eprintln!("fathom: {line}");
     }
 }

@@ -1,9 +1,9 @@
 //! `fathom fabric run`: a fabric for the length of one command.
 
-use super::down::take_down;
-use super::place::{NAME_VARIABLE, Place};
-use super::up::{Leash, Making};
+use super::options::{FabricOptions, Leash};
 use crate::exit::Failure;
+use fathom_emulator::directory::{FabricDir, NAME_VARIABLE};
+use fathom_emulator::take_down;
 use fathom_os::peer::Peer;
 use std::ffi::OsString;
 use std::io::{ErrorKind, IsTerminal};
@@ -28,7 +28,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    making: Making,
+    options: FabricOptions,
     /// Run the command on this host; else it runs here, and reaches hosts by `fathom fabric exec`
     #[arg(long)]
     host: Option<String>,
@@ -40,17 +40,17 @@ pub(super) struct Args {
 /// Runs `fathom fabric run`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     // The daemon holds the other end of its standard input: should this process be killed, the fabric goes too.
-    let (ready, mut daemon) = args.making.start(Leash::Stdin)?;
+    let (ready, mut daemon) = args.options.start(Leash::Stdin)?;
     for note in &ready.notes {
         eprintln!("fathom: {note}");
     }
-    let place = Place::find(Some(&ready.dir.to_string_lossy()))?;
-    let outcome = command(args, &place);
-    let down = take_down(&place);
+    let fabric = FabricDir::find(Some(&ready.dir.to_string_lossy()))?;
+    let outcome = command(args, &fabric);
+    let down = take_down(&fabric);
     drop(daemon.stdin.take());
     let ended = daemon.wait();
     let status = outcome?;
-    down?.tell();
+    super::warn_of(&down?);
     match ended {
         Ok(status) if status.success() => {}
         _ => eprintln!("fathom: the fabric did not end as it should"),
@@ -64,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn command(args: &Args, place: &Place) -> Result<ExitStatus, Failure> {
+fn command(args: &Args, fabric: &FabricDir) -> Result<ExitStatus, Failure> {
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(Failure::usage("which command?"));
     };
@@ -83,7 +83,7 @@ fn command(args: &Args, place: &Place) -> Result<ExitStatus, Failure> {
             command
         }
     };
-    let mut child = command.env(NAME_VARIABLE, place.dir()).spawn().map_err(|e| {
+    let mut child = command.env(NAME_VARIABLE, fabric.path()).spawn().map_err(|e| {
         let program = program.to_string_lossy();
         eprintln!("fathom: cannot run {program}: {e}; give its path, or see that it is on PATH");
         Failure::Passed(if e.kind() == ErrorKind::NotFound { 127 } else { 126 })

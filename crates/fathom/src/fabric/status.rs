@@ -1,8 +1,8 @@
 //! `fathom fabric status`: how a fabric is doing.
 
-use super::place::Place;
-use super::protocol::{Request, ask};
 use crate::exit::Failure;
+use fathom_emulator::control::{Request, ask};
+use fathom_emulator::directory::FabricDir;
 use serde_json::Value;
 use std::fmt::Write as _;
 
@@ -24,8 +24,8 @@ pub(super) struct Args {
 
 /// Runs `fathom fabric status`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let place = Place::find(args.name.as_deref())?;
-    let (status, _): (Value, _) = ask(&place, &Request::Status)?;
+    let fabric = FabricDir::find(args.name.as_deref())?;
+    let (status, _): (Value, _) = ask(&fabric, &Request::Status)?;
     if args.json {
         println!("{status}");
     } else {

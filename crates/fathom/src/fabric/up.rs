@@ -1,14 +1,12 @@
 //! `fathom fabric up`: makes a fabric and leaves it running.
 
-use super::daemon::{Attachment, Ready, serve};
-use super::place::name_from;
-use super::waiting::{Spinning, Wait};
+use super::options::{FabricOptions, Leash};
 use crate::exit::Failure;
-use fathom_fabric::scenario::Scenario;
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use fathom_emulator::daemon::{self, Ready, Stopper};
+use fathom_emulator::directory::FabricDir;
+use fathom_os::peer;
+use std::io::{self, Read as _, Write as _};
+use std::thread;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -19,54 +17,12 @@ Examples:
 Then `fathom fabric exec HOST -- COMMAND`, and `fathom fabric down`. Needs Linux with TUN devices (/dev/net/tun) and `ip`
 (iproute2); root, or a kernel that allows user namespaces.";
 
-/// What makes a fabric: for `up` and for `run`.
-#[derive(Debug, clap::Args)]
-pub(super) struct Making {
-    /// The scenario: hosts, middleboxes, paths and events
-    #[arg(value_name = "SCENARIO.toml")]
-    pub(super) scenario: PathBuf,
-    /// What to call the fabric [default: the scenario's name]
-    #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<String>,
-    /// Write what the fabric does to DIR/truth.jsonl
-    #[arg(long, value_name = "DIR")]
-    pub(super) truth: Option<PathBuf>,
-    /// And every packet's stamps to DIR/truth-packets.parquet
-    #[arg(long, requires = "truth")]
-    pub(super) packets: bool,
-    /// How to wait for the moment at which a packet is due
-    #[arg(long, value_enum, default_value_t)]
-    pub(super) wait: Wait,
-    /// For how long a hybrid wait spins: a duration, or by what this machine's sleeps are late
-    #[arg(long, value_name = "auto|DURATION", default_value = "auto")]
-    pub(super) spin_window: Spinning,
-    /// Keep the thread that moves packets on this CPU
-    #[arg(long, visible_alias = "core", value_name = "N")]
-    pub(super) cpu: Option<usize>,
-    /// Keep CPUs out of idle states that take longer than so many µs to leave, where permitted (machine-wide)
-    #[arg(long, value_name = "US|off", default_value = "0", value_parser = cpu_latency)]
-    cpu_latency: CpuLatency,
-}
-
-/// Not an `Option`: to clap that would mean an argument that may be left out.
-#[derive(Debug, Clone, Copy)]
-struct CpuLatency(Option<u32>);
-
-fn cpu_latency(text: &str) -> Result<CpuLatency, String> {
-    if text == "off" {
-        return Ok(CpuLatency(None));
-    }
-    text.parse()
-        .map(|us| CpuLatency(Some(us)))
-        .map_err(|_| format!("write a number of µs, or off (got {text})"))
-}
-
 /// Arguments of `fathom fabric up`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(flatten)]
-    making: Making,
+    options: FabricOptions,
     /// Stay here until Ctrl-C instead of going to the background
     #[arg(long)]
     foreground: bool,
@@ -78,101 +34,56 @@ pub(super) struct Args {
     daemon: Option<Leash>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum Leash {
-    None,
-    Stdin,
-}
-
-impl Making {
-    /// The scenario, and where it stands.
-    pub(super) fn read(&self) -> Result<(Scenario, PathBuf), Failure> {
-        let shown = self.scenario.display();
-        let failed = |e: &dyn std::fmt::Display| {
-            Failure::run(format!("cannot read {shown}: {e}; name a scenario (TOML)"))
-        };
-        let text = std::fs::read_to_string(&self.scenario).map_err(|e| failed(&e))?;
-        let path = self.scenario.canonicalize().map_err(|e| failed(&e))?;
-        let scenario = Scenario::parse(&text, &shown.to_string()).map_err(|e| Failure::run(e.to_string()))?;
-        Ok((scenario, path))
-    }
-
-    /// What it is to be called.
-    pub(super) fn name(&self, scenario: &Scenario) -> String {
-        self.name.clone().unwrap_or_else(|| name_from(&scenario.name))
-    }
-
-    pub(super) fn cpu_latency(&self) -> Option<u32> {
-        self.cpu_latency.0
-    }
-
-    /// The same as arguments of a new process.
-    fn arguments(&self) -> Vec<OsString> {
-        let mut all: Vec<OsString> = vec!["fabric".into(), "up".into(), self.scenario.clone().into()];
-        let mut add = |option: &str, value: OsString| all.extend([option.into(), value]);
-        if let Some(name) = &self.name {
-            add("--name", name.into());
-        }
-        if let Some(truth) = &self.truth {
-            add("--truth", truth.into());
-        }
-        if let Some(cpu) = self.cpu {
-            add("--cpu", cpu.to_string().into());
-        }
-        if let Some(wait) = clap::ValueEnum::to_possible_value(&self.wait) {
-            add("--wait", wait.get_name().into());
-        }
-        if let Spinning::Fixed(ns) = self.spin_window {
-            add("--spin-window", format!("{ns}ns").into());
-        }
-        add("--cpu-latency", self.cpu_latency.0.map_or("off".into(), |us| us.to_string().into()));
-        if self.packets {
-            all.push("--packets".into());
-        }
-        all
-    }
-
-    /// Starts a daemon and waits until its fabric is up. On a leash, the child's standard input is what holds it.
-    pub(super) fn start(&self, leash: Leash) -> Result<(Ready, Child), Failure> {
-        let failed =
-            |e: &dyn std::fmt::Display| Failure::run(format!("cannot start the fabric's daemon: {e}"));
-        let mut command = Command::new(std::env::current_exe().map_err(|e| failed(&e))?);
-        command.args(self.arguments()).stdout(Stdio::piped());
-        match leash {
-            Leash::None => command.args(["--daemon", "none"]).stdin(Stdio::null()),
-            Leash::Stdin => command.args(["--daemon", "stdin"]).stdin(Stdio::piped()),
-        };
-        let mut child = command.spawn().map_err(|e| failed(&e))?;
-        let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).map_err(|e| failed(&e))?;
-        }
-        if let Ok(ready) = serde_json::from_str(&line) {
-            return Ok((ready, child));
-        }
-        // It has said why.
-        let code = child.wait().map_err(|e| failed(&e))?.code();
-        Err(Failure::Passed(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
-    }
-}
-
 /// Runs `fathom fabric up`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     match args.daemon {
-        Some(Leash::None) => return serve(&args.making, Attachment::Background, true),
-        Some(Leash::Stdin) => return serve(&args.making, Attachment::Leashed, true),
+        Some(leash) => return serve(args, Some(leash)),
+        None if args.foreground => return serve(args, None),
         None => {}
     }
-    if args.foreground {
-        return serve(&args.making, Attachment::Foreground, args.json);
-    }
-    let (ready, _daemon) = args.making.start(Leash::None)?;
+    let (ready, _daemon) = args.options.start(Leash::None)?;
     show(&ready, args.json);
     Ok(())
 }
 
+/// Is the fabric's daemon: in the foreground, or started by `up` or `run`, which then holds the leash.
+fn serve(args: &Args, started_by: Option<Leash>) -> Result<(), Failure> {
+    daemon::run(args.options.read()?, |ready, stopper, fabric| {
+        if started_by == Some(Leash::Stdin) {
+            stop_at_end_of_input(stopper.clone());
+        }
+        ctrlc::set_handler(move || stopper.stop())
+            .map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))?;
+        if started_by.is_some() {
+            return go_to_background(ready, fabric);
+        }
+        show(ready, args.json);
+        Ok(())
+    })
+}
+
+/// Whoever holds the other end of the standard input holds the fabric.
+fn stop_at_end_of_input(stopper: Stopper) {
+    thread::spawn(move || {
+        let mut nothing = [0; 64];
+        while io::stdin().read(&mut nothing).is_ok_and(|length| length > 0) {}
+        stopper.stop();
+    });
+}
+
+/// Tells whoever started this that the fabric is up, and writes to the fabric's log from then on.
+fn go_to_background(ready: &Ready, fabric: &FabricDir) -> Result<(), Failure> {
+    let line = serde_json::to_string(ready).map_err(|e| Failure::run(e.to_string()))?;
+    let log = fabric.create_file("log")?;
+    writeln!(io::stdout(), "{line}")
+        .and_then(|()| io::stdout().flush())
+        .and_then(|()| peer::leave_session())
+        .and_then(|()| peer::detach_output(&log))
+        .map_err(|e| Failure::run(format!("cannot go to the background: {e}; use --foreground")))
+}
+
 /// Tells what has been made.
-pub(super) fn show(ready: &Ready, json: bool) {
+fn show(ready: &Ready, json: bool) {
     if json {
         println!("{}", serde_json::to_string(ready).unwrap_or_default());
         return;

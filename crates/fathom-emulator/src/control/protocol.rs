@@ -1,8 +1,7 @@
 //! What is said over the control socket: one JSON object a line, a question and its answer.
 
-use super::place::Place;
-use super::sweep::Swept;
-use crate::exit::Failure;
+use crate::directory::{FabricDir, names, not_up};
+use crate::error::Error;
 use fathom_os::peer;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -17,13 +16,19 @@ const LONGEST: usize = 64 << 20;
 /// What can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
-pub(super) enum Request {
+pub enum Request {
     /// How it is.
     Status,
     /// Make this happen now: what an `[[event]]` says, as TOML, without `at`.
-    Event { toml: String },
+    Event {
+        /// The event.
+        toml: String,
+    },
     /// The namespaces of a host; the network comes with the answer, and the users where the fabric has its own.
-    Enter { host: String },
+    Enter {
+        /// Which host.
+        host: String,
+    },
     /// Take everything away.
     Down,
 }
@@ -32,7 +37,7 @@ pub(super) enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Answer {
-    /// What it is depends on the question: [`Entry`] for `enter`, [`Swept`] for `down`.
+    /// What it is depends on the question: [`Entry`] for `enter`, [`crate::processes::Cleanup`] for `down`.
     Ok(Value),
     /// One line.
     Error(String),
@@ -40,11 +45,11 @@ pub(super) enum Answer {
 
 /// What a process needs to become a host's.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Entry {
+pub struct Entry {
     /// The fabric's mark for what it starts.
-    pub(super) marker: String,
+    pub marker: String,
     /// Whether the second file that comes along is the fabric's user namespace.
-    pub(super) users: bool,
+    pub users: bool,
 }
 
 impl Answer {
@@ -57,17 +62,17 @@ impl Answer {
 }
 
 /// Asks the daemon and waits for its answer, and the files that came with it.
-pub(super) fn ask<T: DeserializeOwned>(place: &Place, request: &Request) -> Result<(T, Vec<File>), Failure> {
-    let name = place.name();
-    let socket = UnixStream::connect(place.control()).map_err(|e| not_there(&name, &e))?;
+pub fn ask<T: DeserializeOwned>(fabric: &FabricDir, request: &Request) -> Result<(T, Vec<File>), Error> {
+    let name = fabric.name();
+    let socket = UnixStream::connect(fabric.control()).map_err(|e| not_there(name, &e))?;
     let broken = |e: io::Error| {
-        let log = place.file("log");
-        Failure::run(format!(
+        let log = fabric.file("log");
+        Error::run(format!(
             "fabric {name} gave no answer: {e}; see {}, then: fathom fabric down {name}",
             log.display()
         ))
     };
-    let mut question = serde_json::to_vec(request).map_err(|e| Failure::run(e.to_string()))?;
+    let mut question = serde_json::to_vec(request).map_err(|e| Error::run(e.to_string()))?;
     question.push(b'\n');
     peer::send_with_files(&socket, &question, &[]).map_err(broken)?;
     let (line, files) = read_line(&socket).map_err(broken)?;
@@ -77,26 +82,18 @@ pub(super) fn ask<T: DeserializeOwned>(place: &Place, request: &Request) -> Resu
             let value = serde_json::from_value(value).map_err(|e| broken(io::Error::other(e)))?;
             Ok((value, files))
         }
-        Answer::Error(line) => Err(Failure::run(line)),
+        Answer::Error(line) => Err(Error::run(line)),
     }
 }
 
 /// Why nobody listens.
-fn not_there(name: &str, cause: &io::Error) -> Failure {
+fn not_there(name: &str, cause: &io::Error) -> Error {
     match cause.kind() {
-        ErrorKind::NotFound => {
-            let others = super::place::names();
-            let remedy = if others.is_empty() {
-                "make one with: fathom fabric up SCENARIO.toml".to_owned()
-            } else {
-                format!("there is: {}", others.join(", "))
-            };
-            Failure::run(format!("no fabric {name} is up; {remedy}"))
-        }
-        ErrorKind::ConnectionRefused => Failure::run(format!(
+        ErrorKind::NotFound => not_up(name, &names()),
+        ErrorKind::ConnectionRefused => Error::run(format!(
             "the daemon of fabric {name} has gone without a word; remove what it left with: fathom fabric down {name}"
         )),
-        _ => Failure::run(format!("cannot reach fabric {name}: {cause}; be the user who made it, or root")),
+        _ => Error::run(format!("cannot reach fabric {name}: {cause}; be the user who made it, or root")),
     }
 }
 
@@ -119,9 +116,6 @@ pub(super) fn read_line(socket: &UnixStream) -> io::Result<(Vec<u8>, Vec<File>)>
         }
     }
 }
-
-/// What `down` tells.
-pub(super) type DownAnswer = Swept;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,8 @@
 //! How long before a packet is due to stop sleeping.
 
-use std::str::FromStr;
-
 /// How the loop waits for the moment at which a packet is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(super) enum Wait {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Wait {
     /// Sleep until shortly before, then spin: on time, at a part of a core.
     #[default]
     Hybrid,
@@ -14,25 +12,24 @@ pub(super) enum Wait {
     Sleep,
 }
 
+impl Wait {
+    /// What it means for whoever uses the fabric.
+    pub(crate) fn note(self) -> &'static str {
+        match self {
+            Self::Hybrid => "packets wait by sleeping, then spinning",
+            Self::Spin => "packets wait by spinning: one CPU is busy as long as the fabric is up",
+            Self::Sleep => "packets wait by sleeping: they are late by what the machine takes to wake up",
+        }
+    }
+}
+
 /// How long a hybrid wait spins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spinning {
+pub enum Spinning {
     /// As long as this machine's sleeps have been late.
     Adaptive,
     /// So many ns.
     Fixed(u64),
-}
-
-impl FromStr for Spinning {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        if text == "auto" {
-            return Ok(Self::Adaptive);
-        }
-        let span = crate::values::duration(text).map_err(|e| format!("{e}; or write auto"))?;
-        Ok(Self::Fixed(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
-    }
 }
 
 /// What is aimed at: of 100 sleeps one may end after the packet was due.
@@ -51,18 +48,18 @@ const START_NS: f64 = 100_000.0;
 /// Monro, "A Stochastic Approximation Method", 1951): up by a step times 0.99 when a sleep was later than the estimate,
 /// down by the step times 0.01 when not; at rest one sleep in 100 is later.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(crate) struct Window {
     spinning: Spinning,
     estimate_ns: f64,
 }
 
 impl Window {
-    pub(super) fn new(spinning: Spinning) -> Self {
+    pub(crate) fn new(spinning: Spinning) -> Self {
         Self { spinning, estimate_ns: START_NS }
     }
 
     /// How long before the due time to wake, ns.
-    pub(super) fn ns(&self) -> u64 {
+    pub(crate) fn ns(&self) -> u64 {
         match self.spinning {
             Spinning::Adaptive => self.estimate_ns as u64,
             Spinning::Fixed(ns) => ns,
@@ -70,7 +67,7 @@ impl Window {
     }
 
     /// A sleep ended so many ns after the moment it was to end.
-    pub(super) fn slept(&mut self, late_ns: u64) {
+    pub(crate) fn slept(&mut self, late_ns: u64) {
         let step = if late_ns as f64 > self.estimate_ns { 1.0 - SHARE_LATE } else { -SHARE_LATE };
         self.estimate_ns = (self.estimate_ns * (1.0 + STEP * step)).clamp(LEAST_NS, MOST_NS);
     }
@@ -107,9 +104,8 @@ mod tests {
             window.slept(u64::MAX);
         }
         assert_eq!(window.ns(), MOST_NS as u64);
-        let mut fixed = Window::new("50us".parse().unwrap());
+        let mut fixed = Window::new(Spinning::Fixed(50_000));
         fixed.slept(u64::MAX);
         assert_eq!(fixed.ns(), 50_000);
-        assert!("50".parse::<Spinning>().is_err());
     }
 }

@@ -1,6 +1,6 @@
 //! `truth-packets.parquet`: one row for each packet that ended, in the order in which they ended.
 
-use super::truth::{Names, Stamped};
+use super::record::{Names, StampedRecord};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
 use arrow_schema::{DataType, Field, Schema};
 use fathom_core::clock::ClockMap;
@@ -49,15 +49,15 @@ const COLUMNS: [(&str, DataType, bool); 13] = [
 ];
 
 /// The file, as it is written.
-pub(super) struct Packets {
+pub(super) struct PacketFile {
     path: PathBuf,
     writer: ArrowWriter<File>,
     schema: Arc<Schema>,
     names: Names,
-    waiting: Vec<(Stamped, [i64; 2], Option<i64>)>,
+    waiting: Vec<(StampedRecord, [i64; 2], Option<i64>)>,
 }
 
-impl Packets {
+impl PacketFile {
     pub(super) fn create(path: &Path, names: Names) -> io::Result<Self> {
         let fields = COLUMNS.into_iter().map(|(name, kind, absent)| Field::new(name, kind, absent));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -75,7 +75,7 @@ impl Packets {
     }
 
     /// Takes packets that ended; their times become UTC by the anchor that is in force now.
-    pub(super) fn write(&mut self, batch: &[Stamped], clocks: &ClockMap) -> Result<(), String> {
+    pub(super) fn write(&mut self, batch: &[StampedRecord], clocks: &ClockMap) -> Result<(), String> {
         for stamped in batch {
             let [in_ns, due_ns] = [stamped.record.in_ns, stamped.record.due_ns].map(|ns| clocks.utc_of(ns));
             let out_ns = stamped.out_ns.map(|ns| clocks.utc_of(ns));
@@ -96,7 +96,7 @@ impl Packets {
     fn encode(&mut self) -> Result<(), String> {
         let rows = std::mem::take(&mut self.waiting);
         let node = |id: u32| self.names.nodes.get(id as usize).map_or("", String::as_str);
-        let text = |of: &dyn Fn(&Stamped) -> String| -> ArrayRef {
+        let text = |of: &dyn Fn(&StampedRecord) -> String| -> ArrayRef {
             Arc::new(StringArray::from_iter_values(rows.iter().map(|(row, ..)| of(row))))
         };
         let columns: Vec<ArrayRef> = vec![
@@ -122,7 +122,7 @@ impl Packets {
             .map_err(|e| failed(&self.path, &e))
     }
 
-    fn paths(&self, row: &Stamped) -> Option<String> {
+    fn paths(&self, row: &StampedRecord) -> Option<String> {
         let label = |id: u32| self.names.paths.get(id as usize).map_or("", String::as_str);
         let labels: Vec<&str> = row.record.paths.iter().map(|path| label(path.0)).collect();
         (!labels.is_empty()).then(|| labels.join("+"))

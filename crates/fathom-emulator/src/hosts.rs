@@ -1,7 +1,7 @@
 //! Hosts: a network namespace each, with one TUN device that bears all of the host's addresses and gets all it sends.
 
-use super::place::HostState;
-use crate::exit::Failure;
+use crate::directory::HostRecord;
+use crate::error::Error;
 use fathom_os::namespace::{self, Namespace};
 use fathom_os::tun::Tun;
 use std::fmt::Write as _;
@@ -12,36 +12,25 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 /// The name of the device inside each host.
-pub(super) const DEVICE: &str = "fabric";
+pub(crate) const DEVICE: &str = "fabric";
 /// Packets that wait in a device before the next is lost: a burst of the fastest sender while the fabric is busy.
 const QUEUE: u32 = 10_000;
 
-/// A host that has been made.
+/// A host that has been made: its network and the device that carries its packets.
 #[derive(Debug)]
-pub(super) struct Host {
-    pub(super) name: String,
-    pub(super) network: Namespace,
-    pub(super) tun: Tun,
-}
-
-/// Whether networks can be named in `ip netns` here. (In a user namespace they cannot.)
-pub(super) fn can_name() -> bool {
-    fathom_os::peer::user() == 0 && !in_own_users()
-}
-
-/// Whether this process is root only in a user namespace: then not all users are mapped one to one.
-fn in_own_users() -> bool {
-    let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    map.split_ascii_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"]
+pub(crate) struct HostDevice {
+    pub(crate) name: String,
+    pub(crate) network: Namespace,
+    pub(crate) tun: Tun,
 }
 
 /// Making and removing a network is mostly waiting for the kernel (for its RCU grace periods), so several wait at once.
 const AT_ONCE: usize = 8;
 
 /// Makes all hosts.
-pub(super) fn make(hosts: &[HostState]) -> Result<Vec<Host>, Failure> {
+pub(crate) fn make(hosts: &[HostRecord]) -> Result<Vec<HostDevice>, Error> {
     let share = hosts.len().div_ceil(AT_ONCE).max(1);
-    let some = |hosts: &[HostState]| hosts.iter().map(one).collect::<Result<Vec<_>, _>>();
+    let some = |hosts: &[HostRecord]| hosts.iter().map(one).collect::<Result<Vec<_>, _>>();
     thread::scope(|scope| {
         let working: Vec<_> = hosts.chunks(share).map(|part| scope.spawn(move || some(part))).collect();
         let mut made = Vec::with_capacity(hosts.len());
@@ -56,7 +45,7 @@ pub(super) fn make(hosts: &[HostState]) -> Result<Vec<Host>, Failure> {
 }
 
 /// Closes the hosts' devices, which removes them.
-pub(super) fn close(mut hosts: Vec<Host>) {
+pub(crate) fn close(mut hosts: Vec<HostDevice>) {
     let share = hosts.len().div_ceil(AT_ONCE).max(1);
     thread::scope(|scope| {
         while !hosts.is_empty() {
@@ -66,8 +55,8 @@ pub(super) fn close(mut hosts: Vec<Host>) {
     });
 }
 
-fn one(host: &HostState) -> Result<Host, Failure> {
-    let failed = |e: io::Error| Failure::run(format!("host {}: {e}", host.name));
+fn one(host: &HostRecord) -> Result<HostDevice, Error> {
+    let failed = |e: io::Error| Error::run(format!("host {}: {e}", host.name));
     let work = || {
         quiet(host.addresses.iter().any(IpAddr::is_ipv6));
         let tun = Tun::create(DEVICE)?;
@@ -78,7 +67,7 @@ fn one(host: &HostState) -> Result<Host, Failure> {
     if let Some(label) = &host.netns {
         namespace::name(&network, label).map_err(failed)?;
     }
-    Ok(Host { name: host.name.clone(), network, tun })
+    Ok(HostDevice { name: host.name.clone(), network, tun })
 }
 
 /// Keeps the kernel from talking unasked, as far as it lets us: no router solicitation, no duplicate address detection
@@ -127,10 +116,10 @@ fn configure(addresses: &[IpAddr], mtu: u16) -> io::Result<()> {
     if done.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let complaint = String::from_utf8_lossy(&done.stderr);
+    let complaint = complaint.split_whitespace().collect::<Vec<_>>().join(" ");
     Err(io::Error::other(format!(
-        "ip could not set up the device {DEVICE}: {said}; is iproute2 older than 5.0?"
+        "ip could not set up the device {DEVICE}: {complaint}; is iproute2 older than 5.0?"
     )))
 }
 
@@ -158,7 +147,7 @@ fn script(addresses: &[IpAddr], mtu: u16) -> String {
 }
 
 /// `/etc/hosts` for inside the fabric: this machine's own, then every name of the scenario.
-pub(super) fn names_file<'a>(names: impl Iterator<Item = (&'a str, IpAddr)>) -> String {
+pub(crate) fn names_file<'a>(names: impl Iterator<Item = (&'a str, IpAddr)>) -> String {
     let mut text = fs::read_to_string("/etc/hosts").unwrap_or_else(|_| "127.0.0.1 localhost\n".to_owned());
     text.push_str("\n# fathom fabric\n");
     for (name, address) in names {

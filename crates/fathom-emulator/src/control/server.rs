@@ -1,9 +1,9 @@
 //! The daemon's end of the control socket.
 
-use super::engine::{Command, Snapshot};
 use super::protocol::{Answer, Entry, Request, read_line};
-use super::sweep::Swept;
-use crate::exit::Failure;
+use crate::engine::{Command, Snapshot};
+use crate::error::Error;
+use crate::processes::Cleanup;
 use fathom_fabric::scenario::Scenario;
 use fathom_os::namespace::Namespace;
 use fathom_os::peer;
@@ -24,54 +24,53 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const GOING: &str = "the fabric is being taken down";
 
 /// That the fabric is to end: by a signal or a broken leash (none), or for somebody who wants an answer.
-pub(super) type Stop = Option<Asker>;
+pub(crate) type Stop = Option<DownRequest>;
 
 /// Whoever waits to hear that everything is gone.
-pub(super) struct Asker(UnixStream);
+pub(crate) struct DownRequest(UnixStream);
 
-impl Asker {
+impl DownRequest {
     /// Tells that it is.
-    pub(super) fn answer(self, swept: &Swept) {
+    pub(crate) fn answer(self, cleanup: &Cleanup) {
         // Who has gone meanwhile does not need to know.
-        let _ = send(&self.0, &Answer::of(swept), &[]);
+        let _ = send(&self.0, &Answer::of(cleanup), &[]);
     }
 }
 
-/// What questions are answered from.
-pub(super) struct Desk {
-    pub(super) scenario: Scenario,
-    pub(super) marker: String,
-    pub(super) networks: Vec<(String, File)>,
-    pub(super) users: Option<Namespace>,
-    pub(super) commands: Sender<Command>,
-    pub(super) waker: Waker,
+/// What requests are answered from.
+pub(crate) struct ControlState {
+    pub(crate) scenario: Scenario,
+    pub(crate) marker: String,
+    pub(crate) networks: Vec<(String, File)>,
+    pub(crate) users: Option<Namespace>,
+    pub(crate) commands: Sender<Command>,
+    pub(crate) waker: Waker,
     /// What was told when it came up; part of every status.
-    pub(super) ready: Value,
+    pub(crate) ready: Value,
 }
 
 /// Opens the socket. Its directory lets only its owner in.
-pub(super) fn listen(path: &Path) -> Result<UnixListener, Failure> {
-    UnixListener::bind(path).map_err(|e| {
-        Failure::run(format!("cannot listen on {}: {e}; choose a shorter --name", path.display()))
-    })
+pub(crate) fn listen(path: &Path) -> Result<UnixListener, Error> {
+    UnixListener::bind(path)
+        .map_err(|e| Error::run(format!("cannot listen on {}: {e}; choose a shorter --name", path.display())))
 }
 
 /// Answers, in a thread of its own, as long as the process lives.
-pub(super) fn serve(listener: UnixListener, desk: Arc<Desk>, stop: Sender<Stop>) -> Result<(), Failure> {
+pub(crate) fn serve(
+    listener: UnixListener,
+    state: Arc<ControlState>,
+    stop: Sender<Stop>,
+) -> Result<(), Error> {
     let answer = move || {
         for socket in listener.incoming().flatten() {
             // Who sends nonsense, or nothing, is left.
-            let _ = one(&socket, &desk, &stop);
+            let _ = one(&socket, &state, &stop);
         }
     };
-    thread::Builder::new()
-        .name("control".to_owned())
-        .spawn(answer)
-        .map(|_| ())
-        .map_err(|e| Failure::run(format!("cannot start a thread: {e}")))
+    thread::Builder::new().name("control".to_owned()).spawn(answer).map(|_| ()).map_err(|e| Error::thread(&e))
 }
 
-fn one(socket: &UnixStream, desk: &Desk, stop: &Sender<Stop>) -> io::Result<()> {
+fn one(socket: &UnixStream, state: &ControlState, stop: &Sender<Stop>) -> io::Result<()> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
     let (line, _) = read_line(socket)?;
@@ -80,11 +79,11 @@ fn one(socket: &UnixStream, desk: &Desk, stop: &Sender<Stop>) -> io::Result<()> 
         Err(e) => return send(socket, &Answer::Error(format!("not a question: {e}")), &[]),
     };
     let answer = match request {
-        Request::Status => desk.status(),
-        Request::Event { toml } => desk.event(&toml),
-        Request::Enter { host } => return desk.enter(socket, &host),
+        Request::Status => state.status(),
+        Request::Event { toml } => state.event(&toml),
+        Request::Enter { host } => return state.enter(socket, &host),
         Request::Down => {
-            if stop.send(Some(Asker(socket.try_clone()?))).is_ok() {
+            if stop.send(Some(DownRequest(socket.try_clone()?))).is_ok() {
                 return Ok(());
             }
             Answer::Error(GOING.to_owned())
@@ -100,7 +99,7 @@ fn send(socket: &UnixStream, answer: &Answer, files: &[&File]) -> io::Result<()>
     peer::send_with_files(socket, &line, &files)
 }
 
-impl Desk {
+impl ControlState {
     /// Asks the loop.
     fn command<T>(&self, make: impl FnOnce(Sender<T>) -> Command) -> Option<T> {
         let (sender, receiver) = channel();

@@ -3,13 +3,15 @@
 //! One thread. Waiting for the moment of a packet is sleeping until shortly before and then spinning, with an eye on what
 //! hosts send meanwhile. Never with a real-time priority: the kernel takes the processor from such a thread when it spins.
 
-use super::hosts::{self, Host};
-use super::still::Warden;
-use super::truth::Log;
-use super::waiting::{Wait, Window};
+use crate::error::warn;
+use crate::freeze::FreezeSender;
+use crate::hosts::{self, HostDevice};
+use crate::truth::TruthLog;
+use crate::waiting::{Wait, Window};
 use fathom_core::histogram::Histogram;
 use fathom_fabric::event::Event;
-use fathom_fabric::world::{HostId, Output, Status, World};
+use fathom_fabric::id::HostId;
+use fathom_fabric::world::{Output, Status, World};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{Reactor, Waker, is_own};
 use mio::unix::SourceFd;
@@ -26,7 +28,7 @@ const POOL: usize = 4_096;
 
 /// What others ask of the loop.
 #[derive(Debug)]
-pub(super) enum Command {
+pub(crate) enum Command {
     /// Make this happen now.
     Event(Box<Event>, Sender<Result<(), String>>),
     /// Say how it is.
@@ -37,36 +39,36 @@ pub(super) enum Command {
 
 /// How the loop is doing.
 #[derive(Debug, Clone)]
-pub(super) struct Snapshot {
-    pub(super) world: Status,
-    pub(super) tally: Tally,
+pub(crate) struct Snapshot {
+    pub(crate) world: Status,
+    pub(crate) tally: Tally,
     /// For how long a hybrid wait spins now, ns.
-    pub(super) window_ns: u64,
+    pub(crate) window_ns: u64,
 }
 
 /// What the loop counted.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// Multicast and broadcast packets, which kernels send unasked; the fabric has none.
-    pub(super) ignored: u64,
+    pub(crate) ignored: u64,
     /// Packets that a host's device did not take.
-    pub(super) refused: u64,
+    pub(crate) refused: u64,
     /// Records that the disk was too slow for.
-    pub(super) lost_records: u64,
+    pub(crate) lost_records: u64,
     /// When a packet was handed to its host, minus when it was due, ns.
-    pub(super) lateness: Histogram,
+    pub(crate) lateness: Histogram,
 }
 
 /// The loop and what it works on.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     world: World,
-    hosts: Vec<Host>,
+    hosts: Vec<HostDevice>,
     reactor: Reactor,
     wait: Wait,
     window: Window,
     commands: Receiver<Command>,
-    log: Option<Log>,
-    warden: Warden,
+    log: Option<TruthLog>,
+    freezes: FreezeSender,
     out: Output,
     /// Hosts of which there may be more to read, each once.
     ready: VecDeque<usize>,
@@ -79,12 +81,12 @@ pub(super) struct Engine {
 
 impl Engine {
     /// `hosts` in the order of the world's.
-    pub(super) fn new(
+    pub(crate) fn new(
         world: World,
-        hosts: Vec<Host>,
+        hosts: Vec<HostDevice>,
         (wait, window): (Wait, Window),
         commands: Receiver<Command>,
-        (log, warden): (Option<Log>, Warden),
+        (log, freezes): (Option<TruthLog>, FreezeSender),
         buffer: usize,
     ) -> io::Result<Self> {
         let reactor = Reactor::new()?;
@@ -104,7 +106,7 @@ impl Engine {
             window,
             commands,
             log,
-            warden,
+            freezes,
             out: Output::default(),
             ready: VecDeque::with_capacity(is_ready.len()),
             is_ready,
@@ -116,12 +118,12 @@ impl Engine {
     }
 
     /// What wakes the loop after a command was sent to it.
-    pub(super) fn waker(&self) -> Waker {
+    pub(crate) fn waker(&self) -> Waker {
         self.reactor.waker()
     }
 
     /// Runs until it is told to stop, or nobody is left who could tell it.
-    pub(super) fn run(mut self) -> io::Result<()> {
+    pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         self.world.start(mono_ns());
         loop {
@@ -145,7 +147,7 @@ impl Engine {
                     self.ready.push_back(index);
                 }
             }
-            if asked && self.obey() {
+            if asked && self.run_commands() {
                 hosts::close(self.hosts);
                 return Ok(());
             }
@@ -209,10 +211,10 @@ impl Engine {
             // Its device was taken away or down; whoever did that wants to know why the host is silent.
             Err(e) => {
                 self.is_ready[index] = false;
-                eprintln!(
-                    "fathom: host {} cannot send: {e}; was its device deleted?",
+                warn(format_args!(
+                    "host {} cannot send: {e}; was its device deleted?",
                     self.hosts[index].name
-                );
+                ));
             }
         }
     }
@@ -235,7 +237,7 @@ impl Engine {
             }
         }
         for truth in &self.out.truths {
-            self.warden.heed(truth);
+            self.freezes.observe(truth);
         }
         if let Some(log) = &mut self.log {
             self.tally.lost_records += log.take(&mut self.out, &self.stamps);
@@ -249,7 +251,7 @@ impl Engine {
     }
 
     /// Does what others asked; true where that is to end.
-    fn obey(&mut self) -> bool {
+    fn run_commands(&mut self) -> bool {
         loop {
             match self.commands.try_recv() {
                 Ok(Command::Event(event, answer)) => {

@@ -1,13 +1,17 @@
 //! `truth.jsonl` and `truth-packets.parquet`: what the fabric did, by the clock of the recordings, written by a thread of
 //! its own so that a slow disk never delays a packet.
 
-use super::packets::Packets;
-use crate::exit::Failure;
+mod packets;
+mod record;
+
+use crate::error::Error;
 use fathom_core::clock::{ClockMap, Observation};
-use fathom_fabric::truth::{PacketFate, PacketRecord, Truth};
-use fathom_fabric::world::{NodeId, Output, PathId, World};
+use fathom_fabric::truth::{PacketFate, Truth};
+use fathom_fabric::world::{Output, World};
 use fathom_os::{assist, clock};
 use jiff::Timestamp;
+use packets::PacketFile;
+use record::{Names, StampedRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::fs::{self, File};
@@ -24,30 +28,23 @@ const WAITING: usize = 4_096;
 /// How often the clocks are compared, as by a probe.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// A packet that ended, and when its host was given it; none where it ended otherwise.
-#[derive(Debug, Clone)]
-pub(super) struct Stamped {
-    pub(super) record: PacketRecord,
-    pub(super) out_ns: Option<u64>,
-}
-
 #[derive(Debug)]
 enum Item {
     Truths(Vec<Truth>),
-    Packets(Vec<Stamped>),
+    Packets(Vec<StampedRecord>),
 }
 
 /// The loop's end of the log.
 #[derive(Debug)]
-pub(super) struct Log {
+pub(crate) struct TruthLog {
     sender: SyncSender<Item>,
-    packets: Vec<Stamped>,
+    packets: Vec<StampedRecord>,
 }
 
-impl Log {
+impl TruthLog {
     /// Takes what came of a call of the world. What happened goes to the writer at once, packets in batches. `out_ns` has
     /// the moments at which the deliveries were made, in their order. Returns how many lines had no room.
-    pub(super) fn take(&mut self, out: &mut Output, out_ns: &[u64]) -> u64 {
+    pub(crate) fn take(&mut self, out: &mut Output, out_ns: &[u64]) -> u64 {
         let mut lost = 0;
         if !out.truths.is_empty() {
             lost += self.pass(Item::Truths(std::mem::take(&mut out.truths)));
@@ -58,13 +55,13 @@ impl Log {
                 PacketFate::Delivered => stamps.next().copied(),
                 _ => None,
             };
-            self.packets.push(Stamped { record, out_ns });
+            self.packets.push(StampedRecord { record, out_ns });
         }
         if self.packets.len() >= BATCH { lost + self.send() } else { lost }
     }
 
     /// Hands over what has gathered.
-    pub(super) fn send(&mut self) -> u64 {
+    pub(crate) fn send(&mut self) -> u64 {
         if self.packets.is_empty() {
             return 0;
         }
@@ -83,27 +80,27 @@ impl Log {
     }
 }
 
-impl Drop for Log {
+impl Drop for TruthLog {
     fn drop(&mut self) {
         self.send();
     }
 }
 
 /// The writer's thread, to be waited for.
-pub(super) type Writing = JoinHandle<Result<(), String>>;
+pub(crate) type Writing = JoinHandle<Result<(), String>>;
 
 /// What the writer must know besides what happens.
-pub(super) struct Heading {
-    pub(super) scenario: String,
-    pub(super) seed: u64,
-    pub(super) packets: bool,
+pub(crate) struct Heading {
+    pub(crate) scenario: String,
+    pub(crate) seed: u64,
+    pub(crate) packets: bool,
 }
 
 /// Begins the log in a directory, which is made if need be and must not hold another.
-pub(super) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(Log, Writing), Failure> {
+pub(crate) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(TruthLog, Writing), Error> {
     let path = dir.join("truth.jsonl");
     let failed = |path: &Path, e: &io::Error| {
-        Failure::run(format!(
+        Error::run(format!(
             "cannot create {}: {e}; --truth must name a directory to which you can write",
             path.display()
         ))
@@ -111,16 +108,14 @@ pub(super) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(Log
     fs::create_dir_all(dir).map_err(|e| failed(dir, &e))?;
     let file = File::create_new(&path).map_err(|e| {
         if e.kind() == ErrorKind::AlreadyExists {
-            Failure::run(format!("{} holds the truth of another run; name another directory", path.display()))
+            Error::run(format!("{} holds the truth of another run; name another directory", path.display()))
         } else {
             failed(&path, &e)
         }
     })?;
     let packets = if heading.packets {
         let path = dir.join("truth-packets.parquet");
-        let names =
-            Names { nodes: all(|i| world.node_name(NodeId(i))), paths: all(|i| world.path_name(PathId(i))) };
-        Some(Packets::create(&path, names).map_err(|e| failed(&path, &e))?)
+        Some(PacketFile::create(&path, Names::of(world)).map_err(|e| failed(&path, &e))?)
     } else {
         None
     };
@@ -135,25 +130,13 @@ pub(super) fn begin(dir: &Path, heading: &Heading, world: &World) -> Result<(Log
             }),
         )
         .and_then(|()| writer.anchored())
-        .map_err(Failure::run)?;
+        .map_err(Error::run)?;
     let (sender, receiver) = sync_channel(WAITING);
     let writing = thread::Builder::new()
         .name("truth".to_owned())
         .spawn(move || writer.run(&receiver))
-        .map_err(|e| Failure::run(format!("cannot start a thread: {e}")))?;
-    Ok((Log { sender, packets: Vec::with_capacity(BATCH) }, writing))
-}
-
-/// The names that records stand for by number.
-#[derive(Debug)]
-pub(super) struct Names {
-    pub(super) nodes: Vec<String>,
-    pub(super) paths: Vec<String>,
-}
-
-/// Names by number, until one is empty: there are no more.
-fn all<'a>(name: impl Fn(u32) -> &'a str) -> Vec<String> {
-    (0..u32::MAX).map(|i| name(i).to_owned()).take_while(|name| !name.is_empty()).collect()
+        .map_err(|e| Error::thread(&e))?;
+    Ok((TruthLog { sender, packets: Vec::with_capacity(BATCH) }, writing))
 }
 
 #[derive(Serialize)]
@@ -168,7 +151,7 @@ struct Writer {
     lines: BufWriter<File>,
     path: PathBuf,
     clocks: ClockMap,
-    packets: Option<Packets>,
+    packets: Option<PacketFile>,
 }
 
 impl Writer {
