@@ -20,5 +20,6 @@ pub mod stall;
 pub mod statistics;
 pub mod story;
 pub mod stream;
+pub mod units;
 pub mod verdict;
 pub mod word;

@@ -11,10 +11,11 @@ mod tries;
 mod words;
 
 pub use gather::{Baseline, Gathered, Gatherer};
-pub use words::{changed, duration, duration_compact};
+pub use words::changed;
 
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind, LOST_NO_SPACE};
+use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
 use incident::{Context, told_together};

@@ -94,7 +94,7 @@ pub enum StageEvent {
     /// The idle limit becomes this, ns, for flows old and new.
     IdleLimit {
         /// ns without a packet after which a flow is forgotten.
-        #[serde(alias = "idle", deserialize_with = "crate::units::serde_ns::deserialize")]
+        #[serde(alias = "idle", deserialize_with = "fathom_core::units::serde_ns::deserialize")]
         idle_ns: u64,
     },
     /// One of a firewall's (or balancer's) instances goes away with the flows it held.
@@ -117,7 +117,7 @@ pub enum StageEvent {
     /// A gateway of two changes over to its standby.
     Switchover {
         /// How long nothing passes meanwhile, ns.
-        #[serde(rename = "outage", alias = "outage_ns", with = "crate::units::serde_ns")]
+        #[serde(rename = "outage", alias = "outage_ns", with = "fathom_core::units::serde_ns")]
         outage_ns: u64,
         /// Whether the standby knows nothing of the flows. Without effect where the gateway remembers none.
         forget: bool,

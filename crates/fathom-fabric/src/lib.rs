@@ -18,5 +18,4 @@ pub mod scenario;
 pub mod simulate;
 pub mod stage;
 pub mod truth;
-pub mod units;
 pub mod world;

@@ -27,3 +27,20 @@ impl Direction {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_that_the_client_sends_on_come_first() {
+        assert_eq!(Direction::Bidirectional.client_sends(2), [true, true, false, false]);
+        assert_eq!(Direction::Reverse.client_sends(1), [false]);
+        assert_eq!(Direction::Forward.client_sends(3), [true; 3]);
+    }
+
+    #[test]
+    fn no_claim_of_streams_makes_a_list_longer_than_a_test_can_be() {
+        assert_eq!(Direction::Bidirectional.client_sends(u32::MAX).len(), 256);
+    }
+}

@@ -20,3 +20,18 @@ impl Pacer {
         self.begun_ns.saturating_add(u64::try_from(after).unwrap_or(u64::MAX))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_pace_is_never_ahead_of_its_rate(rate in 1..1_u64 << 40, sent in 0..1_u64 << 40) {
+            let due = u128::from(Pacer::new(0, rate).due_ns(sent));
+            let bits = u128::from(sent) * 8 * 1_000_000_000;
+            prop_assert!(due * u128::from(rate) <= bits && bits < (due + 1) * u128::from(rate));
+        }
+    }
+}

@@ -8,7 +8,6 @@ mod external;
 mod fabric;
 #[cfg(target_os = "linux")]
 mod fabric_simulate;
-mod peers;
 mod probe;
 mod recording;
 mod summary;

@@ -5,7 +5,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use support::probe::Probe;
-use support::throughput::{Service, counted, document, guest, measure};
+use support::throughput::{Service, counted, document, guest, measure, wait_until_it_flows};
 
 const COOKIE: &[u8; 37] = b"strangerstrangerstrangerstranger2345\0";
 /// What a hostile client may cost (issue 16), in KiB.
@@ -105,20 +105,17 @@ fn an_idle_stranger_gives_way() {
 fn a_test_that_moves_keeps_its_place() {
     let service = Service::start(&[]);
     let home = home();
-    let options =
-        format!("{} --throughput --bitrate 1Mbit --size 1KiB --for 8s --json --no-record", service.address);
-    let running = Probe::start(home.path(), &options);
-    support::wait_for("the test to run", || {
-        let other = measure(home.path(), service.address, "--for 1s --no-record");
-        other.err.contains("runs another test").then_some(())
-    });
-    let mut denied = 1;
+    let options = "--throughput --bitrate 1Mbit --size 1KiB --for 8s --json --record r";
+    let running = Probe::start(home.path(), &format!("{} {options}", service.address));
+    wait_until_it_flows(&home.path().join("r"));
+    let mut denied = 0;
     let last = support::wait_for("the test to end", || {
         let other = measure(home.path(), service.address, "--for 1s --no-record");
         denied += u64::from(other.err.contains("runs another test"));
         (other.code() == 0).then_some(other)
     });
     assert_eq!(last.code(), 0);
+    assert_ne!(denied, 0, "nobody waited");
     let summary = running.finish().summary();
     assert_eq!(summary["ended_early"], serde_json::Value::Null, "{summary}");
     let served = service.stop();

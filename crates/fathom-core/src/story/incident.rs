@@ -3,9 +3,10 @@
 use super::gather::{Baseline, Gathered};
 use super::join::{Closing, Incident, Joined, Overrun, Pause, Stall};
 use super::moment::Moment;
-use super::words::{count, duration, ordinals};
+use super::words::{count, ordinals};
 use super::{Confidence, Line, State, tally, whose};
 use crate::cause::ClosingCause;
+use crate::units::duration_text as duration;
 use crate::verdict::{Grounds, Verdict};
 use jiff::Timestamp;
 

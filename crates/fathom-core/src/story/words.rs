@@ -2,33 +2,6 @@
 
 use jiff::Timestamp;
 
-/// A duration in a sentence: `310 ms`, `5.4 s`, `7m 3s`, `11h 15m`.
-pub fn duration(ns: u64) -> String {
-    spelled(ns, " ", "µs")
-}
-
-/// A duration as options are written: `310ms`, `1.5us`, `20s`, `11h 15m`.
-pub fn duration_compact(ns: u64) -> String {
-    spelled(ns, "", "us")
-}
-
-fn spelled(ns: u64, gap: &str, micro: &str) -> String {
-    let figure = |divisor: f64, unit: &str| {
-        let text = format!("{:.1}", ns as f64 / divisor);
-        format!("{}{gap}{unit}", text.strip_suffix(".0").unwrap_or(&text))
-    };
-    let s = ns / 1_000_000_000;
-    match ns {
-        0..1_000 => format!("{ns}{gap}ns"),
-        1_000..1_000_000 => figure(1e3, micro),
-        1_000_000..1_000_000_000 => figure(1e6, "ms"),
-        1_000_000_000..60_000_000_000 => figure(1e9, "s"),
-        _ if s < 3_600 => format!("{}m {}s", s / 60, s % 60),
-        _ if s < 86_400 => format!("{}h {}m", s / 3_600, s % 3_600 / 60),
-        _ => format!("{}d {}h", s / 86_400, s % 86_400 / 3_600),
-    }
-}
-
 /// `1 sample`, `30 samples`, `1,800 samples`.
 pub(super) fn count(n: u64, one: &str) -> String {
     let digits = n.to_string();
@@ -101,17 +74,6 @@ mod tests {
 
     #[test]
     fn figures_read_well() {
-        for (ns, text) in [
-            (64, "64 ns"),
-            (450_000, "450 µs"),
-            (310_400_000, "310.4 ms"),
-            (5_400_000_000, "5.4 s"),
-            (423_000_000_000, "7m 3s"),
-            (40_500_000_000_000, "11h 15m"),
-            (1_814_400_000_000_000, "21d 0h"),
-        ] {
-            assert_eq!(duration(ns), text);
-        }
         for (n, text) in [(0, "0 samples"), (1, "1 sample"), (999, "999 samples"), (40_500, "40,500 samples")]
         {
             assert_eq!(count(n, "sample"), text);

@@ -90,7 +90,7 @@ fn refine(table: &mut Table<'_>, mut model: PathModel, _load: Load<'_>) -> Resul
         table.finish()?;
     }
     model.rate_bits_per_s =
-        table.take("rate").map(|v| v.parsed(crate::units::rate_bits_per_s)).transpose()?;
+        table.take("rate").map(|v| v.parsed(fathom_core::units::bits_per_s)).transpose()?;
     model.queue_bytes = table.take("queue").map(|v| v.size()).transpose()?;
     if let Some(value) = table.take("mtu") {
         let mtu = value.size()?;

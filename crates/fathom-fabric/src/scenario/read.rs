@@ -62,7 +62,10 @@ impl<'a> Value<'a> {
     }
 
     /// Text that a function understands; its error becomes the message.
-    pub(super) fn parsed<T>(&self, parse: impl Fn(&str) -> Result<T, String>) -> Result<T, ScenarioError> {
+    pub(super) fn parsed<T, E: Display>(
+        &self,
+        parse: impl Fn(&str) -> Result<T, E>,
+    ) -> Result<T, ScenarioError> {
         match &self.inner {
             DeValue::String(text) => parse(text).map_err(|e| self.error(format_args!("cannot be read: {e}"))),
             _ => Err(self.wants("text in quotes")),
@@ -72,14 +75,14 @@ impl<'a> Value<'a> {
     pub(super) fn duration_ns(&self) -> Result<u64, ScenarioError> {
         match &self.inner {
             DeValue::Integer(n) if n.as_str() == "0" => Ok(0),
-            DeValue::String(_) => self.parsed(crate::units::duration_ns),
+            DeValue::String(_) => self.parsed(fathom_core::units::duration_ns),
             _ => Err(self.wants("a duration in quotes, as in \"250us\"")),
         }
     }
 
     pub(super) fn signed_duration_ns(&self) -> Result<i64, ScenarioError> {
         match &self.inner {
-            DeValue::String(_) => self.parsed(crate::units::signed_duration_ns),
+            DeValue::String(_) => self.parsed(fathom_core::units::signed_duration_ns),
             _ => Err(self.wants("a duration in quotes, as in \"-250us\"")),
         }
     }
@@ -96,7 +99,7 @@ impl<'a> Value<'a> {
     pub(super) fn size(&self) -> Result<u64, ScenarioError> {
         match &self.inner {
             DeValue::Integer(_) => self.integer(),
-            _ => self.parsed(crate::units::size_bytes),
+            _ => self.parsed(fathom_core::units::size),
         }
     }
 
@@ -115,7 +118,7 @@ impl<'a> Value<'a> {
     /// A share: `0.01`, or text such as `"1 %"`.
     pub(super) fn share(&self) -> Result<f64, ScenarioError> {
         let share = match &self.inner {
-            DeValue::String(_) => self.parsed(|text| {
+            DeValue::String(_) => self.parsed(|text| -> Result<f64, String> {
                 let number = text.trim().strip_suffix('%').ok_or("write it as in 0.01 or \"1%\"")?;
                 number.trim().parse::<f64>().map(|p| p / 100.0).map_err(|e| e.to_string())
             })?,

@@ -14,7 +14,7 @@ use super::{Context, Fate, Stage, StageStatus};
 use crate::event::StageEvent;
 use crate::packet::{Flow, Packet};
 use crate::truth::DropReason;
-use crate::units::serde_ns_option;
+use fathom_core::units::serde_ns_option;
 
 /// A network of a rule, or an address alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

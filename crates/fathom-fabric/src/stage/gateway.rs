@@ -1,6 +1,7 @@
 //! A gateway between networks (VPN, peering hop): it adds time, has an MTU and a throughput of its own, and may change over
 //! to a standby.
 
+use fathom_core::units;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 
@@ -79,7 +80,7 @@ enum Amount {
 
 fn amount<'de, D: Deserializer<'de>>(
     deserializer: D,
-    read: fn(&str) -> Result<u64, String>,
+    read: fn(&str) -> Result<u64, units::UnitError>,
     such_as: &str,
 ) -> Result<u64, D::Error> {
     let amount = Amount::deserialize(deserializer)
@@ -91,11 +92,11 @@ fn amount<'de, D: Deserializer<'de>>(
 }
 
 fn rate<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
-    amount(deserializer, crate::units::rate_bits_per_s, "\"1Gbit/s\"").map(Some)
+    amount(deserializer, units::bits_per_s, "\"1Gbit/s\"").map(Some)
 }
 
 fn size<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
-    amount(deserializer, crate::units::size_bytes, "\"1MiB\"")
+    amount(deserializer, units::size, "\"1MiB\"")
 }
 
 impl GatewayConfig {

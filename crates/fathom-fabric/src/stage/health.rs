@@ -9,7 +9,7 @@ use super::Context;
 use super::dnat::Target;
 use super::limits::SECOND;
 use crate::packet::{Flags, Flow, Packet, Protocol};
-use crate::units::serde_ns;
+use fathom_core::units::serde_ns;
 
 /// Source ports of probes, one after another (RFC 6335, 6: the dynamic ports).
 const PORTS: std::ops::RangeInclusive<u16> = 49_152..=65_535;
@@ -30,7 +30,7 @@ pub struct ProbeConfig {
     #[serde(rename = "every", with = "serde_ns", default = "default_every")]
     pub every_ns: u64,
     /// How long an answer is awaited, ns; at most the interval. Absent: the interval.
-    #[serde(default, rename = "timeout", with = "crate::units::serde_ns_option")]
+    #[serde(default, rename = "timeout", with = "fathom_core::units::serde_ns_option")]
     pub timeout_ns: Option<u64>,
     /// So many failures after one another make a backend unhealthy.
     #[serde(default = "default_failures")]

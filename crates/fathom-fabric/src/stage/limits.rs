@@ -7,7 +7,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::tcp::State;
-use crate::units::serde_ns;
+use fathom_core::units::serde_ns;
 
 /// Seconds in ns.
 pub(crate) const SECOND: u64 = 1_000_000_000;
@@ -147,7 +147,7 @@ pub(super) fn over<'de, D: Deserializer<'de>>(
         }
 
         fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Written, E> {
-            let ns = crate::units::duration_ns(text).map_err(E::custom)?;
+            let ns = fathom_core::units::duration_ns(text).map_err(E::custom)?;
             Ok(Written { established: Some(Ns(ns)), ..Written::default() })
         }
 

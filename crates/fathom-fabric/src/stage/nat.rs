@@ -17,7 +17,7 @@ use super::{Context, Fate, Stage, StageStatus};
 use crate::event::StageEvent;
 use crate::packet::{Flow, Packet, Protocol};
 use crate::truth::DropReason;
-use crate::units::serde_ns;
+use fathom_core::units::serde_ns;
 
 /// A NAT gateway. Defaults: Azure's (4 min idle limit, silent at the limit, then a RST to whoever sends the next packet; a
 /// port is held after a connection's end before it may call the same destination again: 65 s after FIN, 16 s after RST,

@@ -8,7 +8,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::model::{Correlation, Delay, Jitter, PathModel};
-use crate::units::{duration_ns, serde_ns};
+use fathom_core::units::{duration_ns, serde_ns};
 
 /// The time that a middlebox adds to a packet one way: the least, and beyond it a gamma distribution (skewed as queues
 /// are) with what is left of the mean. Packets of one flow and direction keep their order.

@@ -1,11 +1,7 @@
 use super::agreement::Limits;
 use super::client::{self, Client};
 use super::server::{self, Server};
-use crate::account::{Account, Reading};
 use crate::codec::{Cookie, Parameters, Refusal, Results, State, StreamResult};
-use crate::direction::Direction;
-use crate::pacer::Pacer;
-use fathom_core::event::TcpInfo;
 use proptest::prelude::*;
 
 const LIMITS: Limits = Limits { longest_s: 60, streams: 256 };
@@ -101,13 +97,6 @@ proptest! {
         };
         prop_assert_eq!(server(piece), server(200));
     }
-
-    #[test]
-    fn a_pace_is_never_ahead_of_its_rate(rate in 1..1_u64 << 40, sent in 0..1_u64 << 40) {
-        let due = u128::from(Pacer::new(0, rate).due_ns(sent));
-        let bits = u128::from(sent) * 8 * 1_000_000_000;
-        prop_assert!(due * u128::from(rate) <= bits && bits < (due + 1) * u128::from(rate));
-    }
 }
 
 fn client_meets(bytes: &[u8]) -> client::Failure {
@@ -169,43 +158,6 @@ fn a_client_that_gives_up_is_heard_and_one_that_vanishes_is_missed() {
 
     let client = Client::new(asked());
     assert_eq!(client.terminate(), Some(vec![12]));
-}
-
-#[test]
-fn streams_that_the_client_sends_on_come_first() {
-    assert_eq!(Direction::Bidirectional.client_sends(2), [true, true, false, false]);
-    assert_eq!(Direction::Reverse.client_sends(1), [false]);
-    assert_eq!(Direction::Forward.client_sends(3), [true; 3]);
-}
-
-fn reading(at_ns: u64, bytes: u64, resent: u32, srtt_us: u32) -> Reading {
-    let tcp = TcpInfo { srtt_us, total_retrans: resent, snd_cwnd: 10, snd_mss: 1_448, ..TcpInfo::default() };
-    Reading { at_ns, bytes, tcp: Some(tcp) }
-}
-
-#[test]
-fn intervals_add_up_and_what_is_omitted_does_not_count() {
-    let mut account = Account::new(true, reading(1_000, 0, 1, 0));
-    let warm = account.interval(reading(2_000, 500, 4, 900));
-    assert_eq!((warm.length_ns, warm.bytes, warm.retransmits), (1_000, 500, Some(3)));
-    account.omit(reading(2_000, 500, 4, 900));
-    account.look(reading(0, 0, 0, 100).tcp);
-    let counted = account.interval(reading(3_000, 800, 9, 301));
-    assert_eq!((counted.bytes, counted.retransmits, counted.srtt_us), (300, Some(5), Some(301)));
-    assert_eq!(counted.cwnd_bytes, Some(14_480));
-    let result = account.result(1, reading(3_500, 810, 9, 0));
-    assert_eq!((result.id, result.bytes, result.retransmits, result.duration_ns), (3, 310, Some(5), 1_500));
-    let srtt = result.srtt_us.expect("two readings");
-    assert_eq!((srtt.count, srtt.min, srtt.mean, srtt.max), (2, 100, 200, 301));
-}
-
-#[test]
-fn an_end_that_receives_claims_none_of_the_senders_figures() {
-    let mut account = Account::new(false, reading(0, 0, 0, 0));
-    let interval = account.interval(reading(10, 5, 2, 70));
-    assert_eq!((interval.bytes, interval.retransmits, interval.srtt_us), (5, None, None));
-    let result = account.result(0, reading(20, 9, 2, 70));
-    assert_eq!((result.retransmits, result.srtt_us, result.cwnd_bytes), (None, None, None));
 }
 
 /// One message of 120 bytes with `"parallel":4294967295` was refused, and then the reflector allocated 4 to 8 GiB: what was

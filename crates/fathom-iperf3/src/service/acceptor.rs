@@ -85,7 +85,7 @@ impl Service {
         Ok(Self { stop, waker, thread })
     }
 
-    /// Ends it, and the test that runs, within two seconds; what it served.
+    /// Ends it, and the test that runs, within some seconds, whatever clients do; what it served.
     pub fn stop(self) -> Counts {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.waker.wake();

@@ -130,8 +130,8 @@ impl Session<'_> {
             }
             self.drain();
             if mono_ns() >= self.owes_by_ns {
-                let streams = self.streams.is_some();
-                return Err(self.dismiss(if streams {
+                let began = self.streams.is_some();
+                return Err(self.dismiss(if began {
                     "it took too long"
                 } else {
                     "it said nothing for too long"
@@ -177,7 +177,7 @@ impl Session<'_> {
     fn next_turn_ns(&self) -> u64 {
         let now_ns = mono_ns();
         let turn = match &self.streams {
-            // Streams come to the door while the control connection is silent.
+            // Streams come to the acceptor while the control connection is silent.
             None if self.awaiting => now_ns + DRAIN_LOOK_NS,
             None => now_ns + LOOK_NS,
             Some(_) if self.stopping => now_ns + DRAIN_LOOK_NS,

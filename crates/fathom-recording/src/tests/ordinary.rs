@@ -183,5 +183,5 @@ fn an_export_holds_every_sample() {
         "1,0,64,1750000001000000000,0,100001,13365,,,5000,-400000,500000,120,1,0"
     );
     // Every fifth sample was never answered, and the articles' client has no row for one.
-    assert_eq!(text(Format::EchoClientCsv).lines().count(), 41);
+    assert_eq!(text(Format::Peer(crate::peers::RowFormat::EchoClientCsv)).lines().count(), 41);
 }

@@ -100,7 +100,7 @@ impl Tally {
             (udp.unsent, "not sent by this host"),
         ]);
         let stamp = reasons(&[(self.stamp_packets, "STAMP packets")]);
-        let uptime = humantime::format_duration(std::time::Duration::from_millis(self.uptime_ns / 1_000_000));
+        let uptime = fathom_core::units::duration_exact(self.uptime_ns / 1_000_000 * 1_000_000);
         format!(
             "served {connections} connections{ends}, refused {}{why}; {datagrams} datagrams{stamp}, refused {}{udp_why}; \
              {messages_stamped} messages stamped, {bytes} bytes echoed, in {uptime}",

@@ -240,11 +240,11 @@ pub(super) struct NeverOr(pub(super) Option<Duration>);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AutoOr(pub(super) Option<Duration>);
 
-fn never_or_duration(text: &str) -> Result<NeverOr, String> {
+fn never_or_duration(text: &str) -> Result<NeverOr, values::UnitError> {
     if text == "never" { Ok(NeverOr(None)) } else { values::duration(text).map(|d| NeverOr(Some(d))) }
 }
 
-fn auto_or_duration(text: &str) -> Result<AutoOr, String> {
+fn auto_or_duration(text: &str) -> Result<AutoOr, values::UnitError> {
     if text == "auto" { Ok(AutoOr(None)) } else { values::duration(text).map(|d| AutoOr(Some(d))) }
 }
 

@@ -2,14 +2,13 @@
 
 use super::config::Config;
 use crate::exit::Failure;
-use crate::peers::{Rows, latte, psping, sockperf};
-use crate::summary::Heading;
+use crate::summary::{CONNECT, Heading};
 use fathom_core::schedule::Pace;
 use fathom_core::statistics::Statistics;
-use fathom_recording::EchoClientCsv;
+use fathom_recording::peers::{Buckets, ResultFormat, RowFormat, Rows, Run, Totals, result, rows};
 use jiff::Timestamp;
 use std::fs::File;
-use std::io::{self, BufWriter};
+use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 /// The formats of other tools.
@@ -18,7 +17,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Formats {
     /// Print PsPing's result and histogram too: so many buckets, or their beginnings in ms, as `psping -h` takes them (10; 0.01,0.05,1,5,10)
     #[arg(long, value_name = "BUCKETS", conflicts_with_all = ["json", "sizes", "idle_gap", "load", "throughput", "tls"])]
-    histogram: Option<psping::Buckets>,
+    histogram: Option<Buckets>,
     /// Print latte's result and histogram too
     #[arg(long, conflicts_with_all = ["json", "sizes", "idle_gap", "load", "throughput", "connect"])]
     latte: bool,
@@ -38,17 +37,21 @@ impl Formats {
 
     /// What is printed at the end of a run.
     pub(super) fn text(&self, heading: &Heading, s: &Statistics) -> String {
-        let psping = self
-            .histogram
-            .as_ref()
-            .map(|buckets| psping::text(heading, &s.rtt, s.samples - s.warm_up, s.warm_up, buckets));
-        let latte = self.latte.then(|| latte::text(heading, &s.rtt));
-        let mut out = String::new();
-        for text in psping.into_iter().chain(latte) {
-            out.push('\n');
-            out.push_str(&text);
-        }
-        out
+        let run = Run {
+            reflector: heading.reflector.clone(),
+            udp: heading.mode.starts_with("udp"),
+            connects: heading.mode == CONNECT,
+            size: heading.size,
+            ..Run::default()
+        };
+        let totals = Totals { rtt: &s.rtt, sent: s.samples - s.warm_up, warm_up: s.warm_up };
+        let psping = self.histogram.clone().map(ResultFormat::Psping);
+        let latte = self.latte.then_some(ResultFormat::Latte);
+        psping
+            .into_iter()
+            .chain(latte)
+            .map(|format| format!("\n{}", result(&format, &run, &totals)))
+            .collect()
     }
 }
 
@@ -58,16 +61,19 @@ pub(super) struct Table {
     pub(super) rows: Box<dyn Rows>,
 }
 
-/// The options that write a file a row at a time, and the files.
-fn files(config: &Config) -> impl Iterator<Item = (&'static str, &Path)> {
-    let all = [("--csv", &config.csv), ("--sockperf-log", &config.formats.sockperf_log)];
-    all.into_iter().filter_map(|(option, file)| Some((option, file.as_deref()?)))
+/// The options that write a file a row at a time, with what they write, and the files.
+fn files(config: &Config) -> impl Iterator<Item = (&'static str, RowFormat, &Path)> {
+    let all = [
+        ("--csv", RowFormat::EchoClientCsv, &config.csv),
+        ("--sockperf-log", RowFormat::SockperfLog, &config.formats.sockperf_log),
+    ];
+    all.into_iter().filter_map(|(option, format, file)| Some((option, format, file.as_deref()?)))
 }
 
 /// Refuses what no file of rows can hold.
 pub(super) fn refuse_several_targets(config: &Config) -> Result<(), Failure> {
     match files(config).next() {
-        Some((option, _)) if config.paths.len() > 1 => Err(Failure::usage(format!(
+        Some((option, ..)) if config.paths.len() > 1 => Err(Failure::usage(format!(
             "{option} FILE holds one path; with several targets use `fathom recording export --format …` on each recording"
         ))),
         _ => Ok(()),
@@ -77,11 +83,20 @@ pub(super) fn refuse_several_targets(config: &Config) -> Result<(), Failure> {
 /// Makes the files; where one cannot be made, none is left behind.
 pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>, Failure> {
     let mut tables = Vec::new();
-    for (option, path) in files(config) {
-        match File::create_new(path).and_then(|file| rows(option, config, file, started_at)) {
+    let run = Run {
+        size: Some(config.size),
+        interval_ns: match config.pace {
+            Pace::Every(every_ns) => Some(every_ns),
+            Pace::PingPong => None,
+        },
+        started_utc_ns: i64::try_from(started_at.as_nanosecond()).unwrap_or(0),
+        ..Run::default()
+    };
+    for (option, format, path) in files(config) {
+        match File::create_new(path).and_then(|file| rows(format, &run, BufWriter::new(file))) {
             Ok(rows) => tables.push(Table { option, rows }),
             Err(e) => {
-                for (_, made) in files(config).take(tables.len()) {
+                for (_, _, made) in files(config).take(tables.len()) {
                     let _ = std::fs::remove_file(made);
                 }
                 return Err(Failure::run(format!(
@@ -94,25 +109,9 @@ pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>,
     Ok(tables)
 }
 
-fn rows(option: &str, config: &Config, file: File, started_at: Timestamp) -> io::Result<Box<dyn Rows>> {
-    let out = BufWriter::new(file);
-    if option == "--csv" {
-        return Ok(Box::new(EchoClientCsv::new(out)?));
-    }
-    let run = sockperf::Parameters {
-        size: config.size,
-        interval_ns: match config.pace {
-            Pace::Every(every_ns) => Some(every_ns),
-            Pace::PingPong => None,
-        },
-        started_utc_ns: i64::try_from(started_at.as_nanosecond()).unwrap_or(0),
-    };
-    Ok(Box::new(sockperf::Log::new(out, &run)?))
-}
-
 /// Takes the files back: nothing was written to them.
 pub(super) fn discard(config: &Config) {
-    for (_, path) in files(config) {
+    for (_, _, path) in files(config) {
         let _ = std::fs::remove_file(path);
     }
 }

@@ -2,10 +2,10 @@
 
 use super::board::PathBoard;
 use crate::summary::{clock_time, duration, number, unit_for};
-use crate::throughput::words::rate;
 use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
+use fathom_core::units::rate_text as rate;
 use std::fmt::Write;
 
 /// Something to print.

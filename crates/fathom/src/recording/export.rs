@@ -3,9 +3,9 @@
 use super::progress::Progress;
 use super::summary::{Amounts, amounts_to};
 use crate::exit::Failure;
-use crate::peers::{Rows, latte, psping, sockperf};
 use crate::summary::{CONNECT, CONNECT_TLS};
 use clap::ValueEnum;
+use fathom_recording::peers::{Buckets, ResultFormat, RowFormat, Totals, result};
 use fathom_recording::{Format, Recording};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -31,7 +31,7 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     /// Buckets of PsPing's histogram: how many, or their beginnings in ms
     #[arg(long, value_name = "BUCKETS", default_value = "20")]
-    histogram: psping::Buckets,
+    histogram: Buckets,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -56,9 +56,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let format = match args.format {
         To::Csv => Format::Csv,
         To::Parquet => Format::Parquet,
-        To::EchoClientCsv => Format::EchoClientCsv,
-        To::SockperfLog => return sockperf_log(args, &recording),
-        To::Latte | To::Psping => return result(args, &recording),
+        To::EchoClientCsv => Format::Peer(RowFormat::EchoClientCsv),
+        To::SockperfLog => {
+            refuse_what_it_cannot_say(args, &recording.manifest().probe)?;
+            Format::Peer(RowFormat::SockperfLog)
+        }
+        To::Latte => return result_of(args, &recording, &ResultFormat::Latte),
+        To::Psping => return result_of(args, &recording, &ResultFormat::Psping(args.histogram.clone())),
     };
     if matches!(format, Format::Parquet) && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Failure::usage("Parquet is not for terminals; name a file with --output FILE"));
@@ -66,7 +70,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new("exported");
     let rows = fathom_recording::export(&recording, format, output(args)?, |rows| progress.rows(rows));
     drop(progress);
-    conclude(args, &recording, rows.map_err(failure)?)
+    match rows {
+        // Whoever reads has seen enough.
+        Err(fathom_recording::Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
+            Ok(())
+        }
+        rows => conclude(args, &recording, rows.map_err(failure)?),
+    }
 }
 
 fn output(args: &Args) -> Result<Box<dyn Write + Send>, Failure> {
@@ -105,46 +115,16 @@ fn refuse_what_it_cannot_say(args: &Args, probe: &serde_json::Value) -> Result<(
     Err(Failure::usage(format!("{}: {reason}; use --format csv", args.dir.display())))
 }
 
-fn sockperf_log(args: &Args, recording: &Recording) -> Result<(), Failure> {
-    let manifest = recording.manifest();
-    refuse_what_it_cannot_say(args, &manifest.probe)?;
-    let run = sockperf::Parameters {
-        size: manifest.probe["size"].as_u64().unwrap_or(0) as u32,
-        interval_ns: manifest.probe["interval_ns"].as_u64(),
-        started_utc_ns: i64::try_from(manifest.started_at.as_nanosecond()).unwrap_or(0),
-    };
-    let mut progress = Progress::new("exported");
-    let mut rows = 0;
-    let out = io::BufWriter::new(output(args)?);
-    let written = sockperf::Log::new(out, &run).and_then(|mut log| {
-        for chunk in recording.samples() {
-            chunk.iter().try_for_each(|sample| log.write(sample))?;
-            rows += chunk.len() as u64;
-            progress.rows(rows);
-        }
-        log.finish()
-    });
-    drop(progress);
-    told(written)?;
-    conclude(args, recording, rows)
-}
-
 /// A result as the other tool prints it.
-fn result(args: &Args, recording: &Recording) -> Result<(), Failure> {
+fn result_of(args: &Args, recording: &Recording, format: &ResultFormat) -> Result<(), Failure> {
     refuse_what_it_cannot_say(args, &recording.manifest().probe)?;
-    let Amounts { heading, statistics: s, .. } = amounts_to(recording)?;
-    let text = match args.format {
-        To::Latte => latte::text(&heading, &s.rtt),
-        _ => psping::text(&heading, &s.rtt, s.samples - s.warm_up, s.warm_up, &args.histogram),
-    };
-    told(output(args)?.write_all(text.as_bytes()))?;
-    conclude(args, recording, s.samples)
-}
-
-fn told(written: io::Result<()>) -> Result<(), Failure> {
-    match written {
+    let Amounts { statistics: s, .. } = amounts_to(recording)?;
+    let totals = Totals { rtt: &s.rtt, sent: s.samples - s.warm_up, warm_up: s.warm_up };
+    let text = result(format, &fathom_recording::run(recording.manifest()), &totals);
+    match output(args)?.write_all(text.as_bytes()) {
         // Whoever reads has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(|e| Failure::run(format!("cannot write the export: {e}"))),
+        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
+        written => written.map_err(|e| Failure::run(format!("cannot write the export: {e}")))?,
     }
+    conclude(args, recording, s.samples)
 }

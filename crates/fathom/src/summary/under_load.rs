@@ -1,8 +1,8 @@
 //! Idle and loaded side by side.
 
 use super::{GroupLine, duration, line, table};
-use crate::throughput::words::rate;
 use fathom_core::statistics::{Statistics, UnderLoad};
+use fathom_core::units::rate_text as rate;
 use serde::Serialize;
 
 /// The load that a run was asked for.

@@ -2,4 +2,3 @@
 //! `probe::throughput` and `echo::throughput` compose it.
 
 pub(crate) mod summary;
-pub(crate) mod words;

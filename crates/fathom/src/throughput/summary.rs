@@ -1,12 +1,11 @@
 //! The summary of a throughput test, for people and for machines (`schema/throughput.md`).
 
-use super::words::{bytes, micros, rate};
 use crate::summary::duration;
 use fathom_core::event::{Event, EventKind, THROUGHPUT_MODE};
-use fathom_iperf3::Direction;
-use fathom_iperf3::Traffic;
+use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::outcome::{Flow, Outcome};
 use fathom_iperf3::replay::Replay;
+use fathom_iperf3::{Direction, Traffic};
 use fathom_recording::{Manifest, PathLabels};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -103,14 +102,16 @@ impl Summary {
         line(format_args!("{}  {}{route}{via}", self.label, self.reflector));
         let streams = if self.outcome.parallel == 1 { "stream" } else { "streams" };
         let each_way = if self.outcome.direction == Direction::Bidirectional { " each way" } else { "" };
-        let limit =
-            self.outcome.bitrate_bits_per_second.map_or(String::new(), |r| format!(", at {} each", rate(r)));
+        let limit = self
+            .outcome
+            .bitrate_bits_per_second
+            .map_or(String::new(), |r| format!(", at {} each", rate_text(r)));
         let omitted = if self.outcome.omit_ns > 0 {
             format!(", the first {} left out", duration(self.outcome.omit_ns))
         } else {
             String::new()
         };
-        let block = bytes(u64::from(self.outcome.block_bytes));
+        let block = size_text(u64::from(self.outcome.block_bytes));
         line(format_args!(
             "  {} {streams}{each_way}, blocks of {block}{limit}, for {}{omitted}",
             self.outcome.parallel,
@@ -148,11 +149,14 @@ fn row(name: &str, flow: &Flow) -> String {
     let known = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     format!(
         "{name:<16} {:>12} {:>14} {:>14} {:>8} {:>10}  {}",
-        known(flow.received.map(|c| bytes(c.bytes))),
-        known(flow.received.map(|c| rate(c.bits_per_second))),
-        known(flow.sent.map(|c| rate(c.bits_per_second))),
+        known(flow.received.map(|c| size_text(c.bytes))),
+        known(flow.received.map(|c| rate_text(c.bits_per_second))),
+        known(flow.sent.map(|c| rate_text(c.bits_per_second))),
         known(flow.retransmits.map(|n| n.to_string())),
-        known(flow.cwnd_bytes.map(|r| bytes(r.mean))),
-        known(flow.srtt_us.map(|r| [r.min, r.mean, r.max].map(micros).join("/"))),
+        known(flow.cwnd_bytes.map(|r| size_text(r.mean))),
+        known(
+            flow.srtt_us
+                .map(|r| [r.min, r.mean, r.max].map(|us| duration(us.saturating_mul(1_000))).join("/"))
+        ),
     )
 }

@@ -8,7 +8,7 @@ use super::config::Config;
 use super::listen::open_tcp;
 use super::talk::note;
 use crate::exit::Failure;
-use crate::throughput::words::bytes;
+use fathom_core::units::size_text;
 use fathom_iperf3::codec::MAX_PARALLEL;
 use fathom_iperf3::machine::agreement::Limits;
 use fathom_iperf3::service::{Counts, Notice, Service, ServiceOptions};
@@ -53,7 +53,11 @@ fn sentence(notice: &Notice) -> String {
         }
         Notice::Ended { peer, sent, received, early } => {
             let early = early.as_ref().map_or(String::new(), |why| format!(", ended early: {why}"));
-            format!("throughput test of {peer}: sent {}, received {}{early}", bytes(*sent), bytes(*received))
+            format!(
+                "throughput test of {peer}: sent {}, received {}{early}",
+                size_text(*sent),
+                size_text(*received)
+            )
         }
         Notice::Refused { peer, why } => format!("throughput test of {peer} refused: {why}"),
         Notice::CannotBegin(e) => format!("cannot begin a throughput test: {e}"),
@@ -73,7 +77,7 @@ pub(super) fn total(served: &Counts) -> String {
         served.busy,
         served.not_allowed,
         served.foreign,
-        bytes(served.bytes_sent),
-        bytes(served.bytes_received),
+        size_text(served.bytes_sent),
+        size_text(served.bytes_received),
     )
 }

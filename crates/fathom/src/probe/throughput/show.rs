@@ -3,7 +3,7 @@
 use super::super::config::Show;
 use super::plan::Plan;
 use crate::summary::duration;
-use crate::throughput::words::{bytes, micros, rate};
+use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::{Direction, StreamInterval};
 
 /// What is left at the end of the last second is often shorter, and no figure to look at.
@@ -60,18 +60,18 @@ fn words(sends: bool, intervals: &[StreamInterval]) -> String {
         .map(|one| u128::from(one.interval.bytes) * 8_000_000_000 / u128::from(one.interval.length_ns.max(1)))
         .sum();
     let did = if sends { "sent" } else { "received" };
-    let mut words = vec![format!("{did} {}", rate(u64::try_from(bits).unwrap_or(u64::MAX)))];
+    let mut words = vec![format!("{did} {}", rate_text(u64::try_from(bits).unwrap_or(u64::MAX)))];
     let mean =
         |values: Vec<u64>| (!values.is_empty()).then(|| values.iter().sum::<u64>() / values.len() as u64);
     if let Some(resent) = intervals.iter().map(|one| one.interval.retransmits).sum::<Option<u32>>() {
         words.push(format!("resent {resent}"));
     }
     if let Some(cwnd) = mean(intervals.iter().filter_map(|one| one.interval.cwnd_bytes).collect()) {
-        words.push(format!("cwnd {}", bytes(cwnd)));
+        words.push(format!("cwnd {}", size_text(cwnd)));
     }
     if let Some(srtt) = mean(intervals.iter().filter_map(|one| one.interval.srtt_us.map(u64::from)).collect())
     {
-        words.push(format!("srtt {}", micros(srtt)));
+        words.push(format!("srtt {}", duration(srtt.saturating_mul(1_000))));
     }
     words.join("  ")
 }

@@ -2,14 +2,14 @@
 //! PsPing 2.10: its parser's examples in GoogleCloudPlatform/PerfKitBenchmarker (`windows_packages/psping.py`), and runs in
 //! which the single times stand above their histogram.
 
-use crate::summary::{CONNECT, Heading};
+use super::run::{Run, Totals};
 use fathom_core::histogram::{Histogram, bucket_range};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::str::FromStr;
 
 /// Buckets as PsPing's `-h` takes them: how many there are, or a list of times in ms where they begin.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Buckets {
+pub enum Buckets {
     /// So many, the first beginning at the least value and the last at the greatest, which therefore holds nothing else.
     Count(u32),
     /// These beginnings, ns, ascending.
@@ -19,26 +19,34 @@ pub(crate) enum Buckets {
 /// More rows than this are no histogram to read.
 const MOST: usize = 10_000;
 
-impl FromStr for Buckets {
-    type Err = String;
+/// What was written is neither a number of buckets nor a list of their beginnings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoBuckets;
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            "write a number of buckets, as in 10, or their beginnings in ms, as in 0.01,0.05,1,5,10"
-                .to_owned()
-        };
+impl fmt::Display for NoBuckets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("write a number of buckets, as in 10, or their beginnings in ms, as in 0.01,0.05,1,5,10")
+    }
+}
+
+impl std::error::Error for NoBuckets {}
+
+impl FromStr for Buckets {
+    type Err = NoBuckets;
+
+    fn from_str(text: &str) -> Result<Self, NoBuckets> {
         if let Ok(count) = text.parse::<u32>() {
             return if (1..=MOST).contains(&(count as usize)) {
                 Ok(Self::Count(count))
             } else {
-                Err(wrong())
+                Err(NoBuckets)
             };
         }
         let ms = |part: &str| part.trim().parse::<f64>().ok().filter(|ms| (0.0..1e9).contains(ms));
         let all: Option<Vec<u64>> =
             text.split(',').map(|part| ms(part).map(|ms| (ms * 1e6).round() as u64)).collect();
         let all = all.filter(|all| (2..=MOST).contains(&all.len()) && all.is_sorted_by(|a, b| a < b));
-        all.map(Self::From).ok_or_else(wrong)
+        all.map(Self::From).ok_or(NoBuckets)
     }
 }
 
@@ -70,15 +78,16 @@ impl Buckets {
 }
 
 /// The result of a run, of its round trips (or connection times) without the warm-up.
-pub(crate) fn text(heading: &Heading, rtt: &Histogram, sent: u64, warm_up: u64, buckets: &Buckets) -> String {
-    let target = &heading.reflector;
+pub(super) fn text(run: &Run, totals: &Totals<'_>, buckets: &Buckets) -> String {
+    let Totals { rtt, sent, warm_up } = *totals;
+    let target = &run.reflector;
     let mut out = String::new();
     let ms = |ns: f64| format!("{:.2}ms", ns / 1e6);
     let extremes = [rtt.min(), rtt.max()].map(|ns| ms(ns.unwrap_or(0) as f64));
     let ([min, max], mean) = (extremes, ms(rtt.mean().unwrap_or(0.0)));
     // Writing to a String cannot fail.
-    let _ = if heading.mode == CONNECT {
-        let lost = sent - rtt.count();
+    let _ = if run.connects {
+        let lost = sent.saturating_sub(rtt.count());
         writeln!(
             out,
             "TCP connect statistics for {target}:\n  Sent = {sent}, Received = {}, Lost = {lost} ({}% loss),\n  Minimum = {min}, Maximum = {max}, Average = {mean}",
@@ -86,8 +95,8 @@ pub(crate) fn text(heading: &Heading, rtt: &Histogram, sent: u64, warm_up: u64, 
             (lost * 100).checked_div(sent).unwrap_or(0),
         )
     } else {
-        let protocol = if heading.mode.starts_with("udp") { "UDP" } else { "TCP" };
-        let size = heading.size.unwrap_or(0);
+        let protocol = if run.udp { "UDP" } else { "TCP" };
+        let size = run.size.unwrap_or(0);
         writeln!(
             out,
             "{protocol} latency test connecting to {target}: Connected\n{} iterations (warmup {warm_up}) sending {size} bytes {protocol} latency test: 100%\n\n\
@@ -107,6 +116,10 @@ pub(crate) fn text(heading: &Heading, rtt: &Histogram, sent: u64, warm_up: u64, 
 mod tests {
     use super::*;
 
+    fn printed(run: &Run, rtt: &Histogram, sent: u64, warm_up: u64, buckets: &Buckets) -> String {
+        text(run, &Totals { rtt, sent, warm_up }, buckets)
+    }
+
     fn of(values_us: &[i64]) -> Histogram {
         let mut histogram = Histogram::default();
         for us in values_us {
@@ -120,7 +133,7 @@ mod tests {
         assert_eq!("10".parse(), Ok(Buckets::Count(10)));
         assert_eq!("0.01,0.05, 1".parse(), Ok(Buckets::From(vec![10_000, 50_000, 1_000_000])));
         for text in ["0", "", "-3", "5,1", "1,1", "0.5", "a,b", "1,-2"] {
-            assert!(text.parse::<Buckets>().is_err_and(|e| e.contains("as in")), "{text}");
+            assert!(text.parse::<Buckets>().is_err_and(|e| e.to_string().contains("as in")), "{text}");
         }
     }
 
@@ -175,13 +188,8 @@ mod tests {
 
     #[test]
     fn the_result_reads_as_psping_prints_it() {
-        let heading = Heading {
-            mode: "tcp-ping-pong".into(),
-            size: Some(64),
-            reflector: "10.0.0.4:5001".into(),
-            ..Heading::default()
-        };
-        let text = text(&heading, &of(&[190, 270, 580]), 3, 5, &Buckets::Count(2));
+        let run = Run { size: Some(64), reflector: "10.0.0.4:5001".into(), ..Run::default() };
+        let text = printed(&run, &of(&[190, 270, 580]), 3, 5, &Buckets::Count(2));
         assert_eq!(
             text,
             "TCP latency test connecting to 10.0.0.4:5001: Connected\n\
@@ -195,9 +203,8 @@ mod tests {
 
     #[test]
     fn connections_have_their_own_words() {
-        let heading =
-            Heading { mode: CONNECT.into(), reflector: "10.0.0.4:443".into(), ..Heading::default() };
-        let text = text(&heading, &of(&[540, 600]), 3, 0, &Buckets::Count(1));
+        let run = Run { connects: true, reflector: "10.0.0.4:443".into(), ..Run::default() };
+        let text = printed(&run, &of(&[540, 600]), 3, 0, &Buckets::Count(1));
         assert!(
             text.contains(
                 "Sent = 3, Received = 2, Lost = 1 (33% loss),\n  Minimum = 0.54ms, Maximum = 0.60ms"

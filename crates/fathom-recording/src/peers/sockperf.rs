@@ -1,35 +1,25 @@
 //! sockperf's `--full-log` with `--full-rtt` (seen of sockperf 3.7), without the figures between its parameters and its
 //! rows: while a run goes on nobody knows them.
 
-use super::Rows;
+use super::rows::Rows;
+use super::run::Run;
 use fathom_core::sample::{Flags, Sample};
 use std::io::{self, Write};
 
 const RULE: &str = "------------------------------";
 
-/// What the log says of the run.
-#[derive(Debug, Clone)]
-pub(crate) struct Parameters {
-    /// Payload bytes of a message.
-    pub(crate) size: u32,
-    /// From one sample to the next; `None`: back to back.
-    pub(crate) interval_ns: Option<u64>,
-    /// The moment that its times count from, ns since the Unix epoch.
-    pub(crate) started_utc_ns: i64,
-}
-
 /// Writes the log. A row is a message with its echo: one without has a number and no row, and what came during the
 /// warm-up has neither. With several connections, rows are in the order in which the echoes came.
 #[derive(Debug)]
-pub(crate) struct Log<W> {
+pub(super) struct FullLog<W> {
     out: W,
     started_utc_ns: i64,
     packets: u64,
 }
 
-impl<W: Write> Log<W> {
+impl<W: Write> FullLog<W> {
     /// Writes what stands before the rows.
-    pub(crate) fn new(mut out: W, run: &Parameters) -> io::Result<Self> {
+    pub(super) fn new(mut out: W, run: &Run) -> io::Result<Self> {
         let mps = run.interval_ns.map_or_else(String::new, |every| {
             format!("--mps={} ", (1e9 / every.max(1) as f64).round().max(1.0))
         });
@@ -37,7 +27,7 @@ impl<W: Write> Log<W> {
         writeln!(
             out,
             "test was performed using the following parameters: {mps}--burst=1 --reply-every=1 --msg-size={} --full-rtt",
-            run.size
+            run.size.unwrap_or(0)
         )?;
         writeln!(out, "{RULE}")?;
         writeln!(out, "packet, txTime(sec), rxTime(sec), rtt(usec)")?;
@@ -45,7 +35,7 @@ impl<W: Write> Log<W> {
     }
 }
 
-impl<W: Write + Send> Rows for Log<W> {
+impl<W: Write + Send> Rows for FullLog<W> {
     fn write(&mut self, sample: &Sample) -> io::Result<()> {
         if sample.flags.contains(Flags::WARM_UP) {
             return Ok(());
@@ -83,9 +73,14 @@ mod tests {
 
     #[test]
     fn the_rows_are_as_sockperf_writes_them() {
-        let run = Parameters { size: 64, interval_ns: Some(50_000_000), started_utc_ns: 1_000_000_000 };
+        let run = Run {
+            size: Some(64),
+            interval_ns: Some(50_000_000),
+            started_utc_ns: 1_000_000_000,
+            ..Run::default()
+        };
         let mut out = Vec::new();
-        let mut log = Log::new(&mut out, &run).unwrap();
+        let mut log = FullLog::new(&mut out, &run).unwrap();
         let sample = |sent_ns, rtt_ns| Sample { sent_ns, rtt_ns, ..Sample::default() };
         let warm_up = Sample { flags: Flags::WARM_UP, ..sample(2_000_000_000, Some(9)) };
         let all = [

@@ -2,8 +2,8 @@
 //! has no line. The shape is that of latte's output in microsoft/VirtualClient (`TestResources/latte-results.txt`) and in a
 //! patch to KVM's list (29 August 2024, "Recover TDP MMU NX huge pages using MMU read lock").
 
-use crate::summary::Heading;
-use fathom_core::histogram::{Histogram, bucket_range};
+use super::run::{Run, Totals};
+use fathom_core::histogram::bucket_range;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -15,15 +15,16 @@ const EVERY_ROW_TO: u64 = 9_998;
 
 /// The result of a run: its round trips without the warm-up. The rows begin at 0 and end with the last interval that has a
 /// round trip. None is cut off: above [`EVERY_ROW_TO`] an interval without any has no row.
-pub(crate) fn text(heading: &Heading, rtt: &Histogram) -> String {
-    let protocol = if heading.mode.starts_with("udp") { "UDP" } else { "TCP" };
+pub(super) fn text(run: &Run, totals: &Totals<'_>) -> String {
+    let rtt = totals.rtt;
+    let protocol = if run.udp { "UDP" } else { "TCP" };
     let mut out = String::new();
     let mut line = |name: &str, value: String| {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{name:<13} {value}");
     };
     line("Protocol", protocol.to_owned());
-    if let Some(size) = heading.size {
+    if let Some(size) = run.size {
         line("MsgSize(byte)", size.to_string());
     }
     line("Iterations", rtt.count().to_string());
@@ -50,6 +51,11 @@ pub(crate) fn text(heading: &Heading, rtt: &Histogram) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_core::histogram::Histogram;
+
+    fn printed(run: &Run, rtt: &Histogram) -> String {
+        text(run, &Totals { rtt, sent: rtt.count(), warm_up: 0 })
+    }
 
     fn of(values_ns: &[i64]) -> Histogram {
         let mut rtt = Histogram::default();
@@ -61,8 +67,8 @@ mod tests {
 
     #[test]
     fn the_lines_are_as_latte_prints_them() {
-        let heading = Heading { mode: "udp-ping-pong".into(), size: Some(4), ..Heading::default() };
-        let text = text(&heading, &of(&[103_104, 103_900, 104_500, 300_000_000]));
+        let run = Run { udp: true, size: Some(4), ..Run::default() };
+        let text = printed(&run, &of(&[103_104, 103_900, 104_500, 300_000_000]));
         // As in VirtualClient's example: names from column 1, values from column 15. The mean: 300,311,504 ns / 4.
         let (lines, rows) = text.split_once("\n\n").expect("an empty line before the histogram");
         assert_eq!(lines, "Protocol      UDP\nMsgSize(byte) 4\nIterations    4\nLatency(usec) 75077.88");
@@ -81,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_stall_does_not_fill_the_page() {
-        let rows = |ns: &[i64]| text(&Heading::default(), &of(ns)).lines().count() - 4;
+        let rows = |ns: &[i64]| printed(&Run::default(), &of(ns)).lines().count() - 4;
         let empty = rows(&[7_400]) - 8;
         assert_eq!(rows(&[400]) - empty, 1, "an interval that begins at 0");
         assert_eq!(rows(&[7_400, 9_000]) - empty, 10, "0 to 9 µs");
