@@ -1,12 +1,11 @@
-"""Long series: windows, then the exact place; levels and tails; silence on noise."""
+"""Long series: levels and tails; silence on noise."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fathometer.stats.changes import Settings, examine, find_changes
-from fathometer.stats.changes.windows import long_run_deviation
+from fathometer.stats.changes import examine, find_changes
 from stats.changes.series import BASE, noise
 
 LONG = 200_000
@@ -47,33 +46,15 @@ def test_a_change_of_level_is_not_taken_for_one_of_tail():
     assert [c.kind for c in find_changes(rtt)] == ["level", "level"]
 
 
-def test_a_short_burst_in_a_long_series_is_no_change_of_level():
-    rtt = noise(LONG, 11)
-    rtt[70_000:70_120] *= 10  # One window of 100 samples and a bit.
-    assert [c for c in find_changes(rtt) if c.kind == "level"] == []
-
-
-def test_both_ways_of_searching_agree_where_both_can():
-    rtt = noise(15_000, 12, correlation=0.5, tail=0.002)
-    for at, factor in ((4_000, 1.5), (9_500, 1 / 1.5)):
-        rtt[at:] *= factor
-    precise = [c.index for c in find_changes(rtt)]
-    by_windows = [c.index for c in find_changes(rtt, settings=Settings(precise_longest=1_000))]
-    assert precise == [4_000, 9_500]
-    assert np.allclose(by_windows, precise, atol=2)
-
-
-def test_the_long_run_deviation_is_that_of_means_over_long_stretches():
-    """Of an AR(1) process: deviation / (1 - correlation); of independent values: their own."""
-    rng = np.random.default_rng(13)
-    from scipy.signal import lfilter
-
-    truth = 1 / (1 - 0.7)
-    found = [long_run_deviation(lfilter([1], [1, -0.7], rng.normal(size=2_000))) for _ in range(20)]
-    assert np.median(found) == pytest.approx(truth, rel=0.35)
-    alone = [long_run_deviation(rng.normal(size=2_000)) for _ in range(20)]
-    # The largest over block lengths is above the truth by luck, never much below it.
-    assert 0.95 < np.median(alone) < 1.5
+def test_a_burst_is_told_there_and_back_at_every_length():
+    """Windows of a hundred samples used to hide in a long series what a short one told."""
+    for count in (2_000, LONG):
+        rtt = noise(count, 11)
+        rtt[700:820] *= 10
+        assert [c.index for c in find_changes(rtt) if c.kind == "level"] == [700, 820]
+        rtt = noise(count, 11)
+        rtt[700:703] *= 10  # A spike of three samples is no level.
+        assert find_changes(rtt) == ()
 
 
 def test_unanswered_samples_are_counted_in_the_index():

@@ -1,9 +1,9 @@
 """Change points: where a series of round trips moved to another level, or got another tail.
 
-`find_changes` decides by length. Up to `Settings.precise_longest` samples every sample is a possible
-change (`states`, then `consolidate`); longer series are cut into windows, and the samples around each hit
-are read again for the exact place (`windows`). `OnlineDetector` watches a running probe. How each was
-measured, and how far the labels of the test data allow, is in docs/change-points.md.
+One search for every length (`jumps`): differences of neighbouring windows of every width, against what this
+series does at that width anyway. `levels` asks it of the round trips and `consolidate` keeps what matters to
+people; `tails` asks it how often samples lie far above their level. `OnlineDetector` watches a running probe.
+What was measured, and how far the labels of the test data allow, is in docs/change-points.md.
 """
 
 from fathometer.stats.changes.detect import examine, find_changes

@@ -1,11 +1,11 @@
-"""From every regime that the search found to the changes that are worth a person's attention.
+"""From the candidates of the search to the changes that are worth a person's attention.
 
-The search reports what is improbable; people mark what matters. Boundaries are taken away, least first, until
-every one that is left passes four thresholds: relative to the level (the magnitude filter of Hunter:
-Fleming et al. 2023, "Hunter: using change point detection to hunt for performance regressions", ICPE), to
-the noise, to the spread of the calmer side, and impact, which weighs size against duration. Taking the least
-away first and measuring its neighbours again is bottom-up segmentation (Keogh et al. 2001). How the weights
-were chosen, and what they reach on traces they were not chosen on: docs/change-points.md.
+Boundaries are taken away, least first, until every one that is left passes. It must be no chance: in the
+windows that tell best its jump is above what this series does there anyway (`jumps`). And it must matter: its
+size is a fraction of the level (the magnitude filter of Hunter: Fleming et al. 2023, "Hunter: using change
+point detection to hunt for performance regressions", ICPE), it stands out of the samples of the calmer side,
+and size times duration is enough. Taking the least away first and measuring its neighbours again is bottom-up
+segmentation (Keogh et al. 2001).
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer.stats.changes.jumps import Jumps
 from fathometer.stats.changes.model import Settings
-from fathometer.stats.changes.states import MAD_TO_DEVIATION, loss
+
+MAD_TO_DEVIATION = 1.4826
+"""A median absolute deviation times this is the standard deviation of normal noise."""
 
 Floats = NDArray[np.float64]
+
+FEW = 8
+"""Samples of which a spread is hardly known."""
+LABELLED = 10_000
+"""Samples of the traces on which `Settings.least_impact` was chosen."""
 
 
 class Segment(NamedTuple):
@@ -53,23 +61,44 @@ def describe_all(rtt: Floats, boundaries: list[int]) -> list[Segment]:
     return [describe(rtt, a, b) for a, b in pairwise(ends)]
 
 
-def margin(segments: list[Segment], at: int, noise: float, settings: Settings) -> float:
+def margin(segments: list[Segment], at: int, jumps: Jumps, noise: float, settings: Settings) -> float:
     """How far the boundary between segments `at` and `at + 1` is above the threshold it is nearest to: the
     smallest ratio of found to asked; below 1 it fails.
     """
     before, after = segments[at], segments[at + 1]
+    lengths = before.end - before.first, after.end - after.first
     size = abs(after.middle - before.middle)
-    level = min(abs(before.middle), abs(after.middle))
+    # The longer a change lasts, the more samples may overlap.
+    overlap = min(1.0, math.sqrt(settings.spread_length / min(lengths)))
     asked = max(
-        settings.least_relative * level,
-        settings.least_noise * noise,
-        settings.least_spread * min(before.spread, after.spread),
+        settings.least_relative * min(abs(before.middle), abs(after.middle)),
+        settings.least_spread * calmer(before, after) * overlap,
     )
-    return min(size / asked, impact(segments, at, noise, settings) / settings.least_impact)
+    return min(
+        size / asked if asked > 0 else math.inf,
+        impact(segments, at, noise) / asked_impact(segments[-1].end, settings),
+        jumps.margin(before.end, *lengths),
+    )
 
 
-def impact(segments: list[Segment], at: int, noise: float, settings: Settings) -> float:
-    """Size x duration ** 1.4 of the shorter side of a boundary, up to twice that where the level beyond the
+def calmer(a: Segment, b: Segment) -> float:
+    """Spread of the calmer of two sides. That of a few samples may be small by luck: it is mixed with the
+    other side's as if `FEW` of the other side's samples were among them.
+    """
+    few, many = sorted((a, b), key=lambda s: s.end - s.first)
+    share = (few.end - few.first) / (few.end - few.first + FEW)
+    return min(many.spread, share * few.spread + (1 - share) * many.spread)
+
+
+def asked_impact(count: int, settings: Settings) -> float:
+    """Who looks at a longer series looks at longer changes: what is asked grows with the root of its length,
+    from the length of the labelled traces on.
+    """
+    return settings.least_impact * max(1.0, math.sqrt(count / LABELLED))
+
+
+def impact(segments: list[Segment], at: int, noise: float) -> float:
+    """Size (in noise) x length of the shorter side of a boundary, up to twice that where the level beyond the
     shorter side is not the old one again: what stays matters more than what passes.
     """
     before, after = segments[at], segments[at + 1]
@@ -81,18 +110,13 @@ def impact(segments: list[Segment], at: int, noise: float, settings: Settings) -
     lasting = 1.0
     if 0 <= beyond < len(segments) and size > 0:
         lasting = min(1.0, abs(segments[beyond].middle - long.middle) / size)
-    level = min(abs(before.middle), abs(after.middle))
-    unit = math.pow(noise, settings.noise_share) * math.pow(0.001 * level, 1 - settings.noise_share)
-    if unit <= 0:
-        unit = noise
-    length = short.end - short.first
-    return max(0.0, reached) * (1 + lasting) / unit * math.pow(length, settings.impact_exponent)
+    return max(0.0, reached) / noise * (short.end - short.first) * (1 + lasting)
 
 
-def consolidate(rtt: Floats, boundaries: list[int], noise: float, settings: Settings) -> list[Segment]:
+def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> list[Segment]:
     """The segments that remain; one fewer boundaries than segments."""
-    segments = describe_all(rtt, boundaries)
-    margins = [margin(segments, at, noise, settings) for at in range(len(segments) - 1)]
+    segments = describe_all(rtt, jumps.candidates)
+    margins = [margin(segments, at, jumps, noise, settings) for at in range(len(segments) - 1)]
     while margins:
         least = int(np.argmin(margins))
         if margins[least] >= 1:
@@ -100,7 +124,7 @@ def consolidate(rtt: Floats, boundaries: list[int], noise: float, settings: Sett
         segments[least : least + 2] = [describe(rtt, segments[least].first, segments[least + 1].end)]
         del margins[least]
         for at in range(max(0, least - 2), min(len(margins), least + 2)):
-            margins[at] = margin(segments, at, noise, settings)
+            margins[at] = margin(segments, at, jumps, noise, settings)
     return replace_boundaries(rtt, without_ramps(rtt, segments, noise, settings), noise, settings)
 
 
@@ -132,11 +156,23 @@ def replace_boundaries(
     """Each boundary where it fits its final neighbours best, within reach."""
     bounds = [s.first for s in segments] + [len(rtt)]
     for at in range(1, len(segments)):
-        first = max(bounds[at] - settings.placement_reach, bounds[at - 1] + 1)
-        end = min(bounds[at] + settings.placement_reach, bounds[at + 1] - 1)
+        before, after = segments[at - 1], segments[at]
+        spread = max(before.spread, after.spread, noise)
+        # A place is known to within some (noise / size)^2 samples; what repeats by correlation, to more.
+        blurred = (spread / max(abs(after.middle - before.middle), noise)) ** 2
+        reach = settings.placement_reach * max(1, math.ceil(2 * blurred))
+        first = max(bounds[at] - reach, (bounds[at - 1] + bounds[at]) // 2, bounds[at - 1] + 1)
+        end = min(bounds[at] + reach, (bounds[at] + bounds[at + 1] + 1) // 2, bounds[at + 1] - 1)
         if first < end:
-            bounds[at] = split(rtt, first, end, segments[at - 1], segments[at], noise, settings)
+            bounds[at] = split(rtt, first, end, before, after, noise, settings)
     return describe_all(rtt, bounds[1:-1])
+
+
+def loss(rtt: Floats, level: float, spread: float, freedom: float) -> Floats:
+    """Negative log-likelihood of Student's t, up to a constant."""
+    distance = (rtt - level) / spread
+    out: Floats = 0.5 * (freedom + 1) * np.log1p(distance * distance / freedom) + math.log(spread)
+    return out
 
 
 def split(

@@ -26,7 +26,7 @@ class Change:
     """The same figure from here to the next change of this kind, or the end."""
     confidence: float
     """0.5 for a change that just passed, towards 1 for one far above every threshold: 1 - 1 / (2 m), m being
-    the smallest ratio of what was found to what was asked (see `consolidate.margin` and `windows`). It ranks
+    the smallest ratio of what there is to what was asked (see `consolidate.margin` and `tails`). It ranks
     changes; it is not a probability."""
 
 
@@ -51,81 +51,59 @@ class Examined:
     undecided: tuple[Undecided, ...]
 
 
+def confidence_of(margin: float) -> float:
+    """`Change.confidence` of something that passed its thresholds by a factor of `margin`."""
+    return 1 - 1 / (2 * max(1.0, margin))
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """One setting for every series. Lengths are in samples; sizes are ratios, so that neither the unit nor
-    the distance of the hosts matters.
-
-    "Noise" is the noise floor of the whole series, from the differences of neighbouring samples.
+    """One setting for every series of every length. Lengths are in samples; sizes are ratios, so that neither
+    the unit nor the distance of the hosts matters. `least_impact` alone was chosen on labelled traces
+    (docs/change-points.md: by cross-validation); the rest follows from what is said with it.
     """
 
-    precise_longest: int = 20_000
-    """Longest series searched sample by sample: about 1.5 s at this length, and linear in it."""
     fewest: int = 8
     """Answered samples below which no level change is decided: two groups of four is the least that a median
-    of five and a spread can be taken from."""
+    and a spread can be taken from."""
 
-    # The search (states.py).
-    penalty_per_log: float = 1.75
-    """Cost of a change over the natural logarithm of the number of samples; a change of mean pays 2 ln n
-    under Schwarz's criterion, but half of that is its location, which the list of levels already limits."""
-    freedom: float = 4.0
-    """Degrees of freedom of Student's t for the noise. Round trips have heavy tails; 3, 4 and 5 give the same
-    result within 0.005 of F1, 2 is worse."""
-    loss_cap: float = 20.0
-    """Most that one sample may cost, whatever its distance. One spike costs less than the two changes that
-    would set it apart (32 at ten thousand samples); two or three that agree cost more."""
-    scales: int = 8
-    """Spreads a regime may have: 1, 2, 4 ... 128 times the noise. Congestion is a regime of wide spread."""
-    level_step: float = 1.0
-    """Distance of the candidate levels, in noise. Half of it and twice it gave F1 0.004 lower or the same."""
-    most_levels: int = 600
-    """Candidate levels at most; beyond that the step is widened. Bounds time at scales x levels a sample."""
+    # The search (jumps.py, levels.py).
+    strictness: float = 1.7
+    """A jump must be sqrt(2 ln(samples / width + 1)) + this times its usual size: with 1.2 to 1.7, one
+    series of twenty has such a jump by chance (simulated: AR(1) of 0.8 to 0.99, 500 to 50,000 samples)."""
+    fewest_windows: int = 10
+    """The widest window is this part of the series: of fewer windows one cannot know what is usual."""
+    filter_width: int = 7
+    """Samples that a running median is taken of before windows are averaged: up to three that lie apart are a
+    spike and no level."""
+    clip: float = 4.0
+    """How far from that median a sample counts, in noise."""
 
     # What is worth a person's attention (consolidate.py).
     least_relative: float = 0.004
-    """Smallest change of level, as a fraction of it: the magnitude filter of Hunter (Fleming et al. 2023). On
-    the labelled paths anything from 0.2 to 0.5 % gives the same; 0.8 % misses changes that people marked."""
-    least_noise: float = 4.0
-    """Smallest change of level, in noise."""
+    """Smallest change of level, as a fraction of it: the magnitude filter of Hunter (Fleming et al. 2023)."""
     least_spread: float = 4.0
-    """Smallest change of level, in robust standard deviations of the calmer side. Below it two regimes
-    overlap and slow drift (day and night) would be cut into steps."""
-    least_impact: float = 530.0
-    """How large and lasting a change must be together: size x length ** 1.4, size in `impact` units. Where
-    noise is 0.1 % of the level, a step of forty times the noise that stays needs 4 samples, one of ten times
-    11; one that comes back counts half: 7 and 18 samples."""
-    impact_exponent: float = 1.4
-    noise_share: float = 0.85
-    """The unit of size is noise ** 0.85 x (0.1 % of the level) ** 0.15: noise alone makes a little too much
-    of quiet paths, the level alone far too little of near ones."""
+    """Smallest change of level that lasts `spread_length` samples or fewer, in robust standard deviations of
+    the calmer side: a short one is seen by people where samples of both sides hardly overlap."""
+    spread_length: int = 10
+    """Of a longer one less is asked, by the root of its length."""
+    least_impact: float = 250.0
+    """Least size x length, size in noise: a step of forty times the noise that stays needs 4 samples, one of
+    ten times 16; one that comes back counts half."""
     ramp_longest: int = 20
     """A stretch this short between a lower and a higher level, and not steady itself, is the way from one to
     the other: one change, not two."""
     ramp_spread: float = 0.3
     """Not steady: its spread is at least this share of the smaller step."""
     placement_reach: int = 5
-    """Samples to either side in which a change is placed again once its neighbours are known."""
+    """Samples to either side in which a clear change is placed again once its neighbours are known."""
     placement_freedom: float = 1.0
     """Degrees of freedom for that: Cauchy's distribution, so that one odd sample does not move a change."""
 
-    # Large changes of noisy short series, found by windows.
-    large_relative: float = 0.15
-    """Change of level, as a fraction of it, that is worth telling although samples of both sides overlap:
-    nobody overlooks a step of a sixth that lasts."""
-    large_window: int = 20
-    """Samples in a window: enough for its median to stand out of noise as large as the change."""
-    fewest_large: int = 800
-    """Samples below which windows are too few for their long-run deviation."""
-
-    # Long series (windows.py).
-    windows: int = 2_000
-    """Windows at most. 2,000 gave full recall and no false alarm at one and ten million samples."""
-    penalty_windows: float = 3.0
-    """Cost of a change in windows over ln(windows), in long-run variances."""
+    # Tails (tails.py).
     tail_quantile: float = 0.99
-    """A tail event is a sample further above its window's median than this quantile of all samples."""
+    """A tail event is a sample further above its running median than this quantile of all samples."""
+    tail_strictness: float = 2.2
+    """`strictness` for tails: counts of few events are more often extreme than means are."""
     tail_events_a_window: int = 5
     """Expected events in a window; fewer, and Anscombe's transform no longer evens out their variance."""
-    fewest_tail_windows: int = 60
-    """Windows below which no change of tail is decided, since not even their long-run variance is known."""

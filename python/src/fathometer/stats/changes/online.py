@@ -14,9 +14,9 @@ from collections import deque
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.stats.changes.detect import precise_levels
-from fathometer.stats.changes.model import Change, Settings
-from fathometer.stats.changes.states import MAD_TO_DEVIATION, noise_floor
+from fathometer.stats.changes.consolidate import MAD_TO_DEVIATION
+from fathometer.stats.changes.levels import level_changes, noise_floor
+from fathometer.stats.changes.model import Change, Settings, confidence_of
 
 BASELINE = 64
 """Answered samples that a baseline is learnt from; the error of its median is then 0.16 deviations, well
@@ -123,13 +123,13 @@ class OnlineDetector:
     def _confirm(self) -> Change | None:
         """The first change in memory that was not reported yet."""
         values = np.asarray(self._values)
-        for place, passed, before, after in precise_levels(values, self._settings):
+        for place, passed, before, after in level_changes(values, self._settings):
             index, at_ns = self._where[place]
             if index <= self._reported or passed < CERTAIN:
                 continue
             self._reported = index
             self._forget(place)
-            return Change(index, at_ns, "level", before, after, 1 - 1 / (2 * max(1.0, passed)))
+            return Change(index, at_ns, "level", before, after, confidence_of(passed))
         return None
 
     def _forget(self, place: int) -> None:

@@ -1,0 +1,80 @@
+"""Silence where nothing changes, power where something does, through what a report calls."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fathometer.findings import shifts
+from fathometer.stats.changes.jumps import widths
+from fathometer.stats.changes.model import Settings
+from stats.changes.series import BASE, CORRELATIONS, KINDS, WHITE, correlated, unchanged
+
+SHORT, LONG = (600, 20), (6_000, 4)
+"""Samples, and series of them: what a test can wait for. benches/changes.py looks at more and longer ones."""
+
+
+def told(rtt, monkeypatch):
+    """What a report has of a recording with these round trips."""
+    times = np.arange(len(rtt), dtype=np.int64) * 10**9
+    monkeypatch.setattr(shifts, "series", lambda *_: (rtt, times))
+    run = SimpleNamespace(recording=None, selection=None)
+    moved, _ = shifts.changes([SimpleNamespace(name="path", runs=[run])])
+    return [m.change for m in moved]
+
+
+@pytest.mark.parametrize("correlation", CORRELATIONS)
+def test_correlated_noise_is_no_change(correlation, monkeypatch):
+    """An AR(1) process of 0.95 without white noise had change points in eight of eight series, 19 each."""
+    for count, series in (SHORT, LONG):
+        alarms = [
+            bool(told(correlated(count, seed, correlation, white), monkeypatch))
+            for white in WHITE
+            for seed in range(series)
+        ]
+        assert np.mean(alarms) <= 0.05
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_days_rounding_loudness_and_tails_are_no_change(kind, monkeypatch):
+    alarms = [
+        bool(told(unchanged(kind, count, seed), monkeypatch))
+        for count, series in (SHORT, LONG)
+        for seed in range(series)
+    ]
+    assert np.mean(alarms) <= 0.05
+
+
+@pytest.mark.parametrize(("correlation", "white"), [(0.8, 0.0), (0.95, 0.0), (0.95, 0.25), (0.99, 0.5)])
+@pytest.mark.parametrize("count", [2_000, 41_000])
+@pytest.mark.parametrize("size", [0.2, 3 * 0.03])
+def test_a_lasting_step_of_a_fifth_or_of_three_deviations_is_told(
+    correlation, white, count, size, monkeypatch
+):
+    at, hits = int(0.43 * count), 0
+    for seed in range(5):
+        rtt = correlated(count, seed, correlation, white)
+        rtt[at:] += size * BASE
+        hits += any(abs(c.index - at) <= max(20, count // 100) for c in told(rtt, monkeypatch))
+    assert hits >= (5 if size == 0.2 else 4)
+
+
+def test_one_sample_more_never_changes_the_kind_of_search(monkeypatch):
+    """The same series had 88 changes at 20,000 samples and none at 20,001, where two searches met."""
+    longest = 20_100
+    rtt = correlated(longest, 1, 0.95, 0.0)
+    steps = (300, 5_000, 12_000)
+    for at in steps:
+        rtt[at:] += 0.2 * BASE
+    # A window more wherever the width is a new one; tails are decided from 10,000 on.
+    grown = [
+        n for n in range(700, longest) if len(widths(n, 2, Settings())) != len(widths(n - 1, 2, Settings()))
+    ]
+    edges = [n for n in (*grown, 10_000, 20_000, 20_001) if all(not 0 <= n - s <= 300 for s in steps)]
+    assert len(edges) > 10
+    for edge in edges:
+        before, after = ([(c.kind, c.index) for c in told(rtt[:n], monkeypatch)] for n in (edge - 1, edge))
+        assert before == after
+        assert [index for _, index in after] == pytest.approx([s for s in steps if s < edge], abs=5)
