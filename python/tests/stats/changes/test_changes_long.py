@@ -50,7 +50,7 @@ def test_a_burst_is_told_there_and_back_at_every_length():
     """Windows of a hundred samples used to hide in a long series what a short one told."""
     for count in (2_000, LONG):
         rtt = noise(count, 11)
-        rtt[700:820] *= 10
+        rtt[700:820] += 9 * BASE
         assert [c.index for c in find_changes(rtt) if c.kind == "level"] == [700, 820]
         rtt = noise(count, 11)
         rtt[700:703] *= 10  # A spike of three samples is no level.
