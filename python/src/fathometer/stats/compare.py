@@ -27,7 +27,7 @@ from fathometer.stats.blocks import FEWEST, MOST, correlated
 from fathometer.stats.family import METRICS, QUANTILE, Difference, Metric, judged
 from fathometer.stats.quantiles import supported
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Interval
-from fathometer.stats.series import BlockCounts, joined, mid_quantiles_of, paired, same_values, settled
+from fathometer.stats.series import BlockCounts, joined, mid_quantiles_of, paired, settled
 
 __all__ = ["METRICS", "Comparison", "Difference", "Metric", "Spreads", "compare", "spreads", "superiority"]
 
@@ -128,7 +128,7 @@ def compare(
     differences = tuple(_difference(x, y, m, side_by_side, (least or {}).get(m, 0.0), level) for m in METRICS)
     return Comparison(
         judged(differences, level=level),
-        superiority(*same_values(x.blocks, y.blocks)),
+        superiority(x.blocks, y.blocks),
         "paired in time" if side_by_side else "unpaired",
         (x.blocks.number, y.blocks.number),
         (x.blocks.count, y.blocks.count),
@@ -136,10 +136,13 @@ def compare(
 
 
 def superiority(a: BlockCounts, b: BlockCounts) -> float:
-    """Vargha & Delaney's A12 of B over A, exactly, from counts. Both on the same values."""
-    in_a, in_b = a.counts.sum(axis=0).astype(np.float64), b.counts.sum(axis=0).astype(np.float64)
-    if not in_a.sum() or not in_b.sum():
+    """Vargha & Delaney's A12 of B over A, exactly, from counts."""
+    if not a.count or not b.count:
         return math.nan
+    values = np.union1d(a.values, b.values)
+    in_a, in_b = np.zeros(len(values)), np.zeros(len(values))
+    in_a[np.searchsorted(values, a.values)] = a.counts.sum(axis=0)
+    in_b[np.searchsorted(values, b.values)] = b.counts.sum(axis=0)
     less = np.cumsum(in_a) - in_a
     return float((in_b * (less + in_a / 2)).sum() / (in_a.sum() * in_b.sum()))
 

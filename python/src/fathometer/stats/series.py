@@ -193,18 +193,6 @@ def joined(blocks: BlockCounts, neighbours: int) -> BlockCounts:
     )
 
 
-def same_values(a: BlockCounts, b: BlockCounts) -> tuple[BlockCounts, BlockCounts]:
-    """Both on one list of values."""
-    union = np.union1d(a.values, b.values)
-
-    def spread(blocks: BlockCounts) -> BlockCounts:
-        counts = np.zeros((blocks.number, len(union)), dtype=np.int64)
-        counts[:, np.searchsorted(union, blocks.values)] = blocks.counts
-        return replace(blocks, values=union, counts=counts)
-
-    return spread(a), spread(b)
-
-
 def paired(a: BlockCounts, b: BlockCounts) -> tuple[BlockCounts, BlockCounts]:
     """The blocks of both series that began at the same time; for series made by `from_windows` with one
     window.

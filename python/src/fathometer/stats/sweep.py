@@ -64,14 +64,15 @@ def sweep(size: NDArray[np.float64], median: NDArray[np.float64]) -> Sweep:
             if score < best[0] - 10:
                 best = (score, pair)
     lines = best[1]
-    residual = float(np.max(np.abs(_fitted(size, lines) / median - 1)))
+    residual = float(np.max(np.abs(_fitted(size, lines) - median) / _scale(median)))
     return Sweep(lines, lines[1].from_bytes if len(lines) == 2 else None, residual)
 
 
 def _line(size: NDArray[np.float64], median: NDArray[np.float64]) -> Line:
     # Weights 1 / median: relative errors are alike for small and large messages.
-    design = np.column_stack([np.ones_like(size), size]) / median[:, np.newaxis]
-    fixed, per_byte = np.linalg.lstsq(design, np.ones_like(size), rcond=None)[0]
+    scale = _scale(median)
+    design = np.column_stack([np.ones_like(size), size]) / scale[:, np.newaxis]
+    fixed, per_byte = np.linalg.lstsq(design, median / scale, rcond=None)[0]
     return Line(float(size[0]), float(size[-1]), float(fixed), float(per_byte))
 
 
@@ -84,7 +85,13 @@ def _fitted(size: NDArray[np.float64], lines: tuple[Line, ...]) -> NDArray[np.fl
 
 
 def _error(size: NDArray[np.float64], median: NDArray[np.float64], lines: tuple[Line, ...]) -> float:
-    return float(np.mean((_fitted(size, lines) / median - 1) ** 2))
+    return float(np.mean(((_fitted(size, lines) - median) / _scale(median)) ** 2))
+
+
+def _scale(median: NDArray[np.float64]) -> NDArray[np.float64]:
+    # What a coarse clock calls zero is weighed like the shortest that it can tell from zero.
+    some = median[median > 0]
+    return np.maximum(median, float(some.min()) if len(some) else 1.0)
 
 
 def _criterion(error: float, count: int, parameters: int) -> float:

@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""False and missed differences of reports: twelve scenarios that are alike, runs that are alike, and a shift of 20 %,
+through `findings.comparisons` (by blocks) and `compare_runs` with `judged` (by runs), as a report calls them.
+
+Run with the Python half's environment: .venv/bin/python benches/verdicts.py [--reports 500] [--trials 1000]; about
+1 s of one core a report.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
+
+from support.verdicts import false_report, false_runs, found_shift
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--reports", type=int, default=500, help="reports of twelve scenarios (default 500)")
+    parser.add_argument(
+        "--trials", type=int, default=1000, help="trials of runs, and of shifts (default 1000)"
+    )
+    arguments = parser.parse_args()
+    for runs in (6, 10, 20):
+        for interleaved in (False, True):
+            rng = np.random.default_rng(runs)
+            false = sum(false_runs(rng, runs, interleaved) for _ in range(arguments.trials))
+            how = "in turn" if interleaved else "apart"
+            print(
+                f"A/A of two scenarios of {runs} runs each, {how}: {false / arguments.trials:.1%} of "
+                f"{arguments.trials} trials with a false difference",
+                flush=True,
+            )
+    trials = max(arguments.trials // 20, 10)
+    for name in ("AR 0.8", "GARCH", "two values", "ties: rounded to ms"):
+        rng = np.random.default_rng(7)
+        shown = sum(found_shift(rng, name) for _ in range(trials))
+        print(f"20 % slower, {name}, 10,000 samples: found in {shown / trials:.0%} of {trials}", flush=True)
+    rng = np.random.default_rng(1)
+    false = 0
+    for done in range(1, arguments.reports + 1):
+        false += false_report(rng)
+        if done % 25 == 0 or done == arguments.reports:
+            print(f"A/A of twelve scenarios: {false} of {done} reports with any false difference", flush=True)
+
+
+if __name__ == "__main__":
+    main()
