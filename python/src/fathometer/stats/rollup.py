@@ -117,6 +117,8 @@ ten bursts of twenty samples covered 87 %."""
 def _in_few_bursts(fine: BlockCounts, p: float, at: float, effective: float) -> Doubt | None:
     """Where the tail came in a few bursts: neighbouring blocks with samples above the quantile are one."""
     above = fine.sizes - fine.below(at)
+    if 2 * np.count_nonzero(above) > fine.number:
+        return None  # Samples above the quantile are everywhere.
     bursts = int(np.count_nonzero(np.diff((above > 0).astype(np.int8), prepend=0) > 0))
     if bursts < BURSTS and above.sum() >= 3 * np.count_nonzero(above):
         return Doubt(DoubtCode.FEW_BURSTS, fine.count, effective, quantile=p)
