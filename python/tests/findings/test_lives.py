@@ -8,48 +8,11 @@ from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.findings.lives import lives
 from fathometer.findings.scenarios import scenarios
+from support.ends import closed, explained, opened
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SECOND = 1_000_000_000
 MINUTE = 60 * SECOND
-
-
-def opened(connection, at_ns, address="192.0.2.1"):
-    return {
-        "at_ns": at_ns,
-        "kind": "connection.opened",
-        "connection": connection,
-        "target": "192.0.2.7:7",
-        "local": f"{address}:{40_000 + connection}",
-        "remote": "192.0.2.7:7",
-        "connect_ns": 1_000_000,
-        "lane": 0,
-    }
-
-
-def closed(connection, at_ns, age_ns, cause="timed_out", **evidence):
-    facts = {"sent": 10, "answered": 10, "outstanding": 0, **evidence}
-    return {
-        "at_ns": at_ns,
-        "kind": "connection.closed",
-        "connection": connection,
-        "cause": cause,
-        "age_ns": age_ns,
-        "evidence": facts,
-    }
-
-
-def explained(connection, at_ns, verdict, because, **more):
-    return {
-        "at_ns": at_ns,
-        "kind": "connection.explained",
-        "connection": connection,
-        "about": "closing",
-        "verdict": verdict,
-        "because": because,
-        "fresh": "echoed",
-        **more,
-    }
 
 
 def test_connections_that_are_still_open_count_as_lives_that_went_on(tmp_path):

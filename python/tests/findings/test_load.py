@@ -91,7 +91,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
     (advice,) = [a for a in analysis.advice if a.topic == "under load"]
     assert f"p99 is {versus.of('p99').ratio:#.3g} times as long" in render.advice(advice)
     # What a path is fit for is said of the idle one only.
-    assert [render.advice(a).split(":")[0] for a in analysis.advice if a.topic == "placement"] == ["path"]
+    assert [a.paths for a in analysis.advice if a.topic == "placement"] == [("path",)]
 
 
 def test_a_load_that_changes_nothing_is_no_finding_of_growth(tmp_path):

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fathometer.findings.finding import Advice, Confidence, Fact, ns, number, times
+from fathometer.findings.finding import Advice, Fact, Quantity, ns, number, times
+from fathometer.findings.growth import Growth
 from fathometer.findings.model import Key, Scenario, Versus, is_making
+from fathometer.stats.family import Difference, Metric
+from fathometer.stats.results import Interval
 
 CLASSES = (
     (
@@ -29,78 +32,112 @@ CLASSES = (
 
 
 def placement(scenarios: Sequence[Scenario]) -> list[Advice]:
-    """One a scenario whose p99 is supported."""
-    made = []
+    """One a class, with all the paths in it."""
+    by_class: dict[tuple[str, str], list[tuple[Scenario, Fact, bool]]] = {}
     for s in scenarios:
-        estimate = s.figure("p99")
-        # What the tables do not show, advice does not rest on; and a loaded path says nothing of its length.
-        # Nor do the moments around silences, and the making of connections is more than the path.
-        if estimate.interval is None or s.key.under_load or s.key.silence or is_making(s.key.mode):
+        named = class_of(s)
+        if named is None:
             continue
-        confidence: Confidence = "high"
+        estimate = s.figure("p99")
         unit = "runs" if s.of_runs.get("p99") else "samples"
-        value = ns(estimate.value, estimate.interval)
-        figure = {"value": value, "count": number(estimate.count)}
-        facts = [Fact("figure", figure, {"figure": "p99", "unit": unit}, id=f"{s.name}/p99")]
-        if _class(estimate.interval.low)[0] != _class(estimate.interval.high)[0]:
-            confidence = "medium"
-            facts.append(Fact("another class"))
-        name, use = _class(estimate.value)
-        made.append(
-            Advice(
-                "placement",
-                (s.name,),
-                {"p99": value},
-                {"class": name, "use": use},
-                facts=tuple(facts),
-                evidence=(f"{s.name}/p99",),
-                confidence=confidence,
-                actionable=False,
-            )
+        value = {"value": ns(estimate.value, estimate.interval), "count": number(estimate.count)}
+        terms = {"figure": f"{s.name}: p99", "unit": unit}
+        fact = Fact("figure", value, terms, id=f"{s.name}/p99")
+        sure = estimate.interval is not None and (
+            _class(estimate.interval.low) == _class(estimate.interval.high) == named
         )
-    return made
+        by_class.setdefault(named, []).append((s, fact, sure))
+    return [
+        Advice(
+            "placement",
+            tuple(s.name for s, _, _ in members),
+            terms={"class": name, "use": use},
+            facts=(
+                *(fact for _, fact, _ in members),
+                *(Fact("another class", terms={"path": s.name}) for s, _, sure in members if not sure),
+            ),
+            evidence=tuple(fact.id for _, fact, _ in members),
+            confidence="high" if all(sure for _, _, sure in members) else "medium",
+            actionable=False,
+        )
+        for (name, use), members in by_class.items()
+    ]
+
+
+def class_of(s: Scenario) -> tuple[str, str] | None:
+    """Which class a path is in and what that is good for: a column of the table. None: its p99 cannot say.
+
+    What the tables do not show, advice does not rest on; and a loaded path says nothing of its length. Nor do
+    the moments around silences, and the making of connections is more than the path.
+    """
+    estimate = s.figure("p99")
+    if estimate.interval is None or s.key.under_load or s.key.silence or is_making(s.key.mode):
+        return None
+    return _class(estimate.value)
 
 
 def _class(value: float) -> tuple[str, str]:
     return next((name, use) for bound, name, use in CLASSES if value < bound)
 
 
-def choices(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list[Advice]:
-    """Where two scenarios go by the same names but for one word, which of them to prefer; told only where a
-    difference is shown.
+def choices(
+    scenarios: Sequence[Scenario], comparisons: Sequence[Versus], metric: Metric | None = None
+) -> list[Advice]:
+    """Which of two scenarios to prefer, where the user grouped them: between the same ends, or apart by one
+    tag. By the metric that the user named; without one by median and p99, where they do not contradict.
     """
+    by_name = {s.name: s for s in scenarios}
     made = []
-    keys = {s.name: s.key for s in scenarios}
     for v in comparisons:
-        shown = v.of("p99")
-        if shown.ratio_interval is None or not shown.differs:
+        a, b = by_name[v.a], by_name[v.b]
+        if not _alike(a.key, b.key) or not _grouped(a, b):
             continue
-        if not _siblings(v.a, v.b) or not _alike(keys[v.a], keys[v.b]):
-            continue
-        fast, slow = (v.a, v.b) if shown.ratio > 1 else (v.b, v.a)
-        turned = shown.ratio < 1
-        interval = shown.ratio_interval
-        if turned:
-            interval = replace(interval, low=1 / interval.high, high=1 / interval.low)
-        ratio = times(1 / shown.ratio if turned else shown.ratio, interval)
-        fact = Fact(
-            "ratio",
-            {"ratio": ratio},
-            {"figure": "p99", "pairing": v.pairing},
-            id=f"{v.a}|{v.b}/p99",
-        )
-        made.append(
-            Advice(
-                "choice",
-                (fast, slow),
-                {"ratio": ratio},
-                saves=ns(abs(shown.difference)),
-                facts=(fact,),
-                evidence=(fact.id,),
-                confidence="high" if not shown.doubt else "medium",
-            )
-        )
+        differences = [v.of(m) for m in ((metric,) if metric else ("p99", "p50"))]
+        sides = {d.verdict for d in differences if d.differs}
+        if len(sides) == 1:
+            made.append(_choice(v, next(d for d in differences if d.differs), differences))
     return made
+
+
+def _choice(v: Versus, shown: Difference, differences: Sequence[Difference]) -> Advice:
+    """`shown`: the difference that it rests on; what is slower is what is left."""
+    fast, slow = (v.a, v.b) if shown.verdict == "slower" else (v.b, v.a)
+    facts = tuple(
+        Fact(
+            "growth",
+            _told(d, fast == v.b),
+            {"figure": d.metric, "verdict": _verdict(d)},
+            id=f"{v.a}|{v.b}/{d.metric}",
+        )
+        for d in differences
+    )
+    interval = shown.difference_interval
+    if interval is not None and shown.difference < 0:
+        interval = Interval(-interval.high, -interval.low, interval.level)
+    return Advice(
+        "choice",
+        (fast, slow),
+        {"ratio": _told(shown, fast == v.b)["ratio"]},
+        {"figure": shown.metric},
+        saves=ns(abs(shown.difference), interval),
+        facts=facts,
+        evidence=tuple(fact.id for fact in facts),
+        confidence="medium" if any(d.doubt for d in differences) else "high",
+    )
+
+
+def _verdict(d: Difference) -> str:
+    return "shown" if d.differs else d.verdict
+
+
+def _told(d: Difference, turned: bool) -> dict[str, Quantity]:
+    """From the faster to the slower."""
+    growth = Growth(d, turned)
+    return {
+        "plain": ns(growth.plain),
+        "changed": ns(growth.changed),
+        "ratio": times(growth.ratio, growth.ratio_interval),
+    }
 
 
 def _alike(a: Key, b: Key) -> bool:
@@ -108,9 +145,26 @@ def _alike(a: Key, b: Key) -> bool:
     return replace(a, label=b.label) == b
 
 
-def _siblings(a: str, b: str) -> bool:
-    """Names that share their first word and differ in little: `same-zone` and `same-zone-lb`, `an-off` and
-    `an-on`.
+def _grouped(a: Scenario, b: Scenario) -> bool:
+    """Whether the user set them against each other: same ends, or tags that differ in one alone. How labels
+    are spelled says nothing.
     """
-    x, y = (set(name.lower().replace("_", "-").split("-")) for name in (a, b))
-    return len(x & y) >= 1 and len(x ^ y) <= 2
+    ends = [_ends(s) for s in (a, b)]
+    if ends[0] is not None and ends[0] == ends[1]:
+        return True
+    x, y = (_tags(s) for s in (a, b))
+    return bool(x) and x.keys() == y.keys() and sum(x[k] != y[k] for k in x) == 1 and len(x) > 1
+
+
+def _ends(s: Scenario) -> tuple[str, str] | None:
+    paths = {(p.start, p.to) for p in (run.recording.manifest.path for run in s.runs)}
+    start, to = paths.pop() if len(paths) == 1 else (None, None)
+    return (start, to) if start and to else None
+
+
+def _tags(s: Scenario) -> dict[str, str]:
+    """Those that all runs have in common, without a study's own."""
+    runs = [run.recording.manifest.path.tags for run in s.runs]
+    own = {"study", "round", "quick"}
+    first = runs[0] if runs else {}
+    return {k: v for k, v in first.items() if k not in own and all(r.get(k) == v for r in runs)}

@@ -13,6 +13,7 @@ from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
 from fathometer.findings import (
     advise,
+    costs,
     datagrams,
     lives,
     load,
@@ -29,7 +30,7 @@ from fathometer.findings.consistency.model import ORDER, Document, Remark, Summa
 from fathometer.findings.incidents import incidents, numbered
 from fathometer.findings.model import Analysis, Key, Scenario
 from fathometer.findings.scenarios import scenarios
-from fathometer.stats.family import MATTERS
+from fathometer.stats.family import MATTERS, Metric
 from fathometer.stats.sweep import FEWEST_SIZES, Sweep, sweep
 
 
@@ -40,6 +41,7 @@ def analyse(
     refused: Sequence[FathometerError] = (),
     zone: tzinfo = UTC,
     matters: float = MATTERS,
+    metric: Metric | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Analysis:
     """Analyses recordings together.
@@ -50,6 +52,7 @@ def analyse(
         refused: those that could not be opened.
         zone: where the hours of the calendar are read.
         matters: a difference below this share (0.05: 5 %) is none that matters.
+        metric: what advice is to weigh where paths are to be chosen from; None: median and p99 alike.
         progress: is told each step in words.
     """
     found = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
@@ -68,8 +71,8 @@ def analyse(
     happened = incidents(numbered(seen), recordings)
     # What is about the whole comes after what happened: numbers stay.
     findings = numbered([*seen, *lives.rivals(found, happened)])
-    advice = settings.advice(found) + load.advice(found, versus)
-    advice += advise.choices(found, versus) + advise.placement(found)
+    advice = settings.advice(found, happened) + load.advice(found, versus)
+    advice += advise.choices(found, versus, metric) + costs.advice(found) + advise.placement(found)
     return Analysis(
         recordings=tuple(recordings),
         summaries=tuple(summaries),

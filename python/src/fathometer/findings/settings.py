@@ -3,20 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 
-from fathometer.findings.finding import Advice, Fact, ns, number
+from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantity, ns, number
 from fathometer.findings.lives import TOGETHER_NS, deaths, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
 from fathometer.findings.verdicts import of_refresh
+from fathometer.stats.family import MATTERS
 from fathometer.stats.lifetimes import Lives, hazard, refresh_age
 
+USER_TIMEOUT_NS: Final = 30_000_000_000
+"""What Azure recommends for TCP_USER_TIMEOUT where live migrations happen, and longer than any of
+their pauses."""
 
-def advice(scenarios: Sequence[Scenario]) -> list[Advice]:
-    """What to set, and what that saves."""
-    return [*_refresh(scenarios), *_idle(scenarios), *_timeout(scenarios)]
+
+def advice(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list[Advice]:
+    """What to set, and what that saves; what would have spared most comes first."""
+    return [
+        *_idle(scenarios),
+        *_forgotten(incidents),
+        *_outages(incidents),
+        *_timeout(scenarios),
+        *_refresh(scenarios),
+    ]
+
+
+def _forgotten(incidents: Sequence[Incident]) -> Iterator[Advice]:
+    """Silences that a shorter TCP_USER_TIMEOUT would have ended: flows that nobody knew any more."""
+    mine = [i for i in incidents if any(_is_forgotten(f) for f in i.parts)]
+    silences = [f.quantities["silent"].value for i in mine for f in i.parts if _is_forgotten(f)]
+    if not silences or max(silences) <= USER_TIMEOUT_NS:
+        return
+    # Shorter than what recovers by itself it would end connections that live.
+    recovered = [
+        f.quantities["length"].value
+        for i in incidents
+        for f in i.parts
+        if f.kind == "stall" and f.terms["end"] == "recovered" and "length" in f.quantities
+    ]
+    setting = max(USER_TIMEOUT_NS, 2 * max(recovered, default=0.0))
+    saved = max(silences) - setting
+    if saved < MATTERS * max(silences):
+        return
+    yield Advice(
+        "user timeout",
+        tuple(dict.fromkeys(path for i in mine for path in i.paths)),
+        {"setting": ns(setting), "silent": ns(max(silences))},
+        saves=Quantity(saved, "ns", min(max(s - setting, 0.0) for s in silences), saved),
+        facts=(Fact("forgotten", {"connections": number(len(silences), "connections")}),),
+        evidence=tuple(i.id for i in mine),
+        confidence="medium",
+    )
+
+
+def _is_forgotten(f: Finding) -> bool:
+    return f.kind == "death" and f.cause == "flow_forgotten"
+
+
+def _outages(incidents: Sequence[Incident]) -> Iterator[Advice]:
+    """For how long a retry budget must last: the longest outage."""
+    mine = [i for i in incidents if i.kind == "outage"]
+    if not mine:
+        return
+    longest = max(i.to_ns - i.from_ns for i in mine)
+    lost = sum(i.toll.lost + i.toll.unsent for i in mine)
+    yield Advice(
+        "retry budget",
+        tuple(dict.fromkeys(path for i in mine for path in i.paths)),
+        {"longest": ns(longest), "outages": number(len(mine))},
+        saves=number(lost, "samples") if lost else None,
+        evidence=tuple(i.id for i in mine),
+        confidence="medium",
+    )
 
 
 def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
@@ -75,6 +136,7 @@ def _timeout(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
             "time-out",
             tuple(dict.fromkeys(path for path, _ in waits)),
             {"longest": ns(max(length for _, length in waits))},
+            saves=number(len(waits), "connections"),
             facts=(Fact("recovered", {"times": number(len(waits))}),),
             confidence="medium",
         )

@@ -1,0 +1,145 @@
+"""Advice: who is preferred to whom, by what, and what a change saves, held against numpy."""
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings import render
+from fathometer.findings.analyse import analyse
+from support.ends import closed, explained, opened
+from support.recordings import START, lognormal_ns, write
+
+SECOND = 1_000_000_000
+
+
+def path(directory, rtt, label, ends=("here", "there"), tags=()):
+    start, to = ends
+    manifest = {"path": {"from": start, "to": to, "via": None, "tags": dict(tags)}}
+    write(directory / label, rtt, label=label, manifest=manifest, interval_ns=50_000_000)
+
+
+def of(analysis, topic):
+    return [a for a in analysis.advice if a.topic == topic]
+
+
+def test_the_faster_of_two_ways_between_the_same_ends_is_preferred(tmp_path):
+    fast, slow = lognormal_ns(1, 4000, 600), lognormal_ns(2, 4000, 900)
+    path(tmp_path, slow, "a-way")
+    path(tmp_path, fast, "another")
+    (advice,) = of(analyse(open_recordings([tmp_path])), "choice")
+    assert advice.paths == ("another", "a-way")
+    saved = np.quantile(slow, 0.99) - np.quantile(fast, 0.99)
+    assert advice.saves.value == pytest.approx(saved, rel=0.02)
+    assert advice.saves.unit == "ns"
+    assert advice.saves.low <= saved <= advice.saves.high
+    assert advice.quantities["ratio"].value == pytest.approx(
+        np.quantile(slow, 0.99) / np.quantile(fast, 0.99), rel=0.02
+    )
+    told = render.advice(advice)
+    assert told.startswith("prefer another to a-way: its p99 is 3")
+    assert "% lower" in told
+
+
+def test_how_labels_are_spelled_groups_nothing(tmp_path):
+    """Two paths whose ends had nothing in common were compared because their names shared words."""
+    path(tmp_path, lognormal_ns(1, 3000, 600), "cross-zone", ("a", "b"))
+    path(tmp_path, lognormal_ns(2, 3000, 900), "cross-zone-lb", ("c", "d"))
+    assert of(analyse(open_recordings([tmp_path])), "choice") == []
+
+
+@pytest.mark.parametrize(("other", "grouped"), [({"nic": "off"}, True), ({"nic": "off", "zone": "2"}, False)])
+def test_tags_that_differ_in_one_alone_are_a_group(tmp_path, other, grouped):
+    mine = {"nic": "on", "zone": "1"}
+    path(tmp_path, lognormal_ns(1, 3000, 600), "x", ("a", "b"), mine)
+    path(tmp_path, lognormal_ns(2, 3000, 900), "y", ("c", "d"), mine | other)
+    assert bool(of(analyse(open_recordings([tmp_path])), "choice")) == grouped
+
+
+def contradicting(directory):
+    """One with the lower median, the other with the lower p99."""
+    steady = lognormal_ns(1, 6000, 1200, 0.02)
+    spiky = lognormal_ns(2, 6000, 1000, 0.02)
+    spiky[np.random.default_rng(5).permutation(6000)[:200]] = 3_000_000
+    path(directory, steady, "steady")
+    path(directory, spiky, "spiky")
+    return open_recordings([directory])
+
+
+def test_where_median_and_p99_contradict_nothing_is_preferred_until_the_user_says_what_counts(tmp_path):
+    """It said to prefer the path whose p99 was lower, although its median was 21 % higher."""
+    recordings = contradicting(tmp_path)
+    assert of(analyse(recordings), "choice") == []
+    (advice,) = of(analyse(recordings, metric="p99"), "choice")
+    assert advice.paths == ("steady", "spiky")
+    (advice,) = of(analyse(recordings, metric="p50"), "choice")
+    assert advice.paths == ("spiky", "steady")
+
+
+def test_a_difference_that_does_not_matter_is_no_advice(tmp_path):
+    path(tmp_path, lognormal_ns(1, 20_000, 1000, 0.01), "a")
+    path(tmp_path, lognormal_ns(2, 20_000, 1010, 0.01), "b")
+    assert of(analyse(open_recordings([tmp_path])), "choice") == []
+
+
+def test_what_ten_round_trips_cost_and_what_a_batch_saves(tmp_path):
+    near, far = lognormal_ns(1, 3000, 200), lognormal_ns(2, 3000, 5000)
+    path(tmp_path, near, "near", ("a", "b"))
+    path(tmp_path, far, "far", ("a", "c"))
+    analysis = analyse(open_recordings([tmp_path]))
+    (batch,) = of(analysis, "batch")
+    assert batch.paths == ("far",)
+    median = np.median(far)
+    assert batch.quantities["cost"].value == pytest.approx(10 * median, rel=0.01)
+    assert batch.saves.value == pytest.approx(9 * median, rel=0.01)
+    assert batch.saves.low < 9 * median < batch.saves.high
+    (cache,) = of(analysis, "cache")
+    assert cache.paths == ("far",)
+    assert cache.saves.value == pytest.approx(median, rel=0.01)
+
+
+def test_a_path_is_held_against_what_its_class_allows(tmp_path):
+    rtt = lognormal_ns(1, 3000, 1500)
+    path(tmp_path, rtt, "one", ("a", "b"), {"class": "same-zone"})
+    path(tmp_path, rtt, "two", ("c", "d"), {"class": "cross-zone"})
+    (cache,) = of(analyse(open_recordings([tmp_path])), "cache")
+    assert cache.paths == ("one",)
+    assert cache.quantities["allowed"].value == 1_000_000
+
+
+def test_reuse_saves_what_connections_took_to_make(tmp_path):
+    events, made = [], []
+    for i in range(9):
+        made.append(3_000_000 + 100_000 * i)
+        events.append(opened(i, START + i * SECOND) | {"connect_ns": made[-1]})
+        end = START + i * SECOND + SECOND // 2
+        events.append(closed(i, end, SECOND // 2, "finished", sent=1, answered=1))
+    write(tmp_path / "r", lognormal_ns(1, 400), events=events)
+    (reuse,) = of(analyse(open_recordings([tmp_path])), "reuse")
+    assert reuse.saves.value == pytest.approx(np.median(made))
+    assert reuse.saves.low <= np.median(made) <= reuse.saves.high
+    assert "keep connections open" in render.advice(reuse)
+
+
+def test_a_forgotten_flow_that_was_silent_for_minutes_asks_for_a_user_timeout(tmp_path):
+    silent, at = 300 * SECOND, START + 390 * SECOND
+    events = [
+        opened(0, START),
+        closed(0, at, 390 * SECOND, sent=390, answered=90, outstanding=300, silent_ns=silent),
+        explained(0, at, "flow_forgotten", ["a fresh connection was answered"], confidence="medium"),
+    ]
+    write(tmp_path / "r", lognormal_ns(1, 400), events=events)
+    analysis = analyse(open_recordings([tmp_path]))
+    (advice,) = of(analysis, "user timeout")
+    assert advice.quantities["setting"].value == 30 * SECOND
+    assert advice.saves.value == 270 * SECOND
+    assert advice.evidence == (analysis.incidents[0].id,)
+
+
+def test_placement_is_one_line_a_class_and_comes_after_what_can_be_done(tmp_path):
+    for i, median in enumerate((200, 300, 5000)):
+        path(tmp_path, lognormal_ns(i, 3000, median), f"p{i}", ("a", f"b{i}"))
+    analysis = analyse(open_recordings([tmp_path]))
+    assert [set(a.paths) for a in of(analysis, "placement")] == [{"p0", "p1"}, {"p2"}]
+    order = [a.actionable for a in analysis.advice]
+    assert order == sorted(order, reverse=True)
+    assert all(a.evidence for a in analysis.advice)
