@@ -95,7 +95,7 @@ def _one(fine: BlockCounts, base: BlockCounts, p: float, worth: float, level: fl
     doubt = (
         doubt_of(Cut(base.number, round(n / base.number), independent))
         or few_bursts(p, n, worth, level)
-        or _in_few_bursts(fine, p, at, effective)
+        or _in_few_bursts(fine, p, (at, interval.high), effective)
         or _undetermined(base, p, interval, (1 - high) * effective)
     )
     return Estimate(at, interval, n, base.number, doubt)
@@ -114,15 +114,23 @@ BURSTS = 20
 ten bursts of twenty samples covered 87 %."""
 
 
-def _in_few_bursts(fine: BlockCounts, p: float, at: float, effective: float) -> Doubt | None:
-    """Where the tail came in a few bursts: neighbouring blocks with samples above the quantile are one."""
-    above = fine.sizes - fine.below(at)
-    if 2 * np.count_nonzero(above) > fine.number:
-        return None  # Samples above the quantile are everywhere.
-    bursts = int(np.count_nonzero(np.diff((above > 0).astype(np.int8), prepend=0) > 0))
-    if bursts < BURSTS and above.sum() >= 3 * np.count_nonzero(above):
+def _in_few_bursts(fine: BlockCounts, p: float, ends: tuple[float, float], effective: float) -> Doubt | None:
+    """Where the tail came in a few bursts, above the quantile or above its interval: with one burst more or
+    less the quantile would be another.
+    """
+    if any(_few_and_clustered(fine, at) for at in ends):
         return Doubt(DoubtCode.FEW_BURSTS, fine.count, effective, quantile=p)
     return None
+
+
+def _few_and_clustered(fine: BlockCounts, at: float) -> bool:
+    """Whether the samples above a value are in few bursts: neighbouring blocks that hold some are one."""
+    above = fine.sizes - fine.below(at)
+    some = np.count_nonzero(above)
+    if some == 0 or 2 * some > fine.number:
+        return False  # None, or everywhere.
+    bursts = int(np.count_nonzero(np.diff((above > 0).astype(np.int8), prepend=0) > 0))
+    return bursts < BURSTS and bool(above.sum() >= 3 * some)
 
 
 def _undetermined(base: BlockCounts, p: float, interval: Interval, above: float) -> Doubt | None:
