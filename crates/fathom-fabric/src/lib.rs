@@ -1,7 +1,7 @@
 //! An emulated network between hosts: packets in with a time, packets out with a later one.
 //!
 //! Nothing here opens a socket, reads a clock or touches a file. Whoever drives a [`world::World`] tells it what time it is: the
-//! driver in the `fathom` binary with real packets of network namespaces and the monotonic clock, a test with packets of
+//! driver in `fathom-emulator` with real packets of network namespaces and the monotonic clock, a test with packets of
 //! its own and hours that pass in milliseconds.
 //!
 //! A world is made of **nodes** (hosts, and middleboxes: load balancer, firewall, NAT, private endpoint, gateway) and

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! BASE is `/run/fathom/fabric` for root and `$XDG_RUNTIME_DIR/fathom/fabric` for others, else `/tmp/fathom-fabric-UID`;
-//! [`base`] says how it is looked at. Names become paths only after [`check_name`].
+//! `base` says how it is looked at. Names become paths only after they are checked against a whitelist.
 
 mod base;
 mod state;
