@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,17 @@ class Extra:
     """Of its anchor, and of its pictures."""
     table: Table
     note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A chart of such a section."""
+
+    name: str
+    title: str
+    note: str
+    make: Callable[[Analysis, int], Spec | None]
+    """For a width; None: there is nothing to draw."""
 
 
 _NOTES = {
@@ -305,3 +316,14 @@ def _cost_as_json(c: Cost) -> dict[str, Any]:
         "high_ns": round(interval.high) if interval else None,
         "shown": c.median.decided and c.median.difference.verdict != "no difference shown",
     }
+
+
+PICTURES: Mapping[str, Picture] = {
+    "throughput": Picture(
+        "rates",
+        "Throughput over time",
+        "Payload by the count of the probe's end, about a second each.",
+        rates,
+    ),
+}
+"""By the section that they stand in."""

@@ -113,13 +113,8 @@ def draw(analysis: Analysis, title: str | None = None, progress: Progress = lamb
         "Each mark to the right is ten times rarer; a line ends where its count does.",
         lambda width: charts.tail(s, width),
     )
-    add(
-        "throughput",
-        "rates",
-        "Throughput over time",
-        "Payload by the count of the probe's end, about a second each.",
-        lambda width: modes.rates(analysis, width),
-    )
+    for group, picture in modes.PICTURES.items():
+        add(group, picture.name, picture.title, picture.note, partial(picture.make, analysis))
     pairs = foremost(analysis)
     add(
         "comparison",
