@@ -1,4 +1,4 @@
-"""Numbers as people read them: three digits, SI prefixes, no e-notation, no negative end of what is positive."""
+"""Numbers as people read them: three digits, SI prefixes, no e-notation, no negative end of a positive one."""
 
 import math
 import re
