@@ -1,4 +1,4 @@
-"""Numbers as people read them: three digits, SI prefixes, no e-notation, no negative end of a positive one."""
+"""Numbers as people read them: three digits, SI prefixes, no e-notation, nothing positive below zero."""
 
 import math
 import re
