@@ -8,6 +8,7 @@ from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.findings.lives import lives
 from fathometer.findings.scenarios import scenarios
+from fathometer.report import modes
 from support.ends import closed, explained, opened
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
@@ -88,3 +89,29 @@ def test_round_trips_of_zero_break_nothing(tmp_path, zeros):
     assert all(render.advice(a) for a in analysis.advice)
     assert all(render.incident(i) for i in analysis.incidents)
     assert [s.rtt.count for s in scenarios(open_recordings([tmp_path]))] == [1000, 1000]
+
+
+def test_the_time_without_answers_is_that_of_stalls_and_ends_with_overlaps_once(tmp_path):
+    at = START + 100 * SECOND
+    stalled = {"duration_ns": 4 * SECOND, "samples": 4, "recovered": True, "retransmits": 0}
+    began = {"seq": 20, "outstanding": 1, "threshold_ns": SECOND}
+    for label, silent in (("worse", 30), ("better", 10)):
+        events = [
+            opened(0, START),
+            {"at_ns": START + 21 * SECOND, "kind": "stall.began", "connection": 0, **began},
+            {"at_ns": START + 24 * SECOND, "kind": "stall.ended", "connection": 0, **stalled},
+            closed(0, at, 100 * SECOND, outstanding=silent, silent_ns=silent * SECOND),
+            opened(1, at + 2 * SECOND),
+        ]
+        write(tmp_path / label, lognormal_ns(1, 201), label=label, events=events)
+    analysis = analyse(open_recordings([tmp_path]))
+    told = {f.scenario: f.quantities for f in analysis.findings if f.kind == "without answers"}
+    for label, silent in (("worse", 30), ("better", 10)):
+        assert told[label]["total"].value == (4 + silent + 2) * SECOND
+        assert told[label]["longest"].value == (silent + 2) * SECOND
+        assert told[label]["times"].value == 2
+        assert told[label]["share"].value == pytest.approx((4 + silent + 2) / 200)
+    (table,) = [x.table for x in modes.extras(analysis) if x.name == "silent"]
+    assert [row[0].text for row in table.rows] == ["worse", "better"]
+    rows = modes.silent(analysis)["data"]["values"]
+    assert [r["percent"] for r in rows] == [18.0, 8.0]

@@ -9,9 +9,10 @@ from typing import Any
 from fathometer.dataset.throughput import Counted, Flow, Readings
 from fathometer.findings import datagrams, throughput
 from fathometer.findings.doubts import in_words
+from fathometer.findings.finding import Finding
 from fathometer.findings.model import Analysis, Cost, Scenario
 from fathometer.findings.throughput import DIRECTIONS
-from fathometer.findings.words import data, duration, rate
+from fathometer.findings.words import data, duration, rate, share
 from fathometer.report.charts import COLOURS, WIDE, Spec, base
 from fathometer.report.supported import is_shown
 from fathometer.report.tables import Cell, Table, figure
@@ -59,6 +60,7 @@ _NOTES = {
         "Medians by two clocks, each at most so far from the truth as both ends say of theirs. Their sum "
         "does not depend on it."
     ),
+    "silent": "Stalls, and from the last answer of a connection that ended to the next one; overlaps once.",
     "setups": "TCP: from before connect() to established; TLS: from there to the end of the handshake.",
 }
 
@@ -71,6 +73,7 @@ def extras(analysis: Analysis) -> list[Extra]:
         "losses": _losses(analysis.scenarios),
         "ways": _ways(analysis),
         "setups": _setups(analysis),
+        "silent": _silent(analysis),
     }
     return [Extra(name, table, _NOTES[name]) for name, table in made.items() if table]
 
@@ -318,6 +321,44 @@ def _cost_as_json(c: Cost) -> dict[str, Any]:
     }
 
 
+def _silent(analysis: Analysis) -> Table | None:
+    rows = [
+        (
+            Cell(f.scenario or ""),
+            Cell(f"{int(f.quantities['times'].value):,}"),
+            *(Cell(duration(f.quantities[name].value)) for name in ("total", "longest")),
+            Cell(share(f.quantities["share"].value)),
+        )
+        for f in _without_answers(analysis)
+    ]
+    head = ("path", "times", "in all", "longest", "of the time")
+    return _table("Time without answers", head, rows)
+
+
+def _without_answers(analysis: Analysis) -> list[Finding]:
+    silent = [f for f in analysis.findings if f.kind == "without answers"]
+    return sorted(silent, key=lambda f: -f.quantities["share"].value)
+
+
+def silent(analysis: Analysis, width: int = WIDE) -> Spec | None:
+    """The share of the time without answers, the worst paths first, as many as there are colours."""
+    rows = [
+        {"path": f.scenario, "percent": float(f"{100 * f.quantities['share'].value:.3g}")}
+        for f in _without_answers(analysis)[: len(COLOURS)]
+    ]
+    if len(rows) < 2:
+        return None  # One bar says no more than its number.
+    spec = base(width, 28 * len(rows), rows)
+    spec |= {
+        "mark": {"type": "bar", "color": COLOURS[0]},
+        "encoding": {
+            "x": {"field": "percent", "type": "quantitative", "title": "% of the time without answers"},
+            "y": {"field": "path", "type": "nominal", "title": None, "sort": None},
+        },
+    }
+    return spec
+
+
 PICTURES: Mapping[str, Picture] = {
     "throughput": Picture(
         "rates",
@@ -325,5 +366,6 @@ PICTURES: Mapping[str, Picture] = {
         "Payload by the count of the probe's end, about a second each.",
         rates,
     ),
+    "silent": Picture("silent-share", "Time without answers", "The worst paths first.", silent),
 }
 """By the section that they stand in."""

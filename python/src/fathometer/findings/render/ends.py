@@ -11,7 +11,7 @@ from fathometer.findings.finding import Fact, Finding, Place
 from fathometer.findings.render.facts import whole
 from fathometer.findings.render.table import FACTS, finding, says
 from fathometer.findings.verdicts import of_ending, of_rivals
-from fathometer.findings.words import count, duration, listed, moment
+from fathometer.findings.words import count, duration, listed, moment, often, share
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.segments import Ending
 
@@ -82,6 +82,15 @@ def _refused(f: Finding) -> str:
     if attempts > 1:
         when = f"between {moment(f.from_ns or 0)} and {moment(f.to_ns or 0)}"
     return f"{count(attempts, 'attempt')} to connect failed {when}"
+
+
+@finding("without answers", 58)
+def _without_answers(f: Finding) -> str:
+    q = f.quantities
+    return (
+        f"no answers for {duration(q['total'].value)} in all ({share(q['share'].value)} of the time), "
+        f"{often(int(q['times'].value))}, the longest for {duration(q['longest'].value)}"
+    )
 
 
 @finding("coincidence", 85)
