@@ -1,7 +1,7 @@
 //! Arbitrary bytes in arbitrary pieces through the wire code, held against its laws.
 #![no_main]
 
-use fathom_wire::message::{Checker, Key, Verdict};
+use fathom_wire::message::{Checker, Key, Integrity};
 use fathom_wire::rfc8762::{ErrorEstimate, PACKET_LEN, Reflected, Reflection, Sent};
 use fathom_wire::{
     Answer, ConnectionView, HEADER_LEN, Identity, Question, ReflectorStamps, Stamper, Standing,
@@ -76,7 +76,7 @@ fuzz_target!(|data: &[u8]| {
                 echo.iter().zip(&sent).enumerate().all(|(i, (a, b))| {
                     a == b || (size as usize >= HEADER_LEN && (32..HEADER_LEN).contains(&i))
                 });
-            assert!(same || verdict == Verdict::Corrupted);
+            assert!(same || verdict == Integrity::Corrupted);
             break;
         }
         assert_eq!(checker.position() as usize, at);
@@ -104,6 +104,6 @@ fuzz_target!(|data: &[u8]| {
     let (echo, _) = pass(&sent, chunk);
     let verdict = Checker::default().feed(key, 1, size, &echo).1;
     assert!(
-        matches!(verdict, Some(Verdict::Intact(stamps)) if stamps.is_some() == (size as usize >= HEADER_LEN))
+        matches!(verdict, Some(Integrity::Intact(stamps)) if stamps.is_some() == (size as usize >= HEADER_LEN))
     );
 });

@@ -6,8 +6,6 @@ use fathom_wire::pattern::mix;
 
 /// The first ceiling: 100 ms.
 pub const FIRST_NS: u64 = 100_000_000;
-/// The last ceiling: 30 s.
-pub const CEILING_NS: u64 = 30_000_000_000;
 
 /// The waits of one connection; seeded, so that a run can be repeated.
 #[derive(Debug, Clone)]
@@ -27,12 +25,12 @@ impl Backoff {
         self.attempts
     }
 
-    /// A failure: how long to wait before trying again, in ns.
-    pub fn next_wait_ns(&mut self) -> u64 {
-        let ceiling = FIRST_NS.checked_shl(self.attempts).filter(|&c| c < CEILING_NS && self.attempts < 32);
+    /// A failure: how long to wait before trying again, in ns, and never longer than `at_most_ns`.
+    pub fn next_wait_ns(&mut self, at_most_ns: u64) -> u64 {
+        let ceiling = FIRST_NS.checked_shl(self.attempts).filter(|&c| c < at_most_ns && self.attempts < 32);
         self.attempts = self.attempts.saturating_add(1);
         self.state = self.state.wrapping_add(1);
-        mix(self.state) % (ceiling.unwrap_or(CEILING_NS) + 1)
+        mix(self.state) % (ceiling.unwrap_or(at_most_ns).saturating_add(1))
     }
 
     /// A success: the next failure starts at the first ceiling again.
@@ -46,16 +44,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const CEILING_NS: u64 = 30_000_000_000;
+
     proptest! {
         #[test]
         fn waits_stay_below_their_doubling_ceiling(seed: u64) {
             let mut backoff = Backoff::new(seed);
             for attempt in 0..100 {
                 let ceiling = if attempt < 9 { (FIRST_NS << attempt).min(CEILING_NS) } else { CEILING_NS };
-                prop_assert!(backoff.next_wait_ns() <= ceiling);
+                prop_assert!(backoff.next_wait_ns(CEILING_NS) <= ceiling);
             }
             backoff.succeeded();
-            prop_assert!(backoff.next_wait_ns() <= FIRST_NS);
+            prop_assert!(backoff.next_wait_ns(CEILING_NS) <= FIRST_NS);
         }
     }
 
@@ -64,7 +64,7 @@ mod tests {
         let mut waits: Vec<u64> = (0..1_000)
             .map(|seed| {
                 let mut backoff = Backoff::new(seed);
-                (0..12).map(|_| backoff.next_wait_ns()).last().unwrap()
+                (0..12).map(|_| backoff.next_wait_ns(CEILING_NS)).last().unwrap()
             })
             .collect();
         waits.sort_unstable();

@@ -7,7 +7,7 @@ pub use evidence::{Evidence, TcpInfo};
 use crate::cause::ClosingCause;
 use crate::loss::Losses;
 use crate::verdict::{Explanation, Fresh};
-use crate::word::Word;
+use crate::peer_report::PeerReport;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -188,7 +188,7 @@ pub enum EventKind {
         /// What the reflector said of this connection, asked over another one. Absent: it was not asked, could not be
         /// reached, or does not answer such questions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reflector: Option<Word>,
+        reflector: Option<PeerReport>,
     },
     /// STAMP: how far differences of the two ends' clocks (`forward_ns`, `backward_ns`) may be from the truth from here
     /// on, by the Error Estimates of both. Told first, and when it has grown.
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reflectors_word_reads_as_the_format_says() {
+    fn a_peer_report_reads_as_the_format_says() {
         let head = r#"{"at":"2026-11-21T10:00:00Z","mono_ns":7,"connection":2,"kind":"connection.explained","about":"closing","verdict":"path_down","direction":"return","because":["a fact"],"fresh":"no_answer""#;
         for tail in [
             "}",

@@ -9,7 +9,8 @@ mod stamped;
 use crate::clock::ClockMap;
 use crate::loss::{Attribution, Fate, Reflector};
 use crate::sample::{Flags, Sample};
-use fathom_wire::{Checker, HEADER_LEN, Key, ReflectorStamps, Verdict};
+use crate::probe::protocol::{Echo, Protocol};
+use fathom_wire::{HEADER_LEN, Integrity, Key, ReflectorStamps};
 use stamped::Session;
 use std::collections::VecDeque;
 
@@ -97,7 +98,7 @@ pub struct Stream {
     size: u32,
     timeout_ns: u64,
     in_flight: VecDeque<InFlight>,
-    checker: Checker,
+    protocol: Box<dyn Protocol>,
     next_seq: u64,
     sent_bytes: u64,
     /// Bit n: messages of n bytes, too few for a header, have been sent.
@@ -130,12 +131,17 @@ const REMOTE_PAUSE_LIMIT_US: u32 = 600_000_000;
 impl Stream {
     /// A new connection, whose messages are of `size` bytes until [`Stream::set_size`]. An echo later than `timeout_ns` is flagged late.
     pub fn new(key: Key, size: u32, timeout_ns: u64) -> Self {
+        Self::speaking(Box::new(Echo::new(key)), key, size, timeout_ns)
+    }
+
+    /// The same, of requests and answers of another protocol.
+    pub fn speaking(protocol: Box<dyn Protocol>, key: Key, size: u32, timeout_ns: u64) -> Self {
         Self {
             key,
             size,
             timeout_ns,
             in_flight: VecDeque::new(),
-            checker: Checker::default(),
+            protocol,
             next_seq: 0,
             sent_bytes: 0,
             short_sizes: 0,
@@ -164,6 +170,11 @@ impl Stream {
         self.size
     }
 
+    /// Bytes of a request of the size that is to be sent next.
+    pub fn request_len(&self) -> usize {
+        if self.stamp.is_some() { self.size as usize } else { self.protocol.request_len(self.size) }
+    }
+
     /// Sets the size of the messages sent from here on. Those that are out keep theirs; a message that the kernel has
     /// only the beginning of must be written to its end first.
     pub fn set_size(&mut self, size: u32) {
@@ -174,7 +185,7 @@ impl Stream {
     pub fn fill(&self, seq: u64, offset: usize, out: &mut [u8]) {
         match &self.stamp {
             Some(session) => session.fill(seq, out),
-            None => self.key.fill(seq, self.size, offset, out),
+            None => self.protocol.fill(seq, self.size, offset, out),
         }
     }
 
@@ -206,7 +217,7 @@ impl Stream {
     /// Whether the very first bytes that came are not what was sent, though too few to be a whole echo: a server that
     /// speaks first (a greeting, a banner).
     pub fn begins_otherwise(&self) -> bool {
-        self.answered == 0 && self.corrupted_in_a_row == 0 && !self.checker.is_intact()
+        self.answered == 0 && self.corrupted_in_a_row == 0 && self.protocol.is_off_track()
     }
 
     /// Samples without their echo.
@@ -221,8 +232,8 @@ impl Stream {
 
     /// Whether one echo is owed, and its end is so many bytes away.
     pub fn owes_just(&self, bytes: usize) -> bool {
-        let mut owed = self.in_flight.iter().map(|s| (s.size - self.checker.position()) as usize);
-        owed.next() == Some(bytes) && owed.next().is_none()
+        self.in_flight.len() == 1
+            && self.in_flight.front().is_some_and(|s| self.protocol.owed(s.seq, s.size) == Some(bytes))
     }
 
     /// Whether no more may be sent until something comes back.
@@ -263,7 +274,7 @@ impl Stream {
     pub fn sent(&mut self, due_ns: u64, sent_ns: u64, flags: Flags) {
         let first = if self.next_seq == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
         let quiet_since = self.last_sent_ns.max(self.last_received_ns).unwrap_or(sent_ns);
-        self.sent_bytes += u64::from(self.size);
+        self.sent_bytes += self.request_len() as u64;
         if (self.size as usize) < HEADER_LEN {
             self.short_sizes |= 1 << self.size;
         }
@@ -322,8 +333,8 @@ impl Stream {
     pub fn receive<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
         self.last_received_ns = Some(receipt.mono_ns);
         // A read has one stamp, that of its last segment: with several echoes in it, it would be a guess for each.
-        let expected = self.in_flight.front().map_or(0, |s| s.size - self.checker.position());
-        let single = bytes.len() <= expected as usize;
+        let expected = self.in_flight.front().and_then(|s| self.protocol.owed(s.seq, s.size));
+        let single = bytes.len() <= expected.unwrap_or(0);
         let receipt = &Receipt { stamps: receipt.stamps.filter(|_| single), ..*receipt };
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -331,7 +342,7 @@ impl Stream {
                 sink(Arrival::Foreign(rest));
                 return;
             };
-            let (taken, verdict) = self.checker.feed(self.key, sample.seq, sample.size, rest);
+            let (taken, verdict) = self.protocol.feed(sample.seq, sample.size, rest);
             rest = &rest[taken..];
             if let Some(verdict) = verdict {
                 self.in_flight.pop_front();
@@ -351,8 +362,8 @@ impl Stream {
         self.losses.finish();
     }
 
-    fn resolve(&mut self, receipt: &Receipt<'_>, sent: &InFlight, verdict: Verdict) -> Sample {
-        let Verdict::Intact(stamps) = verdict else {
+    fn resolve(&mut self, receipt: &Receipt<'_>, sent: &InFlight, verdict: Integrity) -> Sample {
+        let Integrity::Intact(stamps) = verdict else {
             self.corrupted_in_a_row += 1;
             return self.row(receipt.clock, sent, Flags::UNANSWERED | Flags::CORRUPTED);
         };

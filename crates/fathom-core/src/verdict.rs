@@ -14,21 +14,21 @@
 //! | 7 | a fresh connection got no answer, or one that was tried during the silence got none for a second or more, or the network said that there is no way, or that it is forbidden | `path_down` |
 //! | 8 | a fresh connection was echoed, and this one was idle for longer than it had ever survived | `idle_expired` |
 //! | 9 | a fresh connection was echoed, and this one is lost without an orderly end, or the reflector says that the end was not its doing | `flow_forgotten` |
-//! | 10 | the echo came after all, and the kernel had to send again, or the reflector's word tells the direction | `path_down` |
+//! | 10 | the echo came after all, and the kernel had to send again, or the peer report tells the direction | `path_down` |
 //! | 11 | anything else | `unknown` |
 //!
-//! The direction is that of the reflector's word or of the stamps of the first late echo; where both tell and differ,
+//! The direction is that of the peer report or of the stamps of the first late echo; where both tell and differ,
 //! there is none.
 
 mod confidence;
 mod way;
 
 pub use confidence::{Confidence, Grounds};
-pub use way::Heard;
+pub use way::Reported;
 
 use crate::cause::ClosingCause;
 use crate::stall;
-use crate::word::Standing;
+use crate::peer_report::Standing;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Which way was lost, where the reflector's stamps or its word tell.
+/// Which way was lost, where the reflector's stamps or its peer report tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -149,7 +149,7 @@ pub struct Facts {
     /// later than usual its echo came back, in ns.
     pub delays_ns: Option<(i64, i64)>,
     /// What the reflector said of the connection.
-    pub heard: Option<Heard>,
+    pub reported: Option<Reported>,
 }
 
 /// A verdict and the facts that led to it, each a sentence.
@@ -212,7 +212,7 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     {
         return all_acknowledged(facts, because);
     }
-    if lost && let Some(verdict) = by_word(facts, because) {
+    if lost && let Some(verdict) = by_peer_report(facts, because) {
         return verdict;
     }
     if let Some(verdict) = by_fresh_connection(facts, lost, because) {
@@ -225,7 +225,7 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
             ));
             Verdict::PathDown
         }
-        (Outcome::Recovered, _) if facts.heard.is_some_and(|heard| heard.direction().is_some()) => {
+        (Outcome::Recovered, _) if facts.reported.is_some_and(|reported| reported.direction().is_some()) => {
             because.push("the reflector ran and answered others meanwhile".into());
             Verdict::PathDown
         }
@@ -242,8 +242,8 @@ fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
 
 /// The peer's kernel has every byte that was sent.
 fn all_acknowledged(facts: &Facts, because: &mut Vec<String>) -> Verdict {
-    let echoed = facts.heard.filter(|heard| heard.direction() == Some(Direction::Return));
-    because.push(match echoed.map(|heard| heard.word.unacked) {
+    let echoed = facts.reported.filter(|reported| reported.direction() == Some(Direction::Return));
+    because.push(match echoed.map(|reported| reported.report.unacked) {
         None => "the peer's kernel had acknowledged every byte, so the path carried them, and the reflector did not answer".into(),
         Some(Some(1..)) => {
             because.push("acknowledgements came from the peer's kernel and echoes did not: what is as large as an echo is lost".into());
@@ -255,16 +255,16 @@ fn all_acknowledged(facts: &Facts, because: &mut Vec<String>) -> Verdict {
 }
 
 /// What the reflector says of the connection's end.
-fn by_word(facts: &Facts, because: &mut Vec<String>) -> Option<Verdict> {
-    let heard = facts.heard?;
-    if heard.word.standing == Standing::ClosedIdle {
+fn by_peer_report(facts: &Facts, because: &mut Vec<String>) -> Option<Verdict> {
+    let reported = facts.reported?;
+    if reported.report.standing == Standing::ClosedIdle {
         because.push(
             "the reflector says that it closed the connection, because nothing had moved on it for its idle timeout".into(),
         );
         return Some(Verdict::IdleExpired);
     }
-    if heard.word.standing == Standing::NotKnown {
-        if heard.is_of_a_younger_reflector() && !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden) {
+    if reported.report.standing == Standing::NotKnown {
+        if reported.is_of_a_younger_reflector() && !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden) {
             because.push(
                 "the reflector that answers now began after this connection did: the one that served it is gone".into(),
             );
@@ -316,7 +316,7 @@ fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> 
 fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
     let idle = facts.idle_ns > IDLE_FLOOR_NS && facts.idle_ns > facts.idle_survived_ns.saturating_mul(2);
     let broken = matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset));
-    let not_its_doing = broken && facts.heard.is_some_and(|heard| heard.word.is_not_its_doing());
+    let not_its_doing = broken && facts.reported.is_some_and(|reported| reported.report.is_not_its_doing());
     if facts.outcome == Outcome::Closed(ClosingCause::PeerClosed) && !idle && !not_its_doing {
         because.push(
             "the peer closed this connection in order and serves a fresh one; why it did is not known".into(),

@@ -18,6 +18,6 @@ pub mod rfc8762;
 pub mod stamp;
 
 pub use frame::{HEADER_LEN, Identity, MAX_LEN, ReflectorStamps};
-pub use message::{Checker, Key, Verdict};
+pub use message::{Checker, Key, Integrity};
 pub use question::{Answer, Question, Standing};
 pub use stamp::{ConnectionView, Stamper};

@@ -65,7 +65,7 @@ impl Head {
 
 /// What a whole echo turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Integrity {
     /// The message came back as it was sent, but for what a stamping reflector wrote into it.
     Intact(Option<ReflectorStamps>),
     /// Some byte differs.
@@ -99,7 +99,7 @@ impl Checker {
 
     /// Takes the next bytes of the echo of message `sequence`; returns how many belong to it, and the verdict
     /// once it is whole. The checker is then ready for the next message.
-    pub fn feed(&mut self, key: Key, sequence: u64, size: u32, bytes: &[u8]) -> (usize, Option<Verdict>) {
+    pub fn feed(&mut self, key: Key, sequence: u64, size: u32, bytes: &[u8]) -> (usize, Option<Integrity>) {
         let start = self.position as usize;
         let taken = bytes.len().min(size as usize - start);
         if taken > 0 && self.intact {
@@ -111,8 +111,8 @@ impl Checker {
         }
         let done = std::mem::take(self);
         let verdict = match (done.intact, ReflectorStamps::decode(&done.stamps)) {
-            (true, Ok(stamps)) => Verdict::Intact(stamps),
-            _ => Verdict::Corrupted,
+            (true, Ok(stamps)) => Integrity::Intact(stamps),
+            _ => Integrity::Corrupted,
         };
         (taken, Some(verdict))
     }
@@ -147,15 +147,15 @@ mod tests {
         bytes
     }
 
-    fn check(sequence: u64, size: u32, bytes: &[u8]) -> Option<Verdict> {
+    fn check(sequence: u64, size: u32, bytes: &[u8]) -> Option<Integrity> {
         Checker::default().feed(KEY, sequence, size, bytes).1
     }
 
     #[test]
     fn neighbours_differ_even_in_one_byte() {
         for size in [1, 2, 8, 63, 64, 65] {
-            assert_eq!(check(5, size, &message(5, size)), Some(Verdict::Intact(None)), "{size}");
-            assert_eq!(check(5, size, &message(6, size)), Some(Verdict::Corrupted), "{size}");
+            assert_eq!(check(5, size, &message(5, size)), Some(Integrity::Intact(None)), "{size}");
+            assert_eq!(check(5, size, &message(6, size)), Some(Integrity::Corrupted), "{size}");
         }
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let other = Key { session: 7, connection: 4 };
         let mut bytes = [0; 16];
         other.fill(5, 16, 0, &mut bytes);
-        assert_eq!(check(5, 16, &bytes), Some(Verdict::Corrupted));
+        assert_eq!(check(5, 16, &bytes), Some(Integrity::Corrupted));
     }
 
     proptest! {
@@ -182,7 +182,7 @@ mod tests {
                 verdict = verdict.or(found);
                 if verdict.is_some() { break; }
             }
-            prop_assert_eq!(verdict, Some(Verdict::Intact(None)));
+            prop_assert_eq!(verdict, Some(Integrity::Intact(None)));
             prop_assert_eq!(checker.position(), 0);
         }
 
@@ -201,7 +201,7 @@ mod tests {
             let mut bytes = message(sequence, size);
             let bit = bit % (bytes.len() * 8);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(check(sequence, size, &bytes), Some(Verdict::Corrupted));
+            prop_assert_eq!(check(sequence, size, &bytes), Some(Integrity::Corrupted));
         }
     }
 }

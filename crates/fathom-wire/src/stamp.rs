@@ -166,7 +166,7 @@ impl Stamper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Checker, Key, Verdict};
+    use crate::message::{Checker, Key, Integrity};
     use proptest::prelude::*;
 
     const KEY: Key = Key { session: 1, connection: 2 };
@@ -191,10 +191,10 @@ mod tests {
         let (taken, verdict) = Checker::default().feed(KEY, 0, 64, &bytes);
         assert_eq!(taken, 64);
         let stamps = ReflectorStamps { received_ns: 10, sent_ns: 35, pause_us: 9, frames: 0 };
-        assert_eq!(verdict, Some(Verdict::Intact(Some(stamps))));
+        assert_eq!(verdict, Some(Integrity::Intact(Some(stamps))));
         let (_, verdict) = Checker::default().feed(KEY, 1, 100, &bytes[64..]);
         let stamps = ReflectorStamps { received_ns: 30, sent_ns: 35, pause_us: 9, frames: 1 };
-        assert_eq!(verdict, Some(Verdict::Intact(Some(stamps))));
+        assert_eq!(verdict, Some(Integrity::Intact(Some(stamps))));
     }
 
     #[test]
@@ -274,7 +274,7 @@ mod tests {
             for (sequence, &size) in sizes.iter().enumerate() {
                 let (taken, verdict) = Checker::default().feed(KEY, sequence as u64, size, rest);
                 rest = &rest[taken..];
-                prop_assert!(matches!(verdict, Some(Verdict::Intact(Some(_)))));
+                prop_assert!(matches!(verdict, Some(Integrity::Intact(Some(_)))));
             }
         }
     }

@@ -310,7 +310,7 @@ fn confidence(context: &Context<'_>, incident: Incident<'_>) -> Confidence {
     };
     let grounds = Grounds {
         fresh: explained.fresh,
-        word: explained.word,
+        report: explained.report,
         direction: explained.explanation.direction.is_some(),
         cause: incident.cause(),
         local_pause: paused(true),

@@ -7,7 +7,7 @@ use super::words::changed;
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind, Evidence};
 use crate::verdict::{Explanation, Fresh};
-use crate::word::Word;
+use crate::peer_report::PeerReport;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -22,7 +22,7 @@ const NOTICE_AFTER: SignedDuration = SignedDuration::from_secs(300);
 pub(super) struct Explained<'a> {
     pub(super) explanation: &'a Explanation,
     pub(super) fresh: Fresh,
-    pub(super) word: Option<&'a Word>,
+    pub(super) report: Option<&'a PeerReport>,
 }
 
 #[derive(Debug)]
@@ -256,7 +256,7 @@ impl<'a> Joined<'a> {
                 self.closings.push(closing);
             }
             EventKind::ConnectionExplained { about, explanation, fresh, reflector } => {
-                let explained = Some(Explained { explanation, fresh: *fresh, word: reflector.as_ref() });
+                let explained = Some(Explained { explanation, fresh: *fresh, report: reflector.as_ref() });
                 if about == "closing" {
                     let closing = self.closings.iter_mut().rev().find(|c| c.connection == connection);
                     if let Some(closing) = closing {

@@ -5,7 +5,7 @@ use crate::clock::ClockMap;
 use crate::loss::{Fate, Losses};
 use crate::sample::{Flags, Sample};
 use fathom_wire::frame::IDENTITY_LEN;
-use fathom_wire::{Checker, HEADER_LEN, Identity, Verdict};
+use fathom_wire::{Checker, HEADER_LEN, Identity, Integrity};
 
 /// After this long without its echo a datagram is taken as lost (a TCP sample never is, while its connection lives).
 pub const DATAGRAM_LOST_NS: u64 = 60_000_000_000;
@@ -18,11 +18,11 @@ impl InFlight {
 }
 
 /// What an intact echo says of the reflector's count, or one that is not.
-fn fate_of(verdict: Verdict) -> Fate {
+fn fate_of(verdict: Integrity) -> Fate {
     match verdict {
-        Verdict::Intact(Some(stamps)) => Fate::Counted(stamps.frames),
-        Verdict::Intact(None) => Fate::NotCounted,
-        Verdict::Corrupted => Fate::Damaged,
+        Integrity::Intact(Some(stamps)) => Fate::Counted(stamps.frames),
+        Integrity::Intact(None) => Fate::NotCounted,
+        Integrity::Corrupted => Fate::Damaged,
     }
 }
 
@@ -88,7 +88,7 @@ impl Stream {
         &mut self,
         receipt: &Receipt<'_>,
         at: usize,
-        verdict: Verdict,
+        verdict: Integrity,
         fate: Fate,
     ) -> Sample {
         let sample = self.in_flight[at];
@@ -105,9 +105,9 @@ impl Stream {
         self.losses.came_again(seq, count(again), first);
     }
 
-    fn verdict(&self, seq: u64, size: u32, bytes: &[u8]) -> Verdict {
+    fn verdict(&self, seq: u64, size: u32, bytes: &[u8]) -> Integrity {
         let (_, verdict) = Checker::default().feed(self.key, seq, size, bytes);
-        verdict.unwrap_or(Verdict::Corrupted)
+        verdict.unwrap_or(Integrity::Corrupted)
     }
 
     fn settle(&mut self) {

@@ -4,7 +4,7 @@ use super::{Arrival, Receipt, Stream};
 use crate::loss::{Attribution, Fate, Reflector};
 use crate::sample::Sample;
 use fathom_wire::ReflectorStamps;
-use fathom_wire::Verdict;
+use fathom_wire::Integrity;
 use fathom_wire::rfc8762::{ErrorEstimate, Reflected, Sent, TimeFormat};
 
 /// How far the difference of the two ends' clocks may be from the truth: their Error Estimates, by which both say that
@@ -91,7 +91,7 @@ impl Stream {
             Some(at) if !self.in_flight[at].resolved => {
                 session.bound = bound(session.error, answer.error);
                 let bounded = session.bound.is_some();
-                let sample = self.take_echo(receipt, at, Verdict::Intact(stamps_of(&answer)), fate);
+                let sample = self.take_echo(receipt, at, Integrity::Intact(stamps_of(&answer)), fate);
                 sink(Arrival::Resolved(if bounded { sample } else { one_clock(sample) }));
             }
             _ if seq < self.next_seq => {

@@ -3,7 +3,7 @@
 
 use super::{Facts, Fresh, Outcome, Verdict};
 use crate::cause::ClosingCause;
-use crate::word::{Standing, Word};
+use crate::peer_report::{PeerReport, Standing};
 use serde::{Deserialize, Serialize};
 
 /// How sure a verdict may be, or the fact that a line of a story states where it has none.
@@ -25,8 +25,8 @@ pub enum Confidence {
 pub struct Grounds<'a> {
     /// What a fresh connection met.
     pub fresh: Fresh,
-    /// What the reflector said of the connection.
-    pub word: Option<&'a Word>,
+    /// The peer report on the connection.
+    pub report: Option<&'a PeerReport>,
     /// Whether it is known which way was lost.
     pub direction: bool,
     /// What ended the connection; `None`: it did not end.
@@ -41,7 +41,7 @@ impl<'a> Grounds<'a> {
     pub(super) fn of(facts: &'a Facts, direction: bool) -> Self {
         Self {
             fresh: facts.fresh,
-            word: facts.heard.as_ref().map(|heard| &heard.word),
+            report: facts.reported.as_ref().map(|reported| &reported.report),
             direction,
             cause: match facts.outcome {
                 Outcome::Closed(cause) => Some(cause),
@@ -54,7 +54,7 @@ impl<'a> Grounds<'a> {
 
     /// How sure `verdict` is on these grounds.
     pub fn confidence(&self, verdict: Verdict) -> Confidence {
-        let standing = self.word.map(|word| word.standing);
+        let standing = self.report.map(|report| report.standing);
         match (verdict, self.fresh) {
             (Verdict::Unknown, _) => Confidence::None,
             (Verdict::IdleExpired, _) if standing == Some(Standing::ClosedIdle) => Confidence::High,
@@ -71,7 +71,7 @@ impl<'a> Grounds<'a> {
             // Who sent a RST is not seen, and it may have been the peer's own wish, unless the reflector says that it was not.
             (Verdict::FlowForgotten, _)
                 if self.cause != Some(ClosingCause::Reset)
-                    || self.word.is_some_and(Word::is_not_its_doing) =>
+                    || self.report.is_some_and(PeerReport::is_not_its_doing) =>
             {
                 Confidence::Medium
             }

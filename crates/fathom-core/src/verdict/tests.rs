@@ -1,5 +1,5 @@
 use super::*;
-use crate::word::Word;
+use crate::peer_report::PeerReport;
 
 const S: u64 = 1_000_000_000;
 
@@ -17,7 +17,7 @@ const DEAD: Facts = Facts {
     fresh: Fresh::NotTried,
     others_lost: false,
     delays_ns: None,
-    heard: None,
+    reported: None,
 };
 const STALLED: Facts = Facts { outcome: Outcome::Recovered, ..DEAD };
 
@@ -111,9 +111,9 @@ fn stamps_tell_the_direction() {
 }
 
 /// 100 samples sent, the last answered is 59, and the reflector says this; it began before the connection did.
-fn heard(standing: Standing, last_seq: Option<u64>) -> Heard {
+fn reported(standing: Standing, last_seq: Option<u64>) -> Reported {
     let known = standing != Standing::NotKnown;
-    let word = Word {
+    let report = PeerReport {
         standing,
         last_seq,
         received_ns: known.then_some(0),
@@ -121,15 +121,15 @@ fn heard(standing: Standing, last_seq: Option<u64>) -> Heard {
         unacked: None,
         began_ns: (!known).then_some(1_000),
     };
-    Heard { word, first_missing: 60, sent: 100, opened_there_ns: Some(2_000) }
+    Reported { report, first_missing: 60, sent: 100, opened_there_ns: Some(2_000) }
 }
 
-fn dead(cause: ClosingCause, fresh: Fresh, heard: Heard) -> Facts {
-    Facts { outcome: Outcome::Closed(cause), fresh, heard: Some(heard), ..DEAD }
+fn dead(cause: ClosingCause, fresh: Fresh, reported: Reported) -> Facts {
+    Facts { outcome: Outcome::Closed(cause), fresh, reported: Some(reported), ..DEAD }
 }
 
 #[test]
-fn the_word_tells_the_direction_of_stalls_and_ends() {
+fn the_peer_report_tells_the_direction_of_stalls_and_ends() {
     let stalled = Facts { fresh: Fresh::Echoed, ..STALLED };
     let no_answer = Facts { fresh: Fresh::NoAnswer, ..DEAD };
     let forgotten = Facts { fresh: Fresh::Echoed, ..DEAD };
@@ -144,7 +144,7 @@ fn the_word_tells_the_direction_of_stalls_and_ends() {
         for (last_seq, direction) in
             [(59, Direction::Forward), (60, Direction::Return), (99, Direction::Return)]
         {
-            let facts = Facts { heard: Some(heard(Standing::Open, Some(last_seq))), ..facts };
+            let facts = Facts { reported: Some(reported(Standing::Open, Some(last_seq))), ..facts };
             let explanation = explain(&facts);
             assert_eq!((explanation.verdict, explanation.direction), (verdict, Some(direction)), "{facts:?}");
         }
@@ -152,38 +152,38 @@ fn the_word_tells_the_direction_of_stalls_and_ends() {
 }
 
 #[test]
-fn a_word_about_nothing_missing_tells_no_direction() {
-    let all_answered = Heard { first_missing: 100, ..heard(Standing::Open, Some(99)) };
+fn a_peer_report_about_nothing_missing_tells_no_direction() {
+    let all_answered = Reported { first_missing: 100, ..reported(Standing::Open, Some(99)) };
     let facts = dead(ClosingCause::TimedOut, Fresh::NoAnswer, all_answered);
     assert_eq!(explain(&facts).direction, None);
     assert!(explain(&facts).because.iter().any(|fact| fact == "which way was lost is not known"));
 }
 
 #[test]
-fn word_and_stamps_that_differ_tell_no_direction() {
-    let word = Some(heard(Standing::Open, Some(59)));
-    let way = |delays_ns| explain(&Facts { heard: word, delays_ns: Some(delays_ns), ..STALLED }).direction;
+fn peer_report_and_stamps_that_differ_tell_no_direction() {
+    let report = Some(reported(Standing::Open, Some(59)));
+    let way = |delays_ns| explain(&Facts { reported: report, delays_ns: Some(delays_ns), ..STALLED }).direction;
     assert_eq!(way((5 * S as i64, 0)), Some(Direction::Forward));
     assert_eq!(way((0, 5 * S as i64)), None);
     assert_eq!(way((0, 0)), Some(Direction::Forward), "stamps that say nothing contradict nothing");
 }
 
 #[test]
-fn who_ended_it_by_the_reflectors_word() {
+fn who_ended_it_by_the_peer_report() {
     use ClosingCause as C;
     let not_known = |began_ns| {
-        let mut heard = heard(Standing::NotKnown, None);
-        heard.word.began_ns = Some(began_ns);
-        heard
+        let mut reported = reported(Standing::NotKnown, None);
+        reported.report.began_ns = Some(began_ns);
+        reported
     };
     for (facts, expected) in [
-        (dead(C::PeerClosed, Fresh::Echoed, heard(Standing::ClosedIdle, Some(99))), Verdict::IdleExpired),
-        (dead(C::PeerClosed, Fresh::Echoed, heard(Standing::Open, Some(99))), Verdict::FlowForgotten),
+        (dead(C::PeerClosed, Fresh::Echoed, reported(Standing::ClosedIdle, Some(99))), Verdict::IdleExpired),
+        (dead(C::PeerClosed, Fresh::Echoed, reported(Standing::Open, Some(99))), Verdict::FlowForgotten),
         (
-            dead(C::PeerClosed, Fresh::Echoed, heard(Standing::ClosedByProbe, Some(99))),
+            dead(C::PeerClosed, Fresh::Echoed, reported(Standing::ClosedByProbe, Some(99))),
             Verdict::FlowForgotten,
         ),
-        (dead(C::Reset, Fresh::Echoed, heard(Standing::Open, Some(99))), Verdict::FlowForgotten),
+        (dead(C::Reset, Fresh::Echoed, reported(Standing::Open, Some(99))), Verdict::FlowForgotten),
         // Started anew; or another one behind the same address.
         (dead(C::PeerClosed, Fresh::Echoed, not_known(3_000)), Verdict::PeerDown),
         (dead(C::Reset, Fresh::Echoed, not_known(3_000)), Verdict::PeerDown),
@@ -199,9 +199,9 @@ fn who_ended_it_by_the_reflectors_word() {
 #[test]
 fn echoes_that_are_lost_while_acknowledgements_pass_are_no_pause() {
     let with = |last_seq, unacked| {
-        let mut heard = heard(Standing::Open, Some(last_seq));
-        heard.word.unacked = unacked;
-        explain(&Facts { unacked: Some(0), retransmits: Some(0), heard: Some(heard), ..STALLED })
+        let mut reported = reported(Standing::Open, Some(last_seq));
+        reported.report.unacked = unacked;
+        explain(&Facts { unacked: Some(0), retransmits: Some(0), reported: Some(reported), ..STALLED })
     };
     assert_eq!(with(59, Some(0)).verdict, Verdict::PeerPaused, "it has not read what its kernel has");
     let lost = with(99, Some(3));

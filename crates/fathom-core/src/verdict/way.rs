@@ -1,13 +1,13 @@
-//! Which way was lost: by the reflector's word, and by the stamps of the first late echo.
+//! Which way was lost: by the peer report, and by the stamps of the first late echo.
 
 use super::{Direction, Facts, Fresh, Verdict, samples, seconds};
-use crate::word::Word;
+use crate::peer_report::PeerReport;
 
 /// What the reflector said of the connection, and what this end knew when it asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
+pub struct Reported {
     /// What it said.
-    pub word: Word,
+    pub report: PeerReport,
     /// The first sample of the silence: the one after the last that was answered.
     pub first_missing: u64,
     /// Samples that had been sent.
@@ -17,24 +17,24 @@ pub struct Heard {
     pub opened_there_ns: Option<i64>,
 }
 
-impl Heard {
+impl Reported {
     /// Which way was lost: the reflector got the first missing request, and then its echo did not come; or it did not.
     pub(super) fn direction(&self) -> Option<Direction> {
-        let last_seq = self.word.last_seq.filter(|_| self.sent > self.first_missing)?;
+        let last_seq = self.report.last_seq.filter(|_| self.sent > self.first_missing)?;
         Some(if last_seq >= self.first_missing { Direction::Return } else { Direction::Forward })
     }
 
     /// Whether the reflector that answers began to run after the connection was opened, so that it never had it.
     pub(super) fn is_of_a_younger_reflector(&self) -> bool {
-        self.word.began_ns.zip(self.opened_there_ns).is_some_and(|(began, opened)| began > opened)
+        self.report.began_ns.zip(self.opened_there_ns).is_some_and(|(began, opened)| began > opened)
     }
 
-    /// What the word says of the direction, in a sentence.
+    /// What the peer report says of the direction, in a sentence.
     fn sentence(&self, direction: Direction) -> String {
-        let last_seq = self.word.last_seq.unwrap_or(0);
+        let last_seq = self.report.last_seq.unwrap_or(0);
         match direction {
             Direction::Return => {
-                let waiting = match self.word.unacked {
+                let waiting = match self.report.unacked {
                     Some(n @ 1..) => {
                         format!(", and of its echoes {} there for acknowledgement", waits(n.into()))
                     }
@@ -72,11 +72,11 @@ pub(super) fn direction(facts: &Facts, verdict: Verdict, because: &mut Vec<Strin
     if !matches!(verdict, Verdict::PathDown | Verdict::FlowForgotten | Verdict::IdleExpired) {
         return None;
     }
-    let by_word =
-        facts.heard.and_then(|heard| Some((heard.direction()?, heard.sentence(heard.direction()?))));
+    let by_peer_report =
+        facts.reported.and_then(|reported| Some((reported.direction()?, reported.sentence(reported.direction()?))));
     let by_stamps =
         facts.delays_ns.filter(|_| verdict == Verdict::PathDown).and_then(|delays| by_stamps(facts, delays));
-    let told: Vec<(Direction, String)> = by_word.into_iter().chain(by_stamps).collect();
+    let told: Vec<(Direction, String)> = by_peer_report.into_iter().chain(by_stamps).collect();
     let agreed = told.first().map(|told| told.0).filter(|first| told.iter().all(|(way, _)| way == first));
     let disputed = told.len() > 1 && agreed.is_none();
     because.extend(told.into_iter().map(|(_, sentence)| sentence));

@@ -270,7 +270,7 @@ impl Probe {
     ) {
         let reset = host.observed(port).reset;
         host.forget(handle, port);
-        let wait_ns = self.backoff.next_wait_ns();
+        let wait_ns = self.backoff.next_wait_ns(30_000_000_000);
         let (errno, error) =
             if reset { (REFUSED, "connection refused") } else { (TIMED_OUT, "connection timed out") };
         say(Said::Event(
@@ -365,7 +365,7 @@ impl Probe {
                 // Each retransmission here is a timeout: nothing comes back that could ask for one earlier.
                 timeouts: resent.min(255) as u8,
                 delays_ns: None,
-                heard: None,
+                reported: None,
             };
             let explanation = explain(&facts);
             say(Said::Event(

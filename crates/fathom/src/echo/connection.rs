@@ -316,7 +316,7 @@ fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_wire::{Checker, Verdict};
+    use fathom_wire::{Checker, Integrity};
     use std::cell::Cell;
 
     /// Takes so many bytes a write, then would block.
@@ -364,7 +364,7 @@ mod tests {
             assert_eq!(stamper.frames(), 2, "each frame counts once");
             for (sequence, echo) in out.taken.chunks(64).enumerate() {
                 let (_, verdict) = Checker::default().feed(key, sequence as u64, 64, echo);
-                let Some(Verdict::Intact(Some(stamps))) = verdict else { panic!("{first}: {verdict:?}") };
+                let Some(Integrity::Intact(Some(stamps))) = verdict else { panic!("{first}: {verdict:?}") };
                 // A frame's stamp is fixed with the first byte of the reflector's part, at 32.
                 let went_first = first > sequence * 64 + 32;
                 assert_eq!(stamps.sent_ns < between, went_first, "first write of {first}, frame {sequence}");

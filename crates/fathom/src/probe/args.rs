@@ -128,6 +128,9 @@ pub(crate) struct Args {
     /// End with the first connection that ends, instead of connecting again
     #[arg(long, help_heading = "When it goes wrong")]
     pub(super) no_reconnect: bool,
+    /// Wait at most this long before another attempt to connect; the waits grow from 100 ms, with jitter
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, default_value = "5s", help_heading = "When it goes wrong")]
+    pub(super) reconnect_at_most: Duration,
     /// Keep trying when the very first connection fails, instead of ending with an error
     #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
     pub(super) keep_trying: bool,

@@ -37,6 +37,7 @@ pub(super) fn of_probe(config: &Config) -> Value {
         "pause_clock_ns": config.pause_clock.map(ns),
         "kernel_timestamps": config.stamped(),
         "reconnect": config.reconnect,
+        "reconnect_at_most_ns": ns(config.reconnect_at_most),
         "source": config.source,
         "dscp": config.dscp,
         "nodelay": true,
@@ -49,7 +50,8 @@ fn of_run(config: &Config) -> Map<String, Value> {
     let Config {
         // In `of_probe`.
         pace: _, connect: _, tls: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, threads: _, warm_up: _,
-        load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _, source: _,
+        load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _,
+        reconnect_at_most: _, source: _,
         dscp: _, timestamps: _,
         paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, formats, show, json,
         cpu, cpu_latency_us, spin, priority,

@@ -4,35 +4,22 @@ mod args;
 mod board;
 mod cloud;
 mod config;
-mod crew;
-mod dial;
-mod driver;
+mod drive;
 mod effective;
 mod egress;
 mod formats;
 mod keep;
-mod lane;
 mod ledger;
-mod life;
-mod link;
 mod load;
-mod opinion;
 mod outbox;
-mod pauses;
 mod plain;
-mod receive;
-mod resolve;
-mod send;
 mod show;
-mod silence;
 mod stamp;
 mod start;
+mod stop;
 mod terminal;
-mod testimony;
 mod throughput;
-mod tick;
 mod tls;
-mod wait;
 
 pub(crate) use args::Args;
 
@@ -41,9 +28,9 @@ use crate::summary::{self, Heading};
 use board::PathBoard;
 use cloud::CloudWatch;
 use config::{Config, Show};
-use crew::{Member, RunEnd, Stop};
-use dial::Dialer;
-use driver::Driver;
+use drive::Driver;
+use fathom_core::probe::{RunEnd, Worker};
+use stop::Stop;
 use fathom_core::schedule::Pace;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
@@ -70,7 +57,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
-    let crew = Member::crew(config.threads, config.paths.len());
+    let crew = Worker::all(config.threads, config.paths.len());
     let reactors: io::Result<Vec<Reactor>> = crew.iter().map(|_| Reactor::new()).collect();
     let reactors = reactors.map_err(cannot("set up polling"))?;
     let stop = Stop::new(reactors.iter().map(Reactor::waker).collect());
@@ -105,11 +92,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
                     return Ok(RunEnd::default());
                 }
                 let (stop, clocks) = (stop.clone(), Box::new(anchor));
-                let end = if config.connect {
-                    Dialer::new(config, reactor, outbox, stop.clone(), clocks).run()
-                } else {
-                    Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run()
-                };
+                let end =
+                    Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run();
                 // What ends one of several threads for good ends them all, at once.
                 if end.as_ref().map_or(true, |end| end.fatal.is_some()) {
                     stop.ask();

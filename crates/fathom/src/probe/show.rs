@@ -2,7 +2,7 @@
 
 use super::board::PathBoard;
 use super::config::{Config, Show};
-use super::crew::Stop;
+use super::stop::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
 use crate::summary::{self, duration};

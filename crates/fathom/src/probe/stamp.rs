@@ -1,11 +1,8 @@
 //! `--stamp`: samples are STAMP packets (RFC 8762), which reflectors of other makers answer.
 
 use super::args;
-use super::driver::Driver;
 use crate::exit::Failure;
-use fathom_core::event::EventKind;
 use fathom_core::loss::Reflector;
-use fathom_core::stream::{ClockBound, Stream};
 use fathom_wire::rfc8762::{PACKET_LEN, TLV_HEADER_LEN, is_length};
 
 /// Arguments of STAMP.
@@ -55,30 +52,4 @@ pub(super) fn size(args: &args::Args, sizes: &[u32]) -> Result<u32, Failure> {
         )));
     }
     Ok(asked.first().copied().unwrap_or(PACKET_LEN as u32))
-}
-
-/// A stream of this run's kind of messages.
-pub(super) fn of_kind(stream: Stream, reflector: Option<Reflector>) -> Stream {
-    let Some(reflector) = reflector else { return stream };
-    // 0 would say that there is no identifier (RFC 8972, section 3).
-    let key = stream.key();
-    let session = (key.session ^ key.connection.wrapping_mul(0x9E37)) as u16 | 1;
-    stream.of_stamp(session, reflector)
-}
-
-impl Driver<'_> {
-    /// Tells how far the differences of the two clocks may be from the truth, when that is new or has grown.
-    pub(super) fn clock_bound(&mut self, i: usize, now: u64) {
-        let p = self.lanes[i].path;
-        let bound =
-            self.lanes[i].open().and_then(|open| Some((open.stream.clock_bound()?, open.stream.key())));
-        let Some((bound, key)) = bound else { return };
-        let ClockBound { local_ns, remote_ns } = bound;
-        let error_ns = bound.error_ns().checked_next_power_of_two().unwrap_or(u64::MAX);
-        if self.paths[p].clock_error_ns < Some(error_ns) {
-            self.paths[p].clock_error_ns = Some(error_ns);
-            let kind = EventKind::ClockBounded { error_ns, local_ns, remote_ns };
-            self.event(now, Some(p), Some(key.connection), kind);
-        }
-    }
 }

@@ -1,7 +1,7 @@
 //! Before the first sample: what must hold, and what help the machine grants.
 
 use super::config::{Config, Family};
-use super::resolve::lookup;
+use super::drive::lookup;
 use crate::exit::Failure;
 use fathom_os::{assist, interfaces};
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ mod screen;
 mod strip;
 mod table;
 
-use super::crew::Stop;
+use super::stop::Stop;
 use super::ledger::Boards;
 use copy::{Detail, Glance, Row};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};

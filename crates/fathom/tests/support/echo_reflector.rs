@@ -1,6 +1,6 @@
 //! A reflector under test: the built binary, on ports that the system chose.
 
-use fathom_wire::{Checker, Key, ReflectorStamps, Verdict};
+use fathom_wire::{Checker, Key, ReflectorStamps, Integrity};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
@@ -131,7 +131,7 @@ pub(crate) fn frame(key: Key, sequence: u64, size: u32) -> Vec<u8> {
 /// The stamps in a whole echo, which must be intact and stamped.
 pub(crate) fn stamps_of(key: Key, sequence: u64, echo: &[u8]) -> ReflectorStamps {
     match Checker::default().feed(key, sequence, echo.len() as u32, echo) {
-        (_, Some(Verdict::Intact(Some(stamps)))) => stamps,
+        (_, Some(Integrity::Intact(Some(stamps)))) => stamps,
         other => panic!("echo {sequence}: {other:?}"),
     }
 }

@@ -103,7 +103,7 @@ impl Probe {
             others_lost: self.formed.is_some_and(|(at, fresh)| at >= since && fresh == Fresh::NoAnswer),
             timeouts: oldest.map_or(0, |sample| (retransmits - sample.retransmits).min(255) as u8),
             delays_ns: None,
-            heard: None,
+            reported: None,
         };
         // Whether or not the probe goes on, it asks once more: that is what the verdict rests on.
         self.drop_opinion(host);

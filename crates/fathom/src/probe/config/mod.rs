@@ -112,6 +112,8 @@ pub(crate) struct Config {
     pub(crate) stall_after: Option<Duration>,
     pub(crate) pause_clock: Option<Duration>,
     pub(crate) reconnect: bool,
+    /// The longest wait before another attempt to connect.
+    pub(crate) reconnect_at_most: Duration,
     pub(crate) keep_trying: bool,
     pub(crate) family: Family,
     pub(crate) source: Option<IpAddr>,
@@ -184,6 +186,11 @@ impl Config {
         if args.timeout.is_zero() {
             return Err(Failure::usage("--timeout 0: every echo would be late; the default is 5s"));
         }
+        if args.reconnect_at_most.is_zero() {
+            return Err(Failure::usage(
+                "--reconnect-at-most 0: attempts need time between them; the default is 5s",
+            ));
+        }
         let paths = target::paths(&args)?;
         let load = LoadPlan::new(&args)?;
         let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
@@ -212,6 +219,7 @@ impl Config {
             stall_after: args.stall_after.0,
             pause_clock: args.pause_clock.0,
             reconnect: !args.no_reconnect,
+            reconnect_at_most: args.reconnect_at_most,
             keep_trying: args.keep_trying,
             family,
             source: args.source,

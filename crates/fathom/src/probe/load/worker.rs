@@ -1,9 +1,10 @@
 //! The thread of a load: sends what is due on its connections and counts what comes back. What the bytes are does not
 //! matter: any echo server returns them, and whether one does is the samples' business.
 
-use super::{Counters, Order, Report};
+use super::Counters;
 use crate::probe::config::LoadPlan;
 use fathom_core::load::Pacer;
+use fathom_core::probe::{LoadOrder, LoadReport};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::Reactor;
 use fathom_os::socket::{self, TcpOptions};
@@ -38,7 +39,7 @@ pub(super) struct Worker {
     plan: LoadPlan,
     options: TcpOptions,
     reactor: Reactor,
-    orders: Receiver<Order>,
+    orders: Receiver<LoadOrder>,
     counters: Arc<Counters>,
     flows: Vec<Option<Flow>>,
     running: bool,
@@ -57,7 +58,7 @@ impl Worker {
         plan: LoadPlan,
         options: TcpOptions,
         reactor: Reactor,
-        orders: Receiver<Order>,
+        orders: Receiver<LoadOrder>,
         counters: Arc<Counters>,
     ) -> Self {
         let mut payload = vec![0; PIECE].into_boxed_slice();
@@ -79,7 +80,7 @@ impl Worker {
     }
 
     /// Runs until nobody gives orders any more.
-    pub(super) fn run(mut self, tell: impl Fn(Report)) {
+    pub(super) fn run(mut self, tell: impl Fn(LoadReport)) {
         let mut events = mio::Events::with_capacity(256);
         loop {
             loop {
@@ -97,7 +98,7 @@ impl Worker {
             let waits_for_room = !self.flows.iter().flatten().any(|flow| flow.writable);
             let due = self.pacer.as_ref().filter(|_| self.running && !waits_for_room).map(Pacer::next_ns);
             if let Err(e) = self.reactor.wait(&mut events, due, more) {
-                return tell(Report::Lost(format!("waiting failed: {e}")));
+                return tell(LoadReport::Lost(format!("waiting failed: {e}")));
             }
             for event in &events {
                 // (The reactor's own tokens are far beyond the connections'.)
@@ -108,23 +109,23 @@ impl Worker {
         }
     }
 
-    fn obey(&mut self, order: Order) -> io::Result<()> {
+    fn obey(&mut self, order: LoadOrder) -> io::Result<()> {
         self.told = false;
         match order {
-            Order::Run(remote) => {
+            LoadOrder::Run(remote) => {
                 self.running = true;
                 self.pacer = self.plan.bits_per_s.map(|bits| Pacer::new(bits, mono_ns()));
                 for index in 0..self.flows.len() {
                     self.connect(index, remote)?;
                 }
             }
-            Order::Stop => {
+            LoadOrder::Stop => {
                 self.running = false;
                 for flow in &mut self.flows {
                     flow.take_if(|flow| !flow.established);
                 }
             }
-            Order::CutOff => self.close(),
+            LoadOrder::CutOff => self.close(),
         }
         Ok(())
     }
@@ -150,14 +151,14 @@ impl Worker {
         self.flows.fill_with(|| None);
     }
 
-    fn lost(&mut self, error: &io::Error, tell: &impl Fn(Report)) {
+    fn lost(&mut self, error: &io::Error, tell: &impl Fn(LoadReport)) {
         self.close();
         self.told = true;
-        tell(Report::Lost(error.to_string()));
+        tell(LoadReport::Lost(error.to_string()));
     }
 
     /// Reads and writes what there is, up to each connection's share; true where there is more.
-    fn serve(&mut self, tell: &impl Fn(Report)) -> bool {
+    fn serve(&mut self, tell: &impl Fn(LoadReport)) -> bool {
         for index in 0..self.flows.len() {
             let Some(flow) = &mut self.flows[index] else { continue };
             if let Err(e) = flow.read(&mut self.scratch, &self.counters) {
@@ -210,16 +211,16 @@ impl Worker {
     }
 
     /// What has come of the latest order, once it has.
-    fn progress(&self) -> Option<Report> {
+    fn progress(&self) -> Option<LoadReport> {
         if self.told {
             return None;
         }
         let mut flows = self.flows.iter().flatten();
         if self.running {
             let all = self.flows.iter().all(Option::is_some);
-            (all && flows.all(|flow| flow.echoed > flow.echoed_before)).then_some(Report::Flows)
+            (all && flows.all(|flow| flow.echoed > flow.echoed_before)).then_some(LoadReport::Flows)
         } else {
-            flows.all(|flow| flow.echoed == flow.sent).then_some(Report::Drained)
+            flows.all(|flow| flow.echoed == flow.sent).then_some(LoadReport::Drained)
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::super::args;
 use super::super::config::{Config, POLITE_IN_ALL, POLITE_PER_CONNECTION, Path};
 use super::super::effective;
-use super::super::resolve::lookup;
+use crate::probe::drive::lookup;
 use super::super::start::is_here;
 use crate::exit::Failure;
 use fathom_core::event::THROUGHPUT_MODE;

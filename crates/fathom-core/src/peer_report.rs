@@ -1,7 +1,7 @@
-//! The reflector's word: asking it what it last received on a connection, and what it said.
+//! The peer report: inquiry the reflector what it last received on a connection, and what it answered.
 //!
 //! A question is a frame that any echo server sends back; only a reflector of ours writes an answer into it
-//! (`fathom_wire::question`). So "it was echoed and not answered" is known too, and is no word.
+//! (`fathom_wire::question`). So "it was echoed and not answered" is known too, and is no report.
 
 use fathom_wire::{Answer, HEADER_LEN, Question, Standing as Wire};
 use serde::{Deserialize, Serialize};
@@ -25,7 +25,7 @@ pub enum Standing {
 
 /// What the reflector said of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Word {
+pub struct PeerReport {
     /// How the connection stands there.
     pub standing: Standing,
     /// The latest sample whose request it received; `None`: the connection is not known there.
@@ -46,14 +46,14 @@ pub struct Word {
     pub began_ns: Option<i64>,
 }
 
-impl Word {
+impl PeerReport {
     /// Whether the reflector had the connection, and did not end it by a wish of its own.
     pub fn is_not_its_doing(&self) -> bool {
         matches!(self.standing, Standing::Open | Standing::ClosedByProbe | Standing::Failed)
     }
 }
 
-impl From<Answer> for Word {
+impl From<Answer> for PeerReport {
     fn from(answer: Answer) -> Self {
         let standing = match answer.standing {
             Wire::NotKnown => Standing::NotKnown,
@@ -79,7 +79,7 @@ const ON_THE_WAY: usize = 64;
 
 /// Asks one reflector about connections of one session.
 #[derive(Debug)]
-pub struct Asking {
+pub struct Inquiry {
     session: u32,
     next_number: u64,
     to_ask: VecDeque<u32>,
@@ -92,7 +92,7 @@ pub struct Asking {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotAnEcho;
 
-impl Asking {
+impl Inquiry {
     /// About nothing yet.
     pub fn new(session: u32) -> Self {
         let (to_ask, on_the_way) = (VecDeque::new(), VecDeque::new());
@@ -129,12 +129,12 @@ impl Asking {
         self.to_ask.is_empty() && self.on_the_way.is_empty()
     }
 
-    /// TCP: takes the bytes of one read. `sink` gets each connection whose question came back, and the word in it, if
+    /// TCP: takes the bytes of one read. `sink` gets each connection whose question came back, and the report in it, if
     /// there is one.
     pub fn receive(
         &mut self,
         bytes: &[u8],
-        mut sink: impl FnMut(u32, Option<Word>),
+        mut sink: impl FnMut(u32, Option<PeerReport>),
     ) -> Result<(), NotAnEcho> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -143,30 +143,30 @@ impl Asking {
             self.part.extend_from_slice(&rest[..taken]);
             rest = &rest[taken..];
             if self.part.len() == HEADER_LEN {
-                let word = read(&self.part, question.number).ok_or(NotAnEcho)?;
+                let report = read(&self.part, question.number).ok_or(NotAnEcho)?;
                 self.part.clear();
                 self.on_the_way.pop_front();
-                sink(question.connection, word);
+                sink(question.connection, report);
             }
         }
         Ok(())
     }
 
-    /// UDP: takes one datagram: the connection it was about, if it is a question of ours that waits, and the word.
-    pub fn receive_datagram(&mut self, bytes: &[u8]) -> Option<(u32, Option<Word>)> {
+    /// UDP: takes one datagram: the connection it was about, if it is a question of ours that waits, and the report.
+    pub fn receive_datagram(&mut self, bytes: &[u8]) -> Option<(u32, Option<PeerReport>)> {
         let at = self.on_the_way.iter().position(|question| read(bytes, question.number).is_some())?;
         let question = self.on_the_way.remove(at)?;
         Some((question.connection, read(bytes, question.number)?))
     }
 }
 
-/// The word in an echo of question `number`, if it is one; the inner `None` is an echo without an answer.
-#[expect(clippy::option_option, reason = "no echo of it, an echo without a word, an echo with one")]
-fn read(bytes: &[u8], number: u64) -> Option<Option<Word>> {
+/// The report in an echo of question `number`, if it is one; the inner `None` is an echo without an answer.
+#[expect(clippy::option_option, reason = "no echo of it, an echo without a report, an echo with one")]
+fn read(bytes: &[u8], number: u64) -> Option<Option<PeerReport>> {
     let bytes: &[u8; HEADER_LEN] = bytes.try_into().ok()?;
     let (head, part) = (bytes.first_chunk()?, bytes.last_chunk()?);
     Question::decode(head).filter(|question| question.number == number)?;
-    Answer::decode(part).ok().map(|answer| answer.map(Word::from))
+    Answer::decode(part).ok().map(|answer| answer.map(PeerReport::from))
 }
 
 #[cfg(test)]
@@ -174,14 +174,14 @@ mod tests {
     use super::*;
     use fathom_wire::{ConnectionView, Stamper};
 
-    fn ask(connections: impl IntoIterator<Item = u32>) -> (Asking, Vec<u8>) {
-        let mut asking = Asking::new(7);
-        connections.into_iter().for_each(|connection| asking.about(connection));
+    fn ask(connections: impl IntoIterator<Item = u32>) -> (Inquiry, Vec<u8>) {
+        let mut inquiry = Inquiry::new(7);
+        connections.into_iter().for_each(|connection| inquiry.about(connection));
         let mut sent = Vec::new();
-        while let Some(question) = asking.next_question() {
+        while let Some(question) = inquiry.next_question() {
             sent.extend_from_slice(&question);
         }
-        (asking, sent)
+        (inquiry, sent)
     }
 
     fn answered(mut bytes: Vec<u8>) -> Vec<u8> {
@@ -194,61 +194,61 @@ mod tests {
     }
 
     #[test]
-    fn words_belong_to_their_connections_however_they_arrive() {
+    fn reports_belong_to_their_connections_however_they_arrive() {
         for chunk in [1, 31, 64, 100, 192] {
-            let (mut asking, sent) = ask([3, 1, 2]);
-            let mut heard = Vec::new();
+            let (mut inquiry, sent) = ask([3, 1, 2]);
+            let mut reports = Vec::new();
             for piece in answered(sent).chunks(chunk) {
-                asking.receive(piece, |connection, word| heard.push((connection, word))).expect("echoes");
+                inquiry.receive(piece, |connection, report| reports.push((connection, report))).expect("echoes");
             }
-            let [(3, Some(three)), (1, Some(one)), (2, Some(two))] = heard[..] else { panic!("{heard:?}") };
+            let [(3, Some(three)), (1, Some(one)), (2, Some(two))] = reports[..] else { panic!("{reports:?}") };
             assert_eq!((three.last_seq, one.last_seq), (Some(30), Some(10)));
             assert_eq!((two.standing, two.last_seq, two.began_ns), (Standing::NotKnown, None, Some(99)));
-            assert!(asking.is_done());
+            assert!(inquiry.is_done());
         }
     }
 
     #[test]
-    fn a_plain_echo_is_no_word() {
-        let (mut asking, sent) = ask([3]);
-        let mut heard = Vec::new();
-        asking.receive(&sent, |connection, word| heard.push((connection, word))).expect("an echo");
-        assert_eq!(heard, [(3, None)]);
+    fn a_plain_echo_is_no_report() {
+        let (mut inquiry, sent) = ask([3]);
+        let mut reports = Vec::new();
+        inquiry.receive(&sent, |connection, report| reports.push((connection, report))).expect("an echo");
+        assert_eq!(reports, [(3, None)]);
     }
 
     #[test]
     fn other_bytes_are_no_echo() {
         for damage in [0, 30, 33, 63] {
-            let (mut asking, sent) = ask([3]);
+            let (mut inquiry, sent) = ask([3]);
             let mut bytes = answered(sent);
             bytes[damage] ^= 1;
-            assert_eq!(asking.receive(&bytes, |_, _| panic!("heard")), Err(NotAnEcho), "byte {damage}");
+            assert_eq!(inquiry.receive(&bytes, |_, _| panic!("reports")), Err(NotAnEcho), "byte {damage}");
         }
-        let (mut asking, sent) = ask([3]);
-        asking.receive(&sent, |_, _| {}).expect("an echo");
-        assert_eq!(asking.receive(&sent, |_, _| panic!("heard")), Err(NotAnEcho), "once is enough");
+        let (mut inquiry, sent) = ask([3]);
+        inquiry.receive(&sent, |_, _| {}).expect("an echo");
+        assert_eq!(inquiry.receive(&sent, |_, _| panic!("reports")), Err(NotAnEcho), "once is enough");
     }
 
     #[test]
     fn datagrams_come_in_any_order_and_twice() {
-        let (mut asking, sent) = ask([3, 1]);
+        let (mut inquiry, sent) = ask([3, 1]);
         let bytes = answered([&sent[64..], &sent[..64], &sent[..64]].concat());
-        let heard: Vec<_> = bytes.chunks(64).map(|echo| asking.receive_datagram(echo)).collect();
-        let connections: Vec<_> = heard.iter().map(|heard| heard.map(|(connection, _)| connection)).collect();
+        let reports: Vec<_> = bytes.chunks(64).map(|echo| inquiry.receive_datagram(echo)).collect();
+        let connections: Vec<_> = reports.iter().map(|reports| reports.map(|(connection, _)| connection)).collect();
         assert_eq!(connections, [Some(1), Some(3), None]);
-        assert_eq!(asking.receive_datagram(b"hello"), None);
+        assert_eq!(inquiry.receive_datagram(b"hello"), None);
     }
 
     #[test]
     fn no_more_are_on_the_way_than_a_buffer_takes_and_none_is_asked_twice() {
-        let (mut asking, sent) = ask((0..100).chain(0..100));
+        let (mut inquiry, sent) = ask((0..100).chain(0..100));
         assert_eq!(sent.len(), ON_THE_WAY * HEADER_LEN);
-        assert_eq!(asking.again().count(), ON_THE_WAY);
-        let mut heard = 0;
-        asking.receive(&sent, |_, _| heard += 1).expect("echoes");
-        while let Some(question) = asking.next_question() {
-            asking.receive(&question, |_, _| heard += 1).expect("an echo");
+        assert_eq!(inquiry.again().count(), ON_THE_WAY);
+        let mut reports = 0;
+        inquiry.receive(&sent, |_, _| reports += 1).expect("echoes");
+        while let Some(question) = inquiry.next_question() {
+            inquiry.receive(&question, |_, _| reports += 1).expect("an echo");
         }
-        assert_eq!((heard, asking.is_done()), (100, true));
+        assert_eq!((reports, inquiry.is_done()), (100, true));
     }
 }

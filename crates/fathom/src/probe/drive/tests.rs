@@ -1,5 +1,6 @@
 use super::*;
 use crate::probe::{config, outbox};
+use fathom_core::event::EventKind;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
@@ -29,7 +30,7 @@ fn run(
     // Room for all that a run tells: it is read afterwards.
     let (outbox, mut ring) = outbox::channel(Some(50_000.0), 1);
     let clocks = Box::new(fathom_os::clock::anchor);
-    let alone = Member::crew(1, 1).remove(0);
+    let alone = Worker::alone(1);
     let mut driver = Driver::new(&config, alone, reactor, outbox, stop, 7, clocks);
     prepare(&mut driver);
     let end = driver.run().unwrap();

@@ -1,0 +1,358 @@
+//! One open connection: what is out on it, what came back, and what is known of it when it is silent or ends.
+
+use super::anomalies::RateLimit;
+use super::context::Context;
+use super::diagnosis::canary::LocalView;
+use super::diagnosis::silence::Silence;
+use super::path::Path;
+use super::protocol::{Make, stamp};
+use super::settings::Transport;
+use crate::cause::ClosingCause;
+use crate::clock::ClockMap;
+use crate::event::{EventKind, Evidence, TcpInfo};
+use crate::loss::Losses;
+use crate::sample::Flags;
+use crate::schedule::Pace;
+use crate::stream::{Arrival, KernelView, Receipt, Stream};
+use crate::verdict::{Facts, Outcome};
+use fathom_wire::Key;
+use std::net::SocketAddr;
+
+/// The kernel's view of a connection is asked for with every sample of a schedule this slow...
+const VIEW_EVERY_SAMPLE_NS: u64 = 10_000_000;
+/// ...and otherwise this often: a call costs about 0.6 µs, which a back-to-back round trip would feel.
+const VIEW_GAP_NS: u64 = 100_000_000;
+/// Echoes in a row that are not what was sent, after which the peer is taken not to be an echo server.
+const CORRUPTED_LIMIT: u32 = 8;
+
+/// What one read was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    /// No sample is whole yet.
+    Part,
+    /// Samples were resolved. `awaited`: the one that was sent last is among them. `delays_ns`: how much later than
+    /// usual the first request arrived there, and its echo here.
+    Echoes { awaited: bool, delays_ns: Option<(i64, i64)> },
+    /// What comes back is not what was sent: this is no echo server, or the stream has lost its step.
+    NoEcho,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Connection {
+    remote: SocketAddr,
+    pub(super) stream: Stream,
+    opened_ns: u64,
+    /// A message that the kernel has only the beginning of: how far.
+    begun: Option<usize>,
+    /// The driver was asked to send, and has not answered.
+    sending: bool,
+    /// The kernel takes no more until the connection is writable again.
+    blocked: bool,
+    /// The kernel's view when it was last asked: after an error it is too late to ask.
+    info: Option<TcpInfo>,
+    next_view_ns: u64,
+    pub(super) silence: Silence,
+    /// Samples below this number waited in a stall.
+    held_up_below: u64,
+    /// UDP: what is known of losses and has not been told.
+    losses: Losses,
+    losses_told: RateLimit,
+    /// Differences of the two clocks on the latest sample outside a stall: there, and back.
+    usual_delays_ns: Option<(i64, i64)>,
+    /// It is to be closed in order, once the kernel has been asked about it for the last time.
+    pub(super) finishing: bool,
+}
+
+impl Connection {
+    pub(super) fn new(key: Key, remote: SocketAddr, now: u64, speak: Option<Make>, cx: &Context) -> Self {
+        let (size, timeout_ns) = (cx.settings.size, cx.settings.timeout_ns);
+        let stream = match speak {
+            Some(make) => Stream::speaking(make(key), key, size, timeout_ns),
+            None => Stream::new(key, size, timeout_ns),
+        };
+        Self {
+            remote,
+            stream: stamp::of_kind(stream, cx.settings.request),
+            opened_ns: now,
+            begun: None,
+            sending: false,
+            blocked: false,
+            info: None,
+            next_view_ns: 0,
+            silence: Silence::default(),
+            held_up_below: 0,
+            losses: Losses::default(),
+            losses_told: RateLimit::default(),
+            usual_delays_ns: None,
+            finishing: false,
+        }
+    }
+
+    /// Its number in the recording.
+    pub(super) fn ordinal(&self) -> u32 {
+        self.stream.key().connection
+    }
+
+    pub(super) fn remote(&self) -> SocketAddr {
+        self.remote
+    }
+
+    /// The sample that is missed: the oldest without its echo, its number and when it was sent.
+    pub(super) fn missing(&self, transport: Transport) -> Option<(u64, u64)> {
+        match transport {
+            Transport::Tcp => self.stream.oldest(),
+            Transport::Udp => self.stream.oldest_of_silence(),
+        }
+    }
+
+    /// The same, with the moment since which nothing came although it was out.
+    pub(super) fn silent_since(&self, transport: Transport) -> Option<(u64, u64)> {
+        let (seq, sent_ns) = self.missing(transport)?;
+        Some((seq, sent_ns.max(self.stream.last_received_ns().unwrap_or(0))))
+    }
+
+    /// Whether nothing can be begun on it now.
+    pub(super) fn is_taken(&self) -> bool {
+        self.blocked || self.sending || self.finishing || self.stream.is_full()
+    }
+
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked || self.stream.is_full()
+    }
+
+    /// Whether the kernel has only a part of the message that was begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun.is_some()
+    }
+
+    /// Where in its message the next piece begins.
+    pub(super) fn offset(&self) -> usize {
+        self.begun.unwrap_or(0)
+    }
+
+    /// Number of the message that is being sent.
+    pub(super) fn sending_seq(&self) -> u64 {
+        // A message counts as sent when the kernel has its beginning.
+        self.stream.next_seq() - u64::from(self.begun.is_some())
+    }
+
+    pub(super) fn asked_to_send(&mut self) {
+        self.sending = true;
+    }
+
+    /// The driver has sent: whether a new message was begun.
+    pub(super) fn sent(&mut self, progress: super::io::Progress) -> bool {
+        use super::io::Progress;
+        self.sending = false;
+        let new = self.begun.is_none();
+        match progress {
+            Progress::Whole => self.begun = None,
+            Progress::UpTo(offset) => (self.begun, self.blocked) = (Some(offset), true),
+            Progress::Nothing => self.blocked = true,
+        }
+        new && progress != Progress::Nothing
+    }
+
+    pub(super) fn writable(&mut self) {
+        self.blocked = false;
+    }
+
+    /// Whether the kernel's view belongs to what is read now.
+    pub(super) fn wants_view(&self, now: u64) -> bool {
+        now >= self.next_view_ns || self.silence.stall().is_some()
+    }
+
+    /// The kernel was asked.
+    pub(super) fn saw(&mut self, info: Option<TcpInfo>) {
+        self.info = info.or(self.info);
+    }
+
+    /// The kernel was asked in a silence beyond the threshold.
+    pub(super) fn saw_in_silence(&mut self) {
+        self.silence.saw(self.info);
+    }
+
+    pub(super) fn retransmits(&self) -> Option<u32> {
+        self.info.map(|info| info.total_retrans)
+    }
+
+    pub(super) fn flag_outstanding(&mut self, flags: Flags) {
+        self.stream.flag_outstanding(flags);
+    }
+
+    /// Takes what one read gave.
+    pub(super) fn received(
+        &mut self,
+        now: u64,
+        bytes: &[u8],
+        stamps: Option<(i64, i64)>,
+        kernel: Option<TcpInfo>,
+        path: &mut Path,
+        cx: &mut Context,
+    ) -> Came {
+        let view = (now >= self.next_view_ns).then_some(kernel).flatten();
+        if now >= self.next_view_ns {
+            self.next_view_ns = now
+                + match cx.settings.pace {
+                    Pace::Every(every) if every >= VIEW_EVERY_SAMPLE_NS => 0,
+                    _ => VIEW_GAP_NS,
+                };
+        }
+        self.saw(kernel);
+        let kernel =
+            view.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans });
+        let clock = cx.clock.clone();
+        let receipt =
+            Receipt { mono_ns: now, clock: &clock, kernel, local_pause: cx.pauses.latest(), stamps };
+        let (connection, transport) = (self.ordinal(), cx.settings.transport);
+        // What is out while a stall lasts waited in it.
+        let stalled = self.silence.stall().is_some();
+        let held_up_below = if stalled { self.stream.next_seq() } else { self.held_up_below };
+        let last = self.stream.next_seq().checked_sub(1);
+        let (mut resolved, mut foreign, mut awaited) = (0, false, false);
+        let (mut first_delays, mut last_delays) = (None, None);
+        let index = path.index();
+        let sink = |arrival: Arrival<'_>| match arrival {
+            Arrival::Resolved(sample) => {
+                resolved += 1;
+                awaited |= Some(sample.seq) == last;
+                path.resolved_sample(now, &sample, sample.seq < held_up_below);
+                if sample.rtt_ns.is_some() {
+                    let delays = sample.forward_ns.zip(sample.backward_ns);
+                    first_delays = first_delays.or(delays);
+                    last_delays = delays;
+                }
+                cx.sample(index, sample);
+            }
+            Arrival::Foreign(bytes) => {
+                foreign = true;
+                path.foreign(connection, bytes, transport);
+            }
+            Arrival::Duplicate(seq) => path.duplicated(connection, seq),
+        };
+        match transport {
+            Transport::Tcp => self.stream.receive(&receipt, bytes, sink),
+            Transport::Udp => self.stream.receive_datagram(&receipt, bytes, sink),
+        }
+        // A server that speaks first may never say enough to be a whole echo.
+        let greeted = transport == Transport::Tcp && self.stream.begins_otherwise();
+        if greeted {
+            path.greeted(bytes);
+        }
+        let corrupted = self.stream.corrupted_in_a_row() >= CORRUPTED_LIMIT;
+        if transport == Transport::Tcp && (foreign || greeted || corrupted) {
+            return Came::NoEcho;
+        }
+        if resolved == 0 {
+            return Came::Part;
+        }
+        self.held_up_below = held_up_below;
+        // Against the usual differences of the two clocks, whatever those are, a stall's first echo tells which way was
+        // late.
+        let late = |usual: (i64, i64), first: (i64, i64)| (first.0 - usual.0, first.1 - usual.1);
+        let delays_ns = self.usual_delays_ns.zip(first_delays).map(|(usual, first)| late(usual, first));
+        if !stalled && last_delays.is_some() {
+            self.usual_delays_ns = last_delays;
+        }
+        self.remote_pause(now, path.index(), cx);
+        if let Some(bound) = self.stream.clock_bound() {
+            path.clock_bound(now, connection, bound, cx);
+        }
+        Came::Echoes { awaited, delays_ns }
+    }
+
+    /// Tells a pause that the reflector reports, once, however many connections lead to it.
+    fn remote_pause(&mut self, now: u64, path: usize, cx: &mut Context) {
+        let Some((gained_ns, counter)) = self.stream.take_remote_pause().filter(|(gained, _)| *gained > 0)
+        else {
+            return;
+        };
+        self.silence.remote_paused(gained_ns);
+        if cx.worker.is_new_pause(path, counter) {
+            let kind = EventKind::Pause { host: "remote".to_owned(), duration_ns: gained_ns, reason: None };
+            cx.event(now, Some(path), None, kind);
+        }
+    }
+
+    /// UDP: what is to be told of losses now.
+    pub(super) fn take_losses(&mut self, now: u64, last_chance: bool) -> Option<EventKind> {
+        self.losses.add(self.stream.take_losses());
+        let tells = !self.losses.is_empty() && self.losses_told.is_time(now, last_chance);
+        tells.then(|| EventKind::LossAttributed { losses: std::mem::take(&mut self.losses) })
+    }
+
+    /// What is known when the reflector is asked about it.
+    pub(super) fn local_view(&self, clock: &ClockMap) -> LocalView {
+        let opened_utc_ns = clock.utc_of(self.opened_ns);
+        LocalView {
+            first_missing: self.stream.last_answered_seq().map_or(0, |seq| seq + 1),
+            sent: self.stream.next_seq(),
+            opened_there_ns: self.usual_delays_ns.map(|(forward, _)| opened_utc_ns + forward),
+        }
+    }
+
+    /// What is known of a silence at its end. `from_ns`: since when nothing came.
+    pub(super) fn facts(
+        &self,
+        now: u64,
+        outcome: Outcome,
+        from_ns: u64,
+        delays_ns: Option<(i64, i64)>,
+        path: &Path,
+        cx: &Context,
+    ) -> Facts {
+        let before = self.silence.stall().and_then(|stall| stall.retransmits_before);
+        Facts {
+            outcome,
+            silent_ns: now.saturating_sub(from_ns),
+            local_pause_ns: cx.pauses.within(from_ns, now),
+            remote_pause_ns: self.silence.remote_pause_ns(),
+            unacked: self.silence.unacked(),
+            retransmits: self.retransmits_since(before),
+            idle_ns: self.stream.oldest_quiet_ns().unwrap_or(0),
+            idle_survived_ns: self.stream.idle_survived_ns(),
+            fresh: path.canaries.since(from_ns),
+            others_lost: path.canaries.lost_between(from_ns, now),
+            delays_ns,
+            reported: self.silence.reported(now, outcome == Outcome::Recovered),
+            timeouts: self.silence.timeouts(),
+        }
+    }
+
+    pub(super) fn retransmits_since(&self, before: Option<u32>) -> Option<u32> {
+        Some(self.retransmits()?.saturating_sub(before?))
+    }
+
+    /// The connection is over: its last event, and the rows of every sample still out.
+    pub(super) fn close(
+        mut self,
+        now: u64,
+        path: usize,
+        cause: ClosingCause,
+        errno: Option<i32>,
+        error: Option<String>,
+        cx: &mut Context,
+    ) {
+        let evidence = Evidence {
+            sent: self.stream.next_seq(),
+            answered: self.stream.answered(),
+            last_answered_seq: self.stream.last_answered_seq(),
+            outstanding: self.stream.outstanding() as u64,
+            silent_ns: self.stream.last_received_ns().map(|at| now.saturating_sub(at)),
+            error,
+            tcp: self.info,
+        };
+        let clock = cx.clock.clone();
+        self.stream.close(&clock, |sample| cx.sample(path, sample));
+        let connection = self.ordinal();
+        if cx.settings.transport == Transport::Udp
+            && let Some(losses) = self.take_losses(now, true)
+        {
+            cx.event(now, Some(path), Some(connection), losses);
+        }
+        let age_ns = now.saturating_sub(self.opened_ns);
+        let kind = EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence };
+        cx.event(now, Some(path), Some(connection), kind);
+    }
+}

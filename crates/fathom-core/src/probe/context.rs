@@ -1,0 +1,160 @@
+//! What every part of a probe uses: its settings, clocks, timers, and the outputs that wait to be polled.
+
+use super::io::{LinkId, Output};
+use super::pauses::Pauses;
+use super::settings::Settings;
+use super::timers::Timers;
+use super::workers::Worker;
+use crate::clock::ClockMap;
+use crate::event::{Event, EventKind};
+use crate::sample::{Flags, Sample};
+use crate::schedule::Skipped;
+use jiff::Timestamp;
+use std::collections::VecDeque;
+
+/// Connections being established at one time: a thousand SYNs at once would overflow the peer's queue and come back
+/// as retransmissions in our own figures.
+const OPENING_AT_ONCE: usize = 128;
+
+/// How a run ended.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Why it could not even begin, or go on.
+    pub fatal: Option<String>,
+    /// Why targets were given up that could not be reached, where others could.
+    pub given_up: Vec<String>,
+    /// Samples that are connections: why the latest attempt that came to nothing did.
+    pub refused: Option<String>,
+    /// A connection was lost and the settings forbade another.
+    pub lost: bool,
+}
+
+impl RunEnd {
+    /// Joins the end of another worker of the same run.
+    pub fn add(&mut self, other: Self) {
+        self.fatal = self.fatal.take().or(other.fatal);
+        self.given_up.extend(other.given_up);
+        self.refused = self.refused.take().or(other.refused);
+        self.lost |= other.lost;
+    }
+}
+
+/// Lanes take turns at connecting.
+#[derive(Debug, Default)]
+pub(super) struct Openings {
+    at_work: usize,
+    waiting: VecDeque<usize>,
+}
+
+impl Openings {
+    /// Whether a lane may begin now; otherwise its turn comes.
+    pub(super) fn admit(&mut self, lane: usize) -> bool {
+        let free = self.at_work < OPENING_AT_ONCE;
+        if !free {
+            self.waiting.push_back(lane);
+        }
+        free
+    }
+
+    pub(super) fn began(&mut self) {
+        self.at_work += 1;
+    }
+
+    pub(super) fn ended(&mut self) {
+        self.at_work -= 1;
+    }
+
+    /// The next lane whose turn has come.
+    pub(super) fn next(&mut self) -> Option<usize> {
+        if self.at_work < OPENING_AT_ONCE { self.waiting.pop_front() } else { None }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Context {
+    pub(super) settings: Settings,
+    pub(super) worker: Worker,
+    pub(super) clock: ClockMap,
+    /// How far this host's wall clock may be from UTC, ns; `None`: nobody knows.
+    pub(super) clock_error_ns: Option<u64>,
+    pub(super) timers: Timers,
+    pub(super) pauses: Pauses,
+    pub(super) openings: Openings,
+    /// What a sample sent now is, by the load.
+    pub(super) load_flags: Flags,
+    /// No more samples are begun.
+    pub(super) stopping: bool,
+    pub(super) end: RunEnd,
+    outputs: VecDeque<Output>,
+}
+
+impl Context {
+    pub(super) fn new(settings: Settings, worker: Worker, clock: ClockMap) -> Self {
+        Self {
+            settings,
+            worker,
+            clock,
+            clock_error_ns: None,
+            timers: Timers::default(),
+            pauses: Pauses::default(),
+            openings: Openings::default(),
+            load_flags: Flags::default(),
+            stopping: false,
+            end: RunEnd::default(),
+            outputs: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    pub(super) fn has_outputs(&self) -> bool {
+        !self.outputs.is_empty()
+    }
+
+    pub(super) fn emit(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(super) fn look(&mut self, link: LinkId) {
+        self.emit(Output::Look { link });
+    }
+
+    pub(super) fn sample(&mut self, path: usize, sample: Sample) {
+        self.emit(Output::Sample { path, sample });
+    }
+
+    pub(super) fn event(&mut self, now: u64, path: Option<usize>, connection: Option<u32>, kind: EventKind) {
+        let at =
+            Timestamp::from_nanosecond(i128::from(self.clock.utc_of(now))).unwrap_or(Timestamp::UNIX_EPOCH);
+        let event = Box::new(Event { at, mono_ns: now, connection, kind });
+        self.emit(Output::Event { path, event });
+    }
+
+    /// An event of the whole run, which one worker tells for all.
+    pub(super) fn event_of_run(&mut self, now: u64, kind: EventKind) {
+        if self.worker.speaks_for_the_run() {
+            self.event(now, None, None, kind);
+        }
+    }
+
+    pub(super) fn note(&mut self, now: u64, text: impl Into<String>) {
+        self.event_of_run(now, EventKind::Note { text: text.into() });
+    }
+
+    /// Dues were given up.
+    pub(super) fn skipped(
+        &mut self,
+        now: u64,
+        path: usize,
+        connection: Option<u32>,
+        skipped: Skipped,
+        reason: &str,
+    ) {
+        let Skipped { count: skipped, behind_ns } = skipped;
+        let kind = EventKind::ScheduleOverrun { skipped, behind_ns, reason: reason.to_owned() };
+        self.event(now, Some(path), connection, kind);
+    }
+}

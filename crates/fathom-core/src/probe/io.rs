@@ -1,0 +1,328 @@
+//! What a driver tells the probe, and what the probe asks of it.
+
+use crate::clock::Anchor;
+use crate::event::{Event, TcpInfo};
+use crate::sample::Sample;
+use crate::stream::Counted;
+use std::io;
+use std::net::SocketAddr;
+
+/// A connection by the number that the probe gave it in [`Output::Connect`]. A number is used again once its
+/// connection was closed; what a driver still tells of the old one then does no harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct LinkId(pub usize);
+
+/// An error of the network or of this host's sockets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NetError {
+    /// What kind of error.
+    pub kind: io::ErrorKind,
+    /// The system's number for it, where there is one.
+    pub errno: Option<i32>,
+    /// The system's words for it.
+    pub text: String,
+    /// Who said that connecting is impossible, where more is known than the kind tells.
+    pub source: ErrorSource,
+}
+
+/// Where an error of connecting came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ErrorSource {
+    /// The kind of the error is all that is known.
+    #[default]
+    Unspecified,
+    /// This host, before anything was sent: its routing table, its addresses, its ports.
+    ThisHost,
+    /// A filter on the way said that it is forbidden (ICMP administratively prohibited).
+    Filter,
+    /// The handshake of TLS: `text` is a whole sentence for the user.
+    Tls,
+}
+
+impl NetError {
+    /// An error of which only the kind is known.
+    pub fn of_kind(kind: io::ErrorKind) -> Self {
+        Self { kind, errno: None, text: kind.to_string(), source: ErrorSource::Unspecified }
+    }
+}
+
+impl From<&io::Error> for NetError {
+    fn from(error: &io::Error) -> Self {
+        let (kind, errno, text) = (error.kind(), error.raw_os_error(), error.to_string());
+        Self { kind, errno, text, source: ErrorSource::Unspecified }
+    }
+}
+
+/// How far the kernel took a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// To its end.
+    Whole,
+    /// Up to this offset; the connection takes no more until it is writable.
+    UpTo(usize),
+    /// Not at all; as above.
+    Nothing,
+}
+
+/// What the background load did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LoadReport {
+    /// Echoes have come on every connection since it was told to run.
+    Flows,
+    /// Every echo has come since it was told to stop.
+    Drained,
+    /// A connection could not be made or broke while it ran; it has closed them all.
+    Lost(String),
+}
+
+/// What the background load is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadOrder {
+    /// Send, on connections to this address.
+    Run(SocketAddr),
+    /// Send no more, and wait for the echoes.
+    Stop,
+    /// Close every connection, whatever is still on its way.
+    CutOff,
+}
+
+/// Something that happened in the world.
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// The time that [`super::Probe::next_wake`] named has come (earlier does no harm).
+    Wake,
+    /// Both clocks were read, as [`Output::ReadClock`] asked. `error_ns`: how far the wall clock may be from UTC;
+    /// `None`: nobody knows.
+    Clock {
+        /// The reading.
+        anchor: Anchor,
+        /// Bound of the wall clock's error.
+        error_ns: Option<u64>,
+    },
+    /// A target's name was resolved, or why not.
+    Resolved {
+        /// Which path's.
+        path: usize,
+        /// Its addresses, in the resolver's order; not empty.
+        addresses: Result<Vec<SocketAddr>, String>,
+    },
+    /// A connection was begun, just after `since_ns`.
+    Connecting {
+        /// Which.
+        link: LinkId,
+        /// Just before the first packet.
+        since_ns: u64,
+    },
+    /// A connection is established. `resent`: its SYN had to be sent again.
+    Connected {
+        /// Which.
+        link: LinkId,
+        /// Address and port here, for the recording.
+        local: String,
+        /// Whether the SYN had to be sent again.
+        resent: bool,
+        /// The kernel's view, where it tells.
+        kernel: Option<TcpInfo>,
+    },
+    /// The TLS handshake of a connection is over.
+    Secured {
+        /// Which.
+        link: LinkId,
+    },
+    /// A connection could not be established or secured.
+    ConnectFailed {
+        /// Which.
+        link: LinkId,
+        /// Why.
+        error: NetError,
+    },
+    /// So many bytes were read from a connection, and follow with [`Input::Received`]. Lets the next sample of a
+    /// ping-pong go out before the echo is looked at.
+    Arriving {
+        /// From which.
+        link: LinkId,
+        /// How many.
+        bytes: usize,
+    },
+    /// Bytes (UDP: one datagram) were read from a connection.
+    Received {
+        /// From which.
+        link: LinkId,
+        /// The bytes.
+        bytes: &'a [u8],
+        /// Wall clock when they came to the driver by the kernel's stamp, and just after the read.
+        stamps: Option<(i64, i64)>,
+        /// The kernel's view, where [`super::Probe::wants_kernel_view`] asked for it.
+        kernel: Option<TcpInfo>,
+    },
+    /// What [`Output::Send`] asked for was done.
+    Sent {
+        /// On which connection.
+        link: LinkId,
+        /// Just before the first byte was handed over.
+        sent_ns: u64,
+        /// The wall clock then, where the kernel stamps.
+        sent_utc_ns: Option<i64>,
+        /// How far it went.
+        progress: Progress,
+    },
+    /// The kernel stamped what it sent: see [`crate::stream::Stream::transmitted`].
+    Transmitted {
+        /// On which connection.
+        link: LinkId,
+        /// The kernel's number for it.
+        id: u32,
+        /// What it numbers.
+        counted: Counted,
+        /// The stamp.
+        utc_ns: i64,
+    },
+    /// A connection takes data again.
+    Writable {
+        /// Which.
+        link: LinkId,
+    },
+    /// What the kernel knows of a connection, as [`Output::Look`] asked; `None`: it does not tell.
+    Kernel {
+        /// Which.
+        link: LinkId,
+        /// Its view.
+        info: Option<TcpInfo>,
+    },
+    /// The peer closed its side in order.
+    Closed {
+        /// Of which connection.
+        link: LinkId,
+    },
+    /// A connection failed.
+    Broken {
+        /// Which.
+        link: LinkId,
+        /// How.
+        error: NetError,
+    },
+    /// This host did not run for a while, and the pause clock has told so.
+    Paused {
+        /// From.
+        began_ns: u64,
+        /// To.
+        ended_ns: u64,
+        /// What the host's accounts say about it.
+        reason: Option<String>,
+    },
+    /// This host did not run until just now, and the pause clock has not told so yet; it will.
+    Pausing {
+        /// From.
+        began_ns: u64,
+        /// To.
+        ended_ns: u64,
+    },
+    /// What the load did.
+    Load(LoadReport),
+    /// How many payload bytes the load has sent and had echoed so far: told before each [`Input::Wake`] while there is one.
+    LoadBytes {
+        /// Sent over all its connections.
+        sent: u64,
+        /// Come back.
+        echoed: u64,
+    },
+    /// A line for the recording, of the whole run.
+    Note(String),
+    /// The run cannot go on: why.
+    Fatal(String),
+    /// The user wants the run to end; the second time, at once.
+    Stop,
+}
+
+/// Something the driver is to do, or to pass on.
+#[derive(Debug)]
+pub enum Output {
+    /// Resolve a path's target: [`Input::Resolved`].
+    Resolve {
+        /// Which path.
+        path: usize,
+    },
+    /// Make a connection: [`Input::Connecting`], then [`Input::Connected`] or [`Input::ConnectFailed`].
+    Connect {
+        /// By which number.
+        link: LinkId,
+        /// Of which path.
+        path: usize,
+        /// To where.
+        remote: SocketAddr,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// Send what [`super::Probe::write`] gives: [`Input::Sent`].
+    Send {
+        /// On which connection.
+        link: LinkId,
+    },
+    /// Ask the kernel about a connection: [`Input::Kernel`].
+    Look {
+        /// Which.
+        link: LinkId,
+    },
+    /// Close this side of a connection in order, and read away what comes until the peer closes its own.
+    Shutdown {
+        /// Which.
+        link: LinkId,
+    },
+    /// Let go of a connection. Nothing more will be asked of it.
+    Close {
+        /// Which.
+        link: LinkId,
+    },
+    /// Read both clocks: [`Input::Clock`].
+    ReadClock,
+    /// Pass on to the load.
+    Load(LoadOrder),
+    /// A sample is resolved.
+    Sample {
+        /// Of which path.
+        path: usize,
+        /// The row.
+        sample: Sample,
+    },
+    /// Something happened.
+    Event {
+        /// On which path; `None`: to the whole run.
+        path: Option<usize>,
+        /// What.
+        event: Box<Event>,
+    },
+    /// The clocks were read and the mapping to UTC is new; `stepped`: because the wall clock was set.
+    Anchor {
+        /// The reading.
+        anchor: Anchor,
+        /// Whether the wall clock was set.
+        stepped: bool,
+    },
+}
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// It carries samples.
+    Samples,
+    /// It is a canary connection beside a silent one.
+    Canary,
+    /// It is a sample itself; with a TLS handshake or without.
+    Sample {
+        /// Whether a handshake follows.
+        tls: bool,
+    },
+}
+
+/// A part of a message to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// The message's number on its connection, for [`super::Probe::fill`].
+    pub seq: u64,
+    /// Where in the message the piece begins.
+    pub offset: usize,
+    /// Bytes of the piece.
+    pub len: usize,
+    /// Bytes of the whole message.
+    pub size: usize,
+}

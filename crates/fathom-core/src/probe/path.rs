@@ -1,0 +1,224 @@
+//! What the lanes of one path share: its addresses, its usual round trips, its canary connection, its anomalies.
+
+use super::anomalies::Tally;
+use super::context::Context;
+use super::diagnosis::canary::Canaries;
+use super::io::{LinkId, Output};
+use super::policy::reconnect::Addresses;
+use super::settings::Transport;
+use super::usual::Usual;
+use crate::event::EventKind;
+use crate::sample::Sample;
+use crate::stream::ClockBound;
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+/// A name resolved this recently is not asked for again.
+const RESOLVED_FOR_NS: u64 = 1_000_000_000;
+/// Bytes of what nobody asked for that an event shows.
+const EXCERPT: usize = 64;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Path {
+    index: usize,
+    target: String,
+    pub(super) addresses: Addresses,
+    resolved_ns: Option<u64>,
+    resolving: bool,
+    /// Lanes that wait for the addresses.
+    waiting: VecDeque<usize>,
+    pub(super) usual: Usual,
+    pub(super) canaries: Canaries,
+    /// Connections that this worker has had, and those that are open.
+    opened: u32,
+    open: u32,
+    answered: bool,
+    corrupted: Tally,
+    foreign: Tally,
+    duplicated: Tally,
+    /// The beginning of the first foreign bytes since the last event about them.
+    foreign_first: String,
+    /// STAMP: the error of differences of the two clocks that was told last, ns.
+    clock_error_ns: Option<u64>,
+    /// When its schedule began.
+    origin_ns: Option<u64>,
+    /// It could not be reached, and the settings say not to try for ever.
+    given_up: bool,
+}
+
+impl Path {
+    pub(super) fn new(index: usize, target: String, canary: LinkId) -> Self {
+        Self {
+            index,
+            target,
+            addresses: Addresses::default(),
+            resolved_ns: None,
+            resolving: false,
+            waiting: VecDeque::new(),
+            usual: Usual::default(),
+            canaries: Canaries::new(index, canary),
+            opened: 0,
+            open: 0,
+            answered: false,
+            corrupted: Tally::default(),
+            foreign: Tally::default(),
+            duplicated: Tally::default(),
+            foreign_first: String::new(),
+            clock_error_ns: None,
+            origin_ns: None,
+            given_up: false,
+        }
+    }
+
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    pub(super) fn target(&self) -> &str {
+        &self.target
+    }
+
+    /// Whether the addresses are fresh enough to connect to; otherwise the lane waits for them.
+    pub(super) fn has_addresses_for(&mut self, lane: usize, now: u64, cx: &mut Context) -> bool {
+        if self.resolved_ns.is_some_and(|at| now.saturating_sub(at) < RESOLVED_FOR_NS) {
+            return true;
+        }
+        self.waiting.push_back(lane);
+        if !std::mem::replace(&mut self.resolving, true) {
+            cx.emit(Output::Resolve { path: self.index });
+        }
+        false
+    }
+
+    /// The name was resolved, or not: the lanes that waited, and why it was not.
+    pub(super) fn resolved(
+        &mut self,
+        now: u64,
+        addresses: Result<Vec<SocketAddr>, String>,
+    ) -> (VecDeque<usize>, Option<String>) {
+        self.resolving = false;
+        let lanes = std::mem::take(&mut self.waiting);
+        match addresses {
+            Ok(addresses) => {
+                self.addresses.resolved(addresses);
+                self.resolved_ns = Some(now);
+                (lanes, None)
+            }
+            Err(error) => (lanes, Some(error)),
+        }
+    }
+
+    /// A connection of this path is established; gives the address that served before, if it is another.
+    pub(super) fn connected(&mut self, remote: SocketAddr) -> Option<SocketAddr> {
+        self.opened += 1;
+        self.open += 1;
+        self.addresses.worked(remote).filter(|before| before.ip() != remote.ip())
+    }
+
+    pub(super) fn disconnected(&mut self) {
+        self.open -= 1;
+    }
+
+    pub(super) fn ever_opened(&self) -> bool {
+        self.opened > 0
+    }
+
+    /// Where a connection leads that is open.
+    pub(super) fn open_remote(&self) -> Option<SocketAddr> {
+        self.addresses.last().filter(|_| self.open > 0)
+    }
+
+    pub(super) fn has_open(&self) -> bool {
+        self.open > 0
+    }
+
+    pub(super) fn origin_ns(&self) -> Option<u64> {
+        self.origin_ns
+    }
+
+    pub(super) fn begin(&mut self, now: u64) {
+        self.origin_ns = Some(now);
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.given_up = true;
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up
+    }
+
+    pub(super) fn ever_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// A sample was resolved by what came. `held_up`: it waited in a stall.
+    pub(super) fn resolved_sample(&mut self, now: u64, sample: &Sample, held_up: bool) {
+        match sample.rtt_ns {
+            Some(rtt_ns) => {
+                self.answered = true;
+                self.usual.add(now, rtt_ns, held_up);
+            }
+            None => self.corrupted.add(sample.connection, sample.seq, 1),
+        }
+    }
+
+    /// Bytes came that are no echo of ours.
+    pub(super) fn foreign(&mut self, connection: u32, bytes: &[u8], transport: Transport) {
+        self.greeted(bytes);
+        let count = if transport == Transport::Udp { 1 } else { bytes.len() as u64 };
+        self.foreign.add(connection, 0, count);
+    }
+
+    /// Bytes came that begin otherwise than an echo, and may not be whole.
+    pub(super) fn greeted(&mut self, bytes: &[u8]) {
+        if self.foreign.is_empty() {
+            self.foreign_first = bytes[..bytes.len().min(EXCERPT)].escape_ascii().to_string();
+        }
+    }
+
+    pub(super) fn duplicated(&mut self, connection: u32, seq: u64) {
+        self.duplicated.add(connection, seq, 1);
+    }
+
+    /// Why what came is no echo, in words.
+    pub(super) fn not_an_echo(&self) -> String {
+        let first = &self.foreign_first;
+        let first = if first.is_empty() { String::new() } else { format!(" (it sent \"{first}\")") };
+        format!(
+            "{} does not echo what it is sent{first}; is a reflector (`fathom echo`, or an RFC 862 server) on that port?",
+            self.target
+        )
+    }
+
+    /// Tells how far the differences of the two clocks may be from the truth, when that is new or has grown.
+    pub(super) fn clock_bound(&mut self, now: u64, connection: u32, bound: ClockBound, cx: &mut Context) {
+        let ClockBound { local_ns, remote_ns } = bound;
+        let error_ns = bound.error_ns().checked_next_power_of_two().unwrap_or(u64::MAX);
+        if self.clock_error_ns < Some(error_ns) {
+            self.clock_error_ns = Some(error_ns);
+            let kind = EventKind::ClockBounded { error_ns, local_ns, remote_ns };
+            cx.event(now, Some(self.index), Some(connection), kind);
+        }
+    }
+
+    pub(super) fn report_anomalies(&mut self, now: u64, last_chance: bool, cx: &mut Context) {
+        let corrupted = self.corrupted.take(now, last_chance);
+        let corrupted = corrupted.map(|(c, seq, count)| (c, EventKind::EchoCorrupted { seq, count }));
+        let foreign = self.foreign.take(now, last_chance).map(|(c, _, count)| {
+            let first = std::mem::take(&mut self.foreign_first);
+            (c, EventKind::EchoForeign { count, first })
+        });
+        let duplicated = self.duplicated.take(now, last_chance);
+        let duplicated = duplicated.map(|(c, seq, count)| (c, EventKind::EchoDuplicated { seq, count }));
+        for (connection, kind) in [corrupted, foreign, duplicated].into_iter().flatten() {
+            cx.event(now, Some(self.index), Some(connection), kind);
+        }
+    }
+
+    /// The silence that counts as a stall on this path.
+    pub(super) fn stall_threshold_ns(&self, cx: &Context) -> u64 {
+        cx.settings.stall_after_ns.unwrap_or_else(|| self.usual.threshold_ns())
+    }
+}

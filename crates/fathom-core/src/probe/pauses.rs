@@ -1,0 +1,66 @@
+//! The times in which this host did not run: to flag samples, and to judge silences by.
+
+use std::collections::VecDeque;
+
+/// Pauses remembered, to be laid against silences that end later.
+const REMEMBERED: usize = 64;
+
+/// What is known of this host's pauses.
+#[derive(Debug, Default)]
+pub(super) struct Pauses {
+    /// From, to; oldest first.
+    recent: VecDeque<(u64, u64)>,
+    /// One that has just ended, by the driver, and that the pause clock has not told.
+    untold: Option<(u64, u64)>,
+}
+
+impl Pauses {
+    /// The pause clock has told a pause.
+    pub(super) fn told(&mut self, began_ns: u64, ended_ns: u64) {
+        self.recent.push_back((began_ns, ended_ns));
+        if self.recent.len() > REMEMBERED {
+            self.recent.pop_front();
+        }
+        if self.untold.is_some_and(|(began, _)| began < ended_ns) {
+            self.untold = None;
+        }
+    }
+
+    /// A pause ended just now; it will be told.
+    pub(super) fn ended_just_now(&mut self, began_ns: u64, ended_ns: u64) {
+        if self.recent.back().is_none_or(|(_, ended)| *ended <= began_ns) {
+            self.untold = Some((began_ns, ended_ns));
+        }
+    }
+
+    /// The latest pause: from, to.
+    pub(super) fn latest(&self) -> Option<(u64, u64)> {
+        self.untold.or_else(|| self.recent.back().copied())
+    }
+
+    /// For how long this host did not run between two moments.
+    pub(super) fn within(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let all = self.recent.iter().copied().chain(self.untold);
+        all.map(|(began, ended)| ended.min(to_ns).saturating_sub(began.max(from_ns))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_counts_once_whether_it_was_told_late_or_at_once() {
+        let mut pauses = Pauses::default();
+        pauses.told(100, 200);
+        pauses.ended_just_now(300, 450);
+        assert_eq!((pauses.latest(), pauses.within(0, 1_000)), (Some((300, 450)), 250));
+        // The clock's own account of it is a little longer.
+        pauses.told(295, 455);
+        assert_eq!((pauses.latest(), pauses.within(0, 1_000)), (Some((295, 455)), 260));
+        // What has been told is not pending again.
+        pauses.ended_just_now(300, 450);
+        assert_eq!(pauses.within(0, 1_000), 260);
+        assert_eq!(pauses.within(150, 310), 65);
+    }
+}

@@ -1,0 +1,135 @@
+//! Whether, when and where to connect again after a connection was lost or an attempt came to nothing.
+
+use crate::backoff::Backoff;
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+/// The longest wait before another attempt, unless the settings say otherwise: an outage is measured to this precision.
+pub const AT_MOST_NS: u64 = 5_000_000_000;
+
+/// The addresses of a target, and which of them to try next.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Addresses {
+    all: Vec<SocketAddr>,
+    next: usize,
+    /// Those that failed before any had worked. Connections of one target share what they learn of its addresses.
+    failed_first: BTreeSet<SocketAddr>,
+    /// The one that worked last.
+    last: Option<SocketAddr>,
+}
+
+impl Addresses {
+    /// The name was resolved. The address that served last is kept while the name still has it.
+    pub(in crate::probe) fn resolved(&mut self, all: Vec<SocketAddr>) {
+        let same = |one: SocketAddr| all.iter().position(|a| a.ip() == one.ip());
+        if let Some(at) = self.last.and_then(same) {
+            self.next = at;
+        }
+        self.all = all;
+    }
+
+    /// Where to connect now; `None`: the name was never resolved.
+    pub(in crate::probe) fn current(&self) -> Option<SocketAddr> {
+        self.all.get(self.next % self.all.len().max(1)).copied()
+    }
+
+    /// A connection to this address was established; gives the one before it.
+    pub(in crate::probe) fn worked(&mut self, remote: SocketAddr) -> Option<SocketAddr> {
+        self.failed_first.clear();
+        self.last.replace(remote)
+    }
+
+    /// An attempt to connect to this address came to nothing. Whether there is an address that has not been tried, none
+    /// having worked so far.
+    pub(in crate::probe) fn failed(&mut self, remote: SocketAddr) -> bool {
+        if self.last.is_none() {
+            self.failed_first.insert(remote);
+        }
+        if self.current() == Some(remote) {
+            let untried = |step: &usize| {
+                let at = (self.next + step) % self.all.len();
+                !self.failed_first.contains(&self.all[at])
+            };
+            self.next += (1..self.all.len()).find(untried).unwrap_or(1);
+        }
+        self.last.is_none() && self.all.iter().any(|a| !self.failed_first.contains(a))
+    }
+
+    /// The address that worked last.
+    pub(in crate::probe) fn last(&self) -> Option<SocketAddr> {
+        self.last
+    }
+}
+
+/// When the attempts of one lane are made.
+#[derive(Debug)]
+pub(in crate::probe) struct Attempts {
+    backoff: Backoff,
+    at_most_ns: u64,
+    /// Since the last success.
+    made: u32,
+}
+
+impl Attempts {
+    pub(in crate::probe) fn new(seed: u64, at_most_ns: u64) -> Self {
+        Self { backoff: Backoff::new(seed), at_most_ns, made: 0 }
+    }
+
+    /// An attempt is made: its number since the last success, from 1.
+    pub(in crate::probe) fn begin(&mut self) -> u32 {
+        self.made += 1;
+        self.made
+    }
+
+    pub(in crate::probe) fn succeeded(&mut self) {
+        self.backoff.succeeded();
+        self.made = 0;
+    }
+
+    /// How long to wait before the next one.
+    pub(in crate::probe) fn wait_ns(&mut self) -> u64 {
+        self.backoff.next_wait_ns(self.at_most_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> SocketAddr {
+        SocketAddr::from(([10, 0, 0, last], 7))
+    }
+
+    #[test]
+    fn one_dead_address_is_tried_once_whatever_the_number_of_lanes() {
+        let mut addresses = Addresses::default();
+        addresses.resolved(vec![address(1), address(2)]);
+        // Four lanes began with the same address before any failed.
+        for _ in 0..4 {
+            assert!(addresses.failed(address(1)), "there is another to try");
+            assert_eq!(addresses.current(), Some(address(2)));
+        }
+        addresses.worked(address(2));
+        assert!(!addresses.failed(address(2)), "it worked once: not a first failure");
+    }
+
+    #[test]
+    fn when_all_have_failed_there_is_none_to_try() {
+        let mut addresses = Addresses::default();
+        addresses.resolved(vec![address(1), address(2), address(3)]);
+        assert!(addresses.failed(address(1)));
+        assert!(addresses.failed(address(2)));
+        assert!(!addresses.failed(address(3)));
+    }
+
+    #[test]
+    fn the_address_that_served_is_kept_while_the_name_has_it() {
+        let mut addresses = Addresses::default();
+        addresses.resolved(vec![address(1), address(2)]);
+        addresses.worked(address(2));
+        addresses.resolved(vec![address(3), address(2)]);
+        assert_eq!(addresses.current(), Some(address(2)));
+        addresses.resolved(vec![address(3)]);
+        assert_eq!(addresses.current(), Some(address(3)));
+    }
+}

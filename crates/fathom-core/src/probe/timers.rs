@@ -1,0 +1,92 @@
+//! What is to be done at which time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// What a timer is for. Those of a lane and of a path come with its index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// A lane's next sample is due.
+    Due,
+    /// Look whether a lane's connection is silent for too long.
+    Watch,
+    /// A lane tries to connect again.
+    Retry,
+    /// A lane's attempt to connect has taken too long.
+    ConnectLimit,
+    /// A lane's wait for its last echoes is over.
+    Drain,
+    /// A ping-pong over datagrams waits no longer for an echo that may be lost.
+    EchoLost,
+    /// Once a second, for the whole run.
+    Tick,
+    /// The run's first schedules wait no longer for lanes that are not connected.
+    Grace,
+    /// A path's time is up.
+    End,
+    /// A path's canary connection has taken too long, or it is time for another.
+    Canary,
+    /// A phase of the load is over.
+    Load,
+    /// A sample that is a connection has taken too long.
+    DialLimit,
+    /// The peer has not closed its side of one.
+    DialClosing,
+    /// The samples of a path that are connections are given up: its run is over.
+    DialDrain,
+}
+
+/// How many kinds are a lane's.
+pub(super) const LANE_TIMERS: usize = Timer::EchoLost as usize + 1;
+
+/// Timers by their time; those of equal times in the order of their kinds and indices.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    queue: BinaryHeap<Reverse<(u64, Timer, usize)>>,
+}
+
+impl Timers {
+    pub(super) fn set(&mut self, at_ns: u64, timer: Timer, index: usize) {
+        self.queue.push(Reverse((at_ns, timer, index)));
+    }
+
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        self.queue.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    pub(super) fn take_due(&mut self, now_ns: u64) -> Option<(u64, Timer, usize)> {
+        self.queue.peek().filter(|due| due.0.0 <= now_ns)?;
+        self.queue.pop().map(|due| due.0)
+    }
+}
+
+/// The timers of one lane: each kind is armed for one time at most; an entry of the queue that disagrees is stale.
+#[derive(Debug, Default)]
+pub(super) struct Armed([Option<u64>; LANE_TIMERS]);
+
+impl Armed {
+    pub(super) fn at(&self, timer: Timer) -> Option<u64> {
+        self.0[timer as usize]
+    }
+
+    pub(super) fn arm(&mut self, timers: &mut Timers, lane: usize, timer: Timer, at_ns: u64) {
+        if self.0[timer as usize] != Some(at_ns) {
+            self.0[timer as usize] = Some(at_ns);
+            timers.set(at_ns, timer, lane);
+        }
+    }
+
+    pub(super) fn disarm(&mut self, timer: Timer) {
+        self.0[timer as usize] = None;
+    }
+
+    /// Whether a timer that fires is the one that was armed last; it is armed no more then.
+    pub(super) fn fires(&mut self, timer: Timer, at_ns: u64) -> bool {
+        let armed = &mut self.0[timer as usize];
+        if *armed == Some(at_ns) {
+            *armed = None;
+            return true;
+        }
+        false
+    }
+}

@@ -1,0 +1,192 @@
+//! One socket: writing messages into it and reading answers out of it.
+
+use fathom_core::event::TcpInfo;
+use fathom_core::probe::{LinkId, Probe, Progress, Purpose};
+use fathom_core::stream::Counted;
+use fathom_os::socket;
+use fathom_os::timestamps::{self, TxKind};
+use mio::net::{TcpStream, UdpSocket};
+use rustls::ClientConnection;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A connected socket of either transport.
+#[derive(Debug)]
+pub(super) enum Socket {
+    Tcp(TcpStream),
+    Udp(UdpSocket),
+}
+
+/// How far a link is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    Connecting,
+    /// The TLS handshake is under way.
+    Securing(Box<ClientConnection>),
+    Open,
+    /// Closed on this side; what comes is read away.
+    Closing,
+}
+
+/// A socket and what the driver knows of it.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) socket: Socket,
+    pub(super) stage: Stage,
+    pub(super) purpose: Purpose,
+    pub(super) path: usize,
+    /// Whether the kernel stamps what goes over it.
+    pub(super) stamped: bool,
+    /// Whether a read of it can wait for its bytes.
+    pub(super) reads_wait: bool,
+}
+
+/// All links by their numbers: those of lanes and canaries in a table, those of samples that are connections as they come.
+#[derive(Debug)]
+pub(super) struct Links {
+    fixed: Vec<Option<Link>>,
+    others: BTreeMap<usize, Link>,
+}
+
+impl Links {
+    pub(super) fn new(fixed: usize) -> Self {
+        Self { fixed: (0..fixed).map(|_| None).collect(), others: BTreeMap::new() }
+    }
+
+    pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        match self.fixed.get_mut(id.0) {
+            Some(link) => link.as_mut(),
+            None => self.others.get_mut(&id.0),
+        }
+    }
+
+    pub(super) fn put(&mut self, id: LinkId, link: Link) {
+        match self.fixed.get_mut(id.0) {
+            Some(slot) => *slot = Some(link),
+            None => _ = self.others.insert(id.0, link),
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: LinkId) {
+        match self.fixed.get_mut(id.0) {
+            Some(slot) => *slot = None,
+            None => _ = self.others.remove(&id.0),
+        }
+    }
+}
+
+impl Socket {
+    pub(super) fn local(&self) -> String {
+        let local: io::Result<SocketAddr> = match self {
+            Self::Tcp(s) => s.local_addr(),
+            Self::Udp(s) => s.local_addr(),
+        };
+        local.map_or_else(|_| String::new(), |local| local.to_string())
+    }
+
+    pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
+        match self {
+            Self::Tcp(s) => socket::tcp_info(s),
+            Self::Udp(_) => None,
+        }
+    }
+
+    /// Reads once.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => socket::read_now(s, buffer),
+            Self::Udp(s) => s.recv(buffer),
+        }
+    }
+
+    /// Lets [`Socket::read_waiting`] wait, at most so long; whether it does.
+    pub(super) fn let_reads_wait(&self, at_most: Duration) -> bool {
+        match self {
+            // Where that fails, the reactor does the waiting.
+            Self::Tcp(s) => socket::let_reads_wait(s, at_most).unwrap_or(false),
+            Self::Udp(_) => false,
+        }
+    }
+
+    /// As [`Socket::read`], but waits for something to come.
+    pub(super) fn read_waiting(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => socket::read_waiting(s, buffer),
+            Self::Udp(s) => s.recv(buffer),
+        }
+    }
+
+    /// Has the kernel stamp what is sent and received from here on. Not acknowledgements: an acknowledgement that comes
+    /// ahead of the echo would wake the probe, whose processor is then awake when the echo comes. On an idle machine
+    /// that made a round trip once a second 14 µs shorter (`docs/benchmarks.md`).
+    pub(super) fn enable_stamps(&self) -> io::Result<()> {
+        match self {
+            Self::Tcp(s) => timestamps::enable(s, false),
+            Self::Udp(s) => timestamps::enable(s, false),
+        }
+    }
+
+    /// As [`Socket::read`], with the kernel's stamp of what was read.
+    pub(super) fn read_stamped(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
+        match self {
+            Self::Tcp(s) => timestamps::recv_with_timestamp(s, buffer),
+            Self::Udp(s) => timestamps::recv_with_timestamp(s, buffer),
+        }
+    }
+
+    /// Takes the kernel's stamps of what was sent: the kernel's number and the stamp. A failure to read them only leaves
+    /// samples without their split.
+    pub(super) fn send_stamps(&self, mut take: impl FnMut(u32, Counted, i64)) {
+        let counted = match self {
+            Self::Tcp(_) => Counted::Bytes,
+            Self::Udp(_) => Counted::Datagrams,
+        };
+        let transmitted = |kind, id, utc_ns| {
+            if kind == TxKind::Software {
+                take(id, counted, utc_ns);
+            }
+        };
+        let _ = match self {
+            Self::Tcp(s) => timestamps::drain_error_queue(s, transmitted),
+            Self::Udp(s) => timestamps::drain_error_queue(s, transmitted),
+        };
+    }
+
+    /// Writes once.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Tcp(s) => socket::write_now(s, bytes),
+            Self::Udp(s) => s.send(bytes),
+        }
+    }
+
+    /// Writes a message of `size` bytes from `offset` on, in pieces of the buffer's size. The first `made` bytes of the
+    /// buffer are already its beginning, so that nothing lies between the send stamp and the write.
+    pub(super) fn write_message(
+        &mut self,
+        probe: &mut Probe,
+        id: LinkId,
+        piece: fathom_core::probe::Piece,
+        buffer: &mut [u8],
+    ) -> io::Result<Progress> {
+        let (mut offset, mut made) = (piece.offset, piece.len);
+        while offset < piece.size {
+            let len = buffer.len().min(piece.size - offset);
+            if made == 0 {
+                probe.fill(id, piece.seq, offset, &mut buffer[..len]);
+            }
+            made = 0;
+            match self.write(&buffer[..len]) {
+                Ok(n) => offset += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(if offset == 0 { Progress::Nothing } else { Progress::UpTo(offset) });
+                }
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(Progress::Whole)
+    }
+}

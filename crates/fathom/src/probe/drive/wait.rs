@@ -1,0 +1,80 @@
+//! How the probing thread waits for an echo without the reactor, back to back, where the system calls of a round trip are
+//! part of what is measured.
+//!
+//! Through the reactor a round trip takes a wait, a read and a write, and the read begins after the wake-up. With one
+//! connection the read itself can wait; with `--spin` it can be tried again and again. Everything else (timers, the
+//! end of the run, names, pauses) is looked at every few milliseconds.
+
+use super::Driver;
+use super::link::Socket;
+use crate::probe::config::{Config, Transport};
+use fathom_core::probe::LinkId;
+use fathom_core::schedule::Pace;
+use std::time::Duration;
+
+/// The longest that anything else waits for a read that waits. It is rare that it does: a path with round trips as
+/// long as this has no use for it.
+const READ_WAITS: Duration = Duration::from_millis(10);
+/// Without the reactor, it is asked so often for what else there is...
+const LOOK_EVERY_NS: u64 = 10_000_000;
+/// ...and spinning, the timers after so many tries that found nothing, back to back: a reading of the clock costs a
+/// quarter of a try.
+const TRIES: u32 = 32;
+
+/// How long echoes may be waited for before the reactor is asked for what else there is.
+#[derive(Debug, Default)]
+pub(super) struct PollBudget {
+    last_ns: u64,
+}
+
+impl PollBudget {
+    fn is_spent(&mut self, now_ns: u64) -> bool {
+        let spent = now_ns.saturating_sub(self.last_ns) >= LOOK_EVERY_NS;
+        if spent {
+            self.last_ns = now_ns;
+        }
+        spent
+    }
+}
+
+/// Lets the reads of a fresh connection wait, where the run has only this one and is back to back; whether they do.
+pub(super) fn let_reads_wait(config: &Config, socket: &Socket, stamped: bool) -> bool {
+    let alone = config.lanes() == 1 && config.pace == Pace::PingPong;
+    let plain = config.transport == Transport::Tcp && !stamped && !config.spin;
+    alone && plain && socket.let_reads_wait(READ_WAITS)
+}
+
+impl Driver<'_> {
+    /// Waits for an echo without the reactor, where that is the way; true where nothing else needs to be looked at.
+    pub(super) fn waited_for_echo(&mut self, now: u64) -> bool {
+        if !self.probe.only_awaits_echoes() {
+            return false;
+        }
+        let waited = if self.config.spin { self.spin() } else { self.wait_in_read() };
+        waited && !self.poll_budget.is_spent(now)
+    }
+
+    /// Tries every connection that owes an echo.
+    fn spin(&mut self) -> bool {
+        let tries = if self.config.pace == Pace::PingPong { TRIES } else { 1 };
+        for _ in 0..tries {
+            let mut came = false;
+            for i in 0..self.probe.lanes() {
+                let id = LinkId(i);
+                if self.probe.awaits_echo(id) {
+                    came |= self.read_once(id, false).is_some();
+                }
+            }
+            if came {
+                break;
+            }
+        }
+        true
+    }
+
+    fn wait_in_read(&mut self) -> bool {
+        let id = LinkId(0);
+        let waits = self.links.get_mut(id).is_some_and(|link| link.reads_wait);
+        waits && self.probe.awaits_echo(id) && self.read_once(id, true).is_some()
+    }
+}

@@ -1,0 +1,31 @@
+//! How a run is asked to end.
+
+use fathom_os::reactor::Waker;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Asks a run to stop; the second time, at once.
+#[derive(Clone)]
+pub(crate) struct Stop {
+    asked: Arc<AtomicU32>,
+    wakers: Arc<[Waker]>,
+}
+
+impl Stop {
+    /// The wakers are those of the probing threads.
+    pub(crate) fn new(wakers: Vec<Waker>) -> Self {
+        Self { asked: Arc::default(), wakers: wakers.into() }
+    }
+
+    pub(crate) fn ask(&self) {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        for waker in &*self.wakers {
+            // A reactor lives as long as its thread; a failing wake means that it is over.
+            let _ = waker.wake();
+        }
+    }
+
+    pub(super) fn times(&self) -> u32 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
