@@ -21,20 +21,24 @@ impl Anchor {
 
 /// How often the anchor in force is replaced.
 pub const ANCHOR_EVERY_NS: u64 = 60_000_000_000;
-/// A disagreement larger than this is a step: 1 ms of reading noise...
+/// A disagreement within this is none: 1 ms of reading noise...
 const STEP_FLOOR_NS: u64 = 1_000_000;
 /// ...plus the rate by which a disciplined clock may differ from an undisciplined one. adjtimex(2) limits the
 /// kernel's frequency correction to 500 ppm; a raw oscillator is good to 100 ppm.
-const STEP_PPM: u64 = 600;
+const STEADY_PPM: u64 = 600;
+/// A clock that is being slewed differs by up to this rate: adjtimex(2) lets a tick of 10 ms be 9 to 11 ms, and chrony
+/// uses 83,333 ppm of that (chrony.conf(5), `maxslewrate`). A larger disagreement is a step for certain.
+const SLEW_PPM: u64 = 100_000;
 
 /// What an observation of the clocks told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Observation {
     /// The clocks agree; the anchor in force stays.
     Steady,
-    /// The clocks agree; it was time for a new anchor.
+    /// The clocks agree, and it was time for a new anchor; or the wall clock is being slewed, and is followed.
     Anchored,
-    /// The wall clock was set by this many ns; the new anchor is in force.
+    /// The wall clock was set by this many ns, now or (a small step, which could have been the beginning of a slew) at
+    /// the reading before; the new anchor is in force.
     Stepped(i64),
 }
 
@@ -43,12 +47,16 @@ pub enum Observation {
 pub struct ClockMap {
     anchor: Anchor,
     last: Anchor,
+    /// The disagreement of the last reading, where it was a small step or the beginning of a slew: the next one tells.
+    undecided_ns: Option<i64>,
+    /// The wall clock is being slewed.
+    slewed: bool,
 }
 
 impl ClockMap {
     /// Starts with a first reading.
     pub fn new(anchor: Anchor) -> Self {
-        Self { anchor, last: anchor }
+        Self { anchor, last: anchor, undecided_ns: None, slewed: false }
     }
 
     /// The anchor in force.
@@ -61,20 +69,40 @@ impl ClockMap {
         self.anchor.utc_of(mono_ns)
     }
 
-    /// Takes a new reading of both clocks.
+    /// Takes a new reading of both clocks. About one a second is needed to tell a small step from a slew.
     pub fn observe(&mut self, reading: Anchor) -> Observation {
         let elapsed = reading.mono_ns.saturating_sub(self.last.mono_ns);
-        let step = reading.utc_ns - self.last.utc_of(reading.mono_ns);
+        let apart = reading.utc_ns - self.last.utc_of(reading.mono_ns);
         self.last = reading;
-        if step.unsigned_abs() > STEP_FLOOR_NS + elapsed / 1_000_000 * STEP_PPM {
+        let within = |ppm: u64| apart.unsigned_abs() <= STEP_FLOOR_NS + elapsed / 1_000_000 * ppm;
+        let before = self.undecided_ns.take();
+        if within(STEADY_PPM) {
+            self.slewed = false;
+            if let Some(step) = before {
+                return self.stepped(reading, step);
+            }
+        } else if !within(SLEW_PPM) {
+            self.slewed = false;
+            return self.stepped(reading, apart + before.unwrap_or(0));
+        } else if self.slewed || before.is_some_and(|before| before.signum() == apart.signum()) {
+            // A step does not go on.
+            self.slewed = true;
             self.anchor = reading;
-            Observation::Stepped(step)
-        } else if reading.mono_ns.saturating_sub(self.anchor.mono_ns) >= ANCHOR_EVERY_NS {
-            self.anchor = reading;
-            Observation::Anchored
+            return Observation::Anchored;
         } else {
-            Observation::Steady
+            self.undecided_ns = Some(apart);
+            return before.map_or(Observation::Steady, |step| self.stepped(reading, step));
         }
+        if reading.mono_ns.saturating_sub(self.anchor.mono_ns) >= ANCHOR_EVERY_NS {
+            self.anchor = reading;
+            return Observation::Anchored;
+        }
+        Observation::Steady
+    }
+
+    fn stepped(&mut self, reading: Anchor, step_ns: i64) -> Observation {
+        self.anchor = reading;
+        Observation::Stepped(step_ns)
     }
 }
 
@@ -107,14 +135,45 @@ mod tests {
         assert!((map.utc_of(now.mono_ns) - now.utc_ns).abs() < 10_000_000);
     }
 
+    /// Reads once a second; gives the steps that were told, and how far the mapping was off at the most.
+    fn steps(seconds: u64, error_ns: impl Fn(u64) -> i64) -> (Vec<i64>, i64) {
+        let (mut map, mut off) = (ClockMap::new(START), 0);
+        let steps = (1..=seconds).filter_map(|s| {
+            let now = reading(s, error_ns(s));
+            let observation = map.observe(now);
+            off = off.max((map.utc_of(now.mono_ns) - now.utc_ns).abs());
+            if let Observation::Stepped(step) = observation { Some(step) } else { None }
+        });
+        (steps.collect(), off)
+    }
+
     #[test]
-    fn a_step_either_way_is_seen_at_once_and_only_once() {
-        for step in [3_600 * SECOND as i64, -2_000_000] {
-            let mut map = ClockMap::new(START);
-            assert_eq!(map.observe(reading(1, 0)), Observation::Steady);
-            assert_eq!(map.observe(reading(2, step)), Observation::Stepped(step));
-            assert_eq!(map.observe(reading(3, step)), Observation::Steady);
-            assert_eq!(map.utc_of(reading(3, step).mono_ns), reading(3, step).utc_ns);
+    fn a_large_step_is_told_at_once_a_small_one_by_the_next_reading_and_each_once() {
+        for step in [3_600 * SECOND as i64, -2_000_000, 50_000_000, -(SECOND as i64)] {
+            assert_eq!(steps(10, |s| if s < 4 { 0 } else { step }).0, [step], "{step}");
+        }
+        let (big, small) = (2 * SECOND as i64, 30_000_000);
+        assert_eq!(
+            steps(20, |s| if s < 4 {
+                0
+            } else if s < 9 {
+                big
+            } else {
+                big - small
+            })
+            .0,
+            [big, -small]
+        );
+    }
+
+    #[test]
+    fn a_slew_is_followed_and_is_no_step() {
+        // chrony makes up for 5 s at 83,333 ppm: a minute, after which the clocks agree again.
+        for ppm in [83_333, -83_333, 20_000, -2_000] {
+            let rate = ppm * 1_000;
+            let (told, off) = steps(180, |s| rate * (s as i64 - 30).clamp(0, 60));
+            assert!(told.is_empty(), "{ppm} ppm: {told:?}");
+            assert!(off <= rate.abs() + 1_000_000, "{ppm} ppm: off by {off} ns");
         }
     }
 

@@ -6,8 +6,8 @@ pub use evidence::{Evidence, TcpInfo};
 
 use crate::cause::ClosingCause;
 use crate::loss::Losses;
-use crate::verdict::{Explanation, Fresh};
 use crate::peer_report::PeerReport;
+use crate::verdict::{Explanation, Fresh};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -199,9 +199,13 @@ mod tests {
             let (mut inquiry, sent) = ask([3, 1, 2]);
             let mut reports = Vec::new();
             for piece in answered(sent).chunks(chunk) {
-                inquiry.receive(piece, |connection, report| reports.push((connection, report))).expect("echoes");
+                inquiry
+                    .receive(piece, |connection, report| reports.push((connection, report)))
+                    .expect("echoes");
             }
-            let [(3, Some(three)), (1, Some(one)), (2, Some(two))] = reports[..] else { panic!("{reports:?}") };
+            let [(3, Some(three)), (1, Some(one)), (2, Some(two))] = reports[..] else {
+                panic!("{reports:?}")
+            };
             assert_eq!((three.last_seq, one.last_seq), (Some(30), Some(10)));
             assert_eq!((two.standing, two.last_seq, two.began_ns), (Standing::NotKnown, None, Some(99)));
             assert!(inquiry.is_done());
@@ -234,7 +238,8 @@ mod tests {
         let (mut inquiry, sent) = ask([3, 1]);
         let bytes = answered([&sent[64..], &sent[..64], &sent[..64]].concat());
         let reports: Vec<_> = bytes.chunks(64).map(|echo| inquiry.receive_datagram(echo)).collect();
-        let connections: Vec<_> = reports.iter().map(|reports| reports.map(|(connection, _)| connection)).collect();
+        let connections: Vec<_> =
+            reports.iter().map(|reports| reports.map(|(connection, _)| connection)).collect();
         assert_eq!(connections, [Some(1), Some(3), None]);
         assert_eq!(inquiry.receive_datagram(b"hello"), None);
     }

@@ -92,6 +92,8 @@ impl Schedule {
 
     fn skip_before(&mut self, limit_ns: u64, now_ns: u64) -> Option<Skipped> {
         let Pace::Every(every) = self.pace else { return None };
+        // What lies beyond the end was never due.
+        let limit_ns = self.until_ns.map_or(limit_ns, |until| limit_ns.min(until));
         let due = self.next_due_ns.filter(|&due| due < limit_ns)?;
         let count = (limit_ns - due).div_ceil(every);
         self.next_due_ns = Some(due + count * every);
@@ -165,6 +167,13 @@ mod tests {
         let mut schedule = Schedule::new(Pace::Every(60_000 * MS), 0, None, None);
         schedule.skip_overdue(150_000 * MS);
         assert_eq!(schedule.take(150_000 * MS), Some(120_000 * MS));
+    }
+
+    #[test]
+    fn what_lies_beyond_the_end_was_never_due() {
+        let mut schedule = Schedule::new(Pace::Every(100 * MS), 0, None, Some(1_000 * MS));
+        assert_eq!(schedule.skip_unconnected(5_000 * MS).map(|skipped| skipped.count), Some(10));
+        assert!(schedule.is_over());
     }
 
     #[test]

@@ -8,8 +8,8 @@ mod stamped;
 
 use crate::clock::ClockMap;
 use crate::loss::{Attribution, Fate, Reflector};
-use crate::sample::{Flags, Sample};
 use crate::probe::protocol::{Echo, Protocol};
+use crate::sample::{Flags, Sample};
 use fathom_wire::{HEADER_LEN, Integrity, Key, ReflectorStamps};
 use stamped::Session;
 use std::collections::VecDeque;

@@ -27,8 +27,8 @@ pub use confidence::{Confidence, Grounds};
 pub use way::Reported;
 
 use crate::cause::ClosingCause;
-use crate::stall;
 use crate::peer_report::Standing;
+use crate::stall;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 

@@ -18,6 +18,6 @@ pub mod rfc8762;
 pub mod stamp;
 
 pub use frame::{HEADER_LEN, Identity, MAX_LEN, ReflectorStamps};
-pub use message::{Checker, Key, Integrity};
+pub use message::{Checker, Integrity, Key};
 pub use question::{Answer, Question, Standing};
 pub use stamp::{ConnectionView, Stamper};

@@ -166,7 +166,7 @@ impl Stamper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Checker, Key, Integrity};
+    use crate::message::{Checker, Integrity, Key};
     use proptest::prelude::*;
 
     const KEY: Key = Key { session: 1, connection: 2 };

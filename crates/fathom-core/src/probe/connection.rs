@@ -137,6 +137,16 @@ impl Connection {
         self.stream.next_seq() - u64::from(self.begun.is_some())
     }
 
+    /// Whether the driver was asked to send.
+    pub(super) fn is_sending(&self) -> bool {
+        self.sending
+    }
+
+    /// Nothing new is to be begun: a message that the driver was asked for and has not begun is not sent.
+    pub(super) fn withdraw(&mut self) {
+        self.sending &= self.begun.is_some();
+    }
+
     pub(super) fn asked_to_send(&mut self) {
         self.sending = true;
     }
@@ -200,8 +210,7 @@ impl Connection {
                 };
         }
         self.saw(kernel);
-        let kernel =
-            view.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans });
+        let kernel = view.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans });
         let clock = cx.clock.clone();
         let receipt =
             Receipt { mono_ns: now, clock: &clock, kernel, local_pause: cx.pauses.latest(), stamps };

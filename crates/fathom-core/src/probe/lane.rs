@@ -149,7 +149,7 @@ impl Lane {
             Timer::Watch => self.watch(now, path, cx),
             Timer::Retry => self.open(now, path, cx),
             Timer::ConnectLimit => self.connect_late(now, path, cx),
-            Timer::Drain => self.finish(now, cx),
+            Timer::Drain => self.finish(cx),
             _ => self.echo_lost(now, path, cx),
         }
     }
@@ -190,21 +190,15 @@ impl Lane {
     /// Connecting takes too long.
     fn connect_late(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
         if matches!(self.link, Link::Opening { .. }) {
-            cx.emit(Output::Close { link: self.id() });
             self.connect_failed(now, &NetError::of_kind(ErrorKind::TimedOut), path, cx);
         }
     }
 
     /// An attempt to connect came to nothing.
-    pub(super) fn connect_failed(
-        &mut self,
-        now: u64,
-        error: &NetError,
-        path: &mut Path,
-        cx: &mut Context,
-    ) {
+    pub(super) fn connect_failed(&mut self, now: u64, error: &NetError, path: &mut Path, cx: &mut Context) {
         let Link::Opening { remote, .. } = self.link else { return };
         cx.openings.ended();
+        cx.emit(Output::Close { link: self.id() });
         let advice = connect_advice(path.target(), Some(remote), error);
         let untried = path.addresses.failed(remote);
         self.attempt_failed(now, Some(remote), error.errno, advice, untried, path, cx);
@@ -236,18 +230,12 @@ impl Lane {
         };
         let (target, remote, lane) =
             (path.target().to_owned(), remote.map(|r| r.to_string()), Some(self.number));
-        let kind = EventKind::ConnectionRefused {
-            target,
-            remote,
-            errno,
-            error: error.clone(),
-            retry_in_ns,
-            lane,
-        };
+        let kind =
+            EventKind::ConnectionRefused { target, remote, errno, error: error.clone(), retry_in_ns, lane };
         cx.event(now, Some(self.path), None, kind);
+        self.link = Link::Idle;
         match retry_in_ns {
             Some(wait) => {
-                self.link = Link::Idle;
                 self.arm(Timer::Retry, now + wait, cx);
             }
             None => {
@@ -293,12 +281,7 @@ impl Lane {
         cx.event(now, Some(self.path), Some(ordinal), kind);
         if let Some(before) = before {
             let (what, from, to) = ("remote".to_owned(), before.ip().to_string(), remote.ip().to_string());
-            cx.event(
-                now,
-                Some(self.path),
-                Some(ordinal),
-                EventKind::AddressChanged { what, from, to },
-            );
+            cx.event(now, Some(self.path), Some(ordinal), EventKind::AddressChanged { what, from, to });
         }
         if path.origin_ns().is_some() {
             self.join_schedule(now, cx);
@@ -364,7 +347,7 @@ impl Lane {
                         self.arm(Timer::Drain, now + cx.settings.timeout_ns, cx);
                     }
                 }
-                _ => self.finish(now, cx),
+                _ => self.finish(cx),
             }
         }
     }
@@ -372,6 +355,9 @@ impl Lane {
     /// The bytes to be sent now.
     pub(super) fn write(&self, out: &mut [u8]) -> Option<Piece> {
         let Link::Open(connection) = &self.link else { return None };
+        if !connection.is_sending() {
+            return None;
+        }
         let (seq, offset) = (connection.sending_seq(), connection.offset());
         let size = connection.stream.request_len();
         let len = out.len().min(size.checked_sub(offset)?);
@@ -462,7 +448,7 @@ impl Lane {
             self.armed.disarm(Timer::EchoLost);
             self.next_of_ping_pong(now, cx);
         } else if self.is_over() && idle {
-            self.finish(now, cx);
+            self.finish(cx);
         } else if self.armed.at(Timer::Due).is_none() && cx.settings.pace != Pace::PingPong {
             // Room again after a full connection.
             self.pump(now, cx);
@@ -580,13 +566,7 @@ impl Lane {
     }
 
     /// An echo came: the stall, if there was one, is over.
-    fn silence_over(
-        &mut self,
-        now: u64,
-        delays_ns: Option<(i64, i64)>,
-        path: &mut Path,
-        cx: &mut Context,
-    ) {
+    fn silence_over(&mut self, now: u64, delays_ns: Option<(i64, i64)>, path: &mut Path, cx: &mut Context) {
         let Link::Open(connection) = &mut self.link else { return };
         if let Some(stall) = connection.silence.stall() {
             let ordinal = connection.ordinal();
@@ -669,7 +649,7 @@ impl Lane {
     }
 
     /// Ends the lane in order, once the kernel has been asked about its connection for the last time.
-    pub(super) fn finish(&mut self, now: u64, cx: &mut Context) {
+    pub(super) fn finish(&mut self, cx: &mut Context) {
         let id = self.id();
         match &mut self.link {
             Link::Open(connection) => {
@@ -680,36 +660,37 @@ impl Lane {
             Link::Opening { .. } => {
                 cx.openings.ended();
                 cx.emit(Output::Close { link: id });
-                self.give_up_dues(now, cx);
                 self.link = Link::Done;
             }
-            Link::Idle => {
-                self.give_up_dues(now, cx);
-                self.link = Link::Done;
-            }
-            Link::Done => {}
+            Link::Idle | Link::Done => self.link = Link::Done,
         }
     }
 
-    /// What was due while there was no connection is told as not sent when the run ends without another.
+    /// What was due and could not be sent is told as not sent when nothing more is going to be.
     fn give_up_dues(&mut self, now: u64, cx: &mut Context) {
+        let (connection, reason) = match &self.link {
+            Link::Open(connection) if connection.is_blocked() => (Some(connection.ordinal()), "blocked"),
+            Link::Open(connection) => (Some(connection.ordinal()), "late"),
+            _ => (None, "unconnected"),
+        };
         if let Some(skipped) = self.schedule.as_mut().and_then(|s| s.skip_unconnected(now)) {
-            cx.skipped(now, self.path, None, skipped, "unconnected");
+            cx.skipped(now, self.path, connection, skipped, reason);
         }
     }
 
     /// No more samples: it ends when its echoes have come, or after `linger_ns`.
     pub(super) fn stop(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
-        if !self.is_open() {
-            self.finish(now, cx);
+        if let Some(connection) = self.connection() {
+            connection.withdraw();
         }
+        self.give_up_dues(now, cx);
         self.schedule = Some(Schedule::new(cx.settings.pace, now, Some(0), None));
         match self.connection() {
             Some(connection) if !connection.stream.is_idle() && linger_ns > 0 => {
                 self.armed.disarm(Timer::Drain);
                 self.arm(Timer::Drain, now + linger_ns, cx);
             }
-            _ => self.finish(now, cx),
+            _ => self.finish(cx),
         }
     }
 }

@@ -28,9 +28,7 @@ mod words;
 mod workers;
 
 pub use context::RunEnd;
-pub use io::{
-    ErrorSource, Input, LinkId, LoadOrder, LoadReport, NetError, Output, Piece, Progress, Purpose,
-};
+pub use io::{ErrorSource, Input, LinkId, LoadOrder, LoadReport, NetError, Output, Piece, Progress, Purpose};
 pub use policy::reconnect::AT_MOST_NS as RECONNECT_AT_MOST_NS;
 pub use run::Probe;
 pub use settings::{LoadSettings, Request, Settings, Transport};

@@ -547,8 +547,8 @@ impl Probe {
     /// A path's time is up, or it was never reached in the time that was given.
     fn path_over(&mut self, p: usize, now: u64) {
         let until = |origin: u64| self.cx.settings.duration_ns.map(|d| origin.saturating_add(d));
-        if self.paths[p].origin_ns().and_then(until).is_some_and(|until| now < until) {
-            // The time that counted from the start, of a path that was reached meanwhile.
+        if self.cx.stopping || self.paths[p].origin_ns().and_then(until).is_some_and(|until| now < until) {
+            // The user was first; or it is the time that counted from the start, of a path that was reached meanwhile.
             return;
         }
         let timeout_ns = self.cx.settings.timeout_ns;

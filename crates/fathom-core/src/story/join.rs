@@ -6,8 +6,8 @@ use super::tries::Tries;
 use super::words::changed;
 use crate::cause::ClosingCause;
 use crate::event::{Event, EventKind, Evidence};
-use crate::verdict::{Explanation, Fresh};
 use crate::peer_report::PeerReport;
+use crate::verdict::{Explanation, Fresh};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -3,8 +3,8 @@
 use super::{Arrival, Receipt, Stream};
 use crate::loss::{Attribution, Fate, Reflector};
 use crate::sample::Sample;
-use fathom_wire::ReflectorStamps;
 use fathom_wire::Integrity;
+use fathom_wire::ReflectorStamps;
 use fathom_wire::rfc8762::{ErrorEstimate, Reflected, Sent, TimeFormat};
 
 /// How far the difference of the two ends' clocks may be from the truth: their Error Estimates, by which both say that

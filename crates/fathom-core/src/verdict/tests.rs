@@ -162,7 +162,8 @@ fn a_peer_report_about_nothing_missing_tells_no_direction() {
 #[test]
 fn peer_report_and_stamps_that_differ_tell_no_direction() {
     let report = Some(reported(Standing::Open, Some(59)));
-    let way = |delays_ns| explain(&Facts { reported: report, delays_ns: Some(delays_ns), ..STALLED }).direction;
+    let way =
+        |delays_ns| explain(&Facts { reported: report, delays_ns: Some(delays_ns), ..STALLED }).direction;
     assert_eq!(way((5 * S as i64, 0)), Some(Direction::Forward));
     assert_eq!(way((0, 5 * S as i64)), None);
     assert_eq!(way((0, 0)), Some(Direction::Forward), "stamps that say nothing contradict nothing");

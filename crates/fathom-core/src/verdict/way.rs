@@ -72,8 +72,9 @@ pub(super) fn direction(facts: &Facts, verdict: Verdict, because: &mut Vec<Strin
     if !matches!(verdict, Verdict::PathDown | Verdict::FlowForgotten | Verdict::IdleExpired) {
         return None;
     }
-    let by_peer_report =
-        facts.reported.and_then(|reported| Some((reported.direction()?, reported.sentence(reported.direction()?))));
+    let by_peer_report = facts
+        .reported
+        .and_then(|reported| Some((reported.direction()?, reported.sentence(reported.direction()?))));
     let by_stamps =
         facts.delays_ns.filter(|_| verdict == Verdict::PathDown).and_then(|delays| by_stamps(facts, delays));
     let told: Vec<(Direction, String)> = by_peer_report.into_iter().chain(by_stamps).collect();

@@ -30,7 +30,6 @@ use cloud::CloudWatch;
 use config::{Config, Show};
 use drive::Driver;
 use fathom_core::probe::{RunEnd, Worker};
-use stop::Stop;
 use fathom_core::schedule::Pace;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
@@ -40,6 +39,7 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
+use stop::Stop;
 
 /// Lines that may wait for a slow terminal before they are counted instead of shown.
 const LINES_WAITING: usize = 4_096;
@@ -92,8 +92,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
                     return Ok(RunEnd::default());
                 }
                 let (stop, clocks) = (stop.clone(), Box::new(anchor));
-                let end =
-                    Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run();
+                let end = Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run();
                 // What ends one of several threads for good ends them all, at once.
                 if end.as_ref().map_or(true, |end| end.fatal.is_some()) {
                     stop.ask();

@@ -2,9 +2,9 @@
 
 use super::board::PathBoard;
 use super::config::{Config, Show};
-use super::stop::Stop;
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
+use super::stop::Stop;
 use crate::summary::{self, duration};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::schedule::Pace;

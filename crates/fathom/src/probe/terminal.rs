@@ -10,8 +10,8 @@ mod screen;
 mod strip;
 mod table;
 
-use super::stop::Stop;
 use super::ledger::Boards;
+use super::stop::Stop;
 use copy::{Detail, Glance, Row};
 use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use draw::Picture;

@@ -161,8 +161,6 @@ pub(super) enum Trouble {
     Closed,
     /// The connection broke in the middle.
     Broken(std::io::Error),
-    /// Nothing came in time.
-    Silence,
 }
 
 impl Trouble {
@@ -175,9 +173,6 @@ impl Trouble {
                 "{target} closed the connection during the TLS handshake; does it speak TLS 1.3 on that port, and does it know the name asked for (--tls-name)?"
             ),
             Self::Broken(e) => format!("{target} broke the connection during the TLS handshake ({e})"),
-            Self::Silence => format!(
-                "{target} was connected and did not finish the TLS handshake; does it speak TLS on that port?"
-            ),
             Self::Tls(Error::InvalidCertificate(C::UnknownIssuer)) => format!(
                 "{target} has a certificate of an issuer that is not trusted; name the issuer's with --tls-ca FILE, or measure without checking by --tls-insecure"
             ),

@@ -1,6 +1,6 @@
 //! A reflector under test: the built binary, on ports that the system chose.
 
-use fathom_wire::{Checker, Key, ReflectorStamps, Integrity};
+use fathom_wire::{Checker, Integrity, Key, ReflectorStamps};
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};

@@ -306,7 +306,8 @@ impl<'a> Driver<'a> {
                 let user_timeout = self.config.user_timeout.filter(|_| !keep_icmp);
                 let user_timeout_ms =
                     user_timeout.map(|d| d.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
-                let options = TcpOptions { source, dscp, user_timeout_ms, keep_icmp, ..TcpOptions::default() };
+                let options =
+                    TcpOptions { source, dscp, user_timeout_ms, keep_icmp, ..TcpOptions::default() };
                 socket::connect_tcp(remote, &options).and_then(|mut socket| {
                     self.register(&mut socket, id)?;
                     Ok(Socket::Tcp(socket))
@@ -359,7 +360,8 @@ impl<'a> Driver<'a> {
     /// The kernel does not stamp: that is noted once and the run goes on, unless stamps are required.
     fn stampless(&mut self, now: u64, error: &io::Error) {
         if self.config.timestamps == Timestamps::Require {
-            let text = format!("the kernel gives no timestamps ({error}); use --timestamps auto to go on without");
+            let text =
+                format!("the kernel gives no timestamps ({error}); use --timestamps auto to go on without");
             self.probe.handle(now, Input::Fatal(text));
         } else if !std::mem::replace(&mut self.stampless_noted, true) {
             self.note(now, format!("round trips are not split: the kernel gives no timestamps ({error})"));

@@ -4,8 +4,8 @@
 mod worker;
 
 use super::config::LoadPlan;
-use fathom_core::probe::{LoadOrder, LoadReport};
 use super::start;
+use fathom_core::probe::{LoadOrder, LoadReport};
 use fathom_os::reactor::{Reactor, Waker};
 use fathom_os::socket::TcpOptions;
 use std::io;

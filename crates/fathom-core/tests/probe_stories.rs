@@ -1,0 +1,155 @@
+//! Faults that were seen in the field, or by strangers who tried the program, each played in virtual time.
+
+mod world;
+
+use fathom_core::event::EventKind;
+use fathom_core::probe::{Settings, Transport};
+use fathom_core::schedule::Pace;
+use std::net::SocketAddr;
+use world::{Fault, MS, S, START, World};
+
+fn every(interval_ns: u64, duration_ns: u64) -> Settings {
+    Settings {
+        pace: Pace::Every(interval_ns),
+        duration_ns: Some(duration_ns),
+        ..Settings::new(vec!["host:7007".into()])
+    }
+}
+
+/// Three silences of 5 s in one run, and one as its last thing: the late echoes of the first used to raise the threshold
+/// above the others.
+#[test]
+fn every_silence_of_a_run_is_a_stall_at_any_rate() {
+    for interval in [S, 50 * MS, 5 * MS, MS] {
+        let silences = [20, 40, 60, 78].map(|at| (at * S, Fault::Silence(5 * S)));
+        let outcome = World::new(every(interval, 80 * S), 1).with(silences).run();
+        outcome.check_laws();
+        assert_eq!(outcome.stalls(), 4, "every {interval} ns");
+    }
+}
+
+/// A freeze of 30 s at the articles' pace blinded the probe to anything under two minutes for most of an hour.
+#[test]
+fn a_long_freeze_does_not_blind_the_probe() {
+    let faults = [(300, 25), (360, 2), (900, 3), (2_000, 2)].map(|(at, s)| (at * S, Fault::Silence(s * S)));
+    let outcome = World::new(every(S, 3_600 * S), 1).with(faults).run();
+    outcome.check_laws();
+    assert_eq!(outcome.stalls(), 4);
+}
+
+/// A path that becomes ten times slower is told for a while and is then the usual one; ten minutes later a silence of
+/// five usual tails is a stall again.
+#[test]
+fn a_path_that_changes_for_good_becomes_usual() {
+    for interval in [S, 100 * MS] {
+        let mut world = World::new(every(interval, 1_500 * S), 1)
+            .with([(600 * S, Fault::Slower(10)), (1_300 * S, Fault::Silence(6 * S))]);
+        world.rtt_ns = 100 * MS;
+        let outcome = world.run();
+        outcome.check_laws();
+        let began = outcome.of(|kind| match kind {
+            EventKind::StallBegan { threshold_ns, .. } => Some(*threshold_ns),
+            _ => None,
+        });
+        let settled = START.mono_ns + 700 * S;
+        let (early, late): (Vec<&(u64, Option<u32>, u64)>, Vec<_>) =
+            began.iter().partition(|(at, ..)| *at < settled);
+        assert!(early.len() < 60, "every {interval} ns: {} stalls while it changed", early.len());
+        assert_eq!(late.len(), 1, "every {interval} ns: {late:?}");
+        assert!((3 * S..5 * S).contains(&late[0].2), "four tails of a second: {} ns", late[0].2);
+    }
+}
+
+/// One datagram in forty lost, back to back: each loss used to be waited for for a minute.
+#[test]
+fn a_ping_pong_over_datagrams_goes_on_after_a_loss() {
+    let settings = Settings { transport: Transport::Udp, pace: Pace::PingPong, ..every(S, 10 * S) };
+    let mut world = World::new(settings, 1);
+    world.lost_percent = 2;
+    let outcome = world.run();
+    outcome.check_laws();
+    // A round trip takes about a millisecond; a loss costs what a tail takes, and a datagram is lost on one way in 25.
+    assert!(outcome.samples.len() > 3_000, "{} samples", outcome.samples.len());
+    let lost = outcome.samples.iter().filter(|(_, s)| s.rtt_ns.is_none()).count();
+    assert!(lost > 60, "{lost} lost");
+}
+
+/// A name with one dead address and four connections: each lane's failure used to be taken for another address.
+#[test]
+fn a_dead_address_is_passed_over_whatever_the_number_of_connections() {
+    let dead = SocketAddr::from(([10, 0, 0, 9], 7007));
+    for connections in [1, 2, 4, 8] {
+        let mut world = World::new(Settings { connections, ..every(S, 10 * S) }, 1);
+        world.addresses.insert(0, dead);
+        world.dead = vec![dead];
+        let outcome = world.run();
+        outcome.check_laws();
+        assert_eq!(outcome.end.fatal, None, "{connections} connections");
+        assert_eq!(outcome.samples.len() as u32, 10 * connections, "{connections} connections");
+    }
+}
+
+/// `--keep-trying --for 6s` and a reflector that comes after 4 s: the time counts from the first connection.
+#[test]
+fn the_time_counts_from_the_first_connection() {
+    let mut world = World::new(Settings { keep_trying: true, ..every(100 * MS, 6 * S) }, 1);
+    world.listens_ns = 4 * S;
+    let outcome = world.run();
+    outcome.check_laws();
+    assert_eq!(outcome.samples.len(), 60);
+    // Where none ever comes, it counts from the start.
+    let mut world = World::new(Settings { keep_trying: true, ..every(100 * MS, 6 * S) }, 1);
+    world.listens_ns = 100 * S;
+    let outcome = world.run();
+    assert!(outcome.samples.is_empty() && outcome.ended_ns <= START.mono_ns + 13 * S);
+}
+
+/// Attempts to come back are at most the pace apart, or five seconds: an outage is told to that precision.
+#[test]
+fn a_peer_that_returns_is_found_soon() {
+    for down in [1, 8, 60, 600] {
+        let outcome = World::new(every(S, 900 * S), down).with([(10 * S, Fault::PeerDown(down * S))]).run();
+        outcome.check_laws();
+        let opened = outcome.of(|kind| matches!(kind, EventKind::ConnectionOpened { .. }).then_some(()));
+        let back = opened[1].0 - (START.mono_ns + (10 + down) * S);
+        assert!(back <= 5 * S + 100 * MS, "down for {down} s, back {back} ns after");
+        assert_eq!(outcome.samples.len() as u64 + outcome.skipped(), 900, "every due is told");
+    }
+}
+
+/// chrony slews at up to 83,333 ppm: that was a step every second.
+#[test]
+fn a_slewed_clock_is_not_set_every_second() {
+    let faults = [(20 * S, Fault::Slew(83_333, 60 * S)), (120 * S, Fault::Step(2 * S as i64))];
+    let outcome = World::new(every(S, 200 * S), 1).with(faults).run();
+    let steps =
+        outcome.of(|kind| if let EventKind::ClockStepped { step_ns } = kind { Some(*step_ns) } else { None });
+    assert_eq!(steps.len(), 1, "{steps:?}");
+    assert_eq!(steps[0].2, 2 * S as i64);
+}
+
+/// Targets are independent: one that cannot be reached holds none of the others up.
+#[test]
+fn a_target_that_is_down_does_not_hold_up_another() {
+    // The second path's name leads to an address that nobody answers at, for a second.
+    let settings = Settings {
+        targets: vec!["good:7007".into(), "bad:7007".into()],
+        keep_trying: true,
+        ..every(100 * MS, 2 * S)
+    };
+    let mut world = World::new(settings, 1);
+    world.bad_paths = vec![1];
+    let outcome = world.run();
+    let of_good = outcome.samples.iter().filter(|(path, _)| *path == 0).count();
+    assert_eq!(of_good, 20);
+    let opened = outcome.of(|kind| matches!(kind, EventKind::ConnectionOpened { .. }).then_some(()));
+    assert!(opened[0].0 < START.mono_ns + 100 * MS, "at once");
+    // Without --keep-trying it is given up, and the others go on.
+    let settings =
+        Settings { targets: vec!["good:7007".into(), "bad:7007".into()], ..every(100 * MS, 2 * S) };
+    let mut world = World::new(settings, 1);
+    world.bad_paths = vec![1];
+    let outcome = world.run();
+    assert_eq!(outcome.samples.len(), 20);
+    assert_eq!((outcome.end.given_up.len(), outcome.end.fatal), (1, None));
+}
