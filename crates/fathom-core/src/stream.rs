@@ -50,8 +50,8 @@ struct InFlight {
 /// What the kernel knows of a connection at the moment an echo is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KernelView {
-    /// Smoothed RTT, µs.
-    pub srtt_us: u32,
+    /// Smoothed RTT, µs; `None`: it is not known.
+    pub srtt_us: Option<u32>,
     /// Segments sent again over the connection's life.
     pub total_retrans: u32,
 }
@@ -405,7 +405,7 @@ impl Stream {
             reflector_ns: stamps.map(|s| s.residence_ns()),
             forward_ns: stamps.map(|s: ReflectorStamps| s.received_ns - sent_utc_ns),
             backward_ns: stamps.map(|s| received_utc_ns - s.sent_ns),
-            srtt_us: receipt.kernel.map(|kernel| kernel.srtt_us),
+            srtt_us: receipt.kernel.and_then(|kernel| kernel.srtt_us),
             retransmits,
             ..self.row(receipt.clock, sent, flags)
         }

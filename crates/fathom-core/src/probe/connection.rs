@@ -210,7 +210,10 @@ impl Connection {
                 };
         }
         self.saw(kernel);
-        let kernel = view.map(|info| KernelView { srtt_us: info.srtt_us, total_retrans: info.total_retrans });
+        // 0: nothing has been measured yet.
+        let srtt_us = |us: u32| Some(us).filter(|&us| us > 0);
+        let kernel =
+            view.map(|info| KernelView { srtt_us: srtt_us(info.srtt_us), total_retrans: info.total_retrans });
         let clock = cx.clock.clone();
         let receipt =
             Receipt { mono_ns: now, clock: &clock, kernel, local_pause: cx.pauses.latest(), stamps };

@@ -233,17 +233,14 @@ impl Lane {
         let kind =
             EventKind::ConnectionRefused { target, remote, errno, error: error.clone(), retry_in_ns, lane };
         cx.event(now, Some(self.path), None, kind);
-        self.link = Link::Idle;
-        match retry_in_ns {
-            Some(wait) => {
-                self.arm(Timer::Retry, now + wait, cx);
-            }
-            None => {
-                self.link = Link::Done;
-                if !path.is_given_up() {
-                    path.give_up();
-                    cx.end.given_up.push(error);
-                }
+        if let Some(wait) = retry_in_ns {
+            self.link = Link::Idle;
+            self.arm(Timer::Retry, now + wait, cx);
+        } else {
+            self.link = Link::Done;
+            if !path.is_given_up() {
+                path.give_up();
+                cx.end.given_up.push(error);
             }
         }
     }

@@ -81,14 +81,20 @@ impl Path {
 
     /// Whether the addresses are fresh enough to connect to; otherwise the lane waits for them.
     pub(super) fn has_addresses_for(&mut self, lane: usize, now: u64, cx: &mut Context) -> bool {
-        if self.resolved_ns.is_some_and(|at| now.saturating_sub(at) < RESOLVED_FOR_NS) {
-            return true;
+        let fresh = self.refresh_addresses(now, cx);
+        if !fresh {
+            self.waiting.push_back(lane);
         }
-        self.waiting.push_back(lane);
-        if !std::mem::replace(&mut self.resolving, true) {
+        fresh
+    }
+
+    /// Has the name resolved, unless its addresses are fresh; whether they are.
+    pub(super) fn refresh_addresses(&mut self, now: u64, cx: &mut Context) -> bool {
+        let fresh = self.resolved_ns.is_some_and(|at| now.saturating_sub(at) < RESOLVED_FOR_NS);
+        if !fresh && !std::mem::replace(&mut self.resolving, true) {
             cx.emit(Output::Resolve { path: self.index });
         }
-        false
+        fresh
     }
 
     /// The name was resolved, or not: the lanes that waited, and why it was not.

@@ -96,8 +96,8 @@ impl Probe {
         for i in 0..self.lanes.len() {
             self.open_lane(i, now);
         }
-        for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
-            dialer.resolve(now, path, &mut self.cx);
+        for (_, path) in self.dialers.iter().zip(&mut self.paths) {
+            path.refresh_addresses(now, &mut self.cx);
         }
     }
 
@@ -308,10 +308,10 @@ impl Probe {
         for lane in &mut self.lanes {
             lane.tick(now, &mut self.cx);
         }
-        for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
+        for (dialer, path) in self.dialers.iter().zip(&mut self.paths) {
             if !dialer.has_begun() && !dialer.is_done() {
                 // A name that did not resolve at all.
-                dialer.resolve(now, path, &mut self.cx);
+                path.refresh_addresses(now, &mut self.cx);
             }
         }
         self.report_anomalies(now, false);

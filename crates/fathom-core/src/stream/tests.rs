@@ -129,7 +129,7 @@ fn retransmits_are_counted_since_the_previous_sample() {
         let receipt = Receipt {
             mono_ns: 1,
             clock: &clock,
-            kernel: Some(KernelView { srtt_us: 70, total_retrans }),
+            kernel: Some(KernelView { srtt_us: Some(70), total_retrans }),
             local_pause: None,
             stamps: None,
         };

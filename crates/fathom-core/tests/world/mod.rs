@@ -40,6 +40,9 @@ impl Random {
     }
 }
 
+/// Makes the answer to a request.
+pub(crate) type Answer = fn(&[u8]) -> Vec<u8>;
+
 /// What is done to the world, at a time after its start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Fault {
@@ -121,7 +124,7 @@ pub(crate) struct World {
     pub(crate) listens_ns: u64,
     wall: Wall,
     /// How answers are made where the protocol is not an echo.
-    pub(crate) answer: Option<fn(&[u8]) -> Vec<u8>>,
+    pub(crate) answer: Option<Answer>,
     pub(crate) outcome: Outcome,
     pub(crate) stop_at: Option<u64>,
     /// Paths whose targets refuse.
@@ -454,7 +457,8 @@ impl World {
         let flow = self.flows.get_mut(&link).expect("the probe sends on links that it made");
         let fits = piece.len == piece.size && flow.in_buffers + piece.len <= BUFFER;
         let progress = if fits || udp {
-            if !flow.forgotten && !lost && !(udp && now < self.silent_until) {
+            let held = udp && now < self.silent_until;
+            if !(flow.forgotten || lost || held) {
                 let last = flow.packets.iter().filter(|packet| !packet.1).map(|packet| packet.0).max();
                 let at = arrives.max(last.unwrap_or(0));
                 let place =

@@ -5,12 +5,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
+use fathom_core::clock::Anchor;
 use smoltcp::iface::{Config, Interface, SocketHandle, SocketSet};
 use smoltcp::phy::{self, DeviceCapabilities, Medium};
 use smoltcp::socket::tcp::{Socket, SocketBuffer, State};
 use smoltcp::time::Instant;
 use smoltcp::wire::{HardwareAddress, IpCidr};
 
+use super::reflector::Reflector;
 use crate::packet::{Flags, Packet, Segment};
 use crate::world::HostId;
 
@@ -89,8 +91,8 @@ pub(super) struct Host {
     interface: Interface,
     sockets: SocketSet<'static>,
     device: Device,
-    /// Sockets of the reflector: those that listen and those that are connected.
-    serving: Vec<SocketHandle>,
+    /// Answers on every port.
+    reflector: Reflector,
     /// Connections of probes, by their port here.
     observed: HashMap<u16, Observed>,
     next_port: u16,
@@ -112,7 +114,7 @@ impl std::fmt::Debug for Host {
 }
 
 impl Host {
-    pub(super) fn new(id: HostId, address: IpAddr, mtu: u16, seed: u64) -> Self {
+    pub(super) fn new(id: HostId, address: IpAddr, mtu: u16, seed: u64, clock: Anchor) -> Self {
         let mut device = Device { mtu: usize::from(mtu), ..Device::default() };
         let mut config = Config::new(HardwareAddress::Ip);
         config.random_seed = seed;
@@ -125,7 +127,7 @@ impl Host {
             interface,
             sockets: SocketSet::new(Vec::new()),
             device,
-            serving: Vec::new(),
+            reflector: Reflector::new(clock),
             observed: HashMap::new(),
             next_port: FIRST_PORT,
             due_ns: None,
@@ -174,32 +176,41 @@ impl Host {
         self.sockets.get::<Socket<'_>>(handle).send_queue()
     }
 
-    /// Sends so many bytes, whole or not at all.
-    pub(super) fn send(&mut self, now_ns: u64, handle: SocketHandle, size: usize) -> bool {
-        const ZEROS: [u8; 1_400] = [0; 1_400];
-        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
-        if socket.send_capacity() - socket.send_queue() < size || !socket.can_send() {
+    /// Whether so many bytes can be sent.
+    pub(super) fn has_room(&self, handle: SocketHandle, size: usize) -> bool {
+        let socket = self.sockets.get::<Socket<'_>>(handle);
+        socket.can_send() && socket.send_capacity() - socket.send_queue() >= size
+    }
+
+    /// Sends bytes, all or none.
+    pub(super) fn send(&mut self, now_ns: u64, handle: SocketHandle, bytes: &[u8]) -> bool {
+        if !self.has_room(handle, bytes.len()) {
             return false;
         }
         self.due_ns = Some(now_ns);
-        socket.send_slice(&ZEROS[..size]) == Ok(size)
+        self.sockets.get_mut::<Socket<'_>>(handle).send_slice(bytes) == Ok(bytes.len())
     }
 
-    /// Takes what came, and counts it.
-    pub(super) fn receive(&mut self, now_ns: u64, handle: SocketHandle) -> usize {
+    /// Takes what came.
+    pub(super) fn receive(&mut self, now_ns: u64, handle: SocketHandle) -> Vec<u8> {
         let socket = self.sockets.get_mut::<Socket<'_>>(handle);
-        let mut count = 0;
+        let mut all = Vec::new();
         while socket.can_recv() {
-            match socket.recv(|bytes| (bytes.len(), bytes.len())) {
-                Ok(0) | Err(_) => break,
-                Ok(n) => count += n,
+            match socket.recv(|bytes| (bytes.len(), all.extend_from_slice(bytes))) {
+                Ok(()) => {}
+                Err(_) => break,
             }
         }
-        if count > 0 {
+        if !all.is_empty() {
             // The window has grown.
             self.due_ns = Some(now_ns);
         }
-        count
+        all
+    }
+
+    /// It did not run for so long.
+    pub(super) fn paused(&mut self, duration_ns: u64) {
+        self.reflector.paused(duration_ns);
     }
 
     /// A packet arrived.
@@ -221,25 +232,20 @@ impl Host {
 
     /// Somebody wants to connect to this port: there is a reflector on it.
     fn listen(&mut self, port: u16) {
-        let sockets = &self.sockets;
-        let listens = |handle: &&SocketHandle| {
-            let socket = sockets.get::<Socket<'_>>(**handle);
-            socket.state() == State::Listen && socket.listen_endpoint().port == port
-        };
-        if self.observed.contains_key(&port) || self.serving.iter().find(listens).is_some() {
+        if self.observed.contains_key(&port) || self.reflector.listens(port, &self.sockets) {
             return;
         }
         let handle = self.socket();
         // Port 0 cannot be listened on; a SYN to it is answered with RST then.
         let _ = self.sockets.get_mut::<Socket<'_>>(handle).listen(port);
-        self.serving.push(handle);
+        self.reflector.serve(handle);
     }
 
     /// Does what is due, and gives every packet that leaves.
     pub(super) fn poll(&mut self, now_ns: u64, mut out: impl FnMut(Vec<u8>)) {
         loop {
             self.interface.poll(instant(now_ns), &mut self.device, &mut self.sockets);
-            if !self.reflect() {
+            if !self.reflector.reflect(now_ns, &mut self.sockets) {
                 break;
             }
         }
@@ -250,42 +256,6 @@ impl Host {
         let wants = self.interface.poll_at(instant(now_ns), &self.sockets);
         // What it wants at once has just been done; a µs on, time has passed for it too.
         self.due_ns = wants.map(|at| (at.total_micros().max(0) as u64 * 1_000).max(now_ns + 1_000));
-    }
-
-    /// Sends back what came. Whether there was anything.
-    fn reflect(&mut self) -> bool {
-        let mut busy = false;
-        let sockets = &mut self.sockets;
-        self.serving.retain(|&handle| {
-            let socket = sockets.get_mut::<Socket<'_>>(handle);
-            while socket.can_recv() && socket.can_send() {
-                let room = socket.send_capacity() - socket.send_queue();
-                let mut copy = Vec::new();
-                let taken = socket.recv(|bytes| {
-                    copy.extend_from_slice(&bytes[..bytes.len().min(room)]);
-                    (copy.len(), copy.len())
-                });
-                if !matches!(taken, Ok(n) if n > 0) {
-                    break;
-                }
-                // There was room for all of it.
-                let _ = socket.send_slice(&copy);
-                busy = true;
-            }
-            match socket.state() {
-                State::CloseWait => {
-                    socket.close();
-                    busy = true;
-                    true
-                }
-                State::Closed | State::TimeWait => {
-                    sockets.remove(handle);
-                    false
-                }
-                _ => true,
-            }
-        });
-        busy
     }
 
     /// Counts what a probe's connection sends again.

@@ -23,6 +23,7 @@
 
 mod host;
 mod probe;
+mod reflector;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -30,13 +31,12 @@ use std::net::IpAddr;
 use fathom_core::clock::Anchor;
 use fathom_core::event::Event;
 use fathom_core::sample::Sample;
-use jiff::Timestamp;
 
 use crate::scenario::{ProbeSpec, Scenario};
 use crate::truth::{PacketRecord, Truth};
 use crate::world::{HostId, Output, World};
 use host::Host;
-use probe::{Probe, Said};
+use probe::{Made, Probe};
 
 /// What may be asked for beside the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,8 +87,8 @@ pub struct Simulation {
     specs: Vec<ProbeSpec>,
     /// By host's name: when it did not run.
     pauses: HashMap<String, Vec<(u64, Option<u64>)>>,
-    /// The names of the hosts at the two ends of each probe's path; the far one may be a middlebox.
-    ends: Vec<(String, String)>,
+    /// The names of the hosts that the probes run at.
+    ends: Vec<String>,
     clock: Anchor,
     now_ns: u64,
     end_ns: u64,
@@ -103,6 +103,9 @@ impl Simulation {
         let seed = options.seed.unwrap_or(scenario.seed);
         let world = World::new(scenario.plan(), seed).map_err(|e| e.to_string())?;
         let end_ns = options.duration_ns.unwrap_or(spec.duration_ns);
+        let utc_ns = i64::try_from(spec.start.as_nanosecond())
+            .map_err(|_| "the start of the simulation lies outside the years 1677 to 2262".to_owned())?;
+        let clock = Anchor { mono_ns: 0, utc_ns };
         let mut hosts = Vec::new();
         let mut by_address = HashMap::new();
         for host in scenario.hosts() {
@@ -110,7 +113,7 @@ impl Simulation {
             for &address in &host.addresses {
                 by_address.insert(address, hosts.len());
                 let own = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(hosts.len() as u64);
-                hosts.push(Host::new(id, address, host.mtu, own));
+                hosts.push(Host::new(id, address, host.mtu, own, clock));
             }
         }
         let mut specs = spec.probes.clone();
@@ -133,11 +136,9 @@ impl Simulation {
             if hosts[at].address.is_ipv4() != target.is_ipv4() {
                 return Err(format!("path {} joins addresses of two IP versions", path.label));
             }
-            probes.push(Probe::new(spec.clone(), at, target, end_ns, seed.wrapping_add(i as u64)));
-            ends.push((path.from.clone(), path.to.clone()));
+            probes.push(Probe::new(spec, at, target, seed.wrapping_add(i as u64), clock));
+            ends.push(path.from.clone());
         }
-        let utc_ns = i64::try_from(spec.start.as_nanosecond())
-            .map_err(|_| "the start of the simulation lies outside the years 1677 to 2262".to_owned())?;
         Ok(Self {
             world,
             hosts,
@@ -146,7 +147,7 @@ impl Simulation {
             specs,
             pauses: HashMap::new(),
             ends,
-            clock: Anchor { mono_ns: 0, utc_ns },
+            clock,
             now_ns: 0,
             end_ns,
             over: false,
@@ -230,15 +231,10 @@ impl Simulation {
     }
 
     fn run_probe(&mut self, i: usize) {
-        let Self { probes, hosts, pauses, ends, ready, clock, now_ns, .. } = self;
-        let none = Vec::new();
-        let pauses = (
-            pauses.get(&ends[i].0).unwrap_or(&none).as_slice(),
-            pauses.get(&ends[i].1).unwrap_or(&none).as_slice(),
-        );
-        let probe = &mut probes[i];
-        let host = &mut hosts[probe.at];
-        probe.run(*now_ns, host, pauses, &mut |said| ready.push_back(item(i, said, *now_ns, *clock)));
+        let Self { probes, hosts, pauses, ends, ready, now_ns, .. } = self;
+        let pauses = pauses.get(&ends[i]).map_or(&[][..], Vec::as_slice);
+        let host = &mut hosts[probes[i].at];
+        probes[i].run(*now_ns, host, pauses, &mut |made| ready.push_back(item(i, made)));
     }
 
     /// Takes what the world put out.
@@ -251,7 +247,7 @@ impl Simulation {
             }
         }
         for truth in out.truths.drain(..) {
-            self.heed(&truth);
+            self.note_freeze(&truth);
             self.ready.push_back(Item::Truth(truth));
         }
         self.ready.extend(out.records.drain(..).map(Item::Packet));
@@ -260,7 +256,7 @@ impl Simulation {
     }
 
     /// Hosts that are frozen do not run.
-    fn heed(&mut self, truth: &Truth) {
+    fn note_freeze(&mut self, truth: &Truth) {
         let Some(begins) = truth.stands_still() else { return };
         let Some(id) = self.world.host(&truth.place) else { return };
         let pauses = self.pauses.entry(truth.place.clone()).or_default();
@@ -268,6 +264,8 @@ impl Simulation {
             pauses.push((truth.at_ns, None));
         } else if let Some(pause) = pauses.iter_mut().find(|pause| pause.1.is_none()) {
             pause.1 = Some(truth.at_ns);
+            let duration_ns = truth.at_ns - pause.0;
+            self.hosts.iter_mut().filter(|host| host.id == id).for_each(|host| host.paused(duration_ns));
         }
         // Two pauses may overlap: it runs when the last one is over.
         let frozen = pauses.iter().any(|pause| pause.1.is_none());
@@ -287,13 +285,10 @@ impl Simulation {
         self.now_ns = self.end_ns;
         self.world.advance(self.end_ns, &mut self.out);
         self.collect();
-        let Self { probes, hosts, pauses, ends, ready, clock, now_ns, .. } = self;
-        let none = Vec::new();
+        let Self { probes, hosts, ready, now_ns, .. } = self;
         for (i, probe) in probes.iter_mut().enumerate() {
-            let of = |name: &String| pauses.get(name).unwrap_or(&none).as_slice();
             let host = &mut hosts[probe.at];
-            let said = &mut |said| ready.push_back(item(i, said, *now_ns, *clock));
-            probe.finish(*now_ns, host, (of(&ends[i].0), of(&ends[i].1)), said);
+            probe.finish(*now_ns, host, &mut |made| ready.push_back(item(i, made)));
         }
         self.over = true;
     }
@@ -310,15 +305,9 @@ impl Iterator for Simulation {
     }
 }
 
-fn item(probe: usize, said: Said, now_ns: u64, clock: Anchor) -> Item {
-    match said {
-        Said::Sample(mut sample) => {
-            sample.sent_ns = clock.utc_of(sample.sent_ns as u64);
-            Item::Sample { probe, sample }
-        }
-        Said::Event(connection, kind) => {
-            let at = Timestamp::from_nanosecond(clock.utc_of(now_ns).into()).unwrap_or(Timestamp::UNIX_EPOCH);
-            Item::Event { probe, event: Event { at, mono_ns: now_ns, connection, kind } }
-        }
+fn item(probe: usize, made: Made) -> Item {
+    match made {
+        Made::Sample(sample) => Item::Sample { probe, sample },
+        Made::Event(event) => Item::Event { probe, event: *event },
     }
 }

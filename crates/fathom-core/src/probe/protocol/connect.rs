@@ -84,11 +84,6 @@ impl Dialer {
         self.schedule.is_some()
     }
 
-    /// Asks for the target's addresses, where those that are known are old.
-    pub(in crate::probe) fn resolve(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        path.has_addresses_for(0, now, cx);
-    }
-
     /// The target cannot be reached, or its time is up before anything was begun.
     pub(in crate::probe) fn abandon(&mut self) {
         self.over = true;
@@ -262,7 +257,7 @@ impl Dialer {
         let next_ns = next_due.filter(|_| self.drain_ns.is_none()).map(|due| due.saturating_sub(now));
         self.refused(now, Some(dial.remote), error.errno, advice, next_ns, path, cx);
         if next_ns.is_some() {
-            self.resolve(now, path, cx);
+            path.refresh_addresses(now, cx);
         }
         self.one_ended(now, path, cx);
     }
@@ -366,7 +361,9 @@ impl Dialer {
             return;
         }
         let links: Vec<LinkId> = self.dials.keys().copied().collect();
-        links.into_iter().for_each(|link| self.late(now, link, path, cx));
+        for link in links {
+            self.late(now, link, path, cx);
+        }
         self.over = true;
     }
 }

@@ -11,24 +11,24 @@ pub(super) struct Pauses {
     /// Keeps the clock's thread alive.
     _clock: PauseClock,
     gap: Gap,
-    pauses: Receiver<Pause>,
+    ended: Receiver<Pause>,
 }
 
 impl Pauses {
     /// Starts the pause clock; each pause wakes the probing thread, so that it is recorded at once.
     pub(super) fn start(period: Duration, waker: Waker) -> io::Result<Self> {
-        let (pass_on, pauses) = channel();
+        let (pass_on, ended) = channel();
         let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
             // Nobody receives any more once the run is over.
             let _ = pass_on.send(pause);
             let _ = waker.wake();
         })?;
-        Ok(Self { gap: clock.gap(), _clock: clock, pauses })
+        Ok(Self { gap: clock.gap(), _clock: clock, ended })
     }
 
     /// The next pause that the clock has told.
     pub(super) fn next(&self) -> Option<Input<'static>> {
-        let pause = self.pauses.try_recv().ok()?;
+        let pause = self.ended.try_recv().ok()?;
         let (began_ns, ended_ns) = (pause.began_mono_ns, pause.ended_mono_ns);
         Some(Input::Paused { began_ns, ended_ns, reason: reason(&pause) })
     }
