@@ -51,6 +51,11 @@ class Progress:
             typer.echo(f"fathometer: {step}", err=True)
 
 
+def say(line: str) -> None:
+    """A line of ours on standard error."""
+    typer.echo(f"fathometer: {cleaned(line)}", err=True)
+
+
 def refused(error: FathometerError) -> None:
     """Says that a recording is left out, and why."""
     typer.echo(f"fathometer: left out: {error}", err=True)

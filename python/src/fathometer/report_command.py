@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -20,12 +20,17 @@ from fathometer.errors import ExitCode, FathometerError
 if TYPE_CHECKING:
     from fathometer.dataset.recording import Recording
     from fathometer.findings.model import Scenario, Versus
+    from fathometer.report.judgement import Judgement
 
 _CODES = """\
 Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
 A recording that cannot be read among others that can is told and left out.
 """
 _MATTERS = "A smaller difference, either way, is told as none that matters."
+_CODES_OF_REPORT = """\
+With --slo or --baseline, for CI: 0 every goal is met and nothing became slower; 1 a goal is not met or cannot
+be decided, something became slower, or there is no report; 2 wrong usage. The report is written either way.
+"""
 REPORT_EPILOG = f"""\
 Examples:
 
@@ -37,7 +42,11 @@ Examples:
 
     fathom report recordings/ --markdown report.md --figures figures/ --zone Europe/London
 
-{_CODES}"""
+    fathom report recordings/ --slo 'p99<2ms' --slo 'cross-*: availability>99.9%'
+
+    fathom report today/ --baseline last-week.json --json today.json
+
+{_CODES}{_CODES_OF_REPORT}"""
 COMPARE_EPILOG = f"""\
 Examples:
 
@@ -75,10 +84,30 @@ def report_command(
         str, typer.Option(metavar="ZONE", help="Whose clocks the charts and the calendar show.")
     ] = "UTC",
     matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="GOAL",
+            help="A limit that paths are to keep: 'p99<2ms', 'availability>99.9%', 'far*: p50<3ms'; "
+            "again for more.",
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="REPORT.json", help="An earlier report's JSON: say what became slower or faster."
+        ),
+    ] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explain recordings: a page that needs no network, with figures, findings and advice."""
     where, threshold = _zone(zone), _share("report", matters)
+    from fathometer.report import baseline as baselines
+    from fathometer.report import goals
+
+    # What is wrong with them is told before the recordings are read.
+    wanted = [goals.parsed(text) for text in slo or ()]
+    earlier = baselines.read(baseline) if baseline else None
     to_stdout = [name for name, to in (("--json", machine), ("--markdown", markdown)) if to == "-"]
     if len(to_stdout) > 1:
         raise FathometerError(
@@ -105,7 +134,13 @@ def report_command(
             matters=threshold,
             progress=progress,
         )
+        from fathometer.report.judgement import Judgement
         from fathometer.report.write import as_text, write
+
+        judgement = Judgement(
+            goals.judged(wanted, analysis.scenarios),
+            baselines.drift(earlier, analysis.scenarios, threshold) if earlier else None,
+        )
 
         written = write(
             analysis,
@@ -114,9 +149,11 @@ def report_command(
             machine=Path(machine) if machine and machine != "-" else None,
             pictures=figures,
             title=title,
+            judgement=judgement,
             progress=progress,
         )
-        text = as_text(analysis, "json" if "--json" in to_stdout else "markdown", title) if to_stdout else ""
+        kind: Literal["json", "markdown"] = "json" if "--json" in to_stdout else "markdown"
+        text = as_text(analysis, kind, title, judgement) if to_stdout else ""
     if text:
         sys.stdout.write(text)
     for path in written:
@@ -125,6 +162,22 @@ def report_command(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+    if not judgement.passed:
+        _tell(judgement)
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _tell(judgement: Judgement) -> None:
+    """What is not met, a line each, on standard error: a log of CI shows it without the page."""
+    for o in judgement.outcomes:
+        if o.status != "met":
+            why = o.reason if o.value is None else f"it is {o.goal.shown(o.value)}"
+            console.say(f"{o.path}: {o.goal.name} {o.status}: {why}")
+    from fathometer.findings.words import duration
+
+    for path in judgement.drift.paths if judgement.drift else ():
+        for d in path.slower:
+            console.say(f"{path.path}: {d.metric} became slower, from {duration(d.a)} to {duration(d.b)}")
 
 
 def _prepare() -> None:
@@ -244,11 +297,12 @@ def _print(found: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
         for column in table.columns[1:]:
             column.justify = "right"
         for row in shown.rows:
-            texts = [(cleaned(c.text), cleaned(c.under)) for c in row]
-            table.add_row(*(f"{text}\n{under}" if under else text for text, under in texts))
+            marked = [(c.text + (f" [{shown.letter(c.note)}]" if c.note else ""), c.under) for c in row]
+            table.add_row(
+                *(cleaned(text) + (f"\n{cleaned(under)}" if under else "") for text, under in marked)
+            )
         out.print(table)
+        for note in shown.notes:
+            out.print(f"[{shown.letter(note)}] {cleaned(note)}", soft_wrap=True)
         out.print()
-    out.print(
-        "Beneath each figure its 95 % interval. ≈: no difference that matters is shown. *: with a doubt "
-        "(--json tells it)."
-    )
+    out.print("Beneath each figure its 95 % interval. ≈: no difference that matters is shown.")

@@ -5,11 +5,13 @@ import shutil
 import subprocess
 import sys
 
+import fastjsonschema
 import numpy as np
 import pytest
 
 from support.command_line import run
 from support.recordings import START, UNANSWERED, lognormal_ns, write
+from support.report_schema import SCHEMA, strict
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,7 @@ def two(tmp_path_factory):
 def test_a_page_is_written_where_nothing_is_said_and_its_path_printed(two, tmp_path):
     done = run("report", two, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "report.html\n")
-    assert "Fastest: near" in (tmp_path / "report.html").read_text()
+    assert "Fastest median" in (tmp_path / "report.html").read_text()
     assert "Traceback" not in done.stderr
 
 
@@ -127,7 +129,8 @@ def test_an_empty_recording_makes_an_honest_report(tmp_path):
 
 def test_a_single_sample_has_no_percentiles(tmp_path):
     page, told = report_on(write(tmp_path / "s", np.array([123_456])), tmp_path)
-    assert "a single round trip of 123 µs" in page
+    assert "A single round trip" in page
+    assert "no spread can be told" in page
     figures = told["scenarios"][0]["rtt_ns"]
     assert figures["min"] == figures["max"] == 123_456
     assert all(figures[p]["value"] is None for p in ("p95", "p99", "p99_9", "p99_99"))
@@ -135,8 +138,8 @@ def test_a_single_sample_has_no_percentiles(tmp_path):
 
 def test_where_nobody_answers_no_figure_is_made_up(tmp_path):
     page, told = report_on(write(tmp_path / "n", np.full(50, UNANSWERED)), tmp_path)
-    assert "none was answered" in page
-    assert "There is no round trip to report." in page
+    assert "of 50 samples" in page
+    assert "Fastest" not in page
     (s,) = told["scenarios"]
     assert (s["answered"], s["unanswered"]) == (0, 50)
     assert all(f is None or f.get("value") is None for f in s["rtt_ns"].values() if not isinstance(f, int))
@@ -181,3 +184,65 @@ def test_every_command_has_examples_and_says_its_exit_codes(command):
     if command != "import":
         assert "Exit codes:" in done.stdout
     assert f"fathom {command}" in done.stdout
+
+
+def keeps_to_its_schema(file):
+    fastjsonschema.compile(strict(SCHEMA))(json.loads(file.read_text()))
+
+
+def test_goals_are_told_and_make_the_exit_code(two, tmp_path):
+    done = run(
+        "report", two, "--slo", "p50<2ms", "--slo", "availability>99%", "--json", "r.json", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    outcomes = json.loads((tmp_path / "r.json").read_text())["slo"]
+    keeps_to_its_schema(tmp_path / "r.json")
+    assert {(o["scenario"], o["metric"], o["status"]) for o in outcomes} == {
+        (path, metric, "met") for path in ("near", "far") for metric in ("p50", "availability")
+    }
+    done = run("report", two, "--slo", "p50<700us", "-o", "broken.html", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "far: p50 < 700 µs not met: it is 9" in done.stderr
+    assert "near:" not in done.stderr
+    page = (tmp_path / "broken.html").read_text()
+    assert "not met by 1 of 2" in page
+
+
+@pytest.mark.parametrize("goal", ["p99=2ms", "p98<2ms", "p99<2", "availability<99%", "nowhere: p50<2ms"])
+def test_a_goal_that_cannot_be_one_is_a_line_and_two(two, tmp_path, goal):
+    done = run("report", two, "--slo", goal, cwd=tmp_path)
+    assert done.returncode == 2
+    assert goal in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_what_became_slower_since_an_earlier_report_is_told_and_fails(tmp_path):
+    for name, median in (("before", 500), ("same", 500), ("after", 700)):
+        write(tmp_path / name, lognormal_ns(len(name), 3000, median), label="path")
+    assert run("report", "before", "--json", "before.json", "-o", "b.html", cwd=tmp_path).returncode == 0
+    same = run("report", "same", "--baseline", "before.json", "--json", "same.json", cwd=tmp_path)
+    assert same.returncode == 0, same.stderr
+    slower = run("report", "after", "--baseline", "before.json", "--json", "after.json", cwd=tmp_path)
+    assert slower.returncode == 1
+    assert "path: p50 became slower, from 5" in slower.stderr
+    keeps_to_its_schema(tmp_path / "after.json")
+    (path,) = json.loads((tmp_path / "after.json").read_text())["baseline"]["scenarios"]
+    by_metric = {d["metric"]: d for d in path["differences"]}
+    assert by_metric["p50"]["ratio"] == pytest.approx(1.4, rel=0.02)
+    assert by_metric["p50"]["low"] < 1.4 < by_metric["p50"]["high"]
+    assert by_metric["p50"]["verdict"] == "slower"
+    faster = run("report", "before", "--baseline", "after.json", cwd=tmp_path)
+    assert faster.returncode == 0
+    assert "1 path faster" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"format": 2, "scenarios": []}', "[" * 100_000])
+def test_a_baseline_that_is_none_is_one_line(two, tmp_path, content):
+    if content is not None:
+        (tmp_path / "b.json").write_text(content)
+    done = run("report", two, "--baseline", "b.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "b.json" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stderr.count("\n") == 1

@@ -7,7 +7,7 @@ from fathometer.dataset import open_recordings
 from fathometer.dataset.regroup import envelope as envelope_of
 from fathometer.findings import shifts
 from fathometer.findings.analyse import analyse
-from fathometer.report import page
+from fathometer.report import envelopes
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SIZES = np.array([64, 1024, 4096], dtype=np.int64)
@@ -45,8 +45,7 @@ def test_the_fit_finds_the_cost_of_a_byte(analysis):
 
 def test_nothing_that_is_told_over_time_is_pooled(analysis):
     found, size, rtt = analysis
-    shown, left_out = page.charted(found.recordings)
-    assert left_out == 0
+    shown = envelopes.answered(found.recordings)
     assert [part.selection.size for part in shown] == SIZES.tolist()
     for part in shown:
         mine = rtt[(size == part.selection.size) & (rtt != UNANSWERED)]

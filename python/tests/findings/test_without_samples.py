@@ -40,7 +40,7 @@ def test_a_throughput_test_that_counted_nothing_says_so_beside_round_trips(tmp_p
     assert told["comparisons"] == []
     text = as_text(analysis, "markdown")
     assert "nothing was counted" in text
-    assert "| bulk " not in text.split("## Findings")[0]
+    assert "| bulk " not in text.split("## Findings about")[0]
 
 
 def test_a_recording_without_samples_and_without_anything_else_says_that(tmp_path):
@@ -64,7 +64,7 @@ def test_a_summary_is_shown_with_what_it_cannot_support_and_checked(tmp_path):
     assert [s["rtt_ns"]["mean"] for s in told["summaries"]] == [200_000, 70_000]
     assert told["summaries"][1]["rtt_ns"] == {"min": 50_000, "mean": 70_000, "p99": 90_000, "max": 120_000}
     text = as_text(analysis, "markdown")
-    assert "2 summaries of sometool, without samples" in text
+    assert "2 summaries** (sometool)" in text
     assert "mean between min and max" in text
 
 

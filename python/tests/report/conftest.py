@@ -12,12 +12,14 @@ from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SECOND = 1_000_000_000
 COUNT = 6_000
+RISES = 4_000
+"""Not half-way: of so few samples no median could be told that lies between two levels."""
 
 
 def story(seed, median_us):
-    """A level that rises by a fifth half-way, rare spikes, six unanswered samples."""
+    """A level that rises by a fifth after two thirds, rare spikes, six unanswered samples."""
     rtt = lognormal_ns(seed, COUNT, median_us, sigma=0.03)
-    rtt[COUNT // 2 :] = (rtt[COUNT // 2 :] * 1.2).astype(np.int64)
+    rtt[RISES:] = (rtt[RISES:] * 1.2).astype(np.int64)
     rtt[::997] *= 4
     rtt[1000:1006] = UNANSWERED
     return rtt

@@ -11,7 +11,9 @@ from fathometer.dataset import open_recordings
 from fathometer.dataset.regroup import Envelope
 from fathometer.dataset.regroup import envelope as envelope_of
 from fathometer.findings.analyse import analyse
-from fathometer.report import page, render, timeline
+from fathometer.report import clock as clocks
+from fathometer.report import render, templates, timeline
+from fathometer.report.drawing import draw
 from support.recordings import lognormal_ns, write
 
 HOUR = 3_600_000_000_000
@@ -31,7 +33,7 @@ def labels(recording, zone):
     """The labels under a picture of a recording, and the title of its axis of time."""
     (r,) = recording
     envelope = envelope_of(r.rollup, 100)
-    drawn = render.svg(timeline.over_time(envelope, [], timeline.Clock.of(zone, envelope)), "x")
+    drawn = render.svg(timeline.over_time(envelope, [], clocks.Clock.of(zone, envelope)), "x")
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", drawn)
     return [t for t in texts if re.fullmatch(r"\d\d:\d\d|\w{3} \d\d \w{3}", t)], texts
 
@@ -50,7 +52,7 @@ def test_labels_are_right_on_both_sides_of_a_change_of_the_clocks(tmp_path):
     london = ZoneInfo("Europe/London")
     opened = recorded(tmp_path / "r", at("2025-10-25T20:00"), 12)
     envelope = envelope_of(opened[0].rollup, 100)
-    clock = timeline.Clock.of(london, envelope)
+    clock = clocks.Clock.of(london, envelope)
     assert clock.offset_ns == HOUR
     assert clock.changes == ((at("2025-10-26T01:00"), -HOUR),)
     # Moved by the offset at its beginning throughout, so that nothing is drawn twice.
@@ -73,18 +75,18 @@ def test_a_year_of_changes_is_found():
         width_ns=HOUR,
         error=0.0,
     )
-    clock = timeline.Clock.of(ZoneInfo("Europe/London"), year)
+    clock = clocks.Clock.of(ZoneInfo("Europe/London"), year)
     assert clock.changes == ((at("2025-03-30T01:00"), HOUR), (at("2025-10-26T01:00"), 0))
-    assert timeline.Clock.of(UTC, year) == timeline.Clock("UTC")
+    assert clocks.Clock.of(UTC, year) == clocks.Clock("UTC")
 
 
 def test_the_page_names_the_zone_on_its_axes_and_in_its_calendar(tmp_path):
     opened = recorded(tmp_path / "r", at("2025-06-10T12:00"), 60)
     analysis = analyse(opened, zone=ZoneInfo("Europe/London"))
-    made = page.html(page.draw(analysis))
+    made = templates.html(draw(analysis))
     assert "Times on the axes are of Europe/London; elsewhere in this report they are UTC." in made
     assert "hour of the day, Europe/London" in made
     assert ">Europe/London<" in made
-    utc = page.html(page.draw(analyse(recorded(tmp_path / "u", at("2025-06-10T12:00"), 60))))
+    utc = templates.html(draw(analyse(recorded(tmp_path / "u", at("2025-06-10T12:00"), 60))))
     assert "Times on the axes are of UTC." in utc
     assert "hour of the day, UTC" in utc

@@ -7,7 +7,7 @@ import pytest
 from support.chromium import chromium
 
 DRAWN = "[...document.querySelectorAll('.live')].every(place => place.dataset.ready)"
-DOMAIN = "document.querySelector('.live').view.scale('x').domain().map(Number)"
+DOMAIN = "document.querySelector('[data-zoom]').view.scale('x').domain().map(Number)"
 INKED = """place => {
     const canvas = place.querySelector('canvas');
     const dots = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -50,7 +50,7 @@ def opened(browser, report):
 
 def draw(page):
     """Charts are drawn when they come into sight."""
-    for place in page.locator("#time figure").all():
+    for place in page.locator("figure:has(.live)").all():
         place.scroll_into_view_if_needed()
     page.wait_for_function(DRAWN)
 
@@ -61,9 +61,10 @@ def test_charts_are_drawn_without_a_word_and_without_a_request(opened, report, s
     shown = opened(size, scheme)
     draw(shown.page)
     places = shown.page.locator(".live").all()
-    assert len(places) == 3
+    # The timeline, figures, tail, ratios, and each path.
+    assert len(places) == 7
     for place in places:
-        assert 0.02 < place.evaluate(INKED) < 0.98
+        assert 0.005 < place.evaluate(INKED) < 0.98
         assert not place.locator("xpath=following-sibling::div[@class='still']").is_visible()
     assert shown.said == []
     assert set(shown.asked) <= {report.html.as_uri(), "data:,"}
@@ -82,7 +83,7 @@ def test_letters_have_the_colour_of_the_page(opened):
         assert colours[0] == colours[1]
         assert (int(colours[1].split("(")[1].split(",")[0]) > 128) == light
         brightest = shown.page.evaluate(
-            """() => { const canvas = document.querySelector('.live canvas');
+            """() => { const canvas = document.querySelector('[data-zoom] canvas');
             const beside = 60 * devicePixelRatio;
             const dots = canvas.getContext('2d').getImageData(0, 0, beside, canvas.height).data;
             let sum = 0, n = 0;
@@ -98,7 +99,7 @@ def test_zooming_changes_what_is_seen_and_goes_back(opened):
     draw(shown.page)
     page = shown.page
     first, last = page.evaluate(DOMAIN)
-    canvas = page.locator(".live canvas").first
+    canvas = page.locator("[data-zoom] canvas").first
     canvas.scroll_into_view_if_needed()
     box = canvas.bounding_box()
     middle = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
@@ -126,17 +127,88 @@ def test_buttons_zoom_for_who_has_no_wheel(opened):
     draw(shown.page)
     page = shown.page
     first, last = page.evaluate(DOMAIN)
-    page.locator("[data-zoom=in]").first.tap()
+    page.locator("[data-how=in]").first.tap()
     page.wait_for_function(f"{DOMAIN}[0] > {first}")
     near, far = page.evaluate(DOMAIN)
     assert far - near == pytest.approx((last - first) / 2, rel=0.01)
-    page.locator("[data-zoom=all]").first.tap()
+    page.locator("[data-how=all]").first.tap()
     page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
+
+
+def test_a_stretch_that_is_picked_in_the_timeline_is_shown_by_every_path(opened):
+    shown = opened()
+    draw(shown.page)
+    page = shown.page
+    first, last = page.evaluate(DOMAIN)
+    canvas = page.locator("[data-brush] canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    # Within the second of three rows, below its name.
+    y = box["y"] + box["height"] * 0.47
+    page.mouse.move(box["x"] + box["width"] * 0.4, y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.6, y, steps=8)
+    page.mouse.up()
+    page.wait_for_function(f"{DOMAIN}[0] > {first} && {DOMAIN}[1] < {last}")
+    domains = page.evaluate(
+        "[...document.querySelectorAll('[data-zoom]')].map(p => p.view.scale('x').domain().map(Number))"
+    )
+    assert len(domains) == 3
+    for near, far in domains:
+        assert (near, far) == pytest.approx(domains[0], rel=1e-9)
+        assert (far - near) / (last - first) == pytest.approx(0.2, abs=0.03)
+    page.mouse.click(box["x"] + box["width"] * 0.8, y)
+    page.wait_for_function(f"{DOMAIN}[0] === {first} && {DOMAIN}[1] === {last}")
+    assert shown.said == []
+
+
+def test_the_pointer_is_told_what_is_under_it(opened):
+    shown = opened()
+    draw(shown.page)
+    page = shown.page
+    canvas = page.locator("[data-zoom] canvas").first
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    for step in range(40):
+        page.mouse.move(box["x"] + box["width"] * 0.3 + step, box["y"] + box["height"] * 0.8)
+        if page.locator("#vg-tooltip-element.visible").count():
+            break
+    tip = page.locator("#vg-tooltip-element").inner_text()
+    assert "p50" in tip
+    assert "ms" in tip or "µs" in tip
+
+
+@pytest.mark.parametrize("size", [PHONE, (1280, 800)])
+def test_the_first_screen_says_what_happened(opened, report, size):
+    """Without scrolling: the verdict, and of the first incident what, when, to whom, the cost, the change."""
+    shown = opened(size)
+    entry = shown.page.locator("article.incident").first
+    for part in (shown.page.locator("#verdict"), entry.locator("h3"), entry.locator("dl")):
+        box = part.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= size[1]
+    words = entry.inner_text()
+    for head in ("What", "To whom", "Cost"):
+        assert head in words
+    assert report.analysis.incidents
+
+
+def test_a_phone_has_the_columns_that_matter_and_no_others(opened):
+    heads = "[...document.querySelectorAll('#summary thead th')]"
+    heads += ".filter(e => e.offsetParent).map(e => e.innerText)"
+    assert opened(PHONE).page.evaluate(heads) == ["scenario", "samples", "p50", "p99"]
+    assert len(opened(DESKTOP).page.evaluate(heads)) == 10
+
+
+def test_a_wide_screen_is_used(opened):
+    shown = opened((1500, 900))
+    box = shown.page.locator("#timeline").bounding_box()
+    assert box["width"] > 1400
 
 
 def test_without_script_the_pictures_stand_still(opened):
     shown = opened(java_script_enabled=False)
-    for name in ("time-1", "tail", "figures"):
+    for name in ("timeline", "time-1", "tail", "figures"):
         assert shown.page.locator(f"#{name} .broad svg").is_visible()
     assert not shown.page.locator(".live").first.is_visible()
 

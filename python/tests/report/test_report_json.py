@@ -84,8 +84,8 @@ def test_its_changes_are_where_they_were_made(report, told):
     assert len(levels) == 3
     for c in levels:
         rtt = report.sent[c["scenario"]]
-        halves = [np.median(half[half >= 0]) for half in (rtt[:3000], rtt[3000:])]
-        assert abs(c["index"] + 10 - 3000) <= 60  # The array begins after the warm-up.
+        halves = [np.median(half[half >= 0]) for half in (rtt[:4000], rtt[4000:])]
+        assert abs(c["index"] + 10 - 4000) <= 60  # The array begins after the warm-up.
         assert c["before_ns"] == pytest.approx(halves[0], rel=0.01)
         assert c["after_ns"] == pytest.approx(halves[1], rel=0.01)
 

@@ -17,7 +17,6 @@ from fathometer.findings.finding import Advice, Finding, Incident, Place, Quanti
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
 from fathometer.report import modes
-from fathometer.report.supported import is_shown
 from fathometer.stats.changes import Change
 from fathometer.stats.results import Estimate, Interval
 
@@ -288,7 +287,7 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
 
 def _estimate(e: Estimate) -> dict[str, Any]:
     return {
-        "value": _whole(e.value) if is_shown(e) else None,
+        "value": _whole(e.value) if e.shown else None,
         "low": _whole_end(e.interval, "low"),
         "high": _whole_end(e.interval, "high"),
         "level": e.interval.level if e.interval else None,

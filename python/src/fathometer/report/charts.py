@@ -1,138 +1,33 @@
-"""Every figure of the report as a Vega-Lite specification: plain dictionaries, rendered by `render`.
-
-Times are given as milliseconds since the Unix epoch (what Vega calls a date), durations as microseconds.
-"""
+"""Pictures of whole scenarios: the tail, the figures with their intervals, the ratios of pairs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from fathometer.findings.model import Analysis, Scenario, Versus
-from fathometer.report.supported import is_shown
+from fathometer.findings.model import Scenario, Versus
+from fathometer.report.axes import ratio_axis, round_trips
+from fathometer.report.vega import COLOURS, INK, NARROW, WIDE, Spec, base, colours, microseconds, named_rows
 
-Spec = dict[str, Any]
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
-INK = "#123456"
-"""Stands for the text's own colour: `render` turns it into `currentColor`, so that one picture does for light
-and dark."""
-# Okabe & Ito (2008), "Color universal design": told apart with any colour vision, and on white as on black.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C6D00", "#7F7F7F")
-WIDE, NARROW = 680, 340
-"""Widths in CSS pixels: of a page, and of a phone, where a wide picture would have letters of 5 px."""
 ROW = 38
 MOST_ROWS = 40
 """Rows of names in a picture."""
 OTHERS = "others"
+FARTHEST = 30
+"""How many times a ratio its interval is drawn at most."""
 TAIL = (0.0, 0.5, 0.9, 0.99, 0.999, 0.9999)
 """Marks of the tail scale: as far apart as they are rare."""
 
 
-def microseconds(ns: float) -> float:
-    """To five digits: more than a picture shows."""
-    return float(f"{ns / 1e3:.5g}")
-
-
-def base(width: int, height: int, data: list[dict[str, Any]], legend: Sequence[str] = ()) -> Spec:
-    """What every picture begins with. `legend`: its labels, which share out its width."""
-    columns = max(1, min(5, width // (7 * max(map(len, legend), default=30) + 30)))
-    axis = {
-        "labelColor": INK,
-        "titleColor": INK,
-        "tickColor": INK,
-        "domainColor": INK,
-        "gridColor": INK,
-        "gridOpacity": 0.15,
-        "labelLimit": max(width - 20, 60),
-        "titleFontWeight": "normal",
-    }
-    return {
-        "$schema": SCHEMA,
-        "width": width,
-        "height": height,
-        "background": None,
-        "padding": 4,
-        "data": {"values": data},
-        "config": {
-            "font": "system-ui, sans-serif",
-            "view": {"stroke": None},
-            "axis": axis,
-            "legend": {
-                "labelColor": INK,
-                "titleColor": INK,
-                "orient": "top",
-                "labelLimit": width // columns - 30,
-                "columns": columns,
-            },
-            "header": {"labelColor": INK, "titleColor": INK, "labelLimit": width},
-            "text": {"color": INK},
-        },
-    }
-
-
-def _named_rows(order: Sequence[str], field: str) -> Spec:
-    """An axis of names that stand inside the picture, each above its row: however long, they push nothing."""
-    return {
-        "field": field,
-        "type": "nominal",
-        "title": None,
-        "sort": list(order),
-        "axis": {
-            "labelAlign": "left",
-            "labelPadding": -2,
-            "labelOffset": -12,
-            "ticks": False,
-            "domain": False,
-            "grid": False,
-        },
-    }
-
-
-def _colour(scenarios: Sequence[str]) -> Spec:
-    names = list(scenarios)
-    return {
-        "field": "scenario",
-        "type": "nominal",
-        "title": None,
-        "sort": names,
-        "scale": {"domain": names, "range": [COLOURS[i % len(COLOURS)] for i in range(len(names))]},
-    }
-
-
-_IN_UNITS = (
-    "datum.value >= 1e6 ? format(datum.value / 1e6, ',~r') + ' s' : datum.value >= 1e3 ? "
-    "format(datum.value / 1e3, ',~r') + ' ms' : format(datum.value, ',~r') + ' µs'"
-)
-"""Microseconds as people write durations."""
-
-
-def rtt_axis(title: str = "round trip") -> Spec:
-    """Round trips in microseconds on a log scale, labelled as people write durations."""
-    return {
-        "type": "quantitative",
-        "title": title,
-        "scale": {"type": "log", "nice": False},
-        "axis": {"labelExpr": _IN_UNITS, "tickCount": 6, "labelOverlap": "greedy", "labelSeparation": 8},
-    }
-
-
-def _marked(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    """Those that get a colour of their own: all where there are colours enough, else the fastest and the
-    slowest.
+def tail(scenarios: Sequence[Scenario], foremost: Sequence[str], width: int = WIDE) -> Spec | None:
+    """The distribution on a tail scale, to p99.99: a step to the right is ten times rarer. `foremost`: names
+    of scenarios in order of their interest, of which the first get colours of their own.
     """
-    if len(scenarios) <= len(COLOURS) - 1:
-        return list(scenarios)
-    half = (len(COLOURS) - 1) // 2
-    return [*scenarios[:half], *scenarios[-half:]]
-
-
-def tail(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
-    """The distribution on a tail scale, to p99.99: a step to the right is ten times rarer."""
     have = [s for s in scenarios if s.rtt.count > 1]
-    own = {s.name for s in _marked(have)}
+    order = [name for name in foremost if any(s.name == name for s in have)]
+    own = set(order[: len(COLOURS) if len(order) <= len(COLOURS) else len(COLOURS) - 1])
     rows = []
     for number, s in enumerate(have):
         n = s.rtt.count
@@ -160,7 +55,7 @@ def tail(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
         + " : ''"
     )
     names = [s.name for s in have if s.name in own]
-    colour = _colour(names)
+    colour = colours(names)
     if len(own) < len(have):
         colour["scale"] = {
             "domain": [*names, OTHERS],
@@ -178,7 +73,7 @@ def tail(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
                 "scale": {"domain": [0, 4]},
                 "axis": {"values": marks, "labelExpr": labels, "labelFlush": True, "labelOverlap": False},
             },
-            "y": {"field": "us", **rtt_axis()},
+            "y": {"field": "us", **round_trips([r["us"] for r in rows])},
             "color": colour,
             "detail": {"field": "line"},
             "strokeWidth": {
@@ -196,7 +91,7 @@ def figures(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
     for s in scenarios[:MOST_ROWS]:
         for name in ("p50", "p95", "p99"):
             e = s.figure(name)
-            if not is_shown(e):
+            if not e.shown:
                 continue
             row = {"scenario": s.name, "figure": name, "us": e.value / 1e3}
             if e.interval and e.interval.low > 0:
@@ -208,11 +103,11 @@ def figures(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
     order = [s.name for s in scenarios if s.name in shown]
     kinds = ["p50", "p95", "p99"]
     spec = base(width, ROW * len(order), rows, kinds)
-    y = _named_rows(order, "scenario")
+    y = named_rows(order, "scenario")
     common: Spec = {"field": "figure", "type": "nominal", "title": None, "sort": kinds}
     colour = {**common, "scale": {"domain": kinds, "range": list(COLOURS[:3])}}
     shape = {**common, "scale": {"domain": kinds, "range": ["circle", "square", "triangle-up"]}}
-    x = rtt_axis()
+    x = round_trips([float(r[end]) for r in rows for end in ("us", "low", "high") if end in r])
     spec["layer"] = [
         {
             "transform": [{"filter": "isValid(datum.low)"}],
@@ -229,30 +124,29 @@ def figures(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
 
 def ratios(comparisons: Sequence[Versus], metric: str = "p50", width: int = WIDE) -> Spec | None:
     """Ratios of pairs with their intervals, on a log scale; 1 is no difference."""
-    rows = []
+    rows, ends = [], list[float]()
     for v in comparisons[:MOST_ROWS]:
         d = next((x for x in v.differences if x.metric == metric), None)
         if d is None or d.ratio_interval is None:
             continue
+        # Beyond this the data say nothing; drawn to its end it would hide what other pairs say.
+        low = max(d.ratio_interval.low, d.ratio / FARTHEST)
+        high = min(d.ratio_interval.high, d.ratio * FARTHEST)
+        ends += [low, high]
         rows.append(
             {
                 "pair": f"{v.b} / {v.a}",
                 "ratio": d.ratio,
-                "low": d.ratio_interval.low,
-                "high": d.ratio_interval.high,
+                "low": low,
+                "high": high,
                 "differs": d.differs,
             }
         )
     if not rows:
         return None
     spec = base(width, ROW * len(rows), rows)
-    y = _named_rows([str(r["pair"]) for r in rows], "pair")
-    x: Spec = {
-        "type": "quantitative",
-        "scale": {"type": "log", "nice": False, "padding": 12},
-        "title": f"ratio of {metric}",
-        "axis": {"format": ".3~g", "tickCount": 6, "labelOverlap": "greedy", "labelSeparation": 8},
-    }
+    y = named_rows([str(r["pair"]) for r in rows], "pair")
+    x = ratio_axis([1.0, *ends], f"ratio of {metric}")
     colour: Spec = {
         "condition": {"test": "!datum.differs", "value": COLOURS[7]},
         "value": COLOURS[0],
@@ -270,101 +164,6 @@ def ratios(comparisons: Sequence[Versus], metric: str = "p50", width: int = WIDE
         {
             "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1, "yOffset": 4},
             "encoding": {"y": y, "x": {"field": "ratio", **x}, "color": colour},
-        },
-    ]
-    return spec
-
-
-def distribution(scenarios: Sequence[Scenario], width: int = WIDE) -> Spec | None:
-    """One histogram a scenario, on one log scale, each by share of its samples."""
-    have = [s for s in scenarios if s.rtt.count > 1][:MOST_ROWS]
-    if not have:
-        return None
-    low = min(s.rtt.min_ns or 1 for s in have)
-    high = max(float(s.rtt.quantile(0.999).value_ns) for s in have if s.rtt.quantile(0.999))  # type: ignore[union-attr]
-    edges = np.geomspace(max(low, 1) * 0.98, max(high * 1.05, low * 1.1), 90)
-    rows = []
-    for s in have:
-        middles = (s.rtt.lows_ns + s.rtt.highs_ns) / 2
-        counts, _ = np.histogram(middles, edges, weights=s.rtt.counts)
-        for a, b, n in zip(edges[:-1].tolist(), edges[1:].tolist(), counts.tolist(), strict=True):
-            if n:
-                rows.append(
-                    {
-                        "scenario": s.name,
-                        "a": microseconds(a),
-                        "b": microseconds(b),
-                        "share": float(f"{n / s.rtt.count:.4g}"),
-                    }
-                )
-    names = [s.name for s in have]
-    spec = base(width, 60 if len(have) <= 8 else 32, rows)
-    spec |= {
-        "mark": {"type": "rect", "opacity": 0.85},
-        "encoding": {
-            "row": {
-                "field": "scenario",
-                "type": "nominal",
-                "sort": names,
-                "title": None,
-                "header": {
-                    "labelAngle": 0,
-                    "labelAlign": "left",
-                    "labelAnchor": "start",
-                    "labelOrient": "top",
-                },
-            },
-            "x": {"field": "a", **rtt_axis("round trip (to p99.9)")},
-            "x2": {"field": "b"},
-            "y": {
-                "field": "share",
-                "type": "quantitative",
-                "title": None,
-                "axis": {"format": ".0~%", "tickCount": 2},
-            },
-            "y2": {"datum": 0},
-            "color": {**_colour(names), "legend": None},
-        },
-        "resolve": {"scale": {"y": "independent"}},
-        "spacing": 4,
-    }
-    return spec
-
-
-def sweep(analysis: Analysis, width: int = WIDE) -> Spec | None:
-    """Round trips against payload size, with the fitted lines."""
-    if analysis.sweep is None:
-        return None
-    points = [
-        {"size": s.key.size, "us": s.estimates["p50"].value / 1e3}
-        for s in analysis.scenarios
-        if s.key.size and s.rtt.count
-    ]
-    lines = [
-        {"size": size, "us": (line.fixed + line.per_byte * size) / 1e3, "line": i}
-        for i, line in enumerate(analysis.sweep.lines)
-        for size in (line.from_bytes, line.to_bytes)
-    ]
-    spec = base(width, 260, points)
-    x: Spec = {
-        "field": "size",
-        "type": "quantitative",
-        "title": "payload, bytes",
-        "scale": {"type": "log", "base": 2},
-    }
-    spec["layer"] = [
-        {
-            "mark": {"type": "point", "filled": True, "size": 60},
-            "encoding": {"x": x, "y": {"field": "us", **rtt_axis("median round trip")}},
-        },
-        {
-            "data": {"values": lines},
-            "mark": {"type": "line", "strokeDash": [4, 3], "color": COLOURS[3]},
-            "encoding": {
-                "x": x,
-                "y": {"field": "us", **rtt_axis("median round trip")},
-                "detail": {"field": "line"},
-            },
         },
     ]
     return spec

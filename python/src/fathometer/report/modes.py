@@ -13,9 +13,8 @@ from fathometer.findings.finding import Finding
 from fathometer.findings.model import Analysis, Cost, Scenario
 from fathometer.findings.throughput import DIRECTIONS
 from fathometer.findings.words import data, duration, rate, share
-from fathometer.report.charts import COLOURS, WIDE, Spec, base
-from fathometer.report.supported import is_shown
 from fathometer.report.tables import Cell, Table, figure
+from fathometer.report.vega import COLOURS, WIDE, Spec, base
 from fathometer.stats.results import Estimate, Interval
 
 NONE = Cell("–")
@@ -284,7 +283,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
 
 
 def _figures(of: dict[str, Estimate]) -> dict[str, int | None]:
-    return {name: round(e.value) if is_shown(e) else None for name, e in of.items()}
+    return {name: round(e.value) if e.shown else None for name, e in of.items()}
 
 
 def _flow_as_json(flow: Flow) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import vl_convert
 
 from fathometer.clean import all_cleaned
-from fathometer.report.charts import INK, Spec
+from fathometer.report.vega import INK, Spec
 
 
 def svg(spec: Spec, name: str) -> str:

@@ -9,8 +9,8 @@ from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
-from fathometer.findings.words import count, duration, moment
-from fathometer.report.supported import is_shown
+from fathometer.findings.words import count, duration, moment, span
+from fathometer.findings.words import figure as number
 from fathometer.stats.family import METRICS, Difference
 from fathometer.stats.results import Estimate
 
@@ -25,7 +25,7 @@ class Cell:
     under: str = ""
     """Smaller, beneath: its interval."""
     note: str = ""
-    """On hovering, and in Markdown as a footnote: a doubt."""
+    """A doubt, told beneath the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,29 @@ class Table:
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    minor: tuple[str, ...] = ()
+    """Columns that a phone has no room for."""
+
+    @property
+    def notes(self) -> list[str]:
+        """The doubts of its cells, each once, in order."""
+        return list(dict.fromkeys(cell.note for row in self.rows for cell in row if cell.note))
+
+    def letter(self, note: str) -> str:
+        """What stands for a doubt in the cells that it is about: a, b, …, z, aa."""
+        number, letters = self.notes.index(note) + 1, ""
+        while number:
+            number, digit = divmod(number - 1, 26)
+            letters = chr(ord("a") + digit) + letters
+        return letters
 
 
 def figure(e: Estimate) -> Cell:
     """An estimate as a cell; a quantile that its count cannot support is not shown."""
-    if not is_shown(e):
+    if not e.shown:
         return Cell("–", note=in_words(e.doubt) or "no samples")
-    under = f"{duration(e.interval.low)} … {duration(e.interval.high)}" if e.interval else ""
-    mark = "*" if e.doubt else ""
-    return Cell(duration(e.value) + mark, under, in_words(e.doubt) or "")
+    under = span(e.interval.low, e.interval.high, to=" … ") if e.interval else ""
+    return Cell(duration(e.value), under, in_words(e.doubt) or "")
 
 
 def summary(scenarios: Sequence[Scenario]) -> Table:
@@ -64,7 +78,8 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
                 Cell(high),
             )
         )
-    return Table("Round trips", ("scenario", "samples", "min", *NAMES.values(), "max"), tuple(rows))
+    minor = ("min", "mean", "p95", "p99.9", "p99.99", "max")
+    return Table("Round trips", ("scenario", "samples", "min", *NAMES.values(), "max"), tuple(rows), minor)
 
 
 def is_throughput(scenario: Scenario) -> bool:
@@ -133,11 +148,11 @@ def ratios(comparisons: Sequence[Versus]) -> Table | None:
 
 
 def _ratio(d: Difference) -> Cell:
-    note = in_words(d.doubt) or d.verdict
+    note = in_words(d.doubt) or ("" if d.decided else d.verdict)
     if not d.decided or d.ratio_interval is None:
         return Cell("–", "", note)
-    under = f"{d.ratio_interval.low:.3g} … {d.ratio_interval.high:.3g}"
-    return Cell(f"{d.ratio:.3g}×" + ("" if d.differs else " ≈"), under, note)
+    under = f"{number(d.ratio_interval.low)} … {number(d.ratio_interval.high)}"
+    return Cell(f"{number(d.ratio)}×" + ("" if d.differs else " ≈"), under, note)
 
 
 def _basis(v: Versus) -> str:

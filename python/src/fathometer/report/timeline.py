@@ -2,106 +2,34 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.dataset.regroup import Envelope
-from fathometer.findings.finding import Finding
 from fathometer.findings.model import Scenario
-from fathometer.findings.render import statement
-from fathometer.findings.words import offset_ns, zone_name
-from fathometer.report.charts import COLOURS, NARROW, WIDE, Spec, base, microseconds, rtt_axis
+from fathometer.report.axes import round_trips
+from fathometer.report.clock import Clock
+from fathometer.report.vega import BLUE, FULL, INK, NARROW, RED, WIDE, Spec, base, microseconds
 
-EVENT_COLOURS = {
-    "stall": "#E69F00",
-    "death": "#D55E00",
-    "change": "#0072B2",
-    "pause": "#7F7F7F",
-    "maintenance": "#CC79A7",
-    "coincidence": "#D55E00",
-    "migration": "#009E73",
-}
-EVENT_DASHES = {
-    "stall": [1, 0],
-    "death": [1, 0],
-    "change": [6, 3],
-    "pause": [2, 3],
-    "maintenance": [8, 2, 2, 2],
-    "coincidence": [4, 2],
-    "migration": [10, 3],
-}
-"""Besides colour, so that it is not needed."""
-CLOCK = {
-    "milliseconds": "%H:%M:%S.%L",
-    "seconds": "%H:%M:%S",
-    "minutes": "%H:%M",
-    "hours": "%H:%M",
-    "day": "%a %d %b",
-    "date": "%d %b",
-    "week": "%d %b",
-    "month": "%b %Y",
-    "quarter": "%b %Y",
-    "year": "%Y",
-}
-"""How times stand on an axis, by what a tick falls on; in 24 hours."""
-_DAY_NS = 86_400_000_000_000
-_QUARTER_NS = 900_000_000_000
-MOST_EVENTS = 100
-"""Lines in one picture: those of most weight."""
+MOST_MARKS = 100
+"""Incidents in one picture."""
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
-    """What time it is on an axis. Vega knows UTC only: times are moved by the zone's offset where the series
-    begins, so that ticks fall on its hours and days, and labels after a change of the clocks put it right.
-    """
+class Mark:
+    """One incident, on the charts of its paths."""
 
-    name: str
-    offset_ns: int = 0
-    changes: tuple[tuple[int, int], ...] = ()
-    """When clocks changed within the series, and by how much they differ from `offset_ns` since then, ns."""
-
-    @classmethod
-    def of(cls, zone: tzinfo, series: Envelope) -> Clock:
-        """The clock of a zone during a series."""
-        if not len(series.start_ns):
-            return cls(zone_name(zone))
-        at, end = int(series.start_ns[0]), int(series.start_ns[-1]) + series.width_ns
-        offset = offset_ns(zone, at)
-        found: list[tuple[int, int]] = []
-        last = offset
-        for day in range(at, end, _DAY_NS):
-            until = min(day + _DAY_NS, end)
-            if offset_ns(zone, until) == last:
-                continue
-            # Clocks change on whole quarters of an hour.
-            quarters = range(day // _QUARTER_NS + 1, until // _QUARTER_NS + 1)
-            changed = next(q * _QUARTER_NS for q in quarters if offset_ns(zone, q * _QUARTER_NS) != last)
-            last = offset_ns(zone, until)
-            found.append((changed, last - offset))
-        return cls(zone_name(zone), offset, tuple(found))
-
-    def ms(self, at_ns: int) -> float:
-        """Where a moment stands on the axis."""
-        return round((at_ns + self.offset_ns) / 1e6, 3)
-
-    def axis(self) -> Spec:
-        """The labels, and the zone as the title."""
-        made: Spec = {"title": self.name}
-        if not self.changes:
-            return made | {"format": CLOCK}
-        moved = "toNumber(datum.value)"
-        for at, by in self.changes:
-            moved = f"(toNumber(datum.value) < {self.ms(at)} ? {moved} : toNumber(datum.value) + {by / 1e6})"
-        # The later a change, the sooner it is looked at.
-        return made | {"labelExpr": f"utcFormat({moved}, {json.dumps(CLOCK)})"}
+    number: int
+    """That it has in the report."""
+    from_ns: int
+    to_ns: int
+    paths: tuple[str, ...]
+    text: str
 
 
 def columns(fine: Envelope, coarse: Envelope, clock: Clock) -> dict[str, Any]:
@@ -140,23 +68,19 @@ def _short(value: float) -> float:
 
 
 def over_time(
-    envelope: Envelope, events: Sequence[Finding], clock: Clock, width: int = WIDE, *, zoom: bool = False
+    envelope: Envelope, marks: Sequence[Mark], clock: Clock, width: int = FULL, *, zoom: bool = False
 ) -> Spec | None:
     """A recording over time: the band from the smallest to the largest of each bin, the median, the p99 where
-    it is supported, and events as lines. `zoom`: for a chart that gets its `columns` as the data `bins`.
+    it is supported, and incidents with their numbers. `zoom`: for a chart that gets its `columns` as the data
+    `bins` and `lines`.
     """
     if not len(envelope.start_ns):
         return None
-    # A recording cannot show more lines than this; those of most weight come first.
-    told = [e for e in events if e.from_ns is not None and e.kind in EVENT_COLOURS][:MOST_EVENTS]
-    kinds = sorted({e.kind for e in told})
-    spec = base(width, 240, [], kinds)
+    spec = base(width, 300 if zoom else 240, [])
     lines: Spec = {}
     if zoom:
         lines = {"data": {"name": "lines"}}
         spec["data"] = {"name": "bins"}
-        spec["autosize"] = {"type": "fit", "contains": "padding"}
-        spec["height"] = 300
     else:
         spec["data"] = {"values": _rows(envelope, clock)}
     spec["padding"] = {"left": 4, "top": 4, "bottom": 4, "right": 14}
@@ -171,16 +95,40 @@ def over_time(
             **clock.axis(),
         },
     }
-    y = rtt_axis()
+    y = round_trips([*envelope.min_ns / 1e3, *envelope.max_ns / 1e3])
+    spec["layer"] = [
+        *_marks(marks[:MOST_MARKS], x, clock),
+        _band(x, y, zoom=zoom),
+        lines
+        | {
+            "mark": {"type": "line", "strokeWidth": 1.6, "color": BLUE, "clip": True},
+            "encoding": {"x": x, "y": {"field": "p50", **y}},
+        },
+    ]
+    if not np.isnan(envelope.p99_ns).all():
+        spec["layer"].append(
+            lines
+            | {
+                "transform": [{"filter": "isValid(datum.p99)"}],
+                "mark": {"type": "line", "strokeWidth": 0.8, "color": RED, "clip": True},
+                "encoding": {"x": x, "y": {"field": "p99", **y}},
+            }
+        )
+    if zoom:
+        spec["layer"].append(lines | _hover(x))
+    return spec
+
+
+def _band(x: Spec, y: Spec, *, zoom: bool) -> Spec:
     band: Spec = {
         # Its outline shows a spike that is narrower than a pixel.
         "mark": {
             "type": "area",
             "fillOpacity": 0.25,
-            "stroke": COLOURS[0],
+            "stroke": BLUE,
             "strokeWidth": 0.7,
             "strokeOpacity": 0.4,
-            "color": COLOURS[0],
+            "color": BLUE,
             "clip": True,
             "interpolate": "step",
         },
@@ -190,45 +138,71 @@ def over_time(
         band["params"] = [
             {"name": "zoom", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales"}
         ]
-    layers: list[Spec] = [
-        band,
-        lines
+    return band
+
+
+def _hover(x: Spec) -> Spec:
+    """Unseen lines, of which the one under the pointer tells its figures."""
+    values: list[Spec] = [{"field": "t", "type": "temporal", "title": "time", "format": "%d %b %H:%M:%S"}]
+    values += [{"field": name, "title": name.removesuffix("_text")} for name in ("p50_text", "p99_text")]
+    texts = [
+        {"calculate": f"isValid(datum.{n}) ? {_IN_WORDS.format(n)} : '–'", "as": f"{n}_text"}
+        for n in ("p50", "p99")
+    ]
+    return {
+        "transform": texts,
+        "mark": {"type": "rule", "strokeWidth": 6, "color": "transparent", "clip": True},
+        "encoding": {"x": x, "tooltip": values},
+    }
+
+
+_IN_WORDS = (
+    "(datum.{0} >= 1e6 ? format(datum.{0} / 1e6, '.3~r') + ' s' : datum.{0} >= 1e3 ? "
+    "format(datum.{0} / 1e3, '.3~r') + ' ms' : format(datum.{0}, '.3~r') + ' µs')"
+)
+"""A duration, to three digits."""
+
+
+def _marks(marks: Sequence[Mark], x: Spec, clock: Clock) -> list[Spec]:
+    if not marks:
+        return []
+    values = [
+        {
+            "t": clock.ms(m.from_ns),
+            "u": clock.ms(max(m.to_ns, m.from_ns)),
+            "number": str(m.number),
+            "s": m.text,
+        }
+        for m in marks
+    ]
+    data: Spec = {"data": {"values": values}}
+    tip: Spec = {"tooltip": {"field": "s"}}
+    return [
+        data
         | {
-            "mark": {"type": "line", "strokeWidth": 1.6, "color": COLOURS[0], "clip": True},
-            "encoding": {"x": x, "y": {"field": "p50", **y}},
+            "mark": {"type": "rect", "color": RED, "opacity": 0.14, "clip": True},
+            "encoding": {"x": x, "x2": {"field": "u"}} | tip,
+        },
+        data
+        | {
+            "mark": {"type": "rule", "color": RED, "strokeWidth": 1.2, "clip": True},
+            "encoding": {"x": x} | tip,
+        },
+        data
+        | {
+            "mark": {
+                "type": "text",
+                "align": "left",
+                "baseline": "top",
+                "dx": 3,
+                "dy": 2,
+                "fontWeight": "bold",
+                "color": INK,
+                "clip": True,
+            },
+            "encoding": {"x": x, "y": {"value": 0}, "text": {"field": "number"}} | tip,
         },
     ]
-    if not np.isnan(envelope.p99_ns).all():
-        layers.append(
-            lines
-            | {
-                "transform": [{"filter": "isValid(datum.p99)"}],
-                "mark": {"type": "line", "strokeWidth": 0.8, "color": COLOURS[3], "clip": True},
-                "encoding": {"x": x, "y": {"field": "p99", **y}},
-            }
-        )
-    if told:
-        colour = {"domain": kinds, "range": [EVENT_COLOURS[k] for k in kinds]}
-        dash = {"domain": kinds, "range": [EVENT_DASHES[k] for k in kinds]}
-        common = {"field": "kind", "type": "nominal", "title": None}
-        layers.append(
-            {
-                "data": {
-                    "values": [
-                        {"t": clock.ms(e.from_ns or 0), "kind": e.kind, "s": statement(e)} for e in told
-                    ]
-                },
-                "mark": {"type": "rule", "strokeWidth": 1.5, "opacity": 0.9, "clip": True},
-                "encoding": {
-                    "x": x,
-                    "color": {**common, "scale": colour},
-                    "strokeDash": {**common, "scale": dash},
-                    "tooltip": [{"field": "s"}],
-                },
-            }
-        )
-    spec["layer"] = layers
-    return spec
 
 
 def _rows(envelope: Envelope, clock: Clock) -> list[dict[str, Any]]:

@@ -12,9 +12,13 @@ from typing import Literal
 from fathometer.clean import all_cleaned
 from fathometer.errors import FathometerError
 from fathometer.findings.model import Analysis
-from fathometer.report import page as pages
-from fathometer.report import render
+from fathometer.report import drawing, render, templates
+from fathometer.report import judgement as judged
 from fathometer.report.as_json import as_json
+from fathometer.report.judgement import Judgement
+from fathometer.report.page import Page, title_of
+
+NOTHING_ASKED = Judgement()
 
 
 def write(
@@ -25,16 +29,17 @@ def write(
     machine: Path | None = None,
     pictures: Path | None = None,
     title: str | None = None,
+    judgement: Judgement = NOTHING_ASKED,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
     """Writes the files asked for, each complete or not at all; returns them in that order."""
     written: list[Path] = []
     if machine:
-        _put(machine, as_text(analysis, "json").encode())
+        _put(machine, as_text(analysis, "json", judgement=judgement).encode())
         written.append(machine)
     if not (html or markdown or pictures):
         return written
-    page = pages.draw(analysis, title, progress)
+    page = drawing.draw(analysis, title, judgement, progress)
     if pictures:
         _directory(pictures)
         for figure in page.every():
@@ -44,20 +49,26 @@ def write(
         written.append(pictures)
     if markdown:
         where = os.path.relpath(pictures, markdown.parent) if pictures else None
-        _put(markdown, pages.markdown(page, where).encode())
+        _put(markdown, templates.markdown(page, where).encode())
         written.append(markdown)
     if html:
         progress("writing the page")
-        _put(html, pages.html(page).encode())
+        _put(html, templates.html(page).encode())
         written.append(html)
     return written
 
 
-def as_text(analysis: Analysis, kind: Literal["json", "markdown"], title: str | None = None) -> str:
+def as_text(
+    analysis: Analysis,
+    kind: Literal["json", "markdown"],
+    title: str | None = None,
+    judgement: Judgement = NOTHING_ASKED,
+) -> str:
     """A report for standard output."""
     if kind == "json":
-        return json.dumps(all_cleaned(as_json(analysis)), indent=1, allow_nan=False) + "\n"
-    return pages.markdown(pages.Page(title or pages.title_of(analysis), analysis))
+        report = as_json(analysis) | judged.as_json(judgement)
+        return json.dumps(all_cleaned(report), indent=1, allow_nan=False) + "\n"
+    return templates.markdown(Page(title or title_of(analysis), analysis, judgement))
 
 
 def _directory(path: Path) -> None:

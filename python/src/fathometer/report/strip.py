@@ -1,0 +1,154 @@
+"""The verdict at the top of a report: goals, what changed since an earlier report, and what was measured, in
+a few words each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from fathometer.findings.model import Analysis, Scenario
+from fathometer.findings.words import count, duration, listed, span
+from fathometer.report.baseline import Drift, Since
+from fathometer.report.goals import Goal, Outcome, percent
+from fathometer.report.judgement import Judgement
+from fathometer.report.tables import is_throughput
+
+Tone = Literal["good", "bad", "open", "plain"]
+SIGNS: dict[Tone, str] = {"good": "✓", "bad": "✗", "open": "?", "plain": ""}
+"""Besides the colour, so that it is not needed."""
+_MOST = 3
+"""Paths that are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One statement of the strip."""
+
+    head: str
+    """What it is about: `p99 < 2.00 ms`."""
+    answer: str
+    """In a word or two: `met`, `93.7 %`."""
+    tone: Tone
+    details: tuple[str, ...] = ()
+
+    @property
+    def sign(self) -> str:
+        """Of its tone."""
+        return SIGNS[self.tone]
+
+
+def verdicts(analysis: Analysis, judgement: Judgement) -> list[Verdict]:
+    """Goals first, then what changed, then what was measured."""
+    goals = list(dict.fromkeys(o.goal for o in judgement.outcomes))
+    strip = [_of_goal(goal, [o for o in judgement.outcomes if o.goal == goal]) for goal in goals]
+    if judgement.drift is not None:
+        strip.append(_of_drift(judgement.drift))
+    return strip + _measured(analysis)
+
+
+def _of_goal(goal: Goal, outcomes: Sequence[Outcome]) -> Verdict:
+    head = goal.name if goal.path == "*" else f"{goal.path}: {goal.name}"
+    missed = [o for o in outcomes if o.status == "not met"]
+    undecided = [o for o in outcomes if o.status == "cannot be decided"]
+    unsure = [o for o in outcomes if o.status == "met" and not o.sure]
+    details = [_missed(goal, o) for o in missed[:_MOST]]
+    if len(missed) > _MOST:
+        details.append(f"and {count(len(missed) - _MOST, 'other path')}")
+    if undecided:
+        details.append(f"cannot be decided for {_paths(undecided)}: {undecided[0].reason}")
+    if unsure:
+        details.append(f"not sure for {_paths(unsure)}: {unsure[0].reason}")
+    if missed:
+        one = len(outcomes) == 1
+        return Verdict(
+            head, "not met" if one else f"not met by {len(missed)} of {len(outcomes)}", "bad", tuple(details)
+        )
+    if undecided:
+        return Verdict(head, "cannot be decided", "open", tuple(details))
+    every = "met" if len(outcomes) == 1 else f"met by all {len(outcomes)}"
+    return Verdict(head, every, "good", tuple(details))
+
+
+def _missed(goal: Goal, outcome: Outcome) -> str:
+    sure = "" if outcome.sure else " (not sure)"
+    return f"{outcome.path}: {goal.shown(outcome.value or 0.0)}{sure}"
+
+
+def _paths(outcomes: Sequence[Outcome]) -> str:
+    return listed([o.path for o in outcomes], _MOST)
+
+
+def _of_drift(drift: Drift) -> Verdict:
+    slower = [p for p in drift.paths if p.slower]
+    faster = [p for p in drift.paths if p.faster]
+    details = [_since(p) for p in [*slower, *(f for f in faster if f not in slower)][: 2 * _MOST]]
+    if drift.only_then:
+        details.append(f"no longer measured: {listed(list(drift.only_then), _MOST)}")
+    if drift.only_now:
+        details.append(f"new: {listed(list(drift.only_now), _MOST)}")
+    head = "Since the earlier report"
+    if slower:
+        return Verdict(head, f"{count(len(slower), 'path')} slower", "bad", tuple(details))
+    if faster:
+        return Verdict(head, f"{count(len(faster), 'path')} faster", "good", tuple(details))
+    if all(d.verdict == "no difference that matters" for p in drift.paths for d in p.differences):
+        return Verdict(head, "nothing that matters changed", "good", tuple(details))
+    return Verdict(head, "no difference shown", "plain", tuple(details))
+
+
+def _since(path: Since) -> str:
+    changed = [f"{d.metric} {duration(d.a)} → {duration(d.b)}" for d in (*path.slower, *path.faster)]
+    return f"{path.path}: {listed(changed)}"
+
+
+def _measured(analysis: Analysis) -> list[Verdict]:
+    measured = [s for s in analysis.scenarios if not is_throughput(s)]
+    strip: list[Verdict] = []
+    if measured:
+        strip.append(_answered(sum(s.sent for s in measured), sum(s.unanswered for s in measured)))
+        strip += _extremes([s for s in measured if s.rtt.count])
+    if analysis.recordings:
+        number = len(analysis.incidents)
+        ends = sum(i.toll.connections for i in analysis.incidents)
+        of_them = (f"{count(ends, 'connection')} ended",) if ends else ()
+        strip.append(Verdict("Incidents", f"{number:,}" if number else "none", "plain", of_them))
+    if len(measured) < len(analysis.scenarios):
+        tests = [s for s in analysis.scenarios if is_throughput(s)]
+        runs = count(sum(len(s.runs) for s in tests), "test")
+        strip.append(Verdict("Throughput", runs, "plain", (f"of {count(len(tests), 'path')}",)))
+    if analysis.summaries:
+        tools = listed(sorted({s.tool for s in analysis.summaries}))
+        strip.append(
+            Verdict("Other tools", count(len(analysis.summaries), "summary", "summaries"), "plain", (tools,))
+        )
+    return strip
+
+
+def _answered(sent: int, lost: int) -> Verdict:
+    if not sent:
+        return Verdict("Answered", "nothing was sent", "open")
+    if lost == sent:
+        return Verdict("Answered", "none", "bad", (f"of {count(sent, 'sample')}",))
+    of = f"{lost:,} of {count(sent, 'sample')} lost" if lost else f"all of {count(sent, 'sample')}"
+    return Verdict("Answered", percent(1 - lost / sent), "plain", (of,))
+
+
+def _extremes(answered: Sequence[Scenario]) -> list[Verdict]:
+    """The fastest and the slowest median; of too few samples the smallest and the largest."""
+    told = [s for s in answered if s.figure("p50").shown]
+    if told:
+        fast, slow = told[0], told[-1]
+        head = "Median" if len(told) == 1 else "Fastest median"
+        strip = [Verdict(head, duration(fast.figure("p50").value), "plain", (fast.name,))]
+        if len(told) > 1:
+            strip.append(Verdict("Slowest median", duration(slow.figure("p50").value), "plain", (slow.name,)))
+        return strip
+    ends = [end for s in answered for end in (s.rtt.min_ns, s.rtt.max_ns) if end is not None]
+    if not ends:
+        return []
+    trips = sum(s.rtt.count for s in answered)
+    if trips == 1:
+        return [Verdict("A single round trip", duration(ends[0]), "plain", ("no spread can be told",))]
+    return [Verdict("Round trips", span(min(ends), max(ends)), "plain", ("too few for a median",))]

@@ -1,0 +1,135 @@
+"""Goals of the reader's own: how they are written, and what they come to."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fathometer.errors import ExitCode, FathometerError
+from fathometer.report.goals import judged, parsed, percent
+from fathometer.stats.results import Doubt, DoubtCode, Estimate, Interval
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "metric", "sign", "limit"),
+    [
+        ("p99<2ms", "*", "p99", "<", 2e6),
+        (" p99.9 <= 1.5 s ", "*", "p99.9", "<=", 1.5e9),
+        ("p99_99<900us", "*", "p99.99", "<", 9e5),
+        ("median<250µs", "*", "median", "<", 2.5e5),
+        ("MAX<1min", "*", "max", "<", 60e9),
+        ("availability>99.9%", "*", "availability", ">", 0.999),
+        ("loss<=0.1 %", "*", "loss", "<=", 0.001),
+        ("cross-*: p50<3ms", "cross-*", "p50", "<", 3e6),
+        ("10.0.0.1:7: p50<3ms", "10.0.0.1:7", "p50", "<", 3e6),
+    ],
+)
+def test_a_goal_is_read_as_it_is_meant(text, path, metric, sign, limit):
+    goal = parsed(text)
+    assert (goal.path, goal.metric, goal.sign) == (path, metric, sign)
+    assert goal.limit == pytest.approx(limit)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", "write it as"),
+        ("p99", "write it as"),
+        ("p99=2ms", "write it as"),
+        ("p99<", "write it as"),
+        ("p99<2", "no unit"),
+        ("p99<2%", "duration"),
+        ("p99<2 parsecs", "duration"),
+        ("p98<2ms", "name one of mean, median"),
+        ("p99>2ms", "below"),
+        ("availability<99%", "above"),
+        ("availability>0.999", "percent"),
+        ("availability>101%", "100%"),
+        ("p99<-2ms", "write it as"),
+        ("p99<1e3ms", "write it as"),
+    ],
+)
+def test_what_is_no_goal_is_one_line_that_helps(text, names):
+    with pytest.raises(FathometerError) as caught:
+        parsed(text)
+    assert names in str(caught.value)
+    assert repr(text) in str(caught.value)
+    assert caught.value.exit_code == ExitCode.USAGE
+
+
+@given(st.text(max_size=30))
+def test_whatever_is_given_it_is_a_goal_or_an_error_of_ours(text):
+    try:
+        goal = parsed(text)
+    except FathometerError:
+        return
+    assert goal.limit >= 0
+
+
+def scenario(name="near", *, low=1e6, value=1.5e6, high=1.9e6, sent=10_000, lost=0, load=False, shown=True):
+    estimate = Estimate(value, Interval(low, high), sent - lost, 50)
+    if not shown:
+        estimate = Estimate(value, None, 5, 0, Doubt(DoubtCode.UNSUPPORTED, 5))
+    return SimpleNamespace(
+        name=name,
+        key=SimpleNamespace(label=name, under_load=load),
+        sent=sent,
+        unanswered=lost,
+        rtt=SimpleNamespace(count=sent - lost, max_ns=9_000_000),
+        figure=lambda _: estimate,
+    )
+
+
+def outcome(text, **of):
+    (one,) = judged([parsed(text)], [scenario(**of)])
+    return one.status, one.sure
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [
+        ("2ms", ("met", True)),
+        ("1.8ms", ("met", False)),
+        ("1.2ms", ("not met", False)),
+        ("0.9ms", ("not met", True)),
+    ],
+)
+def test_it_is_sure_where_the_whole_interval_is_on_one_side(limit, expected):
+    assert outcome(f"p99<{limit}") == expected
+
+
+def test_what_samples_cannot_support_is_neither_met_nor_broken():
+    assert outcome("p99<2ms", shown=False) == ("cannot be decided", False)
+
+
+def test_availability_is_what_was_answered_of_what_was_sent():
+    assert outcome("availability>99.9%", lost=9) == ("met", True)
+    assert outcome("availability>99.9%", lost=10) == ("not met", True)
+    assert outcome("availability>=99.9%", lost=10) == ("met", True)
+    assert outcome("loss<0.1%", lost=10) == ("not met", True)
+    # 500 samples, one lost in a thousand: none lost says little.
+    (few,) = judged([parsed("availability>99.9%")], [scenario(sent=500)])
+    assert (few.status, few.sure) == ("met", False)
+    assert "3,000 are needed" in few.reason
+
+
+def test_the_largest_is_the_largest():
+    assert outcome("max<9ms") == ("not met", True)
+    assert outcome("max<=9ms") == ("met", True)
+
+
+def test_a_goal_is_for_every_path_or_for_those_that_match():
+    paths = [scenario("near"), scenario("far"), scenario("far under load", load=True), scenario("no", sent=0)]
+    names = lambda text: [o.path for o in judged([parsed(text)], paths)]  # noqa: E731
+    assert names("p99<2ms") == ["near", "far"]
+    assert names("far*: p99<2ms") == ["far", "far under load"]
+    with pytest.raises(FathometerError, match="concerns no path"):
+        names("nowhere: p99<2ms")
+
+
+@given(st.floats(0, 1))
+def test_a_share_is_never_told_as_whole_that_is_not(share):
+    text = percent(share)
+    if 1e-5 < share < 1 - 1e-5:
+        assert text not in {"0.0 %", "100.0 %", "0.00 %", "100.00 %"}

@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Remakes docs/images/report-*.png: the first screens of the report on the live migration of scenarios/, on a
+desk and on a phone. `make report-pictures` runs it; it needs Chromium, and neither a network nor privileges.
+"""
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SCREENS = {"report-desk": (1280, 800), "report-phone": (390, 844)}
+sys.path.insert(0, str(ROOT / "python" / "tests"))
+
+
+def main() -> None:
+    from support.chromium import chromium
+
+    fathom, scenario = ROOT / "target" / "debug" / "fathom", ROOT / "scenarios" / "azure-live-migration.toml"
+    with tempfile.TemporaryDirectory() as place:
+        recordings, page = Path(place) / "recordings", Path(place) / "report.html"
+        simulate = [fathom, "fabric", "simulate", scenario, "--record", recordings]
+        subprocess.run(simulate, check=True, stdout=subprocess.DEVNULL)
+        report = [sys.executable, "-c", "from fathometer.cli import main; main()", "report", recordings]
+        report += ["--output", page, "--title", "Three clients of one server"]
+        subprocess.run(report, check=True)
+        with chromium() as browser:
+            for name, (width, height) in SCREENS.items():
+                shown = browser.new_page(viewport={"width": width, "height": height})
+                shown.goto(page.as_uri())
+                shown.wait_for_function("document.querySelector('[data-brush]').dataset.ready")
+                shown.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")
+
+
+if __name__ == "__main__":
+    main()
