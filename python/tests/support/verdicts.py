@@ -17,11 +17,20 @@ def scenario(name, values_ns, runs=()):
     blocks = shipped(values_ns)
     estimates = {"mean": rollup_mean(blocks)}
     estimates |= dict(zip(SHARE, rollup_estimates(blocks, tuple(SHARE.values())), strict=True))
-    empty = Histogram.empty()
-    rtt = Histogram.of(values_ns)
-    key = Key(name, "tcp", 64, 1_000_000_000)
     return Scenario(
-        name, key, runs, rtt, empty, len(values_ns), 0, 0, estimates, {}, None, blocks, None, None
+        name=name,
+        key=Key(name, "tcp", 64, 1_000_000_000),
+        runs=runs,
+        rtt=Histogram.of(values_ns),
+        sent=len(values_ns),
+        unanswered=0,
+        late=0,
+        estimates=estimates,
+        of_runs={},
+        worst=None,
+        blocks=blocks,
+        calendar=None,
+        first=None,
     )
 
 

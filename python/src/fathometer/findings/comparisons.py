@@ -15,6 +15,7 @@ from fathometer.findings.parts import Piece, joined_blocks, totals_of
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import Comparison, Spreads, compare, spreads
 from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
+from fathometer.stats.results import TOO_NARROW
 from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs
 from fathometer.stats.series import paired
 
@@ -81,7 +82,8 @@ def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:
 def _spreads(scenario: Scenario, known: dict[str, Spreads]) -> Spreads:
     if scenario.name not in known:
         # A seed of its own: two scenarios that are resampled alike would look paired.
-        known[scenario.name] = spreads(scenario.blocks, seed=1 + len(known))
+        shaky = [m for m in METRICS if (doubt := scenario.estimates[m].doubt) and doubt.code in TOO_NARROW]
+        known[scenario.name] = spreads(scenario.blocks, 1 + len(known), shaky)
     return known[scenario.name]
 
 

@@ -63,6 +63,10 @@ NOT_SHOWN = frozenset(
 """Doubts whose figure is not shown at all (DESIGN.md 4)."""
 
 
+TOO_NARROW = frozenset({DoubtCode.FEW_BURSTS, DoubtCode.CORRELATED_BLOCKS, DoubtCode.HEAVY_TAIL})
+"""Doubts whose interval may be too narrow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Doubt:
     """A doubt as a code and its numbers."""
