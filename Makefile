@@ -19,7 +19,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev
+.PHONY: help engines report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -63,6 +63,9 @@ test: test-rust test-python ## every test, the end-to-end ones of the built bina
 test-python: cargo python-dev ## the Python half's
 	cargo build $(QUIET) --locked -p fathom
 	cd python && FATHOM=$$PWD/../target/debug/fathom ../.venv/bin/pytest -n $(WORKERS)
+
+engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
+	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py
 
 test-rust: cargo ## the Rust half's
 	cargo test $(QUIET) --workspace --locked

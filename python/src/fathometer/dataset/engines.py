@@ -132,22 +132,29 @@ def _literal(text: str) -> str:
 def _duckdb(batch: Batch) -> tuple[pa.Table, pa.Table]:
     import ibis
 
-    with _told("duckdb"):
-        connection = ibis.duckdb.connect(threads=_threads(), preserve_insertion_order=False)
+    duckdb: Any = importlib.import_module("duckdb")
+    options = {"threads": _threads(), "preserve_insertion_order": False}
+    with _told("duckdb"), duckdb.connect(":memory:", config=options) as connection:
         quoted = ["'" + file.replace("'", "''") + "'" for file, _, _ in batch.files]
         # What a label may hold and a pattern means otherwise is put into brackets.
         plain = ", ".join("".join(f"[{c}]" if c in "*?[" else c for c in name) for name in quoted)
         told = ", ".join(f"({q}, {o}, {step})" for q, (_, o, step) in zip(quoted, batch.files, strict=True))
-        connection.raw_sql(
+        connection.execute(
             f"""CREATE TEMP VIEW samples AS
                 SELECT {", ".join(f"s.{c}" for c in COLUMNS)}, f.recording, f.step_ns
                 FROM read_parquet([{plain}], hive_partitioning = false, filename = true) AS s
                 JOIN (VALUES {told}) AS f (file, recording, step_ns) ON s.filename = f.file"""
         )
-        try:
-            return _both(connection.table("samples"), batch, connection.to_pyarrow)
-        finally:
-            connection.disconnect()
+        return _both(
+            _table(), batch, lambda q: connection.sql(str(ibis.to_sql(q, dialect="duckdb"))).to_arrow_table()
+        )
+
+
+def _table() -> ibis.Table:
+    """The samples, as every engine is told to call them."""
+    import ibis
+
+    return ibis.table(dict.fromkeys((*COLUMNS, "recording", "step_ns"), "int64"), name="samples")
 
 
 def _both(
@@ -172,13 +179,12 @@ def _clickhouse(batch: Batch) -> tuple[pa.Table, pa.Table]:
             for file, ordinal, step in batch.files
         ]
         session.query(f"CREATE VIEW samples AS {' UNION ALL '.join(parts)}")
-        schema = dict.fromkeys((*COLUMNS, "recording", "step_ns"), "int64")
 
         def run(query: ibis.Table) -> pa.Table:
             data = session.query(str(ibis.to_sql(query, dialect="clickhouse")), "Arrow").bytes()
             return pa.ipc.open_file(pa.BufferReader(data)).read_all()
 
-        return _both(ibis.table(schema, name="samples"), batch, run)
+        return _both(_table(), batch, run)
 
 
 def _spark(batch: Batch) -> tuple[pa.Table, pa.Table]:
@@ -212,9 +218,13 @@ def _spark(batch: Batch) -> tuple[pa.Table, pa.Table]:
             part = part.withColumn("step_ns", f.lit(step).cast("long"))
             samples = part if samples is None else samples.unionAll(part)
         assert samples is not None
-        samples.createOrReplaceTempView("fathometer_samples")
-        connection = ibis.pyspark.connect(session)
-        return _both(connection.table("fathometer_samples"), batch, connection.to_pyarrow)
+        samples.createOrReplaceTempView("samples")
+        try:
+            return _both(
+                _table(), batch, lambda q: session.sql(str(ibis.to_sql(q, dialect="pyspark"))).toArrow()
+            )
+        finally:
+            session.stop()
 
 
 def _escaped(path: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import EVENTS, event_validator, parse_utc
+from fathometer.dataset.format import EVENTS, event_validator, parse_utc, refused, whole
 from fathometer.dataset.model import Connection, Damage, Event, Explanation, Maintenance, Pause, Stall
 from fathometer.dataset.places import Place, lines_of, size_of
 from fathometer.errors import FathometerError
@@ -53,8 +53,10 @@ def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]
 def event_of(line: bytes) -> Event | None:
     """The event that one line tells; None where it is no event."""
     try:
-        value: Any = json.loads(line)
+        value: Any = json.loads(line, parse_int=whole, parse_constant=refused)
         at_ns = parse_utc(value["at"])
+        if not -(1 << 63) <= at_ns < 1 << 63:
+            return None
         kind = value["kind"]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -92,6 +92,20 @@ def segment_name(ordinal: int, kind: str) -> str:
     return f"samples-{ordinal:05}.{kind}"
 
 
+def whole(text: str) -> int:
+    """An integer of JSON that fits into 64 bits with its sign; raises ``ValueError``."""
+    value = int(text) if len(text) <= 20 else 1 << 64
+    # Sequence numbers are without a sign, and stand in events, too.
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ValueError("a number does not fit into 64 bits")
+    return value
+
+
+def refused(text: str) -> float:
+    """For ``NaN`` and ``Infinity``, which Python takes for JSON and nobody else does."""
+    raise ValueError(f"{text} is no number of JSON")
+
+
 def parse_utc(text: str) -> int:
     """An RFC 3339 time in ns since the Unix epoch, exact; raises ``ValueError``."""
     match = _TIME.match(text)

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import FORMAT_VERSION, MANIFEST, manifest_validator, parse_utc
+from fathometer.dataset.format import (
+    FORMAT_VERSION,
+    MANIFEST,
+    manifest_validator,
+    parse_utc,
+    refused,
+    whole,
+)
 from fathometer.dataset.model import ClockAnchor, Manifest, Path
 from fathometer.dataset.places import Place, read_at_most
 from fathometer.errors import FathometerError
@@ -45,7 +52,7 @@ def read_manifest(directory: Place) -> Manifest:
     if len(text) > MAX_BYTES:
         raise _bad(path, f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_int=whole, parse_constant=refused)
     except (ValueError, RecursionError) as error:
         raise _bad(path, f"it is no JSON ({error})") from None
     # The version is looked at before anything else: a later format need not have the same fields.

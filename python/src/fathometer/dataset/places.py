@@ -69,7 +69,7 @@ class RemotePath:
 
     def exists(self) -> bool:
         """Whether it is an object or a prefix of some."""
-        return str(self._info.type) != "FileType.NotFound"
+        return self.is_file() or self.is_dir()
 
     def is_file(self) -> bool:
         """Whether it is an object."""
@@ -77,7 +77,7 @@ class RemotePath:
 
     def is_dir(self) -> bool:
         """Whether it is a prefix of objects."""
-        return str(self._info.type) == "FileType.Directory"
+        return bool(self._info.type.name == "Directory")
 
     def read_bytes(self, most: int | None = None) -> bytes:
         """An object's content, the first `most` bytes of it; raises `OSError`."""

@@ -31,6 +31,11 @@ from fathometer.errors import FathometerError
 
 _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
+_MADE: Final = (
+    *("connections", "stalls", "pauses", "maintenance"),
+    *("throughput", "losses", "clock_error_ns"),
+)
+"""What is made of events when it is first asked for."""
 MOST_CONNECTIONS: Final = 10_000
 """Connections whose first samples are looked at."""
 
@@ -192,7 +197,7 @@ def open_recordings(
         try:
             recording = open_recording(directory)
             if counted:
-                recording.rollup  # noqa: B018 - made when it is first asked for
+                _counted(recording)
         except FathometerError as error:
             return error
         return recording
@@ -207,6 +212,24 @@ def open_recordings(
             else:
                 on_error(each)
     return tuple(found)
+
+
+def _counted(recording: Recording) -> None:
+    """Has all made that is made when it is first asked for; raises `FathometerError`.
+
+    One recording with values that nobody foresaw must not end the reading of all others, so whatever goes
+    wrong here is said of this one.
+    """
+    try:
+        for name in ("rollup", *_MADE):
+            getattr(recording, name)
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError) as error:
+        reason = str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+        raise FathometerError(
+            "read recording",
+            f"{recording.directory}: its events or samples hold what no recorder writes ({reason})",
+            "check it with `fathom recording verify`",
+        ) from None
 
 
 def recordings_in(path: Place) -> Iterator[Place]:

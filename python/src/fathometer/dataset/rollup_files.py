@@ -210,7 +210,7 @@ def read_rollups(directory: Place) -> Iterator[RolledUp]:
     codes = dict(zip(names.dictionary.to_pylist(), range(len(names.dictionary)), strict=True))
     of = names.indices.to_numpy()
     columns = {
-        name: table.column(name).fill_null(LOST).cast(pa.int64()).to_numpy()
+        name: table.column(name).cast(pa.int64()).fill_null(LOST).to_numpy()
         for name in ("size", "loaded", "silence", "warm_up", "start_ns", "bucket", "sent", "sum")
     }
     for ordinal, (step_ns, connections, running, damage, name) in enumerate(listed):

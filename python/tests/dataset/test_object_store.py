@@ -1,0 +1,81 @@
+"""Recordings in an object store, by a real S3 server on loopback: as on a disk."""
+
+import json
+
+import boto3
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings, raw
+from fathometer.errors import FathometerError
+from support.command_line import run
+from support.recordings import START, UNANSWERED, lognormal_ns, write
+from support.store import BUCKET, store, upload
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """Two recordings on the disk and in the store, the second of two segments."""
+    root = tmp_path_factory.mktemp("store")
+    rtt = lognormal_ns(1, 3_000, 500)
+    rtt[::50] = UNANSWERED
+    write(root / "label=near" / "date=2025-03-20" / "a", rtt, label="near")
+    parts = iter(np.array_split(lognormal_ns(2, 2_000, 900), 2))
+    write(root / "label=far" / "date=2025-03-21" / "b", parts, label="far", start_ns=START + 10**14)
+    with store() as endpoint:
+        yield endpoint, root, upload(endpoint, root, "deep/prefix")
+
+
+def test_a_recording_in_a_store_is_the_same_recording(both):
+    _, root, url = both
+    here, there = ({r.label: r for r in open_recordings([path], counted=True)} for path in (str(root), url))
+    assert here.keys() == there.keys() == {"near", "far"}
+    for label, one in here.items():
+        other = there[label]
+        assert one.manifest == other.manifest
+        assert one.events == other.events
+        assert one.totals == other.totals
+        assert one.rollup.histogram() == other.rollup.histogram()
+        assert all(
+            np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+            for x, y in zip(raw.samples(one), raw.samples(other), strict=True)
+        )
+
+
+def test_report_and_changes_read_a_store(both, tmp_path):
+    _, root, url = both
+    here, there = (run("report", where, "--json", "-", cwd=tmp_path) for where in (root, url))
+    assert there.returncode == 0, there.stderr
+    assert json.loads(there.stdout)["scenarios"] == json.loads(here.stdout)["scenarios"]
+    changes = run("changes", f"{url}/label=near", "--json", cwd=tmp_path)
+    assert (changes.returncode, changes.stdout.strip()[0]) == (0, "["), changes.stderr
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        (f"s3://{BUCKET}/nothing/here", "does not exist"),
+        ("s3://no-such-bucket-of-ours/x", "no-such-bucket-of-ours"),
+        ("what://is/this", "what://is/this"),
+    ],
+)
+@pytest.mark.usefixtures("both")
+def test_what_is_not_there_is_one_line(url, told):
+    with pytest.raises(FathometerError, match=told) as refused:
+        open_recordings([url])
+    assert "\n" not in str(refused.value)
+
+
+def test_an_object_that_was_damaged_in_the_store_is_refused_by_name_and_the_other_is_read(both):
+    endpoint, root, _ = both
+    url = upload(endpoint, root, "damaged")
+    key = "damaged/label=near/date=2025-03-20/a/samples-00000.parquet"
+    client = boto3.client("s3", endpoint_url=endpoint)
+    data = bytearray(client.get_object(Bucket=BUCKET, Key=key)["Body"].read())
+    data[200] ^= 1
+    client.put_object(Bucket=BUCKET, Key=key, Body=bytes(data))
+    told = []
+    found = open_recordings([url], on_error=told.append, counted=True)
+    assert [r.label for r in found] == ["far"]
+    assert "label=near" in str(told[0])
+    assert "checksum" in str(told[0])
