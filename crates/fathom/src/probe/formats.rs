@@ -47,11 +47,12 @@ impl Formats {
         let totals = Totals { rtt: &s.rtt, sent: s.samples - s.warm_up, warm_up: s.warm_up };
         let psping = self.histogram.clone().map(ResultFormat::Psping);
         let latte = self.latte.then_some(ResultFormat::Latte);
-        psping
-            .into_iter()
-            .chain(latte)
-            .map(|format| format!("\n{}", result(&format, &run, &totals)))
-            .collect()
+        let mut out = String::new();
+        for format in psping.into_iter().chain(latte) {
+            out.push('\n');
+            out.push_str(&result(&format, &run, &totals));
+        }
+        out
     }
 }
 
