@@ -93,7 +93,8 @@ fn spelled(ns: u64, gap: &str, micro: &str) -> String {
         let tenths = (ns + unit_ns / 20) / (unit_ns / 10);
         // By the figure that is shown: 999.96 µs would read 1000 µs.
         if tenths < most_tenths {
-            let fraction = if tenths.is_multiple_of(10) { String::new() } else { format!(".{}", tenths % 10) };
+            let fraction =
+                if tenths.is_multiple_of(10) { String::new() } else { format!(".{}", tenths % 10) };
             return format!("{}{fraction}{gap}{unit}", tenths / 10);
         }
     }
