@@ -16,6 +16,9 @@ fn every(interval_ns: u64, duration_ns: u64) -> Settings {
     }
 }
 
+/// When a stall began, on which connection, above which threshold.
+type Began = (u64, Option<u32>, u64);
+
 /// Three silences of 5 s in one run, and one as its last thing: the late echoes of the first used to raise the threshold
 /// above the others.
 #[test]
@@ -52,8 +55,7 @@ fn a_path_that_changes_for_good_becomes_usual() {
             _ => None,
         });
         let settled = START.mono_ns + 700 * S;
-        let (early, late): (Vec<&(u64, Option<u32>, u64)>, Vec<_>) =
-            began.iter().partition(|(at, ..)| *at < settled);
+        let (early, late): (Vec<&Began>, Vec<&Began>) = began.iter().partition(|(at, ..)| *at < settled);
         assert!(early.len() < 60, "every {interval} ns: {} stalls while it changed", early.len());
         assert_eq!(late.len(), 1, "every {interval} ns: {late:?}");
         assert!((3 * S..5 * S).contains(&late[0].2), "four tails of a second: {} ns", late[0].2);
