@@ -65,7 +65,7 @@ def test_qperf_has_a_summary_that_says_what_it_cannot_support(tmp_path):
     for sentence in summary["cannot"]:
         assert sentence in page
         assert sentence in text
-    assert "1 summary of qperf, without samples" in text
+    assert "- Other tools: **1 summary** (qperf)" in text
     (finding,) = report["findings"]
     assert finding["kind"] == "summary"
     assert not impossible(report)

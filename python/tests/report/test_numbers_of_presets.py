@@ -1,6 +1,7 @@
 """The report on every scenario of the fabric, simulated: its numbers are those of numpy on Parquet files."""
 
 import json
+import math
 import subprocess
 
 import numpy as np
@@ -104,11 +105,15 @@ def joined(side):
 
 
 def common(a, b):
-    """The round trips of both in those of 256 equal stretches of time, from the first sample to the last, in
-    which both have some.
+    """The round trips of both in those of at most 256 equal stretches of time in which both have some.
+
+    Stretches are whole steps of the rollup, counted from the Unix epoch (docs/decisions/0002-rollup.md).
     """
-    first = min(r.sent.min() for r in (*a, *b))
-    width = max((max(r.sent.max() for r in (*a, *b)) - first) // 256, 1)
-    cells = [np.concatenate([(r.sent[r.counted] - first) // width for r in side]) for side in (a, b)]
+    step = max(r.step for r in (*a, *b))
+    first, last = (f(f(r.sent) for r in (*a, *b)) for f in (min, max))
+    width = max(math.ceil((last - first) / 256 / step), 1) * step
+    cells = [
+        np.concatenate([(r.sent[r.counted] - first // step * step) // width for r in side]) for side in (a, b)
+    ]
     both = np.intersect1d(*cells)
     return [joined(side)[np.isin(cell, both)] for side, cell in zip((a, b), cells, strict=True)]
