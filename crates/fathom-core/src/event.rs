@@ -279,6 +279,12 @@ pub enum EventKind {
         /// `late` (this process did not run), `blocked` (the connection took no more data) or `unconnected`.
         reason: String,
     },
+    /// The schedule of this path has ended: nothing more will be due. Its last event but for the ends of connections.
+    #[serde(rename = "schedule.ended")]
+    ScheduleEnded {
+        /// Samples that were due, whether they were sent or not.
+        due: u64,
+    },
     /// Echoes whose bytes differ from what was sent.
     #[serde(rename = "echo.corrupted")]
     EchoCorrupted {
@@ -349,6 +355,14 @@ pub enum EventKind {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The disk had been full, and has room again: the recording goes on.
+    #[serde(rename = "recording.resumed")]
+    RecordingResumed {
+        /// For how long it had no room, in ns.
+        waited_ns: u64,
+        /// Samples without a row because of it; each connection's are told by `recording.overflowed`.
+        lost: u64,
+    },
     /// Anything else worth a line.
     #[serde(rename = "note")]
     Note {
@@ -384,6 +398,7 @@ impl EventKind {
             Self::LoadBegan { .. } => "load.began",
             Self::LoadEnded { .. } => "load.ended",
             Self::ScheduleOverrun { .. } => "schedule.overrun",
+            Self::ScheduleEnded { .. } => "schedule.ended",
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",
             Self::EchoDuplicated { .. } => "echo.duplicated",
@@ -391,6 +406,7 @@ impl EventKind {
             Self::ThroughputEnded { .. } => "throughput.ended",
             Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
+            Self::RecordingResumed { .. } => "recording.resumed",
             Self::Note { .. } => "note",
         }
     }

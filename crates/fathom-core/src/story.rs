@@ -328,6 +328,9 @@ fn other(event: &Event) -> Option<Line> {
             };
             format!("{why}: {} not recorded", count(*lost, "sample"))
         }
+        EventKind::RecordingResumed { waited_ns, .. } => {
+            format!("the recording went on after {} without room on the disk", duration(*waited_ns))
+        }
         EventKind::RecordingEnded { error: Some(error), .. } => {
             format!("the recording stopped early: {error}")
         }

@@ -17,7 +17,9 @@ pub mod pause;
 pub mod peer;
 pub mod process;
 pub mod reactor;
+pub mod signals;
 pub mod socket;
+pub mod terminal;
 pub mod timestamps;
 #[cfg(target_os = "linux")]
 pub mod tun;

@@ -11,14 +11,26 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         fs::create_dir_all(dir)
     }
 
-    /// Opens for writing at the end, creating the file where there is none.
+    /// Opens for writing at the end, creating the file where there is none. A symbolic link in its place is an error: in a
+    /// directory that somebody else prepared it leads to a file that is none of ours.
     fn append_to(&self, path: &Path) -> io::Result<File> {
-        OpenOptions::new().append(true).create(true).open(path)
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::custom_flags(
+            &mut options,
+            rustix::fs::OFlags::NOFOLLOW.bits() as i32,
+        );
+        options.open(path)
     }
 
-    /// Opens an empty file for writing, emptying one that is there.
+    /// Makes a new file, in the place of one (or of a link) that is there.
     fn create(&self, path: &Path) -> io::Result<File> {
-        File::create(path)
+        match fs::remove_file(path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        OpenOptions::new().write(true).create_new(true).open(path)
     }
 
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {

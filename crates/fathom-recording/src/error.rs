@@ -73,6 +73,23 @@ impl Error {
     }
 }
 
+impl Error {
+    /// Whether it may be tried again when there is room. A sync that found none has lost what was acknowledged before it.
+    pub(crate) fn wants_room(&self) -> bool {
+        self.is_full() && !matches!(self, Self::Io { operation: "sync", .. })
+    }
+}
+
+fn is_link(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    return error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    #[cfg(not(unix))]
+    return {
+        let _ = error;
+        false
+    };
+}
+
 fn full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
@@ -116,6 +133,9 @@ impl fmt::Display for Error {
             Self::Io { operation, path, source } => {
                 write!(f, "cannot {operation} {}: {source}; ", path.display())?;
                 f.write_str(match source.kind() {
+                    _ if is_link(source) => {
+                        "a symbolic link stands in its place; remove it, or choose another directory"
+                    }
                     _ if full(source) => "free some space; what was written so far stays readable",
                     io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                         "choose a directory that you may write to"

@@ -38,7 +38,12 @@ pub fn export(
         progress(written);
     });
     let done = match format {
-        Format::Parquet => chunks_to_parquet(chunks, out).map_err(io::Error::other),
+        Format::Parquet => {
+            let mut out = Remembering { out, failed: None };
+            let done = chunks_to_parquet(chunks, &mut out).map_err(io::Error::other);
+            // The Parquet crate turns an error to text.
+            out.failed.map_or(done, Err)
+        }
         Format::Csv => {
             let mut out = io::BufWriter::new(out);
             header(&mut out)
@@ -68,6 +73,34 @@ pub fn run(manifest: &Manifest) -> Run {
         size: probe["size"].as_u64().and_then(|size| u32::try_from(size).ok()),
         interval_ns: probe["interval_ns"].as_u64(),
         started_utc_ns: i64::try_from(manifest.started_at.as_nanosecond()).unwrap_or(0),
+    }
+}
+
+/// Keeps the first error of a writer.
+struct Remembering<W> {
+    out: W,
+    failed: Option<io::Error>,
+}
+
+impl<W: Write> Remembering<W> {
+    fn keep<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        done.map_err(|e| {
+            let kind = e.kind();
+            self.failed.get_or_insert(e);
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for &mut Remembering<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.keep(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.keep(done)
     }
 }
 

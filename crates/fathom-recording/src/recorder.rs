@@ -1,6 +1,7 @@
 //! Writing a recording. What was flushed is on the disk; what was acknowledged reads back.
 
 pub(crate) mod appender;
+mod room;
 
 use crate::convert::{Closed, convert};
 use crate::disk::{Disk, RealDisk};
@@ -12,6 +13,7 @@ use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Sample;
 use jiff::Timestamp;
+use room::Waiting;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +24,6 @@ const FLUSH_ROWS: usize = 4_096;
 /// Between two syncs, while flushes come more often. A caller that flushes twice a second thus loses less than a
 /// second to a power failure.
 const SYNC_EVERY_NS: u64 = 500_000_000;
-/// Kept back for the last events and the manifest on a full disk.
-const RESERVE_BYTES: usize = 64 << 10;
 /// A segment of more rows is converted on a thread of its own, so that samples are taken meanwhile; a smaller one
 /// takes some tens of ms, and a thread would cost a slow probe more memory than the conversion.
 const INLINE_ROWS: u64 = 128 << 10;
@@ -51,7 +51,7 @@ pub struct Recorder {
     options: Options,
     manifest: Manifest,
     /// Locked for as long as it is open.
-    lock: File,
+    _lock: File,
     events: Appender,
     open: Option<OpenSegment>,
     next_segment: u32,
@@ -63,6 +63,17 @@ pub struct Recorder {
     now_ns: u64,
     synced_ns: u64,
     stopped: Option<String>,
+    /// Set while the disk is full.
+    waiting: Option<Waiting>,
+    /// Lines of events that have not been written for want of room.
+    unsaid: Vec<u8>,
+    /// The manifest on the disk is older than this one.
+    manifest_due: bool,
+    /// Segments that could not be closed for want of room; their rows stand in their open files.
+    unclosed: Vec<u32>,
+    /// What this recorder itself had to tell of the run.
+    told: Vec<Event>,
+    ending: bool,
 }
 
 #[derive(Debug)]
@@ -109,11 +120,7 @@ impl Recorder {
         manifest: Manifest,
         options: Options,
     ) -> Result<Self, Error> {
-        let reserve = dir.join(RESERVE);
-        let file = disk.create(&reserve).map_err(Error::io("create", &reserve))?;
-        // Real bytes: a hole would reserve nothing.
-        disk.write(&file, &vec![0x46; RESERVE_BYTES]).map_err(Error::io("reserve space in", &reserve))?;
-        disk.sync(&file).map_err(Error::io("sync", &reserve))?;
+        room::reserve(disk.as_ref(), dir)?;
         manifest.write(disk.as_ref(), dir)?;
         let events = Appender::open(disk.as_ref(), dir.join(EVENTS))?;
         let now_ns = manifest.clock_anchors.first().map_or(0, |a| a.mono_ns);
@@ -123,7 +130,7 @@ impl Recorder {
             disk,
             options,
             manifest,
-            lock,
+            _lock: lock,
             events,
             open: None,
             next_segment: 0,
@@ -134,13 +141,16 @@ impl Recorder {
             now_ns,
             synced_ns: now_ns,
             stopped: None,
+            waiting: None,
+            unsaid: Vec::new(),
+            manifest_due: false,
+            unclosed: Vec::new(),
+            told: Vec::new(),
+            ending: false,
         };
-        recorder.event(&Event {
-            at,
-            mono_ns: now_ns,
-            connection: None,
-            kind: EventKind::RecordingStarted {},
-        })?;
+        let kind = EventKind::RecordingStarted {};
+        let line = recorder.line(&Event { at, mono_ns: now_ns, connection: None, kind })?;
+        recorder.append_event(&line)?;
         recorder.events.sync(recorder.disk.as_ref())?;
         recorder.disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         Ok(recorder)
@@ -166,18 +176,30 @@ impl Recorder {
         self.stopped.as_deref()
     }
 
-    /// Takes a sample. It is on the disk after the next [`Recorder::flush`].
+    /// Takes a sample. It is on the disk after the next [`Recorder::flush`] that succeeds.
     pub fn push(&mut self, sample: &Sample) -> Result<(), Error> {
         self.refuse_if_stopped()?;
+        if let Some(waiting) = &mut self.waiting {
+            if self.pending.len() < room::ROWS_KEPT {
+                self.pending.push(*sample);
+            } else {
+                *waiting.lost.entry(sample.connection).or_default() += 1;
+            }
+            return Ok(());
+        }
         self.pending.push(*sample);
         if self.pending.len() >= FLUSH_ROWS { self.guarded(Self::write_pending) } else { Ok(()) }
     }
 
     /// Writes what was pushed, syncs it (at most twice a second), and closes the segment when it is time.
-    /// To be called at least once a second.
+    /// To be called at least once a second. While the disk is full it looks whether there is room again, and fails
+    /// where there is none ([`Recorder::waits_for_room`]).
     pub fn flush(&mut self, now_mono_ns: u64) -> Result<(), Error> {
         self.refuse_if_stopped()?;
         self.now_ns = now_mono_ns;
+        if self.waiting.is_some() {
+            return self.guarded(Self::resume);
+        }
         self.guarded(|r| {
             r.write_pending()?;
             if now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
@@ -191,17 +213,38 @@ impl Recorder {
         })
     }
 
-    /// Writes an event at once. Works after the recording stopped for want of space, while the reserve lasts.
+    /// Writes an event at once. On a full disk it takes the reserve; where that is used up too, the event is written when
+    /// there is room again.
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
+        let line = self.line(event)?;
+        if !self.unsaid.is_empty() {
+            self.keep_unsaid(&line);
+            return Ok(());
+        }
+        match self.append_event(&line) {
+            Err(error) if error.is_full() && self.stopped.is_none() && !self.ending => {
+                self.wait_for_room();
+                self.keep_unsaid(&line);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn line(&self, event: &Event) -> Result<Vec<u8>, Error> {
         let mut line = serde_json::to_vec(event)
             .map_err(|e| Error::Segment { path: self.dir.join(EVENTS), reason: e.to_string() })?;
         line.push(b'\n');
-        self.events.append(self.disk.as_ref(), &line).or_else(|error| {
+        Ok(line)
+    }
+
+    fn append_event(&mut self, line: &[u8]) -> Result<(), Error> {
+        self.events.append(self.disk.as_ref(), line).or_else(|error| {
             if !error.is_full() {
                 return Err(error);
             }
             self.release_reserve();
-            self.events.append(self.disk.as_ref(), &line)
+            self.events.append(self.disk.as_ref(), line)
         })
     }
 
@@ -209,26 +252,49 @@ impl Recorder {
     pub fn anchor(&mut self, anchor: Anchor, stepped: bool) -> Result<(), Error> {
         self.refuse_if_stopped()?;
         self.manifest.add_anchor(ClockAnchor::new(anchor, stepped));
-        self.guarded(|r| r.manifest.write(r.disk.as_ref(), &r.dir))
+        self.guarded(Self::write_manifest)
     }
 
     /// Changes the manifest (what became known of the reflector, say) and rewrites it.
     pub fn amend(&mut self, change: impl FnOnce(&mut Manifest)) -> Result<(), Error> {
         self.refuse_if_stopped()?;
         change(&mut self.manifest);
-        self.guarded(|r| r.manifest.write(r.disk.as_ref(), &r.dir))
+        self.guarded(Self::write_manifest)
+    }
+
+    fn write_manifest(&mut self) -> Result<(), Error> {
+        self.manifest_due = true;
+        if self.waiting.is_none() || self.ending {
+            self.manifest.write(self.disk.as_ref(), &self.dir)?;
+            self.manifest_due = false;
+        }
+        Ok(())
     }
 
     /// Ends the recording in order and gives the number of its rows.
     pub fn finish(mut self, ended_at: Timestamp, now_mono_ns: u64) -> Result<u64, Error> {
+        self.finish_with(ended_at, now_mono_ns, None)
+    }
+
+    /// As [`Recorder::finish`], for a caller that then asks what this recorder had to tell ([`Recorder::take_told`]). `error`
+    /// is what ended the run early, where something did. Nothing else may be called afterwards.
+    pub fn finish_with(
+        &mut self,
+        ended_at: Timestamp,
+        now_mono_ns: u64,
+        error: Option<&str>,
+    ) -> Result<u64, Error> {
         if self.stopped.is_none() {
             self.now_ns = now_mono_ns;
+            self.ending = true;
             self.guarded(|r| {
-                r.write_pending()?;
+                r.catch_up()?;
                 r.sync()?;
                 r.close_segment()?;
                 r.collect_closed(true)?;
-                let kind = EventKind::RecordingEnded { samples: r.rows, error: None };
+                r.close_unclosed()?;
+                r.tell_gap()?;
+                let kind = EventKind::RecordingEnded { samples: r.rows, error: error.map(str::to_owned) };
                 r.event(&Event { at: ended_at, mono_ns: now_mono_ns, connection: None, kind })?;
                 r.events.sync(r.disk.as_ref())?;
                 r.manifest.ended_at = Some(ended_at);
@@ -240,7 +306,6 @@ impl Recorder {
         let _ = self.events.sync(self.disk.as_ref());
         tidy(self.disk.as_ref(), &self.dir);
         self.refuse_if_stopped()?;
-        drop(self.lock);
         Ok(self.rows)
     }
 
@@ -251,16 +316,21 @@ impl Recorder {
         }
     }
 
-    /// Does something that must succeed for the recording to go on; otherwise stops it, with a last word.
+    /// Does something that must succeed for the recording to go on. Where the disk is full the recording waits for room;
+    /// anything else stops it, with a last word.
     fn guarded(&mut self, act: impl FnOnce(&mut Self) -> Result<(), Error>) -> Result<(), Error> {
         act(self).inspect_err(|error| {
+            if error.wants_room() && !self.ending {
+                return self.wait_for_room();
+            }
             let reason = error.to_string();
             self.stopped = Some(reason.clone());
-            self.pending = Vec::new();
             self.release_reserve();
+            // The disk has just failed; this and what follows are attempts.
+            self.give_up_rows();
             let at = self.wall_clock();
             let kind = EventKind::RecordingEnded { samples: self.rows, error: Some(reason) };
-            // The disk has just failed; these are attempts, and the error that matters is on its way to the caller.
+            // The error that matters is on its way to the caller.
             let _ = self.event(&Event { at, mono_ns: self.now_ns, connection: None, kind });
             let _ = self.events.sync(self.disk.as_ref());
             self.manifest.ended_at = Some(at);
@@ -284,12 +354,16 @@ impl Recorder {
             self.open_segment()?;
         }
         let Some(segment) = &mut self.open else { return Ok(()) };
-        for chunk in self.pending.chunks(FLUSH_ROWS) {
+        let mut written = 0;
+        let done = self.pending.chunks(FLUSH_ROWS).try_for_each(|chunk| {
             segment.file.append(self.disk.as_ref(), self.encoder.encode(chunk))?;
-            segment.rows += chunk.len() as u64;
-            self.rows += chunk.len() as u64;
-        }
-        self.pending.clear();
+            written += chunk.len();
+            Ok(())
+        });
+        segment.rows += written as u64;
+        self.rows += written as u64;
+        self.pending.drain(..written);
+        done?;
         if segment.rows >= self.options.segment_rows { self.close_segment() } else { Ok(()) }
     }
 
@@ -297,6 +371,8 @@ impl Recorder {
         let ordinal = self.next_segment;
         let path = self.dir.join(segment_name(ordinal, "arrows"));
         let mut file = Appender::open(self.disk.as_ref(), path.clone())?;
+        // An attempt that found no room may have left its beginning.
+        file.empty(self.disk.as_ref())?;
         let schema = head().map_err(|e| Error::Segment { path, reason: e.to_string() })?;
         file.append(self.disk.as_ref(), &schema)?;
         self.disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
@@ -318,8 +394,8 @@ impl Recorder {
         segment.file.sync(self.disk.as_ref())?;
         self.collect_closed(true)?;
         if segment.rows <= INLINE_ROWS {
-            let closed = convert(self.disk.as_ref(), &self.dir, segment.ordinal, true)?;
-            return self.list_closed(segment.ordinal, &closed);
+            self.unclosed.push(segment.ordinal);
+            return self.close_unclosed();
         }
         let (disk, dir, ordinal) = (Arc::clone(&self.disk), self.dir.clone(), segment.ordinal);
         let thread = std::thread::Builder::new()
@@ -330,14 +406,28 @@ impl Recorder {
         Ok(())
     }
 
+    /// Closes what could not be closed at its time.
+    fn close_unclosed(&mut self) -> Result<(), Error> {
+        while let Some(&ordinal) = self.unclosed.first() {
+            let closed = convert(self.disk.as_ref(), &self.dir, ordinal, true)?;
+            self.list_closed(ordinal, &closed)?;
+            self.unclosed.remove(0);
+        }
+        Ok(())
+    }
+
     fn collect_closed(&mut self, wait: bool) -> Result<(), Error> {
         match self.closing.take() {
             Some((ordinal, thread)) if wait || thread.is_finished() => {
                 let path = self.dir.join(segment_name(ordinal, "arrows"));
                 let closed = thread
                     .join()
-                    .map_err(|_| Error::Segment { path, reason: "its conversion panicked".into() })??;
-                self.list_closed(ordinal, &closed)
+                    .map_err(|_| Error::Segment { path, reason: "its conversion panicked".into() })?;
+                let listed = closed.and_then(|closed| self.list_closed(ordinal, &closed));
+                if listed.is_err() {
+                    self.unclosed.push(ordinal);
+                }
+                listed
             }
             still => {
                 self.closing = still;
@@ -348,7 +438,8 @@ impl Recorder {
 
     fn list_closed(&mut self, ordinal: u32, closed: &Closed) -> Result<(), Error> {
         let (at, mono_ns) = (self.wall_clock(), self.now_ns);
-        self.event(&closed.event(at, mono_ns))?;
+        let line = self.line(&closed.event(at, mono_ns))?;
+        self.append_event(&line)?;
         self.events.sync(self.disk.as_ref())?;
         let old = self.dir.join(segment_name(ordinal, "arrows"));
         self.disk.remove(&old).map_err(Error::io("remove", &old))

@@ -1,10 +1,13 @@
 //! Every law of the format, held against a recording. Memory is bounded by the number of connections and of samples
 //! out of order, not by the length of the run.
 
+mod conservation;
+
 use crate::damage::Damage;
 use crate::events::Entry;
 use crate::recording::Recording;
 use crate::{EVENTS, Error, MANIFEST};
+use conservation::Conservation;
 use fathom_core::event::EventKind;
 use fathom_core::sample::{Flags, Sample};
 use serde::Serialize;
@@ -63,7 +66,8 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     let recording = Recording::open(dir)?;
     let running = recording.is_running();
     let mut findings = Findings::default();
-    let log = EventLog::read(&recording, &mut findings)?;
+    let mut conservation = Conservation::of(recording.manifest(), running);
+    let log = EventLog::read(&recording, &mut conservation, &mut findings)?;
 
     let mut rows = 0;
     let mut seen = Seen::default();
@@ -71,6 +75,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     for chunk in samples.by_ref() {
         for sample in &chunk {
             check(sample, &mut findings);
+            conservation.row(sample);
             if seen.insert(sample.connection, sample.seq) == Some(false) {
                 findings.add("samples", "(connection, seq) is unique", || at(sample));
             }
@@ -85,6 +90,10 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     let mut damage = recording.event_damage().to_vec();
     damage.extend_from_slice(samples.damage());
     log.check(&recording, running, rows, &mut findings);
+    // Rows that cannot be read are damage, and told as that.
+    if damage.iter().all(|damage| damage.torn) {
+        conservation.check(&mut findings);
+    }
     Ok(Verification {
         rows,
         events: log.count,
@@ -146,7 +155,11 @@ struct EventLog {
 }
 
 impl EventLog {
-    fn read(recording: &Recording, findings: &mut Findings) -> Result<Self, Error> {
+    fn read(
+        recording: &Recording,
+        conservation: &mut Conservation,
+        findings: &mut Findings,
+    ) -> Result<Self, Error> {
         let mut log = Self::default();
         let mut listed = BTreeMap::new();
         for entry in recording.events()?.flatten() {
@@ -156,6 +169,7 @@ impl EventLog {
             if first && event.kind != (EventKind::RecordingStarted {}) {
                 findings.add(EVENTS, "the first event is recording.started", || event.at.to_string());
             }
+            conservation.event(&event);
             match event.kind {
                 EventKind::RecordingEnded { samples, .. } => log.ended = Some(samples),
                 EventKind::RecordingRecovered { .. } => log.recovered = true,

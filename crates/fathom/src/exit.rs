@@ -7,6 +7,7 @@
 //! | 2 | the command line cannot be used as it stands |
 //! | other | `fathom fabric exec` and `run`: the command's own |
 
+use crate::output::tell;
 use std::fmt;
 use std::process::ExitCode;
 
@@ -36,7 +37,7 @@ impl Failure {
     /// Writes the line to standard error and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
-            Self::Usage(_) | Self::Run(_) => eprintln!("fathom: {self}"),
+            Self::Usage(_) | Self::Run(_) => tell!("fathom: {self}"),
             Self::Told | Self::Passed(_) => {}
         }
         ExitCode::from(match self {

@@ -8,8 +8,10 @@ mod external;
 mod fabric;
 #[cfg(target_os = "linux")]
 mod fabric_simulate;
+mod output;
 mod probe;
 mod recording;
+mod signals;
 mod summary;
 mod throughput;
 mod values;

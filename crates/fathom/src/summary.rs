@@ -255,6 +255,7 @@ pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
         "connection.closed",
         "loss.attributed",
         "clock.bounded",
+        "schedule.ended",
     ];
     let events: Vec<String> = s
         .events

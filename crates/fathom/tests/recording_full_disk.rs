@@ -3,10 +3,10 @@
 mod support;
 
 use std::path::Path;
-use support::probe::{Probe, assert_sound, fathom};
+use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
 use support::rows::{events, of_kind, rows};
-use support::{must, needs_root};
+use support::{must, needs_root, wait_for};
 use tempfile::TempDir;
 
 /// A file system of half a MiB, unmounted when dropped.
@@ -53,7 +53,7 @@ fn a_full_disk_stops_the_recording_and_not_the_probe() {
     // It is told when it happens and again at the end, with the place and what to do.
     let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
     assert_eq!(told.len(), 2, "{}", outcome.err);
-    assert!(told[0].contains("recording stopped, probing goes on"), "{}", told[0]);
+    assert!(told[0].contains("recording waits for room on the disk, probing goes on"), "{}", told[0]);
     assert!(told[1].contains("the recording is incomplete"), "{}", told[1]);
     for line in told {
         let place = dir.display().to_string();
@@ -122,4 +122,59 @@ fn a_disk_that_is_full_already_is_an_error_before_anything_is_sent() {
         [Path::new("ballast")],
         "files were left on a full disk"
     );
+}
+
+/// A disk full for a moment ended the recording for good: 883 of 6,000 samples.
+#[test]
+fn a_disk_that_has_room_again_goes_on_being_recorded_on() {
+    if !needs_root() {
+        return;
+    }
+    let disk = Small::mount();
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let dir = disk.path().join("r");
+    let target = echo.address();
+    let arguments = format!("{target} --every 2ms --record {} --json", dir.display());
+    let probe = Probe::start(home.path(), &arguments);
+    wait_for_events(&dir, "a connection", |events| !of_kind(events, "connection.opened").is_empty());
+    let ballast = disk.path().join("ballast");
+    // Whatever is free, to the last byte.
+    let mut filling = std::fs::File::create(&ballast).expect("created");
+    while std::io::Write::write(&mut filling, &[1; 512]).is_ok() {}
+    drop(filling);
+    // The reserve is given up when something finds no room.
+    wait_for("the recording to wait", || (!dir.join(".reserve").exists()).then_some(()));
+    std::fs::remove_file(&ballast).expect("removed");
+    wait_for_events(&dir, "it to go on", |events| !of_kind(events, "recording.resumed").is_empty());
+    probe.signal("TERM");
+    let outcome = probe.finish();
+    let summary = outcome.objects().pop().expect("a summary");
+    assert_sound(&dir);
+    let log = events(&dir);
+    let lost: u64 = of_kind(&log, "recording.overflowed").iter().filter_map(|e| e["lost"].as_u64()).sum();
+    assert_eq!(summary["samples"].as_u64(), Some(rows(&dir).len() as u64 + lost), "{log:#?}");
+    assert_eq!(outcome.code(), i32::from(lost > 0), "{}", outcome.err);
+    assert!(
+        outcome.err.contains("waits for room") && outcome.err.contains("there is room again"),
+        "{}",
+        outcome.err
+    );
+}
+
+#[test]
+fn on_full_exit_ends_the_run() {
+    if !needs_root() {
+        return;
+    }
+    let disk = Small::mount();
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let dir = disk.path().join("r");
+    let arguments =
+        format!("{} --every 500us --on-full exit --record {} --json", echo.address(), dir.display());
+    let outcome = Probe::start(home.path(), &arguments).finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains("free some space"), "{}", outcome.err);
+    assert_sound(&dir);
 }

@@ -51,6 +51,11 @@ impl Appender {
         Ok(())
     }
 
+    /// Takes back whatever is in it.
+    pub(crate) fn empty(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+        if self.len > 0 { self.truncate(disk, 0) } else { Ok(()) }
+    }
+
     pub(crate) fn sync(&mut self, disk: &dyn Disk) -> Result<(), Error> {
         if self.dirty {
             disk.sync(&self.file).map_err(Error::io("sync", &self.path))?;

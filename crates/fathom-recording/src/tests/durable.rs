@@ -163,20 +163,22 @@ fn nothing_acknowledged_is_lost_whichever_operation_fails() {
 
 #[test]
 fn a_full_disk_leaves_a_last_word_and_an_end() {
-    let mut stopped = 0;
+    let mut full = 0;
     for sound in 20..operations() {
         let root = tempfile::tempdir().unwrap();
         let dir = root.path().join("r");
         let promised = run(&FaultyDisk::new(sound, Fault::Full), &dir);
         let Some(error) = promised.error else { continue };
-        stopped += 1;
+        full += 1;
         assert!(error.to_string().contains("free some space"), "{error}");
         let log = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
-        let said = log.lines().any(|l| l.contains("recording.ended") && l.contains("free some space"));
+        // Where the reserve was enough for what was still to be written, it ended in order after all.
+        let word = if promised.finished { "recording.ended" } else { "free some space" };
+        let said = log.lines().any(|l| l.contains("recording.ended") && l.contains(word));
         assert!(said, "operation {sound}: {log}");
         assert!(Manifest::read(&dir).unwrap().ended_at.is_some(), "operation {sound}");
     }
-    assert!(stopped > 20, "{stopped}");
+    assert!(full > 20, "{full}");
 }
 
 #[test]

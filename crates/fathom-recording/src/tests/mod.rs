@@ -1,9 +1,11 @@
 //! Tests of the whole crate: what is written reads back, whatever the disk or the bytes do.
 
+mod conservation;
 mod damaged;
 mod durable;
 mod golden;
 mod ordinary;
+mod room;
 
 use crate::{ClockAnchor, Manifest, Options, Recording, Tool};
 use fathom_core::sample::{Flags, Sample};

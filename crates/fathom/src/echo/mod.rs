@@ -23,6 +23,7 @@ mod tally;
 mod throughput;
 
 use crate::exit::Failure;
+use crate::signals;
 pub(crate) use args::Args;
 use config::Config;
 use std::sync::Arc;
@@ -39,12 +40,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let throughput = throughput::start(&config)?;
     let stop = Arc::new(AtomicBool::new(false));
     let (asked, waker) = (Arc::clone(&stop), server.waker());
-    ctrlc::set_handler(move || {
+    signals::on_request_to_end(move || {
         asked.store(true, Ordering::Release);
         // If the wake-up fails the server still sees the flag at its next turn.
         let _ = waker.wake();
-    })
-    .map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))?;
+    })?;
     for bound in server.sockets() {
         talk.listening(bound.protocol, bound.address);
     }

@@ -91,12 +91,11 @@ fn command(args: &Args, fabric: &FabricDir) -> Result<ExitStatus, Failure> {
     if let Some(peer) = Peer::open(child.id()) {
         // At a terminal Ctrl-C reaches the command too, which may be busy ending in order.
         let grace = if std::io::stdin().is_terminal() { GRACE } else { Duration::ZERO };
-        ctrlc::set_handler(move || {
+        crate::signals::on_request_to_end(move || {
             if !peer.has_ended_within(grace) {
                 let _ = peer.ask_to_end();
             }
-        })
-        .map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))?;
+        })?;
     }
     child.wait().map_err(|e| Failure::run(format!("cannot wait for the command: {e}")))
 }

@@ -52,8 +52,7 @@ fn serve(args: &Args, started_by: Option<Leash>) -> Result<(), Failure> {
         if started_by == Some(Leash::Stdin) {
             stop_at_end_of_input(stopper.clone());
         }
-        ctrlc::set_handler(move || stopper.stop())
-            .map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))?;
+        crate::signals::on_request_to_end(move || stopper.stop())?;
         if started_by.is_some() {
             return go_to_background(ready, fabric);
         }

@@ -47,6 +47,16 @@ Profiles:
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";
 
+/// What a full disk means for a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub(crate) enum OnFull {
+    /// Probing goes on, and so does the recording when there is room again.
+    #[default]
+    Wait,
+    /// The run ends.
+    Exit,
+}
+
 /// Arguments of `fathom probe`.
 #[derive(Debug, Clone, clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -183,6 +193,10 @@ pub(crate) struct Args {
     /// Record nothing
     #[arg(long, conflicts_with = "record", help_heading = "What to keep and show")]
     pub(super) no_record: bool,
+
+    /// When the disk is full: go on probing and record again when there is room, or end
+    #[arg(long, value_enum, default_value_t = OnFull::Wait, value_name = "WHAT", help_heading = "What to keep and show")]
+    pub(super) on_full: OnFull,
     /// Also write the articles' CSV columns to this file while running
     #[arg(long, value_name = "FILE", help_heading = "What to keep and show")]
     pub(super) csv: Option<PathBuf>,

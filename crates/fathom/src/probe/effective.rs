@@ -1,13 +1,14 @@
 //! The configuration in force, defaults and profile included: as a recording keeps it, and as `--show-config` prints it.
 
+use super::args::OnFull;
 use super::config::{Config, Family, Path, Record, Show, Transport};
 use super::tls::Tls;
 use crate::exit::Failure;
+use crate::output;
 use crate::summary::duration;
 use fathom_core::schedule::Pace;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
 use std::time::Duration;
 
 fn ns(duration: Duration) -> u64 {
@@ -53,7 +54,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _,
         reconnect_at_most: _, source: _,
         dscp: _, timestamps: _,
-        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, csv, formats, show, json,
+        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, on_full, csv, formats, show, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
@@ -74,6 +75,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "cloud_every_ns": cloud.every.map(ns),
         "cloud_tags": cloud.tags,
         "record": directory(record),
+        "on_full": match on_full { OnFull::Wait => "wait", OnFull::Exit => "exit" },
         "csv": csv.as_ref().map(|file| file.display().to_string()),
         "formats": formats.words(),
         "show": match show { Show::Auto => "auto", Show::Plain => "plain", Show::Nothing => "nothing" },
@@ -112,12 +114,7 @@ pub(super) fn show(config: &Config) -> Result<(), Failure> {
 /// Prints settings, a line each or as JSON.
 pub(super) fn print(all: Map<String, Value>, json: bool) -> Result<(), Failure> {
     let text = if json { format!("{}\n", Value::Object(all)) } else { aligned(&all) };
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::run(format!("cannot print the configuration: {e}")))
-        }
-        _ => Ok(()),
-    }
+    output::print("the configuration", &text)
 }
 
 /// A line a setting, durations as people write them.

@@ -6,6 +6,8 @@ use super::egress::{Egress, ends};
 use super::formats::Table;
 use super::outbox::Message;
 use super::plain::Line;
+use super::stop::Stop;
+use crate::summary::duration;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND};
 use fathom_core::sample::Sample;
 use fathom_os::clock::mono_ns;
@@ -25,6 +27,9 @@ pub(super) type Boards = Arc<Mutex<Vec<PathBoard>>>;
 /// With the rest between two looks, and a disk that takes its time over a sync (hundreds of ms under load), this keeps
 /// everything older than a second on disk.
 const FLUSH_EVERY_NS: u64 = 250_000_000;
+/// What a recording says where its probing thread failed.
+const ABANDONED: &str =
+    "probing ended early: a probing thread failed; samples that were under way then have no rows";
 /// Messages taken under one lock of the boards.
 const BATCH: usize = 2_048;
 
@@ -58,6 +63,13 @@ pub(super) struct Ledger {
     lines_lost: u64,
     /// Why each path's recording is incomplete, where it is.
     errors: Vec<Option<String>>,
+    stop: Stop,
+    /// A probing thread ended without its last message.
+    abandoned: bool,
+    /// Whether each path's recording waits for room on its disk.
+    waits: Vec<bool>,
+    /// Whether a full disk ends the run.
+    exit_on_full: bool,
 }
 
 /// Locks the boards; a view that panicked leaves them as they are.
@@ -71,8 +83,9 @@ impl Ledger {
         books: Vec<Book>,
         boards: Boards,
         rest: Duration,
+        stop: Stop,
     ) -> Self {
-        let errors = vec![None; books.len()];
+        let (errors, waits) = (vec![None; books.len()], vec![false; books.len()]);
         let egress = books.iter().map(|_| Egress::default()).collect();
         Self {
             rings,
@@ -85,7 +98,16 @@ impl Ledger {
             rest,
             lines_lost: 0,
             errors,
+            stop,
+            abandoned: false,
+            waits,
+            exit_on_full: false,
         }
+    }
+
+    /// Ends the run where a disk is full, instead of waiting for room.
+    pub(super) fn exit_on_full(&mut self) {
+        self.exit_on_full = true;
     }
 
     /// Tells what happens in lines as well; samples too, if asked for.
@@ -134,7 +156,16 @@ impl Ledger {
         for at in (0..self.rings.len()).rev() {
             let mut taken = 0;
             while taken < share {
-                let Ok(message) = self.rings[at].pop() else { break };
+                // Asked first: what was sent before its end is in the ring by then.
+                let abandoned = self.rings[at].is_abandoned();
+                let message = match self.rings[at].pop() {
+                    Ok(message) => message,
+                    Err(_) if abandoned => {
+                        self.abandoned(&mut boards);
+                        Message::Ended
+                    }
+                    Err(_) => break,
+                };
                 taken += 1;
                 if matches!(message, Message::Ended) {
                     self.rings.remove(at);
@@ -173,6 +204,18 @@ impl Ledger {
                 );
             }
             Message::Ended => {}
+        }
+    }
+
+    /// A probing thread ended without saying so: by an error of the system, or a panic. The others are asked to end too, and
+    /// the recordings say that more may have been under way.
+    fn abandoned(&mut self, boards: &mut [PathBoard]) {
+        self.abandoned = true;
+        self.stop.ask_at_once();
+        let kind = EventKind::Note { text: ABANDONED.to_owned() };
+        let event = Event { at: Timestamp::now(), mono_ns: mono_ns(), connection: None, kind };
+        for path in 0..self.books.len() {
+            self.event(boards, path as u32, &event);
         }
     }
 
@@ -266,7 +309,7 @@ impl Ledger {
         if let Some(recorder) = &mut self.books[p].recorder
             && let Err(e) = recorder.event(event)
         {
-            self.stopped(p, e.to_string());
+            self.failed(p, e.to_string());
         }
         if let EventKind::ConnectionOpened { remote, .. } = &event.kind {
             let nic = self.egress[p].nic();
@@ -295,26 +338,61 @@ impl Ledger {
         // Disk writes happen without the lock of the boards: a view waits for no disk.
         for p in 0..self.books.len() {
             let flushed = match &mut self.books[p].recorder {
-                Some(recorder) if recorder.stopped().is_none() => {
-                    recorder.flush(now).map_err(|e| e.to_string())
-                }
+                Some(recorder) if recorder.stopped().is_none() => recorder.flush(now),
                 _ => Ok(()),
             };
-            if let Err(error) = flushed {
-                self.stopped(p, error);
+            match flushed {
+                Ok(()) => self.told_by_recorder(p),
+                Err(error) => self.failed(p, error.to_string()),
             }
             self.write_tables(p, |rows| rows.flush());
         }
     }
 
-    /// Writes to a path's recording. A failure ends that recording and nothing else; its event log is kept open for
+    /// Passes on what a recorder told of its own accord: a gap, and that its recording goes on.
+    fn told_by_recorder(&mut self, p: usize) {
+        let Some(recorder) = &mut self.books[p].recorder else { return };
+        let told = recorder.take_told();
+        if told.is_empty() {
+            return;
+        }
+        let boards = Arc::clone(&self.boards);
+        for event in told {
+            if let EventKind::RecordingResumed { waited_ns, lost } = event.kind {
+                self.waits[p] = false;
+                self.errors[p] = (lost > 0).then(|| {
+                    format!("{lost} samples have no row: the disk was full for {}", duration(waited_ns))
+                });
+            }
+            lock(&boards)[p].event(&event);
+            self.show(Line::Event(Some(p as u32), Box::new(event)));
+        }
+    }
+
+    /// Writing to a path's recording failed: it waits for room, or it is over.
+    fn failed(&mut self, p: usize, error: String) {
+        let waits = self.books[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
+        if !waits {
+            return self.stopped(p, error);
+        }
+        if self.exit_on_full {
+            self.stop.ask();
+        }
+        if !std::mem::replace(&mut self.waits[p], true) {
+            self.errors[p] = Some(error.clone());
+            let line = if self.exit_on_full { Line::RecordingStopped } else { Line::RecordingWaits };
+            self.show(line(p as u32, error));
+        }
+    }
+
+    /// Writes to a path's recording. A failure concerns that recording and nothing else; its event log is kept open for
     /// what can still be said.
     fn write(&mut self, p: usize, act: impl FnOnce(&mut Recorder) -> Result<(), fathom_recording::Error>) {
         if let Some(recorder) = &mut self.books[p].recorder
             && recorder.stopped().is_none()
             && let Err(e) = act(recorder)
         {
-            self.stopped(p, e.to_string());
+            self.failed(p, e.to_string());
         }
     }
 
@@ -354,11 +432,15 @@ impl Ledger {
 
     fn close(&mut self) {
         for p in 0..self.books.len() {
-            if let Some(recorder) = self.books[p].recorder.take()
-                && let Err(e) = recorder.finish(Timestamp::now(), mono_ns())
-            {
-                self.stopped(p, e.to_string());
+            let error = self.abandoned.then_some(ABANDONED);
+            if let Some(recorder) = &mut self.books[p].recorder {
+                let finished = recorder.finish_with(Timestamp::now(), mono_ns(), error).map(drop);
+                self.told_by_recorder(p);
+                if let Err(e) = finished {
+                    self.stopped(p, e.to_string());
+                }
             }
+            self.books[p].recorder = None;
             self.write_tables(p, |rows| rows.finish());
         }
         for (board, error) in lock(&self.boards).iter_mut().zip(&self.errors) {
@@ -366,3 +448,6 @@ impl Ledger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -22,8 +22,11 @@ mod throughput;
 mod tls;
 
 pub(crate) use args::Args;
+use args::OnFull;
 
 use crate::exit::Failure;
+use crate::output::{self, tell};
+use crate::signals;
 use crate::summary::{self, Heading};
 use board::PathBoard;
 use cloud::CloudWatch;
@@ -35,7 +38,7 @@ use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
 use jiff::Timestamp;
 use ledger::{Boards, CloudNews, Ledger};
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -62,8 +65,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let reactors = reactors.map_err(cannot("set up polling"))?;
     let stop = Stop::new(reactors.iter().map(Reactor::waker).collect());
     let on_signal = stop.clone();
-    ctrlc::set_handler(move || on_signal.ask())
-        .map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
+    signals::on_request_to_end(move || on_signal.ask())?;
 
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
     let (outboxes, rings): (Vec<_>, Vec<_>) = crew.iter().map(|_| outbox::channel(rate, crew.len())).unzip();
@@ -73,6 +75,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
     let session = start::session();
 
+    let mut printing = Ok(());
     let (end, lines_lost, started_ns) = thread::scope(|scope| -> Result<(RunEnd, u64, u64), Failure> {
         let (tell_granted, granted) = std::sync::mpsc::channel();
         let (config, stop) = (&config, &stop);
@@ -95,8 +98,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
                 let end = Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run();
                 // What ends one of several threads for good ends them all, at once.
                 if end.as_ref().map_or(true, |end| end.fatal.is_some()) {
-                    stop.ask();
-                    stop.ask();
+                    stop.ask_at_once();
                 }
                 end
             });
@@ -109,7 +111,11 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let live = config.show == Show::Auto && on_terminal;
         let rest =
             if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
-        let mut ledger = Ledger::new(rings, books, Arc::clone(&boards), Duration::from_millis(rest));
+        let mut ledger =
+            Ledger::new(rings, books, Arc::clone(&boards), Duration::from_millis(rest), stop.clone());
+        if config.on_full == OnFull::Exit {
+            ledger.exit_on_full();
+        }
         if !live {
             ledger.tell(lines, config.show == Show::Plain);
         }
@@ -133,25 +139,37 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if live {
             show::live(config, &boards, stop, || recording.is_finished());
         } else {
-            show::lines(config, &boards, &printed);
+            printing = show::lines(config, &boards, &printed, stop);
         }
-        let lines_lost =
-            recording.join().map_err(|_| Failure::run("the recording thread failed; this is a bug"))?;
+        let recorded = recording.join();
+        if recorded.is_err() {
+            // Nobody takes the samples any more.
+            stop.ask_at_once();
+        }
         let mut end = RunEnd::default();
         for thread in probing {
-            let one = thread.join().map_err(|_| Failure::run("a probing thread failed; this is a bug"))?;
-            end.add(one.map_err(cannot("go on probing"))?);
+            end.add(match thread.join() {
+                Ok(Ok(one)) => one,
+                Ok(Err(e)) => failed(format!("cannot go on probing: {e}")),
+                Err(_) => failed("a probing thread failed; this is a bug".to_owned()),
+            });
         }
+        let lines_lost = recorded.map_err(|_| Failure::run("the recording thread failed; this is a bug"))?;
         Ok((end, lines_lost, started_ns))
     })?;
 
     let duration_ns = mono_ns() - started_ns;
     if lines_lost > 0 {
-        eprintln!(
+        tell!(
             "fathom: {lines_lost} lines were not shown: this terminal was too slow (the recording has them)"
         );
     }
-    conclude(&config, &boards, &end, duration_ns)
+    conclude(&config, &boards, &end, duration_ns).and(printing)
+}
+
+/// The end of a probing thread that could not go on.
+fn failed(why: String) -> RunEnd {
+    RunEnd { fatal: Some(why), ..RunEnd::default() }
 }
 
 /// Prints the summaries and decides how it all went.
@@ -164,7 +182,6 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
         let ended_early = || "ended before there was a connection".to_owned();
         return Err(Failure::run(end.fatal.clone().unwrap_or_else(ended_early)));
     }
-    let mut out = io::stdout().lock();
     for (path, board) in config.paths.iter().zip(boards.iter()) {
         let heading = Heading {
             label: path.label.clone(),
@@ -190,11 +207,7 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
             let others = config.formats.text(&heading, &board.statistics);
             format!("\n{}{others}", summary::text(&heading, &board.statistics))
         };
-        if let Err(e) = out.write_all(text.as_bytes())
-            && e.kind() != io::ErrorKind::BrokenPipe
-        {
-            return Err(Failure::run(format!("cannot print the summary: {e}")));
-        }
+        output::print("the summary", &text)?;
     }
     if let Some(fatal) = &end.fatal {
         return Err(Failure::run(fatal.clone()));

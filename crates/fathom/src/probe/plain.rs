@@ -17,6 +17,8 @@ pub(super) enum Line {
     Event(Option<u32>, Box<Event>),
     /// Recording of this path has stopped, and why.
     RecordingStopped(u32, String),
+    /// Recording of this path waits for room on the disk, and the error that says so.
+    RecordingWaits(u32, String),
 }
 
 /// A line for a sample, as ping writes them.
@@ -123,6 +125,10 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
                 _ => "writing could not keep up",
             };
             format!("{lost} samples not recorded: {why}")
+        }
+        EventKind::RecordingResumed { waited_ns, lost } => {
+            let lost = if *lost > 0 { format!("; {lost} samples have no row") } else { String::new() };
+            format!("there is room again after {}: the recording goes on{lost}", duration(*waited_ns))
         }
         EventKind::Note { text } => text.clone(),
         _ => return None,

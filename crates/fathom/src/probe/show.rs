@@ -5,6 +5,8 @@ use super::config::{Config, Show};
 use super::ledger::{Boards, lock};
 use super::plain::{self, Line};
 use super::stop::Stop;
+use crate::exit::Failure;
+use crate::output::{self, tell};
 use crate::summary::{self, duration};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::schedule::Pace;
@@ -49,7 +51,17 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
 
 /// Prints lines until the recording thread has none any more: samples on standard output with `--plain`, everything
 /// else on standard error.
-pub(super) fn lines(config: &Config, boards: &Boards, lines: &Receiver<Line>) {
+///
+/// Where standard output cannot be written to any more, nobody sees the samples that were asked for: the run is asked
+/// to end. That is a failure unless it was the reader who has seen enough (`fathom probe --plain | head -3`).
+pub(super) fn lines(
+    config: &Config,
+    boards: &Boards,
+    lines: &Receiver<Line>,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    let mut printing = Ok(());
+    let mut readable = true;
     let mut next_state = Instant::now() + STATE_EVERY;
     let mut introduced = vec![config.show == Show::Nothing; config.paths.len()];
     loop {
@@ -61,19 +73,23 @@ pub(super) fn lines(config: &Config, boards: &Boards, lines: &Receiver<Line>) {
                     && !std::mem::replace(&mut introduced[*path as usize], true)
                 {
                     let path = *path as usize;
-                    eprintln!("{}", introduction(config, path, &lock(boards)[path]));
+                    tell!("{}", introduction(config, path, &lock(boards)[path]));
                 }
-                print(config, boards, &line);
+                if readable && let Err(e) = print(config, boards, &line) {
+                    readable = false;
+                    printing = output::written("the samples", Err(e));
+                    stop.ask();
+                }
             }
             Err(RecvTimeoutError::Timeout) if config.show != Show::Auto => next_state += STATE_EVERY,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Disconnected) => return printing,
         }
         if config.show == Show::Auto && Instant::now() >= next_state {
             next_state += STATE_EVERY;
             let now = Timestamp::now();
             for (path, board) in config.paths.iter().zip(lock(boards).iter()) {
-                eprintln!("{}", plain::state(&path.label, now, board));
+                tell!("{}", plain::state(&path.label, now, board));
             }
         }
     }
@@ -83,38 +99,45 @@ fn is_opening_or_closing(event: &Event) -> bool {
     matches!(event.kind, EventKind::ConnectionOpened { .. } | EventKind::ConnectionClosed { .. })
 }
 
-fn print(config: &Config, boards: &Boards, line: &Line) {
+fn print(config: &Config, boards: &Boards, line: &Line) -> io::Result<()> {
     let label = |path: u32| config.paths[path as usize].label.as_str();
     match line {
         Line::Sample(path, sample) if config.show == Show::Plain && !config.json => {
             let remote = lock(boards)[*path as usize].remote.clone().unwrap_or_default();
             let text = plain::sample(label(*path), &remote, sample, config.lanes() > 1);
-            // A closed pipe ends the lines, not the run.
-            let _ = writeln!(io::stdout().lock(), "{text}");
+            return writeln!(io::stdout().lock(), "{text}");
         }
         // Here they are the samples, not their frame.
         Line::Event(_, event) if config.connect && is_opening_or_closing(event) => {}
         Line::Event(path, event) if config.show != Show::Nothing => {
             if let Some(text) = plain::event(path.map(label), event) {
-                eprintln!("{text}");
+                tell!("{text}");
             }
         }
         Line::RecordingStopped(path, error) => {
-            eprintln!("fathom: {}: recording stopped, probing goes on: {error}", label(*path));
+            tell!("fathom: {}: recording stopped, probing goes on: {error}", label(*path));
+        }
+        Line::RecordingWaits(path, error) => {
+            tell!("fathom: {}: recording waits for room on the disk, probing goes on: {error}", label(*path));
         }
         Line::Sample(..) | Line::Event(..) => {}
     }
+    Ok(())
 }
 
 /// The live view, on a terminal.
 pub(super) fn live(config: &Config, boards: &Boards, stop: &Stop, over: impl Fn() -> bool) {
     let labels: Vec<&str> = config.paths.iter().map(|p| p.label.as_str()).collect();
     if let Err(e) = super::terminal::run(&labels, boards, stop, over) {
-        eprintln!("fathom: the live view failed ({e}); probing went on without it");
+        if output::reader_is_gone(&e) {
+            stop.ask();
+        } else {
+            tell!("fathom: the live view failed ({e}); probing went on without it");
+        }
     }
     for (path, board) in config.paths.iter().zip(lock(boards).iter()) {
         if let Some(error) = &board.recording_error {
-            eprintln!("fathom: {}: recording stopped, probing went on: {error}", path.label);
+            tell!("fathom: {}: the recording is incomplete, probing went on: {error}", path.label);
         }
     }
 }

@@ -3,6 +3,7 @@
 use super::config::{Config, Family};
 use super::drive::lookup;
 use crate::exit::Failure;
+use crate::output::tell;
 use fathom_os::{assist, interfaces};
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -56,7 +57,7 @@ pub(super) fn hold_cpu_latency(config: &Config) -> Option<(String, Option<assist
     Some(match assist::hold_cpu_latency(us) {
         Ok(hold) => (format!("held at {us} us"), Some(hold)),
         Err(e) => {
-            eprintln!("fathom: --cpu-latency {us} not granted: {e}");
+            tell!("fathom: --cpu-latency {us} not granted: {e}");
             (format!("refused: {e}"), None)
         }
     })
@@ -86,7 +87,7 @@ fn note<T: ToString>(granted: &mut Granted, what: &'static str, answer: std::io:
         Ok(words) => words.to_string(),
         Err(e) => {
             if asked {
-                eprintln!("fathom: --{what} not granted: {e}");
+                tell!("fathom: --{what} not granted: {e}");
             }
             format!("refused: {e}")
         }

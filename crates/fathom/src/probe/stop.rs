@@ -25,6 +25,12 @@ impl Stop {
         }
     }
 
+    /// Asks it to stop without waiting for what is still under way.
+    pub(crate) fn ask_at_once(&self) {
+        self.ask();
+        self.ask();
+    }
+
     pub(super) fn times(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }

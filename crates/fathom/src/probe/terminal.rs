@@ -5,6 +5,7 @@ mod bars;
 mod copy;
 mod draw;
 mod figures;
+mod keys;
 mod plan;
 mod screen;
 mod strip;
@@ -13,9 +14,10 @@ mod table;
 use super::ledger::Boards;
 use super::stop::Stop;
 use copy::{Detail, Glance, Row};
-use crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use draw::Picture;
 use jiff::Timestamp;
+use keys::{Input, Keys};
 use plan::Plan;
 use screen::Screen;
 use std::io;
@@ -86,17 +88,18 @@ impl View {
 /// Shows the run until it is over.
 pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn() -> bool) -> io::Result<()> {
     let mut screen = Screen::enter()?;
+    let keys = Keys::start()?;
     let started = Instant::now();
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::default();
     let mut drawn: Option<(Instant, Glance)> = None;
     let mut dirty = true;
+    let mut last_area = None;
     while !over() {
         let wait = if dirty { ANSWER_AFTER } else { GLANCE };
-        let mut ready = event::poll(wait)?;
-        while ready {
-            match event::read()? {
-                Event::Key(key) => match view.key(key, labels.len()) {
+        for event in keys.wait(wait) {
+            match event {
+                Input::Event(Event::Key(key)) => match view.key(key, labels.len()) {
                     Answer::Nothing => {}
                     Answer::Redraw => dirty = true,
                     Answer::End => {
@@ -104,10 +107,14 @@ pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn()
                         dirty = true;
                     }
                 },
-                Event::Resize(..) => dirty = true,
-                _ => {}
+                Input::Event(Event::Resize(..)) => dirty = true,
+                Input::Event(_) => {}
+                Input::Gone => {
+                    // Nobody looks any more, and nobody could end the run: it ends in order.
+                    stop.ask();
+                    return Ok(());
+                }
             }
-            ready = event::poll(Duration::ZERO)?;
         }
         if Screen::was_left() {
             return Err(io::Error::other("another thread of this process failed"));
@@ -116,6 +123,9 @@ pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn()
         if age < if dirty { ANSWER_AFTER } else { LOOK_EVERY } {
             continue;
         }
+        // Where signals do not tell, the size does.
+        let area = screen.area()?;
+        dirty |= last_area.replace(area) != Some(area);
         let glance = Glance::of(boards);
         // The clock and the strip move on once a second, whatever the samples do.
         let same =
@@ -123,7 +133,7 @@ pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn()
         if same && !dirty {
             continue;
         }
-        let plan = Plan::new(screen.area()?, labels, &glance, &view);
+        let plan = Plan::new(area, labels, &glance, &view);
         let rows = plan.rows.clone().map(|path| Row::of(boards, path)).collect();
         let detail = Detail::of(boards, view.selected, &plan);
         let now_s = Timestamp::now().as_second();

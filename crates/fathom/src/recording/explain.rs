@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use crate::exit::Failure;
+use crate::output::{self, tell};
 use fathom_core::event::Event;
 use fathom_core::story::{Confidence, Gatherer, Line, Measured, State, tell};
 use fathom_recording::{Entry, Recording};
@@ -47,10 +48,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     for (label, line) in &lines {
         let text = if args.json { object(label, line) } else { page.render(label, line) };
-        match writeln!(out, "{text}") {
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
-            Err(e) => return Err(Failure::run(format!("cannot write the story: {e}"))),
-            Ok(()) => {}
+        let line = writeln!(out, "{text}");
+        if line.is_err() {
+            output::written("the story", line)?;
+            break;
         }
     }
     if damaged { Err(Failure::Told) } else { Ok(()) }
@@ -82,10 +83,10 @@ fn read(dir: &Path) -> Result<(Story, bool), Failure> {
     drop(progress);
     damage.extend_from_slice(samples.damage());
     for unreadable in &damage {
-        eprintln!("fathom: {}: {unreadable}", dir.display());
+        tell!("fathom: {}: {unreadable}", dir.display());
     }
     if unknown > 0 {
-        eprintln!("fathom: {}: {unknown} events are of a later version and not told", dir.display());
+        tell!("fathom: {}: {unknown} events are of a later version and not told", dir.display());
     }
     let manifest = recording.manifest();
     let reflector = manifest.reflector.resolved.as_ref().unwrap_or(&manifest.reflector.address);

@@ -3,6 +3,7 @@
 use super::progress::Progress;
 use super::summary::{Amounts, amounts_to};
 use crate::exit::Failure;
+use crate::output::{self, tell};
 use crate::summary::{CONNECT, CONNECT_TLS};
 use clap::ValueEnum;
 use fathom_recording::peers::{Buckets, ResultFormat, RowFormat, Totals, result};
@@ -68,18 +69,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         return Err(Failure::usage("Parquet is not for terminals; name a file with --output FILE"));
     }
     let mut progress = Progress::new("exported");
-    let rows = fathom_recording::export(&recording, format, output(args)?, |rows| progress.rows(rows));
+    let rows = fathom_recording::export(&recording, format, destination(args)?, |rows| progress.rows(rows));
     drop(progress);
     match rows {
-        // Whoever reads has seen enough.
-        Err(fathom_recording::Error::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(())
-        }
-        rows => conclude(args, &recording, rows.map_err(failure)?),
+        Ok(rows) => conclude(args, &recording, rows),
+        Err(fathom_recording::Error::Io { source, .. }) => told(args, Err(source)),
+        Err(other) => Err(failure(other)),
     }
 }
 
-fn output(args: &Args) -> Result<Box<dyn Write + Send>, Failure> {
+fn destination(args: &Args) -> Result<Box<dyn Write + Send>, Failure> {
     let Some(path) = &args.output else { return Ok(Box::new(io::stdout())) };
     // Never over an existing file: it may be the only copy of an earlier export.
     let file = File::create_new(path)
@@ -91,10 +90,10 @@ fn output(args: &Args) -> Result<Box<dyn Write + Send>, Failure> {
 fn conclude(args: &Args, recording: &Recording, rows: u64) -> Result<(), Failure> {
     let damage = recording.damage();
     for damage in &damage {
-        eprintln!("fathom: left out of the export: {damage}");
+        tell!("fathom: left out of the export: {damage}");
     }
     if let Some(path) = &args.output {
-        eprintln!("{rows} samples written to {}", path.display());
+        tell!("{rows} samples written to {}", path.display());
     }
     if damage.is_empty() || recording.is_running() { Ok(()) } else { Err(Failure::Told) }
 }
@@ -121,10 +120,15 @@ fn result_of(args: &Args, recording: &Recording, format: &ResultFormat) -> Resul
     let Amounts { statistics: s, .. } = amounts_to(recording)?;
     let totals = Totals { rtt: &s.rtt, sent: s.samples - s.warm_up, warm_up: s.warm_up };
     let text = result(format, &fathom_recording::run(recording.manifest()), &totals);
-    match output(args)?.write_all(text.as_bytes()) {
-        // Whoever reads has seen enough.
-        Err(e) if e.kind() == io::ErrorKind::BrokenPipe => {}
-        written => written.map_err(|e| Failure::run(format!("cannot write the export: {e}")))?,
+    let mut out = destination(args)?;
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if written.is_err() {
+        return told(args, written);
     }
     conclude(args, recording, s.samples)
+}
+
+fn told(args: &Args, written: io::Result<()>) -> Result<(), Failure> {
+    let Some(path) = &args.output else { return output::written("the export", written) };
+    written.map_err(|e| Failure::run(format!("cannot write {}: {e}; free some space", path.display())))
 }

@@ -1,6 +1,7 @@
 //! `fathom recording recover`.
 
 use crate::exit::Failure;
+use crate::output;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -30,17 +31,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             "format": 1, "recording": args.dir, "needed": done.needed, "samples": done.rows,
             "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
         });
-        println!("{report}");
+        output::print("the result", &format!("{report}\n"))?;
     } else {
-        for damage in &done.damage {
-            println!("{damage}");
-        }
+        let mut lines: Vec<String> = done.damage.iter().map(ToString::to_string).collect();
         let dir = args.dir.display();
-        if done.needed {
-            println!("{dir}: recovered {} samples, {} torn bytes cut off", done.rows, done.torn_bytes);
+        lines.push(if done.needed {
+            format!("{dir}: recovered {} samples, {} torn bytes cut off", done.rows, done.torn_bytes)
         } else {
-            println!("{dir}: nothing to recover");
-        }
+            format!("{dir}: nothing to recover")
+        });
+        output::print("the result", &(lines.join("\n") + "\n"))?;
     }
     if done.damage.iter().all(|d| d.torn) { Ok(()) } else { Err(Failure::Told) }
 }

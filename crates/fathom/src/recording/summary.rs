@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use crate::exit::Failure;
+use crate::output::{self, tell};
 use crate::summary::{self, Heading, Load};
 use crate::throughput::summary::{Recorded, Summary};
 use fathom_core::statistics::Statistics;
@@ -38,12 +39,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 fn one(dir: &std::path::Path, json: bool) -> Result<bool, Failure> {
     let recording = Recording::open(dir).map_err(|e| Failure::run(e.to_string()))?;
     let Amounts { heading, statistics, throughput, whole } = amounts_to(&recording)?;
-    match (throughput, json) {
-        (Some(summary), true) => println!("{}", summary.json()),
-        (Some(summary), false) => print!("{}", summary.text()),
-        (None, true) => println!("{}", summary::json(&heading, &statistics)),
-        (None, false) => print!("{}", summary::text(&heading, &statistics)),
-    }
+    let text = match (throughput, json) {
+        (Some(summary), true) => summary.json() + "\n",
+        (Some(summary), false) => summary.text(),
+        (None, true) => summary::json(&heading, &statistics) + "\n",
+        (None, false) => summary::text(&heading, &statistics),
+    };
+    output::print("the summary", &text)?;
     Ok(!whole)
 }
 
@@ -85,7 +87,7 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     drop(progress);
     damage.extend_from_slice(samples.damage());
     for unreadable in &damage {
-        eprintln!("fathom: {}: {unreadable}", recording.dir().display());
+        tell!("fathom: {}: {unreadable}", recording.dir().display());
     }
     let of_throughput = recorded.summary(recording.manifest(), recording.dir().display().to_string());
     let heading = heading(recording, &statistics);

@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use crate::exit::Failure;
+use crate::output;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -32,22 +33,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             "format": 1, "recording": args.dir, "sound": sound, "running": found.running, "samples": found.rows,
             "events": found.events, "damage": found.damage, "findings": found.findings,
         });
-        println!("{report}");
+        output::print("the result", &format!("{report}\n"))?;
     } else {
-        for damage in &found.damage {
-            println!("{damage}");
-        }
-        for finding in &found.findings {
-            println!("{finding}");
-        }
+        let mut lines: Vec<String> = found.damage.iter().map(ToString::to_string).collect();
+        lines.extend(found.findings.iter().map(ToString::to_string));
         let running = if found.running { ", still running" } else { "" };
         let verdict = if found.is_sound() { "sound" } else { "NOT sound" };
-        println!(
-            "{}: {verdict} ({} samples, {} events{running})",
-            args.dir.display(),
-            found.rows,
-            found.events
-        );
+        let (dir, rows, events) = (args.dir.display(), found.rows, found.events);
+        lines.push(format!("{dir}: {verdict} ({rows} samples, {events} events{running})"));
+        output::print("the result", &(lines.join("\n") + "\n"))?;
     }
     if found.is_sound() { Ok(()) } else { Err(Failure::Told) }
 }

@@ -8,7 +8,7 @@ pub(crate) use load::LoadPlan;
 pub(crate) use polite::{POLITE_IN_ALL, POLITE_PER_CONNECTION};
 pub(crate) use target::{Path, Target};
 
-use super::args::{Args, Timestamps};
+use super::args::{Args, OnFull, Timestamps};
 use super::cloud::Settings;
 use super::formats::{self, Formats};
 use super::tls::Tls;
@@ -124,6 +124,7 @@ pub(crate) struct Config {
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) cloud: Settings,
     pub(crate) record: Record,
+    pub(crate) on_full: OnFull,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) formats: Formats,
     pub(crate) show: Show,
@@ -234,6 +235,7 @@ impl Config {
                 (_, Some(dir)) => Record::Into(dir),
                 _ => Record::Default,
             },
+            on_full: args.on_full,
             csv: args.csv,
             formats: args.formats,
             show: match (args.plain, args.quiet) {

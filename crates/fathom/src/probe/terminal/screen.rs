@@ -7,6 +7,7 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal};
 use std::io::{self, BufWriter, Stdout, stdout};
+use std::mem::ManuallyDrop;
 use std::panic;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,9 @@ static HOOK: Once = Once::new();
 
 /// The terminal, in raw mode and on its alternate screen, until dropped.
 pub(super) struct Screen {
-    terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
+    /// Never dropped: ratatui would write to a terminal that may have gone away, and panic about it. [`leave`] does what is to be
+    /// done.
+    terminal: ManuallyDrop<Terminal<CrosstermBackend<BufWriter<Stdout>>>>,
 }
 
 impl Screen {
@@ -34,6 +37,7 @@ impl Screen {
         TAKEN.store(true, Ordering::SeqCst);
         let entered = execute!(stdout(), EnterAlternateScreen)
             .and_then(|()| Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 15, stdout()))))
+            .map(ManuallyDrop::new)
             .and_then(|mut terminal| {
                 terminal.hide_cursor()?;
                 terminal.clear()?;

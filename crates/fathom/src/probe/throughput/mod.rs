@@ -10,13 +10,14 @@ pub(in crate::probe) use args::ThroughputArgs;
 
 use super::{effective, keep};
 use crate::exit::Failure;
+use crate::output;
+use crate::signals;
 use crate::throughput::summary::Summary;
 use fathom_iperf3::StreamInterval;
 use fathom_iperf3::client::{Error, Finished, Observer, Test};
 use fathom_iperf3::outcome::Outcome;
 use plan::Plan;
 use recorder::TestRecorder;
-use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,8 +31,7 @@ pub(super) fn run(args: super::args::Args) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     let stop = Arc::new(AtomicBool::new(false));
     let asked = Arc::clone(&stop);
-    ctrlc::set_handler(move || asked.store(true, Ordering::Relaxed))
-        .map_err(|e| Failure::run(format!("cannot handle Ctrl-C: {e}")))?;
+    signals::on_request_to_end(move || asked.store(true, Ordering::Relaxed))?;
     let mut recorder = TestRecorder::open(&plan)?;
     let finished = match measure(&plan, &mut recorder, &stop) {
         Ok(finished) => finished,
@@ -44,11 +44,7 @@ pub(super) fn run(args: super::args::Args) -> Result<(), Failure> {
     recorder.ended(&summary);
     let incomplete = recorder.close();
     let text = if plan.config.json { summary.json() + "\n" } else { format!("\n{}", summary.text()) };
-    if let Err(e) = io::stdout().lock().write_all(text.as_bytes())
-        && e.kind() != io::ErrorKind::BrokenPipe
-    {
-        return Err(Failure::run(format!("cannot print the summary: {e}")));
-    }
+    output::print("the summary", &text)?;
     if let Some(error) = &finished.error {
         return Err(failure(error));
     }

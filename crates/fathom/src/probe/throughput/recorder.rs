@@ -4,6 +4,7 @@ use super::super::keep;
 use super::super::start::Granted;
 use super::plan::Plan;
 use crate::exit::Failure;
+use crate::output::tell;
 use crate::throughput::summary::Summary;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{Event, EventKind, Evidence};
@@ -155,7 +156,7 @@ impl TestRecorder {
             && self.error.is_none()
             && let Err(e) = act(recorder)
         {
-            eprintln!("fathom: recording stopped, the test goes on: {e}");
+            tell!("fathom: recording stopped, the test goes on: {e}");
             self.error = Some(e.to_string());
         }
     }

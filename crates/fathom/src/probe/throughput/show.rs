@@ -2,6 +2,7 @@
 
 use super::super::config::Show;
 use super::plan::Plan;
+use crate::output::tell;
 use crate::summary::duration;
 use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::{Direction, StreamInterval};
@@ -26,7 +27,7 @@ pub(super) fn introduction(plan: &Plan, recording: Option<&str>) {
     };
     let time = duration(plan.test.duration.as_nanos() as u64);
     let kept = recording.map_or("not recorded".to_owned(), |dir| format!("recorded in {dir}"));
-    eprintln!("measuring throughput {which}, {}, {streams}, for {time}; {kept}", plan.path().target);
+    tell!("measuring throughput {which}, {}, {streams}, for {time}; {kept}", plan.path().target);
 }
 
 /// The intervals that ended now; with `--plain` a line a stream.
@@ -40,7 +41,7 @@ pub(super) fn intervals(plan: &Plan, begun_ns: u64, intervals: &[StreamInterval]
     if plan.config.show == Show::Plain {
         for one in intervals {
             let words = words(one.sends, std::slice::from_ref(one));
-            eprintln!("{}  stream {}  {words}{}", since(one), one.stream, omitted(one));
+            tell!("{}  stream {}  {words}{}", since(one), one.stream, omitted(one));
         }
         return;
     }
@@ -50,7 +51,7 @@ pub(super) fn intervals(plan: &Plan, begun_ns: u64, intervals: &[StreamInterval]
         .filter(|(_, of)| !of.is_empty())
         .map(|(sends, of)| words(sends, &of))
         .collect();
-    eprintln!("{}  {}{}", since(&intervals[0]), parts.join("   "), omitted(&intervals[0]));
+    tell!("{}  {}{}", since(&intervals[0]), parts.join("   "), omitted(&intervals[0]));
 }
 
 /// Streams of one way together: their rates add up, windows and round trips are means.

@@ -1,0 +1,209 @@
+//! A disk that is full for a while: the recording goes on when there is room, and tells what is missing.
+
+use super::*;
+use crate::disk::{Disk, RealDisk};
+use crate::events::Entry;
+use crate::recorder::Recorder;
+use crate::verify;
+use fathom_core::cause::ClosingCause;
+use fathom_core::event::{Event, EventKind, Evidence};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// A disk whose room is what was removed from it while it is full.
+#[derive(Debug, Default)]
+struct Filling {
+    full: AtomicBool,
+    freed: AtomicU64,
+}
+
+impl Filling {
+    fn fill(&self) {
+        self.freed.store(0, Ordering::Relaxed);
+        self.full.store(true, Ordering::Relaxed);
+    }
+
+    fn empty(&self) {
+        self.full.store(false, Ordering::Relaxed);
+    }
+}
+
+impl Disk for Filling {
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        let spend = |free: u64| free.checked_sub(bytes.len() as u64);
+        let full = self.full.load(Ordering::Relaxed);
+        if full && self.freed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
+            RealDisk.write(file, &bytes[..bytes.len() / 2])?;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        RealDisk.write(file, bytes)
+    }
+    fn sync(&self, _: &File) -> io::Result<()> {
+        Ok(())
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        if let Ok(facts) = path.metadata() {
+            self.freed.fetch_add(facts.len(), Ordering::Relaxed);
+        }
+        RealDisk.remove(path)
+    }
+    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn row(seq: u64) -> Sample {
+    Sample { connection: 0, seq, ..sample(0) }
+}
+
+fn closed(sent: u64) -> Event {
+    let (cause, verdict, errno, age_ns) = (ClosingCause::Finished, None, None, 1);
+    let evidence = Evidence { sent, ..Evidence::default() };
+    let kind = EventKind::ConnectionClosed { cause, verdict, errno, age_ns, evidence };
+    Event { at: manifest().started_at, mono_ns: 1, connection: Some(0), kind }
+}
+
+/// Sends so many samples a turn, in so many turns, of which the disk is full in some, and in the last too or not.
+fn run(rows_a_turn: u64, turns: u64, full: std::ops::Range<u64>) -> (tempfile::TempDir, u64, bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Filling::default());
+    let mut probed = manifest();
+    probed.probe = serde_json::json!({ "mode": "tcp" });
+    let options = Options { segment_rows: 20_000, segment_age_ns: u64::MAX };
+    let mut recorder =
+        Recorder::create_on(Arc::clone(&disk) as Arc<dyn Disk>, &dir.path().join("r"), probed, options)
+            .unwrap();
+    let mut sent = 0;
+    for turn in 0..turns {
+        if turn == full.start {
+            disk.fill();
+        }
+        if turn == full.end {
+            disk.empty();
+        }
+        for _ in 0..rows_a_turn {
+            // An error here is the disk's, and told by the next flush too.
+            let _ = recorder.push(&row(sent));
+            sent += 1;
+        }
+        let flushed = recorder.flush((turn + 1) * SECOND / 4);
+        assert_eq!(recorder.waits_for_room(), flushed.is_err(), "turn {turn}");
+        assert!(full.contains(&turn) || flushed.is_ok(), "turn {turn}: {flushed:?}");
+        assert!(recorder.stopped().is_none());
+    }
+    recorder.event(&closed(sent)).unwrap();
+    let finished = recorder.finish(manifest().started_at, turns * SECOND / 4);
+    (dir, sent, finished.is_ok())
+}
+
+fn kinds(dir: &Path) -> Vec<EventKind> {
+    let known = |entry| match entry {
+        Ok(Entry::Known(event)) => Some(event.kind),
+        _ => None,
+    };
+    Recording::open(dir).unwrap().events().unwrap().filter_map(known).collect()
+}
+
+fn losses(dir: &Path) -> u64 {
+    let lost = |kind: &EventKind| match kind {
+        EventKind::RecordingOverflowed { lost, reason } => {
+            assert_eq!(reason.as_deref(), Some("no_space"));
+            *lost
+        }
+        _ => 0,
+    };
+    kinds(dir).iter().map(lost).sum()
+}
+
+/// A disk full for 1.5 s ended the recording for good: 883 of 6,000 samples.
+#[test]
+fn a_disk_that_is_full_for_a_while_costs_no_row() {
+    let (home, sent, finished) = run(125, 48, 8..14);
+    let dir = home.path().join("r");
+    assert!(finished);
+    assert_eq!((sent, read(&dir).len() as u64, losses(&dir)), (6_000, 6_000, 0));
+    let resumed = kinds(&dir).into_iter().filter(|kind| matches!(kind, EventKind::RecordingResumed { .. }));
+    let resumed: Vec<_> = resumed.collect();
+    assert_eq!(resumed, [EventKind::RecordingResumed { waited_ns: 6 * SECOND / 4, lost: 0 }]);
+    let found = verify(&dir, |_| {}).unwrap();
+    assert!(found.is_sound(), "{found:?}");
+}
+
+#[test]
+fn what_memory_does_not_hold_meanwhile_is_told_and_everything_later_is_recorded() {
+    let (home, sent, finished) = run(10_000, 30, 5..20);
+    let dir = home.path().join("r");
+    let (rows, lost) = (read(&dir).len() as u64, losses(&dir));
+    assert!(finished && lost > 10_000, "{lost} lost");
+    assert_eq!(rows + lost, sent);
+    assert_eq!(read(&dir).last().unwrap().seq, sent - 1);
+    let found = verify(&dir, |_| {}).unwrap();
+    assert!(found.is_sound(), "{found:?}");
+}
+
+#[test]
+fn a_disk_that_stays_full_ends_with_every_loss_told() {
+    for rows_a_turn in [125, 10_000] {
+        let (home, sent, finished) = run(rows_a_turn, 30, 5..30);
+        let dir = home.path().join("r");
+        assert!(!finished);
+        assert_eq!(read(&dir).len() as u64 + losses(&dir), sent);
+        assert!(losses(&dir) > 0);
+        let last = kinds(&dir).pop();
+        let said = matches!(&last, Some(EventKind::RecordingEnded { error: Some(e), .. }) if e.contains("free some space"));
+        assert!(said, "{last:?}");
+        let found = verify(&dir, |_| {}).unwrap();
+        assert!(found.is_sound(), "{found:?}");
+    }
+}
+
+#[cfg(unix)]
+mod links {
+    use super::*;
+    use crate::recover;
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    /// `probe --record` and `recover` overwrote what links in a prepared directory led to.
+    #[test]
+    fn a_prepared_directory_leads_to_no_other_file() {
+        for name in [".lock", "events.jsonl", ".reserve", "recording.json.tmp", "samples-00000.parquet.tmp"] {
+            let home = tempfile::tempdir().unwrap();
+            let (mine, dir) = (home.path().join("mine"), home.path().join("r"));
+            fs::write(&mine, "precious").unwrap();
+            fs::create_dir(&dir).unwrap();
+            symlink(&mine, dir.join(name)).unwrap();
+            if let Ok(mut recorder) = Recorder::create_with(&dir, manifest(), SMALL) {
+                (0..40).for_each(|n| recorder.push(&sample(n)).unwrap());
+                recorder.finish(manifest().started_at, SECOND).unwrap();
+            }
+            assert_eq!(fs::read_to_string(&mine).unwrap(), "precious", "{name}");
+
+            // The same in one that was interrupted, for recovery.
+            let dir = home.path().join("interrupted");
+            let mut recorder = Recorder::create(&dir, manifest()).unwrap();
+            (0..40).for_each(|n| recorder.push(&sample(n)).unwrap());
+            recorder.flush(SECOND).unwrap();
+            drop(recorder);
+            let at = dir.join(name);
+            if at.exists() {
+                fs::remove_file(&at).unwrap();
+            }
+            symlink(&mine, &at).unwrap();
+            let _ = recover(&dir, manifest().started_at);
+            assert_eq!(fs::read_to_string(&mine).unwrap(), "precious", "recovery, {name}");
+        }
+    }
+
+    #[test]
+    fn a_link_in_the_way_is_named_with_what_to_do() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("r");
+        fs::create_dir(&dir).unwrap();
+        symlink(home.path().join("mine"), dir.join(".lock")).unwrap();
+        let error = Recorder::create(&dir, manifest()).unwrap_err().to_string();
+        assert!(error.contains(".lock") && error.contains("symbolic link"), "{error}");
+    }
+}

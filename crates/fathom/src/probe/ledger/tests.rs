@@ -1,0 +1,47 @@
+use super::*;
+use crate::probe::outbox::channel;
+use fathom_recording::{Manifest, Recording, Tool, verify};
+use std::sync::mpsc::channel as results;
+
+/// The recording thread waited for the last message of a probing thread that had failed, for ever.
+#[test]
+fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("r");
+    let tool = Tool { version: "0".into(), revision: None };
+    let recorder = Recorder::create(&dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made");
+    let boards: Boards = Arc::new(Mutex::new(vec![PathBoard::default()]));
+    let (mut failing, first) = channel(Some(1.0), 2);
+    let (healthy, second) = channel(Some(1.0), 2);
+    let books = vec![Book { recorder: Some(recorder), tables: Vec::new() }];
+    let stop = Stop::new(Vec::new());
+    let rest = Duration::from_millis(1);
+    let ledger = Ledger::new(vec![first, second], books, Arc::clone(&boards), rest, stop.clone());
+    let (tell, told) = results();
+    let recording = thread::spawn(move || {
+        ledger.run();
+        let _ = tell.send(());
+    });
+    // A panic, or an error that is passed up: the outbox is dropped where it is.
+    let failed = thread::spawn(move || {
+        (0..3).for_each(|seq| failing.sample(0, Sample { seq, rtt_ns: Some(1), ..Sample::default() }));
+        std::panic::resume_unwind(Box::new("as if"));
+    });
+    assert!(failed.join().is_err());
+    // The other thread is asked to end at once, and does.
+    let deadline = std::time::Instant::now() + Duration::from_mins(1);
+    while stop.times() < 2 {
+        assert!(std::time::Instant::now() < deadline, "nobody was asked to stop");
+        thread::yield_now();
+    }
+    healthy.finish();
+    told.recv_timeout(Duration::from_mins(1)).expect("the recording thread ends");
+    recording.join().expect("in order");
+    let read = Recording::open(&dir).expect("it reads");
+    let rows: usize = read.samples().map(|chunk| chunk.len()).sum();
+    assert_eq!(rows, 3, "what was told before the failure is recorded");
+    let log = std::fs::read_to_string(dir.join("events.jsonl")).expect("read");
+    let said = |kind: &str| log.lines().filter(|line| line.contains(kind) && line.contains("failed")).count();
+    assert_eq!((said("\"note\""), said("recording.ended")), (1, 1), "{log}");
+    assert!(verify(&dir, |_| {}).expect("it reads").is_sound());
+}

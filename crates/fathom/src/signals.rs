@@ -1,0 +1,41 @@
+//! Requests to end, as signals bring them.
+
+use crate::exit::Failure;
+use std::io;
+
+/// Calls `asked`, on a thread of its own, each time this process is asked to end: by Ctrl-C (SIGINT), SIGTERM or a
+/// hang-up (SIGHUP). A hang-up that was ignored when the process started, as under `nohup`, stays ignored.
+pub(crate) fn on_request_to_end(asked: impl FnMut() + Send + 'static) -> Result<(), Failure> {
+    watch(asked).map_err(|e| Failure::run(format!("cannot watch for SIGTERM and Ctrl-C: {e}")))
+}
+
+#[cfg(unix)]
+fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let hangup = (!fathom_os::signals::hangup_is_ignored()).then_some(SIGHUP);
+    let watched = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = signal_hook::iterator::Signals::new(watched)?;
+    let thread = std::thread::Builder::new().name("signals".into());
+    // A signal that comes twice before the thread runs is one request: only a person's second Ctrl-C is meant as one.
+    thread.spawn(move || signals.forever().for_each(|_| asked())).map(drop)
+}
+
+/// Only a flag can be set safely from a handler here, and nothing else wakes a thread for it.
+#[cfg(not(unix))]
+fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    let came = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&came))?;
+    }
+    let thread = std::thread::Builder::new().name("signals".into());
+    let look = move || loop {
+        if came.swap(false, Ordering::Relaxed) {
+            asked();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    thread.spawn(look).map(drop)
+}

@@ -1,0 +1,255 @@
+//! However a probe's surroundings end (its reader, its terminal, its session, the kernel's help), it ends in order and
+//! its recording is whole.
+
+mod support;
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use support::probe::{Probe, assert_sound, fathom, wait_for_events};
+use support::reflector::Echo;
+use support::rows::{events, has_kind, of_kind, rows};
+use support::{FATHOM, Kept, needs, signal, wait_for};
+
+fn shell(cwd: &Path, line: &str) -> support::probe::Outcome {
+    Probe::spawn(Command::new("bash").args(["-c", line]).current_dir(cwd)).finish()
+}
+
+/// An error of the reactor in the probing thread: the process hung for ever, and SIGTERM did nothing.
+#[test]
+fn an_error_of_the_reactor_ends_the_run_in_order() {
+    if !needs("strace") {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address();
+    // The first waits succeed, so that samples are recorded before.
+    let inject = "inject=epoll_wait,epoll_pwait,epoll_pwait2:error=EINVAL:when=200+";
+    let outcome = Probe::spawn(
+        Command::new("strace")
+            .args([
+                "-f",
+                "-qq",
+                "-o",
+                "/dev/null",
+                "-e",
+                "trace=epoll_wait,epoll_pwait,epoll_pwait2",
+                "-e",
+                inject,
+            ])
+            .args([
+                FATHOM,
+                "probe",
+                &target.to_string(),
+                "--every",
+                "5ms",
+                "--record",
+                "r",
+                "--json",
+                "--quiet",
+            ])
+            .current_dir(home.path()),
+    )
+    .finish();
+    if outcome.err.contains("ptrace") {
+        return support::skip("strace may not trace here");
+    }
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert!(
+        outcome.err.contains("cannot go on probing") && outcome.err.contains("Invalid argument"),
+        "{}",
+        outcome.err
+    );
+    let dir = home.path().join("r");
+    assert_sound(&dir);
+    assert!(!rows(&dir).is_empty());
+    let log = events(&dir);
+    assert!(has_kind(&log, "note"), "{log:#?}");
+    let ended = of_kind(&log, "recording.ended");
+    assert_eq!(ended.len(), 1, "{log:#?}");
+    assert!(ended[0]["error"].as_str().is_some_and(|e| e.contains("ended early")), "{}", ended[0]);
+}
+
+/// `nohup fathom probe` ended on hang-up: the handler took the place of an ignored SIGHUP.
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored_and_another_ends_the_run() {
+    for (prefix, survives) in [("trap '' HUP; exec", true), ("exec", false)] {
+        let home = tempfile::tempdir().expect("a directory");
+        let echo = Echo::start("127.0.0.1");
+        let line =
+            format!("{prefix} {FATHOM} probe {} --every 10ms --record r --json --quiet", echo.address());
+        let probe = Probe::spawn(Command::new("bash").args(["-c", &line]).current_dir(home.path()));
+        let dir = home.path().join("r");
+        wait_for_events(&dir, "a connection", |events| has_kind(events, "connection.opened"));
+        probe.signal("HUP");
+        if survives {
+            // What comes after the hang-up was measured after it.
+            let samples = || rows_so_far(&dir);
+            let before = samples();
+            wait_for("more samples", || (samples() > before + 50).then_some(()));
+            probe.signal("TERM");
+        }
+        probe.finish().summary();
+        assert_sound(&dir);
+    }
+}
+
+fn rows_so_far(dir: &Path) -> usize {
+    fathom(dir, &["recording", "export", "."]).out.lines().count()
+}
+
+#[test]
+fn a_reflector_under_nohup_survives_a_hang_up() {
+    for (prefix, survives) in [("trap '' HUP; exec", true), ("exec", false)] {
+        let line = format!("{prefix} {FATHOM} echo --json --listen 127.0.0.1:0");
+        let child =
+            Command::new("bash").args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = Kept(child.expect("bash runs"));
+        let mut out = child.0.stdout.take().expect("piped");
+        let mut said = String::new();
+        // Two sockets are told of when it is ready.
+        while said.lines().filter(|line| line.contains("listening")).count() < 2 || !said.ends_with('\n') {
+            let mut byte = [0];
+            assert_eq!(out.read(&mut byte).expect("output"), 1, "{said}");
+            said.push(char::from(byte[0]));
+        }
+        let first: serde_json::Value =
+            serde_json::from_str(said.lines().next().expect("a line")).expect("JSON");
+        signal(&child.0, "HUP");
+        if survives {
+            let home = tempfile::tempdir().expect("a directory");
+            let target = first["address"].as_str().expect("an address");
+            fathom(
+                home.path(),
+                &["probe", target, "--count", "3", "--every", "10ms", "--no-record", "--json"],
+            )
+            .summary();
+            signal(&child.0, "TERM");
+        }
+        let status = wait_for("the reflector to end", || child.0.try_wait().expect("it is ours"));
+        assert_eq!(status.code(), Some(0), "in order: {status}");
+    }
+}
+
+/// `probe --plain | head -3` ran on for ever; `summary | head -1` panicked; `export | head` spoke of the disk.
+#[test]
+fn a_reader_that_has_seen_enough_ends_it_quietly() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address();
+    let piped = |line: &str| {
+        let outcome = shell(home.path(), &format!("{line} | head -3; echo \"codes ${{PIPESTATUS[*]}}\""));
+        assert!(outcome.out.ends_with("codes 0 0\n"), "{line}: {outcome:?}");
+        outcome
+    };
+    let outcome = piped(&format!("{FATHOM} probe {target} --plain --every 5ms --record r"));
+    assert_eq!(outcome.out.lines().count(), 4, "{outcome:?}");
+    let dir = home.path().join("r");
+    assert_sound(&dir);
+    assert_eq!(of_kind(&events(&dir), "recording.ended").len(), 1);
+
+    // More than a pipe holds.
+    let many = fathom(
+        home.path(),
+        &["probe", &target.to_string(), "--ping-pong", "--count", "20000", "--record", "many", "--quiet"],
+    );
+    assert_eq!(many.code(), 0, "{many:?}");
+    for command in [
+        "summary",
+        "explain",
+        "verify",
+        "export",
+        "export --format parquet",
+        "export --format echo-client-csv",
+    ] {
+        // The pipe is closed before anything is written.
+        let line =
+            format!("{FATHOM} recording {command} many | (exec <&-); echo \"codes ${{PIPESTATUS[*]}}\"");
+        let outcome = shell(home.path(), &line);
+        assert_eq!((outcome.out.as_str(), outcome.err.as_str()), ("codes 0 0\n", ""), "{command}");
+    }
+}
+
+#[test]
+fn what_cannot_be_printed_is_one_line_and_exit_code_1() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address();
+    let full = |arguments: &str| {
+        let mut command = Command::new(FATHOM);
+        command.args(arguments.split_whitespace()).current_dir(home.path());
+        let out = File::options().write(true).open("/dev/full").expect("a device");
+        let out = command.stdin(Stdio::null()).stdout(out).stderr(Stdio::piped()).output().expect("it runs");
+        let err = String::from_utf8(out.stderr).expect("text");
+        assert_eq!(out.status.code(), Some(1), "{arguments}: {err}");
+        let lines: Vec<&str> = err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+        assert_eq!(lines.len(), 1, "{arguments}: {err}");
+        assert!(
+            lines[0].contains("No space left on device") && !err.contains("panicked"),
+            "{arguments}: {err}"
+        );
+    };
+    full(&format!("probe {target} --plain --every 5ms --record r"));
+    assert_sound(&home.path().join("r"));
+    full(&format!("probe {target} --count 3 --every 5ms --no-record --json --quiet"));
+    for command in ["summary", "explain", "verify", "export", "export --format parquet"] {
+        full(&format!("recording {command} r"));
+    }
+}
+
+/// The terminal of a live view went away: the view read end-of-file at full speed, long after probing had ended.
+#[test]
+fn a_live_view_whose_terminal_goes_away_ends_in_order() {
+    if !needs("python3") {
+        return;
+    }
+    // With the hang-up ignored too: then nothing but the terminal itself tells.
+    for ignored in ["SIG_DFL", "SIG_IGN"] {
+        let home = tempfile::tempdir().expect("a directory");
+        let echo = Echo::start("127.0.0.1");
+        let script = home.path().join("terminal.py");
+        fs::write(&script, PTY.replace("HANDLER", ignored)).expect("written");
+        let target = echo.address().to_string();
+        let outcome = Probe::spawn(
+            Command::new("python3")
+                .arg(&script)
+                .args([FATHOM, "probe", &target, "--every", "10ms", "--record", "r"])
+                .current_dir(home.path()),
+        )
+        .finish();
+        assert_eq!(outcome.code(), 0, "{outcome:?}");
+        let dir = home.path().join("r");
+        assert_sound(&dir);
+        let log = events(&dir);
+        assert_eq!(of_kind(&log, "recording.ended").len(), 1, "{log:#?}");
+        assert!(log.iter().all(|event| event["error"].is_null()), "{log:#?}");
+        assert!(!rows(&dir).is_empty());
+    }
+}
+
+/// Runs a command on a terminal of its own, closes the terminal when the first picture is there, and waits for the
+/// command's end: exit code 0 if it was in order.
+const PTY: &str = r#"
+import fcntl, os, pty, signal, struct, sys, termios
+pid, terminal = pty.fork()
+if pid == 0:
+    signal.signal(signal.SIGHUP, signal.HANDLER)
+    os.environ["TERM"] = "xterm"
+    fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    os.execv(sys.argv[1], sys.argv[1:])
+signal.alarm(60)
+seen = b""
+asked = False
+while b"p50" not in seen:
+    seen += os.read(terminal, 65536)
+    if b"\x1b[6n" in seen and not asked:
+        # Where the cursor is: a terminal answers that.
+        asked = os.write(terminal, b"\x1b[1;1R") > 0
+os.close(terminal)
+_, status = os.waitpid(pid, 0)
+code = os.waitstatus_to_exitcode(status)
+print("code", code)
+sys.exit(0 if code == 0 else 3)
+"#;
