@@ -19,6 +19,8 @@ pub struct Schedule {
     next_due_ns: Option<u64>,
     remaining: Option<u64>,
     until_ns: Option<u64>,
+    /// Samples that fell due and were taken or given up.
+    due: u64,
 }
 
 /// Samples that were due and will not be sent.
@@ -34,7 +36,7 @@ impl Schedule {
     /// A schedule whose first sample is due at `first_due_ns`; ends after `count` sent samples, or when the next
     /// would be due at `until_ns` or later.
     pub fn new(pace: Pace, first_due_ns: u64, count: Option<u64>, until_ns: Option<u64>) -> Self {
-        let mut schedule = Self { pace, next_due_ns: Some(first_due_ns), remaining: count, until_ns };
+        let mut schedule = Self { pace, next_due_ns: Some(first_due_ns), remaining: count, until_ns, due: 0 };
         schedule.end_if_over();
         schedule
     }
@@ -42,6 +44,11 @@ impl Schedule {
     /// When the next sample is due. `None`: nothing is due until an echo comes (ping-pong), or ever again.
     pub fn next_due_ns(&self) -> Option<u64> {
         self.next_due_ns
+    }
+
+    /// How many samples have fallen due so far, sent or given up.
+    pub fn due(&self) -> u64 {
+        self.due
     }
 
     /// Whether no further sample will be due.
@@ -53,6 +60,7 @@ impl Schedule {
     pub fn take(&mut self, now_ns: u64) -> Option<u64> {
         let due = self.next_due_ns.filter(|&due| due <= now_ns)?;
         self.remaining = self.remaining.map(|n| n - 1);
+        self.due += 1;
         self.next_due_ns = match self.pace {
             Pace::Every(every) => Some(due + every),
             Pace::PingPong => None,
@@ -97,6 +105,7 @@ impl Schedule {
         let due = self.next_due_ns.filter(|&due| due < limit_ns)?;
         let count = (limit_ns - due).div_ceil(every);
         self.next_due_ns = Some(due + count * every);
+        self.due += count;
         self.end_if_over();
         Some(Skipped { count, behind_ns: now_ns - due })
     }

@@ -67,7 +67,7 @@ fn run(seed: u64) -> (Settings, Vec<(u64, Fault)>, Option<u64>, Outcome) {
     (settings, faults, stopped, world.run())
 }
 
-/// Each due of a lane is a row or was told as not sent.
+/// Each due is a row or was told as not sent, and the run says how many there were.
 fn check_dues(settings: &Settings, outcome: &Outcome, stopped: bool) {
     let Pace::Every(every) = settings.pace else { return };
     let mut dues = BTreeSet::new();
@@ -76,6 +76,9 @@ fn check_dues(settings: &Settings, outcome: &Outcome, stopped: bool) {
         assert!(sample.lateness_ns >= 0, "{sample:?}");
         dues.insert((*path, sample.connection, sample.seq));
     }
+    let told = outcome.of(|kind| if let EventKind::ScheduleEnded { due } = kind { Some(*due) } else { None });
+    let told: u64 = told.iter().map(|(.., due)| due).sum();
+    assert_eq!(told, dues.len() as u64 + outcome.skipped(), "due = rows + not sent");
     if stopped || !settings.reconnect || !outcome.end.given_up.is_empty() || outcome.end.fatal.is_some() {
         return;
     }

@@ -73,6 +73,8 @@ pub(super) struct Lane {
     gaps: Option<GapPlan>,
     attempts: Attempts,
     warm_up_left: u64,
+    /// Samples that fell due by a schedule that was stopped.
+    due_before: u64,
     armed: Armed,
     speak: Option<Make>,
 }
@@ -93,6 +95,7 @@ impl Lane {
             gaps: (!gaps_ns.is_empty()).then(|| GapPlan::new(gaps_ns, seed)),
             attempts: Attempts::new(seed, settings.reconnect_at_most_ns),
             warm_up_left: settings.warm_up,
+            due_before: 0,
             armed: Armed::default(),
             speak,
         }
@@ -100,6 +103,11 @@ impl Lane {
 
     pub(super) fn path(&self) -> usize {
         self.path
+    }
+
+    /// Samples that have fallen due so far.
+    pub(super) fn due(&self) -> u64 {
+        self.due_before + self.schedule.as_ref().map_or(0, Schedule::due)
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -377,7 +385,10 @@ impl Lane {
             return self.pump(sent_ns, cx);
         }
         // It was due when it was asked for, and no time has passed backwards since.
-        let due_ns = schedule.take(sent_ns).unwrap_or(sent_ns);
+        let Some(due_ns) = schedule.take(sent_ns) else {
+            debug_assert!(false, "a message that was not due: `stop` withdraws what was asked for");
+            return;
+        };
         self.sizes.advance();
         // What follows a handshake follows no silence of the plan.
         let warm_up = self.warm_up_left > 0 || self.gaps.as_ref().is_some_and(GapPlan::is_opening);
@@ -681,6 +692,7 @@ impl Lane {
             connection.withdraw();
         }
         self.give_up_dues(now, cx);
+        self.due_before += self.schedule.as_ref().map_or(0, Schedule::due);
         self.schedule = Some(Schedule::new(cx.settings.pace, now, Some(0), None));
         match self.connection() {
             Some(connection) if !connection.stream.is_idle() && linger_ns > 0 => {

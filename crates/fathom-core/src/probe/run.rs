@@ -585,6 +585,17 @@ impl Probe {
         self.paths.iter().any(|path| path.canaries.has_deaths())
     }
 
+    /// Tells how many samples of each path fell due, so that a reader can hold the rows against them.
+    fn schedules_ended(&mut self, now: u64) {
+        for p in 0..self.paths.len() {
+            let of_lanes: u64 = self.lanes.iter().filter(|lane| lane.path() == p).map(Lane::due).sum();
+            let due = of_lanes + self.dialers.get(p).map_or(0, Dialer::due);
+            if self.paths[p].origin_ns().is_some() {
+                self.cx.event(now, Some(p), None, EventKind::ScheduleEnded { due });
+            }
+        }
+    }
+
     /// What follows from any input: lanes whose turn to connect has come, and the end.
     fn settle(&mut self, now: u64) {
         if self.over {
@@ -611,6 +622,7 @@ impl Probe {
                 path.canaries.explain_the_rest(now, &mut self.cx);
             }
             self.report_anomalies(now, true);
+            self.schedules_ended(now);
             self.over = true;
         }
     }

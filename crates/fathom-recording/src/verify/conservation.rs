@@ -66,7 +66,8 @@ impl Conservation {
             }
             (EventKind::RecordingOverflowed { lost, .. }, None) => self.lost_of_several += lost,
             (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
-            (EventKind::ScheduleEnded { due }, _) => self.due = Some(*due),
+            // Each probing thread tells of its own lanes.
+            (EventKind::ScheduleEnded { due }, _) => self.due = Some(self.due.unwrap_or(0) + due),
             (EventKind::RecordingEnded { error: Some(_), .. }, _) => self.ended_early = true,
             _ => {}
         }

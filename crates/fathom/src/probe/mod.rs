@@ -13,6 +13,7 @@ mod ledger;
 mod load;
 mod outbox;
 mod plain;
+mod resolve;
 mod show;
 mod stamp;
 mod start;

@@ -1,7 +1,7 @@
 //! Before the first sample: what must hold, and what help the machine grants.
 
 use super::config::{Config, Family};
-use super::drive::lookup;
+use super::resolve::lookup;
 use crate::exit::Failure;
 use crate::output::tell;
 use fathom_os::{assist, interfaces};

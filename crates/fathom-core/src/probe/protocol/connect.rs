@@ -80,6 +80,11 @@ impl Dialer {
         self.over && self.dials.is_empty()
     }
 
+    /// Samples that have fallen due so far.
+    pub(in crate::probe) fn due(&self) -> u64 {
+        self.schedule.as_ref().map_or(0, Schedule::due)
+    }
+
     pub(in crate::probe) fn has_begun(&self) -> bool {
         self.schedule.is_some()
     }

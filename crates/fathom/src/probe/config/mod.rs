@@ -2,6 +2,7 @@
 
 mod load;
 mod polite;
+mod settings;
 mod target;
 
 pub(crate) use load::LoadPlan;

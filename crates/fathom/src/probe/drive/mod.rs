@@ -7,19 +7,16 @@
 mod link;
 mod pauses;
 mod ready;
-mod resolve;
 mod secure;
-mod settings;
 #[cfg(test)]
 mod tests;
 mod wait;
-
-pub(super) use resolve::lookup;
 
 use super::args::Timestamps;
 use super::config::{Config, Transport};
 use super::load::Load;
 use super::outbox::{Message, Outbox};
+use super::resolve::{Answer, Resolver};
 use super::stop::Stop;
 use fathom_core::clock::Anchor;
 use fathom_core::probe::{
@@ -33,7 +30,6 @@ use link::{Link, Links, Socket, Stage};
 use mio::event::Source;
 use mio::{Interest, Token};
 use pauses::Pauses;
-use resolve::{Answer, Resolver};
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::mpsc::Receiver;
@@ -81,7 +77,7 @@ impl<'a> Driver<'a> {
     ) -> Self {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let buffer_bytes = if config.largest_size() > 4_096 { 65_536 } else { 8_192 };
-        let probe = Probe::new(settings::of(config, session), worker, read_clocks());
+        let probe = Probe::new(config.settings(session), worker, read_clocks());
         let fixed = probe.lanes() + config.paths.len();
         Self {
             probe,
@@ -117,6 +113,10 @@ impl<'a> Driver<'a> {
         let mut events = mio::Events::with_capacity(64);
         while !self.probe.is_over() {
             let (now, more_due) = self.wake();
+            // Nothing would end the wait for a run that is over.
+            if self.probe.is_over() {
+                break;
+            }
             if !more_due && self.waited_for_echo(now) {
                 continue;
             }

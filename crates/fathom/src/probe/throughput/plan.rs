@@ -5,7 +5,7 @@ use super::super::config::{Config, POLITE_IN_ALL, POLITE_PER_CONNECTION, Path};
 use super::super::effective;
 use super::super::start::is_here;
 use crate::exit::Failure;
-use crate::probe::drive::lookup;
+use crate::probe::resolve::lookup;
 use fathom_core::event::THROUGHPUT_MODE;
 use fathom_iperf3::client::{Target, TestOptions};
 use fathom_iperf3::codec::{DEFAULT_BLOCK, MAX_BLOCK, MAX_PARALLEL};

@@ -1,6 +1,6 @@
 //! Turning names into addresses without making the probing thread wait.
 
-use crate::probe::config::{Family, Target};
+use super::config::{Family, Target};
 use fathom_os::reactor::Waker;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -44,7 +44,7 @@ impl Resolver {
 }
 
 /// Addresses of a target, of the families asked for, in the resolver's order.
-pub(in crate::probe) fn lookup(target: &Target, family: Family) -> Result<Vec<SocketAddr>, String> {
+pub(super) fn lookup(target: &Target, family: Family) -> Result<Vec<SocketAddr>, String> {
     let host = &target.host;
     let all = match (host.as_str(), target.port).to_socket_addrs() {
         Ok(all) => all,
