@@ -71,7 +71,7 @@ fn arguments_that_cannot_be_read() {
         ("probe h --every 5", "write 5s, 5ms"),
         ("probe h --every soon", "as in"),
         ("probe h --size -1", "negative"),
-        ("probe h --size big", "64, 1KiB"),
+        ("probe h --size big", "64, 64KiB"),
         ("probe h --count 0", "--count"),
         ("probe h --dscp 64", "0..=63"),
         ("probe h --source nowhere", "--source"),

@@ -184,10 +184,21 @@ impl<'a> Driver<'a> {
 
     /// Tells what the network did; before that, whether this host has just come back from a pause.
     fn tell_from_network(&mut self, now: u64, input: Input<'_>) {
-        if let Some(pausing) = self.pauses.as_ref().and_then(|pauses| pauses.going_on(now)) {
+        self.tell_pauses(now);
+        self.tell(now, input);
+    }
+
+    /// What the pause clock knows belongs to what is read after it.
+    fn tell_pauses(&mut self, now: u64) {
+        let Some(pauses) = &self.pauses else { return };
+        // In this order: a clock that is punctual again has told before.
+        let going_on = pauses.going_on(now);
+        while let Some(pause) = pauses.next() {
+            self.probe.handle(now, pause);
+        }
+        if let Some(pausing) = going_on {
             self.probe.handle(now, pausing);
         }
-        self.tell(now, input);
     }
 
     /// Takes what other threads have for this one.
@@ -195,9 +206,8 @@ impl<'a> Driver<'a> {
         while let Ok((path, addresses)) = self.answers.try_recv() {
             self.tell(mono_ns(), Input::Resolved { path, addresses });
         }
-        while let Some(pause) = self.pauses.as_ref().and_then(Pauses::next) {
-            self.tell(mono_ns(), pause);
-        }
+        self.tell_pauses(mono_ns());
+        self.obey();
         while let Some(report) = self.load.as_ref().and_then(Load::report) {
             let (sent, echoed) = self.load.as_ref().map_or((0, 0), Load::count);
             self.probe.handle(mono_ns(), Input::LoadBytes { sent, echoed });

@@ -111,9 +111,7 @@ impl Driver<'_> {
         } else {
             None
         };
-        if let Some(pausing) = self.pauses.as_ref().and_then(|pauses| pauses.going_on(now)) {
-            self.probe.handle(now, pausing);
-        }
+        self.tell_pauses(now);
         self.probe.handle(now, Input::Received { link: id, bytes: &self.scratch[..n], stamps, kernel });
         self.obey();
         self.tell_broken();
