@@ -77,6 +77,16 @@ def test_moments_are_exact(values):
     assert histogram.stddev_ns == pytest.approx(np.std([float(v) for v in values], ddof=1), rel=1e-6, abs=1)
 
 
+@given(st.lists(st.integers(0, 2**62), min_size=1, max_size=50), st.integers(0, 11))
+def test_totals_are_exact_or_not_there(values, shift):
+    parts = [Histogram.of(values[::2], shift), Histogram.of(values[1::2], shift)]
+    for histogram in (Histogram.of(values, shift), Histogram.merge(parts)):
+        if sum(values) < 2**63:
+            assert sum(histogram.totals_ns.tolist()) == sum(values)
+        else:
+            assert histogram.totals_ns is None
+
+
 @given(VALUES, st.integers(0, MAX_NS))
 def test_the_count_above_a_threshold_is_bounded(values, threshold):
     low, high = Histogram.of(values).count_above(threshold)

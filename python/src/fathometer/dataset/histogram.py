@@ -81,7 +81,8 @@ class Histogram:
         sum_of_squares: sum of their squares, in ns²; None where a source (a peer's histogram) does not have
             it.
         shift: 0 is the format's own resolution; each step halves it.
-        totals_ns: exact sum of the values of each bucket; None where a source does not have it.
+        totals_ns: exact sum of the values of each bucket; None where a source does not have it, or where
+            the sum of all does not fit into 64 bits.
     """
 
     buckets: Ints
@@ -105,8 +106,10 @@ class Histogram:
         values = np.maximum(np.asarray(values_ns, dtype=np.int64), 0)
         if values.size == 0:
             return cls.empty(shift)
-        buckets, counts = np.unique(bucket_of(values) >> shift << shift, return_counts=True)
-        low = int(values.min())
+        buckets, place, counts = np.unique(
+            bucket_of(values) >> shift << shift, return_inverse=True, return_counts=True
+        )
+        low, high = int(values.min()), int(values.max())
         away = values - low
         # Exact in int64 while 2^53 or so is not passed; else in Python's integers.
         if int(away.max()) ** 2 * values.size < 1 << 62:
@@ -114,14 +117,20 @@ class Histogram:
         else:
             first, second = sum(away.tolist()), sum(v * v for v in away.tolist())
         n = values.size
+        total = first + n * low
+        totals: Ints | None = None
+        if total < 1 << 63:
+            totals = np.zeros(buckets.size, dtype=np.int64)
+            np.add.at(totals, place, values)
         return cls(
             buckets,
             counts.astype(np.int64),
             low,
-            int(values.max()),
-            first + n * low,
+            high,
+            total,
             second + 2 * low * first + n * low * low,
             shift,
+            totals,
         )
 
     @classmethod
@@ -140,7 +149,7 @@ class Histogram:
         squares = [h.sum_of_squares for h in full]
         totals: Ints | None = None
         known = [h.totals_ns for h in full if h.totals_ns is not None]
-        if len(known) == len(full):
+        if len(known) == len(full) and sum(h.sum_ns for h in full) < 1 << 63:
             totals = np.zeros(buckets.size, dtype=np.int64)
             np.add.at(totals, place, np.concatenate(known))
         return cls(

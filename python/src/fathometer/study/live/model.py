@@ -14,6 +14,7 @@ import numpy as np
 from fathometer.dataset.follow import Growth, Samples
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.model import Event, Manifest
+from fathometer.dataset.rollup import SHIFT
 from fathometer.study.live.board import Board, Row, RowState, StudyState
 from fathometer.study.live.estimate import Pace, left_ns
 from fathometer.study.live.happenings import SHORT_PAUSE_NS, Happening, at_of, of_entry, of_event
@@ -30,7 +31,8 @@ _STUDY_ENDS: Final = frozenset({"study.ended", "study.interrupted", "study.stopp
 class _Figures:
     """Of one run, or of several together."""
 
-    rtt: Histogram = field(default_factory=Histogram.empty)
+    # As coarse as a rollup's: the board and a report of the same runs say the same.
+    rtt: Histogram = field(default_factory=lambda: Histogram.empty(SHIFT))
     unanswered: int = 0
 
     def add(self, other: _Figures) -> None:
@@ -236,9 +238,8 @@ class Live:
         run.samples += samples.sent_ns.size
         answered = samples.rtt_ns >= 0
         counted = ~samples.warm_up
-        run.figures.add(
-            _Figures(Histogram.of(samples.rtt_ns[answered & counted]), int((~answered & counted).sum()))
-        )
+        rtt = Histogram.of(samples.rtt_ns[answered & counted], SHIFT)
+        run.figures.add(_Figures(rtt, int((~answered & counted).sum())))
         if answered.any():
             latest = int(np.argmax(np.where(answered, samples.sent_ns, np.iinfo(np.int64).min)))
             if path.last_sent_ns is None or samples.sent_ns[latest] >= path.last_sent_ns:
