@@ -19,7 +19,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev
+.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -76,6 +76,9 @@ test-rust: cargo ## the Rust half's
 
 mutants: python ## each breaks one rule of the Python half; its tests must notice (a few minutes)
 	@.venv/bin/python scripts/mutants.py
+
+change-points: python-dev ## F1 on labelled traces that nothing was chosen on: nested cross-validation, minutes
+	cd python && ../.venv/bin/pytest tests/stats/changes/outer_score.py
 
 report-pictures: cargo python-dev ## docs/images/report-*.png again, by Chromium
 	cargo build $(QUIET) --locked -p fathom

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.stats.changes.consolidate import consolidate, margin
-from fathometer.stats.changes.jumps import Jumps
+from fathometer.stats.changes.jumps import GAUSS_MEDIAN, Jumps
 from fathometer.stats.changes.model import Settings
 
 Floats = NDArray[np.float64]
@@ -82,9 +82,12 @@ def level_changes(rtt: Floats, settings: Settings) -> list[Level]:
         return []
     # Once more, what is usual being said by data free of the changes that are known: a stall would hide
     # a smaller change beside it. Silence does not depend on this: without a first change there is no second.
-    most = settings.clip * noise
     parts = (values[s.first : s.end] for s in segments)
-    calm = np.concatenate([np.clip(part - np.median(part), -most, most) for part in parts])
+    calm = np.concatenate([part - np.median(part) for part in parts])
+    # Cut off by the spread around the levels: of correlated round trips the noise from one sample to the next
+    # is a part of it, and what is cut off by that looks calmer than the series is.
+    most = settings.clip * max(noise, float(np.median(np.abs(calm))) / GAUSS_MEDIAN)
+    calm = np.clip(calm, -most, most)
     jumps = Jumps(values, SHORTEST, floor, settings, calm=calm)
     segments = consolidate(rtt, jumps, noise, settings)
     return [
