@@ -3,6 +3,7 @@
 Fifty random recordings by `make engines`; in `make test` a few, on each engine once.
 """
 
+import gc
 import os
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from fathometer.dataset import open_recordings
 from fathometer.dataset.engines import ENGINES, roll_up
 from fathometer.errors import FathometerError
+from support.programs import tool
 from support.random_recordings import random_recording
 
 SETS = int(os.environ.get("FATHOM_ENGINE_SETS", "4"))
@@ -26,11 +28,19 @@ def recordings(tmp_path_factory):
     return open_recordings([root], counted=True)
 
 
-# Spark was bit-equal on 15 of these sets by hand; within pytest it fails for a reason not yet known.
-@pytest.mark.parametrize("engine", [e for e in ENGINES if e != "spark"])
+# PySpark drops the sockets of its answers without closing them, which pytest makes a failure.
+DROPS = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.mark.parametrize("engine", [pytest.param(e, marks=DROPS if e == "spark" else ()) for e in ENGINES])
 def test_an_engine_counts_what_the_scan_counts_bit_by_bit(recordings, engine):
+    if engine == "spark":
+        tool("java")
     assert sum(r.totals.samples for r in recordings) > 0
-    for recording, theirs in zip(recordings, roll_up(recordings, engine), strict=True):
+    rollups = roll_up(recordings, engine)
+    # Now, while the filter holds: a collection later would blame another test.
+    gc.collect()
+    for recording, theirs in zip(recordings, rollups, strict=True):
         ours = recording.rollup
         assert theirs.step_ns == ours.step_ns
         assert theirs.paths == ours.paths
