@@ -85,8 +85,9 @@ def test_a_drift_favours_none_of_two_equal_paths_and_would_without_interleaving(
     steps = truth.read_text().count('"event.began"')
     assert 2 * ROUNDS < steps < 2 * STEPS, "the delay drifted from the first run to the last"
     interleaved = medians(output)
-    assert interleaved["verdict"] == "no difference shown", interleaved
-    assert interleaved["runs"]["method"] == "Wilcoxon on paired log-ratios"
+    # Noise of a busy machine widens the interval beyond what matters; neither verdict is a difference.
+    assert interleaved["verdict"] in {"no difference shown", "no difference that matters"}, interleaved
+    assert (interleaved["basis"], interleaved["method"]) == ("runs", "Wilcoxon on paired log-ratios")
     # The proof that this could have failed: the very same runs, told apart by when they were made.
     apart = medians(one_after_the_other(output, tmp_path / "apart"))
     assert (apart["a"], apart["verdict"]) == ("a", "slower"), apart
