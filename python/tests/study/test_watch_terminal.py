@@ -10,8 +10,10 @@ from rich.console import Console
 
 from fathometer.study.journal import read_journal
 from fathometer.study.live.board import Board, Row
+from fathometer.study.live.follow import StudyFollower
 from fathometer.study.live.happenings import Happening
 from fathometer.study.watch.table import picture
+from fathometer.study.watch.terminal import _drawing
 from fathometer.study.watch.words import line, progress
 from support.command_line import run as command
 from support.recordings import START
@@ -235,3 +237,29 @@ def test_a_view_that_is_put_aside(tmp_path):
         terminal.type(b"\x03")
         assert terminal.end() == 0
         assert restored(terminal.written)
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_ctrl_c_while_the_terminal_is_taken(tmp_path, monkeypatch, time):
+    """The first time, or after Ctrl-Z. The interrupt came after the switch to the other page and before the
+    screen was known to have begun, so nothing switched back."""
+    written, taken = io.StringIO(), []
+    console = Console(file=written, force_terminal=True)
+    take = console.set_alt_screen
+
+    def interrupted(enable=True):
+        changed = take(enable)
+        taken.extend([enable] * enable)
+        if enable and len(taken) == time:
+            signal.raise_signal(signal.SIGINT)
+        return changed
+
+    monkeypatch.setattr(console, "set_alt_screen", interrupted)
+    monkeypatch.setattr(os, "kill", lambda *_: None)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        _drawing(console, StudyFollower(tmp_path), "", own=True) as drawing,
+    ):
+        drawing.suspend()
+    assert len(taken) == time
+    assert restored(written.getvalue().encode())

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import typer
 from rich.console import Console
@@ -24,6 +24,8 @@ from fathometer.study.watch.words import line
 
 PERIOD_S: Final = 1.0
 """From one picture to the next."""
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGTSTP)
+"""What ends a view, or puts it aside."""
 
 
 def is_screen(console: Console) -> bool:
@@ -31,8 +33,27 @@ def is_screen(console: Console) -> bool:
     return console.is_terminal and not console.is_dumb_terminal
 
 
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Signals that come meanwhile are handled afterwards. A screen that has half begun cannot be ended, and
+    the terminal would stay on its other page. To be called in the main thread, where handlers are set.
+    """
+    pending: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+    try:
+        for sign in _SIGNALS:
+            before[sign] = signal.getsignal(sign)
+            signal.signal(sign, lambda number, _: pending.append(number))
+        yield
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+    for number in pending:
+        signal.raise_signal(number)
+
+
 class _Drawing:
-    """Draws the study on the terminal's other page, which it leaves as it was."""
+    """Draws the study on the terminal's other page from `begin` on, and leaves that as it was by `end`."""
 
     def __init__(self, console: Console, follower: StudyFollower, hint: str, *, own: bool) -> None:
         self._own = own
@@ -40,12 +61,15 @@ class _Drawing:
         self._console = console
         self._follower = follower
         self._lock = threading.RLock()
-        self._screen = self._begin()
+        self._screen = self._new()
 
-    def _begin(self) -> Screen:
-        screen = Screen(console=self._console, screen=True, auto_refresh=False)
-        screen.start(refresh=False)
-        return screen
+    def _new(self) -> Screen:
+        return Screen(console=self._console, screen=True, auto_refresh=False)
+
+    def begin(self) -> None:
+        """Takes the terminal."""
+        with _undisturbed():
+            self._screen.start(refresh=False)
 
     def say(self, words: str) -> None:
         """Takes words for the last line."""
@@ -82,7 +106,8 @@ class _Drawing:
         with self._lock:
             self._screen.stop()
             os.kill(os.getpid(), signal.SIGSTOP)
-            self._screen = self._begin()
+            self._screen = self._new()
+            self.begin()
 
 
 @contextlib.contextmanager
@@ -91,6 +116,7 @@ def _drawing(console: Console, follower: StudyFollower, hint: str, *, own: bool)
     drawing = _Drawing(console, follower, hint, own=own)
     before = signal.signal(signal.SIGTSTP, drawing.suspend)
     try:
+        drawing.begin()
         yield drawing
     finally:
         signal.signal(signal.SIGTSTP, before)
