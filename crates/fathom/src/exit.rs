@@ -7,8 +7,8 @@
 //! | 2 | the command line cannot be used as it stands |
 //! | other | `fathom fabric exec` and `run`: the command's own |
 
-use crate::output::tell;
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Why a command ended without doing what was asked: one line that names the thing, says what is wrong with it and
@@ -37,7 +37,8 @@ impl Failure {
     /// Writes the line to standard error and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
         match self {
-            Self::Usage(_) | Self::Run(_) => tell!("fathom: {self}"),
+            // Where nobody can read it, there is nothing better to do than to go on.
+            Self::Usage(_) | Self::Run(_) => _ = writeln!(std::io::stderr().lock(), "fathom: {self}"),
             Self::Told | Self::Passed(_) => {}
         }
         ExitCode::from(match self {

@@ -1,4 +1,4 @@
-//! As [`serde_ns`](super::serde_ns), for an `Option<u64>`; add `#[serde(default)]`.
+//! As `serde_ns`, for an `Option<u64>`; add `#[serde(default)]`.
 
 use super::serde_ns;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};

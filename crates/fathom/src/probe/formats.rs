@@ -1,15 +1,9 @@
-//! `--csv`, `--sockperf-log`, `--histogram`, `--latte`: what is also written in another program's format.
+//! `--sockperf-log`, `--histogram`, `--latte`: what is also written in another program's format.
 
-use super::config::Config;
-use crate::exit::Failure;
 use crate::summary::{CONNECT, Heading};
-use fathom_core::schedule::Pace;
 use fathom_core::statistics::Statistics;
-use fathom_recording::peers::{Buckets, ResultFormat, RowFormat, Rows, Run, Totals, result, rows};
-use jiff::Timestamp;
-use std::fs::File;
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use fathom_recording::peers::{Buckets, ResultFormat, Run, Totals, result};
+use std::path::PathBuf;
 
 /// The formats of other tools.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -53,66 +47,5 @@ impl Formats {
             out.push_str(&result(&format, &run, &totals));
         }
         out
-    }
-}
-
-/// A file of rows, and the option that asked for it.
-pub(super) struct Table {
-    pub(super) option: &'static str,
-    pub(super) rows: Box<dyn Rows>,
-}
-
-/// The options that write a file a row at a time, with what they write, and the files.
-fn files(config: &Config) -> impl Iterator<Item = (&'static str, RowFormat, &Path)> {
-    let all = [
-        ("--csv", RowFormat::EchoClientCsv, &config.csv),
-        ("--sockperf-log", RowFormat::SockperfLog, &config.formats.sockperf_log),
-    ];
-    all.into_iter().filter_map(|(option, format, file)| Some((option, format, file.as_deref()?)))
-}
-
-/// Refuses what no file of rows can hold.
-pub(super) fn refuse_several_targets(config: &Config) -> Result<(), Failure> {
-    match files(config).next() {
-        Some((option, ..)) if config.paths.len() > 1 => Err(Failure::usage(format!(
-            "{option} FILE holds one path; with several targets use `fathom recording export --format …` on each recording"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Makes the files; where one cannot be made, none is left behind.
-pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>, Failure> {
-    let mut tables = Vec::new();
-    let run = Run {
-        size: Some(config.size),
-        interval_ns: match config.pace {
-            Pace::Every(every_ns) => Some(every_ns),
-            Pace::PingPong => None,
-        },
-        started_utc_ns: i64::try_from(started_at.as_nanosecond()).unwrap_or(0),
-        ..Run::default()
-    };
-    for (option, format, path) in files(config) {
-        match File::create_new(path).and_then(|file| rows(format, &run, BufWriter::new(file))) {
-            Ok(rows) => tables.push(Table { option, rows }),
-            Err(e) => {
-                for (_, _, made) in files(config).take(tables.len()) {
-                    let _ = std::fs::remove_file(made);
-                }
-                return Err(Failure::run(format!(
-                    "cannot write {}: {e}; name another file with {option}",
-                    path.display()
-                )));
-            }
-        }
-    }
-    Ok(tables)
-}
-
-/// Takes the files back: nothing was written to them.
-pub(super) fn discard(config: &Config) {
-    for (_, _, path) in files(config) {
-        let _ = std::fs::remove_file(path);
     }
 }

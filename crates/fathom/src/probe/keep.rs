@@ -3,9 +3,9 @@
 use super::board::PathBoard;
 use super::config::{Config, Path, Record};
 use super::effective;
-use super::formats;
 use super::ledger::{Boards, Book, lock};
 use super::start::Granted;
+use super::tables;
 use crate::exit::Failure;
 use fathom_os::host::HostFacts;
 use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
@@ -36,7 +36,7 @@ pub(super) fn open_books(
 ) -> Result<Vec<Book>, Failure> {
     let started_at = Timestamp::now();
     // The files of rows are made first: they are easier to take back.
-    let tables = formats::open(config, started_at)?;
+    let tables = tables::open(config, started_at)?;
     let recorder = |(p, path): (usize, &Path)| {
         let Some(dir) = directory(config, path, started_at) else { return Ok(None) };
         let manifest = manifest(config, path, started_at, granted, cpu_latency);
@@ -67,7 +67,7 @@ pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
     for dir in boards.iter().filter_map(|board| board.recording.as_ref()) {
         discard_directory(config, dir);
     }
-    formats::discard(config);
+    tables::discard(config);
 }
 
 /// Takes back one recording in which nothing has been recorded.

@@ -3,10 +3,10 @@
 use super::board::PathBoard;
 use super::cloud::CloudMessage;
 use super::egress::{Egress, ends};
-use super::formats::Table;
 use super::outbox::Message;
 use super::plain::Line;
 use super::stop::Stop;
+use super::tables::Table;
 use crate::summary::duration;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND};
 use fathom_core::sample::Sample;

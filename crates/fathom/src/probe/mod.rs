@@ -18,6 +18,7 @@ mod show;
 mod stamp;
 mod start;
 mod stop;
+mod tables;
 mod terminal;
 mod throughput;
 mod tls;

@@ -1,6 +1,5 @@
 //! `--stamp`: samples are STAMP packets (RFC 8762), which reflectors of other makers answer.
 
-use super::args;
 use crate::exit::Failure;
 use fathom_core::loss::Reflector;
 use fathom_wire::rfc8762::{PACKET_LEN, TLV_HEADER_LEN, is_length};
@@ -42,8 +41,8 @@ impl StampArgs {
 }
 
 /// The size of samples, the smallest of a sweep: a packet and, if it is longer, one extension.
-pub(super) fn size(args: &args::Args, sizes: &[u32]) -> Result<u32, Failure> {
-    let given = args.size.map(|size| size as u32);
+pub(super) fn size(given: Option<u64>, sizes: &[u32]) -> Result<u32, Failure> {
+    let given = given.map(|size| size as u32);
     let asked: Vec<u32> = if sizes.is_empty() { given.into_iter().collect() } else { sizes.to_vec() };
     if let Some(wrong) = asked.iter().find(|&&size| !is_length(size as usize)) {
         let longer = PACKET_LEN + TLV_HEADER_LEN;

@@ -5,9 +5,11 @@ mod bars;
 mod copy;
 mod draw;
 mod figures;
+mod inks;
 mod keys;
 mod plan;
 mod screen;
+mod state;
 mod strip;
 mod table;
 
@@ -133,7 +135,7 @@ pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn()
         if same && !dirty {
             continue;
         }
-        let plan = Plan::new(area, labels, &glance, &view);
+        let plan = Plan::new(area, labels, &glance.errors, &view);
         let rows = plan.rows.clone().map(|path| Row::of(boards, path)).collect();
         let detail = Detail::of(boards, view.selected, &plan);
         let now_s = Timestamp::now().as_second();

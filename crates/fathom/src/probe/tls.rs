@@ -1,6 +1,5 @@
 //! `--tls`: whom to trust in a TLS 1.3 handshake, and what one that fails says.
 
-use super::config::Target;
 use crate::exit::Failure;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -70,9 +69,9 @@ impl Tls {
         Ok(Some(Self { config: Arc::new(config), name: args.tls_name.clone(), trust }))
     }
 
-    /// A handshake with a target.
-    pub(super) fn begin(&self, target: &Target) -> Result<ClientConnection, Trouble> {
-        let name = self.name.as_ref().unwrap_or(&target.host);
+    /// A handshake with this host.
+    pub(super) fn begin(&self, host: &str) -> Result<ClientConnection, Trouble> {
+        let name = self.name.as_deref().unwrap_or(host);
         // Without the interface of a link-local address.
         let name = name.split('%').next().unwrap_or(name).to_owned();
         let name = ServerName::try_from(name).map_err(|_| Trouble::Name)?;

@@ -5,7 +5,7 @@
 //! belongs to, and what becomes of both is [`crate::stream`]'s. Requests and answers may differ in length. The bytes
 //! come in order (TCP); datagrams are matched by what [`crate::stream`] knows of echoes and STAMP packets.
 //!
-//! A connection that is itself the request is [`connect`].
+//! A connection that is itself the request is `connect`.
 
 pub(super) mod connect;
 mod contract;

@@ -11,7 +11,7 @@ pub(crate) use target::{Path, Target};
 
 use super::args::{Args, OnFull, Timestamps};
 use super::cloud::Settings;
-use super::formats::{self, Formats};
+use super::formats::Formats;
 use super::tls::Tls;
 use crate::exit::Failure;
 use crate::summary::{CONNECT, CONNECT_TLS};
@@ -150,7 +150,7 @@ impl Config {
         let size = sizes.first().map_or_else(|| checked_size("--size", size, transport), |size| Ok(*size))?;
         // A connection carries nothing.
         let size = if args.connect { 0 } else { size };
-        let size = if stamp.is_some() { super::stamp::size(&args, &sizes)? } else { size };
+        let size = if stamp.is_some() { super::stamp::size(args.size, &sizes)? } else { size };
         if !sizes.is_empty() && args.csv.is_some() {
             return Err(Failure::usage(
                 "--csv has no column for a sample's size, so its readers would pool the sizes; use `fathom recording export` on the recording",
@@ -251,8 +251,20 @@ impl Config {
             spin: args.spin,
             priority: args.priority,
         };
-        formats::refuse_several_targets(&config)?;
+        config.refuse_files_of_several_targets()?;
         Ok(config)
+    }
+
+    /// A file of rows in another tool's format holds one path.
+    fn refuse_files_of_several_targets(&self) -> Result<(), Failure> {
+        let csv = self.csv.as_ref().map(|_| "--csv");
+        let log = self.formats.sockperf_log.as_ref().map(|_| "--sockperf-log");
+        match csv.or(log).filter(|_| self.paths.len() > 1) {
+            Some(option) => Err(Failure::usage(format!(
+                "{option} FILE holds one path; with several targets use `fathom recording export --format …` on each recording"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// Connections in all.

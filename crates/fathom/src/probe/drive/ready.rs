@@ -139,7 +139,7 @@ impl Driver<'_> {
     /// Begins the TLS handshake of a connection that is established.
     pub(super) fn begin_to_secure(&mut self, id: LinkId, now: u64) {
         let (Some(tls), Some(link)) = (&self.config.tls, self.links.get_mut(id)) else { return };
-        match tls.begin(&self.config.paths[link.path].target) {
+        match tls.begin(&self.config.paths[link.path].target.host) {
             Ok(connection) => {
                 link.stage = Stage::Securing(Box::new(connection));
                 self.go_on_securing(id);

@@ -1,8 +1,7 @@
 //! The histogram of round trips: one bar a column, the columns evenly spaced on a logarithmic axis.
 
-use super::copy::QUANTILES;
-use super::draw::{Inks, fitting, rule};
-use super::figures;
+use super::figures::{self, QUANTILES};
+use super::inks::{Inks, fitting, rule};
 use fathom_core::histogram::{Histogram, bucket_range};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -2,49 +2,14 @@
 //! them, and computes under it the few figures it needs instead of copying histograms.
 
 use super::bars::Bars;
+use super::figures::QUANTILES;
 use super::plan::Plan;
+use super::state::State;
 use crate::probe::board::{PathBoard, Second};
 use crate::probe::ledger::{Boards, lock};
 use crate::probe::plain;
 use fathom_core::histogram::{Histogram, bucket_range, supports};
 use std::path::PathBuf;
-
-/// Percentiles of the table.
-pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
-
-/// How a path is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    Ok,
-    /// So many connections of so many wait for an echo that does not come.
-    Stalled(u32, u32),
-    NotConnected,
-}
-
-impl State {
-    fn of(board: &PathBoard) -> Self {
-        match (board.open, board.stalled) {
-            (0, _) => Self::NotConnected,
-            (open, stalled) if stalled > 0 => Self::Stalled(stalled, open),
-            _ => Self::Ok,
-        }
-    }
-
-    pub(super) fn text(self) -> String {
-        match self {
-            Self::Ok => "ok".to_owned(),
-            Self::Stalled(1, 1) => "STALLED".to_owned(),
-            Self::Stalled(stalled, open) => {
-                format!(
-                    "STALLED {}/{}",
-                    super::figures::count(stalled.into()),
-                    super::figures::count(open.into())
-                )
-            }
-            Self::NotConnected => "not connected".to_owned(),
-        }
-    }
-}
 
 /// What tells whether a path has changed: everything else on its board changes with one of these.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,5 +1,8 @@
 //! Numbers for narrow cells: each with its unit, none wider than its column.
 
+/// Percentiles of the table.
+pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+
 /// What stands where there is no figure, or too few samples for one.
 pub(super) const NONE: &str = "–";
 

@@ -1,8 +1,7 @@
 //! What is shown where, for a terminal of this size: what matters less goes first when room is short.
 
 use super::View;
-use super::copy::Glance;
-use super::draw::alarm;
+use super::inks::alarm;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
 use std::ops::Range;
@@ -48,7 +47,7 @@ fn cut(rest: &mut Rect, rows: u16) -> Rect {
 }
 
 impl Plan {
-    pub(super) fn new(area: Rect, labels: &[&str], glance: &Glance, view: &View) -> Self {
+    pub(super) fn new(area: Rect, labels: &[&str], errors: &[(usize, String)], view: &View) -> Self {
         let mut plan = Self::default();
         let mut rest = area;
         plan.header = cut(&mut rest, 1);
@@ -61,7 +60,7 @@ impl Plan {
         // A long reason takes a second line, where there are lines to spare.
         let width = usize::from(area.width.max(1));
         let lines = |error| Span::raw(alarm(labels, error)).width().div_ceil(width).min(2);
-        let lines = glance.errors.iter().map(lines).sum::<usize>();
+        let lines = errors.iter().map(lines).sum::<usize>();
         plan.alarms = cut(&mut rest, lines.min(if area.height < 16 { 1 } else { 4 }) as u16);
 
         let paths = labels.len();

@@ -1,7 +1,7 @@
 //! The strip: the last minutes second by second, from smallest to largest round trip with the mean between them.
 
-use super::draw::{Inks, fitting, rule};
 use super::figures;
+use super::inks::{Inks, fitting, rule};
 use crate::probe::board::Second;
 use crate::summary::duration;
 use ratatui::buffer::Buffer;

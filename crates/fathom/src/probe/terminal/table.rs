@@ -1,8 +1,9 @@
 //! The table of paths: what fits, chosen by what matters most, in a fixed order.
 
-use super::copy::{QUANTILES, Row, State};
-use super::draw::Inks;
-use super::figures::{count, time_or_dash};
+use super::copy::Row;
+use super::figures::{QUANTILES, count, time_or_dash};
+use super::inks::Inks;
+use super::state::State;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Modifier;

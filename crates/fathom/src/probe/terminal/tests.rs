@@ -68,7 +68,7 @@ fn buffer(
 ) -> ratatui::buffer::Buffer {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
     let glance = Glance::of(boards);
-    let plan = Plan::new(terminal.get_frame().area(), labels, &glance, view);
+    let plan = Plan::new(terminal.get_frame().area(), labels, &glance.errors, view);
     let rows = plan.rows.clone().map(|path| Row::of(boards, path)).collect();
     let detail = Detail::of(boards, view.selected, &plan);
     let (elapsed, now_s) = (Duration::from_secs(754), START_S + 100);
@@ -277,7 +277,7 @@ fn a_terminal_that_shrinks_between_the_plan_and_the_picture_is_no_harm() {
     let boards = boards([path(100)]);
     let (labels, view) = (["zone-a"], View { help: true, ..View::default() });
     let glance = Glance::of(&boards);
-    let plan = Plan::new(ratatui::layout::Rect::new(0, 0, 150, 50), &labels, &glance, &view);
+    let plan = Plan::new(ratatui::layout::Rect::new(0, 0, 150, 50), &labels, &glance.errors, &view);
     let rows = vec![Row::of(&boards, 0)];
     let detail = Detail::of(&boards, 0, &plan);
     let (elapsed, now_s) = (Duration::ZERO, START_S);
