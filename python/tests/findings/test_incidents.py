@@ -200,6 +200,16 @@ def test_flows_lost_together_after_a_standstill_are_one_story_and_alone_no_migra
     assert "a pause, then the flow was lost" in render.incident(incident).lower()
 
 
+def test_a_standstill_is_told_at_its_own_moment_though_another_path_moved_before_it():
+    """On a busy machine the demo's incident began with a shift of another path, 2.6 s before the host stood
+    still, and it said that the host had stood still then.
+    """
+    (incident,) = incidents([shift("b", 98), pause("a", 100), shift("a", 100.5), death("a", 220)])
+    assert incident.from_ns == T0 + 98 * SECOND
+    assert (incident.kind, incident.paths) == ("pause then loss", ("a", "b"))
+    assert "stood still for 3.00 s at 2025-03-20 00:01:40" in render.incident(incident)
+
+
 def test_round_trips_that_were_longer_up_to_the_standstill_make_it_a_migration():
     parts = [shift("a", 40), pause("a", 100), death("a", 220)]
     (incident,) = incidents(parts)

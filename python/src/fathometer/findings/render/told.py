@@ -76,7 +76,7 @@ def _migration(i: Incident) -> str:
     q = i.quantities
     host = HOSTS.get(i.terms["host"], i.terms["host"])
     stood = duration(q["stood"].value)
-    sentence = f"{host} stood still for {stood} at {moment(i.from_ns if 'brownout' not in q else _froze(i))}"
+    sentence = f"{host} stood still for {stood} at {moment(_froze(i))}"
     if "brownout" in q:
         ahead = duration(q["brownout"].value)
         sentence += f", after {ahead} of longer round trips"
