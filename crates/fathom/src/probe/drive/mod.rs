@@ -113,12 +113,12 @@ impl<'a> Driver<'a> {
         let mut events = mio::Events::with_capacity(64);
         while !self.probe.is_over() {
             let (now, more_due) = self.wake();
+            if !more_due && self.waited_for_echo(now) {
+                continue;
+            }
             // Nothing would end the wait for a run that is over.
             if self.probe.is_over() {
                 break;
-            }
-            if !more_due && self.waited_for_echo(now) {
-                continue;
             }
             let deadline = self.probe.next_wake();
             self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
