@@ -5,6 +5,7 @@ SHELL := bash
 
 MUSL := x86_64-unknown-linux-musl
 FUZZ_SECONDS ?= 60
+SOAK_SECONDS ?= 3600
 FUZZ_TARGETS ?= wire iperf3 recording packet
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
@@ -19,7 +20,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev
+.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev soak
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -105,6 +106,12 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	  mkdir -p fuzz/corpus/$$target; \
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
+
+soak: cargo ## random faults in virtual time, other ones each thousand, for SOAK_SECONDS (3600)
+	@first=1; while ((SECONDS < $(SOAK_SECONDS))); do \
+	  FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000 cargo test $(QUIET) --release --locked -p fathom-core --test probe_laws a_thousand || exit 1; \
+	  first=$$((first + 1000)); \
+	done; echo "$$((first - 1)) runs kept the laws"
 
 python: ## the Python half, in .venv: .venv/bin/fathometer
 	@scripts/prepare-python.sh
