@@ -214,6 +214,10 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
     if let Some(fatal) = &end.fatal {
         return Err(Failure::run(fatal.clone()));
     }
+    // The others went on; that one was never reached is told by the exit code.
+    if !end.given_up.is_empty() {
+        return Err(Failure::run(end.given_up.join("; ")));
+    }
     if let Some((path, error)) =
         config.paths.iter().zip(boards.iter()).find_map(|(p, b)| b.recording_error.as_ref().map(|e| (p, e)))
     {
