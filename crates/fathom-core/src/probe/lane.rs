@@ -246,10 +246,7 @@ impl Lane {
             self.arm(Timer::Retry, now + wait, cx);
         } else {
             self.link = Link::Done;
-            if !path.is_given_up() {
-                path.give_up();
-                cx.end.given_up.push(error);
-            }
+            path.give_up_because(error, cx);
         }
     }
 
@@ -602,9 +599,8 @@ impl Lane {
     /// What came back is not what was sent.
     fn not_an_echo(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
         let error = path.not_an_echo();
-        if !path.ever_answered() && !cx.settings.keep_trying && !path.is_given_up() {
-            path.give_up();
-            cx.end.given_up.push(error.clone());
+        if !path.ever_answered() && !cx.settings.keep_trying {
+            path.give_up_because(error.clone(), cx);
         }
         self.close(now, ClosingCause::LocalError, None, Some(error), path, cx);
     }

@@ -151,6 +151,13 @@ impl Path {
         self.given_up = true;
     }
 
+    /// The target cannot be reached, and is not tried for ever: the run's end says why, once.
+    pub(super) fn give_up_because(&mut self, error: String, cx: &mut Context) {
+        if !std::mem::replace(&mut self.given_up, true) {
+            cx.end.given_up.push(error);
+        }
+    }
+
     pub(super) fn is_given_up(&self) -> bool {
         self.given_up
     }

@@ -104,8 +104,7 @@ impl Dialer {
     ) {
         let retry_in_ns = (self.has_begun() || cx.settings.keep_trying).then_some(RESOLVE_AGAIN_NS);
         if retry_in_ns.is_none() {
-            path.give_up();
-            cx.end.given_up.push(error.clone());
+            path.give_up_because(error.clone(), cx);
             self.over = true;
         }
         self.refused(now, None, None, error, retry_in_ns, path, cx);
