@@ -20,7 +20,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev soak
+.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev soak
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -115,6 +115,10 @@ soak: cargo ## random faults in virtual time, other ones each thousand, for SOAK
 
 python: ## the Python half, in .venv: .venv/bin/fathometer
 	@scripts/prepare-python.sh
+
+bench-pairs: build ## two builds beside each other: make bench-pairs BEFORE=/path/of/the/other/fathom; about 15 minutes
+	@test -n "$(BEFORE)" || { echo "say which build is the other one: make bench-pairs BEFORE=/path/of/its/fathom" >&2; exit 2; }
+	benches/pairs.py "$(BEFORE)" target/release/fathom
 
 bench-peers: dist ## ping-pong beside sockperf, qperf, netperf and neper, as far as they are on PATH; root; about 28 minutes
 	benches/peers.py --fathom target/$(MUSL)/dist/fathom

@@ -20,6 +20,8 @@ const LOOK_EVERY_NS: u64 = 10_000_000;
 /// ...and spinning, the timers after so many tries that found nothing, back to back: a reading of the clock costs a
 /// quarter of a try.
 const TRIES: u32 = 32;
+/// The link of a run that has only one.
+const ALONE: LinkId = LinkId(0);
 
 /// How long echoes may be waited for before the reactor is asked for what else there is.
 #[derive(Debug, Default)]
@@ -47,7 +49,9 @@ pub(super) fn let_reads_wait(config: &Config, socket: &Socket, stamped: bool) ->
 impl Driver<'_> {
     /// Waits for an echo without the reactor, where that is the way; true where nothing else needs to be looked at.
     pub(super) fn waited_for_echo(&mut self, now: u64) -> bool {
-        if !self.probe.only_awaits_echoes() {
+        // The cheap question first: the other one looks at every lane.
+        let has_a_way = self.config.spin || self.links.get_mut(ALONE).is_some_and(|link| link.reads_wait);
+        if !has_a_way || !self.probe.only_awaits_echoes() {
             return false;
         }
         let waited = if self.config.spin { self.spin() } else { self.wait_in_read() };
@@ -73,8 +77,6 @@ impl Driver<'_> {
     }
 
     fn wait_in_read(&mut self) -> bool {
-        let id = LinkId(0);
-        let waits = self.links.get_mut(id).is_some_and(|link| link.reads_wait);
-        waits && self.probe.awaits_echo(id) && self.read_once(id, true).is_some()
+        self.probe.awaits_echo(ALONE) && self.read_once(ALONE, true).is_some()
     }
 }
