@@ -1,17 +1,38 @@
-"""One runner a study."""
+"""One runner a study.
+
+The lock belongs to the open file (an OFD lock, `man 2 fcntl`): the kernel lets go of it when its holder ends,
+however that happens, and, unlike `flock`, it can be asked about without being taken. So whoever only looks is
+never in the way of a runner that begins at that moment.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from fathometer.errors import FathometerError
 
 LOCK: Final = ".lock"
+
+
+_KIND: Final = [("type", ctypes.c_short), ("whence", ctypes.c_short)]
+_SPAN: Final = [("start", ctypes.c_int64), ("len", ctypes.c_int64), ("pid", ctypes.c_int)]
+
+
+class _Range(ctypes.Structure):
+    """`struct flock`: what kind of lock, and of which part of the file."""
+
+    _fields_ = [*_SPAN, *_KIND] if sys.platform == "darwin" else [*_KIND, *_SPAN]
+
+
+def _whole_file(kind: int) -> bytes:
+    return bytes(_Range(type=kind, whence=os.SEEK_SET))
 
 
 @contextlib.contextmanager
@@ -19,7 +40,7 @@ def locked(output: Path) -> Iterator[None]:
     """Holds a study's directory, so that two of us do not run it at once; the file names who does."""
     with (output / LOCK).open("a+") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
         except OSError:
             raise FathometerError(
                 "run a study", f"{output} is being run already", "wait for it, or `fathom study stop` it"
@@ -28,3 +49,15 @@ def locked(output: Path) -> Iterator[None]:
         file.write(str(os.getpid()))
         file.flush()
         yield
+
+
+def is_held(output: Path) -> bool:
+    """Whether somebody holds a study's directory. Takes nothing, so a runner may begin meanwhile."""
+    try:
+        with (output / LOCK).open("rb") as file:
+            answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
+    except OSError:
+        return False
+    # The kernel writes into the question which lock is in the way; none: this one.
+    in_the_way: Any = _Range.from_buffer_copy(answer)
+    return bool(in_the_way.type != fcntl.F_UNLCK)

@@ -16,7 +16,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.cgroups import remove_left
 from fathometer.study.hosts import find_fathom, last_line
 from fathometer.study.journal import Journal, fabrics_left, first, read_journal, ssh_left
-from fathometer.study.lock import LOCK, locked
+from fathometer.study.lock import LOCK, is_held, locked
 from fathometer.study.processes import end_marked
 from fathometer.study.ssh.fleet import Cleared, clear_left
 
@@ -88,13 +88,11 @@ def _end_runner(output: Path) -> bool:
     """Asks a live runner to end, and waits for it; False: there was none. Whoever holds the lock is alive."""
     asked = False
     until = time.monotonic() + RUNNER_S
-    while True:
-        try:
-            with locked(output):
-                return asked
-        except FathometerError:
-            if time.monotonic() > until:
-                raise
+    while is_held(output):
+        if time.monotonic() > until:
+            raise FathometerError(
+                "stop a study", f"the runner of {output} does not end", "end it yourself, then try again"
+            )
         if not asked:
             word = (output / LOCK).read_text()
             if word.isdigit():
@@ -102,6 +100,7 @@ def _end_runner(output: Path) -> bool:
                     os.kill(int(word), signal.SIGINT)
                 asked = True
         time.sleep(0.05)
+    return asked
 
 
 def _down(fathom: str, name: str) -> None:

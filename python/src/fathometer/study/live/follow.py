@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections import deque
 from pathlib import Path
@@ -13,7 +12,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
 from fathometer.study.live.happenings import Happening
 from fathometer.study.live.model import Live
-from fathometer.study.lock import LOCK
+from fathometer.study.lock import is_held
 
 _ENTRIES: Final = 64
 """Entries after which one look ends, so that who looks at a long study for the first time can say how far it
@@ -44,17 +43,8 @@ class StudyFollower:
         return (self._output / JOURNAL).is_file()
 
     def alive(self) -> bool:
-        """Whether a runner holds the study's lock. Where none does, we hold it for some microseconds, and a
-        runner that begins in these is told that the study is being run already.
-        """
-        try:
-            with (self._output / LOCK).open("rb") as file:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError:
-            pass
-        return False
+        """Whether a runner holds the study's lock, which is asked about and not taken."""
+        return is_held(self._output)
 
     def running(self) -> bool:
         """Whether the study goes on, as far as it is read."""
