@@ -4,6 +4,7 @@ use super::anomalies::RateLimit;
 use super::context::Context;
 use super::diagnosis::canary::LocalView;
 use super::diagnosis::silence::Silence;
+use super::io::{Piece, Progress};
 use super::path::Path;
 use super::protocol::{Make, stamp};
 use super::settings::Transport;
@@ -126,20 +127,17 @@ impl Connection {
         self.begun.is_some()
     }
 
-    /// Where in its message the next piece begins.
-    pub(super) fn offset(&self) -> usize {
-        self.begun.unwrap_or(0)
-    }
-
-    /// Number of the message that is being sent.
-    pub(super) fn sending_seq(&self) -> u64 {
+    /// The bytes that the driver was asked to send.
+    pub(super) fn write(&self, out: &mut [u8]) -> Option<Piece> {
+        if !self.sending {
+            return None;
+        }
         // A message counts as sent when the kernel has its beginning.
-        self.stream.next_seq() - u64::from(self.begun.is_some())
-    }
-
-    /// Whether the driver was asked to send.
-    pub(super) fn is_sending(&self) -> bool {
-        self.sending
+        let seq = self.stream.next_seq() - u64::from(self.begun.is_some());
+        let (offset, size) = (self.begun.unwrap_or(0), self.stream.request_len());
+        let len = out.len().min(size.checked_sub(offset)?);
+        self.stream.fill(seq, offset, &mut out[..len]);
+        Some(Piece { seq, offset, len, size })
     }
 
     /// Nothing new is to be begun: a message that the driver was asked for and has not begun is not sent.
@@ -152,8 +150,7 @@ impl Connection {
     }
 
     /// The driver has sent: whether a new message was begun.
-    pub(super) fn sent(&mut self, progress: super::io::Progress) -> bool {
-        use super::io::Progress;
+    pub(super) fn sent(&mut self, progress: Progress) -> bool {
         self.sending = false;
         let new = self.begun.is_none();
         match progress {
@@ -285,6 +282,18 @@ impl Connection {
             let kind = EventKind::Pause { host: "remote".to_owned(), duration_ns: gained_ns, reason: None };
             cx.event(now, Some(path), None, kind);
         }
+    }
+
+    /// UDP: datagrams that will not come back are unanswered; whether none is out any more because of that.
+    pub(super) fn expire(&mut self, now: u64, path: usize, cx: &mut Context) -> bool {
+        let before = self.stream.is_idle();
+        let clock = cx.clock.clone();
+        self.stream.expire(now, &clock, |sample| cx.sample(path, sample));
+        let emptied = !before && self.stream.is_idle();
+        if let Some(losses) = self.take_losses(now, false) {
+            cx.event(now, Some(path), Some(self.ordinal()), losses);
+        }
+        emptied
     }
 
     /// UDP: what is to be told of losses now.

@@ -9,37 +9,34 @@
 //!    +---------------------------------------------------------------------------------------------------+
 //! ```
 //!
+//! Its parts: `opening` makes connections, `agenda` says what is sent and when, `watch` looks after a silence.
+//!
 //! Timers of a lane are armed again by whoever changes what they wait for; a stale one is ignored.
+
+mod agenda;
+mod opening;
+mod watch;
 
 use super::connection::{Came, Connection};
 use super::context::Context;
-use super::diagnosis::canary::{Death, explained};
-use super::io::{LinkId, NetError, Output, Piece, Progress, Purpose};
+use super::diagnosis::canary::Death;
+use super::io::{LinkId, NetError, Output, Piece, Progress};
 use super::path::Path;
-use super::policy::give_up;
 use super::policy::reconnect::Attempts;
 use super::protocol::Make;
 use super::settings::Transport;
 use super::timers::{Armed, Timer};
-use super::words::{cause_of, connect_advice};
+use super::words::cause_of;
 use crate::cause::ClosingCause;
-use crate::event::{EventKind, TcpInfo};
-use crate::gaps::GapPlan;
-use crate::interleave::Interleave;
-use crate::sample::Flags;
+use crate::event::TcpInfo;
 use crate::schedule::{Pace, Schedule};
-use crate::stall::Change;
 use crate::verdict::Outcome;
-use fathom_wire::Key;
+use agenda::Agenda;
+use opening::{Next, Opening};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
 
 /// An attempt to connect is given up after the timeout, but not before this: two retransmitted SYNs (1 s and 3 s).
 const CONNECT_LIMIT_NS: u64 = 5_000_000_000;
-/// While a connection stalls, the kernel's view of it is taken this often: after an error it reads zero.
-const STALL_LOOK_NS: u64 = 250_000_000;
-/// A silence is doubted after this long: a lost segment alone is repaired sooner.
-const DOUBT_AFTER_NS: u64 = 1_000_000_000;
 /// A ping-pong over datagrams waits for an echo as long as for a stall (four times the usual tail), but not the 200 ms
 /// that a stall lasts at the least: those are a kernel's retransmissions, and nobody sends a datagram again.
 const ECHO_LOST_LEAST_NS: u64 = 20_000_000;
@@ -50,7 +47,7 @@ enum Link {
     /// Nothing: it waits for an address, for its turn or for its next attempt.
     Idle,
     /// A connection that is being established.
-    Opening { remote: SocketAddr, since_ns: u64 },
+    Opening,
     /// A connection.
     Open(Box<Connection>),
     /// Nothing more to do.
@@ -63,20 +60,10 @@ pub(super) struct Lane {
     /// Among this worker's lanes; its link's number too.
     index: usize,
     path: usize,
-    /// Its number in the recording of its path.
-    number: u32,
     link: Link,
-    schedule: Option<Schedule>,
-    /// The sizes of a sweep in their order.
-    sizes: Interleave,
-    /// When it is silent for how long, where it is to be.
-    gaps: Option<GapPlan>,
-    attempts: Attempts,
-    warm_up_left: u64,
-    /// Samples that fell due by a schedule that was stopped.
-    due_before: u64,
+    opening: Opening,
+    agenda: Agenda,
     armed: Armed,
-    speak: Option<Make>,
 }
 
 impl Lane {
@@ -84,20 +71,15 @@ impl Lane {
     pub(super) fn new(index: usize, i: usize, speak: Option<Make>, cx: &Context) -> Self {
         let (settings, paths) = (&cx.settings, cx.settings.targets.len());
         let seed = u64::from(settings.session) << 32 | i as u64;
-        let gaps_ns = &settings.idle_gaps_ns;
+        let (path, number) = (i % paths, (i / paths) as u32);
+        let attempts = Attempts::new(seed, settings.reconnect_at_most_ns);
         Self {
             index,
-            path: i % paths,
-            number: (i / paths) as u32,
+            path,
             link: Link::Idle,
-            schedule: None,
-            sizes: Interleave::new(&settings.sizes, seed),
-            gaps: (!gaps_ns.is_empty()).then(|| GapPlan::new(gaps_ns, seed)),
-            attempts: Attempts::new(seed, settings.reconnect_at_most_ns),
-            warm_up_left: settings.warm_up,
-            due_before: 0,
+            opening: Opening::new(LinkId(index), path, number, attempts, speak),
+            agenda: Agenda::new(settings, seed),
             armed: Armed::default(),
-            speak,
         }
     }
 
@@ -107,7 +89,7 @@ impl Lane {
 
     /// Samples that have fallen due so far.
     pub(super) fn due(&self) -> u64 {
-        self.due_before + self.schedule.as_ref().map_or(0, Schedule::due)
+        self.agenda.due()
     }
 
     pub(super) fn is_done(&self) -> bool {
@@ -129,18 +111,9 @@ impl Lane {
     pub(super) fn only_awaits_echoes(&self) -> bool {
         match &self.link {
             Link::Open(connection) => !connection.is_blocked() && connection.silence.stall().is_none(),
-            Link::Opening { .. } => false,
+            Link::Opening => false,
             Link::Idle | Link::Done => true,
         }
-    }
-
-    fn id(&self) -> LinkId {
-        LinkId(self.index)
-    }
-
-    /// Whether the schedule has begun and has nothing more to send.
-    fn is_over(&self) -> bool {
-        self.schedule.as_ref().is_some_and(Schedule::is_over)
     }
 
     fn arm(&mut self, timer: Timer, at_ns: u64, cx: &mut Context) {
@@ -169,27 +142,15 @@ impl Lane {
         } else if matches!(self.link, Link::Idle)
             && cx.openings.admit(self.index)
             && path.has_addresses_for(self.index, now, cx)
+            && self.opening.begin(now, path, cx)
         {
-            self.connect(now, path, cx);
+            self.link = Link::Opening;
         }
-    }
-
-    fn connect(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        let Some(remote) = path.addresses.current() else { return };
-        let (attempt, lane) = (self.attempts.begin(), Some(self.number));
-        let (target, text) = (path.target().to_owned(), remote.to_string());
-        let kind = EventKind::ConnectionOpening { target, remote: text, attempt, lane };
-        cx.event(now, Some(self.path), None, kind);
-        self.link = Link::Opening { remote, since_ns: now };
-        cx.openings.began();
-        let (link, path, purpose) = (self.id(), self.path, Purpose::Samples);
-        cx.emit(Output::Connect { link, path, remote, purpose });
     }
 
     /// The driver has begun to connect.
     pub(super) fn connecting(&mut self, began_ns: u64, cx: &mut Context) {
-        if let Link::Opening { since_ns, .. } = &mut self.link {
-            *since_ns = began_ns;
+        if self.opening.began(began_ns) {
             let limit = cx.settings.timeout_ns.max(CONNECT_LIMIT_NS);
             self.arm(Timer::ConnectLimit, began_ns + limit, cx);
         }
@@ -197,56 +158,30 @@ impl Lane {
 
     /// Connecting takes too long.
     fn connect_late(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        if matches!(self.link, Link::Opening { .. }) {
-            self.connect_failed(now, &NetError::of_kind(ErrorKind::TimedOut), path, cx);
-        }
+        self.connect_failed(now, &NetError::of_kind(ErrorKind::TimedOut), path, cx);
     }
 
     /// An attempt to connect came to nothing.
     pub(super) fn connect_failed(&mut self, now: u64, error: &NetError, path: &mut Path, cx: &mut Context) {
-        let Link::Opening { remote, .. } = self.link else { return };
-        cx.openings.ended();
-        cx.emit(Output::Close { link: self.id() });
-        let advice = connect_advice(path.target(), Some(remote), error);
-        let untried = path.addresses.failed(remote);
-        self.attempt_failed(now, Some(remote), error.errno, advice, untried, path, cx);
+        if let Some(next) = self.opening.failed(now, error, path, cx) {
+            self.not_open(now, next, cx);
+        }
     }
 
     /// The name did not resolve.
     pub(super) fn not_resolved(&mut self, now: u64, error: String, path: &mut Path, cx: &mut Context) {
-        self.attempt_failed(now, None, None, error, false, path, cx);
+        let next = self.opening.not_resolved(now, error, path, cx);
+        self.not_open(now, next, cx);
     }
 
-    /// The next address at once, another attempt later, or the end of the path.
-    #[expect(clippy::too_many_arguments, reason = "two callers, and each argument is of another kind")]
-    fn attempt_failed(
-        &mut self,
-        now: u64,
-        remote: Option<SocketAddr>,
-        errno: Option<i32>,
-        error: String,
-        untried: bool,
-        path: &mut Path,
-        cx: &mut Context,
-    ) {
+    fn not_open(&mut self, now: u64, next: Next, cx: &mut Context) {
         self.armed.disarm(Timer::ConnectLimit);
-        let give_up = !path.ever_opened() && !untried && !cx.settings.keep_trying;
-        let retry_in_ns = match (give_up, untried) {
-            (true, _) => None,
-            (_, true) => Some(0),
-            _ => Some(self.attempts.wait_ns()),
-        };
-        let (target, remote, lane) =
-            (path.target().to_owned(), remote.map(|r| r.to_string()), Some(self.number));
-        let kind =
-            EventKind::ConnectionRefused { target, remote, errno, error: error.clone(), retry_in_ns, lane };
-        cx.event(now, Some(self.path), None, kind);
-        if let Some(wait) = retry_in_ns {
-            self.link = Link::Idle;
-            self.arm(Timer::Retry, now + wait, cx);
-        } else {
-            self.link = Link::Done;
-            path.give_up_because(error, cx);
+        match next {
+            Next::RetryIn(wait) => {
+                self.link = Link::Idle;
+                self.arm(Timer::Retry, now + wait, cx);
+            }
+            Next::GiveUp => self.link = Link::Done,
         }
     }
 
@@ -259,89 +194,56 @@ impl Lane {
         path: &mut Path,
         cx: &mut Context,
     ) {
-        let Link::Opening { remote, since_ns } = self.link else { return };
-        cx.openings.ended();
+        let Some(connection) = self.opening.succeeded(now, local, kernel, path, cx) else { return };
+        let (remote, ordinal) = (connection.remote(), connection.ordinal());
         self.armed.disarm(Timer::ConnectLimit);
-        self.attempts.succeeded();
-        let ordinal = cx.worker.next_connection(self.path);
-        let key = Key { session: cx.settings.session_of(self.path), connection: ordinal };
-        let mut connection = Connection::new(key, remote, now, self.speak, cx);
-        connection.saw(kernel);
         self.link = Link::Open(Box::new(connection));
-        let before = path.connected(remote);
-        let connect_ns = if cx.settings.transport == Transport::Udp { 0 } else { now - since_ns };
-        let kind = EventKind::ConnectionOpened {
-            target: path.target().to_owned(),
-            local,
-            remote: remote.to_string(),
-            connect_ns: connect_ns as i64,
-            tls_ns: None,
-            // The recording thread finds out by which interface: asking takes system calls.
-            interface: None,
-            lane: Some(self.number),
-        };
-        cx.event(now, Some(self.path), Some(ordinal), kind);
-        if let Some(before) = before {
-            let (what, from, to) = ("remote".to_owned(), before.ip().to_string(), remote.ip().to_string());
-            cx.event(now, Some(self.path), Some(ordinal), EventKind::AddressChanged { what, from, to });
-        }
         if path.origin_ns().is_some() {
-            self.join_schedule(now, cx);
+            if let Some(skipped) = self.agenda.opened(now) {
+                cx.skipped(now, self.path, Some(ordinal), skipped, "unconnected");
+            }
+            self.pump(now, cx);
         }
         path.canaries.connected_again(now, remote, cx);
     }
 
-    fn join_schedule(&mut self, now: u64, cx: &mut Context) {
-        if let Some(gaps) = &mut self.gaps {
-            gaps.opened();
-        }
-        if let Some(skipped) = self.schedule.as_mut().and_then(|s| s.skip_unconnected(now)) {
-            let connection = self.connection().map(|connection| connection.ordinal());
-            cx.skipped(now, self.path, connection, skipped, "unconnected");
-        }
-        self.pump(now, cx);
-    }
-
     /// Its schedule begins.
     pub(super) fn begin(&mut self, schedule: Schedule, now: u64, cx: &mut Context) {
-        self.schedule = Some(schedule);
+        self.agenda.begin(schedule);
         self.pump(now, cx);
     }
 
     /// Has what is due sent, as far as the connection takes it, and arms the timer for what follows.
     pub(super) fn pump(&mut self, now: u64, cx: &mut Context) {
-        let id = self.id();
         loop {
-            let (Link::Open(connection), Some(schedule)) = (&mut self.link, &mut self.schedule) else {
-                return;
-            };
-            if connection.is_taken() {
+            let Link::Open(connection) = &mut self.link else { return };
+            if !self.agenda.has_begun() || connection.is_taken() {
                 return;
             }
             if !connection.has_begun() {
-                if let Some(skipped) = schedule.skip_overdue(now) {
+                if let Some(skipped) = self.agenda.skip_overdue(now) {
                     let ordinal = connection.ordinal();
                     cx.skipped(now, self.path, Some(ordinal), skipped, "late");
                     continue;
                 }
-                if schedule.next_due_ns().is_none_or(|due| due > now) {
+                if self.agenda.next_due_ns().is_none_or(|due| due > now) {
                     break;
                 }
-                if let Some(size) = self.sizes.current() {
+                if let Some(size) = self.agenda.size() {
                     connection.stream.set_size(size);
                 }
             }
             connection.asked_to_send();
-            cx.emit(Output::Send { link: id });
+            cx.emit(Output::Send { link: LinkId(self.index) });
             return;
         }
         self.arm_next(now, cx);
     }
 
     fn arm_next(&mut self, now: u64, cx: &mut Context) {
-        if let Some(due) = self.schedule.as_ref().and_then(Schedule::next_due_ns) {
+        if let Some(due) = self.agenda.next_due_ns() {
             self.arm(Timer::Due, due, cx);
-        } else if self.is_over() {
+        } else if self.agenda.is_over() {
             // The last has been sent: the lane ends when all has come back, or after the timeout.
             match self.connection() {
                 Some(connection) if !connection.stream.is_idle() => {
@@ -356,15 +258,7 @@ impl Lane {
 
     /// The bytes to be sent now.
     pub(super) fn write(&self, out: &mut [u8]) -> Option<Piece> {
-        let Link::Open(connection) = &self.link else { return None };
-        if !connection.is_sending() {
-            return None;
-        }
-        let (seq, offset) = (connection.sending_seq(), connection.offset());
-        let size = connection.stream.request_len();
-        let len = out.len().min(size.checked_sub(offset)?);
-        connection.stream.fill(seq, offset, &mut out[..len]);
-        Some(Piece { seq, offset, len, size })
+        if let Link::Open(connection) = &self.link { connection.write(out) } else { None }
     }
 
     /// The driver has sent, as far as the kernel took it.
@@ -376,21 +270,19 @@ impl Lane {
         path: &Path,
         cx: &mut Context,
     ) {
-        let (Link::Open(connection), Some(schedule)) = (&mut self.link, &mut self.schedule) else { return };
+        let Link::Open(connection) = &mut self.link else { return };
+        if !self.agenda.has_begun() {
+            return;
+        }
         if !connection.sent(progress) {
             // The rest of a message, or nothing.
             return self.pump(sent_ns, cx);
         }
         // It was due when it was asked for, and no time has passed backwards since.
-        let Some(due_ns) = schedule.take(sent_ns) else {
+        let Some((due_ns, flags)) = self.agenda.take(sent_ns) else {
             debug_assert!(false, "a message that was not due: `stop` withdraws what was asked for");
             return;
         };
-        self.sizes.advance();
-        // What follows a handshake follows no silence of the plan.
-        let warm_up = self.warm_up_left > 0 || self.gaps.as_ref().is_some_and(GapPlan::is_opening);
-        self.warm_up_left = self.warm_up_left.saturating_sub(1);
-        let flags = if warm_up { Flags::WARM_UP } else { Flags::default() };
         connection.stream.sent(due_ns, sent_ns, flags | cx.load_flags);
         if let Some(utc_ns) = sent_utc_ns {
             connection.stream.sent_at_utc(utc_ns);
@@ -415,12 +307,15 @@ impl Lane {
         let settings = &cx.settings;
         let plain = settings.pace == Pace::PingPong
             && settings.transport == Transport::Tcp
-            && settings.sizes.is_empty()
-            && self.gaps.is_none()
+            && self.agenda.is_uniform()
             && !cx.stopping;
-        let (Link::Open(connection), Some(schedule)) = (&self.link, &mut self.schedule) else { return };
-        if plain && connection.silence.stall().is_none() && connection.stream.owes_just(bytes) {
-            schedule.resolved(now);
+        let Link::Open(connection) = &self.link else { return };
+        if plain
+            && self.agenda.has_begun()
+            && connection.silence.stall().is_none()
+            && connection.stream.owes_just(bytes)
+        {
+            self.agenda.echo_arrives(now);
             self.pump(now, cx);
         }
     }
@@ -440,7 +335,7 @@ impl Lane {
             Came::Part => {}
             Came::NoEcho => self.not_an_echo(now, path, cx),
             Came::Echoes { awaited, delays_ns } => {
-                self.silence_over(now, delays_ns, path, cx);
+                watch::silence_over(connection, now, delays_ns, path, cx);
                 self.after_echo(now, awaited, cx);
             }
         }
@@ -451,21 +346,14 @@ impl Lane {
         let idle = connection.stream.is_idle();
         if cx.settings.pace == Pace::PingPong && awaited && !cx.stopping && !connection.is_taken() {
             self.armed.disarm(Timer::EchoLost);
-            self.next_of_ping_pong(now, cx);
-        } else if self.is_over() && idle {
+            self.agenda.echo_is_over(now);
+            self.pump(now, cx);
+        } else if self.agenda.is_over() && idle {
             self.finish(cx);
         } else if self.armed.at(Timer::Due).is_none() && cx.settings.pace != Pace::PingPong {
             // Room again after a full connection.
             self.pump(now, cx);
         }
-    }
-
-    fn next_of_ping_pong(&mut self, now: u64, cx: &mut Context) {
-        let silence_ns = self.gaps.as_mut().map_or(0, GapPlan::after_echo);
-        if let Some(schedule) = &mut self.schedule {
-            schedule.resolved(now + silence_ns);
-        }
-        self.pump(now, cx);
     }
 
     /// A ping-pong over datagrams waits no longer for the echo of the last one; should it come, it is matched.
@@ -475,7 +363,8 @@ impl Lane {
         }
         self.watch(now, path, cx);
         if self.is_open() {
-            self.next_of_ping_pong(now, cx);
+            self.agenda.echo_is_over(now);
+            self.pump(now, cx);
         }
     }
 
@@ -484,20 +373,11 @@ impl Lane {
         let path = self.path;
         let Link::Open(connection) = &mut self.link else { return };
         let ordinal = connection.ordinal();
-        if cx.settings.transport == Transport::Udp {
-            let before = connection.stream.is_idle();
-            let clock = cx.clock.clone();
-            connection.stream.expire(now, &clock, |sample| cx.sample(path, sample));
-            let emptied = !before && connection.stream.is_idle();
-            if let Some(losses) = connection.take_losses(now, false) {
-                cx.event(now, Some(path), Some(ordinal), losses);
-            }
-            if emptied {
-                return self.after_echo(now, false, cx);
-            }
+        if cx.settings.transport == Transport::Udp && connection.expire(now, path, cx) {
+            return self.after_echo(now, false, cx);
         }
         if connection.is_blocked()
-            && let Some(skipped) = self.schedule.as_mut().and_then(|s| s.skip_overdue(now))
+            && let Some(skipped) = self.agenda.skip_overdue(now)
         {
             cx.skipped(now, path, Some(ordinal), skipped, "blocked");
         }
@@ -511,17 +391,9 @@ impl Lane {
         }
     }
 
-    /// Looks whether the connection is silent for too long. Beyond the threshold the kernel is asked first.
+    /// Looks whether the connection is silent for too long.
     fn watch(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        let id = self.id();
-        let transport = cx.settings.transport;
-        let Some(connection) = self.connection() else { return };
-        let Some((_, from_ns)) = connection.silent_since(transport) else { return };
-        if now.saturating_sub(from_ns) >= path.stall_threshold_ns(cx) {
-            cx.look(id);
-        } else {
-            self.judge_silence(now, false, path, cx);
-        }
+        self.look_at_silence(now, false, path, cx);
     }
 
     /// The kernel was asked about the connection.
@@ -531,69 +403,20 @@ impl Lane {
         if connection.finishing {
             self.close(now, ClosingCause::Finished, None, None, path, cx);
         } else {
-            self.judge_silence(now, true, path, cx);
+            self.look_at_silence(now, true, path, cx);
         }
     }
 
-    fn judge_silence(&mut self, now: u64, looked: bool, path: &mut Path, cx: &mut Context) {
-        let transport = cx.settings.transport;
-        let threshold_ns = path.stall_threshold_ns(cx);
+    fn look_at_silence(&mut self, now: u64, asked: bool, path: &mut Path, cx: &mut Context) {
         let Link::Open(connection) = &mut self.link else { return };
-        let Some((_, sent_ns)) = connection.missing(transport) else { return };
-        let missing = connection.silent_since(transport);
-        let Some((_, from_ns)) = missing else { return };
-        let give_up_at = give_up::at_ns(cx.settings.give_up_ns, sent_ns);
-        if give_up_at.is_some_and(|at| now >= at) {
-            let error = give_up::words(now.saturating_sub(sent_ns));
-            return self.close(now, ClosingCause::Abandoned, None, Some(error), path, cx);
+        match watch::look(connection, now, asked, path, cx) {
+            watch::Next::Nothing => {}
+            watch::Next::AskKernel => cx.look(LinkId(self.index)),
+            watch::Next::LookAt(at) => self.arm(Timer::Watch, at, cx),
+            watch::Next::Abandon(why) => {
+                self.close(now, ClosingCause::Abandoned, None, Some(why), path, cx);
+            }
         }
-        if looked {
-            connection.saw_in_silence();
-        }
-        let retransmits = connection.retransmits();
-        let change = connection.silence.look(now, threshold_ns, missing, retransmits);
-        let ordinal = connection.ordinal();
-        let next = match change {
-            Change::LookAt(at) => at,
-            _ => now + STALL_LOOK_NS,
-        };
-        if let Change::Began(stall) = change {
-            let outstanding = connection.stream.outstanding() as u64;
-            let kind = EventKind::StallBegan { seq: stall.seq, outstanding, threshold_ns };
-            cx.event(now, Some(self.path), Some(ordinal), kind);
-        }
-        if now.saturating_sub(from_ns) >= threshold_ns.max(DOUBT_AFTER_NS) {
-            let (first, remote) = (connection.silence.asks(), connection.remote());
-            path.canaries.doubt(now, ordinal, from_ns, first, remote, cx);
-        }
-        let next = give_up_at.map_or(next, |at| next.min(at));
-        self.arm(Timer::Watch, next, cx);
-    }
-
-    /// An echo came: the stall, if there was one, is over.
-    fn silence_over(&mut self, now: u64, delays_ns: Option<(i64, i64)>, path: &mut Path, cx: &mut Context) {
-        let Link::Open(connection) = &mut self.link else { return };
-        if let Some(stall) = connection.silence.stall() {
-            let ordinal = connection.ordinal();
-            let from_ns = stall.sent_mono_ns;
-            let facts = connection.facts(now, Outcome::Recovered, from_ns, delays_ns, path, cx);
-            self.stall_ended(now, true, path, cx);
-            explained(now, self.path, ordinal, "stall", &facts, cx);
-        }
-        if let Link::Open(connection) = &mut self.link {
-            connection.silence.over();
-        }
-    }
-
-    fn stall_ended(&mut self, now: u64, recovered: bool, path: &mut Path, cx: &mut Context) {
-        let Link::Open(connection) = &mut self.link else { return };
-        let Some(stall) = connection.silence.stall_ended() else { return };
-        let retransmits = connection.retransmits_since(stall.retransmits_before);
-        let duration_ns = now.saturating_sub(stall.sent_mono_ns);
-        let samples = connection.stream.next_seq() - stall.seq;
-        path.usual.stall_ended(stall.sent_mono_ns, now);
-        let kind = EventKind::StallEnded { duration_ns, samples, recovered, retransmits };
-        cx.event(now, Some(self.path), Some(connection.ordinal()), kind);
     }
 
     /// What came back is not what was sent.
@@ -610,7 +433,7 @@ impl Lane {
     }
 
     pub(super) fn broken(&mut self, now: u64, error: NetError, path: &mut Path, cx: &mut Context) {
-        if matches!(self.link, Link::Opening { .. }) {
+        if matches!(self.link, Link::Opening) {
             return self.connect_failed(now, &error, path, cx);
         }
         self.close(now, cause_of(error.kind), error.errno, Some(error.text), path, cx);
@@ -626,25 +449,25 @@ impl Lane {
         path: &mut Path,
         cx: &mut Context,
     ) {
-        let Link::Open(connection) = &self.link else { return };
+        let Link::Open(connection) = &mut self.link else { return };
         let remote = connection.remote();
         let from_ns = connection.silent_since(cx.settings.transport).map_or(now, |(_, from)| from);
         let facts = connection.facts(now, Outcome::Closed(cause), from_ns, None, path, cx);
-        self.stall_ended(now, false, path, cx);
+        watch::stall_ended(connection, now, false, path, cx);
         let Link::Open(connection) = std::mem::replace(&mut self.link, Link::Idle) else { return };
         let (ordinal, view) = (connection.ordinal(), connection.local_view(&cx.clock));
         connection.close(now, self.path, cause, errno, error, cx);
-        cx.emit(Output::Close { link: self.id() });
+        cx.emit(Output::Close { link: LinkId(self.index) });
         path.disconnected();
         if cause.is_loss() {
             let death = Death { connection: ordinal, facts, view, died_ns: now, replied: false };
             path.canaries.explain_death(now, death, remote, cx);
         }
         self.armed = Armed::default();
-        if !cause.is_loss() || cx.stopping || self.is_over() || path.is_given_up() {
+        if !cause.is_loss() || cx.stopping || self.agenda.is_over() || path.is_given_up() {
             self.link = Link::Done;
         } else if cx.settings.reconnect {
-            let wait = self.attempts.wait_ns();
+            let wait = self.opening.wait_ns();
             self.arm(Timer::Retry, now + wait, cx);
         } else {
             self.link = Link::Done;
@@ -654,16 +477,14 @@ impl Lane {
 
     /// Ends the lane in order, once the kernel has been asked about its connection for the last time.
     pub(super) fn finish(&mut self, cx: &mut Context) {
-        let id = self.id();
         match &mut self.link {
             Link::Open(connection) => {
                 if !std::mem::replace(&mut connection.finishing, true) {
-                    cx.look(id);
+                    cx.look(LinkId(self.index));
                 }
             }
-            Link::Opening { .. } => {
-                cx.openings.ended();
-                cx.emit(Output::Close { link: id });
+            Link::Opening => {
+                self.opening.cancel(cx);
                 self.link = Link::Done;
             }
             Link::Idle | Link::Done => self.link = Link::Done,
@@ -677,7 +498,7 @@ impl Lane {
             Link::Open(connection) => (Some(connection.ordinal()), "late"),
             _ => (None, "unconnected"),
         };
-        if let Some(skipped) = self.schedule.as_mut().and_then(|s| s.skip_unconnected(now)) {
+        if let Some(skipped) = self.agenda.give_up_dues(now) {
             cx.skipped(now, self.path, connection, skipped, reason);
         }
     }
@@ -688,8 +509,7 @@ impl Lane {
             connection.withdraw();
         }
         self.give_up_dues(now, cx);
-        self.due_before += self.schedule.as_ref().map_or(0, Schedule::due);
-        self.schedule = Some(Schedule::new(cx.settings.pace, now, Some(0), None));
+        self.agenda.stop(cx.settings.pace, now);
         match self.connection() {
             Some(connection) if !connection.stream.is_idle() && linger_ns > 0 => {
                 self.armed.disarm(Timer::Drain);

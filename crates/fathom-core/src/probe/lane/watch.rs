@@ -1,0 +1,104 @@
+//! The watch over a connection that is silent: when a silence becomes a stall, when to doubt it, when to let go of it.
+
+use crate::event::EventKind;
+use crate::probe::connection::Connection;
+use crate::probe::context::Context;
+use crate::probe::diagnosis::canary::explained;
+use crate::probe::path::Path;
+use crate::probe::policy::give_up;
+use crate::stall::Change;
+use crate::verdict::Outcome;
+
+/// While a connection stalls, the kernel's view of it is taken this often: after an error it reads zero.
+const STALL_LOOK_NS: u64 = 250_000_000;
+/// A silence is doubted after this long: a lost segment alone is repaired sooner.
+const DOUBT_AFTER_NS: u64 = 1_000_000_000;
+
+/// What follows from a look at a silence.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing is missing.
+    Nothing,
+    /// Ask the kernel, and judge again by what it says.
+    AskKernel,
+    /// Look again at this time.
+    LookAt(u64),
+    /// The connection is to be abandoned: why.
+    Abandon(String),
+}
+
+/// Whether the connection is silent for too long. Beyond the threshold the kernel is asked first; `asked`: it was.
+pub(super) fn look(
+    connection: &mut Connection,
+    now: u64,
+    asked: bool,
+    path: &mut Path,
+    cx: &mut Context,
+) -> Next {
+    let transport = cx.settings.transport;
+    let threshold_ns = path.stall_threshold_ns(cx);
+    let Some((_, sent_ns)) = connection.missing(transport) else { return Next::Nothing };
+    let missing = connection.silent_since(transport);
+    let Some((_, from_ns)) = missing else { return Next::Nothing };
+    if !asked && now.saturating_sub(from_ns) >= threshold_ns {
+        return Next::AskKernel;
+    }
+    let give_up_at = give_up::at_ns(cx.settings.give_up_ns, sent_ns);
+    if give_up_at.is_some_and(|at| now >= at) {
+        return Next::Abandon(give_up::words(now.saturating_sub(sent_ns)));
+    }
+    if asked {
+        connection.saw_in_silence();
+    }
+    let retransmits = connection.retransmits();
+    let change = connection.silence.look(now, threshold_ns, missing, retransmits);
+    let ordinal = connection.ordinal();
+    let next = match change {
+        Change::LookAt(at) => at,
+        _ => now + STALL_LOOK_NS,
+    };
+    if let Change::Began(stall) = change {
+        let outstanding = connection.stream.outstanding() as u64;
+        let kind = EventKind::StallBegan { seq: stall.seq, outstanding, threshold_ns };
+        cx.event(now, Some(path.index()), Some(ordinal), kind);
+    }
+    if now.saturating_sub(from_ns) >= threshold_ns.max(DOUBT_AFTER_NS) {
+        let (first, remote) = (connection.silence.asks(), connection.remote());
+        path.canaries.doubt(now, ordinal, from_ns, first, remote, cx);
+    }
+    Next::LookAt(give_up_at.map_or(next, |at| next.min(at)))
+}
+
+/// An echo came: the stall, if there was one, is over and explained.
+pub(super) fn silence_over(
+    connection: &mut Connection,
+    now: u64,
+    delays_ns: Option<(i64, i64)>,
+    path: &mut Path,
+    cx: &mut Context,
+) {
+    if let Some(stall) = connection.silence.stall() {
+        let from_ns = stall.sent_mono_ns;
+        let facts = connection.facts(now, Outcome::Recovered, from_ns, delays_ns, path, cx);
+        stall_ended(connection, now, true, path, cx);
+        explained(now, path.index(), connection.ordinal(), "stall", &facts, cx);
+    }
+    connection.silence.over();
+}
+
+/// Tells the end of the stall that goes on, if one does.
+pub(super) fn stall_ended(
+    connection: &mut Connection,
+    now: u64,
+    recovered: bool,
+    path: &mut Path,
+    cx: &mut Context,
+) {
+    let Some(stall) = connection.silence.stall_ended() else { return };
+    let retransmits = connection.retransmits_since(stall.retransmits_before);
+    let duration_ns = now.saturating_sub(stall.sent_mono_ns);
+    let samples = connection.stream.next_seq() - stall.seq;
+    path.usual.stall_ended(stall.sent_mono_ns, now);
+    let kind = EventKind::StallEnded { duration_ns, samples, recovered, retransmits };
+    cx.event(now, Some(path.index()), Some(connection.ordinal()), kind);
+}

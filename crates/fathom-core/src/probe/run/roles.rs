@@ -1,0 +1,460 @@
+//! Who takes an input: the lanes, the paths with their canary connections, the dialers. Links are numbered in this order:
+//! one a lane, one canary a path, then those of samples that are connections.
+
+use super::grid::Grid;
+use crate::event::{EventKind, TcpInfo};
+use crate::probe::connection::Connection;
+use crate::probe::context::Context;
+use crate::probe::io::{Input, LinkId, Piece};
+use crate::probe::lane::Lane;
+use crate::probe::path::Path;
+use crate::probe::protocol::Make;
+use crate::probe::protocol::connect::Dialer;
+use crate::probe::settings::Request;
+use crate::probe::timers::{LANE_TIMERS, Timer};
+use crate::sample::Flags;
+use std::net::SocketAddr;
+
+/// Whose connection a link is.
+#[derive(Debug, Clone, Copy)]
+enum Role {
+    Lane(usize),
+    /// A path's.
+    Canary(usize),
+    /// A path's.
+    Dial(usize),
+}
+
+/// What an input makes possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Nothing that concerns the whole run.
+    Nothing,
+    /// This path's schedule may begin: one more of its lanes is connected.
+    Begin(usize),
+    /// This path's connections may be made: its name is resolved.
+    Dial(usize),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Roles {
+    lanes: Vec<Lane>,
+    paths: Vec<Path>,
+    dialers: Vec<Dialer>,
+    /// Lanes below this have nothing more to do; none of them ever has again.
+    lanes_done: usize,
+}
+
+impl Roles {
+    pub(super) fn new(speak: Option<Make>, cx: &Context) -> Self {
+        let connects = matches!(cx.settings.request, Request::Connect { .. });
+        let own: Vec<usize> = cx.worker.lanes(if connects { 0 } else { cx.settings.lanes() }).collect();
+        let lanes: Vec<Lane> =
+            own.iter().enumerate().map(|(index, &i)| Lane::new(index, i, speak, cx)).collect();
+        let targets = cx.settings.targets.iter().enumerate();
+        let path = |(p, target): (usize, &String)| Path::new(p, target.clone(), LinkId(lanes.len() + p));
+        let paths: Vec<Path> = targets.map(path).collect();
+        let base = lanes.len() + paths.len();
+        let dialer = |p| Dialer::new(p, base, cx);
+        let dialers = if connects { (0..paths.len()).map(dialer).collect() } else { Vec::new() };
+        Self { lanes, paths, dialers, lanes_done: 0 }
+    }
+
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    pub(super) fn paths(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Where the first path leads, while it is connected.
+    pub(super) fn first_remote(&self) -> Option<SocketAddr> {
+        self.paths.first().and_then(Path::open_remote)
+    }
+
+    /// Whether everybody has come to the end.
+    pub(super) fn are_done(&mut self) -> bool {
+        // From where the last look ended: ten thousand lanes end one by one.
+        self.lanes_done += self.lanes[self.lanes_done..].iter().take_while(|lane| lane.is_done()).count();
+        self.lanes_done == self.lanes.len() && self.dialers.iter().all(Dialer::is_done)
+    }
+
+    /// Whether a death is still to be explained by a canary connection.
+    pub(super) fn await_canaries(&self) -> bool {
+        self.paths.iter().any(|path| path.canaries.has_deaths())
+    }
+
+    /// Whether nothing but echoes can come.
+    pub(super) fn only_await_echoes(&self) -> bool {
+        !self.await_canaries() && self.lanes.iter().all(Lane::only_awaits_echoes)
+    }
+
+    /// Begins to connect.
+    pub(super) fn start(&mut self, now: u64, cx: &mut Context) {
+        for i in 0..self.lanes.len() {
+            self.open_lane(i, now, cx);
+        }
+        for (_, path) in self.dialers.iter().zip(&mut self.paths) {
+            path.refresh_addresses(now, cx);
+        }
+    }
+
+    fn open_lane(&mut self, i: usize, now: u64, cx: &mut Context) {
+        let lane = &mut self.lanes[i];
+        lane.open(now, &mut self.paths[lane.path()], cx);
+    }
+
+    /// Lanes whose turn to connect has come.
+    pub(super) fn open_waiting(&mut self, now: u64, cx: &mut Context) {
+        while let Some(next) = cx.openings.next() {
+            self.open_lane(next, now, cx);
+        }
+    }
+
+    fn role(&self, link: LinkId) -> Role {
+        let lanes = self.lanes.len();
+        if link.0 < lanes {
+            Role::Lane(link.0)
+        } else if link.0 < lanes + self.paths.len() {
+            Role::Canary(link.0 - lanes)
+        } else {
+            Role::Dial(Dialer::path_of(link, lanes + self.paths.len(), self.paths.len()))
+        }
+    }
+
+    pub(super) fn connection(&mut self, link: LinkId) -> Option<&mut Connection> {
+        self.lanes.get_mut(link.0).and_then(Lane::connection)
+    }
+
+    /// See [`crate::probe::Probe::write`].
+    pub(super) fn write(&mut self, link: LinkId, out: &mut [u8]) -> Option<Piece> {
+        match self.role(link) {
+            Role::Lane(i) => self.lanes[i].write(out),
+            Role::Canary(p) => self.paths[p].canaries.write(out),
+            Role::Dial(_) => None,
+        }
+    }
+
+    /// See [`crate::probe::Probe::stamp`].
+    pub(super) fn stamp(&mut self, link: LinkId, sent_ns: u64, message: &mut [u8], cx: &Context) {
+        let (utc_ns, error_ns) = (cx.clock.utc_of(sent_ns), cx.clock_error_ns);
+        match self.role(link) {
+            Role::Lane(i) => {
+                if let Some(connection) = self.lanes[i].connection() {
+                    connection.stream.stamp_at(utc_ns, error_ns, message);
+                }
+            }
+            Role::Canary(p) => self.paths[p].canaries.stamp(utc_ns, error_ns, message),
+            Role::Dial(_) => {}
+        }
+    }
+
+    /// Takes an input that concerns one connection or one path.
+    pub(super) fn handle(&mut self, now: u64, input: Input<'_>, cx: &mut Context) -> Next {
+        match input {
+            Input::Arriving { link, bytes } => {
+                if let Some(lane) = self.lanes.get_mut(link.0) {
+                    lane.arriving(now, bytes, cx);
+                }
+            }
+            Input::Received { link, bytes, stamps, kernel } => {
+                self.received(now, link, bytes, stamps, kernel, cx);
+            }
+            Input::Sent { link, sent_ns, sent_utc_ns, progress } => match self.role(link) {
+                Role::Lane(i) => {
+                    let lane = &mut self.lanes[i];
+                    lane.sent(sent_ns, sent_utc_ns, progress, &self.paths[lane.path()], cx);
+                }
+                Role::Canary(p) => {
+                    let open = self.paths[p].open_remote();
+                    self.paths[p].canaries.sent(now, progress, open, cx);
+                }
+                Role::Dial(_) => {}
+            },
+            Input::Transmitted { link, id, counted, utc_ns } => {
+                if let Some(connection) = self.connection(link) {
+                    connection.stream.transmitted(id, counted, utc_ns);
+                }
+            }
+            Input::Writable { link } => {
+                if let Some(lane) = self.lanes.get_mut(link.0) {
+                    lane.writable(now, cx);
+                }
+            }
+            Input::Kernel { link, info } => {
+                if let Some(lane) = self.lanes.get_mut(link.0) {
+                    lane.kernel(now, info, &mut self.paths[lane.path()], cx);
+                }
+            }
+            connecting => return self.connecting(now, connecting, cx),
+        }
+        Next::Nothing
+    }
+
+    /// What the driver tells of connections that are being made or have ended.
+    fn connecting(&mut self, now: u64, input: Input<'_>, cx: &mut Context) -> Next {
+        match input {
+            Input::Resolved { path: p, addresses } => return self.resolved(now, p, addresses, cx),
+            Input::Connecting { link, since_ns } => match self.role(link) {
+                Role::Lane(i) => self.lanes[i].connecting(since_ns, cx),
+                Role::Canary(_) => {}
+                Role::Dial(p) => self.dialers[p].connecting(link, since_ns, cx),
+            },
+            Input::Connected { link, local, resent, kernel } => match self.role(link) {
+                Role::Lane(i) => {
+                    let p = self.lanes[i].path();
+                    self.lanes[i].connected(now, local, kernel, &mut self.paths[p], cx);
+                    return Next::Begin(p);
+                }
+                Role::Canary(p) => self.paths[p].canaries.connected(resent, cx),
+                Role::Dial(p) => {
+                    self.dialers[p].connected(now, link, local, kernel, &mut self.paths[p], cx);
+                }
+            },
+            Input::Secured { link } => {
+                if let Role::Dial(p) = self.role(link) {
+                    self.dialers[p].done(now, link, &mut self.paths[p], cx);
+                }
+            }
+            Input::ConnectFailed { link, error } => match self.role(link) {
+                Role::Lane(i) => {
+                    let lane = &mut self.lanes[i];
+                    lane.connect_failed(now, &error, &mut self.paths[lane.path()], cx);
+                }
+                Role::Canary(p) => {
+                    let open = self.paths[p].open_remote();
+                    self.paths[p].canaries.failed(now, &error, open, cx);
+                }
+                Role::Dial(p) => {
+                    self.dialers[p].failed(now, link, &error, &mut self.paths[p], cx);
+                }
+            },
+            Input::Closed { link } => match self.role(link) {
+                Role::Lane(i) => {
+                    let lane = &mut self.lanes[i];
+                    lane.closed_by_peer(now, &mut self.paths[lane.path()], cx);
+                }
+                Role::Canary(p) => {
+                    let open = self.paths[p].open_remote();
+                    self.paths[p].canaries.closed(now, None, open, cx);
+                }
+                Role::Dial(p) => {
+                    self.dialers[p].closed(now, link, None, &mut self.paths[p], cx);
+                }
+            },
+            Input::Broken { link, error } => match self.role(link) {
+                Role::Lane(i) => {
+                    let lane = &mut self.lanes[i];
+                    lane.broken(now, error, &mut self.paths[lane.path()], cx);
+                }
+                Role::Canary(p) => {
+                    let open = self.paths[p].open_remote();
+                    self.paths[p].canaries.closed(now, Some(&error), open, cx);
+                }
+                Role::Dial(p) => {
+                    self.dialers[p].closed(now, link, Some(&error), &mut self.paths[p], cx);
+                }
+            },
+            _ => {}
+        }
+        Next::Nothing
+    }
+
+    fn resolved(
+        &mut self,
+        now: u64,
+        p: usize,
+        addresses: Result<Vec<SocketAddr>, String>,
+        cx: &mut Context,
+    ) -> Next {
+        let (waiting, error) = self.paths[p].resolved(now, addresses);
+        if let Some(dialer) = self.dialers.get_mut(p) {
+            let Some(error) = error else { return Next::Dial(p) };
+            dialer.not_resolved(now, error, &mut self.paths[p], cx);
+            return Next::Nothing;
+        }
+        for i in waiting {
+            match &error {
+                None => self.open_lane(i, now, cx),
+                Some(error) => {
+                    self.lanes[i].not_resolved(now, error.clone(), &mut self.paths[p], cx);
+                }
+            }
+        }
+        Next::Nothing
+    }
+
+    fn received(
+        &mut self,
+        now: u64,
+        link: LinkId,
+        bytes: &[u8],
+        stamps: Option<(i64, i64)>,
+        kernel: Option<TcpInfo>,
+        cx: &mut Context,
+    ) {
+        match self.role(link) {
+            Role::Lane(i) => {
+                let lane = &mut self.lanes[i];
+                lane.received(now, bytes, stamps, kernel, &mut self.paths[lane.path()], cx);
+            }
+            Role::Canary(p) => {
+                let open = self.paths[p].open_remote();
+                let replies = self.paths[p].canaries.received(now, bytes, open, cx);
+                for (ordinal, report) in replies {
+                    let Some(report) = report else { continue };
+                    let of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
+                    let mut open = of_path.filter_map(Lane::connection);
+                    if let Some(connection) = open.find(|connection| connection.ordinal() == ordinal) {
+                        let view = connection.local_view(&cx.clock);
+                        connection.silence.peer_reported(view.beside(report), now);
+                    }
+                }
+            }
+            Role::Dial(_) => {}
+        }
+    }
+
+    /// Makes the connections of a path's schedule, which begins with its name's resolution.
+    pub(super) fn dial(&mut self, p: usize, now: u64, grid: &mut Grid, cx: &mut Context) {
+        if self.dialers[p].has_begun() || self.dialers[p].is_done() || cx.stopping {
+            return;
+        }
+        let schedule = grid.schedule(p, self.paths.len(), p, now, cx);
+        self.paths[p].begin(now);
+        self.dialers[p].begin(schedule, now, &mut self.paths[p], cx);
+    }
+
+    /// Whether a path's schedule may begin: each of its lanes is connected, or one is and the others are not waited for.
+    pub(super) fn may_begin(&self, p: usize, wait_for_all: bool) -> bool {
+        let path = &self.paths[p];
+        if path.origin_ns().is_some() || !path.has_open() {
+            return false;
+        }
+        // Lanes open in order, so the last is the first to say no.
+        let all_open = || self.lanes.iter().rev().filter(|lane| lane.path() == p).all(Lane::is_open);
+        !wait_for_all || all_open()
+    }
+
+    /// Begins a path's schedule.
+    pub(super) fn begin(&mut self, p: usize, now: u64, grid: &mut Grid, cx: &mut Context) {
+        self.paths[p].begin(now);
+        let lanes = self.lanes.len();
+        for i in 0..lanes {
+            if self.lanes[i].path() == p {
+                let schedule = grid.schedule(i, lanes, p, now, cx);
+                self.lanes[i].begin(schedule, now, cx);
+            }
+        }
+    }
+
+    /// A timer of a lane, a canary connection or a dialer fires.
+    pub(super) fn timer(&mut self, timer: Timer, at: u64, index: usize, now: u64, cx: &mut Context) {
+        match timer {
+            Timer::Canary => {
+                let path = &mut self.paths[index];
+                let open = path.open_remote();
+                path.canaries.timer(now, open, cx);
+            }
+            Timer::Due if !self.dialers.is_empty() => {
+                self.dialers[index].dial_due(now, &mut self.paths[index], cx);
+            }
+            Timer::DialDrain => self.dialers[index].drained(now, &mut self.paths[index], cx),
+            Timer::DialLimit | Timer::DialClosing => {
+                let link = LinkId(index);
+                let p = Dialer::path_of(link, self.lanes.len() + self.paths.len(), self.paths.len());
+                let (dialer, path) = (&mut self.dialers[p], &mut self.paths[p]);
+                match timer {
+                    Timer::DialLimit => dialer.late(now, link, path, cx),
+                    _ => dialer.closing_late(now, link, path, cx),
+                }
+            }
+            _ => {
+                debug_assert!((timer as usize) < LANE_TIMERS, "{timer:?} is no lane's");
+                let lane = &mut self.lanes[index];
+                lane.timer(timer, at, now, &mut self.paths[lane.path()], cx);
+            }
+        }
+    }
+
+    /// Once a second: percentiles, lost datagrams, names that did not resolve, anomalies.
+    pub(super) fn tick(&mut self, now: u64, cx: &mut Context) {
+        for path in &mut self.paths {
+            path.usual.refresh();
+        }
+        for lane in &mut self.lanes {
+            lane.tick(now, cx);
+        }
+        for (dialer, path) in self.dialers.iter().zip(&mut self.paths) {
+            if !dialer.has_begun() && !dialer.is_done() {
+                // A name that did not resolve at all.
+                path.refresh_addresses(now, cx);
+            }
+        }
+        self.report_anomalies(now, false, cx);
+    }
+
+    fn report_anomalies(&mut self, now: u64, last_chance: bool, cx: &mut Context) {
+        for path in &mut self.paths {
+            path.report_anomalies(now, last_chance, cx);
+        }
+    }
+
+    /// What is on its way while the load comes or goes is neither idle nor loaded.
+    pub(super) fn flag_outstanding(&mut self) {
+        for connection in self.lanes.iter_mut().filter_map(Lane::connection) {
+            connection.flag_outstanding(Flags::UNDER_LOAD | Flags::WARM_UP);
+        }
+    }
+
+    /// A path's time is up, or it was never reached in the time that was given.
+    pub(super) fn path_over(&mut self, p: usize, now: u64, cx: &mut Context) {
+        let until = |origin: u64| cx.settings.duration_ns.map(|d| origin.saturating_add(d));
+        if cx.stopping || self.paths[p].origin_ns().and_then(until).is_some_and(|until| now < until) {
+            // The user was first; or it is the time that counted from the start, of a path that was reached meanwhile.
+            return;
+        }
+        let timeout_ns = cx.settings.timeout_ns;
+        self.paths[p].give_up();
+        if let Some(dialer) = self.dialers.get_mut(p) {
+            if !dialer.has_begun() {
+                dialer.abandon();
+            }
+            dialer.drain(now, timeout_ns, cx);
+        }
+        for lane in self.lanes.iter_mut().filter(|lane| lane.path() == p) {
+            lane.stop(now, timeout_ns, cx);
+        }
+    }
+
+    /// No more samples; the last echoes are waited for so long.
+    pub(super) fn stop(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
+        for lane in &mut self.lanes {
+            lane.stop(now, linger_ns, cx);
+        }
+        for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
+            dialer.drain(now, linger_ns, cx);
+            if linger_ns == 0 {
+                dialer.drained(now, path, cx);
+            }
+        }
+    }
+
+    /// The last that is to be told: deaths that no canary explained, anomalies, and how many samples of each path fell
+    /// due, so that a reader can hold the rows against them.
+    pub(super) fn tell_the_end(&mut self, now: u64, cx: &mut Context) {
+        for path in &mut self.paths {
+            path.canaries.explain_the_rest(now, cx);
+        }
+        self.report_anomalies(now, true, cx);
+        for p in 0..self.paths.len() {
+            let of_lanes: u64 = self.lanes.iter().filter(|lane| lane.path() == p).map(Lane::due).sum();
+            let due = of_lanes + self.dialers.get(p).map_or(0, Dialer::due);
+            if self.paths[p].origin_ns().is_some() {
+                cx.event(now, Some(p), None, EventKind::ScheduleEnded { due });
+            }
+        }
+    }
+}
