@@ -22,5 +22,6 @@ pub mod stall;
 pub mod statistics;
 pub mod story;
 pub mod stream;
+pub mod summary;
 pub mod units;
 pub mod verdict;

@@ -181,7 +181,8 @@ impl Instance {
 }
 
 /// A document that is not what it should be; says why in one line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct Unreadable(String);
 
 impl Unreadable {
@@ -189,14 +190,6 @@ impl Unreadable {
         Self(format!("the answer is no {what}: {why}"))
     }
 }
-
-impl fmt::Display for Unreadable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unreadable {}
 
 /// A value in plain text, as AWS and GCP answer for one field. `None`: empty, or no text.
 pub fn plain(bytes: &[u8]) -> Option<String> {

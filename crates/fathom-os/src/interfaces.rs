@@ -42,60 +42,9 @@ pub fn towards(local: SocketAddr, remote: SocketAddr) -> Option<String> {
 }
 
 /// Every IPv4 and IPv6 address of every interface, in the system's order; empty where the system does not tell.
-#[cfg(unix)]
 pub fn addresses() -> Vec<InterfaceAddress> {
-    let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
-    // SAFETY: the pointer is valid for the call, which stores the head of a list there.
-    if unsafe { libc::getifaddrs(&raw mut first) } != 0 {
-        return Vec::new();
-    }
-    let mut found = Vec::new();
-    let mut next = first;
-    while !next.is_null() {
-        // SAFETY: every node of the list is valid until freeifaddrs below, and nobody writes to it.
-        let node = unsafe { &*next };
-        next = node.ifa_next;
-        // SAFETY: the address of a node is null or points to a socket address of the length its family has.
-        if let Some(address) = unsafe { ip_of(node.ifa_addr) } {
-            // SAFETY: the name of a node is a string ended by a zero byte.
-            let name = unsafe { std::ffi::CStr::from_ptr(node.ifa_name) };
-            found.push(InterfaceAddress { interface: name.to_string_lossy().into_owned(), address });
-        }
-    }
-    // SAFETY: `first` came from getifaddrs and no reference into the list is left.
-    unsafe { libc::freeifaddrs(first) };
-    found
-}
-
-/// The address in a socket address, where it is an Internet one.
-///
-/// # Safety
-/// `address` is null or points to a socket address that is as long as its family says.
-#[cfg(unix)]
-unsafe fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {
-    if address.is_null() {
-        return None;
-    }
-    // SAFETY: not null, and any socket address begins with its family.
-    match i32::from(unsafe { (*address).sa_family }) {
-        libc::AF_INET => {
-            // SAFETY: of this family, so of this type; read without regard to alignment.
-            let v4 = unsafe { address.cast::<libc::sockaddr_in>().read_unaligned() };
-            Some(IpAddr::from(u32::from_be(v4.sin_addr.s_addr).to_be_bytes()))
-        }
-        libc::AF_INET6 => {
-            // SAFETY: of this family, so of this type; read without regard to alignment.
-            let v6 = unsafe { address.cast::<libc::sockaddr_in6>().read_unaligned() };
-            Some(IpAddr::from(v6.sin6_addr.s6_addr))
-        }
-        _ => None,
-    }
-}
-
-/// As on Unix; not read on this system, so empty.
-#[cfg(not(unix))]
-pub fn addresses() -> Vec<InterfaceAddress> {
-    Vec::new()
+    let all = if_addrs::get_if_addrs().unwrap_or_default();
+    all.into_iter().map(|own| InterfaceAddress { address: own.ip(), interface: own.name }).collect()
 }
 
 #[cfg(test)]
@@ -113,7 +62,6 @@ mod tests {
         }
     }
 
-    #[cfg(unix)]
     #[test]
     fn every_listed_address_can_be_bound() {
         let all = addresses();

@@ -1,28 +1,39 @@
 //! Errors that name the operation, the path and the remedy.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Why a recording could not be written or read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The directory already holds a recording.
+    #[error("{} already holds a recording; choose another directory, or move that one away", dir.display())]
     Exists {
         /// The directory.
         dir: PathBuf,
     },
     /// The directory holds no recording.
+    #[error(
+        "{} holds no recording (it has no {}); give the directory that `fathom probe` named",
+        dir.display(),
+        crate::MANIFEST
+    )]
     NotARecording {
         /// The directory.
         dir: PathBuf,
     },
     /// A probe is still writing it.
+    #[error("{} is being written by a running probe; stop the probe first (reading is possible meanwhile)", dir.display())]
     Running {
         /// The directory.
         dir: PathBuf,
     },
     /// It was written in a format of the future.
+    #[error(
+        "{} has format version {found}, and this program reads version {}; use a newer fathom",
+        path.display(),
+        crate::FORMAT_VERSION
+    )]
     FutureVersion {
         /// The manifest.
         path: PathBuf,
@@ -30,6 +41,7 @@ pub enum Error {
         found: u64,
     },
     /// The manifest cannot be understood.
+    #[error("cannot understand {}: {reason}; restore it from a copy", path.display())]
     Manifest {
         /// The manifest.
         path: PathBuf,
@@ -37,6 +49,7 @@ pub enum Error {
         reason: String,
     },
     /// A segment cannot be turned into Parquet, or Parquet not be read.
+    #[error("cannot read {}: {reason}; `fathom recording verify` tells what can still be read", path.display())]
     Segment {
         /// The segment.
         path: PathBuf,
@@ -44,6 +57,7 @@ pub enum Error {
         reason: String,
     },
     /// The recording stopped earlier, for the reason given.
+    #[error("the recording in {} stopped earlier: {reason}", dir.display())]
     Stopped {
         /// The directory.
         dir: PathBuf,
@@ -51,6 +65,7 @@ pub enum Error {
         reason: String,
     },
     /// The operating system refused.
+    #[error("cannot {operation} {}: {source}; {}", path.display(), remedy(source))]
     Io {
         /// What was being done, as a verb phrase.
         operation: &'static str,
@@ -94,68 +109,18 @@ fn full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exists { dir } => write!(
-                f,
-                "{} already holds a recording; choose another directory, or move that one away",
-                dir.display()
-            ),
-            Self::NotARecording { dir } => write!(
-                f,
-                "{} holds no recording (it has no {}); give the directory that `fathom probe` named",
-                dir.display(),
-                crate::MANIFEST
-            ),
-            Self::Running { dir } => write!(
-                f,
-                "{} is being written by a running probe; stop the probe first (reading is possible meanwhile)",
-                dir.display()
-            ),
-            Self::FutureVersion { path, found } => write!(
-                f,
-                "{} has format version {found}, and this program reads version {}; use a newer fathom",
-                path.display(),
-                crate::FORMAT_VERSION
-            ),
-            Self::Manifest { path, reason } => {
-                write!(f, "cannot understand {}: {reason}; restore it from a copy", path.display())
-            }
-            Self::Segment { path, reason } => write!(
-                f,
-                "cannot read {}: {reason}; `fathom recording verify` tells what can still be read",
-                path.display()
-            ),
-            Self::Stopped { dir, reason } => {
-                write!(f, "the recording in {} stopped earlier: {reason}", dir.display())
-            }
-            Self::Io { operation, path, source } => {
-                write!(f, "cannot {operation} {}: {source}; ", path.display())?;
-                f.write_str(match source.kind() {
-                    _ if is_link(source) => {
-                        "a symbolic link stands in its place; remove it, or choose another directory"
-                    }
-                    _ if full(source) => "free some space; what was written so far stays readable",
-                    io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                        "choose a directory that you may write to"
-                    }
-                    io::ErrorKind::NotFound => "check the path",
-                    io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                        "a file is in the way; choose another path"
-                    }
-                    _ => "check the disk",
-                })
-            }
+/// How to mend what the operating system refused.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        _ if is_link(error) => "a symbolic link stands in its place; remove it, or choose another directory",
+        _ if full(error) => "free some space; what was written so far stays readable",
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "choose a directory that you may write to"
         }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Io { source, .. } => Some(source),
-            _ => None,
+        io::ErrorKind::NotFound => "check the path",
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            "a file is in the way; choose another path"
         }
+        _ => "check the disk",
     }
 }

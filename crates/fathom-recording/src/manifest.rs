@@ -3,10 +3,10 @@
 use crate::disk::Disk;
 use crate::{Error, FORMAT_VERSION, MANIFEST};
 use fathom_core::clock::Anchor;
+use fathom_core::summary::PathLabels;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -52,23 +52,6 @@ pub struct Manifest {
     /// Whatever else stands in the file.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
-}
-
-/// A path: from, to, and what lies between.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PathLabels {
-    /// Where the probe stands.
-    #[serde(default)]
-    pub from: Option<String>,
-    /// Where the reflector stands.
-    #[serde(default)]
-    pub to: Option<String>,
-    /// What lies between.
-    #[serde(default)]
-    pub via: Option<String>,
-    /// Anything else, by name.
-    #[serde(default)]
-    pub tags: BTreeMap<String, String>,
 }
 
 /// The program that wrote a recording.

@@ -1,11 +1,11 @@
 //! `fathom fabric simulate`: a scenario in virtual time, recorded like a run of `fathom probe`.
 
 use crate::exit::Failure;
-use crate::summary::{self, Heading};
 use crate::values;
 use fathom_core::clock::Anchor;
 use fathom_core::histogram::Histogram;
 use fathom_core::statistics::Statistics;
+use fathom_core::summary::{self, Heading};
 use fathom_fabric::scenario::{Path as ScenarioPath, ProbeSpec, Scenario};
 use fathom_fabric::simulate::{Item, Options, Simulation, simulate};
 use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, Recording, ReflectorFacts, Tool};

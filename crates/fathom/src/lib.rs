@@ -12,7 +12,6 @@ mod output;
 mod probe;
 mod recording;
 mod signals;
-mod summary;
 mod throughput;
 mod values;
 

@@ -101,16 +101,9 @@ struct Layout {
 }
 
 /// Bytes that are not an IP packet which the fabric can read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("not a readable IP packet: {0}")]
 pub struct Malformed(String);
-
-impl fmt::Display for Malformed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not a readable IP packet: {}", self.0)
-    }
-}
-
-impl std::error::Error for Malformed {}
 
 impl Packet {
     /// The five-tuple, as the packet bears it now. In an IPv4 or IPv6 fragment after the first the ports are zero.

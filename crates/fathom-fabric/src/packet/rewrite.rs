@@ -1,6 +1,5 @@
 //! What a middlebox changes in a packet that passes: addresses, ports, hops left. Checksums are kept right.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use super::checksum::adjusted;
@@ -8,16 +7,9 @@ use super::parse::{ICMP, ICMPV6, TCP, UDP};
 use super::{Packet, Protocol};
 
 /// An IPv4 packet cannot bear an IPv6 address, nor the other way round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("cannot write an address of the other IP version into a packet")]
 pub struct FamilyMismatch;
-
-impl fmt::Display for FamilyMismatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("cannot write an address of the other IP version into a packet")
-    }
-}
-
-impl std::error::Error for FamilyMismatch {}
 
 #[derive(Clone, Copy)]
 enum End {

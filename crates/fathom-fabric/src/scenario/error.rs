@@ -1,10 +1,10 @@
 //! What is wrong with a scenario, where, and what to write instead.
 
-use std::fmt;
 use std::ops::Range;
 
 /// A mistake in a scenario. Its text is one line: `FILE:LINE:COLUMN: what is wrong; what to do`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {message}")]
 pub struct ScenarioError {
     /// The file, as the caller named it.
     pub file: String,
@@ -15,14 +15,6 @@ pub struct ScenarioError {
     /// The thing, what is wrong with it, and the remedy.
     pub message: String,
 }
-
-impl fmt::Display for ScenarioError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
-    }
-}
-
-impl std::error::Error for ScenarioError {}
 
 /// A scenario's text, for turning byte ranges into lines and columns.
 #[derive(Debug, Clone, Copy)]

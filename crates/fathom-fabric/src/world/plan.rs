@@ -1,6 +1,5 @@
 //! What a world is made of.
 
-use std::fmt;
 use std::net::IpAddr;
 
 use crate::event::Event;
@@ -63,13 +62,6 @@ pub struct RoutePlan {
 }
 
 /// A plan of which no world can be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct PlanError(pub(super) String);
-
-impl fmt::Display for PlanError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for PlanError {}

@@ -5,7 +5,6 @@ use super::options::{Target, TestOptions};
 use crate::codec::Cookie;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::connect_tcp_blocking;
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream};
 
@@ -35,12 +34,8 @@ pub(super) fn stream(
     Ok((socket, took_ns))
 }
 
-/// A cookie that no other test has. The standard library seeds its hashers from the system's random source.
-pub(super) fn cookie() -> Cookie {
-    let random = |i: u64| {
-        let mut hasher = RandomState::new().build_hasher();
-        hasher.write_u64(i);
-        hasher.finish()
-    };
-    Cookie::new([random(0), random(1), random(2), random(3)])
+/// A cookie that no other test has.
+pub(super) fn cookie() -> Result<Cookie, Error> {
+    let random = || getrandom::u64().map_err(|e| Error::Begin(e.into()));
+    Ok(Cookie::new([random()?, random()?, random()?, random()?]))
 }

@@ -90,7 +90,7 @@ impl<'a> Test<'a> {
         stop: &'a AtomicBool,
     ) -> Result<Self, Error> {
         let (socket, remote) = connect::control(target, options)?;
-        let cookie = connect::cookie();
+        let cookie = connect::cookie()?;
         let unusable = |source| Error::Control { target: target.name.clone(), source };
         let mut control = Control::new(socket).map_err(unusable)?;
         control.send(&Client::opening(&cookie)).map_err(unusable)?;

@@ -4,7 +4,7 @@
 
 use super::run::{Run, Totals};
 use fathom_core::histogram::{Histogram, bucket_range};
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::str::FromStr;
 
 /// Buckets as PsPing's `-h` takes them: how many there are, or a list of times in ms where they begin.
@@ -20,16 +20,9 @@ pub enum Buckets {
 const MOST: usize = 10_000;
 
 /// What was written is neither a number of buckets nor a list of their beginnings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("write a number of buckets, as in 10, or their beginnings in ms, as in 0.01,0.05,1,5,10")]
 pub struct NoBuckets;
-
-impl fmt::Display for NoBuckets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("write a number of buckets, as in 10, or their beginnings in ms, as in 0.01,0.05,1,5,10")
-    }
-}
-
-impl std::error::Error for NoBuckets {}
 
 impl FromStr for Buckets {
     type Err = NoBuckets;

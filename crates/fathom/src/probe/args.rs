@@ -6,7 +6,6 @@ mod profile;
 pub(crate) use load::{LoadArgs, Rate};
 pub(crate) use profile::Profile;
 
-use super::cloud::Choice;
 use super::formats::Formats;
 use crate::values;
 use std::net::IpAddr;
@@ -175,8 +174,15 @@ pub(crate) struct Args {
     pub(super) tags: Vec<(String, String)>,
 
     /// Whose metadata service to watch for maintenance: azure, aws, gcp, off, or auto to look which (never delays the run)
-    #[arg(long, env = "FATHOM_CLOUD", value_name = "CLOUD", value_enum, default_value_t = Choice::Auto, hide_possible_values = true, hide_env_values = true, help_heading = "What the cloud says")]
-    pub(super) cloud: Choice,
+    #[arg(
+        long,
+        env = "FATHOM_CLOUD",
+        value_name = "CLOUD",
+        default_value = "auto",
+        hide_env_values = true,
+        help_heading = "What the cloud says"
+    )]
+    pub(super) cloud: fathom_cloud::Choice,
     /// Record this tag of the machine too (GCP: custom metadata); may be given again, and no other tag is recorded
     #[arg(long = "cloud-tag", value_name = "NAME", help_heading = "What the cloud says")]
     pub(super) cloud_tags: Vec<String>,

@@ -5,8 +5,8 @@ use super::config::{Config, Family, Path, Record, Show, Transport};
 use super::tls::Tls;
 use crate::exit::Failure;
 use crate::output;
-use crate::summary::duration;
 use fathom_core::schedule::Pace;
+use fathom_core::units::duration_compact as duration;
 use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -70,10 +70,10 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "to": to,
         "via": via,
         "tags": tags,
-        "cloud": format!("{:?}", cloud.choice).to_lowercase(),
-        "cloud_url": cloud.url,
-        "cloud_every_ns": cloud.every.map(ns),
-        "cloud_tags": cloud.tags,
+        "cloud": cloud.choice().name(),
+        "cloud_url": cloud.url(),
+        "cloud_every_ns": cloud.every().map(ns),
+        "cloud_tags": cloud.tags(),
         "record": directory(record),
         "on_full": match on_full { OnFull::Wait => "wait", OnFull::Exit => "exit" },
         "csv": csv.as_ref().map(|file| file.display().to_string()),

@@ -1,7 +1,7 @@
 //! `--sockperf-log`, `--histogram`, `--latte`: what is also written in another program's format.
 
-use crate::summary::{CONNECT, Heading};
 use fathom_core::statistics::Statistics;
+use fathom_core::summary::{CONNECT, Heading};
 use fathom_recording::peers::{Buckets, ResultFormat, Run, Totals, result};
 use std::path::PathBuf;
 

@@ -1,15 +1,15 @@
 //! The recording thread: takes what the probing thread tells, and writes it, counts it and shows it.
 
 use super::board::PathBoard;
-use super::cloud::CloudMessage;
 use super::egress::{Egress, ends};
 use super::outbox::Message;
 use super::plain::Line;
 use super::stop::Stop;
 use super::tables::Table;
-use crate::summary::duration;
+use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND};
 use fathom_core::sample::Sample;
+use fathom_core::units::duration_compact as duration;
 use fathom_os::clock::mono_ns;
 use fathom_recording::Recorder;
 use fathom_recording::peers::Rows;

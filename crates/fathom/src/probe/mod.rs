@@ -2,7 +2,6 @@
 
 mod args;
 mod board;
-mod cloud;
 mod config;
 mod drive;
 mod effective;
@@ -29,13 +28,13 @@ use args::OnFull;
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::signals;
-use crate::summary::{self, Heading};
 use board::PathBoard;
-use cloud::CloudWatch;
 use config::{Config, Show};
 use drive::Driver;
+use fathom_cloud::CloudWatch;
 use fathom_core::probe::{RunEnd, Worker};
 use fathom_core::schedule::Pace;
+use fathom_core::summary::{self, Heading};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
 use jiff::Timestamp;
@@ -75,7 +74,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let board = |_| PathBoard::new(&config.idle_gaps_ns);
     let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(board).collect()));
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
-    let session = start::session();
+    let session = start::session()?;
 
     let mut printing = Ok(());
     let (end, lines_lost, started_ns) = thread::scope(|scope| -> Result<(RunEnd, u64, u64), Failure> {

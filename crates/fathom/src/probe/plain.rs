@@ -1,10 +1,11 @@
 //! Lines for people without a live view: one a sample (`--plain`), one every ten seconds otherwise, and the events.
 
 use super::board::PathBoard;
-use crate::summary::{clock_time, duration, number, unit_for};
 use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
+use fathom_core::summary::{clock_time, number, unit_for};
+use fathom_core::units::duration_compact as duration;
 use fathom_core::units::rate_text as rate;
 use std::fmt::Write;
 

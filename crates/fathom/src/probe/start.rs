@@ -6,7 +6,6 @@ use crate::exit::Failure;
 use crate::output::tell;
 use fathom_os::{assist, interfaces};
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, Hasher, RandomState};
 
 /// Sockets besides the connections: files of the recording, the terminal, polling.
 const OTHER_FILES: u64 = 64;
@@ -16,12 +15,9 @@ const FIFO_LEVEL: u8 = 10;
 /// What was asked of the machine and what it gave, in words, for the recording.
 pub(super) type Granted = BTreeMap<&'static str, String>;
 
-/// A number that tells this run's echoes from any other's. The standard library seeds its hashers from the system's
-/// random source.
-pub(super) fn session() -> u32 {
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    hasher.finish() as u32
+/// A number that tells this run's echoes from any other's.
+pub(super) fn session() -> Result<u32, Failure> {
+    getrandom::u32().map_err(|e| Failure::run(format!("this host gives no random numbers: {e}")))
 }
 
 /// Rates that could disturb others need an explicit word, unless the reflector is on this very host.

@@ -3,9 +3,9 @@
 use super::progress::Progress;
 use crate::exit::Failure;
 use crate::output::{self, tell};
-use crate::summary::{self, Heading, Load};
 use crate::throughput::summary::{Recorded, Summary};
 use fathom_core::statistics::Statistics;
+use fathom_core::summary::{self, Heading, Load};
 use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
 

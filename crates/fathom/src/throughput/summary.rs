@@ -1,7 +1,7 @@
 //! The summary of a throughput test, for people and for machines (`schema/throughput.md`).
 
-use crate::summary::duration;
 use fathom_core::event::{Event, EventKind, THROUGHPUT_MODE};
+use fathom_core::units::duration_compact as duration;
 use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::outcome::{Flow, Outcome};
 use fathom_iperf3::replay::Replay;

@@ -10,14 +10,13 @@ pub(crate) use polite::{POLITE_IN_ALL, POLITE_PER_CONNECTION};
 pub(crate) use target::{Path, Target};
 
 use super::args::{Args, OnFull, Timestamps};
-use super::cloud::Settings;
 use super::formats::Formats;
 use super::tls::Tls;
 use crate::exit::Failure;
-use crate::summary::{CONNECT, CONNECT_TLS};
 use fathom_core::gaps::WARM;
 use fathom_core::loss::Reflector;
 use fathom_core::schedule::Pace;
+use fathom_core::summary::{CONNECT, CONNECT_TLS};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -123,7 +122,7 @@ pub(crate) struct Config {
     pub(crate) to: Option<String>,
     pub(crate) via: Option<String>,
     pub(crate) tags: BTreeMap<String, String>,
-    pub(crate) cloud: Settings,
+    pub(crate) cloud: fathom_cloud::Settings,
     pub(crate) record: Record,
     pub(crate) on_full: OnFull,
     pub(crate) csv: Option<PathBuf>,
@@ -195,7 +194,9 @@ impl Config {
         }
         let paths = target::paths(&args)?;
         let load = LoadPlan::new(&args)?;
-        let cloud = Settings::new(args.cloud, args.metadata_url, args.cloud_every, args.cloud_tags)?;
+        let (url, every) = (args.metadata_url, args.cloud_every);
+        let cloud = fathom_cloud::Settings::new(args.cloud, url, every, args.cloud_tags)
+            .map_err(|e| Failure::usage(e.to_string()))?;
         let connections = paths.len().max(1) * args.connections as usize;
         let threads = checked_threads(args.threads, pace, connections)?;
         let config = Self {

@@ -7,7 +7,7 @@ use super::inks::{Inks, alarm, rule};
 use super::plan::{ALL_FIGURES, HELP, Plan};
 use super::state::State;
 use super::{bars, strip, table};
-use crate::summary::duration;
+use fathom_core::units::duration_compact as duration;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -3,7 +3,7 @@
 use super::figures;
 use super::inks::{Inks, fitting, rule};
 use crate::probe::board::Second;
-use crate::summary::duration;
+use fathom_core::units::duration_compact as duration;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

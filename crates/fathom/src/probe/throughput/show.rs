@@ -3,7 +3,7 @@
 use super::super::config::Show;
 use super::plan::Plan;
 use crate::output::tell;
-use crate::summary::duration;
+use fathom_core::units::duration_compact as duration;
 use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::{Direction, StreamInterval};
 

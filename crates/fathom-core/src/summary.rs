@@ -1,51 +1,74 @@
 //! What a run amounts to, for people and for machines (`schema/summary.md`). Made from a run's statistics, or from a
-//! recording's: the same code, so that both say the same.
+//! recording's: the same code, so that both say the same. [`json`] and [`text`] take the same two things.
 
 mod idle_gaps;
 mod sizes;
 mod table;
 mod under_load;
 
-pub(crate) use sizes::sizes_in_words;
-pub(crate) use under_load::Load;
+pub use sizes::sizes_in_words;
+pub use under_load::Load;
 
-use fathom_core::cause::ClosingCause;
-use fathom_core::histogram::Histogram;
-use fathom_core::loss::Losses;
-use fathom_core::statistics::{Connection, Group, Statistics};
-pub(crate) use fathom_core::units::duration_compact as duration;
-use fathom_recording::PathLabels;
+use crate::cause::ClosingCause;
+use crate::histogram::Histogram;
+use crate::loss::Losses;
+use crate::statistics::{Connection, Group, Statistics};
+use crate::units::duration_compact as duration;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The mode in which each sample is a connection.
-pub(crate) const CONNECT: &str = "connect";
+pub const CONNECT: &str = "connect";
 /// The same, with a TLS handshake.
-pub(crate) const CONNECT_TLS: &str = "connect-tls";
+pub const CONNECT_TLS: &str = "connect-tls";
+
+/// A path in the user's words: from, to, and what lies between.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PathLabels {
+    /// Where the probe stands.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// Where the reflector stands.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// What lies between.
+    #[serde(default)]
+    pub via: Option<String>,
+    /// Anything else, by name.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+}
 
 /// What was measured, as far as it is not in the samples.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Heading {
-    pub(crate) label: String,
-    pub(crate) path: PathLabels,
-    pub(crate) reflector: String,
-    pub(crate) mode: String,
+pub struct Heading {
+    /// The scenario's name.
+    pub label: String,
+    /// From where to where.
+    pub path: PathLabels,
+    /// Address of the reflector.
+    pub reflector: String,
+    /// How it was measured: `tcp`, `udp`, `stamp`, [`CONNECT`] and the like.
+    pub mode: String,
     /// Bytes of every sample; none: they have several sizes.
-    pub(crate) size: Option<u32>,
+    pub size: Option<u32>,
     /// The sizes of a sweep, ascending; empty: it is none.
-    pub(crate) sizes: Vec<u32>,
-    pub(crate) interval_ns: Option<u64>,
+    pub sizes: Vec<u32>,
+    /// From one sample to the next; none: back to back.
+    pub interval_ns: Option<u64>,
     /// The load beside the samples.
-    pub(crate) load: Option<Load>,
-    pub(crate) duration_ns: u64,
-    pub(crate) recording: Option<String>,
+    pub load: Option<Load>,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// The recording's directory, if there is one.
+    pub recording: Option<String>,
 }
 
 /// A distribution in ns; percentiles that the count cannot support are null.
 #[derive(Debug, Serialize)]
-pub(crate) struct Distribution {
+struct Distribution {
     count: u64,
     min: Option<u64>,
     mean: Option<u64>,
@@ -159,7 +182,7 @@ fn of_datagrams(heading: &Heading) -> bool {
 }
 
 /// One line of JSON.
-pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
+pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
     let line = |(&id, c): (&u32, &'a Connection)| ConnectionLine {
         id,
         opened_at: c.opened_at,
@@ -213,7 +236,7 @@ pub(crate) fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
 const CONNECTIONS_SHOWN: usize = 12;
 
 /// The summary for people.
-pub(crate) fn text(heading: &Heading, s: &Statistics) -> String {
+pub fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
     let connect = matches!(heading.mode.as_str(), CONNECT | CONNECT_TLS);
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
@@ -351,17 +374,17 @@ fn connection(id: u32, c: &Connection) -> String {
 }
 
 /// Hours, minutes and seconds of a moment, UTC.
-pub(crate) fn clock_time(at: Timestamp) -> String {
+pub fn clock_time(at: Timestamp) -> String {
     at.strftime("%H:%M:%S").to_string()
 }
 
 /// The unit in which a table of such values reads best: its name, and ns in one of it.
-pub(crate) fn unit_for(typical_ns: u64) -> (f64, &'static str) {
+pub fn unit_for(typical_ns: u64) -> (f64, &'static str) {
     if typical_ns >= 10_000_000 { (1e6, "ms") } else { (1e3, "µs") }
 }
 
 /// A number with as many decimals as it deserves.
-pub(crate) fn number(value: f64) -> String {
+pub fn number(value: f64) -> String {
     match value {
         v if v >= 10_000.0 => format!("{v:.0}"),
         v if v >= 100.0 => format!("{v:.1}"),
@@ -372,7 +395,7 @@ pub(crate) fn number(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_core::sample::Sample;
+    use crate::sample::Sample;
 
     #[test]
     fn a_percentile_without_support_is_null_and_a_dash() {

@@ -3,6 +3,9 @@
 //!
 //! All of it happens in a thread of its own that no sample waits for, and no failure of it ends a run. It reads, and
 //! never answers: to approve an event would change what is being measured.
+//!
+//! [`Settings::new`] checks what the user asked for; [`CloudWatch::start`] begins to watch and hands what it learns to a
+//! sink, until it is dropped. What the documents mean is `fathom_core::notice`'s.
 
 mod aws;
 mod azure;
@@ -10,7 +13,7 @@ mod gcp;
 mod http;
 mod settings;
 
-pub(crate) use settings::{Choice, Settings};
+pub use settings::{Choice, Settings, SettingsError};
 
 use aws::Aws;
 use azure::Azure;
@@ -33,7 +36,7 @@ const INSTANCE_ATTEMPTS: u32 = 3;
 
 /// What the watch has to tell.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum CloudMessage {
+pub enum CloudMessage {
     /// Which machine this is: the manifest's `cloud`. At most once.
     Instance(Value),
     /// A `maintenance` event, at the moment at which it became known.
@@ -57,7 +60,7 @@ type Sink = Box<dyn FnMut(CloudMessage) + Send>;
 type Outlet = Arc<Mutex<Option<Sink>>>;
 
 /// A watch over the metadata service. Dropped, it says nothing more, at once.
-pub(crate) struct CloudWatch {
+pub struct CloudWatch {
     outlet: Outlet,
     /// Closed by dropping it, which wakes the thread from its wait.
     _running: mpsc::Sender<()>,
@@ -65,7 +68,7 @@ pub(crate) struct CloudWatch {
 
 impl CloudWatch {
     /// Begins to watch, in a thread of its own; `--cloud off` begins nothing. The sink must not block.
-    pub(crate) fn start(settings: &Settings, sink: impl FnMut(CloudMessage) + Send + 'static) -> Self {
+    pub fn start(settings: &Settings, sink: impl FnMut(CloudMessage) + Send + 'static) -> Self {
         let outlet: Outlet = Arc::new(Mutex::new(Some(Box::new(sink))));
         let (running, stopped) = mpsc::channel();
         if settings.choice != Choice::Off {

@@ -1,32 +1,72 @@
 //! What the user says about the cloud.
 
-use crate::exit::Failure;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// Where every cloud's metadata service is: a link-local address that no router passes on.
-pub(crate) const METADATA_URL: &str = "http://169.254.169.254";
+const METADATA_URL: &str = "http://169.254.169.254";
 /// No service is asked for maintenance more often than this (Azure: "poll at 1 Hz at most").
 const SHORTEST_EVERY: Duration = Duration::from_secs(1);
 
-/// Which cloud's metadata service to watch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub(crate) enum Choice {
-    /// Look which, in the background
+/// Which cloud's metadata service to watch. Its words are those of `--cloud`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Choice {
+    /// Look which, in the background.
     #[default]
     Auto,
-    /// Azure Scheduled Events
+    /// Azure Scheduled Events.
     Azure,
-    /// AWS `IMDSv2`
+    /// AWS `IMDSv2`.
     Aws,
-    /// The metadata server of GCP
+    /// The metadata server of GCP.
     Gcp,
-    /// None
+    /// None.
     Off,
+}
+
+impl Choice {
+    const ALL: [(&str, Self); 5] = [
+        ("auto", Self::Auto),
+        ("azure", Self::Azure),
+        ("aws", Self::Aws),
+        ("gcp", Self::Gcp),
+        ("off", Self::Off),
+    ];
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, choice)| *choice == self).map_or("auto", |(name, _)| name)
+    }
+}
+
+impl FromStr for Choice {
+    type Err = SettingsError;
+
+    fn from_str(text: &str) -> Result<Self, SettingsError> {
+        let named = Self::ALL.iter().find(|(name, _)| *name == text);
+        named.map(|(_, choice)| *choice).ok_or(SettingsError::Choice)
+    }
+}
+
+/// What of the settings cannot be, and how to mend it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// No cloud has that name.
+    #[error("write azure, aws, gcp, off, or auto to look which")]
+    Choice,
+    /// Asked for more often than the services allow.
+    #[error(
+        "--cloud-every {0:?}: metadata services are to be asked once a second at most; the shortest is 1s"
+    )]
+    Every(Duration),
+    /// More or less than a host and a port.
+    #[error("--metadata-url {0}: write it as in http://127.0.0.1:8080, without TLS and without a path")]
+    Url(String),
 }
 
 /// How to watch, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Settings {
+pub struct Settings {
     pub(crate) choice: Choice,
     /// Scheme, host and port, without a slash at the end.
     pub(crate) url: String,
@@ -37,26 +77,42 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Checks what was typed.
-    pub(crate) fn new(
+    /// Checks what was typed. Without a URL the service is where the clouds have it.
+    pub fn new(
         choice: Choice,
         url: Option<String>,
         every: Option<Duration>,
         tags: Vec<String>,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, SettingsError> {
         if let Some(every) = every.filter(|every| *every < SHORTEST_EVERY) {
-            return Err(Failure::usage(format!(
-                "--cloud-every {every:?}: metadata services are to be asked once a second at most; the shortest is 1s"
-            )));
+            return Err(SettingsError::Every(every));
         }
         let url = url.unwrap_or_else(|| METADATA_URL.to_owned());
         let url = url.trim_end_matches('/');
         if !is_host_and_port(url) {
-            return Err(Failure::usage(format!(
-                "--metadata-url {url}: write it as in http://127.0.0.1:8080, without TLS and without a path"
-            )));
+            return Err(SettingsError::Url(url.to_owned()));
         }
         Ok(Self { choice, url: url.to_owned(), every, tags })
+    }
+
+    /// Whose service to watch.
+    pub fn choice(&self) -> Choice {
+        self.choice
+    }
+
+    /// Where the service is: scheme, host and port.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// From one look to the next; `None`: as suits the cloud.
+    pub fn every(&self) -> Option<Duration> {
+        self.every
+    }
+
+    /// Names of the tags that may be recorded.
+    pub fn tags(&self) -> &[String] {
+        &self.tags
     }
 }
 
@@ -95,5 +151,13 @@ mod tests {
     fn nobody_is_asked_more_than_once_a_second() {
         assert!(settings(METADATA_URL, Some(Duration::from_millis(999))).unwrap_err().contains("1s"));
         assert!(settings(METADATA_URL, Some(Duration::from_secs(1))).is_ok());
+    }
+
+    #[test]
+    fn a_choice_is_written_as_it_is_read() {
+        for (name, choice) in Choice::ALL {
+            assert_eq!((name.parse(), choice.name()), (Ok(choice), name));
+        }
+        assert!("Azure".parse::<Choice>().unwrap_err().to_string().contains("gcp"));
     }
 }

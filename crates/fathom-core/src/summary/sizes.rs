@@ -1,7 +1,7 @@
 //! A run of several sizes, a row a size.
 
 use super::{Distribution, GroupLine, Heading, line, number, unit_for};
-use fathom_core::statistics::{Group, Statistics};
+use crate::statistics::{Group, Statistics};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ pub(super) fn is_sweep(heading: &Heading, s: &Statistics) -> bool {
 }
 
 /// The size of samples, or what sizes they have, in words.
-pub(crate) fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
+pub fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
     match (size, sizes) {
         (Some(size), _) => format!("{size} bytes"),
         (None, [least, .., most]) => {
@@ -64,9 +64,9 @@ pub(super) fn text(out: &mut String, sizes: &BTreeMap<u32, Group>) {
 
 #[cfg(test)]
 mod tests {
+    use crate::sample::Sample;
+    use crate::statistics::Statistics;
     use crate::summary::{Heading, json, text};
-    use fathom_core::sample::Sample;
-    use fathom_core::statistics::Statistics;
 
     #[test]
     fn a_sweep_has_figures_by_size_and_none_in_common() {

@@ -1,16 +1,17 @@
 //! Idle and loaded side by side.
 
 use super::{GroupLine, duration, line, table};
-use fathom_core::statistics::{Statistics, UnderLoad};
-use fathom_core::units::rate_text as rate;
+use crate::statistics::{Statistics, UnderLoad};
+use crate::units::rate_text as rate;
 use serde::Serialize;
 
 /// The load that a run was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Load {
+pub struct Load {
     /// Bits a second each way; none: as much as its connections take.
-    pub(crate) asked_bits_per_s: Option<u64>,
-    pub(crate) connections: u32,
+    pub asked_bits_per_s: Option<u64>,
+    /// Connections that carry it.
+    pub connections: u32,
 }
 
 /// The samples under load, and the load.
@@ -73,8 +74,8 @@ pub(super) fn text(out: &mut String, load: &Load, s: &Statistics) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{Flags, Sample};
     use crate::summary::{Heading, json, text};
-    use fathom_core::sample::{Flags, Sample};
 
     #[test]
     fn idle_and_loaded_stand_side_by_side() {

@@ -1,8 +1,8 @@
 //! What the first echo after a silence costs, a row a gap.
 
 use super::{GroupLine, duration, line, number, unit_for};
-use fathom_core::histogram::Histogram;
-use fathom_core::statistics::{Gap, Gaps};
+use crate::histogram::Histogram;
+use crate::statistics::{Gap, Gaps};
 use serde::Serialize;
 use std::fmt::Write;
 
@@ -80,9 +80,9 @@ pub(super) fn text(out: &mut String, gaps: &Gaps) {
 
 #[cfg(test)]
 mod tests {
+    use crate::sample::Sample;
+    use crate::statistics::Statistics;
     use crate::summary::{Heading, json, text};
-    use fathom_core::sample::Sample;
-    use fathom_core::statistics::Statistics;
 
     const MS: i64 = 1_000_000;
 

@@ -1,8 +1,8 @@
 //! Distributions side by side.
 
 use super::{CONNECT, CONNECT_TLS, Distribution, Heading, line, number, unit_for};
-use fathom_core::histogram::Histogram;
-use fathom_core::statistics::Statistics;
+use crate::histogram::Histogram;
+use crate::statistics::Statistics;
 use std::fmt::Write;
 
 /// What is taken of a distribution for a row.
