@@ -31,6 +31,28 @@ fn every_silence_of_a_run_is_a_stall_at_any_rate() {
     }
 }
 
+/// Without selective acknowledgements TCP repairs one lost segment a round trip (RFC 6582): long after a silence of 4 s
+/// samples still queue behind what it held up. Those were learned from, and hid every later silence.
+#[test]
+fn what_queues_behind_a_silence_does_not_hide_the_next() {
+    let silences = [20, 40, 60].map(|at| (at * S, Fault::Silence(4 * S)));
+    let mut world = World::new(every(10 * MS, 70 * S), 1).with(silences);
+    world.serial_ns = 2 * MS;
+    let outcome = world.run();
+    outcome.check_laws();
+    let queued = |(_, sample): &&(usize, fathom_core::sample::Sample)| sample.rtt_ns > Some(S as i64);
+    assert!(
+        outcome.samples.iter().filter(queued).count() > 3 * 400,
+        "what is sent after a silence queues too"
+    );
+    let thresholds = outcome.of(|kind| match kind {
+        EventKind::StallBegan { threshold_ns, .. } => Some(*threshold_ns),
+        _ => None,
+    });
+    let thresholds: Vec<u64> = thresholds.into_iter().map(|(.., threshold)| threshold).collect();
+    assert_eq!(thresholds, [200 * MS; 3], "the least, as before the first silence");
+}
+
 /// A freeze of 30 s at the articles' pace blinded the probe to anything under two minutes for most of an hour.
 #[test]
 fn a_long_freeze_does_not_blind_the_probe() {

@@ -56,6 +56,9 @@ pub(super) struct Connection {
     pub(super) silence: Silence,
     /// Samples below this number waited in a stall.
     held_up_below: u64,
+    /// Later ones queue behind those, until round trips are as before, or until then: a path that is slower for good is
+    /// to be learned.
+    queued_until_ns: u64,
     /// UDP: what is known of losses and has not been told.
     losses: Losses,
     losses_told: RateLimit,
@@ -83,6 +86,7 @@ impl Connection {
             next_view_ns: 0,
             silence: Silence::default(),
             held_up_below: 0,
+            queued_until_ns: 0,
             losses: Losses::default(),
             losses_told: RateLimit::default(),
             usual_delays_ns: None,
@@ -215,9 +219,12 @@ impl Connection {
         let receipt =
             Receipt { mono_ns: now, clock: &clock, kernel, local_pause: cx.pauses.latest(), stamps };
         let (connection, transport) = (self.ordinal(), cx.settings.transport);
-        // What is out while a stall lasts waited in it.
-        let stalled = self.silence.stall().is_some();
+        // What is out while a stall lasts waited in it, and what is sent after it waits for that: no longer than the stall.
+        let stall = self.silence.stall();
+        let stalled = stall.is_some();
         let held_up_below = if stalled { self.stream.next_seq() } else { self.held_up_below };
+        let mut queued_until_ns = stall.map_or(self.queued_until_ns, |stall| 2 * now - stall.sent_mono_ns);
+        let usual_ns = path.usual.p99_ns().unwrap_or_else(|| path.usual.threshold_ns()) as i64;
         let last = self.stream.next_seq().checked_sub(1);
         let (mut resolved, mut foreign, mut awaited) = (0, false, false);
         let (mut first_delays, mut last_delays) = (None, None);
@@ -226,7 +233,11 @@ impl Connection {
             Arrival::Resolved(sample) => {
                 resolved += 1;
                 awaited |= Some(sample.seq) == last;
-                path.resolved_sample(now, &sample, sample.seq < held_up_below);
+                let waited = sample.seq < held_up_below;
+                if !waited && sample.rtt_ns.is_some_and(|rtt_ns| rtt_ns <= usual_ns) {
+                    queued_until_ns = 0;
+                }
+                path.resolved_sample(now, &sample, waited || now < queued_until_ns);
                 if sample.rtt_ns.is_some() {
                     let delays = sample.forward_ns.zip(sample.backward_ns);
                     first_delays = first_delays.or(delays);
@@ -256,7 +267,7 @@ impl Connection {
         if resolved == 0 {
             return Came::Part;
         }
-        self.held_up_below = held_up_below;
+        (self.held_up_below, self.queued_until_ns) = (held_up_below, queued_until_ns);
         // Against the usual differences of the two clocks, whatever those are, a stall's first echo tells which way was
         // late.
         let late = |usual: (i64, i64), first: (i64, i64)| (first.0 - usual.0, first.1 - usual.1);

@@ -76,6 +76,8 @@ struct Flow {
     in_buffers: usize,
     blocked: bool,
     forgotten: bool,
+    /// When the way is free for the next message.
+    free_ns: u64,
     /// Since when data waits for the peer's acknowledgement.
     unacked_since: Option<u64>,
     /// For the truth: what is out, and when something last came.
@@ -108,6 +110,8 @@ pub(crate) struct World {
     settings: Settings,
     flows: BTreeMap<LinkId, Flow>,
     pub(crate) rtt_ns: u64,
+    /// How long a message keeps the way busy, each way: what gathered in a silence comes through one after another.
+    pub(crate) serial_ns: u64,
     jitter_ns: u64,
     random: Random,
     faults: VecDeque<(u64, Fault)>,
@@ -165,6 +169,7 @@ impl World {
             settings,
             flows: BTreeMap::new(),
             rtt_ns: MS,
+            serial_ns: 0,
             jitter_ns: 100_000,
             random: Random(seed),
             faults: VecDeque::new(),
@@ -247,7 +252,8 @@ impl World {
             Stage::Connecting { ready_ns, .. } => Some(ready_ns.max(self.silent_until)),
             Stage::Open if flow.forgotten => None,
             Stage::Open => {
-                let packet = flow.packets.front().map(|(at, ..)| (*at).max(self.silent_until));
+                let packet =
+                    flow.packets.front().map(|(at, ..)| (*at).max(self.silent_until).max(flow.free_ns));
                 let room = flow.blocked.then(|| self.silent_until.max(self.now));
                 [packet, room].into_iter().flatten().min()
             }
@@ -328,6 +334,7 @@ impl World {
                     return self.tell(Input::Writable { link });
                 }
                 let Some((_, back, bytes)) = flow.packets.pop_front() else { return };
+                flow.free_ns = now + self.serial_ns;
                 if back {
                     self.received(link, &bytes);
                 } else {
@@ -436,6 +443,7 @@ impl World {
             in_buffers: 0,
             blocked: false,
             forgotten: false,
+            free_ns: 0,
             unacked_since: None,
             sent: VecDeque::new(),
             last_received: now,
