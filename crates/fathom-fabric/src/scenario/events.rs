@@ -98,7 +98,7 @@ fn duration(table: &mut Table<'_>, key: &'static str) -> Result<Option<u64>, Sce
     table.take(key).map(|v| v.duration_ns()).transpose()
 }
 
-fn host(scenario: &Scenario, table: &mut Table<'_>) -> Result<String, ScenarioError> {
+pub(super) fn host(scenario: &Scenario, table: &mut Table<'_>) -> Result<String, ScenarioError> {
     let value = table.require("host", "\"server\"")?;
     let name = value.text()?.value;
     if scenario.host(&name).is_some() {

@@ -24,7 +24,7 @@ use std::net::{IpAddr, SocketAddr};
 pub use error::ScenarioError;
 use fathom_core::histogram::Histogram;
 pub use figures::{Chance, Figures, PathFigures};
-pub use simulate::{ProbeSpec, SimulateSpec};
+pub use simulate::{ProbeSpec, Restart, SimulateSpec};
 
 use crate::event::Event;
 use crate::model::PathModel;

@@ -1,10 +1,12 @@
 //! `[simulate]`: what a simulation of the scenario probes, and for how long.
 
+use std::net::IpAddr;
+
 use jiff::Timestamp;
 
 use super::Scenario;
 use super::error::ScenarioError;
-use super::read::{Table, unknown};
+use super::read::{Table, Value, unknown};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -19,6 +21,20 @@ pub struct SimulateSpec {
     pub probes: Vec<ProbeSpec>,
     /// What probes have where they do not say otherwise.
     pub defaults: ProbeSpec,
+    /// When reflectors are restarted, in the order of the file.
+    pub restarts: Vec<Restart>,
+}
+
+/// The process that answers on a host ends, and another one begins a while later. Its connections are closed in order, as
+/// a kernel closes those of a process that is gone; until the next one listens, new ones are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restart {
+    /// The host's name.
+    pub host: String,
+    /// When it ends, ns from the start.
+    pub at_ns: u64,
+    /// How long nothing listens, ns.
+    pub down_ns: u64,
 }
 
 /// A probe of a simulation: one connection at a time over one path.
@@ -26,6 +42,9 @@ pub struct SimulateSpec {
 pub struct ProbeSpec {
     /// The path's label, which is the recording's label too.
     pub path: String,
+    /// The addresses that the target's name leads to, in the resolver's order; the path's own is among them. Empty: that
+    /// one alone.
+    pub addresses: Vec<IpAddr>,
     /// When it begins, ns from the start.
     pub begin_ns: u64,
     /// From one sample to the next, ns (1 s).
@@ -45,6 +64,7 @@ impl Default for ProbeSpec {
     fn default() -> Self {
         Self {
             path: String::new(),
+            addresses: Vec::new(),
             begin_ns: 0,
             every_ns: SECOND,
             size: 64,
@@ -62,6 +82,7 @@ impl Default for SimulateSpec {
             duration_ns: 600 * SECOND,
             probes: Vec::new(),
             defaults: ProbeSpec::default(),
+            restarts: Vec::new(),
         }
     }
 }
@@ -94,13 +115,42 @@ pub(super) fn spec(scenario: &Scenario, mut table: Table<'_>) -> Result<Simulate
             }
             probe.call(format!("the probe of \"{path}\""));
             let begin_ns = probe.take("begin").map(|v| v.duration_ns()).transpose()?.unwrap_or(0);
-            let defaults = ProbeSpec { path, begin_ns, ..spec.defaults.clone() };
+            let addresses = addresses(scenario, &path, &mut probe)?;
+            let defaults = ProbeSpec { path, addresses, begin_ns, ..spec.defaults.clone() };
             spec.probes.push(probe_values(&mut probe, defaults)?);
             probe.finish()?;
         }
     }
+    if let Some(restarts) = table.take("restart") {
+        for restart in restarts.list()? {
+            spec.restarts.push(self::restart(scenario, restart.table()?)?);
+        }
+    }
     table.finish()?;
     Ok(spec)
+}
+
+/// What the name of a probe's target leads to.
+fn addresses(scenario: &Scenario, path: &str, probe: &mut Table<'_>) -> Result<Vec<IpAddr>, ScenarioError> {
+    let Some(list) = probe.take("addresses") else { return Ok(Vec::new()) };
+    let place = list.place();
+    let of_path = scenario.path(path).map(|path| scenario.target(path).ip());
+    let parse = |value: Value<'_>| value.parsed(str::parse::<IpAddr>);
+    let all = list.list()?.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    if let Some(own) = of_path.filter(|own| !all.contains(own)) {
+        return Err(place.error(format_args!("must have the path's own address too; add \"{own}\"")));
+    }
+    Ok(all)
+}
+
+fn restart(scenario: &Scenario, mut table: Table<'_>) -> Result<Restart, ScenarioError> {
+    table.call("a [[simulate.restart]]".to_owned());
+    let host = super::events::host(scenario, &mut table)?;
+    let at_ns = table.require("at", "\"30s\"")?.duration_ns()?;
+    let down = table.require("for", "\"2s\"")?;
+    let down_ns = positive(&down, down.duration_ns()?)?;
+    table.finish()?;
+    Ok(Restart { host, at_ns, down_ns })
 }
 
 fn probe_values(table: &mut Table<'_>, mut probe: ProbeSpec) -> Result<ProbeSpec, ScenarioError> {
@@ -127,6 +177,6 @@ fn probe_values(table: &mut Table<'_>, mut probe: ProbeSpec) -> Result<ProbeSpec
     Ok(probe)
 }
 
-fn positive(value: &super::read::Value<'_>, ns: u64) -> Result<u64, ScenarioError> {
+fn positive(value: &Value<'_>, ns: u64) -> Result<u64, ScenarioError> {
     if ns == 0 { Err(value.error("must be longer than 0")) } else { Ok(ns) }
 }

@@ -94,6 +94,18 @@ fn mistakes_are_told_with_line_column_and_remedy() {
         (event("kind = \"flush-flows\"\nmiddlebox = \"fw\""), 16, 13, "there is no \"fw\""),
         (format!("{SMALL}[simulate]\nfor = \"0\"\n"), 14, 7, "longer than 0"),
         (format!("{SMALL}[[simulate.probe]]\npath = \"x\"\n"), 14, 8, "there is no \"x\""),
+        (
+            format!("{SMALL}[[simulate.probe]]\npath = \"ab\"\naddresses = [\"10.0.0.9\"]\n"),
+            15,
+            13,
+            "add \"10.0.0.2\"",
+        ),
+        (
+            format!("{SMALL}[[simulate.restart]]\nhost = \"x\"\nat = \"1s\"\nfor = \"1s\"\n"),
+            14,
+            8,
+            "there is no \"x\"",
+        ),
         ("format = 1\n[[host]\n".to_owned(), 2, 8, "expected"),
         ("format = 1\n".to_owned(), 1, 1, "add [[host]]"),
         ("format = 1\n[host]\nname = \"a\"\n".to_owned(), 2, 1, "double brackets"),

@@ -213,6 +213,17 @@ impl Host {
         self.reflector.paused(duration_ns);
     }
 
+    /// The process of its reflector ends.
+    pub(super) fn stop_reflector(&mut self, now_ns: u64) {
+        self.reflector.stop(&mut self.sockets);
+        self.due_ns = Some(now_ns);
+    }
+
+    /// Another one begins.
+    pub(super) fn start_reflector(&mut self, now_ns: u64) {
+        self.reflector.start(now_ns);
+    }
+
     /// A packet arrived.
     pub(super) fn deliver(&mut self, now_ns: u64, packet: Packet) {
         if let Some(segment) = packet.segment() {
@@ -230,9 +241,12 @@ impl Host {
         self.due_ns = Some(now_ns);
     }
 
-    /// Somebody wants to connect to this port: there is a reflector on it.
+    /// Somebody wants to connect to this port: there is a reflector on it, while one runs.
     fn listen(&mut self, port: u16) {
-        if self.observed.contains_key(&port) || self.reflector.listens(port, &self.sockets) {
+        if !self.reflector.runs()
+            || self.observed.contains_key(&port)
+            || self.reflector.listens(port, &self.sockets)
+        {
             return;
         }
         let handle = self.socket();

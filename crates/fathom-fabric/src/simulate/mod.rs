@@ -32,11 +32,14 @@ use fathom_core::clock::Anchor;
 use fathom_core::event::Event;
 use fathom_core::sample::Sample;
 
-use crate::scenario::{ProbeSpec, Scenario};
-use crate::truth::{PacketRecord, Truth};
+use crate::scenario::{ProbeSpec, Restart, Scenario};
+use crate::truth::{PacketRecord, Truth, What};
 use crate::world::{HostId, Output, World};
 use host::Host;
 use probe::{Made, Probe};
+
+/// What the truth calls the restart of a reflector.
+const RESTART: &str = "reflector-restart";
 
 /// What may be asked for beside the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,6 +90,8 @@ pub struct Simulation {
     specs: Vec<ProbeSpec>,
     /// By host's name: when it did not run.
     pauses: HashMap<String, Vec<(u64, Option<u64>)>>,
+    /// The ends of reflectors' processes and the beginnings of the next ones, the next of all last.
+    restarts: Vec<Turn>,
     /// The names of the hosts that the probes run at.
     ends: Vec<String>,
     clock: Anchor,
@@ -133,7 +138,8 @@ impl Simulation {
             let target = scenario.target(path);
             let at = path.from_addresses.iter().find_map(|address| by_address.get(address));
             let at = *at.ok_or_else(|| format!("path {} does not start at a host", path.label))?;
-            if hosts[at].address.is_ipv4() != target.is_ipv4() {
+            let of_version = |address: &IpAddr| address.is_ipv4() == hosts[at].address.is_ipv4();
+            if !of_version(&target.ip()) || !spec.addresses.iter().all(of_version) {
                 return Err(format!("path {} joins addresses of two IP versions", path.label));
             }
             probes.push(Probe::new(spec, at, target, seed.wrapping_add(i as u64), clock));
@@ -146,6 +152,7 @@ impl Simulation {
             probes,
             specs,
             pauses: HashMap::new(),
+            restarts: turns(&scenario.simulate.restarts),
             ends,
             clock,
             now_ns: 0,
@@ -185,7 +192,8 @@ impl Simulation {
         let hosts = self.hosts.iter().filter(|host| !host.frozen).filter_map(|host| host.due_ns);
         let probes =
             self.probes.iter().filter(|probe| !self.hosts[probe.at].frozen).filter_map(Probe::next_due_ns);
-        self.world.next_due_ns().into_iter().chain(hosts).chain(probes).min()
+        let restarts = self.restarts.last().map(|turn| turn.at_ns);
+        self.world.next_due_ns().into_iter().chain(hosts).chain(probes).chain(restarts).min()
     }
 
     /// Goes to the next moment at which something happens.
@@ -194,37 +202,36 @@ impl Simulation {
             Some(due) => {
                 self.now_ns = self.now_ns.max(due);
                 self.world.advance(self.now_ns, &mut self.out);
+                self.restart_reflectors();
                 self.settle();
             }
             None => self.finish(),
         }
     }
 
-    /// Hands out what the world gave, and lets hosts and probes act on it until nobody has anything to do now.
+    /// Hands out what the world gave, and lets hosts and probes act on it until nobody has anything to do now. Hosts
+    /// first: what has come to a host is there when its probe looks, and before the probe's timers, however late those
+    /// are after a pause.
     fn settle(&mut self) {
         let now = self.now_ns;
         loop {
             self.collect();
-            for i in 0..self.probes.len() {
-                let probe = &self.probes[i];
-                let host = &self.hosts[probe.at];
-                let due = |at: Option<u64>| at.is_some_and(|at| at <= now);
-                if !host.frozen && (due(probe.next_due_ns()) || host.touched) {
-                    self.run_probe(i);
-                }
-            }
-            let mut busy = false;
-            for host in &mut self.hosts {
-                host.touched = false;
-                if host.frozen || host.due_ns.is_none_or(|due| due > now) {
-                    continue;
-                }
-                busy = true;
+            let due = |host: &Host| !host.frozen && host.due_ns.is_some_and(|due| due <= now);
+            for host in self.hosts.iter_mut().filter(|host| due(host)) {
                 host.touched = true;
                 let (world, out, id) = (&mut self.world, &mut self.out, host.id);
                 host.poll(now, |bytes| world.packet_in(now, id, bytes, out));
             }
-            if !busy {
+            for i in 0..self.probes.len() {
+                let probe = &self.probes[i];
+                let host = &self.hosts[probe.at];
+                if !host.frozen && (probe.next_due_ns().is_some_and(|at| at <= now) || host.touched) {
+                    self.run_probe(i);
+                }
+            }
+            self.hosts.iter_mut().for_each(|host| host.touched = false);
+            self.collect();
+            if !self.hosts.iter().any(due) {
                 break;
             }
         }
@@ -272,6 +279,28 @@ impl Simulation {
         self.freeze(id, frozen);
     }
 
+    /// Ends and begins the processes of reflectors whose turn it is.
+    fn restart_reflectors(&mut self) {
+        let now = self.now_ns;
+        while let Some(turn) = self.restarts.pop_if(|turn| turn.at_ns <= now) {
+            let Some(id) = self.world.host(&turn.host) else { continue };
+            for host in self.hosts.iter_mut().filter(|host| host.id == id) {
+                match turn.down_ns {
+                    Some(_) => host.stop_reflector(now),
+                    None => host.start_reflector(now),
+                }
+            }
+            let event = RESTART.to_owned();
+            let what = match turn.down_ns {
+                Some(down_ns) => {
+                    What::EventBegan { event, parameters: serde_json::json!({ "down_ns": down_ns }) }
+                }
+                None => What::EventEnded { event },
+            };
+            self.ready.push_back(Item::Truth(Truth { at_ns: now, place: turn.host, what }));
+        }
+    }
+
     fn freeze(&mut self, id: HostId, frozen: bool) {
         for host in self.hosts.iter_mut().filter(|host| host.id == id) {
             host.frozen = frozen;
@@ -303,6 +332,29 @@ impl Iterator for Simulation {
         }
         self.ready.pop_front()
     }
+}
+
+/// A reflector's process ends (`down_ns`: for how long nothing listens then) or another one begins.
+#[derive(Debug)]
+struct Turn {
+    at_ns: u64,
+    host: String,
+    down_ns: Option<u64>,
+}
+
+/// What is to be done about restarts, the first of it last.
+fn turns(restarts: &[Restart]) -> Vec<Turn> {
+    let ends = restarts.iter().map(|restart| (restart.at_ns, restart, Some(restart.down_ns)));
+    let begins =
+        restarts.iter().map(|restart| (restart.at_ns.saturating_add(restart.down_ns), restart, None));
+    let turn = |(at_ns, restart, down_ns): (u64, &Restart, Option<u64>)| Turn {
+        at_ns,
+        host: restart.host.clone(),
+        down_ns,
+    };
+    let mut turns: Vec<Turn> = ends.chain(begins).map(turn).collect();
+    turns.sort_by_key(|turn| std::cmp::Reverse(turn.at_ns));
+    turns
 }
 
 fn item(probe: usize, made: Made) -> Item {

@@ -53,7 +53,8 @@ struct Link {
 pub(super) struct Probe {
     /// Which host it runs at, by index.
     pub(super) at: usize,
-    target: SocketAddr,
+    /// The addresses that the target's name leads to.
+    addresses: Vec<SocketAddr>,
     machine: Machine,
     begin_ns: u64,
     user_timeout_ns: u64,
@@ -66,6 +67,9 @@ pub(super) struct Probe {
 
 impl Probe {
     pub(super) fn new(spec: &ProbeSpec, at: usize, target: SocketAddr, seed: u64, clock: Anchor) -> Self {
+        let port = target.port();
+        let named = spec.addresses.iter().map(|&ip| SocketAddr::new(ip, port));
+        let addresses = if spec.addresses.is_empty() { vec![target] } else { named.collect() };
         let settings = Settings {
             session: seed as u32,
             pace: Pace::Every(spec.every_ns),
@@ -77,7 +81,7 @@ impl Probe {
         };
         Self {
             at,
-            target,
+            addresses,
             machine: Machine::new(settings, Worker::alone(1), clock),
             begin_ns: spec.begin_ns,
             user_timeout_ns: spec.user_timeout_ns,
@@ -209,7 +213,7 @@ impl Probe {
                 Output::Sample { sample, .. } => take(Made::Sample(sample)),
                 Output::Event { event, .. } => take(Made::Event(event)),
                 Output::Resolve { path } => {
-                    let addresses = Ok(vec![self.target]);
+                    let addresses = Ok(self.addresses.clone());
                     self.machine.handle(now, Input::Resolved { path, addresses });
                 }
                 Output::Connect { link, remote, .. } => {

@@ -16,6 +16,8 @@ struct Served {
     received_ns: i64,
     /// The probe's end closed it in order.
     closed_by_probe: bool,
+    /// The process that served it is gone: its kernel closes it.
+    orphaned: bool,
 }
 
 impl Served {
@@ -39,7 +41,11 @@ impl Served {
 #[derive(Debug)]
 pub(super) struct Reflector {
     clock: Anchor,
-    /// How long its host did not run so far.
+    /// Whether there is a process that listens.
+    runs: bool,
+    /// When the process began, UTC.
+    began_ns: i64,
+    /// How long its host did not run since then.
     paused_ns: u64,
     /// Sockets that listen, and connections.
     served: Vec<Served>,
@@ -48,7 +54,34 @@ pub(super) struct Reflector {
 
 impl Reflector {
     pub(super) fn new(clock: Anchor) -> Self {
-        Self { clock, paused_ns: 0, served: Vec::new(), ended: HashMap::new() }
+        let began_ns = clock.utc_ns;
+        Self { clock, runs: true, began_ns, paused_ns: 0, served: Vec::new(), ended: HashMap::new() }
+    }
+
+    /// Whether there is a process that listens.
+    pub(super) fn runs(&self) -> bool {
+        self.runs
+    }
+
+    /// The process ends: nothing listens any more, and its kernel closes its connections in order.
+    pub(super) fn stop(&mut self, sockets: &mut SocketSet<'static>) {
+        self.runs = false;
+        self.ended.clear();
+        self.served.retain_mut(|served| {
+            let socket = sockets.get_mut::<Socket<'_>>(served.handle);
+            if socket.state() == State::Listen {
+                sockets.remove(served.handle);
+                return false;
+            }
+            socket.close();
+            served.orphaned = true;
+            true
+        });
+    }
+
+    /// Another process begins.
+    pub(super) fn start(&mut self, now_ns: u64) {
+        (self.runs, self.paused_ns, self.began_ns) = (true, 0, self.clock.utc_of(now_ns));
     }
 
     pub(super) fn paused(&mut self, duration_ns: u64) {
@@ -69,6 +102,7 @@ impl Reflector {
             stamper: Stamper::default(),
             received_ns: 0,
             closed_by_probe: false,
+            orphaned: false,
         });
     }
 
@@ -80,6 +114,15 @@ impl Reflector {
         let view = ConnectionView { received_ns: utc_ns, sent_ns: utc_ns, pause_us };
         for at in 0..self.served.len() {
             let handle = self.served[at].handle;
+            if self.served[at].orphaned {
+                // Nobody is left to read what comes: a kernel answers it with a RST (RFC 2525, section 2.17).
+                let socket = sockets.get_mut::<Socket<'_>>(handle);
+                if socket.can_recv() {
+                    socket.abort();
+                    busy = true;
+                }
+                continue;
+            }
             loop {
                 let socket = sockets.get_mut::<Socket<'_>>(handle);
                 if !socket.can_recv() || !socket.can_send() {
@@ -107,7 +150,11 @@ impl Reflector {
         self.served.retain_mut(|served| {
             let socket = sockets.get_mut::<Socket<'_>>(served.handle);
             match socket.state() {
-                State::CloseWait => {
+                State::Closed | State::TimeWait if served.orphaned => {
+                    sockets.remove(served.handle);
+                    false
+                }
+                State::CloseWait if !served.orphaned => {
                     socket.close();
                     served.closed_by_probe = true;
                     busy = true;
@@ -132,12 +179,12 @@ impl Reflector {
     /// nothing is to be said of it.
     fn answer(&self, asker: usize, question: &Question, sockets: &SocketSet<'static>) -> Option<Answer> {
         let key = Key { session: question.session, connection: question.connection };
-        let open = self.served.iter().position(|served| served.key() == Some(key));
+        let open = self.served.iter().position(|served| !served.orphaned && served.key() == Some(key));
         if let Some(at) = open {
             let waiting = sockets.get::<Socket<'_>>(self.served[at].handle).send_queue() > 0;
             return (at != asker).then(|| self.served[at].answer(Standing::Open, u16::from(waiting)));
         }
-        let unknown = Answer { received_ns: self.clock.utc_ns, ..Answer::default() };
+        let unknown = Answer { received_ns: self.began_ns, ..Answer::default() };
         Some(self.ended.get(&key).copied().unwrap_or(unknown))
     }
 }

@@ -62,11 +62,16 @@ impl Fabric {
         assert!(out.status.success(), "{verb} {arguments}: {}: {said}", out.status);
     }
 
+    /// A program, to be run on a host.
+    pub(crate) fn exec(&self, host: &str, program: &str) -> Command {
+        let mut command = self.command();
+        command.args(["exec", "--name", &self.name, host, "--", program]);
+        command
+    }
+
     /// The binary, to be run on a host.
     pub(crate) fn on(&self, host: &str) -> Command {
-        let mut command = self.command();
-        command.args(["exec", "--name", &self.name, host, "--", FATHOM]);
-        command
+        self.exec(host, FATHOM)
     }
 
     /// A reflector on a host that listens by now, on every address.
