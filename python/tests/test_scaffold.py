@@ -1,6 +1,9 @@
 """What must hold of the package as a whole."""
 
+import ast
+import collections
 import importlib.metadata
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -44,3 +47,13 @@ def test_a_reader_that_left_is_no_failure(monkeypatch):
     with pytest.raises(SystemExit) as ended:
         cli.main()
     assert ended.value.code == 0
+
+
+def test_no_two_classes_bear_one_name():
+    # Two `Samples`, two `Growth`, three `Run`: whoever read one took it for the other.
+    homes = collections.defaultdict(list)
+    for path in sorted(Path(fathometer.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(path.name)
+    assert {name: files for name, files in homes.items() if len(files) > 1} == {}

@@ -41,6 +41,9 @@ enum Command {
     /// Compare recordings: which is faster, by how much, how surely (Python half)
     #[command(disable_help_flag = true)]
     Compare(external::Args),
+    /// Count recordings once, here or by DuckDB, ClickHouse or Spark, for reports of what it came to (Python half)
+    #[command(disable_help_flag = true)]
+    Rollup(external::Args),
     /// Find where a series of round trips changed (Python half)
     #[command(disable_help_flag = true)]
     Changes(external::Args),
@@ -69,6 +72,7 @@ pub fn main() -> ExitCode {
         Command::Recording(args) => recording::run(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => external::run("report", &args),
         Command::Compare(args) => external::run("compare", &args),
+        Command::Rollup(args) => external::run("rollup", &args),
         Command::Changes(args) => external::run("changes", &args),
         Command::Import(args) => external::run("import", &args),
         Command::Check(args) => external::run("check", &args),

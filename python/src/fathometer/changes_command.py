@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fathometer.dataset.importers import Options
+    from fathometer.dataset.recording import Recording
     from fathometer.stats.changes import Examined
 
 EPILOG = """\
@@ -52,6 +53,8 @@ class _Series:
     rtt_ns: NDArray[np.float64]
     at_ns: NDArray[np.int64] | None
     note: str | None = None
+    medians_of: Recording | None = None
+    """The recording whose samples are too many to be all of them."""
 
 
 def changes_command(
@@ -92,15 +95,20 @@ def changes_command(
         progress("looking for changes")
         from fathometer.stats.changes import examine
 
-        found = examine(series.rtt_ns, at_ns=series.at_ns)
+        examined = examine(series.rtt_ns, at_ns=series.at_ns)
+        if series.medians_of is not None:
+            from fathometer.dataset.selection import ALL
+            from fathometer.findings import shifts
+
+            examined = shifts.placed_among_samples(series.medians_of, ALL, examined)
     if series.note:
         typer.echo(f"fathometer: {series.note}", err=True)
-    for open_ in found.undecided:
+    for open_ in examined.undecided:
         typer.echo(f"fathometer: not decided: {open_.reason}", err=True)
     if machine:
-        typer.echo(json.dumps(_as_json(found), indent=1, allow_nan=False))
+        typer.echo(json.dumps(_as_json(examined), indent=1, allow_nan=False))
     else:
-        _print(found)
+        _print(examined)
 
 
 def _follow(directory: Path, *, machine: bool) -> None:
@@ -129,22 +137,22 @@ def _follow(directory: Path, *, machine: bool) -> None:
         sys.stdout.flush()
 
 
-def _as_json(found: Examined) -> list[dict[str, object]]:
+def _as_json(examined: Examined) -> list[dict[str, object]]:
     from fathometer.report.as_json import change_as_json
 
-    return [change_as_json(c) for c in found.changes]
+    return [change_as_json(c) for c in examined.changes]
 
 
-def _print(found: Examined) -> None:
+def _print(examined: Examined) -> None:
     from rich.table import Table
 
     from fathometer.findings.words import change, duration, moment
 
-    if not found.changes:
+    if not examined.changes:
         typer.echo("no change found")
         return
     table = Table("sample", "at", "kind", "before", "after", "by", "confidence", box=None, pad_edge=False)
-    for c in found.changes:
+    for c in examined.changes:
         by = ("+" if c.after_ns > c.before_ns else "-") + change(c.before_ns, c.after_ns)
         at = moment(c.at_ns) if c.at_ns is not None else ""
         table.add_row(
@@ -175,15 +183,15 @@ def _recording(path: str) -> _Series:
     from fathometer.findings import shifts
     from fathometer.findings.parts import parts
 
-    found = open_recordings([path])
-    if len(found) > 1:
+    recordings = open_recordings([path])
+    if len(recordings) > 1:
         raise FathometerError(
             "find changes",
-            f"{path} holds {len(found)} recordings",
-            f"name one of them, as {found[0].directory}",
+            f"{path} holds {len(recordings)} recordings",
+            f"name one of them, as {recordings[0].directory}",
             exit_code=ExitCode.USAGE,
         )
-    (recording,) = found
+    (recording,) = recordings
     apart = parts(recording)
     if len(apart) > 1:
         names = "; ".join(dict.fromkeys(f"{p.key.name}, {p.key.pacing}" for p in apart))
@@ -197,7 +205,7 @@ def _recording(path: str) -> _Series:
         return _Series(samples.value_ns, samples.sent_ns)
     values, at = shifts.series(recording)
     note = f"{recording.rows:,} samples are too many to look at each: `sample` counts {len(values):,} medians"
-    return _Series(values, at, note)
+    return _Series(values, at, note, recording)
 
 
 def _file(path: Path, options: Options) -> _Series:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from fathometer.dataset.follow import NONE, RecordingFollower, Samples
+from fathometer.dataset.follow import NONE, NewSamples, RecordingFollower
 from fathometer.dataset.manifest import read_manifest
 from fathometer.errors import FathometerError
 from fathometer.stats.changes import Change, OnlineDetector
@@ -48,7 +48,7 @@ def follow(directory: Path, wait: Callable[[], None] = lambda: time.sleep(LOOK_E
             wait()
 
 
-def _push(detector: OnlineDetector, samples: Samples) -> Iterator[Change]:
+def _push(detector: OnlineDetector, samples: NewSamples) -> Iterator[Change]:
     for at in np.argsort(samples.sent_ns, kind="stable"):
         if samples.warm_up[at]:
             continue

@@ -1,4 +1,4 @@
-"""The command line: ``fathometer``, to which `fathom` hands ``report``, ``compare``, ``demo`` and so on."""
+"""The command line: ``fathometer``, to which `fathom` hands ``report``, ``compare``, ``rollup`` and so on."""
 
 from __future__ import annotations
 

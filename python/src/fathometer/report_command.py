@@ -8,7 +8,7 @@ import threading
 from collections import Counter
 from datetime import UTC, tzinfo
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fathometer.dataset.recording import Recording
     from fathometer.findings.model import Scenario, Versus
     from fathometer.report.judgement import Judgement
+    from fathometer.stats.family import Metric
 
 _CODES = """\
 Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
@@ -52,7 +53,9 @@ Examples:
 
     fathom compare same-zone/ cross-zone/
 
-    fathom compare before/ after/ --json | jq '.comparisons[] | select(.metric == "p99")'
+    fathom compare before/ after/ --metric p99
+
+    fathom compare s3://b/before s3://b/after --json | jq '.comparisons[] | select(.metric == "p99")'
 
 {_CODES}"""
 
@@ -84,6 +87,14 @@ def report_command(
         str, typer.Option(metavar="ZONE", help="Whose clocks the charts and the calendar show.")
     ] = "UTC",
     matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="By what paths are to be chosen from: median, p95, p99 or mean [default: median and p99, "
+            "where they agree].",
+        ),
+    ] = None,
     slo: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,7 +112,7 @@ def report_command(
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """Explain recordings: a page that needs no network, with figures, findings and advice."""
-    where, threshold = _zone(zone), _share("report", matters)
+    where, threshold, chosen = _zone(zone), _share("report", matters), _metric("report", metric)
     from fathometer.report import baseline as baselines
     from fathometer.report import goals
 
@@ -132,6 +143,7 @@ def report_command(
             refused=opened.refused,
             zone=where,
             matters=threshold,
+            metric=chosen,
             progress=progress,
         )
         from fathometer.report.judgement import Judgement
@@ -218,6 +230,27 @@ def _share(command: str, text: str) -> float:
     return share
 
 
+_METRICS: Final[dict[str, Metric]] = {
+    "median": "p50",
+    "p50": "p50",
+    "p95": "p95",
+    "p99": "p99",
+    "mean": "mean",
+}
+
+
+def _metric(command: str, name: str | None) -> Metric | None:
+    """A metric as people call it."""
+    if name is None or name.lower() in _METRICS:
+        return None if name is None else _METRICS[name.lower()]
+    raise FathometerError(
+        command,
+        f"--metric {name!r} is none of {', '.join(_METRICS)}",
+        "name one of them",
+        exit_code=ExitCode.USAGE,
+    )
+
+
 def compare_command(
     recordings: Annotated[
         list[str],
@@ -227,36 +260,44 @@ def compare_command(
         ),
     ],
     matters: Annotated[str, typer.Option(metavar="SHARE", help=_MATTERS)] = "5%",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Compare by the median, p95, p99 or mean alone [default: by all four]; fewer questions "
+            "get surer answers.",
+        ),
+    ] = None,
     machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
 ) -> None:
     """Say which of several scenarios is faster, by how much, and how surely."""
-    threshold = _share("compare", matters)
+    threshold, chosen = _share("compare", matters), _metric("compare", metric)
     with console.Progress() as progress:
         progress("reading recordings")
         from fathometer.findings.comparisons import comparisons
         from fathometer.findings.scenarios import scenarios
 
         opened = _one_scenario_each(recordings, progress)
-        found = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
-        if sum(bool(s.rtt.count) for s in found) < 2:
+        paths = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
+        if sum(bool(s.rtt.count) for s in paths) < 2:
             raise FathometerError(
                 "compare",
-                f"{len(found)} scenario with answered samples in {', '.join(map(str, recordings))}",
+                f"{len(paths)} scenario with answered samples in {', '.join(map(str, recordings))}",
                 "name recordings of two or more",
             )
         progress("comparing")
-        versus = comparisons(found, threshold)
+        versus = comparisons(paths, threshold, (chosen,)) if chosen else comparisons(paths, threshold)
     if machine:
         from fathometer.report.as_json import comparisons_as_json, scenario_as_json
 
-        made = {
+        document = {
             "format": 1,
-            "scenarios": [scenario_as_json(s) for s in found],
+            "scenarios": [scenario_as_json(s) for s in paths],
             "comparisons": comparisons_as_json(versus),
         }
-        typer.echo(json.dumps(all_cleaned(made), indent=1, allow_nan=False))
+        typer.echo(json.dumps(all_cleaned(document), indent=1, allow_nan=False))
         return
-    _print(found, versus)
+    _print(paths, versus)
 
 
 def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Recording]:
@@ -275,22 +316,22 @@ def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Rec
             console.refused(error)
     if not groups:
         raise FathometerError("compare", "none of the recordings can be read", "see above")
-    labels = Counter(label for _, found in groups for label in {r.label for r in found})
-    made = []
-    for path, found in groups:
-        for one in found:
+    labels = Counter(label for _, recordings in groups for label in {r.label for r in recordings})
+    named = []
+    for path, recordings in groups:
+        for one in recordings:
             label = one.label if labels[one.label] == 1 else f"{one.label} [{path}]"
-            made.append(one if label == one.label else one.named(label))
-    return made
+            named.append(one if label == one.label else one.named(label))
+    return named
 
 
-def _print(found: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
+def _print(paths: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
     from rich.table import Table
 
     from fathometer.report import tables
 
     out = console.tables()
-    for shown in (tables.summary(found), tables.ratios(versus)):
+    for shown in (tables.summary(paths), tables.ratios(versus)):
         if shown is None:
             continue
         table = Table(*shown.head, box=None, pad_edge=False)

@@ -51,6 +51,30 @@ def test_two_things_cannot_have_standard_output(two, tmp_path):
     assert "standard output" in done.stderr
 
 
+def test_one_metric_is_compared_where_one_is_asked_for(two, tmp_path):
+    done = run("compare", two / "near", two / "far", "--metric", "p99", "--json", cwd=tmp_path)
+    told = json.loads(done.stdout)["comparisons"]
+    assert [(c["metric"], c["verdict"]) for c in told] == [("p99", "slower")]
+    table = run("compare", two / "near", two / "far", "--metric", "p99", cwd=tmp_path).stdout
+    assert "verdict (p99)" in table
+    assert "p95 " not in table.split("pair")[1]
+
+
+def test_a_report_weighs_paths_by_the_metric_that_is_asked_for(two, tmp_path):
+    for metric, figure in (("p95", "p95"), ("median", "median")):
+        done = run("report", two, "--metric", metric, "--json", "-", cwd=tmp_path)
+        (choice,) = [a for a in json.loads(done.stdout)["advice"] if a["topic"] == "choice"]
+        assert choice["statement"].startswith(f"prefer near to far: its {figure} is")
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_a_metric_that_is_none_is_one_line(two, tmp_path, command):
+    done = run(command, two / "near", two / "far", "--metric", "p98", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "median, p50, p95, p99, mean" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("option", [("--zone", "Mars/Olympus"), ("--no-such-option",)])
 def test_wrong_usage_is_two(two, tmp_path, option):
     assert run("report", two, *option, cwd=tmp_path).returncode == 2

@@ -1,5 +1,7 @@
 """`fathometer rollup`, and reports of what it makes."""
 
+import json
+
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -57,6 +59,17 @@ def test_a_rollup_is_read_back_as_it_was_counted(tmp_path):
         assert other.rollup.step_ns == one.rollup.step_ns
         for x, y in zip(one.rollup.cells, other.rollup.cells, strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(x, y, strict=True))
+
+
+def test_a_report_of_a_rollup_says_what_it_lacks(rolled):
+    def kinds(source):
+        told = json.loads(run("report", source, "--json", "-", cwd=rolled).stdout)
+        return {f["kind"]: f["statement"] for f in told["findings"]}
+
+    lacking = kinds(rolled / "out")["rolled up"]
+    assert "2 recordings read as a rollup" in lacking
+    assert "before a connection ended" in lacking
+    assert "rolled up" not in kinds(rolled / "recordings")
 
 
 def test_a_directory_that_holds_something_is_not_touched(rolled):

@@ -51,6 +51,16 @@ def test_report_and_changes_read_a_store(both, tmp_path):
     assert (changes.returncode, changes.stdout.strip()[0]) == (0, "["), changes.stderr
 
 
+def test_compare_reads_a_store(both, tmp_path):
+    _, root, url = both
+    here, there = (
+        json.loads(run("compare", f"{where}/label=near", f"{where}/label=far", "--json", cwd=tmp_path).stdout)
+        for where in (root, url)
+    )
+    assert there == here
+    assert {c["verdict"] for c in there["comparisons"] if c["metric"] == "p50"} == {"slower"}
+
+
 @pytest.mark.parametrize(
     ("url", "told"),
     [

@@ -9,7 +9,7 @@ from fathometer.errors import FathometerError
 from fathometer.findings.consistency import check
 from fathometer.findings.consistency.cells import cell, statistic, unit
 from fathometer.findings.consistency.laws import LAWS
-from fathometer.findings.consistency.model import Summary
+from fathometer.findings.consistency.model import StatisticsRow
 
 PUBLISHED = Path(__file__).with_name("published.toml")
 """The numbers that the five articles published."""
@@ -171,7 +171,7 @@ def test_no_real_series_is_called_impossible(values, population):
     figures = {"min": x.min(), "mean": x.mean(), "max": x.max(), "sd": x.std(ddof=0 if population else 1)}
     for name, p in {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}.items():
         figures[name] = float(np.quantile(x, p, method="inverted_cdf"))
-    summary = Summary("series", figures, "us", len(x))
+    summary = StatisticsRow("series", figures, "us", len(x))
     assert [r for law in LAWS for r in law(summary) if r.verdict == "impossible"] == []
 
 
@@ -190,5 +190,5 @@ def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
         "sd": x.std(ddof=1),
     }
     figures[name] = (x.max() * 2) if up or name == "sd" else x.min() / 2
-    summary = Summary("series", figures, "us", len(x))
+    summary = StatisticsRow("series", figures, "us", len(x))
     assert any(r.verdict == "impossible" for law in LAWS for r in law(summary))

@@ -1,7 +1,8 @@
 """Goals of the reader's own: how they are written, and what they come to."""
 
-from types import SimpleNamespace
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.report.goals import judged, parsed, percent
 from fathometer.stats.results import Doubt, DoubtCode, Estimate, Interval
+from support.verdicts import scenario as made_of
 
 
 @pytest.mark.parametrize(
@@ -67,17 +69,20 @@ def test_whatever_is_given_it_is_a_goal_or_an_error_of_ours(text):
     assert goal.limit >= 0
 
 
-def scenario(name="near", *, low=1e6, value=1.5e6, high=1.9e6, sent=10_000, lost=0, load=False, shown=True):
+def scenario(
+    name="near", *, low=1e6, value=1.5e6, high=1.9e6, sent=10_000, lost=0, unsent=0, load=False, shown=True
+):
     estimate = Estimate(value, Interval(low, high), sent - lost, 50)
     if not shown:
         estimate = Estimate(value, None, 5, 0, Doubt(DoubtCode.UNSUPPORTED, 5))
-    return SimpleNamespace(
-        name=name,
-        key=SimpleNamespace(label=name, under_load=load),
+    made = made_of(name, np.full(max(sent - lost, 1), 9_000_000))
+    return replace(
+        made,
+        key=replace(made.key, under_load=load),
         sent=sent,
+        unsent=unsent,
         unanswered=lost,
-        rtt=SimpleNamespace(count=sent - lost, max_ns=9_000_000),
-        figure=lambda _: estimate,
+        estimates=dict.fromkeys(made.estimates, estimate),
     )
 
 
@@ -112,6 +117,17 @@ def test_availability_is_what_was_answered_of_what_was_sent():
     (few,) = judged([parsed("availability>99.9%")], [scenario(sent=500)])
     assert (few.status, few.sure) == ("met", False)
     assert "3,000 are needed" in few.reason
+
+
+def test_who_had_no_connection_had_no_answer():
+    # Ten minutes without a connection, in which nothing could be sent, and availability was 100 %.
+    assert outcome("availability>99.9%", sent=9_400, unsent=600) == ("not met", True)
+    (one,) = judged([parsed("availability>99.9%")], [scenario(sent=9_400, unsent=600)])
+    assert one.value == pytest.approx(0.94)
+    assert outcome("loss<0.1%", sent=9_400, unsent=600) == ("met", True)
+    # Never connected: a path that the goal is about, and none of whose samples came back.
+    assert outcome("availability>99.9%", sent=0, unsent=600) == ("not met", True)
+    assert outcome("loss<0.1%", sent=0, unsent=600) == ("cannot be decided", False)
 
 
 def test_the_largest_is_the_largest():

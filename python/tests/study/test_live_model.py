@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathometer.dataset.follow import NONE, Growth, Samples
+from fathometer.dataset.follow import NONE, NewOnDisk, NewSamples
 from fathometer.dataset.model import Event
 from fathometer.study.live.estimate import Pace, left_ns
 from fathometer.study.live.happenings import of_entry, of_event, span
-from fathometer.study.live.model import KEPT, Live
-from fathometer.study.live.series import Series
+from fathometer.study.live.model import KEPT, LiveStudy
+from fathometer.study.live.series import BinnedSeries
 from fathometer.study.outline import Outline, Planned, outline_of, read_outline, title_of
 from fathometer.study.plan import plan
 from fathometer.study.read import parse
@@ -29,7 +29,7 @@ def entry(kind, at_s=0, **fields):
 def samples(rtt_ns, first_s=0, warm_up=0):
     rtt = np.asarray(rtt_ns, dtype=np.int64)
     sent = START + (first_s + np.arange(len(rtt))) * SECOND
-    return Samples(sent, rtt, np.arange(len(rtt)) < warm_up)
+    return NewSamples(sent, rtt, np.arange(len(rtt)) < warm_up)
 
 
 def event(kind, at_s=0, connection=0, **fields):
@@ -37,11 +37,11 @@ def event(kind, at_s=0, connection=0, **fields):
 
 
 def grown(rtt_ns=(), events=(), manifest=None, **options):
-    return Growth(manifest, tuple(events), samples(rtt_ns, **options), more=False)
+    return NewOnDisk(manifest, tuple(events), samples(rtt_ns, **options), more=False)
 
 
 def began(order="one-by-one", **more):
-    live = Live()
+    live = LiveStudy()
     live.journal(entry("study.started", study="s", runs=8, plan={"order": order, "paths": PATHS, **more}))
     return live
 
@@ -250,12 +250,12 @@ def told(series):
 
 def as_samples(pairs):
     sent, rtt = (np.array([p[i] for p in pairs], dtype=np.int64) for i in (0, 1))
-    return Samples(START + sent * SECOND, rtt, np.zeros(len(pairs), dtype=np.bool_))
+    return NewSamples(START + sent * SECOND, rtt, np.zeros(len(pairs), dtype=np.bool_))
 
 
 @given(CHUNKS, st.booleans(), st.integers(1, 20))
 def test_a_series_does_not_depend_on_the_pieces(chunks, folds, most):
-    pieces, whole = Series(folds=folds, most=most), Series(folds=folds, most=most)
+    pieces, whole = BinnedSeries(folds=folds, most=most), BinnedSeries(folds=folds, most=most)
     for chunk in chunks:
         pieces.add(as_samples(chunk))
     every = [pair for chunk in chunks for pair in chunk]
@@ -269,11 +269,13 @@ def test_a_series_does_not_depend_on_the_pieces(chunks, folds, most):
 
 
 def test_three_weeks_fit_into_a_screen():
-    series = Series(folds=True)
+    series = BinnedSeries(folds=True)
     day = 86_400
     for n in range(21):
         rtt = np.full(day, 1000 + n, dtype=np.int64)
-        series.add(Samples(START + (n * day + np.arange(day)) * SECOND, rtt, np.zeros(day, dtype=np.bool_)))
+        series.add(
+            NewSamples(START + (n * day + np.arange(day)) * SECOND, rtt, np.zeros(day, dtype=np.bool_))
+        )
     bins = series.bins()
     assert 300 < len(bins) <= 600
     assert series.width_ns == 4096 * SECOND

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fathometer.study.journal import read_journal
-from fathometer.study.live.board import Board, Row
+from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.follow import StudyFollower
 from fathometer.study.live.happenings import Happening
 from fathometer.study.watch.table import picture
@@ -43,7 +43,7 @@ def row(number, state="waiting", **more):
         "short_pauses": 0,
         "longest_short_ns": 0,
     }
-    return Row(**{**fields, **more})
+    return BoardRow(**{**fields, **more})
 
 
 def board(rows, state="running", **more):

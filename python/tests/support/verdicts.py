@@ -23,6 +23,7 @@ def scenario(name, values_ns, runs=()):
         runs=runs,
         rtt=Histogram.of(values_ns),
         sent=len(values_ns),
+        unsent=0,
         unanswered=0,
         late=0,
         estimates=estimates,

@@ -34,8 +34,8 @@ class Losses:
 def losses(events: Iterable[Event]) -> Losses | None:
     """None: the recording tells of none."""
     names = ("forward", "backward", "unknown", "duplicates", "reordered")
-    told = [e.fields for e in events if e.kind == "loss.attributed"]
-    every = [[f.get(name) for name in names] for f in told]
+    attributions = [e.fields for e in events if e.kind == "loss.attributed"]
+    every = [[f.get(name) for name in names] for f in attributions]
     counts = [row for row in every if all(isinstance(n, int) and n >= 0 for n in row)]
     return Losses(*(sum(column) for column in zip(*counts, strict=True))) if counts else None
 
@@ -44,5 +44,5 @@ def clock_error_ns(events: Iterable[Event]) -> int | None:
     """How far ``forward_ns`` and ``backward_ns`` may be from the truth, the largest bound that was told (RFC
     8762: both ends' Error Estimates); None: nobody bounds it, and one-way delays mean nothing.
     """
-    told = [e.fields.get("error_ns") for e in events if e.kind == "clock.bounded"]
-    return max((n for n in told if isinstance(n, int) and n >= 0), default=None)
+    bounds = [e.fields.get("error_ns") for e in events if e.kind == "clock.bounded"]
+    return max((n for n in bounds if isinstance(n, int) and n >= 0), default=None)

@@ -38,7 +38,7 @@ ENGINES: Final = tuple(_NEEDS)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FilesOfOneQuery:
     """Recordings whose samples one query counts: all have the same silences."""
 
     gaps_ns: tuple[int, ...]
@@ -62,7 +62,7 @@ def roll_up(
     return _rollups(recordings, cells, paths)
 
 
-def _engine(name: str) -> Callable[[Batch], tuple[pa.Table, pa.Table]]:
+def _engine(name: str) -> Callable[[FilesOfOneQuery], tuple[pa.Table, pa.Table]]:
     if name not in _NEEDS:
         raise FathometerError(
             "roll up",
@@ -82,7 +82,7 @@ def _engine(name: str) -> Callable[[Batch], tuple[pa.Table, pa.Table]]:
     return {"duckdb": _duckdb, "clickhouse": _clickhouse, "spark": _spark}[name]
 
 
-def _batches(recordings: Sequence[Recording], scratch: Path) -> list[Batch]:
+def _batches(recordings: Sequence[Recording], scratch: Path) -> list[FilesOfOneQuery]:
     """The files of all recordings. What is in an open segment becomes a file of its own."""
     by_gaps: dict[tuple[int, ...], list[tuple[str, int, int]]] = {}
     for ordinal, recording in enumerate(recordings):
@@ -98,10 +98,10 @@ def _batches(recordings: Sequence[Recording], scratch: Path) -> list[Batch]:
             file = scratch / f"open-{ordinal}.parquet"
             pq.write_table(source.open.select(COLUMNS), file)
             mine.append((str(file), ordinal, step))
-    return [Batch(gaps, tuple(files)) for gaps, files in by_gaps.items()]
+    return [FilesOfOneQuery(gaps, tuple(files)) for gaps, files in by_gaps.items()]
 
 
-def _queries(samples: ibis.Table, batch: Batch) -> tuple[ibis.Table, ibis.Table]:
+def _queries(samples: ibis.Table, batch: FilesOfOneQuery) -> tuple[ibis.Table, ibis.Table]:
     rows = expression.keyed(samples, batch.gaps_ns)
     return expression.cells(rows), expression.paths(rows)
 
@@ -129,7 +129,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _duckdb(batch: Batch) -> tuple[pa.Table, pa.Table]:
+def _duckdb(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     import ibis
 
     duckdb: Any = importlib.import_module("duckdb")
@@ -138,12 +138,12 @@ def _duckdb(batch: Batch) -> tuple[pa.Table, pa.Table]:
         quoted = ["'" + file.replace("'", "''") + "'" for file, _, _ in batch.files]
         # What a label may hold and a pattern means otherwise is put into brackets.
         plain = ", ".join("".join(f"[{c}]" if c in "*?[" else c for c in name) for name in quoted)
-        told = ", ".join(f"({q}, {o}, {step})" for q, (_, o, step) in zip(quoted, batch.files, strict=True))
+        files = ", ".join(f"({q}, {o}, {step})" for q, (_, o, step) in zip(quoted, batch.files, strict=True))
         connection.execute(
             f"""CREATE TEMP VIEW samples AS
                 SELECT {", ".join(f"s.{c}" for c in COLUMNS)}, f.recording, f.step_ns
                 FROM read_parquet([{plain}], hive_partitioning = false, filename = true) AS s
-                JOIN (VALUES {told}) AS f (file, recording, step_ns) ON s.filename = f.file"""
+                JOIN (VALUES {files}) AS f (file, recording, step_ns) ON s.filename = f.file"""
         )
         return _both(
             _table(), batch, lambda q: connection.sql(str(ibis.to_sql(q, dialect="duckdb"))).to_arrow_table()
@@ -158,13 +158,13 @@ def _table() -> ibis.Table:
 
 
 def _both(
-    samples: ibis.Table, batch: Batch, run: Callable[[ibis.Table], pa.Table]
+    samples: ibis.Table, batch: FilesOfOneQuery, run: Callable[[ibis.Table], pa.Table]
 ) -> tuple[pa.Table, pa.Table]:
     cells, paths = _queries(samples, batch)
     return run(cells), run(paths)
 
 
-def _clickhouse(batch: Batch) -> tuple[pa.Table, pa.Table]:
+def _clickhouse(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     import ibis
 
     sessions: Any = importlib.import_module("chdb.session")
@@ -187,7 +187,7 @@ def _clickhouse(batch: Batch) -> tuple[pa.Table, pa.Table]:
         return _both(_table(), batch, run)
 
 
-def _spark(batch: Batch) -> tuple[pa.Table, pa.Table]:
+def _spark(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     import ibis
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
@@ -239,7 +239,7 @@ def _rollups(
     of_cells, of_paths = _columns(cells, expression.CELLS), _columns(paths, expression.PATHS)
     order = np.lexsort([of_cells[n] for n in reversed((*expression.KEYS, "start_ns", "bucket"))])
     of_cells = {name: column[order] for name, column in of_cells.items()}
-    made = []
+    rollups = []
     for ordinal, recording in enumerate(recordings):
         low, high = (np.searchsorted(of_cells["recording"], ordinal, side=s) for s in ("left", "right"))
         mine = {name: column[low:high] for name, column in of_cells.items()}
@@ -260,8 +260,8 @@ def _rollups(
             ),
             key=lambda p: p.key,
         )
-        made.append(Rollup(step, tuple(every), tuple(_cells(mine, p.key, step) for p in every), None))
-    return tuple(made)
+        rollups.append(Rollup(step, tuple(every), tuple(_cells(mine, p.key, step) for p in every), None))
+    return tuple(rollups)
 
 
 def _cells(columns: dict[str, Ints], key: PathKey, step_ns: int) -> Cells:

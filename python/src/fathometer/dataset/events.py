@@ -97,6 +97,19 @@ def pauses(events: Iterable[Event]) -> tuple[Pause, ...]:
     )
 
 
+PATH_S: Final = frozenset({"blocked", "unconnected"})
+"""Reasons of `schedule.overrun` that are the path's or its other end's, and not this host's."""
+
+
+def unsent(events: Iterable[Event]) -> int:
+    """Samples that were due and that nothing could carry."""
+    return sum(
+        e.fields["skipped"]
+        for e in events
+        if e.kind == "schedule.overrun" and e.known and e.fields["reason"] in PATH_S
+    )
+
+
 def maintenance(events: Iterable[Event]) -> tuple[Maintenance, ...]:
     """Every notice in every state, in the order of writing."""
     return tuple(
@@ -117,15 +130,15 @@ def maintenance(events: Iterable[Event]) -> tuple[Maintenance, ...]:
 
 def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
     """Every connection that an event names as opened or closed, by number."""
-    found: dict[int, Connection] = {}
+    by_number: dict[int, Connection] = {}
     for e in events:
         if e.connection is None or not e.known:
             continue
-        known = found.get(e.connection, _unknown(e.connection))
+        known = by_number.get(e.connection, _unknown(e.connection))
         match e.kind:
             case "connection.opened":
                 f = e.fields
-                found[e.connection] = replace(
+                by_number[e.connection] = replace(
                     known,
                     target=f["target"],
                     local=f["local"],
@@ -136,7 +149,7 @@ def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
                 )
             case "connection.closed":
                 f = e.fields
-                found[e.connection] = replace(
+                by_number[e.connection] = replace(
                     known,
                     # The opening may be lost with a damaged line; its time follows from the age.
                     opened_ns=e.at_ns - f["age_ns"] if known.opened_ns is None else known.opened_ns,
@@ -148,8 +161,8 @@ def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
                     evidence=f["evidence"],
                 )
             case "connection.explained" if e.fields["about"] == "closing":
-                found[e.connection] = replace(known, explanation=_explanation(e))
-    return tuple(found[i] for i in sorted(found))
+                by_number[e.connection] = replace(known, explanation=_explanation(e))
+    return tuple(by_number[i] for i in sorted(by_number))
 
 
 def _unknown(connection: int) -> Connection:
@@ -171,11 +184,11 @@ def _explanation(event: Event) -> Explanation:
 
 def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
     """Every stall, in the order of beginning."""
-    found: list[Stall] = []
+    every: list[Stall] = []
 
     def latest(connection: int | None, *, open_only: bool) -> int | None:
-        for i in range(len(found) - 1, -1, -1):
-            if found[i].connection == connection and (found[i].ended_ns is None or not open_only):
+        for i in range(len(every) - 1, -1, -1):
+            if every[i].connection == connection and (every[i].ended_ns is None or not open_only):
                 return i
         return None
 
@@ -184,7 +197,7 @@ def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
             continue
         f = e.fields
         if e.kind == "stall.began":
-            found.append(
+            every.append(
                 Stall(
                     e.connection,
                     e.at_ns,
@@ -200,8 +213,8 @@ def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
                 )
             )
         elif e.kind == "stall.ended" and (i := latest(e.connection, open_only=True)) is not None:
-            found[i] = replace(
-                found[i],
+            every[i] = replace(
+                every[i],
                 ended_ns=e.at_ns,
                 duration_ns=f["duration_ns"],
                 samples=f["samples"],
@@ -213,5 +226,5 @@ def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
             and f["about"] == "stall"
             and (i := latest(e.connection, open_only=False)) is not None
         ):
-            found[i] = replace(found[i], explanation=_explanation(e))
-    return tuple(found)
+            every[i] = replace(every[i], explanation=_explanation(e))
+    return tuple(every)

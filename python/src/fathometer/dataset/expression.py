@@ -122,11 +122,14 @@ def _silences(samples: ibis.Table, gaps_ns: tuple[int, ...]) -> ibis.Table:
         first = ibis.ifelse(near, gap, first)
     begun = timed.mutate(first=first.cast("int64"))
     warm = (begun["first"] == 0) & begun.silent.notnull() & (begun.silent.abs() <= min(gaps_ns) // 2)
-    told = begun.mutate(warm=ibis.ifelse(warm, 1, 0).cast("int64"))
+    classed = begun.mutate(warm=ibis.ifelse(warm, 1, 0).cast("int64"))
     so_far = ibis.window(
-        group_by=[told.recording, told.connection], order_by=told.ordinal, preceding=None, following=0
+        group_by=[classed.recording, classed.connection],
+        order_by=classed.ordinal,
+        preceding=None,
+        following=0,
     )
-    bursts = told.mutate(burst=(1 - told.warm).sum().over(so_far))
+    bursts = classed.mutate(burst=(1 - classed.warm).sum().over(so_far))
     # Of a burst only the one that began it can have followed a silence.
     one = ibis.window(group_by=[bursts.recording, bursts.connection, bursts.burst])
     opened = bursts.mutate(began=bursts["first"].max().over(one))

@@ -27,7 +27,7 @@ COLUMNS: Final = ("sent_ns", "rtt_ns", "flags")
 ROWS: Final = 1 << 20
 """Rows after which one look ends, so that who looks at much can say so."""
 NONE: Final = -1
-"""In `Samples.rtt_ns`: never answered. No round trip is negative."""
+"""In `NewSamples.rtt_ns`: never answered. No round trip is negative."""
 
 
 class Tail:
@@ -54,7 +54,7 @@ class Tail:
 
 
 @dataclass(frozen=True, slots=True)
-class Samples:
+class NewSamples:
     """Samples in the order in which they were resolved; arrays of one length."""
 
     sent_ns: Ints
@@ -65,13 +65,13 @@ class Samples:
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class NewOnDisk:
     """What is new."""
 
     manifest: Manifest | None
     """Told once, when it can be read for the first time."""
     events: tuple[Event, ...]
-    samples: Samples
+    samples: NewSamples
     more: bool
     """Whether this look ended before the end, at about `ROWS` rows."""
 
@@ -98,7 +98,7 @@ class RecordingFollower:
         """By segment, of those that are not read to their end."""
         self._done: set[int] = set()
 
-    def poll(self, directory: FilePath) -> Growth:
+    def poll(self, directory: FilePath) -> NewOnDisk:
         """What came since the last look. What cannot be read now is left for the next one."""
         manifest = None
         if not self._manifest:
@@ -109,7 +109,7 @@ class RecordingFollower:
                 pass  # Not there yet.
         events = tuple(e for line in self._events.lines(directory / EVENTS) if (e := event_of(line)))
         parts, more = self._segments(directory) if self._wants_samples else ([], False)
-        return Growth(manifest, events, _samples(parts), more)
+        return NewOnDisk(manifest, events, _samples(parts), more)
 
     def _segments(self, directory: FilePath) -> tuple[list[pa.Table], bool]:
         parts: list[pa.Table] = []
@@ -176,13 +176,13 @@ def _segments_in(directory: FilePath) -> set[tuple[int, str]]:
     return {(ordinal, kind) for ordinal, kind in pairs if ordinal is not None}
 
 
-def _samples(parts: list[pa.Table]) -> Samples:
+def _samples(parts: list[pa.Table]) -> NewSamples:
     if not parts:
         none = np.zeros(0, dtype=np.int64)
-        return Samples(none, none, none.astype(np.bool_))
+        return NewSamples(none, none, none.astype(np.bool_))
     table = pa.concat_tables(parts)
     sent, rtt, flags = (table.column(name) for name in COLUMNS)
-    return Samples(
+    return NewSamples(
         sent.to_numpy(),
         pc.fill_null(rtt, NONE).to_numpy(),
         (flags.to_numpy() & Flags.WARM_UP) != 0,

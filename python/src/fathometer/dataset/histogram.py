@@ -211,8 +211,8 @@ class Histogram:
         The value is the mean of its bucket where that is known (exact where a bucket holds one value), else
         its middle; neither it nor its bounds lie outside the exact extremes.
         """
-        found = self.quantiles([q])
-        return found[0] if found else None
+        quantiles = self.quantiles([q])
+        return quantiles[0] if quantiles else None
 
     def quantiles(self, qs: Sequence[float]) -> tuple[Quantile, ...]:
         """As `quantile`, several at once; an empty tuple of an empty histogram."""
@@ -222,7 +222,7 @@ class Histogram:
         ranks = [min(max(math.ceil(q * n), 1), n) for q in qs]
         at = np.searchsorted(np.cumsum(self.counts), ranks)
         lows, highs = self.lows_ns, self.highs_ns
-        found = []
+        quantiles = []
         for i in at.tolist():
             low, high = max(int(lows[i]), self.min_ns), min(int(highs[i]), self.max_ns)
             if self.totals_ns is not None:
@@ -230,8 +230,8 @@ class Histogram:
             else:
                 # The middle is the bucket's, as the Rust half has it, not that of the clipped bounds.
                 middle = int(lows[i]) + (min(int(highs[i]), MAX_NS) - int(lows[i])) // 2
-            found.append(Quantile(min(max(middle, self.min_ns), self.max_ns), low, high))
-        return tuple(found)
+            quantiles.append(Quantile(min(max(middle, self.min_ns), self.max_ns), low, high))
+        return tuple(quantiles)
 
     def supported_quantile(self, q: float) -> Quantile | None:
         """As `quantile`, where the count supports it (`supports`)."""

@@ -109,8 +109,12 @@ def _groups(closed: Closed, selection: Selection, names: list[str]) -> Iterator[
         at = parquet.schema_arrow.get_field_index("sent_ns")
         wanted = []
         for group in range(parquet.metadata.num_row_groups):
-            told = parquet.metadata.row_group(group).column(at).statistics
-            if told is None or not told.has_min_max or _overlaps(selection, told.min, told.max):
+            statistics = parquet.metadata.row_group(group).column(at).statistics
+            if (
+                statistics is None
+                or not statistics.has_min_max
+                or _overlaps(selection, statistics.min, statistics.max)
+            ):
                 wanted.append(group)
         if wanted:
             for part in parquet.iter_batches(row_groups=wanted, columns=names, use_threads=False):

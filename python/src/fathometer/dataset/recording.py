@@ -33,7 +33,7 @@ _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
 _MADE: Final = (
     *("connections", "stalls", "pauses", "maintenance"),
-    *("throughput", "losses", "clock_error_ns"),
+    *("throughput", "losses", "clock_error_ns", "unsent"),
 )
 """What is made of events when it is first asked for."""
 MOST_CONNECTIONS: Final = 10_000
@@ -55,7 +55,7 @@ class Recording:
     """What cannot be read. A torn end is normal while it runs, and after a kill."""
     running: bool
     """Whether a probe was writing it when it was opened."""
-    made: Rollup | None = field(default=None, repr=False)
+    precounted: Rollup | None = field(default=None, repr=False)
     """The rollup that was made elsewhere."""
 
     @property
@@ -65,10 +65,10 @@ class Recording:
 
     def named(self, label: str) -> Recording:
         """The same under another label, without being read again."""
-        made = replace(self, manifest=replace(self.manifest, label=label))
+        renamed = replace(self, manifest=replace(self.manifest, label=label))
         if "_scanned" in self.__dict__:
-            made.__dict__["_scanned"] = self._scanned
-        return made
+            renamed.__dict__["_scanned"] = self._scanned
+        return renamed
 
     @property
     def interrupted(self) -> bool:
@@ -117,6 +117,13 @@ class Recording:
         """How far one-way delays may be from the truth; None: they mean nothing."""
         return datagrams.clock_error_ns(self.events)
 
+    @cached_property
+    def unsent(self) -> int:
+        """Samples that were due and not sent, because there was no connection or because it took no more.
+        Those that this process did not come to send say nothing of the path, and are not among them.
+        """
+        return event_log.unsent(self.events)
+
     @property
     def rows(self) -> int:
         """Samples that were sent and can be read."""
@@ -124,8 +131,8 @@ class Recording:
 
     @cached_property
     def _scanned(self) -> Scanned:
-        if self.made is not None:
-            return Scanned(self.made)
+        if self.precounted is not None:
+            return Scanned(self.precounted)
         assert self.source is not None
         known = len(self.connections)
         wanted = Wanted(
@@ -202,16 +209,16 @@ def open_recordings(
             return error
         return recording
 
-    found = rolled
+    recordings = rolled
     with ThreadPoolExecutor(processors()) as workers:
         for each in workers.map(one, enumerate(directories.values(), 1)):
             if isinstance(each, Recording):
-                found.append(each)
+                recordings.append(each)
             elif on_error is None:
                 raise each
             else:
                 on_error(each)
-    return tuple(found)
+    return tuple(recordings)
 
 
 def _counted(recording: Recording) -> None:

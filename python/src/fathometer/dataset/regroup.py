@@ -59,19 +59,19 @@ def envelope(rollup: Rollup, count: int, selection: Selection = ALL) -> Envelope
     """
     start, width = grid(rollup, count, selection)
     sent = rollup.sent(start, width, selection)
-    found = rollup.counted(start, width, selection)
+    counted = rollup.counted(start, width, selection)
     bins = len(sent.stretch)
     answered = np.zeros(bins, dtype=np.int64)
     low, high, p50, p99 = (np.full(bins, np.nan) for _ in range(4))
-    if len(found.stretch):
-        at = first_of_each(found)
-        place = np.searchsorted(sent.stretch, found.stretch[at])
-        answered[place] = np.add.reduceat(found.number, at)
-        value = found.total_ns / found.number
+    if len(counted.stretch):
+        at = first_of_each(counted)
+        place = np.searchsorted(sent.stretch, counted.stretch[at])
+        answered[place] = np.add.reduceat(counted.number, at)
+        value = counted.total_ns / counted.number
         low[place] = value[at]
         high[place] = value[np.append(at[1:], len(value)) - 1]
         for q, into in ((0.5, p50), (0.99, p99)):
-            into[place] = value[at_rank(found, at, q)]
+            into[place] = value[at_rank(counted, at, q)]
         p99[[not supports(int(c), 0.99) for c in answered]] = np.nan
     return Envelope(
         start_ns=start + sent.stretch * width,
@@ -87,17 +87,17 @@ def envelope(rollup: Rollup, count: int, selection: Selection = ALL) -> Envelope
     )
 
 
-def first_of_each(found: Counted) -> Ints:
+def first_of_each(counted: Counted) -> Ints:
     """Where each stretch begins; needs at least one row."""
-    at: Ints = np.flatnonzero(np.diff(found.stretch, prepend=found.stretch[0] - 1)).astype(np.int64)
+    at: Ints = np.flatnonzero(np.diff(counted.stretch, prepend=counted.stretch[0] - 1)).astype(np.int64)
     return at
 
 
-def at_rank(found: Counted, at: Ints, q: float) -> Ints:
+def at_rank(counted: Counted, at: Ints, q: float) -> Ints:
     """The row in which the quantile of each stretch lies (nearest rank)."""
-    running = np.cumsum(found.number)
-    before = running[at] - found.number[at]
-    total = np.add.reduceat(found.number, at)
+    running = np.cumsum(counted.number)
+    before = running[at] - counted.number[at]
+    total = np.add.reduceat(counted.number, at)
     rank = np.clip(np.ceil(q * total - 1e-9).astype(np.int64), 1, total)
     row: Ints = np.searchsorted(running, before + rank).astype(np.int64)
     return row

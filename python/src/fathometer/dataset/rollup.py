@@ -140,16 +140,16 @@ class Rollup:
         chosen = [(p, c) for p, c in self._chosen(selection) if p.answered]
         if not chosen:
             return Histogram.empty(SHIFT)
-        found = regrouped([c for _, c in chosen], None)
+        counted = regrouped([c for _, c in chosen], None)
         return Histogram(
-            found.bucket,
-            found.number,
+            counted.bucket,
+            counted.number,
             min(p.min_ns for p, _ in chosen),
             max(p.max_ns for p, _ in chosen),
-            int(found.total_ns.sum()),
-            squares(found.number, found.total_ns),
+            int(counted.total_ns.sum()),
+            squares(counted.number, counted.total_ns),
             SHIFT,
-            found.total_ns,
+            counted.total_ns,
         )
 
     def counted(self, start_ns: int, width_ns: int, selection: Selection = ALL) -> Counted:
@@ -217,6 +217,6 @@ def added(key: Ints, *columns: Ints) -> tuple[Ints, ...]:
 
 
 def _added(place: Ints, number: Ints, length: int) -> Ints:
-    made = np.zeros(length, dtype=np.int64)
-    np.add.at(made, place, number)
-    return made
+    sums = np.zeros(length, dtype=np.int64)
+    np.add.at(sums, place, number)
+    return sums

@@ -305,39 +305,39 @@ def _paths_of(
         code = keys * len(kinds) + index
     else:
         kinds, code = np.zeros(1, dtype=np.int64), keys
-    found, place, number = np.unique(code, return_inverse=True, return_counts=True)
-    made: list[tuple[PathKey, npt.NDArray[np.bool_] | None]] = []
-    for i, each in enumerate(found.tolist()):
+    codes, place, number = np.unique(code, return_inverse=True, return_counts=True)
+    paths: list[tuple[PathKey, npt.NDArray[np.bool_] | None]] = []
+    for i, each in enumerate(codes.tolist()):
         key, kind = divmod(each, len(kinds))
         size = batch.only_size if batch.only_size is not None else key >> 8
         path = PathKey(size, bool(key & load), int(kinds[kind]), bool(key & warm))
-        made.append((path, None if number[i] == batch.rows else place == i))
-    return made
+        paths.append((path, None if number[i] == batch.rows else place == i))
+    return paths
 
 
 def _one_path(batch: Batch, steps: _Steps, *, plain: bool) -> _Tally:
     """Counts samples of one path; at least one."""
-    made = _Tally()
+    tally = _Tally()
     sent, known = batch.column("sent_ns"), batch.known("rtt_ns")
     step = sent // steps.length_ns - steps.first
-    made.samples = batch.rows
-    made.first_sent_ns, made.last_sent_ns = int(sent.min()), int(sent.max())
+    tally.samples = batch.rows
+    tally.first_sent_ns, tally.last_sent_ns = int(sent.min()), int(sent.max())
     if not plain:
         flags = batch.column("flags")
-        made.late = int(np.count_nonzero(flags & int(Flags.ANSWERED_LATE)))
-        made.corrupted = int(np.count_nonzero(flags & int(Flags.CORRUPTED)))
+        tally.late = int(np.count_nonzero(flags & int(Flags.ANSWERED_LATE)))
+        tally.corrupted = int(np.count_nonzero(flags & int(Flags.CORRUPTED)))
     rtt, bucket = batch.column("rtt_ns"), batch.column("rtt_bucket")
     if known is not None:
         lost, step = step[~known], step[known]
         rtt, bucket = rtt[known], bucket[known]
         if len(lost):
             cell, number = added(np.sort(lost) << BUCKET_BITS, np.ones_like(lost))
-            made.rows.append((cell, number, np.zeros_like(number)))
-    made.answered = len(step)
+            tally.rows.append((cell, number, np.zeros_like(number)))
+    tally.answered = len(step)
     if len(step):
-        made.min_ns, made.max_ns = int(rtt.min()), int(rtt.max())
-        made.rows.append(_answered(step, bucket, rtt, made.min_ns, made.max_ns))
-    return made
+        tally.min_ns, tally.max_ns = int(rtt.min()), int(rtt.max())
+        tally.rows.append(_answered(step, bucket, rtt, tally.min_ns, tally.max_ns))
+    return tally
 
 
 def _answered(

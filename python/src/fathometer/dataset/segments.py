@@ -52,13 +52,13 @@ class Segments:
 
 def listed(events: Iterable[Event]) -> dict[int, Listed]:
     """Closed segments by number; a later statement about the same file replaces an earlier one."""
-    found: dict[int, Listed] = {}
+    by_ordinal: dict[int, Listed] = {}
     for e in events:
         if e.kind == "segment.closed" and e.known:
             ordinal = segment_ordinal(e.fields["file"], "parquet")
             if ordinal is not None:
-                found[ordinal] = Listed(e.fields["rows"], e.fields["bytes"], e.fields["crc32"])
-    return found
+                by_ordinal[ordinal] = Listed(e.fields["rows"], e.fields["bytes"], e.fields["crc32"])
+    return by_ordinal
 
 
 def read_segments(directory: Place, names: Iterable[str], closed: dict[int, Listed]) -> Segments:
@@ -80,13 +80,13 @@ def read_segments(directory: Place, names: Iterable[str], closed: dict[int, List
     batches: list[pa.RecordBatch] = []
     damage: list[Damage] = []
     for ordinal in sorted(ordinals):
-        found = _parquet(directory, ordinal, closed.get(ordinal))
-        if isinstance(found, Closed):
-            parquet.append(found)
+        segment = _parquet(directory, ordinal, closed.get(ordinal))
+        if isinstance(segment, Closed):
+            parquet.append(segment)
             continue
         arrows = directory / segment_name(ordinal, "arrows")
         if not arrows.exists():
-            damage.append(found)
+            damage.append(segment)
             continue
         whole, torn = read_open(arrows)
         batches += whole

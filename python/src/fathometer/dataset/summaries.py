@@ -53,15 +53,15 @@ def open_summaries(
         on_error: told of each summary that cannot be read, which is then left out. Without it the first such
             one is raised.
     """
-    found: dict[Place, OpenedSummary] = {}
+    summaries: dict[Place, OpenedSummary] = {}
     for directory in (d for path in paths for d in _summaries_in(place_of(path))):
         try:
-            found.setdefault(directory.resolve(), open_summary(directory))
+            summaries.setdefault(directory.resolve(), open_summary(directory))
         except FathometerError as error:
             if on_error is None:
                 raise
             on_error(error)
-    return tuple(found.values())
+    return tuple(summaries.values())
 
 
 def _summaries_in(path: Place) -> Iterator[Place]:

@@ -20,7 +20,7 @@ NAMES: Final[tuple[Name, ...]] = ("forward", "reverse")
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Transfer:
     """What one end counted."""
 
     bytes: int
@@ -46,9 +46,9 @@ class Readings:
 class Flow:
     """A stream, or all those of one way together."""
 
-    sent: Counted | None
+    sent: Transfer | None
     """What the sender's kernel took."""
-    received: Counted | None
+    received: Transfer | None
     """What came, which is the truth."""
     retransmits: int | None
     """Segments sent again."""
@@ -56,7 +56,7 @@ class Flow:
     srtt_us: Readings | None
 
     @property
-    def carried(self) -> Counted | None:
+    def carried(self) -> Transfer | None:
         """The receiver's count, or the sender's where the receiver did not tell."""
         return self.received or self.sent
 
@@ -119,11 +119,11 @@ def throughput(manifest: Manifest, events: Iterable[Event]) -> Throughput | None
             stretches += _stretch(e)
     ways = _ways(summary)
     early = summary.get("ended_early")
-    told = bool(ways)
+    ended = bool(ways)
     return Throughput(
-        ways if told else _counted_here(stretches),
+        ways if ended else _counted_here(stretches),
         tuple(stretches),
-        (str(early) if early is not None else None) if told else BROKEN_OFF,
+        (str(early) if early is not None else None) if ended else BROKEN_OFF,
         _whole(manifest.probe, "bitrate_bits_per_second"),
         (_text(summary, "congestion_here"), _text(summary, "congestion_there")),
     )
@@ -151,14 +151,14 @@ def _stretch(e: Event) -> list[Stretch]:
 
 def _ways(summary: Mapping[str, Any]) -> tuple[Way, ...]:
     """As the probe summed it up."""
-    made = []
+    every = []
     for way in _dicts(summary.get("ways")):
         name = way.get("way")
         if name in NAMES:
             streams = [(s.get("stream"), _flow(s)) for s in _dicts(way.get("streams"))]
             numbered = tuple((number, flow) for number, flow in streams if isinstance(number, int))
-            made.append(Way(name, _flow(way), numbered))
-    return tuple(made)
+            every.append(Way(name, _flow(way), numbered))
+    return tuple(every)
 
 
 def _flow(value: Mapping[str, Any]) -> Flow:
@@ -171,23 +171,23 @@ def _flow(value: Mapping[str, Any]) -> Flow:
     )
 
 
-def _counted(value: object) -> Counted | None:
+def _counted(value: object) -> Transfer | None:
     if not isinstance(value, dict):
         return None
     carried, duration = _whole(value, "bytes"), _whole(value, "duration_ns")
-    return None if carried is None or duration is None else Counted(carried, duration)
+    return None if carried is None or duration is None else Transfer(carried, duration)
 
 
 def _readings(value: object) -> Readings | None:
     if not isinstance(value, dict):
         return None
-    found = [n for name in ("count", "min", "mean", "max") if (n := _whole(value, name)) is not None]
-    return Readings(*found) if len(found) == 4 else None
+    numbers = [n for name in ("count", "min", "mean", "max") if (n := _whole(value, name)) is not None]
+    return Readings(*numbers) if len(numbers) == 4 else None
 
 
 def _counted_here(stretches: Sequence[Stretch]) -> tuple[Way, ...]:
     """From the seconds that an interrupted test left: one end's count, and no more than that end can know."""
-    made = []
+    ways = []
     counting = [s for s in stretches if not s.omitted]
     for name in NAMES:
         mine = [s for s in counting if s.way == name]
@@ -195,17 +195,17 @@ def _counted_here(stretches: Sequence[Stretch]) -> tuple[Way, ...]:
         flows = tuple((n, _sum(name, [s for s in mine if s.connection == n])) for n in numbers)
         counts = [c for _, flow in flows if (c := flow.carried)]
         if counts:
-            all_of_it = Counted(sum(c.bytes for c in counts), max(c.duration_ns for c in counts))
-            made.append(Way(name, _one_end(name, all_of_it, mine), flows))
-    return tuple(made)
+            all_of_it = Transfer(sum(c.bytes for c in counts), max(c.duration_ns for c in counts))
+            ways.append(Way(name, _one_end(name, all_of_it, mine), flows))
+    return tuple(ways)
 
 
 def _sum(name: Name, stretches: Sequence[Stretch]) -> Flow:
-    counted = Counted(sum(s.bytes for s in stretches), sum(s.interval_ns for s in stretches))
+    counted = Transfer(sum(s.bytes for s in stretches), sum(s.interval_ns for s in stretches))
     return _one_end(name, counted, stretches)
 
 
-def _one_end(name: Name, counted: Counted, stretches: Sequence[Stretch]) -> Flow:
+def _one_end(name: Name, counted: Transfer, stretches: Sequence[Stretch]) -> Flow:
     sent, received = (counted, None) if name == "forward" else (None, counted)
     again = [s.retransmits for s in stretches if s.retransmits is not None]
     return Flow(
@@ -227,10 +227,10 @@ def _dicts(value: object) -> list[dict[str, Any]]:
 
 
 def _whole(value: Mapping[str, Any], name: str) -> int | None:
-    found = value.get(name)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found >= 0 else None
+    number = value.get(name)
+    return number if isinstance(number, int) and not isinstance(number, bool) and number >= 0 else None
 
 
 def _text(value: Mapping[str, Any], name: str) -> str | None:
-    found = value.get(name)
-    return found if isinstance(found, str) else None
+    text = value.get(name)
+    return text if isinstance(text, str) else None

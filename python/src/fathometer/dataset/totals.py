@@ -100,8 +100,8 @@ class Totals:
     @property
     def silences(self) -> tuple[Silence, ...]:
         """What there is around silences, ascending, the first samples after each before the warm ones."""
-        found = {Silence(abs(g.silence), g.silence > 0) for g in self.groups if g.silence}
-        return tuple(sorted(found, key=lambda s: (s.gap_ns, not s.first)))
+        silences = {Silence(abs(g.silence), g.silence > 0) for g in self.groups if g.silence}
+        return tuple(sorted(silences, key=lambda s: (s.gap_ns, not s.first)))
 
     @property
     def span_ns(self) -> int:

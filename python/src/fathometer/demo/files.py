@@ -27,10 +27,10 @@ _SCALED: Final = re.compile(r'^(at|brownout|freeze|redirect|for|user-timeout)( =
 def paced(text: str, length_ns: int) -> str:
     """A file's text with its story in `length_ns` instead of 90 s."""
 
-    def scaled(found: re.Match[str]) -> str:
-        ns = duration_ns(found[3]) * length_ns // LENGTH_NS
+    def scaled(match: re.Match[str]) -> str:
+        ns = duration_ns(match[3]) * length_ns // LENGTH_NS
         # Whole milliseconds, as nobody reads more.
-        return f'{found[1]}{found[2]}"{duration_text(max(1, ns // 1_000_000) * 1_000_000)}"'
+        return f'{match[1]}{match[2]}"{duration_text(max(1, ns // 1_000_000) * 1_000_000)}"'
 
     return _SCALED.sub(scaled, text)
 

@@ -78,35 +78,35 @@ def _medians(analysis: Analysis) -> Table:
 
 
 def _answers(analysis: Analysis) -> Iterator[tuple[str, ...]]:
-    found = {frozenset((v.a, v.b)): v for v in analysis.comparisons}
+    by_pair = {frozenset((v.a, v.b)): v for v in analysis.comparisons}
     for question, a, b in PAIRS:
-        versus = found.get(frozenset((a, b)))
+        versus = by_pair.get(frozenset((a, b)))
         if versus is None:
             continue
-        told = versus.of("p50")
+        median = versus.of("p50")
         # B is the slower one of the pair, whichever the question calls so.
         sign = 1 if versus.a == a else -1
         ratio, interval = _ratio(versus, a)
-        low_high = told.difference_interval
+        low_high = median.difference_interval
         if low_high is not None and sign < 0:
             low_high = Interval(-low_high.high, -low_high.low, low_high.level)
         yield (
             question,
-            f"{sign * told.difference / 1e6:+,.3f} ms",
+            f"{sign * median.difference / 1e6:+,.3f} ms",
             _between(low_high),
             f"{ratio:.3g}×",
             "" if interval is None else f"{interval.low:.3g} … {interval.high:.3g}",
-            "" if told.differs else told.verdict,
+            "" if median.differs else median.verdict,
         )
 
 
 def _ratio(versus: Versus, base: str) -> tuple[float, Interval | None]:
     """The other one's median to that of `base`."""
-    told = versus.of("p50")
+    median = versus.of("p50")
     if versus.a == base:
-        return told.ratio, told.ratio_interval
-    interval = told.ratio_interval
-    return 1 / told.ratio, interval and Interval(1 / interval.high, 1 / interval.low, interval.level)
+        return median.ratio, median.ratio_interval
+    interval = median.ratio_interval
+    return 1 / median.ratio, interval and Interval(1 / interval.high, 1 / interval.low, interval.level)
 
 
 def _between(interval: Interval | None) -> str:

@@ -73,8 +73,8 @@ class Watch:
 
     def _follow(self) -> None:
         while not self._done.wait(LOOK_S):
-            for said in self._happened():
-                self._console.print(f"  {self._second():.0f} s: {said}")
+            for sentence in self._happened():
+                self._console.print(f"  {self._second():.0f} s: {sentence}")
             self._tell()
 
     def _second(self) -> float:
@@ -99,6 +99,6 @@ class Watch:
                         break  # It is being written.
                     self._read += len(line)
                     entry = json.loads(line)
-                    said = TOLD.get((entry.get("kind"), entry.get("event")))
-                    if said:
-                        yield said
+                    sentence = TOLD.get((entry.get("kind"), entry.get("event")))
+                    if sentence:
+                        yield sentence

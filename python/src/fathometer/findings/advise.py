@@ -87,7 +87,7 @@ def choices(
     tag. By the metric that the user named; without one by median and p99, where they do not contradict.
     """
     by_name = {s.name: s for s in scenarios}
-    made = []
+    advice = []
     for v in comparisons:
         a, b = by_name[v.a], by_name[v.b]
         if not _alike(a.key, b.key) or not _grouped(a, b):
@@ -95,8 +95,8 @@ def choices(
         differences = [v.of(m) for m in ((metric,) if metric else ("p99", "p50"))]
         sides = {d.verdict for d in differences if d.differs}
         if len(sides) == 1:
-            made.append(_choice(v, next(d for d in differences if d.differs), differences))
-    return made
+            advice.append(_choice(v, next(d for d in differences if d.differs), differences))
+    return advice
 
 
 def _choice(v: Versus, shown: Difference, differences: Sequence[Difference]) -> Advice:

@@ -26,7 +26,7 @@ from fathometer.findings import (
 )
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.consistency import remarks
-from fathometer.findings.consistency.model import ORDER, Document, Remark, Summary
+from fathometer.findings.consistency.model import ORDER, Document, Remark, StatisticsRow
 from fathometer.findings.incidents import incidents, numbered
 from fathometer.findings.model import Analysis, Key, Scenario
 from fathometer.findings.scenarios import scenarios
@@ -55,49 +55,54 @@ def analyse(
         metric: what advice is to weigh where paths are to be chosen from; None: median and p99 alike.
         progress: is told each step in words.
     """
-    found = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
+    paths = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
     progress("comparing scenarios")
-    versus = comparisons(found, matters)
+    versus = comparisons(paths, matters)
     progress("looking for changes")
-    moved, undecided = shifts.changes(found)
+    moved, undecided = shifts.changes(paths)
     progress("connections and their ends")
-    ended = lives.ends(found)
-    seen = quality.findings(found) + quality.of_summaries(summaries) + load.findings(found, versus)
-    seen += shifts.findings(moved) + lives.findings(found, ended)
-    after = silences.costs(found, versus)
-    seen += silences.findings(after) + throughput.findings(found)
-    ways, parts_of_making = datagrams.one_ways(found), making.setups(found)
-    seen += datagrams.findings(found, ways) + making.findings(parts_of_making)
+    ended = lives.ends(paths)
+    seen = (
+        quality.findings(paths)
+        + quality.of_rollups(paths)
+        + quality.of_summaries(summaries)
+        + load.findings(paths, versus)
+    )
+    seen += shifts.findings(moved) + lives.findings(paths, ended)
+    after = silences.costs(paths, versus)
+    seen += silences.findings(after) + throughput.findings(paths)
+    ways, parts_of_making = datagrams.one_ways(paths), making.setups(paths)
+    seen += datagrams.findings(paths, ways) + making.findings(parts_of_making)
     happened = incidents(numbered(seen), recordings)
     # What is about the whole comes after what happened: numbers stay.
-    findings = numbered([*seen, *lives.rivals(found, happened)])
-    advice = settings.advice(found, happened) + load.advice(found, versus)
-    advice += advise.choices(found, versus, metric) + costs.advice(found) + advise.placement(found)
+    findings = numbered([*seen, *lives.rivals(paths, happened)])
+    advice = settings.advice(paths, happened) + load.advice(paths, versus)
+    advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)
     return Analysis(
         recordings=tuple(recordings),
         summaries=tuple(summaries),
         zone=zone,
         refused=tuple(refused),
-        scenarios=found,
+        scenarios=paths,
         comparisons=versus,
         changes=moved,
         undecided=undecided,
         ends=ended,
-        sweep=_sweep(found),
+        sweep=_sweep(paths),
         silences=after,
         one_ways=ways,
         setups=parts_of_making,
         findings=findings,
         incidents=happened,
         advice=tuple(advice),
-        consistency=own_consistency(found, summaries),
+        consistency=own_consistency(paths, summaries),
     )
 
 
-def own_consistency(found: Sequence[Scenario], summaries: Sequence[OpenedSummary] = ()) -> tuple[Remark, ...]:
+def own_consistency(paths: Sequence[Scenario], summaries: Sequence[OpenedSummary] = ()) -> tuple[Remark, ...]:
     """Our own tables, and other tools' summaries in them, held against the laws of `fathom check`."""
     document = Document()
-    for s in found:
+    for s in paths:
         if not s.rtt.count or s.rtt.min_ns is None or s.rtt.max_ns is None:
             continue
         figures = {"min": s.rtt.min_ns / 1e3, "max": s.rtt.max_ns / 1e3}
@@ -105,21 +110,21 @@ def own_consistency(found: Sequence[Scenario], summaries: Sequence[OpenedSummary
         deviation = s.rtt.stddev_ns
         if deviation is not None and s.rtt.count > 1:
             figures["sd"] = deviation / 1e3
-        document.summaries.append(Summary(s.name, figures, "us", s.rtt.count))
+        document.summaries.append(StatisticsRow(s.name, figures, "us", s.rtt.count))
     for one in summaries:
         named = {"stddev": "sd"}
         figures = {
             named.get(n, n): ns / 1e3 for n, ns in one.figures_ns.items() if n in {*ORDER, "mean", "stddev"}
         }
         if figures:
-            document.summaries.append(Summary(f"{one.label} ({one.tool})", figures, "us", one.count))
+            document.summaries.append(StatisticsRow(f"{one.label} ({one.tool})", figures, "us", one.count))
     return remarks(document)
 
 
-def _sweep(found: Sequence[Scenario]) -> Sweep | None:
+def _sweep(paths: Sequence[Scenario]) -> Sweep | None:
     """Round trips against size, where one path was measured in one way at three sizes or more."""
     by_label: dict[Key, dict[int, float]] = {}
-    for s in found:
+    for s in paths:
         if s.key.size and s.rtt.count:
             by_label.setdefault(replace(s.key, size=None), {})[s.key.size] = s.estimates["p50"].value
     best = max(by_label.values(), key=len, default={})

@@ -25,7 +25,7 @@ def lossy(scenarios: Sequence[Scenario]) -> Iterator[tuple[Scenario, Recording, 
 
 def one_ways(scenarios: Sequence[Scenario]) -> tuple[OneWay, ...]:
     """Medians of both ways, of whole recordings whose clocks' difference is bounded."""
-    made = []
+    ways = []
     for scenario, recording in recordings_of(scenarios):
         error = recording.clock_error_ns
         whole = all(is_whole(run) for run in scenario.runs if run.recording is recording)
@@ -33,14 +33,14 @@ def one_ways(scenarios: Sequence[Scenario]) -> tuple[OneWay, ...]:
             continue
         forward, backward = (w.supported_quantile(0.5) if w else None for w in recording.ways)
         if forward and backward:
-            made.append(OneWay(recording, scenario.name, forward.value_ns, backward.value_ns, error))
-    return tuple(made)
+            ways.append(OneWay(recording, scenario.name, forward.value_ns, backward.value_ns, error))
+    return tuple(ways)
 
 
 def findings(scenarios: Sequence[Scenario], ways: Sequence[OneWay]) -> list[Finding]:
     """Losses that are on one side, and ways that differ by more than the clocks may."""
-    made = [*(_losses(*one) for one in lossy(scenarios)), *(_ways(one) for one in ways)]
-    return [finding for finding in made if finding]
+    findings_ = [*(_losses(*one) for one in lossy(scenarios)), *(_ways(one) for one in ways)]
+    return [finding for finding in findings_ if finding]
 
 
 def _losses(scenario: Scenario, recording: Recording, losses: Losses) -> Finding | None:

@@ -133,9 +133,9 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     events = sorted((f for f in findings if f.is_event), key=_order)
     groups = [[events[i] for i in group] for group in _components(events)]
     stories = migration.claim(groups, recordings)
-    made = [_incident(parts, story) for parts, story in stories]
-    made.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
-    return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(made, 1))
+    folded = [_incident(parts, story) for parts, story in stories]
+    folded.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
+    return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(folded, 1))
 
 
 def _components(events: Sequence[Finding]) -> list[list[int]]:
@@ -216,8 +216,8 @@ def _main(parts: Sequence[Finding]) -> Finding:
         length = _end(f) - (f.from_ns or 0)
         return f.cause not in {None, "unknown"}, _WEIGHT.get(f.kind, 0), SURENESS[f.confidence], length
 
-    told = [f for f in parts if f.kind != "coincidence"] or list(parts)
-    return max(told, key=rank)
+    candidates = [f for f in parts if f.kind != "coincidence"] or list(parts)
+    return max(candidates, key=rank)
 
 
 _OF_ENDS: Final = {

@@ -73,11 +73,11 @@ def _achieved(idle: Scenario) -> list[Fact]:
 
 def advice(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list[Advice]:
     """Where the tail grows much."""
-    made = []
+    advice_ = []
     for idle, _, versus, turned in within_path(scenarios, comparisons, _loaded):
         growth = Growth(versus.of("p99"), turned)
         if growth.grows and growth.ratio >= WORTH_ADVICE:
-            made.append(
+            advice_.append(
                 Advice(
                     "under load",
                     (idle.name,),
@@ -87,4 +87,4 @@ def advice(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> list
                     confidence="medium" if growth.doubts else "high",
                 )
             )
-    return made
+    return advice_

@@ -17,7 +17,7 @@ SHARES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 def setups(scenarios: Sequence[Scenario]) -> tuple[Setup, ...]:
     """One a scenario that made connections with TLS."""
-    made = []
+    every = []
     for scenario in scenarios:
         both = [times for run in scenario.runs for times in _times(run.recording)]
         if both:
@@ -25,8 +25,8 @@ def setups(scenarios: Sequence[Scenario]) -> tuple[Setup, ...]:
                 dict(zip(SHARES, rollup_estimates(from_series(part), tuple(SHARES.values())), strict=True))
                 for part in np.array(both, dtype=np.float64).T
             )
-            made.append(Setup(scenario.name, connect, tls))
-    return tuple(made)
+            every.append(Setup(scenario.name, connect, tls))
+    return tuple(every)
 
 
 def _times(recording: Recording) -> list[tuple[int, int]]:

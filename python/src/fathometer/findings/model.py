@@ -122,6 +122,9 @@ class Scenario:
     rtt: Histogram
     """Of all answered samples after warm-up."""
     sent: int
+    unsent: int
+    """Due and not sent, as nothing could carry them (`Recording.unsent`). Of a recording that is several
+    scenarios (sizes, load, silences) each has its share by samples: events do not say of which they were."""
     unanswered: int
     late: int
     estimates: dict[str, Estimate]
@@ -133,6 +136,16 @@ class Scenario:
     blocks: BlockCounts
     calendar: Calendar | None
     first: First | None
+
+    @property
+    def due(self) -> int:
+        """Samples that somebody who uses the path would have sent: availability is of these."""
+        return self.sent + self.unsent
+
+    @property
+    def availability(self) -> float | None:
+        """The share of what was due that was answered; None: nothing was due."""
+        return 1 - (self.unanswered + self.unsent) / self.due if self.due else None
 
     def figure(self, name: str) -> Estimate:
         """The one figure of this name that tables, charts and advice show: the median of runs where there are
@@ -159,6 +172,11 @@ class Versus:
     def of(self, metric: Metric) -> Difference:
         """The difference in one metric."""
         return next(d for d in self.differences if d.metric == metric)
+
+    @property
+    def headline(self) -> Difference:
+        """The one that a sentence tells: the median's, unless others alone were asked about."""
+        return next((d for d in self.differences if d.metric == "p50"), self.differences[0])
 
 
 @dataclass(frozen=True, slots=True)

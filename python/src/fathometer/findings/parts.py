@@ -54,19 +54,19 @@ def parts(recording: Recording) -> list[Part]:
     """
     manifest = recording.manifest
     whole = Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns)
-    made = [Part(whole, recording, ALL)]
+    every = [Part(whole, recording, ALL)]
     sizes = recording.totals.sizes
     if manifest.size is None and len(sizes) > 1:
-        made = [Part(replace(whole, size=size), recording, Selection(size=size)) for size in sizes]
+        every = [Part(replace(whole, size=size), recording, Selection(size=size)) for size in sizes]
     silences = recording.totals.silences
     if silences:
         # What follows none of them (the burst after a handshake, what follows a loss) is in no part.
-        made = [
+        every = [
             Part(replace(p.key, silence=silence), recording, replace(p.selection, silence=silence))
-            for p in made
+            for p in every
             for silence in silences
         ]
-    return [half for part in made for half in _by_load(part)]
+    return [half for part in every for half in _by_load(part)]
 
 
 def _by_load(part: Part) -> list[Part]:

@@ -27,13 +27,22 @@ _TROUBLES: Final = ("clock.stepped", "schedule.overrun", "recording.overflowed")
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     """Everything that a reader must know before believing a number."""
-    made = [f for scenario, recording in recordings_of(scenarios) for f in _recording(scenario, recording)]
+    every = [f for scenario, recording in recordings_of(scenarios) for f in _recording(scenario, recording)]
     for scenario in scenarios:
-        made += _losses(scenario)
-        made += _rhythms(scenario)
+        every += _losses(scenario)
+        every += _rhythms(scenario)
         if scenario.first and scenario.first.differs:
-            made.append(Finding("first sample", (Place(scenario.name),), result=scenario.first))
-    return made
+            every.append(Finding("first sample", (Place(scenario.name),), result=scenario.first))
+    return every
+
+
+def of_rollups(scenarios: Sequence[Scenario]) -> list[Finding]:
+    """What is not looked at where only a rollup is there: silence about it is no answer."""
+    rolled = [recording for _, recording in recordings_of(scenarios) if recording.source is None]
+    if not rolled:
+        return []
+    step = max(recording.rollup.step_ns for recording in rolled)
+    return [Finding("rolled up", quantities={"recordings": number(len(rolled)), "step": ns(step)})]
 
 
 def _rhythms(scenario: Scenario) -> list[Finding]:
@@ -87,26 +96,26 @@ def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:
     name = {"name": recording.directory.name}
     torn = [d for d in recording.damage if d.torn]
     broken = [d for d in recording.damage if not d.torn]
-    made: list[Finding] = []
+    every: list[Finding] = []
     if broken:
-        made.append(Finding("damage", where, terms=name, facts=tuple(_recorded(str(d)) for d in broken)))
+        every.append(Finding("damage", where, terms=name, facts=tuple(_recorded(str(d)) for d in broken)))
     if recording.running:
-        made.append(Finding("running", where, terms=name))
+        every.append(Finding("running", where, terms=name))
     elif recording.interrupted:
-        made.append(Finding("interrupted", where, terms=name, facts=tuple(_recorded(str(d)) for d in torn)))
+        every.append(Finding("interrupted", where, terms=name, facts=tuple(_recorded(str(d)) for d in torn)))
     totals = recording.totals
     if totals.corrupted:
-        made.append(Finding("corrupted", where, quantities={"echoes": number(totals.corrupted)}))
+        every.append(Finding("corrupted", where, quantities={"echoes": number(totals.corrupted)}))
     for kind in _TROUBLES:
-        made += _troubles(kind, where, recording)
-    made += _pauses(where, recording)
+        every += _troubles(kind, where, recording)
+    every += _pauses(where, recording)
     if "simulated" in recording.manifest.extra:
-        made.append(Finding("simulated", where, terms=name))
+        every.append(Finding("simulated", where, terms=name))
     if recording.manifest.imported:
         notes = tuple(_recorded(str(n)) for n in recording.manifest.imported.get("notes", ()))
         tool = str(recording.manifest.imported.get("tool", "another tool"))
-        made.append(Finding("imported", where, terms={**name, "tool": tool}, facts=notes))
-    return made
+        every.append(Finding("imported", where, terms={**name, "tool": tool}, facts=notes))
+    return every
 
 
 def _troubles(kind: str, where: tuple[Place, ...], recording: Recording) -> list[Finding]:
@@ -153,13 +162,13 @@ def _trouble(kind: str, where: tuple[Place, ...], cluster: Sequence[tuple[int, E
 
 def _pauses(where: tuple[Place, ...], recording: Recording) -> list[Finding]:
     """The long ones each; and what all of a host's come to, where there are others."""
-    made = []
+    every = []
     for host in ("local", "remote"):
         mine = [(n, p) for n, p in enumerate(recording.pauses) if p.host == host]
         worth = [(n, p) for n, p in mine if p.duration_ns >= PAUSE_WORTH_TELLING_NS]
         longest = sorted(worth, key=lambda one: -one[1].duration_ns)[:MOST_PAUSES]
         for n, p in sorted(longest, key=lambda one: one[1].start_ns):
-            made.append(
+            every.append(
                 Finding(
                     "pause",
                     where,
@@ -175,7 +184,7 @@ def _pauses(where: tuple[Place, ...], recording: Recording) -> list[Finding]:
             )
         if len(mine) > len(longest):
             reasons = Counter(p.reason or "reason not known" for _, p in mine)
-            made.append(
+            every.append(
                 Finding(
                     "pauses",
                     where,
@@ -191,7 +200,7 @@ def _pauses(where: tuple[Place, ...], recording: Recording) -> list[Finding]:
                     ),
                 )
             )
-    return made
+    return every
 
 
 def pause_fact(recording: Recording, n: int) -> Fact:

@@ -33,11 +33,11 @@ Progress = Callable[[str], None]
 
 def grouped(recordings: Sequence[Recording]) -> dict[Key, list[Part]]:
     """What may be pooled, in order of time."""
-    found: dict[Key, list[Part]] = {}
+    by_key: dict[Key, list[Part]] = {}
     for recording in recordings:
         for part in parts(recording):
-            found.setdefault(part.key, []).append(part)
-    return {k: sorted(g, key=lambda p: p.recording.manifest.started_ns) for k, g in found.items()}
+            by_key.setdefault(part.key, []).append(part)
+    return {k: sorted(g, key=lambda p: p.recording.manifest.started_ns) for k, g in by_key.items()}
 
 
 def scenarios(
@@ -48,12 +48,12 @@ def scenarios(
     """
     groups = grouped(recordings)
     labels = Counter(key.name for key in groups)
-    made = []
+    every = []
     for key, group in groups.items():
         name = key.name if labels[key.name] == 1 else f"{key.name} ({key.pacing})"
         progress(name)
-        made.append(_scenario(name, key, group, zone))
-    return tuple(sorted(made, key=lambda s: (_median(s), s.name)))
+        every.append(_scenario(name, key, group, zone))
+    return tuple(sorted(every, key=lambda s: (_median(s), s.name)))
 
 
 def _median(scenario: Scenario) -> float:
@@ -83,6 +83,7 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
         runs=runs,
         rtt=rtt,
         sent=sum(c.samples for c in counts),
+        unsent=sum(map(_unsent, group)),
         unanswered=sum(c.unanswered for c in counts),
         late=sum(c.late for c in counts),
         estimates=estimates,
@@ -94,14 +95,20 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
     )
 
 
+def _unsent(part: Part) -> int:
+    """Its share of what its recording could not send, by the samples that it did send."""
+    unsent, sent = part.recording.unsent, part.recording.totals.samples
+    return unsent if is_whole(part) or not sent else round(unsent * totals_of(part).samples / sent)
+
+
 def _run(part: Part, rtt: Histogram) -> Run:
     figures: dict[str, float] = {}
     if rtt.count:
         figures["mean"] = float(rtt.sum_ns) / rtt.count
     for name, share in SHARE.items():
-        found = rtt.supported_quantile(share)
-        if found is not None:
-            figures[name] = float(found.value_ns)
+        quantile = rtt.supported_quantile(share)
+        if quantile is not None:
+            figures[name] = float(quantile.value_ns)
     return Run(part.recording, part.selection, rtt.count, figures)
 
 
@@ -135,12 +142,14 @@ def _hours(part: Part, zone: tzinfo) -> list[tuple[int, float]]:
     local = [q * _QUARTER_NS + offset_ns(zone, q * _QUARTER_NS) for q in each.tolist()]
     hour = np.array(local, dtype=np.int64)[place] // _HOUR_NS
     key, number, total = added(hour << BUCKET_BITS | quarters.bucket, quarters.number, quarters.total_ns)
-    found = Counted(key >> BUCKET_BITS, key & ((1 << BUCKET_BITS) - 1), number, total)
-    at = first_of_each(found)
-    row = at_rank(found, at, 0.5)
+    by_hour = Counted(key >> BUCKET_BITS, key & ((1 << BUCKET_BITS) - 1), number, total)
+    at = first_of_each(by_hour)
+    row = at_rank(by_hour, at, 0.5)
     counts = np.add.reduceat(number, at)
-    made = zip(found.stretch[at].tolist(), (total[row] / number[row]).tolist(), counts.tolist(), strict=True)
-    return [(began * _HOUR_NS, median) for began, median, count in made if supports(count, 0.5)]
+    hours = zip(
+        by_hour.stretch[at].tolist(), (total[row] / number[row]).tolist(), counts.tolist(), strict=True
+    )
+    return [(began * _HOUR_NS, median) for began, median, count in hours if supports(count, 0.5)]
 
 
 def _first(group: Sequence[Part]) -> First | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +16,13 @@ from fathometer.dataset.steps import MOST
 from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
 from fathometer.findings.model import Moved, Scenario
 from fathometer.findings.quality import pause_fact
-from fathometer.stats.changes import Change, Undecided, examine
+from fathometer.stats.changes import Change, Examined, Undecided, examine, placed
 
 RAW = 2_000_000
 """Samples up to which every one is looked at; a longer recording is first made into medians of equal time,
-the steps of its rollup."""
+the steps of its rollup, and its changes are then placed among the samples around them."""
+MOST_PLACED = 100
+"""Changes of a recording that are placed among its samples: each reads some row groups."""
 NEAR_NS = 1_000_000_000
 """What happened this long before or after a change may have to do with it, ns; or `NEAR_SAMPLES`, where that
 is longer. A minute would be too long: in eleven hours something always happens within a minute."""
@@ -43,32 +46,62 @@ def series(recording: Recording, selection: Selection = ALL) -> tuple[NDArray[np
     return medians.p50_ns, medians.start_ns
 
 
+def examined(recording: Recording, selection: Selection = ALL) -> Examined:
+    """The changes of a recording, each at its sample where there are samples."""
+    values, at = series(recording, selection)
+    coarse = examine(values, at_ns=at)
+    if recording.rows <= RAW:
+        return coarse
+    return placed_among_samples(recording, selection, coarse)
+
+
+def placed_among_samples(recording: Recording, selection: Selection, coarse: Examined) -> Examined:
+    """Changes of level that were found in medians of steps, at the samples that they began with."""
+    if recording.source is None:
+        return coarse
+    levels = [c for c in coarse.changes if c.kind == "level"][:MOST_PLACED]
+    exact = {id(c): _at_its_sample(recording, selection, c) for c in levels}
+    return replace(coarse, changes=tuple(exact.get(id(c), c) for c in coarse.changes))
+
+
+def _at_its_sample(recording: Recording, selection: Selection, change: Change) -> Change:
+    # The step that moved is known; the sample lies in it or in one of its neighbours.
+    around = 2 * recording.rollup.step_ns
+    at = change.at_ns or 0
+    near = replace(selection, start_ns=at - around, end_ns=at + around)
+    samples = raw.samples(recording, near)
+    answered = np.flatnonzero(~np.isnan(samples.value_ns))
+    place = placed(samples.value_ns[answered])
+    if place is None or place >= len(answered):
+        return change
+    return replace(change, at_ns=int(samples.sent_ns[answered[place]]))
+
+
 def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tuple[str, Undecided], ...]]:
     """Every recording's change points, in order of time."""
     moved: list[Moved] = []
     undecided: list[tuple[str, Undecided]] = []
     for scenario in scenarios:
         for run in scenario.runs:
-            values, at = series(run.recording, run.selection)
-            if not len(values):
+            if not run.answered:
                 continue
-            found = examine(values, at_ns=at)
-            moved += [Moved(run.recording, scenario.name, c) for c in found.changes]
-            undecided += [(scenario.name, u) for u in found.undecided]
+            answer = examined(run.recording, run.selection)
+            moved += [Moved(run.recording, scenario.name, c) for c in answer.changes]
+            undecided += [(scenario.name, u) for u in answer.undecided]
     return tuple(sorted(moved, key=lambda m: m.change.at_ns or 0)), tuple(undecided)
 
 
 def findings(moved: Sequence[Moved]) -> list[Finding]:
     """Each change with the best-supported explanation of its moment; many in a row as one."""
-    made: list[Finding] = []
+    every: list[Finding] = []
     for group in _groups([m for m in moved if m.change.at_ns is not None]):
         if len(group) >= RESTLESS:
-            made.append(_restless(group))
+            every.append(_restless(group))
         elif len(group) >= 2 and _returns(group):
-            made.append(_burst(group))
+            every.append(_burst(group))
         else:
-            made += [_shift(m) for m in group]
-    return made
+            every += [_shift(m) for m in group]
+    return every
 
 
 def _groups(moved: Sequence[Moved]) -> list[list[Moved]]:
@@ -119,7 +152,9 @@ def _burst(group: Sequence[Moved]) -> Finding:
 
 def near_ns(recording: Recording) -> int:
     """How far from a change something may be that explains it."""
-    return max(NEAR_NS, NEAR_SAMPLES * (recording.manifest.interval_ns or 0))
+    # Without samples a change is known to a step.
+    step = recording.rollup.step_ns if recording.source is None else 0
+    return max(NEAR_NS, NEAR_SAMPLES * (recording.manifest.interval_ns or 0), step)
 
 
 def _restless(group: Sequence[Moved]) -> Finding:

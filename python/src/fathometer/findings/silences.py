@@ -24,12 +24,12 @@ _TOLD: tuple[Metric, ...] = ("p50", "p95")
 
 def costs(scenarios: Sequence[Scenario], comparisons: Sequence[Versus]) -> tuple[Cost, ...]:
     """One a silence, by label and length."""
-    made = []
+    every = []
     for warm, first, versus, turned in within_path(scenarios, comparisons, _first):
         median, tail = (Growth(versus.of(m), turned) for m in _TOLD)
         if first.key.silence is not None:
-            made.append(Cost(first, warm, first.key.silence.gap_ns, median, tail))
-    return tuple(sorted(made, key=lambda c: (c.first.key.label, c.gap_ns, c.first.name)))
+            every.append(Cost(first, warm, first.key.silence.gap_ns, median, tail))
+    return tuple(sorted(every, key=lambda c: (c.first.key.label, c.gap_ns, c.first.name)))
 
 
 def _first(key: Key) -> Key | None:

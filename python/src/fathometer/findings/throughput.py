@@ -32,13 +32,13 @@ def seconds(test: Throughput, way: Name) -> list[Second]:
     """
     mine = [s for s in test.stretches if s.way == way and s.interval_ns]
     by_stream = [[s for s in mine if s.connection == n] for n in sorted({s.connection for s in mine})]
-    made = []
+    every = []
     for row in zip_longest(*by_stream):
         there = [s for s in row if s is not None]
         total = sum(s.bytes * 8e9 / s.interval_ns for s in there)
         longest = max(s.interval_ns for s in there)
-        made.append(Second(max(s.at_ns for s in there), longest, total, there[0].omitted))
-    return made
+        every.append(Second(max(s.at_ns for s in there), longest, total, there[0].omitted))
+    return every
 
 
 def whole_seconds(test: Throughput, way: Name) -> list[Second]:

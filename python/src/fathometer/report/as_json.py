@@ -14,7 +14,7 @@ from fathometer.findings import render
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.doubts import in_words
 from fathometer.findings.finding import Advice, Finding, Incident, Place, Quantity
-from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.findings.model import FIGURES, Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
 from fathometer.report import modes
 from fathometer.stats.changes import Change
@@ -256,6 +256,7 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
         else {"gap_ns": s.key.silence.gap_ns, "first": s.key.silence.first},
         "recordings": [run.recording.manifest.id for run in s.runs],
         "samples": s.sent,
+        "unsent": s.unsent,
         "answered": s.rtt.count,
         "unanswered": s.unanswered,
         "late": s.late,
@@ -263,8 +264,10 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
             "min": s.rtt.min_ns,
             "max": s.rtt.max_ns,
             "stddev": _whole(s.rtt.stddev_ns),
-            **{n: _estimate(e) for n, e in s.estimates.items()},
+            # The one figure of tables, charts and verdicts, so that a `--baseline` compares like with like.
+            **{n: _estimate(s.figure(n)) for n in FIGURES},
         },
+        "basis": {n: "runs" if n in s.of_runs else "samples" for n in FIGURES},
         "runs": {n: _estimate(e) for n, e in s.of_runs.items()},
         "worst_of_runs": None
         if s.worst is None

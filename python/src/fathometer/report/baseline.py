@@ -24,7 +24,7 @@ _OPERATION = "read a baseline"
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class EarlierFigure:
     """One figure of the earlier report, ns."""
 
     value: float
@@ -37,7 +37,7 @@ class Baseline:
     """What an earlier report said of its paths."""
 
     file: str
-    figures: Mapping[str, Mapping[Metric, Figure]]
+    figures: Mapping[str, Mapping[Metric, EarlierFigure]]
     """By path and metric; those that have an interval."""
     availability: Mapping[str, float]
 
@@ -90,7 +90,7 @@ def read(path: Path) -> Baseline:
         return Baseline(
             str(path),
             {name: dict(_figures(s["rtt_ns"])) for name, s in scenarios.items()},
-            {n: 1 - s["unanswered"] / s["samples"] for n, s in scenarios.items() if s["samples"]},
+            {n: a for n, s in scenarios.items() if (a := _answered(s)) is not None},
         )
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise _foreign(path) from None
@@ -102,12 +102,19 @@ def _foreign(path: Path) -> FathometerError:
     )
 
 
-def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, Figure]]:
-    figures: list[tuple[Metric, Figure]] = []
+def _answered(scenario: Mapping[str, Any]) -> float | None:
+    """The share of what was due; a report of before `unsent` knows of what was sent alone."""
+    unsent = int(scenario.get("unsent", 0))
+    due = scenario["samples"] + unsent
+    return 1 - (scenario["unanswered"] + unsent) / due if due else None
+
+
+def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, EarlierFigure]]:
+    figures: list[tuple[Metric, EarlierFigure]] = []
     for metric in METRICS:
         given = rtt[metric]
         if given["value"] is not None and given["low"] is not None and given["high"] is not None:
-            figures.append((metric, Figure(*(float(given[k]) for k in ("value", "low", "high")))))
+            figures.append((metric, EarlierFigure(*(float(given[k]) for k in ("value", "low", "high")))))
     return figures
 
 
@@ -135,16 +142,16 @@ def drift(baseline: Baseline, scenarios: Sequence[Scenario], matters: float = MA
 
 
 def _availability(baseline: Baseline, s: Scenario) -> tuple[float, float] | None:
-    then = baseline.availability.get(s.name)
-    return None if then is None or not s.sent else (then, 1 - s.unanswered / s.sent)
+    then, now = baseline.availability.get(s.name), s.availability
+    return None if then is None or now is None else (then, now)
 
 
-def _differences(then: Mapping[Metric, Figure], scenario: Scenario) -> list[Difference]:
+def _differences(then: Mapping[Metric, EarlierFigure], scenario: Scenario) -> list[Difference]:
     pairs = [(m, then[m], scenario.figure(m)) for m in METRICS if m in then]
     return [d for m, a, b in pairs if (d := _difference(m, a, b)) is not None]
 
 
-def _difference(metric: Metric, a: Figure, b: Estimate) -> Difference | None:
+def _difference(metric: Metric, a: EarlierFigure, b: Estimate) -> Difference | None:
     """None: one of both has no interval on a log scale."""
     if not b.shown or b.interval is None or min(a.value, a.low, b.value, b.interval.low) <= 0:
         return None

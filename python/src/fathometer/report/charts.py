@@ -34,14 +34,14 @@ def tail(scenarios: Sequence[Scenario], foremost: Sequence[str], width: int = WI
         # As far as the count supports it: -log10 of the share beyond.
         deepest = min(4.0, math.log10(n / 3)) if n > 3 else 0.0
         for nines in np.linspace(0, max(deepest, 0.3), 80).tolist():
-            found = s.rtt.quantile(min(max(1 - 10**-nines, 1e-9), 1.0))
-            if found:
+            quantile = s.rtt.quantile(min(max(1 - 10**-nines, 1e-9), 1.0))
+            if quantile:
                 rows.append(
                     {
                         "scenario": s.name if s.name in own else OTHERS,
                         "line": number,
                         "nines": round(nines, 3),
-                        "us": microseconds(found.value_ns),
+                        "us": microseconds(quantile.value_ns),
                     }
                 )
     if not rows:

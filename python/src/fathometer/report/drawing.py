@@ -16,7 +16,7 @@ from fathometer.report import charts, distributions, envelopes, modes, overview,
 from fathometer.report.clock import Clock
 from fathometer.report.interest import by_interest, foremost_pairs, harm
 from fathometer.report.judgement import Judgement
-from fathometer.report.page import Figure, Live, Page, title_of
+from fathometer.report.page import Figure, LiveChart, Page, title_of
 from fathometer.report.vega import FULL, NARROW, WIDE, Spec
 
 Progress = Callable[[str], None]
@@ -125,7 +125,7 @@ def _figure(heading: Heading, spec: Spec, narrow: Spec | None, *, live: bool) ->
         spec,
         render.svg(spec, name),
         render.svg(narrow, f"{name}-narrow") if narrow else "",
-        Live(render.compiled(spec)) if live else None,
+        LiveChart(render.compiled(spec)) if live else None,
         path=heading.path,
     )
 
@@ -181,7 +181,7 @@ def _overview(page: Page, parts: Sequence[Part], names: dict[int, str], series: 
 
     def make(wide: int) -> Spec | None:
         return overview.overview(
-            [overview.Row(n, tuple(e)) for n, e in rows.items()], marks, page.clock, wide
+            [overview.TimelineRow(n, tuple(e)) for n, e in rows.items()], marks, page.clock, wide
         )
 
     spec = make(FULL)
@@ -227,5 +227,5 @@ def _over_time(page: Page, part: Part, name: str, fine: Envelope) -> Figure | No
         name,
     )
     figure = _figure(heading, spec, narrow, live=False)
-    figure.live, figure.envelope = Live(render.compiled(live), columns), fine
+    figure.live, figure.envelope = LiveChart(render.compiled(live), columns), fine
     return figure

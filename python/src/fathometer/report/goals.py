@@ -75,7 +75,7 @@ class Goal:
 
     def concerns(self, scenario: Scenario) -> bool:
         """Whether this path is asked for."""
-        if not scenario.sent:
+        if not scenario.due:
             return False
         if self.path == "*":
             return not scenario.key.under_load
@@ -178,13 +178,20 @@ def _of_max(goal: Goal, scenario: Scenario) -> Outcome:
 
 
 def _of_share(goal: Goal, scenario: Scenario) -> Outcome:
-    """Of the samples that were sent; nothing is said beyond them, but whether they are enough to be sure."""
-    lost = scenario.unanswered / scenario.sent
-    value = 1 - lost if goal.metric == "availability" else lost
+    """Availability is of the samples that were due, loss of those that were sent; nothing is said beyond
+    them, but whether they are enough to be sure.
+    """
+    if goal.metric == "availability":
+        behind, value = scenario.due, scenario.availability
+    else:
+        behind = scenario.sent
+        value = scenario.unanswered / behind if behind else None
+    if value is None:
+        return Outcome(goal, scenario.name, "cannot be decided", None, False, "nothing was sent")
     status: Status = "met" if goal.holds(value) else "not met"
     allowed = 1 - goal.limit if goal.metric == "availability" else goal.limit
-    if status == "met" and allowed * scenario.sent < RARE:
+    if status == "met" and allowed * behind < RARE:
         needed = f"{math.ceil(RARE / allowed - 1e-6):,} are" if allowed > 0 else "no number is"
-        few = f"{count(scenario.sent, 'sample')}; {needed} needed to be sure"
+        few = f"{count(behind, 'sample')}; {needed} needed to be sure"
         return Outcome(goal, scenario.name, status, value, False, few)
     return Outcome(goal, scenario.name, status, value, True, "")

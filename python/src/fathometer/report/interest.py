@@ -35,7 +35,7 @@ def by_interest(analysis: Analysis, outcomes: Sequence[Outcome] = ()) -> list[Sc
         rank[s.name] = min(rank[s.name], 2 * n + 1)
 
     def key(s: Scenario) -> tuple[bool, bool, tuple[float, ...], float, int]:
-        lost = s.unanswered / s.sent if s.sent else 0.0
+        lost = 1 - (1.0 if s.availability is None else s.availability)
         harms = tuple(-h for h in worst.get(s.name, (0, 0, 0, 0.0)))
         return s.name not in missed, s.name not in worst, harms, -lost, rank.get(s.name, len(rank) * 2)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fathometer.dataset.throughput import Counted, Flow, Readings
+from fathometer.dataset.throughput import Flow, Readings, Transfer
 from fathometer.findings import datagrams, throughput
 from fathometer.findings.doubts import in_words
 from fathometer.findings.finding import Finding
@@ -66,7 +66,7 @@ _NOTES = {
 
 def extras(analysis: Analysis) -> list[Extra]:
     """Those that these recordings call for."""
-    made = {
+    tables = {
         "throughput": _throughput(analysis),
         "silences": _silences(analysis.silences),
         "losses": _losses(analysis.scenarios),
@@ -74,7 +74,7 @@ def extras(analysis: Analysis) -> list[Extra]:
         "setups": _setups(analysis),
         "silent": _silent(analysis),
     }
-    return [Extra(name, table, _NOTES[name]) for name, table in made.items() if table]
+    return [Extra(name, table, _NOTES[name]) for name, table in tables.items() if table]
 
 
 def _table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> Table | None:
@@ -99,7 +99,7 @@ def _flow(flow: Flow) -> tuple[Cell, ...]:
     return (*_end(flow.received), *_end(flow.sent), again, window, _readings(flow.srtt_us, _microseconds))
 
 
-def _end(counted: Counted | None) -> tuple[Cell, Cell]:
+def _end(counted: Transfer | None) -> tuple[Cell, Cell]:
     if counted is None:
         return NONE, NONE
     return Cell(data(counted.bytes), duration(counted.duration_ns)), Cell(rate(counted.bits_per_second))
@@ -296,7 +296,7 @@ def _flow_as_json(flow: Flow) -> dict[str, Any]:
     }
 
 
-def _counted_as_json(c: Counted | None) -> dict[str, int] | None:
+def _counted_as_json(c: Transfer | None) -> dict[str, int] | None:
     if c is None:
         return None
     return {"bytes": c.bytes, "duration_ns": c.duration_ns, "bits_per_second": c.bits_per_second}

@@ -38,14 +38,14 @@ _ROOM: Final = 1.6
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TimelineRow:
     """One path: its recordings, in order of time."""
 
     name: str
     envelopes: tuple[Envelope, ...]
 
 
-def overview(rows: Sequence[Row], marks: Sequence[Mark], clock: Clock, width: int) -> Spec | None:
+def overview(rows: Sequence[TimelineRow], marks: Sequence[Mark], clock: Clock, width: int) -> Spec | None:
     """The picture. `rows`: from top to bottom, as many as fit."""
     shown = [r for r in rows if any(len(e.start_ns) for e in r.envelopes)]
     shown = shown[: ROWS if width > NARROW else ROWS_NARROW]
@@ -167,7 +167,7 @@ def _layers(clock: Clock, width: int, height: int) -> Iterator[Spec]:
     }
 
 
-def top_us(row: Row) -> float:
+def top_us(row: TimelineRow) -> float:
     """Where a row is cut: somewhat above what nearly all its bins reach, µs."""
     highs = np.concatenate([e.max_ns[e.answered > 0] for e in row.envelopes]) / 1e3
     medians = np.concatenate([e.p50_ns[e.answered > 0] for e in row.envelopes]) / 1e3
@@ -176,7 +176,7 @@ def top_us(row: Row) -> float:
     return float(max(np.quantile(highs, _EVERYDAY), np.quantile(medians, _EVERYDAY)) * _ROOM)
 
 
-def _values(row: Row, clock: Clock) -> Iterator[dict[str, Any]]:
+def _values(row: TimelineRow, clock: Clock) -> Iterator[dict[str, Any]]:
     top = top_us(row)
     for e in row.envelopes:
         for i in range(len(e.start_ns)):

@@ -20,7 +20,7 @@ _KEPT = 3
 
 
 @dataclass(slots=True)
-class Live:
+class LiveChart:
     """A chart that can be hovered over, zoomed or brushed: a Vega specification and its data as columns."""
 
     spec: Spec
@@ -39,7 +39,7 @@ class Figure:
     svg: str
     narrow: str = ""
     """The same for a phone; empty: the wide one does."""
-    live: Live | None = None
+    live: LiveChart | None = None
     envelope: Envelope | None = None
     """What a zooming chart was made of."""
     path: str | None = None
@@ -87,7 +87,7 @@ def _with_fewer_bins(page: Page, figure: Figure) -> Figure:
         return figure
     fewer = coarse(figure.envelope, max(len(figure.envelope.start_ns) // 4, 1))
     columns = timeline.columns(fewer, coarse(figure.envelope), page.clock)
-    return replace(figure, live=Live(figure.live.spec, columns))
+    return replace(figure, live=LiveChart(figure.live.spec, columns))
 
 
 def still(page: Page) -> Page:

@@ -29,8 +29,8 @@ def svg(spec: Spec, name: str) -> str:
 
 def compiled(spec: Spec) -> Spec:
     """A Vega specification, for the page: it then need not compile."""
-    made: Spec = vl_convert.vegalite_to_vega(all_cleaned(spec), vl_version=_version())
-    return made
+    vega: Spec = vl_convert.vegalite_to_vega(all_cleaned(spec), vl_version=_version())
+    return vega
 
 
 def plain_svg(spec: Spec, ink: str = "#1b1b1f", paper: str = "#ffffff") -> str:
@@ -85,23 +85,23 @@ def _script() -> str:
     name = f"vega-{version('vl-convert-python')}-{_version()}-{zlib.crc32(_SNIPPET.encode()):08x}.js"
     kept = _cache() / name
     try:
-        found = kept.read_text(encoding="utf-8")
+        cached = kept.read_text(encoding="utf-8")
         # What a full disk or another version left behind is not worth a broken page.
-        if len(found) > _LEAST:
-            return found
+        if len(cached) > _LEAST:
+            return cached
     except (OSError, UnicodeDecodeError):
         pass
-    made: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=_version())
+    bundle: str = vl_convert.javascript_bundle(_SNIPPET, vl_version=_version())
     # `</script` inside a string of the bundle would end the page's own script element.
-    made = made.replace("</script", "<\\/script")
+    bundle = bundle.replace("</script", "<\\/script")
     try:
         kept.parent.mkdir(parents=True, exist_ok=True)
         part = kept.with_suffix(f".{os.getpid()}.part")
-        part.write_text(made, encoding="utf-8")
+        part.write_text(bundle, encoding="utf-8")
         part.replace(kept)
     except OSError:
         pass  # A cache that cannot be written costs a second, nothing else.
-    return made
+    return bundle
 
 
 def _cache() -> Path:

@@ -107,7 +107,8 @@ def _measured(analysis: Analysis) -> list[Verdict]:
     measured = [s for s in analysis.scenarios if not is_throughput(s)]
     strip: list[Verdict] = []
     if measured:
-        strip.append(_answered(sum(s.sent for s in measured), sum(s.unanswered for s in measured)))
+        counts = (sum(getattr(s, name) for s in measured) for name in ("sent", "unanswered", "unsent"))
+        strip.append(_answered(*counts))
         strip += _extremes([s for s in measured if s.rtt.count])
     if analysis.recordings:
         number = len(analysis.incidents)
@@ -126,23 +127,25 @@ def _measured(analysis: Analysis) -> list[Verdict]:
     return strip
 
 
-def _answered(sent: int, lost: int) -> Verdict:
-    if not sent:
+def _answered(sent: int, lost: int, unsent: int) -> Verdict:
+    """Of the samples that were due: whoever had no connection had no answer either."""
+    if not sent + unsent:
         return Verdict("Answered", "nothing was sent", "open")
+    waiting = (f"{unsent:,} not sent for want of a connection",) if unsent else ()
     if lost == sent:
-        return Verdict("Answered", "none", "bad", (f"of {count(sent, 'sample')}",))
+        return Verdict("Answered", "none", "bad", (f"of {count(sent, 'sample')}", *waiting))
     of = f"{lost:,} of {count(sent, 'sample')} lost" if lost else f"all of {count(sent, 'sample')}"
-    return Verdict("Answered", percent(1 - lost / sent), "plain", (of,))
+    return Verdict("Answered", percent(1 - (lost + unsent) / (sent + unsent)), "plain", (of, *waiting))
 
 
 def _extremes(answered: Sequence[Scenario]) -> list[Verdict]:
     """The fastest and the slowest median; of too few samples the smallest and the largest."""
-    told = [s for s in answered if s.figure("p50").shown]
-    if told:
-        fast, slow = told[0], told[-1]
-        head = "Median" if len(told) == 1 else "Fastest median"
+    supported = [s for s in answered if s.figure("p50").shown]
+    if supported:
+        fast, slow = supported[0], supported[-1]
+        head = "Median" if len(supported) == 1 else "Fastest median"
         strip = [Verdict(head, duration(fast.figure("p50").value), "plain", (fast.name,))]
-        if len(told) > 1:
+        if len(supported) > 1:
             strip.append(Verdict("Slowest median", duration(slow.figure("p50").value), "plain", (slow.name,)))
         return strip
     ends = [end for s in answered for end in (s.rtt.min_ns, s.rtt.max_ns) if end is not None]

@@ -11,7 +11,7 @@ from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
 from fathometer.findings.words import count, duration, moment, span
 from fathometer.findings.words import figure as number
-from fathometer.stats.family import METRICS, Difference
+from fathometer.stats.family import Difference
 from fathometer.stats.results import Estimate
 
 NAMES = {"mean": "mean", "p50": "p50", "p95": "p95", "p99": "p99", "p99_9": "p99.9", "p99_99": "p99.99"}
@@ -68,7 +68,11 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
             continue
         low = duration(s.rtt.min_ns) if s.rtt.min_ns is not None else "–"
         high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"
-        lost = f"{s.unanswered:,} unanswered" if s.unanswered else ""
+        lost = ", ".join(
+            f"{number:,} {what}"
+            for number, what in ((s.unanswered, "unanswered"), (s.unsent, "not sent"))
+            if number
+        )
         rows.append(
             (
                 Cell(s.name, s.key.pacing),
@@ -142,9 +146,14 @@ def ratios(comparisons: Sequence[Versus]) -> Table | None:
     rows = []
     for v in comparisons:
         cells = [_ratio(d) for d in v.differences]
-        d = v.of("p50")
-        rows.append((Cell(f"{v.b} / {v.a}", _basis(v)), *cells, Cell(_sentence(v, d.verdict))))
-    return Table("Ratios", ("pair", *METRICS, "verdict (median)"), tuple(rows))
+        rows.append((Cell(f"{v.b} / {v.a}", _basis(v)), *cells, Cell(_sentence(v))))
+    asked = comparisons[0].headline
+    head = (
+        "pair",
+        *(d.metric for d in comparisons[0].differences),
+        f"verdict ({'median' if asked.metric == 'p50' else asked.metric})",
+    )
+    return Table("Ratios", head, tuple(rows))
 
 
 def _ratio(d: Difference) -> Cell:
@@ -156,15 +165,13 @@ def _ratio(d: Difference) -> Cell:
 
 
 def _basis(v: Versus) -> str:
-    d = v.of("p50")
+    d = v.headline
     return f"by {d.units[0]} and {d.units[1]} runs" if d.basis == "runs" else v.pairing
 
 
-def _sentence(v: Versus, verdict: str) -> str:
-    d = v.of("p50")
-    if d.differs:
-        return f"{v.b} is {verdict} by {duration(abs(d.difference))}"
-    return verdict
+def _sentence(v: Versus) -> str:
+    d = v.headline
+    return f"{v.b} is {d.verdict} by {duration(abs(d.difference))}" if d.differs else d.verdict
 
 
 def segments(analysis: Analysis) -> Table | None:

@@ -32,16 +32,18 @@ MOST_OPEN: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
+class NumberedIncident:
     """An incident with its number."""
 
     number: int
     incident: Incident
 
 
-def stories(incidents: Sequence[Incident]) -> tuple[Story | None, list[Story], list[Story]]:
+def stories(
+    incidents: Sequence[Incident],
+) -> tuple[NumberedIncident | None, list[NumberedIncident], list[NumberedIncident]]:
     """The one that cost most; the next in order of time; and the others, too."""
-    every = [Story(n, i) for n, i in enumerate(incidents, 1)]
+    every = [NumberedIncident(n, i) for n, i in enumerate(incidents, 1)]
     by_harm = sorted(every, key=lambda s: harm(s.incident), reverse=True)
     lines = by_harm[1 : MOST_INCIDENTS + 1]
     others = by_harm[MOST_INCIDENTS + 1 :]

@@ -47,14 +47,14 @@ def columns(fine: Envelope, coarse: Envelope, clock: Clock) -> dict[str, Any]:
 
 
 def _times(envelope: Envelope, clock: Clock) -> dict[str, Any]:
-    made: dict[str, Any] = {
+    times: dict[str, Any] = {
         "start": clock.ms(int(envelope.start_ns[0]) + envelope.width_ns // 2),
         "width": envelope.width_ns / 1e6,
     }
     steps = (envelope.start_ns - envelope.start_ns[0]) // envelope.width_ns
     if int(steps[-1]) != len(steps) - 1:
-        made["k"] = steps.tolist()
-    return made
+        times["k"] = steps.tolist()
+    return times
 
 
 def _rounded(ns: NDArray[np.float64]) -> list[float | None]:

@@ -52,5 +52,9 @@ def first_against_rest(
 def _interval(logs: NDArray[np.float64], level: float) -> Interval | None:
     from fathometer.stats.runs import median_of_runs
 
-    found = median_of_runs(logs, level).interval
-    return None if found is None else Interval(math.exp(found.low), math.exp(found.high), found.level)
+    interval = median_of_runs(logs, level).interval
+    return (
+        None
+        if interval is None
+        else Interval(math.exp(interval.low), math.exp(interval.high), interval.level)
+    )

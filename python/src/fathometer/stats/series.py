@@ -142,8 +142,10 @@ def from_windows(values: NDArray[np.float64], at_ns: NDArray[np.int64], window_n
     Empty windows are left out.
     """
     windows, index = np.unique(at_ns // window_ns, return_inverse=True)
-    made = _gather(values, index, len(windows), None, True)
-    return replace(made, began_ns=np.asarray(windows * window_ns, dtype=np.int64), independent=_calm(made))
+    blocks = _gather(values, index, len(windows), None, True)
+    return replace(
+        blocks, began_ns=np.asarray(windows * window_ns, dtype=np.int64), independent=_calm(blocks)
+    )
 
 
 def _gather(

@@ -77,11 +77,11 @@ def _line(size: NDArray[np.float64], median: NDArray[np.float64]) -> Line:
 
 
 def _fitted(size: NDArray[np.float64], lines: tuple[Line, ...]) -> NDArray[np.float64]:
-    made = np.empty_like(size)
+    fitted = np.empty_like(size)
     for line in lines:
         here = (size >= line.from_bytes) & (size <= line.to_bytes)
-        made[here] = line.fixed + line.per_byte * size[here]
-    return made
+        fitted[here] = line.fixed + line.per_byte * size[here]
+    return fitted
 
 
 def _error(size: NDArray[np.float64], median: NDArray[np.float64], lines: tuple[Line, ...]) -> float:

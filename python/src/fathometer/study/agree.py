@@ -7,11 +7,11 @@ from pathlib import Path
 from fathometer.dataset import open_recording
 from fathometer.errors import FathometerError
 from fathometer.study.model import STAMPED_SIZE, Probe
-from fathometer.study.plan import Run
+from fathometer.study.plan import PlannedRun
 from fathometer.study.words import bits_per_s
 
 
-def disagreement(directory: Path, run: Run, port: int | None) -> str | None:
+def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | None:
     """What a run's recording says that the plan does not; None: they agree.
 
     `port` is where the reflector said that it listens; None where something between may change it.

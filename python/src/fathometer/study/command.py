@@ -165,8 +165,8 @@ def stop(
     from fathometer.study.stop import stop_study
 
     done = stop_study(output, fathom)
-    said = ["the study's runner"] if done.runner else []
-    said += [f"{done.processes} processes"] if done.processes else []
-    said += [f"fabric {name}" for name in done.fabrics]
-    said += [f"what was left on host {name}" for name in done.hosts]
-    typer.echo(f"ended: {', '.join(said)}" if said else "nothing was left running")
+    ended = ["the study's runner"] if done.runner else []
+    ended += [f"{done.processes} processes"] if done.processes else []
+    ended += [f"fabric {name}" for name in done.fabrics]
+    ended += [f"what was left on host {name}" for name in done.hosts]
+    typer.echo(f"ended: {', '.join(ended)}" if ended else "nothing was left running")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fathometer.study.model import Probe, Study
 from fathometer.study.places import Command, bracketed
-from fathometer.study.plan import Run
+from fathometer.study.plan import PlannedRun
 from fathometer.study.words import duration_text
 
 
-def probe_command(study: Study, run: Run, target: str, short: bool) -> Command:
+def probe_command(study: Study, run: PlannedRun, target: str, short: bool) -> Command:
     """A run's probe against an address; `short` marks its recording as ``--quick``'s."""
     scenario, probe = run.scenario, run.probe
     words = ["--label", scenario.label]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from fathometer.study.model import Study
-from fathometer.study.plan import Run
+from fathometer.study.plan import PlannedRun
 
 MARGIN_NS: Final = 3_600_000_000_000
 """An hour: how long after its time something may linger on another's machine."""
@@ -13,7 +13,7 @@ _SLOWEST_NS: Final = 1_000_000_000
 """A round trip of a counted ping-pong, whose pace nobody knows before; a slower path's run is cut short."""
 
 
-def deadline_ns(run: Run) -> int:
+def deadline_ns(run: PlannedRun) -> int:
     """A probe's time: its own, and the margin."""
     probe = run.probe
     if probe.interval_ns is None and probe.count is not None:
@@ -21,7 +21,7 @@ def deadline_ns(run: Run) -> int:
     return run.estimate_ns + MARGIN_NS
 
 
-def round_deadline_ns(study: Study, runs: tuple[Run, ...]) -> int:
+def round_deadline_ns(study: Study, runs: tuple[PlannedRun, ...]) -> int:
     """The longest round's time: that of its probes, one after another, or beside each other."""
     together = max if study.order == "side-by-side" else sum
     return max(

@@ -21,13 +21,13 @@ def find_fathom(named: Path | None) -> str:
     for path in (named,) if named is not None else (beside,):
         if path.is_file() and os.access(path, os.X_OK):
             return str(path.absolute())
-    found = None if named is not None else shutil.which("fathom")
-    if found is None:
+    binary = None if named is not None else shutil.which("fathom")
+    if binary is None:
         what = (
             f"{named} is no program" if named is not None else "`fathom` is neither beside python nor in PATH"
         )
         raise FathometerError("run a study", what, "install it, or name it with --fathom")
-    return str(Path(found).absolute())
+    return str(Path(binary).absolute())
 
 
 class Fabrics:

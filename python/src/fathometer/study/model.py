@@ -176,7 +176,7 @@ class Host(_Part):
         return self
 
 
-class Scenario(_Part):
+class PlannedPath(_Part):
     """One labelled path configuration."""
 
     label: Name
@@ -398,7 +398,7 @@ class Study(_Part):
     order: Literal["one-by-one", "side-by-side"] = "one-by-one"
     """Whether the runs of a round follow one another, or are made at the same moments."""
     host: tuple[Host, ...] = Field(min_length=1)
-    scenario: tuple[Scenario, ...] = Field(min_length=1)
+    scenario: tuple[PlannedPath, ...] = Field(min_length=1)
     probe: tuple[Probe, ...] = Field(min_length=1)
     schedule: Schedule = Schedule()
     limits: Limits = Limits()

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from fathometer.study.model import Study
-from fathometer.study.plan import Run
+from fathometer.study.plan import PlannedRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Outline:
     planned: tuple[Planned, ...]
 
 
-def outline_of(study: Study, runs: tuple[Run, ...]) -> dict[str, Any]:
+def outline_of(study: Study, runs: tuple[PlannedRun, ...]) -> dict[str, Any]:
     """As it is written to the journal. Scenarios stand in the order of the study file."""
     labels = [s.label for s in study.scenario]
     rows: dict[str, dict[str, Any]] = {}

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 from fathometer.errors import FathometerError
 from fathometer.study.hosts import Fabrics, last_line
 from fathometer.study.model import Host
-from fathometer.study.plan import Run
+from fathometer.study.plan import PlannedRun
 from fathometer.study.processes import Processes
 
 LISTEN_S: Final = 20.0
@@ -27,7 +27,7 @@ Command = Callable[[str, str], list[str]]
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProbeExit:
     """How a probe ended: its exit code, and what it wrote."""
 
     code: int
@@ -48,7 +48,7 @@ class Reflector(Protocol):
         """Ends it."""
 
 
-class Place(Protocol):
+class Venue(Protocol):
     """A host of a study."""
 
     @property
@@ -60,7 +60,7 @@ class Place(Protocol):
         if it is on another machine. `address` is the scenario's.
         """
 
-    async def probe(self, run: Run, command: Command, into: Path) -> Ended:
+    async def probe(self, run: PlannedRun, command: Command, into: Path) -> ProbeExit:
         """Runs a probe to its end; its recording grows in `into` meanwhile."""
 
 
@@ -107,21 +107,21 @@ class LocalPlace:
         listen = "[::]" if self._host.fabric else bracketed(address or "127.0.0.1")
         argv = [self._fathom, *echo_words(protocol, f"{listen}:{port}")]
         process = await self._processes.start(self._fabrics.on(self._host, argv), stderr=self._log)
-        said = ""
+        answer = ""
         if process.stdout is not None:
             with contextlib.suppress(TimeoutError, ValueError):
                 async with asyncio.timeout(LISTEN_S):
-                    while not listens(said, protocol, port) and (line := await process.stdout.readline()):
-                        said += line.decode(errors="replace")
-        if not listens(said, protocol, port):
+                    while not listens(answer, protocol, port) and (line := await process.stdout.readline()):
+                        answer += line.decode(errors="replace")
+        if not listens(answer, protocol, port):
             reason = last_line(self._log.read_text(errors="replace"))
             raise not_listening(self._host.name, protocol, port, reason)
         return LocalReflector(process, self._processes, self._host.name)
 
-    async def probe(self, run: Run, command: Command, into: Path) -> Ended:  # noqa: ARG002 - it takes its time
+    async def probe(self, run: PlannedRun, command: Command, into: Path) -> ProbeExit:  # noqa: ARG002 - it takes its time
         """Runs a probe to its end."""
         argv = self._fabrics.on(self._host, command(self._fathom, str(into)))
-        return Ended(*await self._processes.output(argv))
+        return ProbeExit(*await self._processes.output(argv))
 
 
 def echo_words(protocol: str, listen: str) -> list[str]:
@@ -137,10 +137,10 @@ def listens(lines: str, protocol: str, port: int) -> bool:
     wanted = ("listening", protocol, port)
     for line in lines.splitlines():
         try:
-            said: Any = json.loads(line)
+            answer: Any = json.loads(line)
         except ValueError:
             continue
-        if isinstance(said, dict) and tuple(said.get(k) for k in ("event", "protocol", "port")) == wanted:
+        if isinstance(answer, dict) and tuple(answer.get(k) for k in ("event", "protocol", "port")) == wanted:
             return True
     return False
 

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from fathometer.study.model import Probe, Scenario, Study
+from fathometer.study.model import PlannedPath, Probe, Study
 
 RUN_OVERHEAD_NS = 500_000_000
 """What a run takes beside its samples (starting, connecting, closing, checking), for the estimate alone."""
@@ -20,14 +20,14 @@ QUICK_GAP_NS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Run:
+class PlannedRun:
     """One probe on one scenario, once."""
 
     number: int
     """From 1, in the order of the plan."""
     round: int
     """From 1."""
-    scenario: Scenario
+    scenario: PlannedPath
     probe: Probe
     size: int
     """Bytes each way."""
@@ -66,12 +66,12 @@ def quick(study: Study) -> Study:
     )
 
 
-def plan(study: Study) -> tuple[Run, ...]:
+def plan(study: Study) -> tuple[PlannedRun, ...]:
     """Every run in order: each round has each scenario (with each probe and size) once, shuffled by the seed,
     so that what drifts in time favours none of them.
     """
     several = len(study.probe) > 1
-    runs: list[Run] = []
+    runs: list[PlannedRun] = []
     for number in range(1, study.rounds + 1):
         items = [(s, p, size) for s in study.scenario for p in study.probe for size in p.all_sizes]
         items.sort(key=lambda i: _draw(study.seed, number, i[0].label, i[1].name, i[2]))
@@ -82,11 +82,11 @@ def plan(study: Study) -> tuple[Run, ...]:
             if probe.sizes is not None:
                 where /= f"size={size}"
             where /= f"run={number:0{max(2, len(str(study.rounds)))}d}"
-            runs.append(Run(len(runs) + 1, number, scenario, probe, size, where, _estimate_ns(probe)))
+            runs.append(PlannedRun(len(runs) + 1, number, scenario, probe, size, where, _estimate_ns(probe)))
     return tuple(runs)
 
 
-def estimate_ns(study: Study, runs: tuple[Run, ...]) -> int:
+def estimate_ns(study: Study, runs: tuple[PlannedRun, ...]) -> int:
     """How long the runs take, waiting for the schedule's hours left out."""
     total = 0
     for number in range(1, study.rounds + 1):

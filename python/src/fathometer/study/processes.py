@@ -84,14 +84,14 @@ class Processes:
 def marked(study_id: str) -> list[int]:
     """The processes that bear a study's mark, but for ourselves."""
     wanted = f"{MARK}={study_id}".encode()
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         # Gone meanwhile, or another user's: not ours to end.
         with contextlib.suppress(OSError):
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
             if wanted in (entry / "environ").read_bytes().split(b"\0") and state != "Z":
-                found.append(int(entry.name))
-    return sorted(p for p in found if p != os.getpid())
+                pids.append(int(entry.name))
+    return sorted(p for p in pids if p != os.getpid())
 
 
 def end_marked(study_id: str) -> int:

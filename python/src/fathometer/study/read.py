@@ -19,7 +19,7 @@ from fathometer.study.model import (
     POLITE_CONNECTS,
     POLITE_IN_ALL,
     POLITE_PER_CONNECTION,
-    Scenario,
+    PlannedPath,
     Study,
 )
 from fathometer.study.positions import Position, Where, nearest, positions
@@ -83,33 +83,33 @@ def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[
         # By way of JSON: in pydantic's strict mode a Python list is no tuple, but a JSON array is.
         study = Study.model_validate_json(json.dumps(value, default=str))
     except ValidationError as error:
-        told = error.errors(include_url=False)
+        errors = error.errors(include_url=False)
         # pydantic leaves elements with mistakes out, and then finds the array too short: no second mistake.
-        short = {e["loc"] for e in told if e["type"] == "too_short" and e["input"]}
-        return None, _sorted(_shape(e, known) for e in told if e["loc"] not in short)
-    found = [_at(known, where, what, remedy) for where, what, remedy in _names(study, directory)]
+        short = {e["loc"] for e in errors if e["type"] == "too_short" and e["input"]}
+        return None, _sorted(_shape(e, known) for e in errors if e["loc"] not in short)
+    problems = [_at(known, where, what, remedy) for where, what, remedy in _names(study, directory)]
     for check in (_rates, _servers):
-        found += [_at(known, where, what, remedy) for where, what, remedy in check(study)]
-    return study, _sorted(found)
+        problems += [_at(known, where, what, remedy) for where, what, remedy in check(study)]
+    return study, _sorted(problems)
 
 
 def notes(study: Study) -> list[str]:
     """What may be meant, and should be known."""
-    said = []
+    notes_ = []
     if study.compares and study.rounds < COMPARISON_REPETITIONS:
-        said.append(
+        notes_.append(
             f"repetitions = {study.rounds} is few for a comparison; {COMPARISON_REPETITIONS} give intervals"
         )
     sized = [h.name for h in study.host if h.ssh and h.limits]
     if sized:
-        said.append(
+        notes_.append(
             f"`limits` are passed over for {', '.join(sized)}: a host over SSH has the size of its machine"
         )
-    return said
+    return notes_
 
 
-def _sorted(found: Sequence[Problem] | Iterator[Problem]) -> list[Problem]:
-    return sorted(found, key=lambda p: (p.line, p.column))
+def _sorted(problems: Sequence[Problem] | Iterator[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda p: (p.line, p.column))
 
 
 def _at(known: dict[Where, Position], where: Where, what: str, remedy: str) -> Problem:
@@ -162,13 +162,13 @@ def _keys_beside(where: Where) -> list[str]:
     for step in where[:-1]:
         inner = part.get("items") if isinstance(step, int) else _property(part, step)
         part = _resolved(inner, schema)
-    found = part.get("properties")
-    return sorted(found) if isinstance(found, dict) else []
+    keys = part.get("properties")
+    return sorted(keys) if isinstance(keys, dict) else []
 
 
 def _property(part: dict[str, object], name: str) -> object:
-    found = part.get("properties")
-    return found.get(name) if isinstance(found, dict) else None
+    properties = part.get("properties")
+    return properties.get(name) if isinstance(properties, dict) else None
 
 
 def _resolved(part: object, schema: dict[str, object]) -> dict[str, object]:
@@ -219,7 +219,7 @@ def _names(study: Study, directory: Path | None) -> Iterator[Found]:
             yield from _fabric(number, host.fabric.host, directory / host.fabric.scenario)
 
 
-def _reach(study: Study, number: int, scenario: Scenario) -> Iterator[Found]:
+def _reach(study: Study, number: int, scenario: PlannedPath) -> Iterator[Found]:
     source, to = study.host_named(scenario.source), study.host_named(scenario.to)
     ours = source.fabric.scenario if source.fabric else None
     theirs = to.fabric.scenario if to.fabric else None
@@ -252,8 +252,8 @@ def _fabric(number: int, name: str, path: Path) -> Iterator[Found]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         yield (*key, "scenario"), f"fabric scenario {path} is no TOML: {error}", "mend it"
         return
-    made = scenario.get("host")
-    names = [str(h.get("name")) for h in made if isinstance(h, dict)] if isinstance(made, list) else []
+    host = scenario.get("host")
+    names = [str(h.get("name")) for h in host if isinstance(h, dict)] if isinstance(host, list) else []
     if name not in names:
         yield (*key, "host"), f'{path.name} has no host "{name}"', f"name one of {', '.join(names)}"
 

@@ -21,8 +21,8 @@ from fathometer.study.journal import Journal, finished, first, read_journal
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.model import Study
 from fathometer.study.outline import outline_of
-from fathometer.study.places import LocalPlace, Place, Reflector
-from fathometer.study.plan import Run, estimate_ns, plan, quick
+from fathometer.study.places import LocalPlace, Reflector, Venue
+from fathometer.study.plan import PlannedRun, estimate_ns, plan, quick
 from fathometer.study.processes import Processes
 from fathometer.study.read import read_study, read_text
 from fathometer.study.schedule import next_begin
@@ -139,7 +139,7 @@ class _Runner:
         self.processes = Processes(study_id)
         self.fabrics = Fabrics(fathom, study_id, self.directory, output.absolute())
         self.fleet = Fleet(study_id, self.processes, self.journal, progress)
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, Venue] = {}
         self.reflectors: dict[Listener, Reflector] = {}
         self.failed: list[str] = []
 
@@ -218,7 +218,7 @@ class _Runner:
                 self.progress("every run of this round failed: no further rounds are begun")
                 return
 
-    async def _up(self, left: list[Run]) -> list[Run]:
+    async def _up(self, left: list[PlannedRun]) -> list[PlannedRun]:
         """Makes hosts ready and reflectors listen; follows the runs that a crash left, and returns them."""
         await self.fabrics.up(self.study, self.processes, self.journal)
         log = self.output / "reflectors.log"
@@ -226,24 +226,24 @@ class _Runner:
             if host.ssh is None:
                 self.places[host.name] = LocalPlace(host, self.fathom, self.processes, self.fabrics, log)
         jobs = {job_of(r): r for r in left}
-        places, found = await self.fleet.up(self.study, self.directory, self.given, jobs.keys())
+        places, lost = await self.fleet.up(self.study, self.directory, self.given, jobs.keys())
         self.places |= places
         await self._reflect(left, first=True)
         self.progress(f"{len(self.reflectors)} reflectors listen")
-        going_on = [jobs[job] for job in found]
+        going_on = [jobs[job] for job in lost]
         await together(self._one(run) for run in going_on)
         return going_on
 
     async def _wait_for_hours(self) -> None:
-        told = False
+        waiting = False
         while (begin := next_begin(self.study.schedule, now := datetime.now(UTC))) > now:
-            if not told:
+            if not waiting:
                 self.progress(f"waiting until {begin.astimezone(UTC):%a %H:%M} UTC")
-                told = True
+                waiting = True
             # In steps, as a suspended machine's sleep is longer than asked.
             await asyncio.sleep(min((begin - now).total_seconds(), 60.0))
 
-    async def _reflect(self, runs: list[Run], *, first: bool) -> None:
+    async def _reflect(self, runs: list[PlannedRun], *, first: bool) -> None:
         """Sees to it that the reflectors of runs listen. After the first time, runs fail for want of one."""
         needed = round_deadline_ns(self.study, self.runs) / 1e9
         for run in runs:
@@ -268,7 +268,7 @@ class _Runner:
                     raise
                 self.progress(f"{error}")
 
-    async def _one(self, run: Run) -> None:
+    async def _one(self, run: PlannedRun) -> None:
         where = str(run.directory)
         partial = self.unfinished / where
         if partial.exists():
@@ -296,7 +296,7 @@ class _Runner:
         self.done.add(where)
         self.progress(f"{label}  {answered} of {samples} answered{_mean(summary)}")
 
-    async def _measure(self, run: Run, partial: Path) -> tuple[dict[str, object], str | None]:
+    async def _measure(self, run: PlannedRun, partial: Path) -> tuple[dict[str, object], str | None]:
         """Runs a probe; its summary, and why the run does not count (None: it does)."""
         scenario = run.scenario
         listener = _listener(run)
@@ -326,7 +326,7 @@ class _Runner:
         return stayed
 
 
-def _listener(run: Run) -> Listener | None:
+def _listener(run: PlannedRun) -> Listener | None:
     """None: it needs no reflector of ours."""
     protocol = run.probe.protocol
     return None if protocol is None else (run.scenario.to, protocol, run.scenario.port)

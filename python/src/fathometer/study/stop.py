@@ -104,8 +104,8 @@ def _end_runner(output: Path) -> bool:
 
 
 def _down(fathom: str, name: str) -> None:
-    made = subprocess.run(  # noqa: S603 - our own binary, and a name of our own
+    done = subprocess.run(  # noqa: S603 - our own binary, and a name of our own
         [fathom, "fabric", "down", name], capture_output=True, text=True, check=False, timeout=RUNNER_S
     )
-    if made.returncode != 0 and "no fabric" not in made.stderr:
-        raise FathometerError("stop a study", f"fabric {name}: {last_line(made.stderr)}", "try it again")
+    if done.returncode != 0 and "no fabric" not in done.stderr:
+        raise FathometerError("stop a study", f"fabric {name}: {last_line(done.stderr)}", "try it again")

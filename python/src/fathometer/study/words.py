@@ -46,8 +46,8 @@ def bits_per_s(text: object) -> int | None:
     """Bits a second of a rate; None: `max`, as much as goes. Raises ValueError with the remedy."""
     if text == "max":
         return None
-    found = _RATE.fullmatch(text) if isinstance(text, str) else None
-    if found is None or not (bits := int(Decimal(found[1]) * _BITS[found[2]])):
+    match = _RATE.fullmatch(text) if isinstance(text, str) else None
+    if match is None or not (bits := int(Decimal(match[1]) * _BITS[match[2]])):
         raise ValueError(f'{text} is no rate; write it as in "200Mbit", "1Gbit", or "max"')
     return bits
 
@@ -75,10 +75,10 @@ def size_bytes(value: object) -> int:
     """Bytes of a size; raises ValueError with the remedy."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
         raise ValueError(f'{value!r} is no size; write it as in 64, "1KiB", "1MB"')
-    return int(found[1]) * _BYTES[found[2] or ""]
+    return int(match[1]) * _BYTES[match[2] or ""]
 
 
 def duration_text(ns: int) -> str:

@@ -48,7 +48,7 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
         tool: a name of the registry; recognised from the file unless given.
     """
     file = File(Path(path))
-    said = options or Options()
+    settings = options or Options()
     if tool is not None and tool not in REGISTRY:
         raise FathometerError(
             "import",
@@ -58,7 +58,7 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
         )
     if not file.data.strip():
         raise file.bad("it is empty", "run the tool again: some write nothing when their server goes away")
-    if tool is None and said.rtt is not None:
+    if tool is None and settings.rtt is not None:
         tool = "csv"
     importer = REGISTRY[tool] if tool else next((i for i in REGISTRY.values() if i.detect(file)), None)
     if importer is None:
@@ -68,7 +68,7 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
             "name the tool before it, or import a table: `fathom import csv FILE --time COLUMN --rtt COLUMN`",
         )
     try:
-        return importer.read(file, said)
+        return importer.read(file, settings)
     except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
         raise FathometerError(
             "import",

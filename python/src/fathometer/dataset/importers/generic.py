@@ -150,7 +150,7 @@ def _dates(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str
     texts = cells.to_pylist()
     order = _order(texts, notes)
     naive = 0
-    found = np.zeros(len(texts), dtype=np.int64)
+    moments = np.zeros(len(texts), dtype=np.int64)
     for row, text in enumerate(texts):
         if not text:
             continue
@@ -165,10 +165,10 @@ def _dates(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str
             naive += 1
             when = when.replace(tzinfo=options.zone)
         since = when - datetime(1970, 1, 1, tzinfo=UTC)
-        found[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+        moments[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
     if naive:
         notes.append(f"its dates name no zone; they are read as {options.zone} (--timezone)")
-    return found
+    return moments
 
 
 def _order(texts: list[str | None], notes: list[str]) -> str | None:

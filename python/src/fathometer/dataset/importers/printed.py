@@ -36,9 +36,9 @@ def _read_latte(file: File, options: Options) -> Imported:
     if latency:
         statistics["mean"] = ns(latency[1], "us")
     for name, word in (("min", "Minimum"), ("max", "Maximum"), ("mean", "Average")):
-        found = re.search(word + r"\s*=\s*" + _NUMBER + r"\s*(us|ms|usec|msec)", text, re.IGNORECASE)
-        if found:
-            statistics[name] = ns(found[1], unit_word(found[2]))
+        match = re.search(word + r"\s*=\s*" + _NUMBER + r"\s*(us|ms|usec|msec)", text, re.IGNORECASE)
+        if match:
+            statistics[name] = ns(match[1], unit_word(match[2]))
     for percent, value in re.findall(r"^\s*(\d{2}(?:\.\d+)?)%\s+" + _NUMBER, text, re.MULTILINE):
         statistics[f"p{float(percent):g}".replace(".", "_")] = ns(value, "us")
     size = re.search(r"(?:MsgSize\(byte\)\s+|message size\W+)(\d+)", text, re.IGNORECASE)
@@ -111,9 +111,9 @@ def _read_psping(file: File, options: Options) -> Imported:
     text = file.text
     statistics: dict[str, int] = {}
     for name, word in (("min", "Minimum"), ("max", "Max(?:iu|i)mum"), ("mean", "Average")):
-        found = re.search(word + r" = " + _NUMBER + r"\s*(ms|us|s)\b", text)
-        if found:
-            statistics[name] = ns(found[1], found[2])
+        match = re.search(word + r" = " + _NUMBER + r"\s*(ms|us|s)\b", text)
+        if match:
+            statistics[name] = ns(match[1], match[2])
     table = re.split(r"^\s*Latency\s+Count\s*$", text, maxsplit=1, flags=re.MULTILINE)
     after = table[1] if len(table) > 1 else ""
     found_rows = re.findall(r"^\s*" + _NUMBER + r"\s+(\d+)\s*$", after, re.MULTILINE)

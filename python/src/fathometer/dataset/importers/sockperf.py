@@ -72,8 +72,8 @@ def _samples(file: File, options: Options, header: re.Match[bytes]) -> Series:
         )
     head = file.data[: header.start()].decode("utf-8", "replace")
     if re.search(r"dropped messages = 0", head) is None and "dropped messages" in head:
-        found = re.search(r"dropped messages = (\d+)", head)
-        notes.append(f"sockperf counts {found[1] if found else '?'} dropped messages")
+        match = re.search(r"dropped messages = (\d+)", head)
+        notes.append(f"sockperf counts {match[1] if match else '?'} dropped messages")
     span = int(sent.max()) if sent.size else 0
     began = file.started_ns(options, span, notes)
     size, mode = _facts(head, options)

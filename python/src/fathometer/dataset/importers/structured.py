@@ -33,15 +33,15 @@ def _json(file: File) -> dict[str, Any]:
 
 
 def _lines(file: File) -> list[dict[str, Any]]:
-    found = []
+    objects = []
     for line in file.text.splitlines():
         try:
             value = json.loads(line)
         except ValueError:
             continue  # A torn last line, or a word of the shell between.
         if isinstance(value, dict):
-            found.append(value)
-    return found
+            objects.append(value)
+    return objects
 
 
 def _is_iperf3(file: File) -> bool:
@@ -200,11 +200,11 @@ def _read_ethr(file: File, options: Options) -> Imported:
     results = [line for line in _lines(file) if line.get("Type") == "LatencyResult"]
     summaries = []
     for number, result in enumerate(results):
-        found = {k.lower(): _duration(v) for k, v in result.items() if k in {"Avg", "Min", "Max"} or
+        figures = {k.lower(): _duration(v) for k, v in result.items() if k in {"Avg", "Min", "Max"} or
         (k.startswith("P")
                  and k in _ETHR)}  # fmt: skip
         notes = []
-        order = [found[k.lower()] for k in _ETHR if k.lower() in found]
+        order = [figures[k.lower()] for k in _ETHR if k.lower() in figures]
         if len(order) == len(_ETHR) and order[0] > order[1]:
             # At HEAD each value stands one field too far: P50 holds the maximum.
             order = [*order[1:], order[0]]
@@ -213,7 +213,9 @@ def _read_ethr(file: File, options: Options) -> Imported:
             notes.append("ethr's percentiles do not rise, and no rotation explains it: do not rely on them")
         names = ("p50", "p90", "p95", "p99", "p99_9", "p99_99", "max")
         statistics = dict(zip(names, order, strict=False)) if len(order) == len(_ETHR) else {}
-        statistics |= {ours: found[own] for ours, own in (("mean", "avg"), ("min", "min")) if own in found}
+        statistics |= {
+            ours: figures[own] for ours, own in (("mean", "avg"), ("min", "min")) if own in figures
+        }
         summaries.append(
             Summary(
                 label_of(file, options, str(number) if len(results) > 1 else ""),

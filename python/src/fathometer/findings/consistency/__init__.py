@@ -10,12 +10,12 @@ from pathlib import PurePath
 
 from fathometer.errors import FathometerError
 from fathometer.findings.consistency.laws import LAWS
-from fathometer.findings.consistency.model import Document, Remark, Summary
+from fathometer.findings.consistency.model import Document, Remark, StatisticsRow
 from fathometer.findings.consistency.read_tables import read_csv, read_markdown
 from fathometer.findings.consistency.read_toml import read_toml
 from fathometer.findings.consistency.relations import relations
 
-__all__ = ["Document", "Remark", "Summary", "check", "read", "remarks"]
+__all__ = ["Document", "Remark", "StatisticsRow", "check", "read", "remarks"]
 
 
 def read(text: str, name: str, default_unit: str = "us") -> Document:
@@ -35,7 +35,7 @@ def read(text: str, name: str, default_unit: str = "us") -> Document:
 
 def remarks(document: Document) -> tuple[Remark, ...]:
     """Every law held against every row; a row that breaks none of its own gets one "ok"."""
-    made: list[Remark] = []
+    every: list[Remark] = []
     for summary in document.summaries:
         broken = [remark for law in LAWS for remark in law(summary)]
         if not broken:
@@ -45,9 +45,9 @@ def remarks(document: Document) -> tuple[Remark, ...]:
                 else "a single figure"
             )
             broken = [Remark(summary.row, "statistics of one series", "ok", laws)]
-        made += broken
-    made += relations(document)
-    return tuple(made)
+        every += broken
+    every += relations(document)
+    return tuple(every)
 
 
 def check(text: str, name: str, default_unit: str = "us") -> tuple[Remark, ...]:

@@ -67,7 +67,7 @@ _FIGURE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class PrintedNumber:
     """A number in a cell."""
 
     value: float
@@ -84,19 +84,19 @@ class Cell:
         return 10.0 ** -len(self.text.partition(".")[2])
 
 
-def cell(text: str) -> Cell | None:
+def cell(text: str) -> PrintedNumber | None:
     """Reads a cell; None where it is no number."""
-    found = _FIGURE.match(text.strip().strip("*_`").strip())
-    if not found:
+    match = _FIGURE.match(text.strip().strip("*_`").strip())
+    if not match:
         return None
-    unit = (found["unit"] or "").lower()
+    unit = (match["unit"] or "").lower()
     if unit and unit not in UNIT_WORDS:
         return None
-    digits = found["digits"].replace(",", "")
+    digits = match["digits"].replace(",", "")
     value = float(digits)
-    if found["sign"] in {"-", "−"}:
+    if match["sign"] in {"-", "−"}:
         value = -value
-    return Cell(value, digits, UNIT_WORDS.get(unit), bool(found["sign"]))
+    return PrintedNumber(value, digits, UNIT_WORDS.get(unit), bool(match["sign"]))
 
 
 def words(heading: str) -> list[str]:
@@ -107,8 +107,8 @@ def words(heading: str) -> list[str]:
 def statistic(heading: str) -> str | None:
     """The statistic that a heading names: `RTT (Mean)`, `95th Percentile Latency Microseconds`, `p99_us`."""
     # `p99_9_us` and `p99.9` before their first half, p99.
-    if found := re.search(r"p(\d\d)[._](9+)(?!\d)", heading.lower()):
-        return STATISTIC_WORDS.get(f"p{found[1]}.{found[2]}")
+    if match := re.search(r"p(\d\d)[._](9+)(?!\d)", heading.lower()):
+        return STATISTIC_WORDS.get(f"p{match[1]}.{match[2]}")
     for word in words(heading):
         for part in (word, *word.split("_")):
             if part in STATISTIC_WORDS:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from fathometer.findings.consistency.model import ORDER, SHARES, Remark, Summary, number
+from fathometer.findings.consistency.model import ORDER, SHARES, Remark, StatisticsRow, number
 from fathometer.stats.quantiles import supported
 
 SLACK = 5e-4
@@ -21,7 +21,7 @@ def _above(a: float, b: float) -> bool:
     return a > b + SLACK * max(abs(a), abs(b))
 
 
-def order(s: Summary) -> Iterator[Remark]:
+def order(s: StatisticsRow) -> Iterator[Remark]:
     """Min <= p50 <= p90 <= ... <= max."""
     have = [name for name in ORDER if name in s.figures]
     for low, high in pairwise(have):
@@ -46,7 +46,7 @@ def order(s: Summary) -> Iterator[Remark]:
                 )
 
 
-def mean_within(s: Summary) -> Iterator[Remark]:
+def mean_within(s: StatisticsRow) -> Iterator[Remark]:
     """Min <= mean <= max."""
     mean = s.figures.get("mean")
     if mean is None:
@@ -67,7 +67,7 @@ def mean_within(s: Summary) -> Iterator[Remark]:
         )
 
 
-def mean_from_quantiles(s: Summary) -> Iterator[Remark]:
+def mean_from_quantiles(s: StatisticsRow) -> Iterator[Remark]:
     """The least (and greatest) mean that the quantiles allow: each stretch of the distribution at its lower
     (upper) end.
     """
@@ -103,7 +103,7 @@ def mean_from_quantiles(s: Summary) -> Iterator[Remark]:
             )
 
 
-def spread(s: Summary) -> Iterator[Remark]:
+def spread(s: StatisticsRow) -> Iterator[Remark]:
     """sd^2 <= (max - mean)(mean - min) (Bhatia & Davis 2000); abs(mean - median) <= sd (Hotelling & Solomons
     1932).
     """
@@ -150,7 +150,7 @@ def spread(s: Summary) -> Iterator[Remark]:
             )
 
 
-def one_sample_forces_spread(s: Summary) -> Iterator[Remark]:
+def one_sample_forces_spread(s: StatisticsRow) -> Iterator[Remark]:
     """A single maximum forces sd >= (max - mean) / sqrt(n - 1): all other samples at one value is the least
     spread.
     """
@@ -180,7 +180,7 @@ def one_sample_forces_spread(s: Summary) -> Iterator[Remark]:
         )
 
 
-def mean_with_maximum(s: Summary) -> Iterator[Remark]:
+def mean_with_maximum(s: StatisticsRow) -> Iterator[Remark]:
     """N samples of which one is the maximum: mean >= min + (max - min) / n."""
     if not s.count or not {"mean", "min", "max"} <= s.figures.keys():
         return
@@ -196,7 +196,7 @@ def mean_with_maximum(s: Summary) -> Iterator[Remark]:
         )
 
 
-def count_supports(s: Summary) -> Iterator[Remark]:
+def count_supports(s: StatisticsRow) -> Iterator[Remark]:
     """A quantile beyond what the count can bound (Wilks 1941)."""
     if s.count is None:
         return
@@ -219,7 +219,7 @@ def count_supports(s: Summary) -> Iterator[Remark]:
             )
 
 
-def signs(s: Summary) -> Iterator[Remark]:
+def signs(s: StatisticsRow) -> Iterator[Remark]:
     """Round trips are positive."""
     for name, value in s.figures.items():
         if value < 0:
@@ -238,7 +238,7 @@ def signs(s: Summary) -> Iterator[Remark]:
             )
 
 
-LAWS: tuple[Callable[[Summary], Iterator[Remark]], ...] = (
+LAWS: tuple[Callable[[StatisticsRow], Iterator[Remark]], ...] = (
     signs,
     order,
     mean_within,

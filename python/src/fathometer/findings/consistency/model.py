@@ -24,7 +24,7 @@ class Remark:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class StatisticsRow:
     """One row of statistics of one series, all in one unit."""
 
     row: str
@@ -116,7 +116,7 @@ class Ends:
 class Document:
     """All that a file said that can be checked."""
 
-    summaries: list[Summary] = field(default_factory=list)
+    summaries: list[StatisticsRow] = field(default_factory=list)
     steps: list[Steps] = field(default_factory=list)
     printed: list[Printed] = field(default_factory=list)
     ladders: list[Ladder] = field(default_factory=list)

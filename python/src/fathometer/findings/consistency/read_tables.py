@@ -8,12 +8,12 @@ import re
 from dataclasses import dataclass
 from itertools import takewhile
 
-from fathometer.findings.consistency.cells import Cell, cell, is_count, statistic, unit, words
-from fathometer.findings.consistency.model import Claim, Document, Printed, Steps, Summary
+from fathometer.findings.consistency.cells import PrintedNumber, cell, is_count, statistic, unit, words
+from fathometer.findings.consistency.model import Claim, Document, Printed, StatisticsRow, Steps
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A table as text: the first column names the rows."""
 
     title: str
@@ -30,34 +30,34 @@ def read_csv(text: str, name: str, default_unit: str) -> Document:
     lines = [row for row in csv.reader(io.StringIO(text), dialect) if any(c.strip() for c in row)]
     if len(lines) < 2:
         return Document()
-    return _understood([Table(name, lines[0], lines[1:])], default_unit)
+    return _understood([TextTable(name, lines[0], lines[1:])], default_unit)
 
 
 def read_markdown(text: str, default_unit: str) -> Document:
     """Every pipe table of a Markdown file, with the heading that it stands under."""
-    tables: list[Table] = []
+    tables: list[TextTable] = []
     title, block = "", list[str]()
     for line in [*text.splitlines(), ""]:
         if "|" in line and line.strip():
             block.append(line)
             continue
         if block:
-            if made := _table(title, block):
-                tables.append(made)
+            if table := _table(title, block):
+                tables.append(table)
             block = []
-        if found := re.match(r"#+\s+(.*)", line):
-            title = found[1].strip()
+        if match := re.match(r"#+\s+(.*)", line):
+            title = match[1].strip()
     return _understood(tables, default_unit)
 
 
-def _table(title: str, lines: list[str]) -> Table | None:
+def _table(title: str, lines: list[str]) -> TextTable | None:
     cells = [[c.strip().strip("*").strip() for c in line.strip().strip("|").split("|")] for line in lines]
     if len(cells) < 3 or not all(re.fullmatch(r":?-+:?", c) for c in cells[1]):
         return None
-    return Table(title, cells[0], cells[2:])
+    return TextTable(title, cells[0], cells[2:])
 
 
-def _understood(tables: list[Table], default_unit: str) -> Document:
+def _understood(tables: list[TextTable], default_unit: str) -> Document:
     document = Document()
     for table in tables:
         _printed(table, document, default_unit)
@@ -74,37 +74,44 @@ def _understood(tables: list[Table], default_unit: str) -> Document:
     return document
 
 
-def _printed(table: Table, document: Document, default_unit: str) -> None:
+def _printed(table: TextTable, document: Document, default_unit: str) -> None:
     for row in table.rows:
         for heading, text in zip(table.head[1:], row[1:], strict=False):
-            found = cell(text)
-            if found and "." in found.text and not found.signed:
-                its = found.unit or unit(heading) or unit(row[0]) or default_unit
-                document.printed.append(Printed(_name(table, row[0]), found.value, found.text, its))
+            printed = cell(text)
+            if printed and "." in printed.text and not printed.signed:
+                its = printed.unit or unit(heading) or unit(row[0]) or default_unit
+                document.printed.append(Printed(_name(table, row[0]), printed.value, printed.text, its))
 
 
-def _name(table: Table, series: str) -> str:
+def _name(table: TextTable, series: str) -> str:
     return f"{table.title}: {series}" if table.title else series
 
 
 def _summary(
-    table: Table, series: str, found: dict[str, Cell], units: dict[str, str], count: int | None, default: str
-) -> Summary | None:
-    if not found:
+    table: TextTable,
+    series: str,
+    numbers: dict[str, PrintedNumber],
+    units: dict[str, str],
+    count: int | None,
+    default: str,
+) -> StatisticsRow | None:
+    if not numbers:
         return None
     scale = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
-    names = {units.get(n, default) for n in found}
+    names = {units.get(n, default) for n in numbers}
     if len(names) == 1:
-        return Summary(_name(table, series), {n: c.value for n, c in found.items()}, names.pop(), count)
+        return StatisticsRow(
+            _name(table, series), {n: c.value for n, c in numbers.items()}, names.pop(), count
+        )
     if names <= scale.keys():
-        figures = {n: c.value * scale[units.get(n, default)] for n, c in found.items()}
-        return Summary(_name(table, series), figures, "us", count)
+        figures = {n: c.value * scale[units.get(n, default)] for n, c in numbers.items()}
+        return StatisticsRow(_name(table, series), figures, "us", count)
     return None
 
 
-def _rows_are_series(table: Table, document: Document, default_unit: str) -> None:
+def _rows_are_series(table: TextTable, document: Document, default_unit: str) -> None:
     for row in table.rows:
-        found: dict[str, Cell] = {}
+        numbers: dict[str, PrintedNumber] = {}
         units: dict[str, str] = {}
         count = None
         for heading, text in zip(table.head[1:], row[1:], strict=False):
@@ -113,17 +120,17 @@ def _rows_are_series(table: Table, document: Document, default_unit: str) -> Non
                 continue
             name = statistic(heading)
             if name and number.unit not in {"x", "%"} and "ratio" not in heading.lower():
-                found[name] = number
+                numbers[name] = number
                 units[name] = number.unit or unit(heading) or default_unit
             elif is_count(heading):
                 count = int(number.value)
-        if made := _summary(table, row[0], found, units, count, default_unit):
-            document.summaries.append(made)
+        if summary := _summary(table, row[0], numbers, units, count, default_unit):
+            document.summaries.append(summary)
 
 
-def _columns_are_series(table: Table, document: Document, default_unit: str) -> None:
+def _columns_are_series(table: TextTable, document: Document, default_unit: str) -> None:
     for j, series in enumerate(table.head[1:], start=1):
-        found: dict[str, Cell] = {}
+        numbers: dict[str, PrintedNumber] = {}
         units: dict[str, str] = {}
         count = None
         for row in table.rows:
@@ -132,15 +139,15 @@ def _columns_are_series(table: Table, document: Document, default_unit: str) -> 
                 continue
             name = statistic(row[0])
             if name:
-                found[name] = number
+                numbers[name] = number
                 units[name] = number.unit or unit(row[0]) or default_unit
             elif is_count(row[0]):
                 count = int(number.value)
-        if made := _summary(table, series, found, units, count, default_unit):
-            document.summaries.append(made)
+        if summary := _summary(table, series, numbers, units, count, default_unit):
+            document.summaries.append(summary)
 
 
-def _changes(table: Table, document: Document, default_unit: str) -> None:
+def _changes(table: TextTable, document: Document, default_unit: str) -> None:
     """A column of figures followed by one of their percent changes."""
     for j in range(2, len(table.head)):
         if not ("%" in table.head[j] and "change" in table.head[j].lower()):
@@ -164,15 +171,15 @@ def _changes(table: Table, document: Document, default_unit: str) -> None:
         )
 
 
-def _length(table: Table) -> int:
+def _length(table: TextTable) -> int:
     """Samples behind a segment, from row names such as `Records 500-401` or `Last 100 records`."""
     for row in table.rows:
-        if found := re.search(r"(\d+)\s*[-–]\s*(\d+)", row[0]):
-            return abs(int(found[1]) - int(found[2])) + 1
+        if match := re.search(r"(\d+)\s*[-–]\s*(\d+)", row[0]):
+            return abs(int(match[1]) - int(match[2])) + 1
     return 100
 
 
-def _differences(table: Table, document: Document) -> None:
+def _differences(table: TextTable, document: Document) -> None:
     """Two columns of figures, and one of their difference."""
     for j, heading in enumerate(table.head):
         if "difference" not in heading.lower() or j < 3:
@@ -193,7 +200,7 @@ def _differences(table: Table, document: Document) -> None:
                 )
 
 
-def _ratios(table: Table, document: Document) -> None:
+def _ratios(table: TextTable, document: Document) -> None:
     """Rows such as `Cross-AZ vs Baseline | ~2.1x`, by the means of the rows that they name."""
     for row in table.rows:
         named = re.split(r"\s+(?:vs\.?|versus|/|against)\s+", row[0], maxsplit=1)
@@ -201,9 +208,11 @@ def _ratios(table: Table, document: Document) -> None:
             continue
         b, a = (_mean_of(document, name) for name in named)
         for text in row[1:]:
-            found = cell(text)
-            if found and found.unit == "x" and a is not None and b is not None:
-                document.claims.append(Claim(_name(table, row[0]), "ratio", a, b, found.value, found.step))
+            printed = cell(text)
+            if printed and printed.unit == "x" and a is not None and b is not None:
+                document.claims.append(
+                    Claim(_name(table, row[0]), "ratio", a, b, printed.value, printed.step)
+                )
 
 
 def _mean_of(document: Document, name: str) -> float | None:
@@ -211,7 +220,7 @@ def _mean_of(document: Document, name: str) -> float | None:
     return summary.figures.get("mean") if summary else None
 
 
-def _named(document: Document, name: str) -> Summary | None:
+def _named(document: Document, name: str) -> StatisticsRow | None:
     wanted = set(words(name.replace("-", " "))) - {"test", "scenario"}
     fitting = [
         s

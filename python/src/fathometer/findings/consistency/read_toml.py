@@ -16,8 +16,8 @@ from fathometer.findings.consistency.model import (
     Grid,
     Ladder,
     Printed,
+    StatisticsRow,
     Steps,
-    Summary,
 )
 
 _NAMES = ("scenario", "label", "name", "row")
@@ -30,9 +30,9 @@ class _Shown(float):
     text: str
 
     def __new__(cls, text: str) -> _Shown:
-        made = super().__new__(cls, text)
-        made.text = text
-        return made
+        shown = super().__new__(cls, text)
+        shown.text = text
+        return shown
 
 
 def read_toml(text: str, default_unit: str) -> Document:
@@ -114,7 +114,9 @@ def _summary(row: str, table: dict[str, Any], document: Document, unit: str) -> 
                 document.printed.append(Printed(row, float(value), value.text, _unit(key) or unit))
     count = table.get("count", table.get("samples"))
     if figures:
-        document.summaries.append(Summary(row, figures, unit, count if isinstance(count, int) else None))
+        document.summaries.append(
+            StatisticsRow(row, figures, unit, count if isinstance(count, int) else None)
+        )
 
 
 def _steps(row: str, table: dict[str, Any], series: str, document: Document, unit: str, of: str) -> None:

@@ -14,8 +14,8 @@ from fathometer.findings.consistency.model import (
     Ladder,
     Printed,
     Remark,
+    StatisticsRow,
     Steps,
-    Summary,
     number,
 )
 
@@ -41,7 +41,7 @@ def steps(s: Steps) -> Iterator[Remark]:
         yield Remark(s.row, "percent recomputed", "ok", "every change agrees with its figures")
 
 
-def tail_budget(s: Steps, summary: Summary) -> Iterator[Remark]:
+def tail_budget(s: Steps, summary: StatisticsRow) -> Iterator[Remark]:
     """At most a share 1 - p of all samples lies above the p-quantile: segments that all lie above it may not
     hold more.
     """
@@ -92,7 +92,7 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 def thousandfold(printed: list[Printed]) -> Iterator[Remark]:
     """The same digits under units a thousandfold (or a millionfold) apart."""
-    told: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for i, a in enumerate(printed):
         for b in printed[i + 1 :]:
             digits = a.text.lstrip("~").rstrip("0").rstrip(".")
@@ -101,9 +101,9 @@ def thousandfold(printed: list[Printed]) -> Iterator[Remark]:
                 continue
             # One slip per pair of rows: a table printed in the wrong unit would otherwise be told once a
             # cell.
-            if (a.row, b.row) in told:
+            if (a.row, b.row) in pairs:
                 continue
-            told.add((a.row, b.row))
+            pairs.add((a.row, b.row))
             factor = max(UNITS[a.unit], UNITS[b.unit]) / min(UNITS[a.unit], UNITS[b.unit])
             small, large = (a, b) if UNITS[a.unit] < UNITS[b.unit] else (b, a)
             yield Remark(

@@ -5,12 +5,43 @@ load.
 from __future__ import annotations
 
 from fathometer.findings.finding import Fact, Finding
-from fathometer.findings.render.facts import fact, length, whole
-from fathometer.findings.render.table import FACTS, finding, says
+from fathometer.findings.render.facts import fact, whole
+from fathometer.findings.render.phrase import THERE, WAYS
+from fathometer.findings.render.table import FACTS, facts, finding, findings, says
 from fathometer.findings.words import count, data, duration, listed, rate, span
 
-WAYS = {"forward": "from the probe", "reverse": "to the probe"}
-_THERE = {"forward": "there", "backward": "back"}
+facts(
+    {
+        "seconds": "{way:way}: {slowest:rate} in the slowest second, {fastest:rate} in the fastest",
+        "smoothed": (
+            "{way:way}: smoothed round trip {mean:duration} ({min:duration} to {max:duration}), by the "
+            "sender's kernel under it"
+        ),
+        "under way": "{way:way}: {bytes:data} had been sent and were not counted as received",
+        "held to": "each stream was held to {rate:rate}",
+        "ended early": "ended early: {why}",
+        "clocks": "each at most {error:duration} from the truth, by both ends' clocks",
+        "blocks": "blocks {pairing}, {a} and {b} of them",
+    }
+)
+findings(
+    {
+        "loss direction": (
+            69,
+            (
+                "datagrams are lost on the way {way:there}: {most} of {known:count loss|losses} whose way is "
+                "known"
+            ),
+        ),
+        "tls": (
+            52,
+            (
+                "of the making of a connection {tcp:duration} are TCP's and {tls:duration and ends} the TLS "
+                "handshake's, in the median of {connections:count connection}"
+            ),
+        ),
+    }
+)
 
 
 @finding("throughput", 67)
@@ -32,32 +63,6 @@ def _carried(f: Finding, name: str) -> str:
     return f"{rate(q['rate'])} {WAYS[name]} ({of}{by}; {resent})"
 
 
-@says(FACTS, "seconds")
-def _seconds(one: Fact) -> str:
-    slow, fast = (rate(one.quantities[n].value) for n in ("slowest", "fastest"))
-    return f"{WAYS[one.terms['way']]}: {slow} in the slowest second, {fast} in the fastest"
-
-
-@says(FACTS, "smoothed")
-def _smoothed(one: Fact) -> str:
-    low, mean, high = (length(one, n) for n in ("min", "mean", "max"))
-    return (
-        f"{WAYS[one.terms['way']]}: smoothed round trip {mean} ({low} to {high}), by the "
-        "sender's kernel under it"
-    )
-
-
-@says(FACTS, "under way")
-def _under_way(one: Fact) -> str:
-    missing = data(one.quantities["bytes"].value)
-    return f"{WAYS[one.terms['way']]}: {missing} had been sent and were not counted as received"
-
-
-@says(FACTS, "held to")
-def _held(one: Fact) -> str:
-    return f"each stream was held to {rate(one.quantities['rate'].value)}"
-
-
 @says(FACTS, "congestion")
 def _congestion(one: Fact) -> str:
     here, there = one.terms["here"], one.terms["there"]
@@ -66,25 +71,10 @@ def _congestion(one: Fact) -> str:
     return f"congestion control {here or there}"
 
 
-@says(FACTS, "ended early")
-def _early(one: Fact) -> str:
-    return f"ended early: {one.terms['why']}"
-
-
-@finding("loss direction", 69)
-def _direction(f: Finding) -> str:
-    most, known = (int(f.quantities[n].value) for n in ("most", "known"))
-    way = _THERE[f.terms["way"]]
-    return (
-        f"datagrams are lost on the way {way}: {most:,} of {count(known, 'loss', 'losses')} "
-        "whose way is known"
-    )
-
-
 @says(FACTS, "ways of losses")
 def _ways_of_losses(one: Fact) -> str:
     most, known, unknown = (whole(one, n) for n in ("most", "known", "unknown"))
-    parts = [f"{most:,} on the way {_THERE[one.terms['way']]}"]
+    parts = [f"{most:,} on the way {THERE[one.terms['way']]}"]
     parts += [f"{known - most:,} on the other"] if known > most else []
     parts += [f"{unknown:,} nobody can say where"] if unknown else []
     return ", ".join(parts)
@@ -95,22 +85,6 @@ def _asymmetry(f: Finding) -> str:
     there, back = (f.quantities[n].value for n in ("forward", "backward"))
     longer = "there" if there > back else "back"
     return f"the way {longer} takes longer: {duration(there)} there and {duration(back)} back in the median"
-
-
-@says(FACTS, "clocks")
-def _clocks(one: Fact) -> str:
-    return f"each at most {length(one, 'error')} from the truth, by both ends' clocks"
-
-
-@finding("tls", 52)
-def _tls(f: Finding) -> str:
-    tcp, tls = (f.quantities[n] for n in ("tcp", "tls"))
-    ends = "" if tls.low is None or tls.high is None else f" ({span(tls.low, tls.high)})"
-    return (
-        f"of the making of a connection {duration(tcp.value)} are TCP's and "
-        f"{duration(tls.value)}{ends} the TLS "
-        f"handshake's, in the median of {count(int(f.quantities['connections'].value), 'connection')}"
-    )
 
 
 @finding("silence", 66)
@@ -146,12 +120,6 @@ def _silences(one: Fact) -> str:
 @finding("under load", 68)
 def _under_load(f: Finding) -> str:
     return f"under load{_growths(f, ' ')}{': queues on the path fill' if f.terms['queues'] else ''}"
-
-
-@says(FACTS, "blocks")
-def _blocks(one: Fact) -> str:
-    a, b = whole(one, "a"), whole(one, "b")
-    return f"blocks {one.terms['pairing']}, {a:,} and {b:,} of them"
 
 
 @says(FACTS, "load")

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from fathometer.findings.finding import Finding
-from fathometer.findings.render.facts import HOSTS
-from fathometer.findings.render.table import finding
+from fathometer.findings.render.phrase import HOSTS
+from fathometer.findings.render.table import finding, findings
 from fathometer.findings.verdicts import of_first, of_rhythm
 from fathometer.findings.words import count, duration, moment, often, share
 from fathometer.stats.calendar import Rhythm
 from fathometer.stats.first import First
 
-
-@finding("no samples", 100)
-def _no_samples(_: Finding) -> str:
-    return "nothing was sent; there is nothing to report"
+findings(
+    {
+        "no samples": (100, "nothing was sent; there is nothing to report"),
+        "damage": (90, "{name} is damaged; what can be read is used"),
+        "running": (15, "{name} was still being written: this is what stood in it so far"),
+        "interrupted": (25, "{name} was interrupted: it has no end"),
+        "corrupted": (75, "{echoes:count echo|echoes} came back changed"),
+        "pauses": (
+            20,
+            (
+                "{host:host} did not run {times:often}, {total:duration} in all, the longest for "
+                "{longest:duration}"
+            ),
+        ),
+        "rolled up": (
+            40,
+            (
+                "{recordings:count recording} read as a rollup, without samples: the last samples before a "
+                "connection ended, the first samples of connections and the delays of each way are not "
+                "looked at, and changes are placed to within {step:duration}; a report of the recordings "
+                "themselves has them"
+            ),
+        ),
+        "simulated": (40, "{name} was simulated, not measured"),
+        "imported": (5, "{name} was imported from {tool}"),
+    }
+)
 
 
 @finding("no answers", 100)
@@ -52,26 +75,6 @@ def _summary(f: Finding) -> str:
     values = f.quantities.get("values")
     behind = count(int(values.value), "value") if values else "of how many values it does not say"
     return f"{f.terms['tool']} gave figures ({behind}) and no samples"
-
-
-@finding("damage", 90)
-def _damage(f: Finding) -> str:
-    return f"{f.terms['name']} is damaged; what can be read is used"
-
-
-@finding("running", 15)
-def _running(f: Finding) -> str:
-    return f"{f.terms['name']} was still being written: this is what stood in it so far"
-
-
-@finding("interrupted", 25)
-def _interrupted(f: Finding) -> str:
-    return f"{f.terms['name']} was interrupted: it has no end"
-
-
-@finding("corrupted", 75)
-def _corrupted(f: Finding) -> str:
-    return f"{count(int(f.quantities['echoes'].value), 'echo', 'echoes')} came back changed"
 
 
 @finding("clock.stepped", 40)
@@ -117,23 +120,3 @@ def _pause(f: Finding) -> str:
     reason = f" ({f.terms['reason']})" if f.terms["reason"] else ""
     stood = duration(f.quantities["length"].value)
     return f"{HOSTS[f.terms['host']]} did not run for {stood} at {moment(f.from_ns or 0)}{reason}"
-
-
-@finding("pauses", 20)
-def _pauses(f: Finding) -> str:
-    q = f.quantities
-    return (
-        f"{HOSTS[f.terms['host']]} did not run {often(int(q['times'].value))}, "
-        f"{duration(q['total'].value)} in "
-        f"all, the longest for {duration(q['longest'].value)}"
-    )
-
-
-@finding("simulated", 40)
-def _simulated(f: Finding) -> str:
-    return f"{f.terms['name']} was simulated, not measured"
-
-
-@finding("imported", 5)
-def _imported(f: Finding) -> str:
-    return f"{f.terms['name']} was imported from {f.terms['tool']}"

@@ -4,10 +4,11 @@ error of ours, and a test renders every one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from fathometer.findings.finding import Advice, Fact, Finding, Incident
+from fathometer.findings.render.phrase import Phrase
 
 T = TypeVar("T")
 STATEMENTS: dict[str, Callable[[Finding], str]] = {}
@@ -38,3 +39,21 @@ def finding(kind: str, weight: int) -> Callable[[Callable[[Finding], str]], Call
     """The words of a kind of finding, and how much it weighs."""
     WEIGHTS[kind] = weight
     return says(STATEMENTS, kind)
+
+
+def facts(words: Mapping[str, str]) -> None:
+    """Enters pieces of evidence whose words ask for no decision."""
+    for code, text in words.items():
+        says(FACTS, code)(Phrase(text))
+
+
+def advised(words: Mapping[str, str]) -> None:
+    """Enters advice, likewise."""
+    for topic, text in words.items():
+        says(ADVICE, topic)(Phrase(text))
+
+
+def findings(words: Mapping[str, tuple[int, str]]) -> None:
+    """Enters kinds of findings, likewise, each with its weight."""
+    for kind, (weight, text) in words.items():
+        finding(kind, weight)(Phrase(text))

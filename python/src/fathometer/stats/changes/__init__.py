@@ -9,5 +9,15 @@ What was measured, and how far the labels of the test data allow, is in docs/cha
 from fathometer.stats.changes.detect import examine, find_changes
 from fathometer.stats.changes.model import Change, Examined, Settings, Undecided
 from fathometer.stats.changes.online import OnlineDetector
+from fathometer.stats.changes.refine import placed
 
-__all__ = ["Change", "Examined", "OnlineDetector", "Settings", "Undecided", "examine", "find_changes"]
+__all__ = [
+    "Change",
+    "Examined",
+    "OnlineDetector",
+    "Settings",
+    "Undecided",
+    "examine",
+    "find_changes",
+    "placed",
+]

@@ -31,7 +31,7 @@ LABELLED = 10_000
 """Samples of the traces on which `Settings.least_impact` was chosen."""
 
 
-class Segment(NamedTuple):
+class Regime(NamedTuple):
     """Samples between two boundaries."""
 
     first: int
@@ -47,21 +47,21 @@ class Segment(NamedTuple):
     """The 60th percentile, for stretches below."""
 
 
-def describe(rtt: Floats, first: int, end: int) -> Segment:
+def describe(rtt: Floats, first: int, end: int) -> Regime:
     """Robust figures of rtt[first:end]."""
     part = rtt[first:end]
     low, middle, high = (float(v) for v in np.quantile(part, (0.4, 0.5, 0.6)))
     spread = MAD_TO_DEVIATION * float(np.median(np.abs(part - middle)))
-    return Segment(first, end, middle, spread, low, high)
+    return Regime(first, end, middle, spread, low, high)
 
 
-def describe_all(rtt: Floats, boundaries: list[int]) -> list[Segment]:
+def describe_all(rtt: Floats, boundaries: list[int]) -> list[Regime]:
     """Segments between the boundaries."""
     ends = [0, *boundaries, len(rtt)]
     return [describe(rtt, a, b) for a, b in pairwise(ends)]
 
 
-def margin(segments: list[Segment], at: int, jumps: Jumps, noise: float, settings: Settings) -> float:
+def margin(segments: list[Regime], at: int, jumps: Jumps, noise: float, settings: Settings) -> float:
     """How far the boundary between segments `at` and `at + 1` is above the threshold it is nearest to: the
     smallest ratio of found to asked; below 1 it fails.
     """
@@ -81,7 +81,7 @@ def margin(segments: list[Segment], at: int, jumps: Jumps, noise: float, setting
     )
 
 
-def calmer(a: Segment, b: Segment) -> float:
+def calmer(a: Regime, b: Regime) -> float:
     """Spread of the calmer of two sides. That of a few samples may be small by luck: it is mixed with the
     other side's as if `FEW` of the other side's samples were among them.
     """
@@ -97,7 +97,7 @@ def asked_impact(count: int, settings: Settings) -> float:
     return settings.least_impact * max(1.0, math.sqrt(count / LABELLED))
 
 
-def impact(segments: list[Segment], at: int, noise: float) -> float:
+def impact(segments: list[Regime], at: int, noise: float) -> float:
     """Size (in noise) x length of the shorter side of a boundary, up to twice that where the level beyond the
     shorter side is not the old one again: what stays matters more than what passes.
     """
@@ -113,7 +113,7 @@ def impact(segments: list[Segment], at: int, noise: float) -> float:
     return max(0.0, reached) / noise * (short.end - short.first) * (1 + lasting)
 
 
-def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> list[Segment]:
+def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> list[Regime]:
     """The segments that remain; one fewer boundaries than segments."""
     segments = describe_all(rtt, jumps.candidates)
     margins = [margin(segments, at, jumps, noise, settings) for at in range(len(segments) - 1)]
@@ -128,7 +128,7 @@ def consolidate(rtt: Floats, jumps: Jumps, noise: float, settings: Settings) -> 
     return replace_boundaries(rtt, without_ramps(rtt, segments, noise, settings), noise, settings)
 
 
-def without_ramps(rtt: Floats, segments: list[Segment], noise: float, settings: Settings) -> list[Segment]:
+def without_ramps(rtt: Floats, segments: list[Regime], noise: float, settings: Settings) -> list[Regime]:
     """Gives a short, unsteady stretch between two levels back to them: it is one change."""
     segments = list(segments)
     at = 1
@@ -150,9 +150,7 @@ def without_ramps(rtt: Floats, segments: list[Segment], noise: float, settings: 
     return segments
 
 
-def replace_boundaries(
-    rtt: Floats, segments: list[Segment], noise: float, settings: Settings
-) -> list[Segment]:
+def replace_boundaries(rtt: Floats, segments: list[Regime], noise: float, settings: Settings) -> list[Regime]:
     """Each boundary where it fits its final neighbours best, within reach."""
     bounds = [s.first for s in segments] + [len(rtt)]
     for at in range(1, len(segments)):
@@ -176,7 +174,7 @@ def loss(rtt: Floats, level: float, spread: float, freedom: float) -> Floats:
 
 
 def split(
-    rtt: Floats, first: int, end: int, before: Segment, after: Segment, noise: float, settings: Settings
+    rtt: Floats, first: int, end: int, before: Regime, after: Regime, noise: float, settings: Settings
 ) -> int:
     """The index in first ..= end at which rtt[first:end] is best divided between two known regimes."""
     part = rtt[first:end]

@@ -80,7 +80,7 @@ class Jumps:
         self.widths = np.array(widths(self._count, shortest, settings), dtype=np.int64)
         self.least = np.empty(len(self.widths))
         """The least jump at each width that chance does not explain."""
-        found = np.zeros(self._count + 1, dtype=np.bool_)
+        marks = np.zeros(self._count + 1, dtype=np.bool_)
         for at, width in enumerate(self.widths.tolist()):
             if 2 * width > self._count:
                 self.least[at] = math.inf
@@ -93,8 +93,8 @@ class Jumps:
             self.least[at] = usual * allowance
             # What does not pass with its drift does not pass without it.
             if np.abs(moving).max() > self.least[at]:
-                self._pick(moving, width, float(self.least[at]), found)
-        self.candidates: list[int] = [int(at) for at in np.flatnonzero(found)]
+                self._pick(moving, width, float(self.least[at]), marks)
+        self.candidates: list[int] = [int(at) for at in np.flatnonzero(marks)]
 
     def _moving(self, sums: Floats, width: int) -> Floats:
         """Differences at `width`, `width + stride`, … samples from the beginning."""
@@ -104,7 +104,7 @@ class Jumps:
         upper = sums[2 * width :: step]
         return self._contrast(middle - lower, upper - middle, width)
 
-    def _pick(self, moving: Floats, width: int, least: float, found: NDArray[np.bool_]) -> None:
+    def _pick(self, moving: Floats, width: int, least: float, marks: NDArray[np.bool_]) -> None:
         """Marks where jumps are largest, unless a narrower window marked a place near it."""
         from scipy.ndimage import maximum_filter1d  # Imported late: a report's start must not wait for it.
 
@@ -118,8 +118,8 @@ class Jumps:
         for at in (np.flatnonzero(peaks) * step + width).tolist():
             around = np.arange(max(width, at - step + 1), min(self._count - width, at + step - 1) + 1)
             place = int(around[np.argmax(np.abs(self._at(around, width)))]) if step > 1 else at
-            if not found[max(0, place - near) : place + near + 1].any():
-                found[place] = True
+            if not marks[max(0, place - near) : place + near + 1].any():
+                marks[place] = True
 
     def _at(self, at: Integers | int, width: Integers | int) -> Floats:
         lower, middle, upper = (self._sums[at - width], self._sums[at], self._sums[at + width])

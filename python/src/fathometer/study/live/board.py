@@ -14,7 +14,7 @@ StudyState = Literal["running", "finished", "interrupted", "gone"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BoardRow:
     """What is measured again and again: a scenario with one probe and one size."""
 
     directory: str
@@ -56,7 +56,7 @@ class Board:
 
     study: str
     state: StudyState
-    rows: tuple[Row, ...]
+    rows: tuple[BoardRow, ...]
     """In the order of the study file."""
     happenings: tuple[Happening, ...]
     """The latest, oldest first."""

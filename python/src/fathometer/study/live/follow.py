@@ -11,7 +11,7 @@ from fathometer.dataset.follow import RecordingFollower, Tail
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
 from fathometer.study.live.happenings import Happening
-from fathometer.study.live.model import Live
+from fathometer.study.live.model import LiveStudy
 from fathometer.study.lock import is_held
 
 _ENTRIES: Final = 64
@@ -29,7 +29,7 @@ class StudyFollower:
 
     def __init__(self, output: Path, *, samples: bool = True) -> None:
         """Of the study whose `--output` this is; without `samples` for who wants happenings alone."""
-        self.live = Live()
+        self.live = LiveStudy()
         self._output = output
         self._unfinished = output.with_name(output.name + ".unfinished")
         self._samples = samples
@@ -52,8 +52,8 @@ class StudyFollower:
 
     def happenings(self) -> list[Happening]:
         """What was told since the last call, in the order of reading."""
-        told, self._told = self._told, []
-        return told
+        news, self._told = self._told, []
+        return news
 
     def poll(self) -> bool:
         """Reads what is new; True: there is more, to be read at once."""
@@ -76,7 +76,7 @@ class StudyFollower:
         kind, run = entry.get("kind"), str(entry.get("run"))
         if kind == "study.started":
             # A new study where another was: nothing of that one counts.
-            self.live, self._runs = Live(), {}
+            self.live, self._runs = LiveStudy(), {}
         elif kind == "run.started":
             self._runs[run] = RecordingFollower(samples=self._samples)
         elif kind in _RUN_ENDS:

@@ -60,23 +60,23 @@ def span(ns: float) -> str:
 
 def of_event(directory: str, run: str, event: Event) -> Happening | None:
     """What an event of a recording says; None: nothing that a watcher wants to be told."""
-    said = _EVENTS.get(event.kind)
-    if said is None or not event.known:
+    words = _EVENTS.get(event.kind)
+    if words is None or not event.known:
         return None
-    told = said(event.fields)
-    if told is None:
+    happening = words(event.fields)
+    if happening is None:
         return None
-    text, weight = told
+    text, weight = happening
     return Happening(event.at_ns, event.kind, directory, run, _plain(text), weight)
 
 
 def of_entry(entry: Mapping[str, Any]) -> Happening | None:
     """What an entry of the journal says."""
-    said = _ENTRIES.get(str(entry.get("kind")))
+    words = _ENTRIES.get(str(entry.get("kind")))
     at_ns = at_of(entry)
-    if said is None or at_ns is None:
+    if words is None or at_ns is None:
         return None
-    text, weight = said(entry)
+    text, weight = words(entry)
     directory, _, run = str(entry["run"]).rpartition("/") if "run" in entry else (None, "", None)
     return Happening(at_ns, str(entry["kind"]), directory or None, run, _plain(text), weight)
 

@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from fathometer.dataset.follow import Growth, Samples
+from fathometer.dataset.follow import NewOnDisk, NewSamples
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.model import Event, Manifest
 from fathometer.dataset.rollup import SHIFT
-from fathometer.study.live.board import Board, Row, RowState, StudyState
+from fathometer.study.live.board import Board, BoardRow, RowState, StudyState
 from fathometer.study.live.estimate import Pace, left_ns
 from fathometer.study.live.happenings import SHORT_PAUSE_NS, Happening, at_of, of_entry, of_event
-from fathometer.study.live.series import Series
+from fathometer.study.live.series import BinnedSeries
 from fathometer.study.outline import Outline, read_outline
 
 KEPT: Final = 60
@@ -90,8 +90,8 @@ class _Path:
     longest_short_ns: int = 0
     together: _Figures | None = None
     """Of finished runs and those of now, until something is added."""
-    whole: Series = field(default_factory=lambda: Series(folds=True))
-    recent: Series = field(default_factory=lambda: Series(folds=False))
+    whole: BinnedSeries = field(default_factory=lambda: BinnedSeries(folds=True))
+    recent: BinnedSeries = field(default_factory=lambda: BinnedSeries(folds=False))
 
     def all_figures(self) -> _Figures:
         """Of finished runs and those of now."""
@@ -108,7 +108,7 @@ class _Path:
         return Pace(left, run_ns, min(run_ns, max(0, sum(gone))))
 
 
-class Live:
+class LiveStudy:
     """A study that is watched."""
 
     def __init__(self) -> None:
@@ -146,7 +146,7 @@ class Live:
             self._keep(happening)
         return happening
 
-    def grown(self, run: str, growth: Growth) -> list[Happening]:
+    def grown(self, run: str, growth: NewOnDisk) -> list[Happening]:
         """Takes what is new in the recording of a run that has begun; tells what its events mean in words."""
         path, name = self._where({"run": run})
         now = path.now.get(name)
@@ -154,17 +154,17 @@ class Live:
             return []
         now.manifest = growth.manifest or now.manifest
         self._samples(path, now, growth.samples)
-        told = []
+        news = []
         for event in growth.events:
             _follow_stall(now, event)
             _count_pause(path, event)
             happening = of_event(path.directory, name, event)
             if happening:
-                told.append(happening)
+                news.append(happening)
                 self._keep(happening)
                 if path.happened is None or _order(happening) > _order(path.happened):
                     path.happened = happening
-        return told
+        return news
 
     def board(self, now_ns: int, *, alive: bool) -> Board:
         """The study at a moment. `alive`: whether its runner lives; asked only where it has not ended."""
@@ -189,7 +189,7 @@ class Live:
             hours=self._outline.hours,
         )
 
-    def series(self, *, recent: bool) -> dict[str, Series]:
+    def series(self, *, recent: bool) -> dict[str, BinnedSeries]:
         """Round trips over time by row: of the last ten minutes that it was measured, or of all the time.
         Failed runs are in it, too.
         """
@@ -231,7 +231,7 @@ class Live:
             path.now.clear()
             path.together = None
 
-    def _samples(self, path: _Path, run: _Run, samples: Samples) -> None:
+    def _samples(self, path: _Path, run: _Run, samples: NewSamples) -> None:
         if samples.sent_ns.size == 0:
             return
         path.together = None
@@ -271,12 +271,12 @@ def _count_pause(path: _Path, event: Event) -> None:
         path.longest_short_ns = max(path.longest_short_ns, event.fields["duration_ns"])
 
 
-def _row(path: _Path, now_ns: int, study: StudyState) -> Row:
+def _row(path: _Path, now_ns: int, study: StudyState) -> BoardRow:
     figures = path.all_figures()
     rtt = figures.rtt
     p50, p99 = rtt.supported_quantile(0.5), rtt.supported_quantile(0.99)
     within = [w for r in path.now.values() if (w := r.within(now_ns)) is not None]
-    return Row(
+    return BoardRow(
         directory=path.directory,
         state=_state(path, study),
         done=path.done,

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from fathometer.dataset.follow import Samples
+from fathometer.dataset.follow import NewSamples
 from fathometer.dataset.histogram import Ints
 
 BINS: Final = 600
@@ -42,7 +42,7 @@ class Bin:
         self.unanswered += lost
 
 
-class Series:
+class BinnedSeries:
     """Bins by the moment of sending. When they would be more than `most`, either they become twice as wide
     (`folds`: the whole time stays in sight) or the oldest go (the last while stays in detail).
 
@@ -59,7 +59,7 @@ class Series:
         """Each bin with its begin (ns since the Unix epoch), by time; empty ones are left out."""
         return [(key * self.width_ns, self._bins[key]) for key in sorted(self._bins)]
 
-    def add(self, samples: Samples) -> None:
+    def add(self, samples: NewSamples) -> None:
         """Counts samples."""
         if samples.sent_ns.size == 0:
             return

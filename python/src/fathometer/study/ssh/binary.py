@@ -78,16 +78,16 @@ def binaries(named: Iterable[Path], running: Path) -> dict[str, Binary]:
                 "name a static one with --remote-binary (`make dist` builds it)",
             )
         given = [own]
-    found: dict[str, Binary] = {}
+    by_architecture: dict[str, Binary] = {}
     for binary in given:
-        if binary.machine in found:
+        if binary.machine in by_architecture:
             raise FathometerError(
                 "copy a binary",
-                f"{found[binary.machine].path} and {binary.path} are both for {binary.machine}",
+                f"{by_architecture[binary.machine].path} and {binary.path} are both for {binary.machine}",
                 "name one --remote-binary for each machine",
             )
-        found[binary.machine] = binary
-    return found
+        by_architecture[binary.machine] = binary
+    return by_architecture
 
 
 def binary_for(host: str, machine: str, given: dict[str, Binary]) -> Binary:

@@ -64,8 +64,8 @@ def control_directory(study_id: str) -> Path:
     """Where a study's sockets of shared connections are; nobody else can look in."""
     path = Path(tempfile.gettempdir()) / f"fathom-{study_id[:16]}"
     path.mkdir(mode=0o700, exist_ok=True)
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise FathometerError("make a directory for ssh", f"{path} is another's", "take it away")
     return path
 
@@ -110,7 +110,7 @@ def _identity(ssh: SshHost) -> list[str]:
     return [] if ssh.key is None else ["-i", ssh.key, "-o", "IdentitiesOnly=yes"]
 
 
-class Connection:
+class SshConnection:
     """To one host of a study."""
 
     def __init__(self, name: str, ssh: SshHost, study_id: str, control: Path, processes: Processes) -> None:
@@ -130,18 +130,18 @@ class Connection:
         code, out, err = await self._ssh(["sh"], script, within_s)
         _, begun, answer = out.partition(_BEGIN)
         if not begun:
-            said = last_words(err) or last_words(out) or f"exit code {code}"
-            what = f'host "{self.name}": it has no POSIX shell for us ({said})'
+            reason = last_words(err) or last_words(out) or f"exit code {code}"
+            what = f'host "{self.name}": it has no POSIX shell for us ({reason})'
             raise HostError("run commands on a host", what, "hosts of a study run Linux, and let `sh` run")
         if code != 0:
             raise self.refused(f"{last_words(err) or f'exit code {code}'} (at `{verb}`)")
         return answer
 
-    def refused(self, said: str) -> HostError:
+    def refused(self, reason: str) -> HostError:
         """The error for what a host could not do."""
-        full = "No space left" in said or "quota exceeded" in said
+        full = "No space left" in reason or "quota exceeded" in reason
         remedy = "make room there" if full else "see docs/studies.md for what a host must have"
-        return HostError("use a host", f'host "{self.name}": {said}', remedy)
+        return HostError("use a host", f'host "{self.name}": {reason}', remedy)
 
     async def send(self, data: bytes, to: str) -> None:
         """Writes a file there, whose name has nothing that a shell would read."""
@@ -154,10 +154,10 @@ class Connection:
         """The address behind the name, which may be one of ``~/.ssh/config``. Nothing is contacted."""
         code, out, err = await self._processes.exchange([*self._argv, "-G", "--", self.ssh.address])
         words = [line.split(" ", 1) for line in out.decode(errors="replace").splitlines()]
-        found = [w[1] for w in words if w[0] == "hostname" and len(w) == 2]
-        if code != 0 or not found:
+        names = [w[1] for w in words if w[0] == "hostname" and len(w) == 2]
+        if code != 0 or not names:
             raise explain(self.name, self.ssh, err.decode(errors="replace"))
-        return found[0]
+        return names[0]
 
     async def close(self) -> None:
         """Ends the shared connection, if there is one."""
@@ -178,7 +178,7 @@ class Connection:
         return code, out, err
 
 
-def last_words(said: bytes) -> str:
+def last_words(output: bytes) -> str:
     """The last line of what was said; empty where nothing was."""
-    lines = [line.strip() for line in said.decode(errors="replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
     return lines[-1] if lines else ""

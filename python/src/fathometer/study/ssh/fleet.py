@@ -15,7 +15,7 @@ from fathometer.study.journal import Journal, ssh_left
 from fathometer.study.model import Host, SshHost, Study
 from fathometer.study.processes import Processes
 from fathometer.study.ssh.binary import Binary
-from fathometer.study.ssh.connection import Connection, control_directory, end_connections, socket_name
+from fathometer.study.ssh.connection import SshConnection, control_directory, end_connections, socket_name
 from fathometer.study.ssh.place import RemotePlace
 from fathometer.study.ssh.remote import Remote
 from fathometer.study.ssh.trouble import HostError, Lost
@@ -62,9 +62,9 @@ class Fleet:
             await end_connections(self._id, self._processes)
         remotes = [self._remote(h.name, self._resolved(h, directory)) for h in hosts]
         places: dict[str, RemotePlace] = {}
-        found: set[str] = set()
-        await together(self._one(remote, given, keep, places, found) for remote in remotes)
-        return places, found
+        resumed: set[str] = set()
+        await together(self._one(remote, given, keep, places, resumed) for remote in remotes)
+        return places, resumed
 
     def _resolved(self, host: Host, directory: Path) -> SshHost:
         """With the key's path as it is here."""
@@ -84,7 +84,7 @@ class Fleet:
     def _remote(self, name: str, ssh: SshHost) -> Remote:
         self._connects = True
         control = control_directory(self._id) / socket_name(name)
-        connection = Connection(name, ssh, self._id, control, self._processes)
+        connection = SshConnection(name, ssh, self._id, control, self._processes)
         return Remote(connection, lambda what: self._told(name, what))
 
     def _told(self, name: str, what: str) -> None:
@@ -98,7 +98,7 @@ class Fleet:
         given: dict[str, Binary],
         keep: Set[str],
         places: dict[str, RemotePlace],
-        found: set[str],
+        resumed: set[str],
     ) -> None:
         greeting = await remote.hello()
         # Noted before anything is started: `study stop` must find what a crash in between leaves.
@@ -106,7 +106,7 @@ class Fleet:
         self._remotes[remote.name] = remote
         for job, state in greeting.jobs.items():
             if job in keep and state in ("running", "0"):
-                found.add(job)
+                resumed.add(job)
             elif not (job.startswith("reflector-") and state == "running"):
                 await remote.drop(0.0, job)
         binary = await remote.bring(greeting, given)

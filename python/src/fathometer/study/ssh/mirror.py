@@ -43,7 +43,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Piece:
+class FilePiece:
     """Bytes of a file."""
 
     file: Seen
@@ -59,7 +59,7 @@ class Look:
     """``running``, the exit code, or ``lost``: it ended and left no code, as its host was restarted or its
     supervisor killed."""
     files: tuple[Seen, ...]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[FilePiece, ...]
 
     @property
     def ended(self) -> bool:
@@ -83,7 +83,7 @@ def read_look(answer: bytes) -> Look:
         length = int(words[5])
         if len(rest) < length:
             raise ValueError(f"{file.name} is cut")
-        pieces.append(Piece(file, int(words[4]), rest[:length]))
+        pieces.append(FilePiece(file, int(words[4]), rest[:length]))
         rest = rest[length:]
     return Look(state.decode(), tuple(files), tuple(pieces))
 
@@ -142,7 +142,7 @@ class Mirror:
         # An empty file is here when it is made.
         return have.whole or (have.size >= seen.size and (self.directory / seen.name).exists())
 
-    def _write(self, piece: Piece) -> None:
+    def _write(self, piece: FilePiece) -> None:
         seen = piece.file
         have = self._have_of(seen)
         if piece.offset != have.size:

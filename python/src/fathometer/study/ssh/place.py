@@ -8,8 +8,8 @@ from typing import Final
 
 from fathometer.study.deadlines import deadline_ns
 from fathometer.study.hosts import last_line
-from fathometer.study.places import LISTEN_S, Command, Ended, echo_words, listens, not_listening
-from fathometer.study.plan import Run
+from fathometer.study.places import LISTEN_S, Command, ProbeExit, echo_words, listens, not_listening
+from fathometer.study.plan import PlannedRun
 from fathometer.study.ssh.mirror import Look, Mirror
 from fathometer.study.ssh.remote import Remote, Said
 from fathometer.study.ssh.trouble import HostError
@@ -82,8 +82,8 @@ class RemotePlace:
         _, age = await remote.start(until, job, int(limit_s), argv)
         deadline = _now() + LISTEN_S
         while True:
-            said = await remote.said(until, job)
-            if listens(said.out, protocol, port):
+            output = await remote.said(until, job)
+            if listens(output.out, protocol, port):
                 return RemoteReflector(remote, job, _now() + limit_s - age)
             state = (await remote.look(until, job, 0)).state
             if state != "running" or _now() > deadline:
@@ -91,11 +91,11 @@ class RemotePlace:
             await asyncio.sleep(SOONEST_S)
 
     async def _give_up(self, job: str, until: float, protocol: str, port: int) -> None:
-        said = await self._remote.said(until, job)
+        output = await self._remote.said(until, job)
         await self._remote.drop(until, job)
-        raise not_listening(self._remote.name, protocol, port, last_line(said.err))
+        raise not_listening(self._remote.name, protocol, port, last_line(output.err))
 
-    async def probe(self, run: Run, command: Command, into: Path) -> Ended:
+    async def probe(self, run: PlannedRun, command: Command, into: Path) -> ProbeExit:
         """Runs a probe to its end, or follows the one that a crash left; the copy of its recording grows
         meanwhile. What it left on the host is taken away when it is here, and when it failed.
         """
@@ -109,12 +109,14 @@ class RemotePlace:
         with mirror.being_written():
             state = await self._follow(job, mirror, expected)
         until = _now() + PATIENCE_S
-        said = await remote.said(until, job)
+        output = await remote.said(until, job)
         different = mirror.differences(await remote.sums(until, job))
         await remote.drop(until, job)
         if state != "0" or different is None:
-            return _ended(state, said, remote.name)
-        return Ended(1, said.out, f'the recording of host "{remote.name}" did not arrive whole: {different}')
+            return _ended(state, output, remote.name)
+        return ProbeExit(
+            1, output.out, f'the recording of host "{remote.name}" did not arrive whole: {different}'
+        )
 
     async def _follow(self, job: str, mirror: Mirror, expected: float) -> str:
         """Looks until the probe has ended and all is here."""
@@ -133,7 +135,7 @@ class RemotePlace:
             pause = min(2 * pause, LOOK_S) if left > pause or left <= 0 else SOONEST_S
 
 
-def job_of(run: Run) -> str:
+def job_of(run: PlannedRun) -> str:
     """A run's name on a host."""
     return str(run.directory).replace("/", ",")
 
@@ -148,12 +150,12 @@ def ending(state: str) -> str:
     return f"killed by signal {code - SIGNALLED}" if code > SIGNALLED else f"exit code {code}"
 
 
-def _ended(state: str, said: Said, host: str) -> Ended:
+def _ended(state: str, output: Said, host: str) -> ProbeExit:
     if not state.isdigit() or int(state) >= _EXPIRED:
-        return Ended(1, said.out, f'the probe on host "{host}" did not end by itself: {ending(state)}')
+        return ProbeExit(1, output.out, f'the probe on host "{host}" did not end by itself: {ending(state)}')
     if state == "0":
-        return Ended(0, said.out, said.err)
-    return Ended(int(state), said.out, f'host "{host}": {last_line(said.err)}')
+        return ProbeExit(0, output.out, output.err)
+    return ProbeExit(int(state), output.out, f'host "{host}": {last_line(output.err)}')
 
 
 def _now() -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fathometer.study.ssh.binary import Binary, binary_for
-from fathometer.study.ssh.connection import Connection
+from fathometer.study.ssh.connection import SshConnection
 from fathometer.study.ssh.mirror import Look, Mirror, read_look, read_sums
 from fathometer.study.ssh.trouble import HostError, Lost
 
@@ -46,7 +46,7 @@ class Said:
 class Remote:
     """A host of a study, reached over SSH."""
 
-    def __init__(self, connection: Connection, tell: Callable[[str], None]) -> None:
+    def __init__(self, connection: SshConnection, tell: Callable[[str], None]) -> None:
         """`tell` hears ``lost`` and ``back``."""
         self.name = connection.name
         self.connection = connection

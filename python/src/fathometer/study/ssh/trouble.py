@@ -36,38 +36,38 @@ def by_hand(ssh: SshHost) -> str:
     return shlex.join([*argv, f"{ssh.user}@{ssh.address}" if ssh.user else ssh.address])
 
 
-def explain(name: str, ssh: SshHost, said: str) -> HostError:
+def explain(name: str, ssh: SshHost, output: str) -> HostError:
     """The error for a connection that was not made, or was lost."""
 
     def error(what: str, remedy: str, kind: type[HostError] = HostError) -> HostError:
         return kind("reach a host", f'host "{name}" ({_where(ssh)}): {what}', remedy)
 
     hand = by_hand(ssh)
-    if found := re.search(r"ey for (\S+) has changed", said):
-        other = found[1]
+    if match := re.search(r"ey for (\S+) has changed", output):
+        other = match[1]
         return error(
             "its host key is not the one that is known",
             f"find out why; if that is meant, `ssh-keygen -R {shlex.quote(other)}` and then `{hand}`",
         )
-    if found := re.search(r"No (\S+) host key is known for (\S+)", said):
-        port = re.fullmatch(r"\[(.*)\]:(\d+)", found[2])
-        scan = f"ssh-keyscan -p {port[2]} {port[1]}" if port else f"ssh-keyscan {found[2]}"
+    if match := re.search(r"No (\S+) host key is known for (\S+)", output):
+        port = re.fullmatch(r"\[(.*)\]:(\d+)", match[2])
+        scan = f"ssh-keyscan -p {port[2]} {port[1]}" if port else f"ssh-keyscan {match[2]}"
         return error(
-            f"its host key ({found[1]}, of {found[2]}) is not known, and is not taken unseen",
+            f"its host key ({match[1]}, of {match[2]}) is not known, and is not taken unseen",
             f"compare its fingerprint by `{hand}`, or `{scan} >> ~/.ssh/known_hosts`",
         )
-    if "Host key verification failed" in said:
+    if "Host key verification failed" in output:
         return error("its host key could not be verified", f"see what `{hand}` says")
-    if "UNPROTECTED PRIVATE KEY FILE" in said:
+    if "UNPROTECTED PRIVATE KEY FILE" in output:
         return error(f"the key {ssh.key} can be read by others", f"chmod 600 {ssh.key}")
-    if found := re.search(r"(\S+): Permission denied \((.*)\)", said):
+    if match := re.search(r"(\S+): Permission denied \((.*)\)", output):
         key = f"the key {ssh.key}" if ssh.key else "every key of the agent and the configuration"
         copy = hand.replace("ssh ", "ssh-copy-id ", 1)
-        return error(f"{found[1]} refused {key} ({found[2]})", f"`{copy}` lets it in, or name another `key`")
-    if "Too many authentication failures" in said:
+        return error(f"{match[1]} refused {key} ({match[2]})", f"`{copy}` lets it in, or name another `key`")
+    if "Too many authentication failures" in output:
         return error("it refused too many keys of the agent's", "name the one with `key`")
-    if found := re.search(r"Could not resolve hostname (\S+?):", said):
-        return error(f"the name {found[1]} is not known", "check `address` and `jump`, or ~/.ssh/config")
+    if match := re.search(r"Could not resolve hostname (\S+?):", output):
+        return error(f"the name {match[1]} is not known", "check `address` and `jump`, or ~/.ssh/config")
     for words, what, remedy in (
         ("Connection refused", "it refuses the connection", "is sshd running there, on that port?"),
         ("No route to host", "there is no route to it", "is it up, and this network's firewall open?"),
@@ -76,8 +76,8 @@ def explain(name: str, ssh: SshHost, said: str) -> HostError:
         ("timeout", "it does not answer", "is it up, and port and firewall open?"),
         ("not responding", "it no longer answers", "is it up?"),
     ):
-        if words in said:
+        if words in output:
             return error(what, f"{remedy} Try `{hand}`", Lost)
-    last = [line.strip() for line in said.splitlines() if line.strip()]
+    last = [line.strip() for line in output.splitlines() if line.strip()]
     what = f"the connection was lost ({last[-1]})" if last else "the connection was lost"
     return error(what, f"try `{hand}`", Lost)

@@ -16,15 +16,15 @@ _HOST: Final = re.compile(r"(?:\[(?P<six>[0-9A-Fa-f:.]+)\]|(?P<name>[^\[\]:]+))(
 
 def listening(text: str) -> tuple[str, int]:
     """Address and port of ``:8080``, ``192.0.2.7:8080``, ``[::1]:8080``; loopback where none is named."""
-    found = _LISTEN.fullmatch(text)
-    if found is None or int(found["port"]) > 65_535:
+    match = _LISTEN.fullmatch(text)
+    if match is None or int(match["port"]) > 65_535:
         raise FathometerError(
             "watch a study",
             f'--http "{text}" is no address to listen on',
             "write it as in :8080, or 192.0.2.7:8080 to let others see it",
             exit_code=ExitCode.USAGE,
         )
-    return found["six"] or found["name"] or LOOPBACK, int(found["port"])
+    return match["six"] or match["name"] or LOOPBACK, int(match["port"])
 
 
 def own_names() -> frozenset[str]:
@@ -39,10 +39,10 @@ def may_be_called(host: str, names: frozenset[str]) -> bool:
     browser would let it read what we answer. An address cannot be pointed elsewhere. The port may be another
     one, as behind ``ssh -L``.
     """
-    found = _HOST.fullmatch(host)
-    if found is None:
+    match = _HOST.fullmatch(host)
+    if match is None:
         return False
-    name = (found["six"] or found["name"]).lower()
+    name = (match["six"] or match["name"]).lower()
     if name in names:
         return True
     try:

@@ -106,14 +106,14 @@ class Boards:
     def answer(self, *, recent: bool) -> Answer:
         """The board with the series of the last ten minutes, or of all the time."""
         with self._lock:
-            made = self._made.get(recent)
-            if made is None:
+            answer_ = self._made.get(recent)
+            if answer_ is None:
                 live, now_ns = self._follower.live, self._now_ns
                 board = live.board(now_ns, alive=self._follower.alive())
                 value = told(board, live.series(recent=recent), now_ns)
                 text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-                made = self._made[recent] = Answer(text.encode(), "application/json")
-            return made
+                answer_ = self._made[recent] = Answer(text.encode(), "application/json")
+            return answer_
 
 
 class Answer:
@@ -140,8 +140,8 @@ def page() -> Answer:
         "default-src 'none'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
         f"frame-ancestors 'none'; style-src {_hash(style)}; script-src {_hash(script)}"
     )
-    made = html.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
-    return Answer(made.encode(), "text/html", policy)
+    body = html.replace("/*STYLE*/", style).replace("/*SCRIPT*/", script)
+    return Answer(body.encode(), "text/html", policy)
 
 
 def _hash(text: str) -> str:

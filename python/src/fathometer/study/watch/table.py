@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fathometer.study.live.board import Board, Row
+from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.happenings import Happening
 from fathometer.study.watch.words import about, clock, latest, progress, rtt
 
@@ -77,7 +77,7 @@ def picture(
     return Group(*parts)
 
 
-def _fitting(rows: Sequence[Row], most: int | None) -> tuple[Sequence[Row], str]:
+def _fitting(rows: Sequence[BoardRow], most: int | None) -> tuple[Sequence[BoardRow], str]:
     """The rows that there is room for, those first on which something goes on; and what the others are."""
     if most is None or len(rows) <= most:
         return rows, ""
@@ -85,11 +85,11 @@ def _fitting(rows: Sequence[Row], most: int | None) -> tuple[Sequence[Row], str]
     ranked = sorted(range(len(rows)), key=lambda i: (order[rows[i].state], i))
     kept = set(ranked[: max(1, most - 1)])
     others = Counter(row.state for i, row in enumerate(rows) if i not in kept)
-    said = ", ".join(f"{n} {state}" for state, n in others.most_common())
-    return [row for i, row in enumerate(rows) if i in kept], f"and {said}"
+    states = ", ".join(f"{n} {state}" for state, n in others.most_common())
+    return [row for i, row in enumerate(rows) if i in kept], f"and {states}"
 
 
-def _table(rows: Sequence[Row], width: int) -> Table:
+def _table(rows: Sequence[BoardRow], width: int) -> Table:
     wide, middle = width >= WIDE, width >= MIDDLE
     table = Table(box=None, expand=True, padding=(0, 2 if middle else 1, 0, 0), pad_edge=False)
     table.header_style = "dim"
@@ -113,21 +113,21 @@ def _table(rows: Sequence[Row], width: int) -> Table:
             cells.append(Text(f"{row.count:,}"))
         cells.append(Text(row.state, style=_STYLES[row.state]))
         if wide:
-            said, weight = latest(row)
-            cells.append(Text(said, style=_STYLES[weight]))
+            news, weight = latest(row)
+            cells.append(Text(news, style=_STYLES[weight]))
         table.add_row(*cells)
     return table
 
 
-def _runs(row: Row) -> str:
+def _runs(row: BoardRow) -> str:
     return f"{row.done}/{row.of}" if row.of is not None else str(row.done)
 
 
 def _line(h: Happening) -> Text:
-    said = about(h)
+    words = about(h)
     return Text.assemble(
         (f"{clock(h.at_ns)}  ", "dim"),
-        f"{said}: " if said else "",
+        f"{words}: " if words else "",
         (h.text, _STYLES[h.weight]),
         no_wrap=True,
         overflow="ellipsis",

@@ -216,9 +216,9 @@ def watch(output: Path) -> Board:
             )
             return _until_over(drawing.draw)
         # Of a study that is over a terminal is told the last few things, and a file or a program all.
-        told = is_screen(console)
-        board = _until_over(_Lines(follower, lambda _: not told, sys.stdout).draw)
-        console.print(picture(board, time.time_ns(), console.width, None, happenings=6 if told else 0))
+        watching = is_screen(console)
+        board = _until_over(_Lines(follower, lambda _: not watching, sys.stdout).draw)
+        console.print(picture(board, time.time_ns(), console.width, None, happenings=6 if watching else 0))
         return board
 
 

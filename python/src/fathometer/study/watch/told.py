@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from fathometer.study.live.board import Board
-from fathometer.study.live.series import Series
+from fathometer.study.live.series import BinnedSeries
 from fathometer.study.watch.words import about, clock, latest, progress, rtt
 
 
-def told(board: Board, series: Mapping[str, Series], now_ns: int) -> dict[str, Any]:
+def told(board: Board, series: Mapping[str, BinnedSeries], now_ns: int) -> dict[str, Any]:
     """The board, and round trips over time by row. A study that is over stands still: its end is the time."""
     now_ns = board.ended_ns if board.ended_ns is not None else now_ns
     return {
@@ -43,7 +43,7 @@ def told(board: Board, series: Mapping[str, Series], now_ns: int) -> dict[str, A
     }
 
 
-def _columns(series: Series) -> dict[str, Any]:
+def _columns(series: BinnedSeries) -> dict[str, Any]:
     bins = series.bins()
     return {
         "width_ms": series.width_ns // 1_000_000,

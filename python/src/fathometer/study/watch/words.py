@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from fathometer.study.live.board import Board, Row
+from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.happenings import Happening, Weight, span
 
 GONE = "its runner is gone; the same `fathom study run` goes on"
@@ -27,11 +27,11 @@ def about(h: Happening) -> str:
 
 def line(h: Happening) -> str:
     """One plain line."""
-    said = about(h)
-    return f"{clock(h.at_ns)}  {said}: {h.text}" if said else f"{clock(h.at_ns)}  {h.text}"
+    words = about(h)
+    return f"{clock(h.at_ns)}  {words}: {h.text}" if words else f"{clock(h.at_ns)}  {h.text}"
 
 
-def latest(row: Row) -> tuple[str, Weight]:
+def latest(row: BoardRow) -> tuple[str, Weight]:
     """What happened last on a row; where nothing was worth telling, how many short pauses there were."""
     if row.happened is not None:
         return row.happened.text, row.happened.weight

@@ -1,0 +1,72 @@
+"""What a report shows of a path is one figure, wherever it stands: table, JSON, and an earlier report's."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings.analyse import analyse
+from fathometer.report import baseline, tables
+from fathometer.report.write import as_text
+from support.recordings import START, lognormal_ns, write
+
+RUNS = 8
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory):
+    """Eight runs that differ by a tenth, and one that is thrice as long as the others."""
+    root = tmp_path_factory.mktemp("runs")
+    levels = 1_000 * np.exp(0.1 * np.random.default_rng(3).standard_normal(RUNS))
+    for n, level in enumerate(levels):
+        samples = lognormal_ns(n, 6_000 if n == 0 else 2_000, level)
+        write(root / f"run-{n}", samples, label="near", start_ns=START + n * 10**13)
+    return analyse(open_recordings([root]))
+
+
+def test_the_json_has_the_figures_of_the_table(report):
+    # The table had the median of runs, the JSON what all samples together make: a baseline compared the two.
+    (told,) = json.loads(as_text(report, "json"))["scenarios"]
+    (shown,) = report.scenarios
+    assert told["basis"] == {name: "runs" if name in shown.of_runs else "samples" for name in told["basis"]}
+    assert told["basis"]["p99"] == "runs"
+    for name in ("p50", "p95", "p99"):
+        estimate = shown.figure(name)
+        assert told["rtt_ns"][name]["value"] == round(estimate.value)
+        assert told["rtt_ns"][name]["low"] == round(estimate.interval.low)
+        assert told["rtt_ns"][name]["count"] == RUNS
+    row = dict(
+        zip(tables.summary(report.scenarios).head, tables.summary(report.scenarios).rows[0], strict=True)
+    )
+    assert row["p50"] == tables.figure(shown.of_runs["p50"])
+
+
+def test_a_report_against_itself_shows_nothing(report, tmp_path):
+    (tmp_path / "then.json").write_text(as_text(report, "json"))
+    drift = baseline.drift(baseline.read(tmp_path / "then.json"), report.scenarios)
+    (path,) = drift.paths
+    assert {d.metric: d.ratio for d in path.differences} == pytest.approx(
+        dict.fromkeys(("mean", "p50", "p95", "p99"), 1.0), rel=1e-5
+    )
+    assert not path.slower
+    assert not path.faster
+
+
+def test_what_could_not_be_sent_counts_as_not_available(tmp_path):
+    overruns = [
+        {"at_ns": START + 10**12, "kind": "schedule.overrun", "skipped": n, "behind_ns": 0, "reason": reason}
+        for n, reason in ((300, "unconnected"), (20, "blocked"), (7, "late"))
+    ]
+    write(tmp_path / "r", lognormal_ns(1, 2_000, 500), label="near", events=overruns)
+    analysis = analyse(open_recordings([tmp_path]))
+    (shown,) = analysis.scenarios
+    # What this host did not come to send says nothing of the path.
+    assert shown.unsent == 320
+    assert shown.availability == pytest.approx(2_000 / 2_320)
+    text = as_text(analysis, "json")
+    assert json.loads(text)["scenarios"][0]["unsent"] == 320
+    (tmp_path / "then.json").write_text(text)
+    (path,) = baseline.drift(baseline.read(tmp_path / "then.json"), analysis.scenarios).paths
+    assert path.availability == (shown.availability, shown.availability)
+    assert "86.2 %" in as_text(analysis, "markdown")
