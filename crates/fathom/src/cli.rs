@@ -41,7 +41,7 @@ enum Command {
     /// Compare recordings: which is faster, by how much, how surely (Python half)
     #[command(disable_help_flag = true)]
     Compare(external::Args),
-    /// Count recordings once, here or by DuckDB, ClickHouse or Spark, for reports of what it came to (Python half)
+    /// Count recordings once, here or by an engine made for many machines, into what a report reads (Python half)
     #[command(disable_help_flag = true)]
     Rollup(external::Args),
     /// Find where a series of round trips changed (Python half)
