@@ -186,6 +186,8 @@ impl Probe {
                     self.grace_over = true;
                     (0..self.roles.paths()).for_each(|p| self.begin(p, now));
                 }
+                // What fell due before the end is sent first: the driver has only been asked to.
+                Timer::End if self.cx.has_outputs() => return self.cx.timers.set(at, timer, index),
                 Timer::End => self.roles.path_over(index, now, &mut self.cx),
                 Timer::Load => self.turn_load(now),
                 _ => self.roles.timer(timer, at, index, now, &mut self.cx),
