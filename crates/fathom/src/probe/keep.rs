@@ -73,8 +73,9 @@ pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
 /// Takes back one recording in which nothing has been recorded.
 pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
     fathom_recording::discard_empty(dir);
-    // The directory above, where the run made it too; one that holds anything stays.
-    if let (Record::Default, Some(above)) = (&config.record, dir.parent()) {
+    // The directory above is the run's own too, but for one recording in a named one; one that holds anything stays.
+    let alone = matches!(config.record, Record::Into(_)) && config.paths.len() == 1;
+    if let Some(above) = dir.parent().filter(|_| !alone) {
         let _ = std::fs::remove_dir(above);
     }
 }
