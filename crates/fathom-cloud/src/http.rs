@@ -72,7 +72,8 @@ impl Client {
         headers: &[(&str, &str)],
         limit: Duration,
     ) -> Result<Answer, String> {
-        taken(prepared(self.agent.get(format!("{}{path}", self.url)), headers, limit).call())
+        let request = self.agent.get(format!("{}{path}", self.url));
+        told("GET", path, taken(prepared(request, headers, limit).call()))
     }
 
     /// Sends an empty PUT, with which AWS hands out its tokens.
@@ -82,8 +83,18 @@ impl Client {
         headers: &[(&str, &str)],
         limit: Duration,
     ) -> Result<Answer, String> {
-        taken(prepared(self.agent.put(format!("{}{path}", self.url)), headers, limit).send_empty())
+        let request = self.agent.put(format!("{}{path}", self.url));
+        told("PUT", path, taken(prepared(request, headers, limit).send_empty()))
     }
+}
+
+/// Logs what was asked and how it was answered.
+fn told(method: &str, path: &str, answer: Result<Answer, String>) -> Result<Answer, String> {
+    match &answer {
+        Ok(answer) => tracing::debug!(method, path, status = answer.status, bytes = answer.body.len()),
+        Err(error) => tracing::debug!(method, path, error),
+    }
+    answer
 }
 
 fn prepared<Body>(

@@ -105,7 +105,11 @@ struct Watch {
 impl Watch {
     fn run(self) {
         let client = Client::new(&self.settings.url);
-        let Some((mut service, known)) = self.service(&client) else { return };
+        let Some((mut service, known)) = self.service(&client) else {
+            tracing::info!(url = self.settings.url, "no cloud's metadata service answers");
+            return;
+        };
+        tracing::info!(cloud = %service.cloud(), url = self.settings.url, "watching for maintenance");
         let mut attempts = if known.is_some() { INSTANCE_ATTEMPTS } else { 0 };
         if let Some(instance) = known {
             self.tell_instance(&instance);
@@ -159,8 +163,9 @@ impl Watch {
             Choice::Auto if client.reachable() => {
                 [Cloud::Gcp, Cloud::Azure, Cloud::Aws].into_iter().find_map(|cloud| {
                     let mut service = ask(cloud);
-                    let instance = service.instance().ok()?;
-                    Some((service, Some(instance)))
+                    let instance = service.instance();
+                    tracing::debug!(%cloud, error = instance.as_ref().err(), "is it this cloud's machine?");
+                    Some((service, Some(instance.ok()?)))
                 })
             }
             Choice::Auto | Choice::Off => None,

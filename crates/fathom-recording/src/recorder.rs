@@ -392,6 +392,7 @@ impl Recorder {
     fn close_segment(&mut self) -> Result<(), Error> {
         let Some(mut segment) = self.open.take() else { return Ok(()) };
         segment.file.sync(self.disk.as_ref())?;
+        tracing::debug!(dir = %self.dir.display(), segment = segment.ordinal, rows = segment.rows, "closing a segment");
         self.collect_closed(true)?;
         if segment.rows <= INLINE_ROWS {
             self.unclosed.push(segment.ordinal);

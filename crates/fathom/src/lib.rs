@@ -8,6 +8,7 @@ mod external;
 mod fabric;
 #[cfg(target_os = "linux")]
 mod fabric_simulate;
+mod log;
 mod output;
 mod probe;
 mod recording;

@@ -107,7 +107,11 @@ impl Context {
     }
 
     pub(super) fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        let output = self.outputs.pop_front();
+        if tracing::enabled!(tracing::Level::TRACE) && output.is_some() {
+            tracing::trace!("{output:?}");
+        }
+        output
     }
 
     pub(super) fn has_outputs(&self) -> bool {
@@ -129,6 +133,7 @@ impl Context {
     pub(super) fn event(&mut self, now: u64, path: Option<usize>, connection: Option<u32>, kind: EventKind) {
         let at =
             Timestamp::from_nanosecond(i128::from(self.clock.utc_of(now))).unwrap_or(Timestamp::UNIX_EPOCH);
+        tracing::debug!(now, path, connection, "{kind:?}");
         let event = Box::new(Event { at, mono_ns: now, connection, kind });
         self.emit(Output::Event { path, event });
     }

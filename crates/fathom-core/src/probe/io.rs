@@ -234,6 +234,19 @@ pub enum Input<'a> {
     Stop,
 }
 
+impl Input<'_> {
+    /// Logs what the world did; of bytes how many.
+    #[cold]
+    pub(super) fn log(&self, now: u64) {
+        match self {
+            Self::Received { link, bytes, stamps, kernel } => {
+                tracing::trace!(now, link = link.0, bytes = bytes.len(), ?stamps, ?kernel, "received");
+            }
+            other => tracing::trace!(now, "{other:?}"),
+        }
+    }
+}
+
 /// Something the driver is to do, or to pass on.
 #[derive(Debug)]
 pub enum Output {

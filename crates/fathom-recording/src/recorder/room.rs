@@ -48,7 +48,10 @@ impl Recorder {
         // What is said meanwhile takes the reserve's place.
         self.release_reserve();
         let (since_ns, lost) = (self.now_ns, BTreeMap::new());
-        self.waiting.get_or_insert(Waiting { since_ns, lost, events_lost: 0 });
+        self.waiting.get_or_insert_with(|| {
+            tracing::warn!(dir = %self.dir.display(), "the disk is full");
+            Waiting { since_ns, lost, events_lost: 0 }
+        });
     }
 
     pub(super) fn keep_unsaid(&mut self, line: &[u8]) {

@@ -77,6 +77,9 @@ pub(crate) struct Args {
     /// Tell machines, one JSON object a line on standard output: where it listens, and at the end what it served
     #[arg(long)]
     pub(super) json: bool,
+
+    #[command(flatten)]
+    pub(super) log: crate::log::LogArgs,
 }
 
 const EXAMPLES: &str = "\

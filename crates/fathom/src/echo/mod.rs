@@ -32,6 +32,7 @@ use talk::Talk;
 
 /// Serves until it is told to stop or its time is over.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let _log = crate::log::start(&args.log)?;
     let config = Config::from_args(args)?;
     let talk = Talk { json: config.json };
     let _held = help::claim(&config)?;

@@ -338,8 +338,9 @@ impl Server {
             match listener.accept() {
                 Ok((stream, peer)) => {
                     // A connection that breaks while it is being set up is no different from one that broke before.
-                    if self.admit(stream, peer, now_ns).is_err() {
+                    if let Err(error) = self.admit(stream, peer, now_ns) {
                         self.tally.connections_failed += 1;
+                        tracing::debug!(%peer, %error, "broke while it was set up");
                     }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return false,
@@ -369,10 +370,12 @@ impl Server {
     fn admit(&mut self, stream: TcpStream, peer: SocketAddr, now_ns: u64) -> io::Result<()> {
         if !self.allow.permits(peer.ip()) {
             self.tally.refused.not_allowed += 1;
+            tracing::debug!(%peer, "refused: no network that --allow names");
             return Ok(());
         }
         if self.open >= self.max_connections {
             self.tally.refused.too_many += 1;
+            tracing::debug!(%peer, open = self.open, "refused: too many connections");
             return Ok(());
         }
         stream.set_nodelay(true)?;
@@ -388,6 +391,7 @@ impl Server {
         }
         self.open += 1;
         self.tally.connections += 1;
+        tracing::debug!(%peer, slot, open = self.open, "accepted");
         if let Some(idle) = &mut self.idle {
             idle.watch(slot as u32, now_ns);
         }
@@ -405,6 +409,7 @@ impl Server {
             let _ = self.poll.registry().deregister(connection.stream());
             self.free.push(slot as u32);
             self.open -= 1;
+            tracing::debug!(slot, ?standing, open = self.open, "closed");
         }
     }
 

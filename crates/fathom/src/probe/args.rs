@@ -253,6 +253,9 @@ pub(crate) struct Args {
         help_heading = "Help from the machine (each is recorded with what was granted)"
     )]
     pub(super) priority: bool,
+
+    #[command(flatten)]
+    pub(super) log: crate::log::LogArgs,
 }
 
 /// `never`, or a duration.

@@ -70,6 +70,7 @@ impl Egress {
         self.asked_ns = now_ns;
         // While there is no way, or nobody tells, the last that is known stays known.
         let answer = (self.ask)(local, remote);
+        tracing::debug!(%local, %remote, nic = ?answer, "looked by what it leaves this host");
         self.told = answer.is_some();
         let Some(nic) = answer else { return Vec::new() };
         let before = self.nic.replace(nic);

@@ -30,6 +30,8 @@ const FLUSH_EVERY_NS: u64 = 250_000_000;
 /// What a recording says where its probing thread failed.
 const ABANDONED: &str =
     "probing ended early: a probing thread failed; samples that were under way then have no rows";
+/// A flush that takes longer is worth a line of the log: the disk holds up the recording, and no sample.
+const SLOW_FLUSH: Duration = Duration::from_millis(250);
 /// Messages taken under one lock of the boards.
 const BATCH: usize = 2_048;
 
@@ -136,6 +138,10 @@ impl Ledger {
                 flushed_ns = now;
                 self.look_at_egress(now);
                 self.flush(now);
+                let took = Duration::from_nanos(mono_ns() - now);
+                if took > SLOW_FLUSH {
+                    tracing::warn!(?took, "the disk is slow");
+                }
             }
             if !more {
                 // The probing thread never wakes this one: a wake-up would cost it more than a send.

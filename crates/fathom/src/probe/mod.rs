@@ -50,6 +50,8 @@ const LINES_WAITING: usize = 4_096;
 
 /// Runs the probe to its end and prints its summary.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let _log = crate::log::start(&args.log)?;
+    let log_on_terminal = args.log.takes_the_terminal();
     if args.throughput.is_asked_for() {
         return throughput::run(args);
     }
@@ -58,6 +60,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     if show_only {
         return effective::show(&config);
     }
+    tracing::info!(config = %effective::of_probe(&config), "what to measure");
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
@@ -109,7 +112,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let books =
             keep::open_books(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &boards)?;
         let on_terminal = io::stdout().is_terminal() && !config.json;
-        let live = config.show == Show::Auto && on_terminal;
+        let live = config.show == Show::Auto && on_terminal && !log_on_terminal;
         let rest =
             if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
         let mut ledger =

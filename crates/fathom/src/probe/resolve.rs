@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
+use std::time::Instant;
 
 /// An answer: the path's index and its addresses, or why there are none.
 pub(super) type Answer = (usize, Result<Vec<SocketAddr>, String>);
@@ -45,6 +46,13 @@ impl Resolver {
 
 /// Addresses of a target, of the families asked for, in the resolver's order.
 pub(super) fn lookup(target: &Target, family: Family) -> Result<Vec<SocketAddr>, String> {
+    let asked = Instant::now();
+    let addresses = resolved(target, family);
+    tracing::debug!(%target, took = ?asked.elapsed(), ?addresses, "resolved");
+    addresses
+}
+
+fn resolved(target: &Target, family: Family) -> Result<Vec<SocketAddr>, String> {
     let host = &target.host;
     let all = match (host.as_str(), target.port).to_socket_addrs() {
         Ok(all) => all,

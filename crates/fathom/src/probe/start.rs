@@ -88,6 +88,7 @@ fn note<T: ToString>(granted: &mut Granted, what: &'static str, answer: std::io:
             format!("refused: {e}")
         }
     };
+    tracing::info!(what, answer = words, "asked the machine for help");
     granted.insert(what, words);
 }
 

@@ -78,6 +78,9 @@ impl Probe {
 
     /// Takes an input.
     pub fn handle(&mut self, now: u64, input: Input<'_>) {
+        if tracing::enabled!(tracing::Level::TRACE) {
+            input.log(now);
+        }
         match input {
             Input::Wake => self.wake(now),
             Input::Clock { anchor, error_ns } => self.clock_read(now, anchor, error_ns),

@@ -358,6 +358,8 @@ impl<'a> Driver<'a> {
             link.reads_wait = wait::let_reads_wait(config, &link.socket, link.stamped);
         }
         let (local, purpose) = (link.socket.local(), link.purpose);
+        let (stamped, reads_wait) = (link.stamped, link.reads_wait);
+        tracing::debug!(link = id.0, local, ?purpose, stamped, reads_wait, no_stamps = ?unstamped, "connected");
         if let Some(e) = unstamped {
             self.stampless(now, &e);
         }

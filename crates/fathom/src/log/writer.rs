@@ -1,0 +1,122 @@
+//! Writes the log from a thread of its own: a terminal that is held, or a slow disk, must not hold up whoever logs.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+/// Lines that may wait; further ones are counted, and the count is logged in their place.
+const WAITING: usize = 16 << 10;
+/// How long the end of the process waits for what has been logged.
+const FINISH: Duration = Duration::from_secs(2);
+
+#[derive(Debug)]
+enum Message {
+    Line(Vec<u8>),
+    /// Everything before this has been written when it is answered.
+    Finish(SyncSender<()>),
+}
+
+/// Each write is one line of the log.
+#[derive(Debug, Clone)]
+pub(super) struct Writer {
+    lines: SyncSender<Message>,
+    lost: Arc<AtomicU64>,
+}
+
+impl Writer {
+    pub(super) fn start(out: Box<dyn Write + Send>) -> io::Result<Self> {
+        let (lines, waiting) = sync_channel(WAITING);
+        let lost = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&lost);
+        std::thread::Builder::new().name("log".into()).spawn(move || write(out, &waiting, &count))?;
+        Ok(Self { lines, lost })
+    }
+
+    /// Waits until what was logged so far is written, but not for ever.
+    pub(super) fn finish(&self) {
+        let (tell, written) = sync_channel(1);
+        // A thread that has ended, or a queue that is full to the last, leaves nothing to wait for.
+        if self.lines.try_send(Message::Finish(tell)).is_ok() {
+            let _ = written.recv_timeout(FINISH);
+        }
+    }
+}
+
+impl Write for Writer {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(Message::Line(line.to_owned())) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Where nobody can read the log any more, there is nothing better to do than to go on without.
+fn write(mut out: Box<dyn Write + Send>, waiting: &Receiver<Message>, lost: &AtomicU64) {
+    for message in waiting {
+        let gone = lost.swap(0, Ordering::Relaxed);
+        if gone > 0 {
+            let _ = writeln!(
+                out,
+                "({gone} lines of the log were lost here: it is not written as fast as it grows)"
+            );
+        }
+        match message {
+            Message::Line(line) => _ = out.write_all(&line),
+            Message::Finish(tell) => {
+                let _ = out.flush();
+                let _ = tell.send(());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Mutex, mpsc};
+
+    /// Writes nothing before it is let go.
+    struct Held(Receiver<()>, Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Held {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let _ = self.0.recv();
+            self.1.lock().expect("the text").extend(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_is_held_holds_up_nobody_and_what_it_lost_is_told() {
+        let (hold, held) = mpsc::channel();
+        let text = Arc::new(Mutex::new(Vec::new()));
+        let mut writer = Writer::start(Box::new(Held(held, Arc::clone(&text)))).expect("a thread");
+        let lines = 2 * WAITING;
+        for i in 0..lines {
+            writer.write_all(format!("line {i}\n").as_bytes()).expect("never waits");
+        }
+        drop(hold);
+        writer.finish();
+        writer.write_all(b"the last\n").expect("never waits");
+        writer.finish();
+        let text = String::from_utf8(text.lock().expect("the text").clone()).expect("text");
+        let written = text.lines().filter(|line| line.starts_with("line ")).count();
+        let told: usize = text
+            .lines()
+            .filter_map(|line| line.strip_prefix('(')?.split(' ').next()?.parse::<usize>().ok())
+            .sum();
+        assert_eq!(written + told, lines, "every line is written or counted");
+        assert!(told > 0 && text.ends_with("the last\n"));
+    }
+}
