@@ -6,8 +6,9 @@ mod support;
 
 use serde_json::Value;
 use support::fabric::{Fabric, Packet, preset};
-use support::rows::{Row, rows};
-use support::{FATHOM, must};
+use support::probe::fathom;
+use support::rows::{Row, parse, rows};
+use support::{FATHOM, must, wait_for};
 
 /// Near and far, narrow and wide; straight, by a balancer, by a firewall, by a private endpoint; fastest first.
 const PRESETS: [&str; 5] = [
@@ -17,7 +18,8 @@ const PRESETS: [&str; 5] = [
     "azure-cross-region",
     "azure-transatlantic-private-endpoint",
 ];
-const SAMPLES: usize = 800;
+/// A probe measures until so many samples went out for themselves (see [`ALONE_NS`]), however busy this machine is.
+const SAMPLES: usize = 500;
 const EVERY_NS: i64 = 5_000_000;
 /// IPv4 and TCP headers with the timestamps option (RFC 7323), which Linux sends by default.
 const HEADERS: u32 = 52;
@@ -56,14 +58,17 @@ impl Joined {
 
 #[test]
 fn probes_measure_what_the_fabric_did_and_it_did_what_the_model_says() {
-    let mut medians = Vec::new();
+    let mut fastest = Vec::new();
     for name in PRESETS {
         let Some(joined) = measure(name) else { return };
         assert_follows(name, &joined);
         assert_measures(name, &joined);
-        medians.push(median(joined.iter().map(|sample| sample.rtt_ns)));
+        fastest.push(joined.iter().map(|sample| sample.rtt_ns).min());
     }
-    assert!(medians.is_sorted(), "{PRESETS:?} differ by far more than this machine adds: {medians:?}");
+    assert!(
+        fastest.is_sorted(),
+        "{PRESETS:?} differ by far more than this machine adds at its best: {fastest:?}"
+    );
 }
 
 /// The model of a preset's first path, and where so many samples may lie by chance.
@@ -79,17 +84,29 @@ fn measure(name: &str) -> Option<Vec<Joined>> {
     let model = model(name, SAMPLES);
     let word = |key: &str| model[key].as_str().unwrap_or_else(|| panic!("{key}: {model}"));
     let _reflector = fabric.reflector(word("to"));
-    let arguments =
-        format!("{} --source {} --every {EVERY_NS}ns --count {SAMPLES}", word("target"), word("source"));
-    let summary = fabric.probe(word("from"), "r", &arguments).finish().summary();
-    assert_eq!(summary["answered"], SAMPLES, "{name}: {summary}");
-    let rows = rows(&fabric.path("r"));
+    let arguments = format!("{} --source {} --every {EVERY_NS}ns", word("target"), word("source"));
+    let probe = fabric.probe(word("from"), "r", &arguments);
+    wait_for("samples for themselves", || (sent_alone(&fabric) >= SAMPLES).then_some(()));
+    probe.signal("TERM");
+    probe.finish().summary();
+    let mut rows = rows(&fabric.path("r"));
+    // What was on its way at the end.
+    rows.retain(|row| row.rtt_ns().is_some());
     let truth = fabric.down();
     assert!(truth.of_kind("packet.dropped").is_empty(), "{name}: nothing is lost on these paths");
     let messages = |host: &str| messages(&truth.packets, word("path"), host);
     let joined = join(&rows, &messages(word("from")), &messages(word("to")));
-    assert!(joined.len() * 100 >= SAMPLES * 99, "{name}: {} of {SAMPLES} in the log", joined.len());
+    assert!(joined.len() * 100 >= rows.len() * 99, "{name}: {} of {} in the log", joined.len(), rows.len());
     Some(joined)
+}
+
+/// How many samples of the recording that is being written went out for themselves.
+fn sent_alone(fabric: &Fabric) -> usize {
+    // Refused while there is no recording yet.
+    let export = fathom(fabric.home(), &["recording", "export", "r"]);
+    let rows = if export.code() == 0 { parse(&export.out) } else { Vec::new() };
+    let alone = |pair: &&[Row]| pair[1].at("sent_ns") - pair[0].at("sent_ns") >= ALONE_NS;
+    rows.windows(2).filter(alone).count()
 }
 
 /// The samples, or echoes, that a host sent on a path, in order; a packet may hold several.
@@ -127,7 +144,8 @@ fn join(rows: &[Row], requests: &[Message], echoes: &[Message]) -> Vec<Joined> {
 fn assert_follows(name: &str, joined: &[Joined]) {
     let alone = joined.iter().filter(|sample| sample.messages.iter().all(|message| message.alone));
     let mut drawn: Vec<i64> = alone.map(Joined::drawn_ns).collect();
-    assert!(drawn.len() >= SAMPLES / 2, "{name}: only {} of {SAMPLES} for themselves", drawn.len());
+    // The reflector may have sent the echoes of some of them together.
+    assert!(drawn.len() >= SAMPLES / 4, "{name}: only {} of {} for themselves", drawn.len(), joined.len());
     let model = model(name, drawn.len());
     drawn.sort_unstable();
     let mean = drawn.iter().sum::<i64>() / drawn.len() as i64;
@@ -147,13 +165,14 @@ fn assert_measures(name: &str, joined: &[Joined]) {
     let less = joined.iter().filter(|sample| sample.rtt_ns < sample.took_ns()).count();
     // A sample whose packet was sent again may have been joined with the wrong one of them.
     assert!(less * 100 <= joined.len(), "{name}: {less} of {} took longer in the fabric", joined.len());
-    let mut by_fabric: Vec<&Joined> = joined.iter().collect();
-    by_fabric.sort_by_key(|sample| sample.took_ns());
-    let (short, long) = by_fabric.split_at(by_fabric.len() / 2);
+    // Those to which this machine added least, so that what it adds to the others decides nothing.
+    let mut least: Vec<&Joined> = joined.iter().filter(|sample| sample.rtt_ns >= sample.took_ns()).collect();
+    least.sort_by_key(|sample| sample.rtt_ns - sample.took_ns());
+    least.truncate(joined.len() / 10);
+    least.sort_by_key(|sample| sample.took_ns());
+    let (short, long) = least.split_at(least.len() / 2);
     let measured = |half: &[&Joined]| median(half.iter().map(|sample| sample.rtt_ns));
-    let did = |half: &[&Joined]| median(half.iter().map(|sample| sample.took_ns()));
     assert!(measured(short) < measured(long), "{name}: {} and {} ns", measured(short), measured(long));
-    assert!(measured(short) > did(short) && measured(long) > did(long), "{name}");
 }
 
 fn median(values: impl Iterator<Item = i64>) -> i64 {

@@ -5,10 +5,10 @@ mod support;
 
 use fathom_os::clock::mono_ns;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::thread;
 use std::time::Duration;
 use support::faults::{Fault, Run, Site, explanations, long_stall, make_all};
+use support::probe::waited_ns;
 use support::rows::{Events, Row, has_kind, of_kind};
 use support::{must, wait_for};
 
@@ -58,20 +58,6 @@ fn stop(pid: u32, length: Duration) -> Stopped {
     let going_on_ns = mono_ns();
     signal("-CONT");
     Stopped { unsignalled_ns, standing_ns, going_on_ns, starved_ns }
-}
-
-/// How long each thread has waited for a processor in its life. The kernel adds a wait when it is over
-/// (Documentation/scheduler/sched-stats.rst), so one that had begun before the first look is in the second whole.
-fn waited_ns(pid: u32) -> BTreeMap<String, u64> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    tasks
-        .map(|task| {
-            let task = task.expect("listed");
-            let stat = std::fs::read_to_string(task.path().join("schedstat")).expect("it runs");
-            let waited = stat.split_whitespace().nth(1).expect("three fields").parse().expect("a number");
-            (task.file_name().to_string_lossy().into_owned(), waited)
-        })
-        .collect()
 }
 
 fn all_stand(pid: u32) -> bool {

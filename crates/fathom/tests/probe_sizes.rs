@@ -41,7 +41,7 @@ fn xinetd_on_a_schedule_and_back_to_back() {
             sweep(&xinetd, pace, TCP, false);
             sweep(&xinetd, pace, SHORT, false);
         }
-        // Not back to back: a datagram that comes while xinetd's child for the one before ends may get no echo.
+        // Not back to back, which would be lost more often than not.
         sweep(&xinetd, "--every 20ms --udp", UDP, false);
     }
 }
@@ -54,7 +54,7 @@ fn sweep(reflector: &impl Reflector, options: &str, (spelled, sizes): (&str, &[i
     let line = format!("{address} {options} --sizes {spelled} --count {count} --record r --json --quiet");
     let summary = Probe::start(home.path(), &line).finish().summary();
     let case = format!("{line}: {summary}");
-    assert_eq!((&summary["samples"], &summary["answered"]), (&count.into(), &count.into()), "{case}");
+    assert_eq!(summary["samples"], count, "{case}");
     for pooled in ["size", "rtt_ns", "latency_ns", "lateness_ns", "first_sample_ns"] {
         assert!(summary[pooled].is_null(), "{pooled}: {case}");
     }
@@ -63,7 +63,10 @@ fn sweep(reflector: &impl Reflector, options: &str, (spelled, sizes): (&str, &[i
     let mut rows = rows(&dir);
     rows.sort_by_key(|row| row.at("seq"));
     assert_eq!(rows.len(), count, "{case}");
-    assert!(rows.iter().all(|row| row.rtt_ns().is_some()), "{case}");
+    let answered = rows.iter().filter(|row| row.rtt_ns().is_some()).count();
+    assert_eq!(summary["answered"], answered, "{case}");
+    let may_lose = options.contains("--udp") && !reflector.echoes_every_datagram();
+    assert!(answered == count || (may_lose && answered > 0), "{answered} of {count}: {case}");
     if stamped {
         assert!(rows.iter().all(|row| row.get("reflector_ns").is_some()), "{case}");
     }
@@ -101,7 +104,11 @@ fn figures_agree(summary: &Value, rows: &[Row], sizes: &[i64], case: &str) {
     for line in lines {
         let of = |row: &&Row| line["size"] == row.at("size");
         let rtts: Vec<i64> = rows.iter().filter(of).filter_map(Row::rtt_ns).collect();
-        assert_eq!((&line["samples"], &line["rtt_ns"]["count"]), (&ROUNDS.into(), &ROUNDS.into()), "{case}");
+        assert_eq!(
+            (&line["samples"], &line["rtt_ns"]["count"]),
+            (&ROUNDS.into(), &rtts.len().into()),
+            "{case}"
+        );
         assert_eq!(line["rtt_ns"]["min"].as_i64(), rtts.iter().min().copied(), "{case}");
         assert_eq!(line["rtt_ns"]["max"].as_i64(), rtts.iter().max().copied(), "{case}");
         let latest =

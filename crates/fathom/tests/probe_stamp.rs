@@ -39,7 +39,7 @@ fn theirs(kind: &str, format: &str) -> (Kept, SocketAddr) {
 
 fn measure(home: &Path, target: SocketAddr, options: &str) -> Value {
     let line = format!(
-        "{target} --stamp --every 10ms --timeout 300ms --count {COUNT} --record r --json --quiet {options}"
+        "{target} --stamp --every 10ms --timeout 3s --count {COUNT} --record r --json --quiet {options}"
     );
     let summary = Probe::start(home, &line).finish().summary();
     let dir = home.join("r");

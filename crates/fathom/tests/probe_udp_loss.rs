@@ -18,7 +18,7 @@ const COUNT: u64 = 60;
 
 fn measure(home: &Path, target: SocketAddr, options: &str) -> Value {
     let line = format!(
-        "{target} --udp --every 10ms --timeout 300ms --count {COUNT} --record r --json --quiet {options}"
+        "{target} --udp --every 10ms --timeout 3s --count {COUNT} --record r --json --quiet {options}"
     );
     let summary = Probe::start(home, &line).finish().summary();
     let dir = home.join("r");
@@ -97,16 +97,15 @@ fn nothing_is_claimed_where_nobody_counts() {
     let loses = Fault { there: |n| n % 5 == 1, back: |n| n % 5 == 2, ..NONE };
     // Below 64 bytes nothing carries a count.
     let echo = Echo::start("127.0.0.1");
-    let unknown = |loss: &Value, (there, back): (u64, u64)| {
-        let ways = ["forward", "backward", "unknown"].map(|way| count(loss, way));
-        assert_eq!(ways, [0, 0, there + back], "{loss}");
-    };
-    let (loss, lost) = through(echo.address(), loses, "--size 32");
-    unknown(&loss, lost);
+    let ways = |loss: &Value| ["forward", "backward", "unknown"].map(|way| count(loss, way));
+    let (loss, (there, back)) = through(echo.address(), loses, "--size 32");
+    assert_eq!(ways(&loss), [0, 0, there + back], "{loss}");
     if needs("xinetd") {
         let xinetd = Xinetd::start("127.0.0.1");
-        let (loss, lost) = through(xinetd.address(), loses, "");
-        unknown(&loss, lost);
+        let (loss, (there, back)) = through(xinetd.address(), loses, "");
+        // It may lose some of its own.
+        let [forward, backward, unknown] = ways(&loss);
+        assert!((forward, backward) == (0, 0) && unknown >= there + back, "{loss}");
     }
 }
 
@@ -115,7 +114,7 @@ fn people_are_told_which_way() {
     let echo = Echo::start("127.0.0.1");
     let home = tempfile::tempdir().expect("a directory");
     let relay = Relay::start(echo.address(), Fault { there: |n| n == 4, back: |n| n == 9, ..NONE });
-    let line = format!("{} --udp --every 10ms --timeout 300ms --count 20 --no-record --quiet", relay.address);
+    let line = format!("{} --udp --every 10ms --timeout 3s --count 20 --no-record --quiet", relay.address);
     let outcome = Probe::start(home.path(), &line).finish();
     relay.end();
     assert_eq!(outcome.code(), 0, "{}", outcome.err);
@@ -136,7 +135,7 @@ fn a_path_that_loses_in_one_direction_is_told_so() {
         net.drop_some(direction, "udp", 4);
         let home = tempfile::tempdir().expect("a directory");
         let line = format!(
-            "{target} --udp --every 10ms --timeout 300ms --count {COUNT} --record r --json --quiet --stall-after 5s"
+            "{target} --udp --every 10ms --timeout 3s --count {COUNT} --record r --json --quiet --stall-after 5s"
         );
         let summary = Probe::start_on(&net.probe, home.path(), &line).finish().summary();
         let loss = &summary["loss"];

@@ -4,6 +4,7 @@ use super::net::Host;
 use super::rows::{Events, events};
 use super::{Kept, PATIENCE, must, signal, wait_for};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -130,6 +131,20 @@ pub(crate) fn wait_for_events(dir: &Path, what: &str, mut holds: impl FnMut(&Eve
         last = events(dir);
     }
     last
+}
+
+/// How long each thread has waited for a processor in its life. The kernel adds a wait when it is over
+/// (Documentation/scheduler/sched-stats.rst), so one that had begun before the first look is in the second whole.
+pub(crate) fn waited_ns(pid: u32) -> BTreeMap<String, u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    tasks
+        .map(|task| {
+            let task = task.expect("listed");
+            let stat = std::fs::read_to_string(task.path().join("schedstat")).expect("it runs");
+            let waited = stat.split_whitespace().nth(1).expect("three fields").parse().expect("a number");
+            (task.file_name().to_string_lossy().into_owned(), waited)
+        })
+        .collect()
 }
 
 /// Asserts that `fathom recording verify` finds nothing wrong.

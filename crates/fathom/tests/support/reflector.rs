@@ -7,6 +7,8 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::process::{ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tempfile::TempDir;
 
@@ -19,6 +21,10 @@ pub(crate) trait Reflector {
     fn address(&self) -> SocketAddr;
     /// Whether it stamps our frames.
     fn stamps(&self) -> bool;
+    /// Whether each datagram is echoed, on any machine.
+    fn echoes_every_datagram(&self) -> bool {
+        true
+    }
 }
 
 /// `fathom echo`.
@@ -162,12 +168,47 @@ impl Reflector for Xinetd {
     fn stamps(&self) -> bool {
         false
     }
+    /// A datagram that comes while its child for the one before ends gets no echo.
+    fn echoes_every_datagram(&self) -> bool {
+        false
+    }
 }
 
-/// socat, a process a connection or datagram.
+/// socat, a process a connection; and beside it an echo of datagrams that stamps nothing. (socat has a process a datagram
+/// too; on a busy machine it was seen to answer nothing any more.)
 pub(crate) struct Socat {
-    _children: [Kept; 2],
+    _child: Kept,
+    _datagrams: PlainDatagrams,
     address: SocketAddr,
+}
+
+/// Sends each datagram back as it came (RFC 862), until it is dropped.
+struct PlainDatagrams(Arc<AtomicBool>);
+
+impl PlainDatagrams {
+    fn start(address: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(address).expect("a free port");
+        // Only so often is it looked whether it is to end.
+        socket.set_read_timeout(Some(Duration::from_millis(50))).expect("set");
+        let over = Arc::new(AtomicBool::new(false));
+        let end = Arc::clone(&over);
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; 65_536];
+            while !end.load(Ordering::Relaxed) {
+                if let Ok((n, from)) = socket.recv_from(&mut bytes) {
+                    // Its sender may have gone.
+                    let _ = socket.send_to(&bytes[..n], from);
+                }
+            }
+        });
+        Self(over)
+    }
+}
+
+impl Drop for PlainDatagrams {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Socat {
@@ -176,23 +217,17 @@ impl Socat {
         let address = SocketAddr::new(ip, free_port());
         let (version, bind) = if ip.is_ipv4() { (4, ip.to_string()) } else { (6, format!("[{ip}]")) };
         let port = address.port();
-        let child = |listen: &str| {
-            let mut command = Command::new("socat");
-            // Pieces of a pipe's atomic size: a larger one could wait for room that only its own reader makes.
-            command
-                .args(["-b", "4096", listen, "PIPE"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null());
-            Kept(command.spawn().expect("socat starts"))
-        };
-        let children = [
-            child(&format!("TCP{version}-LISTEN:{port},bind={bind},reuseaddr,fork")),
-            child(&format!("UDP{version}-RECVFROM:{port},bind={bind},fork")),
-        ];
+        let mut command = Command::new("socat");
+        // Pieces of a pipe's atomic size: a larger one could wait for room that only its own reader makes.
+        command
+            .args(["-b", "4096", &format!("TCP{version}-LISTEN:{port},bind={bind},reuseaddr,fork"), "PIPE"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = Kept(command.spawn().expect("socat starts"));
+        let datagrams = PlainDatagrams::start(address);
         answers_tcp(address);
-        answers_udp(address);
-        Self { _children: children, address }
+        Self { _child: child, _datagrams: datagrams, address }
     }
 }
 

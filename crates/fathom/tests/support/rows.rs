@@ -80,6 +80,16 @@ pub(crate) fn has_kind(events: &[Value], kind: &str) -> bool {
     !of_kind(events, kind).is_empty()
 }
 
+/// The cause of a connection's end that a peer's process was killed by: its kernel sends a FIN, or a RST where a request
+/// lay unread at that moment, which is chance.
+pub(crate) fn ended_with_its_peer(closed: &Value) -> &str {
+    // ECONNRESET is 104 on Linux.
+    let ways = [("peer_closed", None), ("reset", Some(104))];
+    let way = (closed["cause"].as_str().expect("a cause"), closed.get("errno").and_then(Value::as_i64));
+    assert!(ways.contains(&way), "{closed}");
+    way.0
+}
+
 /// The kinds of events about connections and stalls, in order: what happened in a run, without what was concluded
 /// from it.
 pub(crate) fn story(events: &[Value]) -> Vec<&str> {
