@@ -53,7 +53,7 @@ pub(crate) struct Args {
 const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
 
 /// One probe's side of the run.
-struct Book {
+struct ProbeRun {
     recorder: Option<Recorder>,
     dir: Option<PathBuf>,
     statistics: Statistics,
@@ -79,21 +79,21 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         .as_deref()
         .map(|dir| Truths::create(dir, &scenario, seed, simulation.clock()))
         .transpose()?;
-    let mut books = open(args.record.as_deref(), &scenario, seed, &simulation)?;
+    let mut runs = open(args.record.as_deref(), &scenario, seed, &simulation)?;
     let began = Instant::now();
     let mut told = began;
     while let Some(item) = simulation.next() {
         let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
         match item {
             Item::Sample { probe, sample } => {
-                books[probe].statistics.sample(&sample);
-                if let Some(recorder) = &mut books[probe].recorder {
+                runs[probe].statistics.sample(&sample);
+                if let Some(recorder) = &mut runs[probe].recorder {
                     recorder.push(&sample).map_err(failed)?;
                 }
             }
             Item::Event { probe, event } => {
-                books[probe].statistics.event(&event);
-                if let Some(recorder) = &mut books[probe].recorder {
+                runs[probe].statistics.event(&event);
+                if let Some(recorder) = &mut runs[probe].recorder {
                     recorder.event(&event).map_err(failed)?;
                 }
             }
@@ -116,7 +116,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     if let Some(truth) = truth {
         truth.finish(simulation.now_ns())?;
     }
-    finish(args, &scenario, &simulation, books)
+    finish(args, &scenario, &simulation, runs)
 }
 
 /// Reads a scenario, with the recordings that its jitter comes from.
@@ -149,10 +149,10 @@ fn open(
     scenario: &Scenario,
     seed: u64,
     simulation: &Simulation,
-) -> Result<Vec<Book>, Failure> {
-    let book = |(i, spec): (usize, &ProbeSpec)| {
+) -> Result<Vec<ProbeRun>, Failure> {
+    let run = |(i, spec): (usize, &ProbeSpec)| {
         let Some(dir) = dir else {
-            return Ok(Book { recorder: None, dir: None, statistics: Statistics::default() });
+            return Ok(ProbeRun { recorder: None, dir: None, statistics: Statistics::default() });
         };
         // Two probes of one path have a directory each.
         let before = simulation.probes()[..i].iter().filter(|other| other.path == spec.path).count();
@@ -164,9 +164,9 @@ fn open(
             fathom_recording::Options { segment_age_ns: u64::MAX, ..fathom_recording::Options::default() };
         let recorder =
             Recorder::create_with(&dir, manifest, options).map_err(|e| Failure::run(e.to_string()))?;
-        Ok(Book { recorder: Some(recorder), dir: Some(dir), statistics: Statistics::default() })
+        Ok(ProbeRun { recorder: Some(recorder), dir: Some(dir), statistics: Statistics::default() })
     };
-    simulation.probes().iter().enumerate().map(book).collect()
+    simulation.probes().iter().enumerate().map(run).collect()
 }
 
 /// The wall clock of a simulation.
@@ -234,19 +234,19 @@ fn finish(
     args: &Args,
     scenario: &Scenario,
     simulation: &Simulation,
-    books: Vec<Book>,
+    runs: Vec<ProbeRun>,
 ) -> Result<(), Failure> {
     let ended_ns = simulation.now_ns();
     let ended_at = at(simulation.clock(), ended_ns);
-    for (spec, book) in simulation.probes().iter().zip(books) {
-        if let Some(recorder) = book.recorder {
+    for (spec, run) in simulation.probes().iter().zip(runs) {
+        if let Some(recorder) = run.recorder {
             recorder.finish(ended_at, ended_ns).map_err(|e| Failure::run(e.to_string()))?;
         }
-        let heading = heading(spec, &labels(scenario, spec), book.dir, ended_ns);
+        let heading = heading(spec, &labels(scenario, spec), run.dir, ended_ns);
         if args.json {
-            println!("{}", summary::json(&heading, &book.statistics));
+            println!("{}", summary::json(&heading, &run.statistics));
         } else {
-            print!("{}", summary::text(&heading, &book.statistics));
+            print!("{}", summary::text(&heading, &run.statistics));
         }
     }
     Ok(())

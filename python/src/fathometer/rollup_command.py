@@ -43,7 +43,7 @@ def rollup_command(
     """Count recordings once, into a small table that `report` reads instead of them."""
     with console.Progress() as progress:
         progress("opening recordings")
-        from fathometer.dataset.rollup_files import write_rollups
+        from fathometer.dataset.rollup_writer import write_rollups
         from fathometer.opening import open_all
 
         opened = open_all(sources, progress, counted=engine == "local")

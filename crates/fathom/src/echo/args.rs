@@ -55,7 +55,7 @@ pub(crate) struct Args {
     pub(super) pause_clock: values::OffOr,
 
     #[command(flatten)]
-    pub(super) throughput: super::throughput::ThroughputArgs,
+    pub(super) throughput: super::throughput::args::ThroughputArgs,
 
     /// Run on this CPU only
     #[arg(long, value_name = "N")]

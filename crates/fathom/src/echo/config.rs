@@ -33,7 +33,7 @@ pub(super) struct Config {
     pub(super) run_for_ns: Option<u64>,
     pub(super) json: bool,
     /// None: throughput tests are not served.
-    pub(super) throughput: Option<super::throughput::Settings>,
+    pub(super) throughput: Option<super::throughput::args::Settings>,
 }
 
 impl Config {
@@ -94,7 +94,7 @@ impl Config {
             pause_clock: args.pause_clock.0,
             run_for_ns: args.run_for.map(nanos),
             json: args.json,
-            throughput: super::throughput::Settings::new(&args.throughput)?,
+            throughput: super::throughput::args::Settings::new(&args.throughput)?,
         })
     }
 }

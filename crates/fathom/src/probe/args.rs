@@ -2,9 +2,11 @@
 
 mod load;
 mod profile;
+mod throughput;
 
 pub(crate) use load::{LoadArgs, Rate};
 pub(crate) use profile::Profile;
+pub(crate) use throughput::ThroughputArgs;
 
 use super::formats::Formats;
 use crate::values;
@@ -114,7 +116,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "What to send")]
     pub(super) allow_high_rate: bool,
     #[command(flatten)]
-    pub(super) throughput: super::throughput::ThroughputArgs,
+    pub(super) throughput: ThroughputArgs,
 
     #[command(flatten)]
     pub(super) load: LoadArgs,

@@ -1,9 +1,9 @@
 //! Where a run is kept: its recordings and its CSV file.
 
-use super::board::PathBoard;
 use super::config::{Config, Path, Record};
 use super::effective;
-use super::ledger::{Boards, Book, lock};
+use super::live_state::{LiveState, LiveStates, lock};
+use super::recorder::Sinks;
 use super::start::Granted;
 use super::tables;
 use crate::exit::Failure;
@@ -28,12 +28,12 @@ pub(super) fn labels(config: &Config) -> PathLabels {
 
 /// Makes the recordings and the files of rows, or says why they cannot be made, before anything is sent. Where one cannot,
 /// none is left behind.
-pub(super) fn open_books(
+pub(super) fn open_sinks(
     config: &Config,
     granted: &Granted,
     cpu_latency: Option<&str>,
-    boards: &Boards,
-) -> Result<Vec<Book>, Failure> {
+    live: &LiveStates,
+) -> Result<Vec<Sinks>, Failure> {
     let started_at = Timestamp::now();
     // The files of rows are made first: they are easier to take back.
     let tables = tables::open(config, started_at)?;
@@ -41,7 +41,7 @@ pub(super) fn open_books(
         let Some(dir) = directory(config, path, started_at) else { return Ok(None) };
         let manifest = manifest(config, path, started_at, granted, cpu_latency);
         let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
-        lock(boards)[p].recording = Some(dir);
+        lock(live)[p].recording = Some(dir);
         Ok(Some(recorder))
     };
     match config.paths.iter().enumerate().map(recorder).collect::<Result<Vec<_>, Failure>>() {
@@ -50,12 +50,12 @@ pub(super) fn open_books(
             Ok(recorders
                 .into_iter()
                 .zip(tables)
-                .map(|(recorder, tables)| Book { recorder, tables })
+                .map(|(recorder, tables)| Sinks { recorder, tables })
                 .collect())
         }
         Err(failure) => {
             drop(tables);
-            discard(config, &lock(boards));
+            discard(config, &lock(live));
             Err(failure)
         }
     }
@@ -63,8 +63,8 @@ pub(super) fn open_books(
 
 /// Takes back recordings and the files of rows that this run made and in which nothing has been recorded: they would be in
 /// the way next time.
-pub(super) fn discard(config: &Config, boards: &[PathBoard]) {
-    for dir in boards.iter().filter_map(|board| board.recording.as_ref()) {
+pub(super) fn discard(config: &Config, live: &[LiveState]) {
+    for dir in live.iter().filter_map(|state| state.recording.as_ref()) {
         discard_directory(config, dir);
     }
     tables::discard(config);

@@ -1,17 +1,17 @@
 //! `fathom probe`: the client. Threads: one probes (or several, each its own connections), one records, this one shows.
 
 mod args;
-mod board;
 mod config;
 mod drive;
 mod effective;
 mod egress;
 mod formats;
 mod keep;
-mod ledger;
+mod live_state;
 mod load;
 mod outbox;
 mod plain;
+mod recorder;
 mod resolve;
 mod show;
 mod stamp;
@@ -28,7 +28,6 @@ use args::OnFull;
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::signals;
-use board::PathBoard;
 use config::{Config, Show};
 use drive::Driver;
 use fathom_cloud::CloudWatch;
@@ -38,7 +37,8 @@ use fathom_core::summary::{self, Heading};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
 use jiff::Timestamp;
-use ledger::{Boards, CloudNews, Ledger};
+use live_state::{LiveState, LiveStates};
+use recorder::{CloudNotice, RunRecorder};
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -64,18 +64,19 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     start::refuse_impolite(&config)?;
     start::make_room_for_sockets(&config)?;
     let cannot = |what: &'static str| move |e: io::Error| Failure::run(format!("cannot {what}: {e}"));
-    let crew = Worker::all(config.threads, config.paths.len());
-    let reactors: io::Result<Vec<Reactor>> = crew.iter().map(|_| Reactor::new()).collect();
+    let workers = Worker::all(config.threads, config.paths.len());
+    let reactors: io::Result<Vec<Reactor>> = workers.iter().map(|_| Reactor::new()).collect();
     let reactors = reactors.map_err(cannot("set up polling"))?;
     let stop = Stop::new(reactors.iter().map(Reactor::waker).collect());
     let on_signal = stop.clone();
     signals::on_request_to_end(move || on_signal.ask())?;
 
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
-    let (outboxes, rings): (Vec<_>, Vec<_>) = crew.iter().map(|_| outbox::channel(rate, crew.len())).unzip();
+    let (outboxes, rings): (Vec<_>, Vec<_>) =
+        workers.iter().map(|_| outbox::channel(rate, workers.len())).unzip();
     let cpu_latency = start::hold_cpu_latency(&config);
-    let board = |_| PathBoard::new(&config.idle_gaps_ns);
-    let boards: Boards = Arc::new(Mutex::new(config.paths.iter().map(board).collect()));
+    let state = |_| LiveState::new(&config.idle_gaps_ns);
+    let live: LiveStates = Arc::new(Mutex::new(config.paths.iter().map(state).collect()));
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
     let session = start::session()?;
 
@@ -84,14 +85,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let (tell_granted, granted) = std::sync::mpsc::channel();
         let (config, stop) = (&config, &stop);
         let (mut probing, mut ready_to_go) = (Vec::new(), Vec::new());
-        for ((member, reactor), outbox) in crew.into_iter().zip(reactors).zip(outboxes) {
+        for ((worker, reactor), outbox) in workers.into_iter().zip(reactors).zip(outboxes) {
             let (ready, go) = std::sync::mpsc::channel::<()>();
             ready_to_go.push(ready);
             let tell_granted = tell_granted.clone();
             // The machine's help is asked for by the thread that needs it, and what was granted goes into the recording.
             let thread = thread::Builder::new().name("probe".into()).spawn_scoped(scope, move || {
                 let help = start::help_for_probing(config);
-                if member.speaks_for_the_run() {
+                if worker.speaks_for_the_run() {
                     let _ = tell_granted.send(help);
                 }
                 // Otherwise the recording could not be made: there is nothing to run.
@@ -99,7 +100,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
                     return Ok(RunEnd::default());
                 }
                 let (stop, clocks) = (stop.clone(), Box::new(anchor));
-                let end = Driver::new(config, member, reactor, outbox, stop.clone(), session, clocks).run();
+                let end = Driver::new(config, worker, reactor, outbox, stop.clone(), session, clocks).run();
                 // What ends one of several threads for good ends them all, at once.
                 if end.as_ref().map_or(true, |end| end.fatal.is_some()) {
                     stop.ask_at_once();
@@ -109,41 +110,41 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             probing.push(thread.map_err(cannot("start a probing thread"))?);
         }
         let granted = granted.recv().unwrap_or_default();
-        let books =
-            keep::open_books(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &boards)?;
+        let sinks =
+            keep::open_sinks(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &live)?;
         let on_terminal = io::stdout().is_terminal() && !config.json;
-        let live = config.show == Show::Auto && on_terminal && !log_on_terminal;
+        let live_view = config.show == Show::Auto && on_terminal && !log_on_terminal;
         let rest =
-            if live || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
-        let mut ledger =
-            Ledger::new(rings, books, Arc::clone(&boards), Duration::from_millis(rest), stop.clone());
+            if live_view || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
+        let mut recorder =
+            RunRecorder::new(rings, sinks, Arc::clone(&live), Duration::from_millis(rest), stop.clone());
         if config.on_full == OnFull::Exit {
-            ledger.exit_on_full();
+            recorder.exit_on_full();
         }
-        if !live {
-            ledger.tell(lines, config.show == Show::Plain);
+        if !live_view {
+            recorder.print_to(lines, config.show == Show::Plain);
         }
         let (tell_cloud, cloud) = std::sync::mpsc::channel();
-        ledger.hear(cloud);
+        recorder.take_notices(cloud);
         // Ends with this scope, before the summary: it never holds a run up.
         let _watch = CloudWatch::start(&config.cloud, move |message| {
-            let news = CloudNews { at: Timestamp::now(), mono_ns: mono_ns(), message };
+            let news = CloudNotice { at: Timestamp::now(), mono_ns: mono_ns(), message };
             // The recording may have ended already.
             let _ = tell_cloud.send(news);
         });
         let recording = thread::Builder::new().name("record".into()).spawn_scoped(scope, move || {
             start::step_back();
-            ledger.run()
+            recorder.run()
         });
         let recording = recording.map_err(cannot("start the recording thread"))?;
         let started_ns = mono_ns();
         for ready in ready_to_go {
             let _ = ready.send(());
         }
-        if live {
-            show::live(config, &boards, stop, || recording.is_finished());
+        if live_view {
+            show::live(config, &live, stop, || recording.is_finished());
         } else {
-            printing = show::lines(config, &boards, &printed, stop);
+            printing = show::lines(config, &live, &printed, stop);
         }
         let recorded = recording.join();
         if recorded.is_err() {
@@ -168,7 +169,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             "fathom: {lines_lost} lines were not shown: this terminal was too slow (the recording has them)"
         );
     }
-    conclude(&config, &boards, &end, duration_ns).and(printing)
+    conclude(&config, &live, &end, duration_ns).and(printing)
 }
 
 /// The end of a probing thread that could not go on.
@@ -177,20 +178,21 @@ fn failed(why: String) -> RunEnd {
 }
 
 /// Prints the summaries and decides how it all went.
-fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
-    let boards = ledger::lock(boards);
+fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) -> Result<(), Failure> {
+    let live = live_state::lock(live);
     // Where connections are the samples, one that failed is a sample too.
-    let begun = boards.iter().any(|b| !b.statistics.connections.is_empty() || b.statistics.samples > 0);
+    let begun =
+        live.iter().any(|state| !state.statistics.connections.is_empty() || state.statistics.samples > 0);
     if !begun {
-        keep::discard(config, &boards);
+        keep::discard(config, &live);
         let ended_early = || "ended before there was a connection".to_owned();
         return Err(Failure::run(end.fatal.clone().unwrap_or_else(ended_early)));
     }
-    for (path, board) in config.paths.iter().zip(boards.iter()) {
+    for (path, state) in config.paths.iter().zip(live.iter()) {
         let heading = Heading {
             label: path.label.clone(),
             path: keep::labels(config),
-            reflector: board.remote.clone().unwrap_or_else(|| path.target.to_string()),
+            reflector: state.remote.clone().unwrap_or_else(|| path.target.to_string()),
             mode: config.mode().to_owned(),
             size: config.one_size(),
             sizes: config.sizes.clone(),
@@ -203,13 +205,13 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
                 connections: load.connections,
             }),
             duration_ns,
-            recording: board.recording.as_ref().map(|dir| dir.display().to_string()),
+            recording: state.recording.as_ref().map(|dir| dir.display().to_string()),
         };
         let text = if config.json {
-            summary::json(&heading, &board.statistics) + "\n"
+            summary::json(&heading, &state.statistics) + "\n"
         } else {
-            let others = config.formats.text(&heading, &board.statistics);
-            format!("\n{}{others}", summary::text(&heading, &board.statistics))
+            let others = config.formats.text(&heading, &state.statistics);
+            format!("\n{}{others}", summary::text(&heading, &state.statistics))
         };
         output::print("the summary", &text)?;
     }
@@ -221,12 +223,12 @@ fn conclude(config: &Config, boards: &Boards, end: &RunEnd, duration_ns: u64) ->
         return Err(Failure::run(end.given_up.join("; ")));
     }
     if let Some((path, error)) =
-        config.paths.iter().zip(boards.iter()).find_map(|(p, b)| b.recording_error.as_ref().map(|e| (p, e)))
+        config.paths.iter().zip(live.iter()).find_map(|(p, b)| b.recording_error.as_ref().map(|e| (p, e)))
     {
         return Err(Failure::run(format!("{}: the recording is incomplete: {error}", path.label)));
     }
-    for (path, board) in config.paths.iter().zip(boards.iter()) {
-        if board.statistics.samples > 0 && board.statistics.answered == 0 {
+    for (path, state) in config.paths.iter().zip(live.iter()) {
+        if state.statistics.samples > 0 && state.statistics.answered == 0 {
             let target = &path.target;
             if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {
                 return Err(Failure::run(why.clone()));

@@ -1,6 +1,6 @@
 //! Lines for people without a live view: one a sample (`--plain`), one every ten seconds otherwise, and the events.
 
-use super::board::PathBoard;
+use super::live_state::LiveState;
 use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
@@ -138,11 +138,11 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
 }
 
 /// A line for the state of a path, every ten seconds.
-pub(super) fn state(label: &str, at: jiff::Timestamp, board: &PathBoard) -> String {
-    let s = &board.statistics;
+pub(super) fn state(label: &str, at: jiff::Timestamp, state: &LiveState) -> String {
+    let s = &state.statistics;
     let mut out = format!("{} {label}: {} samples", clock_time(at), s.samples);
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).unwrap_or(0));
-    if let Some(rtt_ns) = board.last.and_then(|last| last.rtt_ns) {
+    if let Some(rtt_ns) = state.last.and_then(|last| last.rtt_ns) {
         let _ = write!(out, ", last {} {unit}", number(rtt_ns as f64 / divisor));
     }
     for (name, q) in [("p50", 0.5), ("p99", 0.99)] {
@@ -151,11 +151,11 @@ pub(super) fn state(label: &str, at: jiff::Timestamp, board: &PathBoard) -> Stri
         }
     }
     let _ = write!(out, ", {} unanswered", s.unanswered);
-    if board.stalled > 0 {
-        let _ = write!(out, ", STALLED ({} connections)", board.stalled);
+    if state.stalled > 0 {
+        let _ = write!(out, ", STALLED ({} connections)", state.stalled);
     }
     // A sample without a byte is a connection that was made and closed.
-    if board.open == 0 && board.last.is_none_or(|last| last.size > 0) {
+    if state.open == 0 && state.last.is_none_or(|last| last.size > 0) {
         out.push_str(", not connected");
     }
     out

@@ -1,8 +1,7 @@
 //! What people see while it runs.
 
-use super::board::PathBoard;
 use super::config::{Config, Show};
-use super::ledger::{Boards, lock};
+use super::live_state::{LiveState, LiveStates, lock};
 use super::plain::{self, Line};
 use super::stop::Stop;
 use crate::exit::Failure;
@@ -20,7 +19,7 @@ use std::time::{Duration, Instant};
 const STATE_EVERY: Duration = Duration::from_secs(10);
 
 /// What begins on a path, said with its first connection: a start that fails says only why.
-fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
+fn introduction(config: &Config, path: usize, state: &LiveState) -> String {
     let gaps = &config.idle_gaps_ns;
     let pace = match config.pace {
         _ if !gaps.is_empty() => {
@@ -36,7 +35,7 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
         (Some(count), _) => format!("{count} times on each connection"),
         (None, Some(time)) => format!("for {}", duration(time.as_nanos() as u64)),
     };
-    let kept = board
+    let kept = state
         .recording
         .as_ref()
         .map_or("not recorded".to_owned(), |dir| format!("recorded in {}", dir.display()));
@@ -57,7 +56,7 @@ fn introduction(config: &Config, path: usize, board: &PathBoard) -> String {
 /// to end. That is a failure unless it was the reader who has seen enough (`fathom probe --plain | head -3`).
 pub(super) fn lines(
     config: &Config,
-    boards: &Boards,
+    live: &LiveStates,
     lines: &Receiver<Line>,
     stop: &Stop,
 ) -> Result<(), Failure> {
@@ -74,9 +73,9 @@ pub(super) fn lines(
                     && !std::mem::replace(&mut introduced[*path as usize], true)
                 {
                     let path = *path as usize;
-                    tell!("{}", introduction(config, path, &lock(boards)[path]));
+                    tell!("{}", introduction(config, path, &lock(live)[path]));
                 }
-                if readable && let Err(e) = print(config, boards, &line) {
+                if readable && let Err(e) = print(config, live, &line) {
                     readable = false;
                     printing = output::written("the samples", Err(e));
                     stop.ask();
@@ -89,8 +88,8 @@ pub(super) fn lines(
         if config.show == Show::Auto && Instant::now() >= next_state {
             next_state += STATE_EVERY;
             let now = Timestamp::now();
-            for (path, board) in config.paths.iter().zip(lock(boards).iter()) {
-                tell!("{}", plain::state(&path.label, now, board));
+            for (path, state) in config.paths.iter().zip(lock(live).iter()) {
+                tell!("{}", plain::state(&path.label, now, state));
             }
         }
     }
@@ -100,11 +99,11 @@ fn is_opening_or_closing(event: &Event) -> bool {
     matches!(event.kind, EventKind::ConnectionOpened { .. } | EventKind::ConnectionClosed { .. })
 }
 
-fn print(config: &Config, boards: &Boards, line: &Line) -> io::Result<()> {
+fn print(config: &Config, live: &LiveStates, line: &Line) -> io::Result<()> {
     let label = |path: u32| config.paths[path as usize].label.as_str();
     match line {
         Line::Sample(path, sample) if config.show == Show::Plain && !config.json => {
-            let remote = lock(boards)[*path as usize].remote.clone().unwrap_or_default();
+            let remote = lock(live)[*path as usize].remote.clone().unwrap_or_default();
             let text = plain::sample(label(*path), &remote, sample, config.lanes() > 1);
             return writeln!(io::stdout().lock(), "{text}");
         }
@@ -127,17 +126,17 @@ fn print(config: &Config, boards: &Boards, line: &Line) -> io::Result<()> {
 }
 
 /// The live view, on a terminal.
-pub(super) fn live(config: &Config, boards: &Boards, stop: &Stop, over: impl Fn() -> bool) {
+pub(super) fn live(config: &Config, live: &LiveStates, stop: &Stop, over: impl Fn() -> bool) {
     let labels: Vec<&str> = config.paths.iter().map(|p| p.label.as_str()).collect();
-    if let Err(e) = super::terminal::run(&labels, boards, stop, over) {
+    if let Err(e) = super::terminal::run(&labels, live, stop, over) {
         if output::reader_is_gone(&e) {
             stop.ask();
         } else {
             tell!("fathom: the live view failed ({e}); probing went on without it");
         }
     }
-    for (path, board) in config.paths.iter().zip(lock(boards).iter()) {
-        if let Some(error) = &board.recording_error {
+    for (path, state) in config.paths.iter().zip(lock(live).iter()) {
+        if let Some(error) = &state.recording_error {
             tell!("fathom: {}: the recording is incomplete, probing went on: {error}", path.label);
         }
     }

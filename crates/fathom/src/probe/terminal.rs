@@ -1,4 +1,4 @@
-//! The live view. It runs in its own thread, looks at the boards a few times a second, holds their lock only to copy
+//! The live view. It runs in its own thread, looks at the live states a few times a second, holds their lock only to copy
 //! out what it is about to draw, and draws only when something has changed.
 
 mod bars;
@@ -13,7 +13,7 @@ mod state;
 mod strip;
 mod table;
 
-use super::ledger::Boards;
+use super::live_state::LiveStates;
 use super::stop::Stop;
 use copy::{Detail, Glance, Row};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -25,7 +25,7 @@ use screen::Screen;
 use std::io;
 use std::time::{Duration, Instant};
 
-/// Between two looks at the boards: five pictures a second at most.
+/// Between two looks at the live states: five pictures a second at most.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// A key is answered sooner; a key held down is not answered more often than this.
 const ANSWER_AFTER: Duration = Duration::from_millis(50);
@@ -88,7 +88,12 @@ impl View {
 }
 
 /// Shows the run until it is over.
-pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn() -> bool) -> io::Result<()> {
+pub(super) fn run(
+    labels: &[&str],
+    live: &LiveStates,
+    stop: &Stop,
+    over: impl Fn() -> bool,
+) -> io::Result<()> {
     let mut screen = Screen::enter()?;
     let keys = Keys::start()?;
     let started = Instant::now();
@@ -128,7 +133,7 @@ pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn()
         // Where signals do not tell, the size does.
         let area = screen.area()?;
         dirty |= last_area.replace(area) != Some(area);
-        let glance = Glance::of(boards);
+        let glance = Glance::of(live);
         // The clock and the strip move on once a second, whatever the samples do.
         let same =
             drawn.as_ref().is_some_and(|(_, before)| *before == glance) && age < Duration::from_secs(1);
@@ -136,8 +141,8 @@ pub(super) fn run(labels: &[&str], boards: &Boards, stop: &Stop, over: impl Fn()
             continue;
         }
         let plan = Plan::new(area, labels, &glance.errors, &view);
-        let rows = plan.rows.clone().map(|path| Row::of(boards, path)).collect();
-        let detail = Detail::of(boards, view.selected, &plan);
+        let rows = plan.rows.clone().map(|path| Row::of(live, path)).collect();
+        let detail = Detail::of(live, view.selected, &plan);
         let now_s = Timestamp::now().as_second();
         let picture = Picture {
             labels,

@@ -1,8 +1,6 @@
 //! `fathom echo --throughput`: composes the service of `fathom-iperf3` from the reflector's configuration.
 
-mod args;
-
-pub(in crate::echo) use args::{Settings, ThroughputArgs};
+pub(in crate::echo) mod args;
 
 use super::config::Config;
 use super::listen::open_tcp;

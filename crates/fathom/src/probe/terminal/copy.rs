@@ -1,17 +1,16 @@
-//! What is copied out of the boards. Each function takes the lock once, for one path or for a glance at all of
+//! What is copied out of the live states. Each function takes the lock once, for one path or for a glance at all of
 //! them, and computes under it the few figures it needs instead of copying histograms.
 
 use super::bars::Bars;
 use super::figures::QUANTILES;
 use super::plan::Plan;
 use super::state::State;
-use crate::probe::board::{PathBoard, Second};
-use crate::probe::ledger::{Boards, lock};
+use crate::probe::live_state::{LiveState, LiveStates, Second, lock};
 use crate::probe::plain;
 use fathom_core::histogram::{Histogram, bucket_range, supports};
 use std::path::PathBuf;
 
-/// What tells whether a path has changed: everything else on its board changes with one of these.
+/// What tells whether a path has changed: everything else in its live state changes with one of these.
 #[derive(Debug, PartialEq, Eq)]
 struct Mark {
     samples: u64,
@@ -34,20 +33,20 @@ pub(super) struct Glance {
 }
 
 impl Glance {
-    pub(super) fn of(boards: &Boards) -> Self {
-        let boards = lock(boards);
-        let mark = |b: &PathBoard| Mark {
+    pub(super) fn of(live: &LiveStates) -> Self {
+        let live = lock(live);
+        let mark = |b: &LiveState| Mark {
             samples: b.statistics.samples,
             events: b.events.len(),
             last_event_ns: b.events.back().map(|e| e.mono_ns),
         };
-        let error = |(path, b): (usize, &PathBoard)| b.recording_error.clone().map(|error| (path, error));
+        let error = |(path, b): (usize, &LiveState)| b.recording_error.clone().map(|error| (path, error));
         Self {
-            marks: boards.iter().map(mark).collect(),
-            states: boards.iter().map(State::of).collect(),
-            recorded: boards.iter().filter(|b| b.recording.is_some() && b.recording_error.is_none()).count(),
-            errors: boards.iter().enumerate().filter_map(error).collect(),
-            remote_width: boards.iter().filter_map(|b| b.remote.as_ref()).map(String::len).max().unwrap_or(0),
+            marks: live.iter().map(mark).collect(),
+            states: live.iter().map(State::of).collect(),
+            recorded: live.iter().filter(|b| b.recording.is_some() && b.recording_error.is_none()).count(),
+            errors: live.iter().enumerate().filter_map(error).collect(),
+            remote_width: live.iter().filter_map(|b| b.remote.as_ref()).map(String::len).max().unwrap_or(0),
         }
     }
 }
@@ -70,19 +69,19 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn of(boards: &Boards, path: usize) -> Self {
-        let boards = lock(boards);
-        let board = &boards[path];
-        let s = &board.statistics;
+    pub(super) fn of(live: &LiveStates, path: usize) -> Self {
+        let live = lock(live);
+        let state = &live[path];
+        let s = &state.statistics;
         Self {
             path,
-            state: State::of(board),
-            remote: board.remote.clone(),
-            open: board.open,
+            state: State::of(state),
+            remote: state.remote.clone(),
+            open: state.open,
             samples: s.samples,
             unanswered: s.unanswered,
             late: s.late,
-            now_ns: board.last.and_then(|sample| sample.rtt_ns).map(|ns| ns.max(0) as u64),
+            now_ns: state.last.and_then(|sample| sample.rtt_ns).map(|ns| ns.max(0) as u64),
             quantiles_ns: supported(&s.rtt),
             max_ns: s.rtt.max(),
         }
@@ -145,26 +144,26 @@ pub(super) struct Detail {
 }
 
 impl Detail {
-    pub(super) fn of(boards: &Boards, path: usize, plan: &Plan) -> Self {
-        let boards = lock(boards);
-        let Some(board) = boards.get(path) else { return Self::default() };
-        let s = &board.statistics;
+    pub(super) fn of(live: &LiveStates, path: usize, plan: &Plan) -> Self {
+        let live = lock(live);
+        let Some(state) = live.get(path) else { return Self::default() };
+        let s = &state.statistics;
         let room = usize::from(plan.events.height).saturating_sub(1);
         // The label stands above; without it more of the words fit.
         let events =
-            folded(board.events.iter().rev().filter_map(|event| plain::event(Some(""), event)), room);
+            folded(state.events.iter().rev().filter_map(|event| plain::event(Some(""), event)), room);
         Self {
-            remote: board.remote.clone(),
-            open: board.open,
+            remote: state.remote.clone(),
+            open: state.open,
             samples: s.samples,
             unanswered: s.unanswered,
             late: s.late,
             corrupt: s.corrupt,
             skipped: s.skipped,
             connections: s.connections.len() as u64 + s.connections_omitted,
-            recording: board.recording.clone(),
-            recording_stopped: board.recording_error.is_some(),
-            strip: if plan.strip.is_empty() { Vec::new() } else { board.strip.iter().copied().collect() },
+            recording: state.recording.clone(),
+            recording_stopped: state.recording_error.is_some(),
+            strip: if plan.strip.is_empty() { Vec::new() } else { state.strip.iter().copied().collect() },
             bars: if plan.bars.is_empty() { None } else { Bars::of(&s.rtt, usize::from(plan.bars.width)) },
             events,
             quantiles_ns: supported(&s.rtt),

@@ -1,7 +1,7 @@
 //! How a path is, in a word.
 
 use super::figures;
-use crate::probe::board::PathBoard;
+use crate::probe::live_state::LiveState;
 
 /// How a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,8 +13,8 @@ pub(super) enum State {
 }
 
 impl State {
-    pub(super) fn of(board: &PathBoard) -> Self {
-        match (board.open, board.stalled) {
+    pub(super) fn of(state: &LiveState) -> Self {
+        match (state.open, state.stalled) {
             (0, _) => Self::NotConnected,
             (open, stalled) if stalled > 0 => Self::Stalled(stalled, open),
             _ => Self::Ok,

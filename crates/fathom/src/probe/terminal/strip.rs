@@ -2,7 +2,7 @@
 
 use super::figures;
 use super::inks::{Inks, fitting, rule};
-use crate::probe::board::Second;
+use crate::probe::live_state::Second;
 use fathom_core::units::duration_compact as duration;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,8 +1,8 @@
-//! Whole pictures, drawn on ratatui's test terminal from boards filled with known samples and events.
+//! Whole pictures, drawn on ratatui's test terminal from live states filled with known samples and events.
 
 use super::*;
-use crate::probe::board::PathBoard;
-use crate::probe::ledger::lock;
+use crate::probe::live_state::LiveState;
+use crate::probe::live_state::lock;
 use fathom_core::cause::ClosingCause;
 use fathom_core::event::{Event as RunEvent, EventKind, Evidence};
 use fathom_core::sample::{Flags, Sample};
@@ -40,37 +40,37 @@ fn stalled() -> RunEvent {
 }
 
 /// A path with samples of 100, 101, 102 … µs, one a second.
-fn path(samples: i64) -> PathBoard {
-    let mut board = PathBoard { recording: Some("recordings/zone-a".into()), ..PathBoard::default() };
-    board.event(&opened());
+fn path(samples: i64) -> LiveState {
+    let mut state = LiveState { recording: Some("recordings/zone-a".into()), ..LiveState::default() };
+    state.event(&opened());
     for i in 0..samples {
         let sent_ns = (START_S + i) * 1_000_000_000;
-        board.sample(&Sample {
+        state.sample(&Sample {
             seq: i as u64,
             sent_ns,
             rtt_ns: Some(100_000 + i * 1_000),
             ..Sample::default()
         });
     }
-    board
+    state
 }
 
-fn boards(paths: impl IntoIterator<Item = PathBoard>) -> Boards {
+fn live(paths: impl IntoIterator<Item = LiveState>) -> LiveStates {
     Arc::new(Mutex::new(paths.into_iter().collect()))
 }
 
 fn buffer(
     size: (u16, u16),
     labels: &[&str],
-    boards: &Boards,
+    live: &LiveStates,
     view: &View,
     coloured: bool,
 ) -> ratatui::buffer::Buffer {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
-    let glance = Glance::of(boards);
+    let glance = Glance::of(live);
     let plan = Plan::new(terminal.get_frame().area(), labels, &glance.errors, view);
-    let rows = plan.rows.clone().map(|path| Row::of(boards, path)).collect();
-    let detail = Detail::of(boards, view.selected, &plan);
+    let rows = plan.rows.clone().map(|path| Row::of(live, path)).collect();
+    let detail = Detail::of(live, view.selected, &plan);
     let (elapsed, now_s) = (Duration::from_secs(754), START_S + 100);
     let picture =
         Picture { labels, glance: &glance, view, plan: &plan, rows, detail, elapsed, now_s, coloured };
@@ -78,8 +78,8 @@ fn buffer(
     terminal.backend().buffer().clone()
 }
 
-fn lines(size: (u16, u16), labels: &[&str], boards: &Boards, view: &View) -> Vec<String> {
-    let buffer = buffer(size, labels, boards, view, true);
+fn lines(size: (u16, u16), labels: &[&str], live: &LiveStates, view: &View) -> Vec<String> {
+    let buffer = buffer(size, labels, live, view, true);
     let row = |y| (0..size.0).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     (0..size.1).map(row).collect()
 }
@@ -93,7 +93,7 @@ fn row_of<'a>(lines: &'a [String], what: &str) -> Vec<&'a str> {
 #[test]
 fn a_path_shows_its_figures_and_dashes_for_those_that_its_count_cannot_support() {
     // 100 samples of 100 to 199 µs: by nearest rank p50 is 149 µs and p95 194 µs; 100 support no 99th percentile.
-    let lines = lines((120, 40), &["zone-a"], &boards([path(100)]), &View::default());
+    let lines = lines((120, 40), &["zone-a"], &live([path(100)]), &View::default());
     assert_eq!(
         row_of(&lines, "> zone-a"),
         ["10.0.0.4:7007", "1", "100", "0/0", "199.0µs", "149.0µs", "194.0µs", "–", "–", "199.0µs"]
@@ -103,7 +103,7 @@ fn a_path_shows_its_figures_and_dashes_for_those_that_its_count_cannot_support()
                 row
             })
     );
-    let styled = buffer((120, 40), &["zone-a"], &boards([path(100)]), &View::default(), true);
+    let styled = buffer((120, 40), &["zone-a"], &live([path(100)]), &View::default(), true);
     let dim = |symbol| {
         styled.content().iter().filter(|c| c.symbol() == symbol).any(|c| c.modifier.contains(Modifier::DIM))
     };
@@ -121,7 +121,7 @@ fn a_path_shows_its_figures_and_dashes_for_those_that_its_count_cannot_support()
 
 #[test]
 fn every_percentile_fits_eighty_columns() {
-    let lines = lines((80, 24), &["zone-a"], &boards([path(100)]), &View::default());
+    let lines = lines((80, 24), &["zone-a"], &live([path(100)]), &View::default());
     let row = row_of(&lines, "> zone-a");
     assert_eq!(row, [">", "zone-a", "ok", "0/0", "199µs", "149µs", "194µs", "–", "–", "199µs"]);
     let all = lines.join("\n");
@@ -149,10 +149,10 @@ fn states_are_words_and_colour_only_repeats_them() {
             evidence,
         },
     ));
-    let boards = boards([path(60), stall, gone]);
+    let live = live([path(60), stall, gone]);
     let labels = ["steady", "silent", "broken"];
     let view = View { selected: 1, ..View::default() };
-    let shown = lines((80, 24), &labels, &boards, &view);
+    let shown = lines((80, 24), &labels, &live, &view);
     assert!(row_of(&shown, "  steady").contains(&"ok"), "{shown:#?}");
     assert!(row_of(&shown, "> silent").contains(&"STALLED"), "{shown:#?}");
     assert!(row_of(&shown, "  broken").join(" ").starts_with("broken not connected 0/0 – "), "{shown:#?}");
@@ -162,22 +162,22 @@ fn states_are_words_and_colour_only_repeats_them() {
     assert!(all.contains("10:01:00  #0 stalled: no echo of sample 57 (3 outstanding)"), "{all}");
 
     let red = |coloured| {
-        let buffer = buffer((80, 24), &labels, &boards, &view, coloured);
+        let buffer = buffer((80, 24), &labels, &live, &view, coloured);
         buffer.content().iter().any(|cell| cell.fg == Color::Red)
     };
     assert!(red(true));
-    let without = buffer((80, 24), &labels, &boards, &view, false);
+    let without = buffer((80, 24), &labels, &live, &view, false);
     assert!(without.content().iter().all(|cell| cell.fg == Color::Reset && cell.bg == Color::Reset));
     assert!(without.content().iter().any(|cell| cell.modifier.contains(Modifier::BOLD)));
 }
 
 #[test]
 fn unanswered_and_late_samples_are_marked_under_their_second() {
-    let mut board = path(60);
+    let mut state = path(60);
     let at = |s: i64| Sample { sent_ns: (START_S + s) * 1_000_000_000, ..Sample::default() };
-    board.sample(&Sample { flags: Flags::UNANSWERED, ..at(80) });
-    board.sample(&Sample { flags: Flags::ANSWERED_LATE, rtt_ns: Some(6_000_000_000), ..at(90) });
-    let lines = lines((109, 40), &["zone-a"], &boards([board]), &View::default());
+    state.sample(&Sample { flags: Flags::UNANSWERED, ..at(80) });
+    state.sample(&Sample { flags: Flags::ANSWERED_LATE, rtt_ns: Some(6_000_000_000), ..at(90) });
+    let lines = lines((109, 40), &["zone-a"], &live([state]), &View::default());
     // 109 columns less the scale are 101: a second a column would need one more, so that there are two to a column;
     // now is the second 100, at the right edge, in the column of the even second and the next.
     let marks =
@@ -190,20 +190,20 @@ fn unanswered_and_late_samples_are_marked_under_their_second() {
 
 #[test]
 fn a_recording_that_stopped_is_told_at_the_top_at_every_size_in_use() {
-    let boards = boards([path(5), path(5)]);
-    lock(&boards)[1].recording_error = Some("No space left on device".into());
+    let live = live([path(5), path(5)]);
+    lock(&live)[1].recording_error = Some("No space left on device".into());
     for size in [(40, 10), (80, 24), (200, 60)] {
-        let lines = lines(size, &["a", "b"], &boards, &View::default());
+        let lines = lines(size, &["a", "b"], &live, &View::default());
         assert!(lines[1].contains("RECORDING STOPPED"), "{lines:#?}");
         assert!(lines[0].contains("recording 1 of 2"), "{lines:#?}");
     }
-    let lines = lines((80, 24), &["a", "b"], &boards, &View::default());
+    let lines = lines((80, 24), &["a", "b"], &live, &View::default());
     assert!(lines[1].contains("b: No space left on device"), "{lines:#?}");
 }
 
 #[test]
 fn forty_by_ten_still_tells_what_matters() {
-    let lines = lines((40, 10), &["zone-a"], &boards([path(400)]), &View::default());
+    let lines = lines((40, 10), &["zone-a"], &live([path(400)]), &View::default());
     assert_eq!(row_of(&lines, "> zone-a"), [">", "zone-a", "ok", "499µs", "299µs"]);
     assert!(lines.iter().any(|line| line.contains("10:00:00  #0 connected")), "{lines:#?}");
     // 400 samples of 100 to 499 µs: p95 is the 380th, p99 the 396th.
@@ -218,7 +218,7 @@ fn forty_by_ten_still_tells_what_matters() {
 #[test]
 fn labels_too_long_for_the_table_keep_both_ends() {
     let labels = ["east-1-to-east-2-by-peering-a", "east-1-to-east-2-by-peering-b"];
-    let lines = lines((80, 24), &labels, &boards([path(1), path(1)]), &View::default());
+    let lines = lines((80, 24), &labels, &live([path(1), path(1)]), &View::default());
     assert!(
         lines[2].starts_with("> east-1") && lines[2].contains("…") && lines[2].contains("ring-a "),
         "{lines:#?}"
@@ -230,16 +230,16 @@ fn labels_too_long_for_the_table_keep_both_ends() {
 fn of_many_paths_the_selected_one_is_in_sight() {
     let names: Vec<String> = (0..50).map(|i| format!("path-{i:02}")).collect();
     let labels: Vec<&str> = names.iter().map(String::as_str).collect();
-    let boards = boards((0..50).map(path));
+    let live = live((0..50).map(path));
     for selected in [0, 1, 25, 48, 49] {
         let view = View { selected, ..View::default() };
-        let lines = lines((80, 24), &labels, &boards, &view);
+        let lines = lines((80, 24), &labels, &live, &view);
         assert!(lines.iter().any(|line| line.starts_with(&format!("> path-{selected:02}"))), "{lines:#?}");
     }
 }
 
 #[test]
-fn no_size_and_no_state_of_the_boards_breaks_a_picture() {
+fn no_size_and_no_live_state_breaks_a_picture() {
     let mut odd = path(700);
     odd.event(&stalled());
     odd.recording_error = Some("the disk is full\nand more\tthan that".into());
@@ -251,14 +251,14 @@ fn no_size_and_no_state_of_the_boards_breaks_a_picture() {
         ..Sample::default()
     });
     let cases = [
-        (vec![], boards([])),
-        (vec!["zone-a"], boards([PathBoard::default()])),
-        (vec!["zone-a"], boards([path(1)])),
-        (vec!["", "größer 东京", "c"], boards([path(100), odd, PathBoard::default()])),
+        (vec![], live([])),
+        (vec!["zone-a"], live([LiveState::default()])),
+        (vec!["zone-a"], live([path(1)])),
+        (vec!["", "größer 东京", "c"], live([path(100), odd, LiveState::default()])),
     ];
     let widths = [1, 2, 4, 7, 8, 9, 10, 13, 20, 33, 40, 79, 80, 109, 110].into_iter();
-    for (labels, boards) in &cases {
-        buffer((300, 100), labels, boards, &View::default(), true);
+    for (labels, live) in &cases {
+        buffer((300, 100), labels, live, &View::default(), true);
         for width in widths.clone() {
             for height in (1..26).chain([60]) {
                 let view = View {
@@ -266,7 +266,7 @@ fn no_size_and_no_state_of_the_boards_breaks_a_picture() {
                     help: (width + height) % 3 == 0,
                     asked: u32::from(height % 3),
                 };
-                buffer((width, height), labels, boards, &view, width % 2 == 0);
+                buffer((width, height), labels, live, &view, width % 2 == 0);
             }
         }
     }
@@ -274,12 +274,12 @@ fn no_size_and_no_state_of_the_boards_breaks_a_picture() {
 
 #[test]
 fn a_terminal_that_shrinks_between_the_plan_and_the_picture_is_no_harm() {
-    let boards = boards([path(100)]);
+    let live = live([path(100)]);
     let (labels, view) = (["zone-a"], View { help: true, ..View::default() });
-    let glance = Glance::of(&boards);
+    let glance = Glance::of(&live);
     let plan = Plan::new(ratatui::layout::Rect::new(0, 0, 150, 50), &labels, &glance.errors, &view);
-    let rows = vec![Row::of(&boards, 0)];
-    let detail = Detail::of(&boards, 0, &plan);
+    let rows = vec![Row::of(&live, 0)];
+    let detail = Detail::of(&live, 0, &plan);
     let (elapsed, now_s) = (Duration::ZERO, START_S);
     let picture = Picture {
         labels: &labels,

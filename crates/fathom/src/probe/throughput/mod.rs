@@ -1,12 +1,9 @@
 //! `fathom probe --throughput`: the client of iperf3's TCP test. Arguments become a [`plan`], `fathom-iperf3` runs it, and
 //! what happens is recorded ([`recorder`]) and shown ([`show`]).
 
-mod args;
 mod plan;
 mod recorder;
 mod show;
-
-pub(in crate::probe) use args::ThroughputArgs;
 
 use super::{effective, keep};
 use crate::exit::Failure;

@@ -6,6 +6,7 @@ use fathom_core::sample::Sample;
 use fathom_core::statistics::Statistics;
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Seconds of history in the strip: ten minutes.
 pub(super) const STRIP_SECONDS: usize = 600;
@@ -49,7 +50,7 @@ impl Second {
 
 /// One path as it stands.
 #[derive(Debug, Default)]
-pub(super) struct PathBoard {
+pub(super) struct LiveState {
     /// Everything so far.
     pub(super) statistics: Statistics,
     /// The latest resolved sample.
@@ -70,7 +71,7 @@ pub(super) struct PathBoard {
     pub(super) stalled: u32,
 }
 
-impl PathBoard {
+impl LiveState {
     /// A path's, with silences of these lengths in ns, if it is to have any.
     pub(super) fn new(idle_gaps_ns: &[u64]) -> Self {
         Self { statistics: Statistics::with_gaps(idle_gaps_ns), ..Self::default() }
@@ -137,25 +138,33 @@ impl PathBoard {
     }
 }
 
+/// How each path stands, shared with the view.
+pub(super) type LiveStates = Arc<Mutex<Vec<LiveState>>>;
+
+/// Locks the live states; a view that panicked leaves them as they are.
+pub(super) fn lock(live: &LiveStates) -> MutexGuard<'_, Vec<LiveState>> {
+    live.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_strip_keeps_ten_minutes_and_late_echoes_find_their_second() {
-        let mut board = PathBoard::default();
+        let mut state = LiveState::default();
         let sample = |s: i64, rtt_ns| Sample {
             sent_ns: s * 1_000_000_000 + 5,
             rtt_ns: Some(rtt_ns),
             ..Sample::default()
         };
         for s in 0..1_000 {
-            board.sample(&sample(s, 100));
+            state.sample(&sample(s, 100));
         }
-        assert_eq!(board.strip.len(), STRIP_SECONDS);
-        assert_eq!(board.strip[0].utc_s, 400);
-        board.sample(&sample(990, 300));
-        let second = board.strip.iter().find(|s| s.utc_s == 990).unwrap();
+        assert_eq!(state.strip.len(), STRIP_SECONDS);
+        assert_eq!(state.strip[0].utc_s, 400);
+        state.sample(&sample(990, 300));
+        let second = state.strip.iter().find(|s| s.utc_s == 990).unwrap();
         assert_eq!(
             (second.samples, second.min_ns, second.max_ns, second.mean_ns()),
             (2, 100, 300, Some(200))

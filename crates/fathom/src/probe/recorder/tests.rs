@@ -1,6 +1,7 @@
 use super::*;
 use crate::probe::outbox::channel;
 use fathom_recording::{Manifest, Recording, Tool, verify};
+use std::sync::Mutex;
 use std::sync::mpsc::channel as results;
 
 /// The recording thread waited for the last message of a probing thread that had failed, for ever.
@@ -10,16 +11,16 @@ fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
     let dir = home.path().join("r");
     let tool = Tool { version: "0".into(), revision: None };
     let recorder = Recorder::create(&dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made");
-    let boards: Boards = Arc::new(Mutex::new(vec![PathBoard::default()]));
+    let live: LiveStates = Arc::new(Mutex::new(vec![LiveState::default()]));
     let (mut failing, first) = channel(Some(1.0), 2);
     let (healthy, second) = channel(Some(1.0), 2);
-    let books = vec![Book { recorder: Some(recorder), tables: Vec::new() }];
+    let sinks = vec![Sinks { recorder: Some(recorder), tables: Vec::new() }];
     let stop = Stop::new(Vec::new());
     let rest = Duration::from_millis(1);
-    let ledger = Ledger::new(vec![first, second], books, Arc::clone(&boards), rest, stop.clone());
+    let recorder = RunRecorder::new(vec![first, second], sinks, Arc::clone(&live), rest, stop.clone());
     let (tell, told) = results();
     let recording = thread::spawn(move || {
-        ledger.run();
+        recorder.run();
         let _ = tell.send(());
     });
     // A panic, or an error that is passed up: the outbox is dropped where it is.

@@ -1,7 +1,8 @@
-//! The recording thread: takes what the probing thread tells, and writes it, counts it and shows it.
+//! The recording thread: takes the probing threads' messages, writes each path's sinks, and keeps the live states that the
+//! views show.
 
-use super::board::PathBoard;
 use super::egress::{Egress, ends};
+use super::live_state::{LiveState, LiveStates, lock};
 use super::outbox::Message;
 use super::plain::Line;
 use super::stop::Stop;
@@ -16,13 +17,10 @@ use fathom_recording::peers::Rows;
 use jiff::Timestamp;
 use rtrb::Consumer;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-
-/// The boards of all paths, shared with the view.
-pub(super) type Boards = Arc<Mutex<Vec<PathBoard>>>;
 
 /// With the rest between two looks, and a disk that takes its time over a sync (hundreds of ms under load), this keeps
 /// everything older than a second on disk.
@@ -32,31 +30,32 @@ const ABANDONED: &str =
     "probing ended early: a probing thread failed; samples that were under way then have no rows";
 /// A flush that takes longer is worth a line of the log: the disk holds up the recording, and no sample.
 const SLOW_FLUSH: Duration = Duration::from_millis(250);
-/// Messages taken under one lock of the boards.
+/// Messages taken under one lock of the live states.
 const BATCH: usize = 2_048;
 
 /// What is written of one path.
-pub(super) struct Book {
+pub(super) struct Sinks {
     pub(super) recorder: Option<Recorder>,
     /// Files of rows in other programs' formats.
     pub(super) tables: Vec<Table>,
 }
 
 /// What the cloud's metadata service said, and when that became known here.
-pub(super) struct CloudNews {
+pub(super) struct CloudNotice {
     pub(super) at: Timestamp,
     pub(super) mono_ns: u64,
     pub(super) message: CloudMessage,
 }
 
-pub(super) struct Ledger {
+/// See the module.
+pub(super) struct RunRecorder {
     /// One a probing thread.
     rings: Vec<Consumer<Message>>,
-    cloud: Option<Receiver<CloudNews>>,
-    books: Vec<Book>,
+    cloud: Option<Receiver<CloudNotice>>,
+    sinks: Vec<Sinks>,
     /// By what each path's connections leave.
     egress: Vec<Egress>,
-    boards: Boards,
+    live: LiveStates,
     lines: Option<SyncSender<Line>>,
     /// Whether each sample is worth a line.
     every_sample: bool,
@@ -74,27 +73,22 @@ pub(super) struct Ledger {
     exit_on_full: bool,
 }
 
-/// Locks the boards; a view that panicked leaves them as they are.
-pub(super) fn lock(boards: &Boards) -> MutexGuard<'_, Vec<PathBoard>> {
-    boards.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Ledger {
+impl RunRecorder {
     pub(super) fn new(
         rings: Vec<Consumer<Message>>,
-        books: Vec<Book>,
-        boards: Boards,
+        sinks: Vec<Sinks>,
+        live: LiveStates,
         rest: Duration,
         stop: Stop,
     ) -> Self {
-        let (errors, waits) = (vec![None; books.len()], vec![false; books.len()]);
-        let egress = books.iter().map(|_| Egress::default()).collect();
+        let (errors, waits) = (vec![None; sinks.len()], vec![false; sinks.len()]);
+        let egress = sinks.iter().map(|_| Egress::default()).collect();
         Self {
             rings,
             cloud: None,
             egress,
-            books,
-            boards,
+            sinks,
+            live,
             lines: None,
             every_sample: false,
             rest,
@@ -112,14 +106,14 @@ impl Ledger {
         self.exit_on_full = true;
     }
 
-    /// Tells what happens in lines as well; samples too, if asked for.
-    pub(super) fn tell(&mut self, lines: SyncSender<Line>, every_sample: bool) {
+    /// Passes on what happens as lines to be printed; samples too, if asked for.
+    pub(super) fn print_to(&mut self, lines: SyncSender<Line>, every_sample: bool) {
         self.lines = Some(lines);
         self.every_sample = every_sample;
     }
 
-    /// Writes what the cloud says as well.
-    pub(super) fn hear(&mut self, cloud: Receiver<CloudNews>) {
+    /// Records the cloud's notices too.
+    pub(super) fn take_notices(&mut self, cloud: Receiver<CloudNotice>) {
         self.cloud = Some(cloud);
     }
 
@@ -154,8 +148,8 @@ impl Ledger {
 
     /// Takes what there is, up to a batch: whether there is more at once, and whether everybody has told their last.
     fn take_batch(&mut self) -> (bool, bool) {
-        let boards = Arc::clone(&self.boards);
-        let mut boards = lock(&boards);
+        let live = Arc::clone(&self.live);
+        let mut live = lock(&live);
         let share = (BATCH / self.rings.len().max(1)).max(1);
         let mut more = false;
         // Backwards, so that a ring that has come to its end can be taken out.
@@ -167,7 +161,7 @@ impl Ledger {
                 let message = match self.rings[at].pop() {
                     Ok(message) => message,
                     Err(_) if abandoned => {
-                        self.abandoned(&mut boards);
+                        self.abandoned(&mut live);
                         Message::Ended
                     }
                     Err(_) => break,
@@ -177,37 +171,33 @@ impl Ledger {
                     self.rings.remove(at);
                     break;
                 }
-                self.take(&mut boards, message);
+                self.take(&mut live, message);
             }
             more |= taken == share;
         }
-        for (board, error) in boards.iter_mut().zip(&self.errors) {
-            board.recording_error.clone_from(error);
+        for (state, error) in live.iter_mut().zip(&self.errors) {
+            state.recording_error.clone_from(error);
         }
         (more, self.rings.is_empty())
     }
 
-    fn take(&mut self, boards: &mut [PathBoard], message: Message) {
+    fn take(&mut self, live: &mut [LiveState], message: Message) {
         match message {
-            Message::Sample(path, sample) => self.sample(boards, path, &sample),
-            Message::Event(Some(path), mut event) => self.path_event(boards, path, &mut event),
+            Message::Sample(path, sample) => self.sample(live, path, &sample),
+            Message::Event(Some(path), mut event) => self.path_event(live, path, &mut event),
             Message::Event(None, event) => {
-                for path in 0..self.books.len() {
-                    self.event(boards, path as u32, &event);
+                for path in 0..self.sinks.len() {
+                    self.event(live, path as u32, &event);
                 }
             }
             Message::Anchor { anchor, stepped } => {
-                for p in 0..self.books.len() {
+                for p in 0..self.sinks.len() {
                     self.write(p, |recorder| recorder.anchor(anchor, stepped));
                 }
             }
             Message::Lost { path, connection, samples: lost } => {
                 let kind = EventKind::RecordingOverflowed { lost, reason: Some(LOST_BEHIND.to_owned()) };
-                self.event(
-                    boards,
-                    path,
-                    &Event { at: Timestamp::now(), mono_ns: mono_ns(), connection, kind },
-                );
+                self.event(live, path, &Event { at: Timestamp::now(), mono_ns: mono_ns(), connection, kind });
             }
             Message::Ended => {}
         }
@@ -215,25 +205,25 @@ impl Ledger {
 
     /// A probing thread ended without saying so: by an error of the system, or a panic. The others are asked to end too, and
     /// the recordings say that more may have been under way.
-    fn abandoned(&mut self, boards: &mut [PathBoard]) {
+    fn abandoned(&mut self, live: &mut [LiveState]) {
         self.abandoned = true;
         self.stop.ask_at_once();
         let kind = EventKind::Note { text: ABANDONED.to_owned() };
         let event = Event { at: Timestamp::now(), mono_ns: mono_ns(), connection: None, kind };
-        for path in 0..self.books.len() {
-            self.event(boards, path as u32, &event);
+        for path in 0..self.sinks.len() {
+            self.event(live, path as u32, &event);
         }
     }
 
     fn take_cloud(&mut self) {
         let Some(cloud) = &self.cloud else { return };
-        let news: Vec<CloudNews> = cloud.try_iter().collect();
-        for CloudNews { at, mono_ns, message } in news {
+        let news: Vec<CloudNotice> = cloud.try_iter().collect();
+        for CloudNotice { at, mono_ns, message } in news {
             let kind = match message {
                 CloudMessage::Maintenance(kind) => kind,
                 CloudMessage::Note(text) => EventKind::Note { text },
                 CloudMessage::Instance(instance) => {
-                    for p in 0..self.books.len() {
+                    for p in 0..self.sinks.len() {
                         let cloud = Some(instance.clone());
                         self.write(p, |recorder| recorder.amend(|manifest| manifest.cloud = cloud));
                     }
@@ -241,17 +231,17 @@ impl Ledger {
                 }
             };
             let event = Event { at, mono_ns, connection: None, kind };
-            let boards = Arc::clone(&self.boards);
-            let mut boards = lock(&boards);
-            for path in 0..self.books.len() {
-                self.event(&mut boards, path as u32, &event);
+            let live = Arc::clone(&self.live);
+            let mut live = lock(&live);
+            for path in 0..self.sinks.len() {
+                self.event(&mut live, path as u32, &event);
             }
         }
     }
 
-    fn sample(&mut self, boards: &mut [PathBoard], path: u32, sample: &Sample) {
+    fn sample(&mut self, live: &mut [LiveState], path: u32, sample: &Sample) {
         let p = path as usize;
-        boards[p].sample(sample);
+        live[p].sample(sample);
         self.write(p, |recorder| {
             // The first echo that could have carried stamps tells whether this reflector writes them. Among samples
             // without a header, one that has none tells nothing.
@@ -268,7 +258,7 @@ impl Ledger {
             }
             recorder.push(sample)
         });
-        if !self.books[p].tables.is_empty() {
+        if !self.sinks[p].tables.is_empty() {
             self.write_tables(p, |rows| rows.write(sample));
         }
         if self.every_sample {
@@ -278,7 +268,7 @@ impl Ledger {
 
     /// An event of one path. A connection's opening gets the interface it leaves by, and what is different since the
     /// one before follows it.
-    fn path_event(&mut self, boards: &mut [PathBoard], path: u32, event: &mut Event) {
+    fn path_event(&mut self, live: &mut [LiveState], path: u32, event: &mut Event) {
         let (at, mono_ns, connection) = (event.at, event.mono_ns, event.connection);
         let mut changes = Vec::new();
         if let EventKind::ConnectionOpened { local, remote, interface, .. } = &mut event.kind
@@ -288,9 +278,9 @@ impl Ledger {
             changes = egress.opened(local, remote, mono_ns);
             *interface = egress.nic().map(|nic| nic.name.clone());
         }
-        self.event(boards, path, event);
+        self.event(live, path, event);
         for kind in changes {
-            self.event(boards, path, &Event { at, mono_ns, connection, kind });
+            self.event(live, path, &Event { at, mono_ns, connection, kind });
         }
     }
 
@@ -301,18 +291,18 @@ impl Ledger {
                 continue;
             }
             let changes = self.egress[p].look(now);
-            let boards = Arc::clone(&self.boards);
+            let live = Arc::clone(&self.live);
             for kind in changes {
                 let event = Event { at: Timestamp::now(), mono_ns: now, connection: None, kind };
-                self.event(&mut lock(&boards), p as u32, &event);
+                self.event(&mut lock(&live), p as u32, &event);
             }
         }
     }
 
-    fn event(&mut self, boards: &mut [PathBoard], path: u32, event: &Event) {
+    fn event(&mut self, live: &mut [LiveState], path: u32, event: &Event) {
         let p = path as usize;
-        boards[p].event(event);
-        if let Some(recorder) = &mut self.books[p].recorder
+        live[p].event(event);
+        if let Some(recorder) = &mut self.sinks[p].recorder
             && let Err(e) = recorder.event(event)
         {
             self.failed(p, e.to_string());
@@ -341,9 +331,9 @@ impl Ledger {
     }
 
     fn flush(&mut self, now: u64) {
-        // Disk writes happen without the lock of the boards: a view waits for no disk.
-        for p in 0..self.books.len() {
-            let flushed = match &mut self.books[p].recorder {
+        // Disk writes happen without the lock of the live states: a view waits for no disk.
+        for p in 0..self.sinks.len() {
+            let flushed = match &mut self.sinks[p].recorder {
                 Some(recorder) if recorder.stopped().is_none() => recorder.flush(now),
                 _ => Ok(()),
             };
@@ -357,27 +347,27 @@ impl Ledger {
 
     /// Passes on what a recorder told of its own accord: a gap, and that its recording goes on.
     fn told_by_recorder(&mut self, p: usize) {
-        let Some(recorder) = &mut self.books[p].recorder else { return };
-        let told = recorder.take_told();
-        if told.is_empty() {
+        let Some(recorder) = &mut self.sinks[p].recorder else { return };
+        let events = recorder.take_told();
+        if events.is_empty() {
             return;
         }
-        let boards = Arc::clone(&self.boards);
-        for event in told {
+        let live = Arc::clone(&self.live);
+        for event in events {
             if let EventKind::RecordingResumed { waited_ns, lost } = event.kind {
                 self.waits[p] = false;
                 self.errors[p] = (lost > 0).then(|| {
                     format!("{lost} samples have no row: the disk was full for {}", duration(waited_ns))
                 });
             }
-            lock(&boards)[p].event(&event);
+            lock(&live)[p].event(&event);
             self.show(Line::Event(Some(p as u32), Box::new(event)));
         }
     }
 
     /// Writing to a path's recording failed: it waits for room, or it is over.
     fn failed(&mut self, p: usize, error: String) {
-        let waits = self.books[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
+        let waits = self.sinks[p].recorder.as_ref().is_some_and(Recorder::waits_for_room);
         if !waits {
             return self.stopped(p, error);
         }
@@ -394,7 +384,7 @@ impl Ledger {
     /// Writes to a path's recording. A failure concerns that recording and nothing else; its event log is kept open for
     /// what can still be said.
     fn write(&mut self, p: usize, act: impl FnOnce(&mut Recorder) -> Result<(), fathom_recording::Error>) {
-        if let Some(recorder) = &mut self.books[p].recorder
+        if let Some(recorder) = &mut self.sinks[p].recorder
             && recorder.stopped().is_none()
             && let Err(e) = act(recorder)
         {
@@ -413,7 +403,7 @@ impl Ledger {
     /// Does something to a path's files of rows; one that fails is not written any more.
     fn write_tables(&mut self, p: usize, mut act: impl FnMut(&mut dyn Rows) -> io::Result<()>) {
         let mut failed = None;
-        self.books[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
+        self.sinks[p].tables.retain_mut(|table| match act(table.rows.as_mut()) {
             Ok(()) => true,
             Err(error) => {
                 let option = table.option;
@@ -437,20 +427,20 @@ impl Ledger {
     }
 
     fn close(&mut self) {
-        for p in 0..self.books.len() {
+        for p in 0..self.sinks.len() {
             let error = self.abandoned.then_some(ABANDONED);
-            if let Some(recorder) = &mut self.books[p].recorder {
+            if let Some(recorder) = &mut self.sinks[p].recorder {
                 let finished = recorder.finish_with(Timestamp::now(), mono_ns(), error).map(drop);
                 self.told_by_recorder(p);
                 if let Err(e) = finished {
                     self.stopped(p, e.to_string());
                 }
             }
-            self.books[p].recorder = None;
+            self.sinks[p].recorder = None;
             self.write_tables(p, |rows| rows.finish());
         }
-        for (board, error) in lock(&self.boards).iter_mut().zip(&self.errors) {
-            board.recording_error.clone_from(error);
+        for (state, error) in lock(&self.live).iter_mut().zip(&self.errors) {
+            state.recording_error.clone_from(error);
         }
     }
 }

@@ -12,16 +12,16 @@ pub(crate) struct ThroughputArgs {
     pub(in crate::probe) throughput: bool,
     /// The reflector sends, and this end receives
     #[arg(long, requires = "throughput", conflicts_with = "bidirectional")]
-    pub(super) reverse: bool,
+    pub(in crate::probe) reverse: bool,
     /// Both send, on streams of their own
     #[arg(long, requires = "throughput")]
-    pub(super) bidirectional: bool,
+    pub(in crate::probe) bidirectional: bool,
     /// Send at most this much on each stream, as in 100Mbit [default: as fast as it goes]
     #[arg(long, value_name = "RATE", requires = "throughput", value_parser = values::bits_per_s)]
-    pub(super) bitrate: Option<u64>,
+    pub(in crate::probe) bitrate: Option<u64>,
     /// Leave the first so many whole seconds out of the totals, while TCP finds its pace
     #[arg(long, value_name = "DURATION", default_value = "0", requires = "throughput", value_parser = values::duration, allow_hyphen_values = true)]
-    pub(super) omit: Duration,
+    pub(in crate::probe) omit: Duration,
 }
 
 impl ThroughputArgs {

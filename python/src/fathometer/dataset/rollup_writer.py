@@ -1,0 +1,123 @@
+"""Writes rollups as ``rollup_files`` reads them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathometer import __version__
+from fathometer.dataset.format import EVENTS, MANIFEST
+from fathometer.dataset.places import lines_of
+from fathometer.dataset.recording import Recording
+from fathometer.dataset.rollup import LOST, Cells, PathCounts, Rollup
+from fathometer.dataset.rollup_files import COUNTS, FORMAT, KEYS, PATHS, ROLLUP, TABLE, path_schema, schema
+from fathometer.errors import FathometerError
+
+
+def write_rollups(
+    recordings: Sequence[Recording], rollups: Sequence[Rollup], engine: str, output: Path
+) -> None:
+    """Writes a directory; raises `FathometerError`, and then leaves nothing behind."""
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise FathometerError("write rollup", f"{output} exists", "name another directory with --output")
+    temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        temporary.mkdir(parents=True)
+        _fill(recordings, rollups, engine, temporary)
+        if output.exists():
+            output.rmdir()
+        temporary.rename(output)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise FathometerError(
+            "write rollup",
+            f"{output}: {error.strerror or error}",
+            "check the space and the permissions",
+        ) from None
+
+
+def _fill(recordings: Sequence[Recording], rollups: Sequence[Rollup], engine: str, directory: Path) -> None:
+    tables, paths, listed = [], [], []
+    for ordinal, (recording, rollup) in enumerate(zip(recordings, rollups, strict=True)):
+        tables += [
+            table_of(recording, p, c, rollup.step_ns) for p, c in zip(rollup.paths, rollup.cells, strict=True)
+        ]
+        paths += [_path_row(recording, p) for p in rollup.paths]
+        own = directory / "recordings" / str(ordinal)
+        own.mkdir(parents=True)
+        for name in (MANIFEST, EVENTS):
+            source = recording.directory / name
+            if source.exists():
+                with lines_of(source) as file, (own / name).open("wb") as copy:
+                    shutil.copyfileobj(file, copy)
+        listed.append(
+            {
+                "id": recording.manifest.id,
+                "from": str(recording.directory),
+                "step_ns": rollup.step_ns,
+                "connections": rollup.connections,
+                "running": recording.running,
+                "damage": [
+                    {"file": d.file, "offset": d.offset, "bytes": d.bytes, "torn": d.torn, "reason": d.reason}
+                    for d in recording.damage
+                ],
+            }
+        )
+    pq.write_table(
+        pa.concat_tables(tables) if tables else schema().empty_table(), directory / TABLE, compression="zstd"
+    )
+    pq.write_table(pa.Table.from_pylist(paths, path_schema()), directory / PATHS, compression="zstd")
+    about = {"format": FORMAT, "version": __version__, "engine": engine, "recordings": listed}
+    (directory / ROLLUP).write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+
+
+def _keys(recording: Recording, path: PathCounts) -> dict[str, Any]:
+    m, key = recording.manifest, path.key
+    return {
+        "recording": m.id,
+        "label": _text(m.label),
+        "mode": None if m.mode is None else _text(m.mode),
+        "size": key.size,
+        "loaded": key.loaded,
+        "silence": key.silence,
+        "pace": m.interval_ns,
+        "warm_up": key.warm_up,
+    }
+
+
+def _text(text: str) -> str:
+    """As UTF-8 can write it: a manifest may hold halves of characters."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def table_of(recording: Recording, path: PathCounts, cells: Cells, step_ns: int) -> pa.Table:
+    """The rows of one path as the table has them."""
+    keys, rows = _keys(recording, path), len(cells.step)
+    lost = cells.bucket == LOST
+    columns = {
+        name: pa.array([None if keys[name] is None else keys[name]], kind).take(
+            pa.array(np.zeros(rows, np.int32))
+        )
+        for name, kind in KEYS
+    }
+    columns |= {
+        "start_ns": pa.array(cells.step * step_ns),
+        "bucket": pa.array(np.where(lost, 0, cells.bucket).astype(np.int32), mask=lost),
+        "count": pa.array(np.where(lost, 0, cells.number)),
+        "sent": pa.array(cells.number),
+        "lost": pa.array(np.where(lost, cells.number, 0)),
+        "sum": pa.array(cells.total_ns),
+    }
+    return pa.table(columns, schema=schema())
+
+
+def _path_row(recording: Recording, path: PathCounts) -> dict[str, Any]:
+    return _keys(recording, path) | {name: getattr(path, name) for name in COUNTS}
