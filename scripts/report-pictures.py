@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Remakes docs/images/report-*.png: the first screens of the report on the live migration of scenarios/, on a
-desk and on a phone. `make report-pictures` runs it; it needs Chromium, and neither a network nor privileges.
+"""Remakes docs/images/report-*.png: the first screens of the demo's report, on a desk and on a phone. Its region is
+simulated, so that the pictures do not depend on what else this machine does. `make report-pictures` runs it; it needs Chromium, and neither a network nor privileges.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,19 +17,20 @@ sys.path.insert(0, str(ROOT / "python" / "tests"))
 def main() -> None:
     from support.chromium import chromium
 
-    fathom, scenario = ROOT / "target" / "debug" / "fathom", ROOT / "scenarios" / "azure-live-migration.toml"
+    fathom = Path(os.environ.get("FATHOM", ROOT / "target" / "debug" / "fathom"))
+    scenario = ROOT / "python" / "src" / "fathometer" / "demo" / "region.toml"
     with tempfile.TemporaryDirectory() as place:
         recordings, page = Path(place) / "recordings", Path(place) / "report.html"
         simulate = [fathom, "fabric", "simulate", scenario, "--record", recordings]
         subprocess.run(simulate, check=True, stdout=subprocess.DEVNULL)
         report = [sys.executable, "-c", "from fathometer.cli import main; main()", "report", recordings]
-        report += ["--output", page, "--title", "Three clients of one server"]
+        report += ["--output", page, "--title", "A cloud region, emulated"]
         subprocess.run(report, check=True)
         with chromium() as browser:
             for name, (width, height) in SCREENS.items():
                 shown = browser.new_page(viewport={"width": width, "height": height})
-                shown.goto(page.as_uri())
-                shown.wait_for_function("document.querySelector('[data-brush]').dataset.ready")
+                shown.goto(page.as_uri(), timeout=100_000)
+                shown.wait_for_function("document.querySelector('[data-brush]')?.dataset.ready", timeout=200_000)
                 shown.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")
 
 

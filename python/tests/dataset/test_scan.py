@@ -11,7 +11,7 @@ import pytest
 from fathometer.dataset import batches, open_recording, scan
 from fathometer.dataset.format import Flags
 from fathometer.dataset.histogram import bucket_low
-from fathometer.dataset.rollup import LOST, SHIFT
+from fathometer.dataset.rollup import LOST, SHIFT, wide
 from fathometer.dataset.selection import SILENCE
 from fathometer.dataset.source import opened
 from fathometer.dataset.steps import LADDER, MOST, step_of
@@ -90,7 +90,7 @@ def test_every_sample_is_counted_once_and_every_sum_is_exact(tmp_path, seed):
         high = bucket_low(cells.bucket[~lost] + (1 << SHIFT))
         mean = cells.total_ns[~lost] / cells.number[~lost]
         assert ((low <= mean) & (mean < high)).all()
-        sent = recording.rollup.step_ns * cells.step
+        sent = recording.rollup.step_ns * wide(cells.step)
         assert sent.min() <= path.first_sent_ns <= path.last_sent_ns < sent.max() + recording.rollup.step_ns
     known = [r["rtt_ns"] for r in rows if r["rtt_ns"] is not None and not r["flags"] & Flags.WARM_UP]
     histogram = recording.rollup.histogram()

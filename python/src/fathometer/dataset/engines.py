@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from fathometer.dataset import expression
 from fathometer.dataset.histogram import Ints
-from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup
+from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup, packed
 from fathometer.dataset.scan import span
 from fathometer.dataset.steps import step_of
 from fathometer.errors import ExitCode, FathometerError
@@ -270,7 +270,7 @@ def _cells(columns: dict[str, Ints], key: PathKey, step_ns: int) -> Cells:
         mine &= columns[name] == int(value)
     of = {name: column[mine] for name, column in columns.items()}
     bucket = np.where(of["bucket"] == expression.NO_BUCKET, LOST, of["bucket"])
-    return Cells(of["start_ns"] // step_ns, bucket, of["sent"], of["sum"])
+    return packed(of["start_ns"] // step_ns, bucket, of["sent"], of["sum"])
 
 
 def _columns(tables: Sequence[pa.Table], names: Sequence[str]) -> dict[str, Ints]:

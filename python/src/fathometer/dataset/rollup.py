@@ -72,17 +72,41 @@ class PathCounts:
         )
 
 
-class Cells(NamedTuple):
-    """The rows of one path, sorted by step and bucket, each pair once."""
+Narrow = np.ndarray[tuple[int], np.dtype[np.int32]] | Ints
+"""Whole numbers in as few bytes as hold them: calculate with `wide`."""
 
-    step: Ints
+
+class Cells(NamedTuple):
+    """The rows of one path, sorted by step and bucket, each pair once. A hundred million samples make some
+    fifteen million of them, so that columns are narrow where they can be; `packed` makes them.
+    """
+
+    step: Narrow
     """Number of the step since the Unix epoch."""
-    bucket: Ints
+    bucket: Narrow
     """`LOST`, or the bucket at `SHIFT`."""
-    number: Ints
+    number: Narrow
     """Samples: answered ones, or lost ones where the bucket is `LOST`."""
     total_ns: Ints
     """Exact sum of their round trips; 0 of lost ones."""
+
+
+def packed(step: Ints, bucket: Ints, number: Ints, total_ns: Ints) -> Cells:
+    """Rows that are in order."""
+    return Cells(narrow(step), narrow(bucket), narrow(number), total_ns)
+
+
+def narrow(column: Ints) -> Narrow:
+    """In four bytes each, where all fit."""
+    limits = np.iinfo(np.int32)
+    if len(column) and (int(column.min()) < limits.min or int(column.max()) > limits.max):
+        return column
+    return column.astype(np.int32)
+
+
+def wide(column: Narrow) -> Ints:
+    """To calculate with."""
+    return column.astype(np.int64)
 
 
 class Counted(NamedTuple):
@@ -164,8 +188,8 @@ class Rollup:
         cells = [c for _, c in self._chosen(selection) if len(c.step)]
         if not cells:
             return Sent(none, none, none)
-        step = np.concatenate([c.step for c in cells])
-        number = np.concatenate([c.number for c in cells])
+        step = np.concatenate([wide(c.step) for c in cells])
+        number = np.concatenate([wide(c.number) for c in cells])
         lost = np.where(np.concatenate([c.bucket for c in cells]) == LOST, number, 0)
         keys, place = np.unique((step * self.step_ns - start_ns) // width_ns, return_inverse=True)
         return Sent(keys, _added(place, number, len(keys)), _added(place, lost, len(keys)))
@@ -188,9 +212,9 @@ def regrouped(cells: Sequence[Cells], stretches: tuple[int, int, int] | None) ->
         return Counted(none, none, none, none)
 
     def column(name: str) -> Ints:
-        return np.concatenate([getattr(c, name)[a] for c, a in zip(cells, answered, strict=True)])
+        return np.concatenate([wide(getattr(c, name)[a]) for c, a in zip(cells, answered, strict=True)])
 
-    bucket, number, total = column("bucket").astype(np.int64), column("number"), column("total_ns")
+    bucket, number, total = (column(name) for name in ("bucket", "number", "total_ns"))
     if stretches is None:
         key = np.zeros(len(bucket), dtype=np.int64)
     else:
@@ -210,9 +234,9 @@ def added(key: Ints, *columns: Ints) -> tuple[Ints, ...]:
         key, columns = key[order], tuple(c[order] for c in columns)
     new = np.ones(len(key), dtype=np.bool_)
     new[1:] = key[1:] != key[:-1]
-    at = np.flatnonzero(new)
-    if len(at) == len(key):
+    if new.all():
         return key, *columns
+    at = np.flatnonzero(new)
     return key[at], *(np.add.reduceat(c, at) for c in columns)
 
 

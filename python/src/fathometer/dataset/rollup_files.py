@@ -20,7 +20,7 @@ from fathometer.dataset import events as event_log
 from fathometer.dataset.manifest import read_manifest
 from fathometer.dataset.model import Damage, Event, Manifest
 from fathometer.dataset.places import Place, footer_of, read_at_most
-from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup
+from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup, packed
 from fathometer.errors import FathometerError
 
 ROLLUP: Final = "rollup.json"
@@ -126,7 +126,7 @@ def _cells(columns: dict[str, Any], key: PathKey, step_ns: int) -> Cells:
     mine = np.ones(len(columns["size"]), dtype=np.bool_)
     for name, value in zip(("size", "loaded", "silence", "warm_up"), key, strict=True):
         mine &= columns[name] == int(value)
-    return Cells(
+    return packed(
         columns["start_ns"][mine] // step_ns,
         columns["bucket"][mine],
         columns["sent"][mine],

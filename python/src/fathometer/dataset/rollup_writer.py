@@ -17,7 +17,7 @@ from fathometer import __version__
 from fathometer.dataset.format import EVENTS, MANIFEST
 from fathometer.dataset.places import lines_of
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.rollup import LOST, Cells, PathCounts, Rollup
+from fathometer.dataset.rollup import LOST, Cells, PathCounts, Rollup, wide
 from fathometer.dataset.rollup_files import COUNTS, FORMAT, KEYS, PATHS, ROLLUP, TABLE, path_schema, schema
 from fathometer.errors import FathometerError
 
@@ -98,23 +98,23 @@ def _text(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def table_of(recording: Recording, path: PathCounts, cells: Cells, step_ns: int) -> pa.Table:
+def table_of(recording: Recording, path: PathCounts, rows: Cells, step_ns: int) -> pa.Table:
     """The rows of one path as the table has them."""
-    keys, rows = _keys(recording, path), len(cells.step)
-    lost = cells.bucket == LOST
+    keys, number = _keys(recording, path), len(rows.step)
+    lost = rows.bucket == LOST
     columns = {
         name: pa.array([None if keys[name] is None else keys[name]], kind).take(
-            pa.array(np.zeros(rows, np.int32))
+            pa.array(np.zeros(number, np.int32))
         )
         for name, kind in KEYS
     }
     columns |= {
-        "start_ns": pa.array(cells.step * step_ns),
-        "bucket": pa.array(np.where(lost, 0, cells.bucket).astype(np.int32), mask=lost),
-        "count": pa.array(np.where(lost, 0, cells.number)),
-        "sent": pa.array(cells.number),
-        "lost": pa.array(np.where(lost, cells.number, 0)),
-        "sum": pa.array(cells.total_ns),
+        "start_ns": pa.array(wide(rows.step) * step_ns),
+        "bucket": pa.array(np.where(lost, 0, rows.bucket).astype(np.int32), mask=lost),
+        "count": pa.array(np.where(lost, 0, wide(rows.number))),
+        "sent": pa.array(wide(rows.number)),
+        "lost": pa.array(np.where(lost, wide(rows.number), 0)),
+        "sum": pa.array(rows.total_ns),
     }
     return pa.table(columns, schema=schema())
 

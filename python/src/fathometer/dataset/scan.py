@@ -28,7 +28,7 @@ from fathometer.dataset.histogram import (
     bucket_of,
     grouped_quantile,
 )
-from fathometer.dataset.rollup import BUCKET_BITS, SHIFT, Cells, PathCounts, PathKey, Rollup, added
+from fathometer.dataset.rollup import BUCKET_BITS, SHIFT, Cells, PathCounts, PathKey, Rollup, added, packed
 from fathometer.dataset.selection import SILENCE
 from fathometer.dataset.source import Closed, Source
 from fathometer.dataset.steps import step_of
@@ -183,7 +183,9 @@ class _Tally:
             self.rows = [self.joined()]
 
     def joined(self) -> tuple[Ints, ...]:
-        return added(*(np.concatenate(c) for c in zip(*self.rows, strict=True)))
+        columns = [np.concatenate(c) for c in zip(*self.rows, strict=True)]
+        self.rows = []  # There is no room for both.
+        return added(*columns)
 
     def counts(self, key: PathKey) -> PathCounts:
         return PathCounts(
@@ -201,7 +203,8 @@ class _Tally:
     def cells(self, first_step: int) -> Cells:
         cell, number, total = self.joined()
         # Lost samples come first in their step: their bucket is one below the first.
-        return Cells((cell >> BUCKET_BITS) + first_step, (cell & ((1 << BUCKET_BITS) - 1)) - 1, number, total)
+        bucket = (cell & ((1 << BUCKET_BITS) - 1)) - 1
+        return packed((cell >> BUCKET_BITS) + first_step, bucket, number, total)
 
 
 class _Parts:

@@ -72,15 +72,16 @@ def hazard(lives: Lives, level: float = LEVEL) -> Hazard | None:
     interval is that of the likelihood ratio (Meeker & Escobar 1998, Statistical Methods for Reliability Data,
     8.3). Deaths that were one event weigh as much as one connection together.
     """
-    from scipy.optimize import brentq, minimize_scalar  # Imported late: half a second of a report's start.
-    from scipy.special import chdtrc, chdtri
-
     known = np.isfinite(lives.age_ns) & (lives.age_ns > 0)
     age, died = lives.age_ns[known], lives.died[known]
     event = None if lives.event is None else lives.event[known]
     of = Lives(age, died, event)
     if of.events < FEWEST_DEATHS or np.ptp(age[died]) == 0:
         return None
+    # Imported late: a second, which a report without deaths is spared.
+    from scipy.optimize import brentq, minimize_scalar
+    from scipy.special import chdtrc, chdtri
+
     weight = np.ones(len(age))
     if event is not None:
         _, which, size = np.unique(event[died], return_inverse=True, return_counts=True)

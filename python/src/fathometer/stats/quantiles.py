@@ -50,9 +50,15 @@ def withheld(p: float, count: int, effective: float, worth: float, level: float)
     return Doubt(DoubtCode.CORRELATED_UNSUPPORTED, count, min(effective, worth), quantile=p)
 
 
+BEYOND = 7
+"""Independent samples past a quantile that a correlated series must be worth: with fewer its tail is a
+handful of excursions, and the p99 of AR(1) of 0.95 covered 61 % in the runs that a mere three let pass."""
+
+
 def few_bursts(p: float, count: int, worth: float, level: float) -> Doubt | None:
     """What to say of an interval whose tail is supported although the whole series is worth less."""
-    if supported(p, int(worth), level):
+    correlated = 2 * worth < count
+    if supported(p, int(worth), level) and not (correlated and (1 - p) * worth < BEYOND):
         return None
     return Doubt(DoubtCode.FEW_BURSTS, count, worth, quantile=p)
 
@@ -73,12 +79,37 @@ def effective_count(share: float, means: NDArray[np.float64], count: int, level:
     """
     from scipy.special import stdtrit  # Imported late: half a second of a report's start.
 
-    variance = variance_of_mean(means)
+    variance = variance_of_mean(means) * (1 + _one_more(means))
     if variance <= 0 or not 0 < share < 1:
         return float(count)
     tail = (1 - level) / 2
-    correction = (float(stdtrit(count - 1, tail)) / float(stdtrit(len(means) - 1, tail))) ** 2
+    correction = (float(stdtrit(count - 1, tail)) / float(stdtrit(freedom(means), tail))) ** 2
     return min(float(count), share * (1 - share) / variance * correction)
+
+
+def _one_more(means: NDArray[np.float64]) -> float:
+    """The share of the variance that one more of the blocks that decide it would add, beyond that of normal
+    means: who sees four bursts where ten are usual sees too small a spread just when the quantile is too low.
+    """
+    squares = (means - means.mean()) ** 2
+    total = float(squares.sum())
+    return max(0.0, float((squares**2).sum()) / total**2 - 3 / len(means)) if total else 0.0
+
+
+def freedom(means: NDArray[np.float64]) -> float:
+    """Degrees of freedom that the variance of block means is worth: one less than blocks where they are
+    normal, fewer where a few of them decide it. Satterthwaite (1946), "An approximate distribution of
+    estimates of variance components", Biometrics Bulletin 2: 2 / (the variance's own relative variance),
+    which is (kurtosis - 1) / blocks. The p95 of bursts, of which ten decide, covered 89 % with the number of
+    blocks.
+    """
+    b = len(means)
+    squares = (means - means.mean()) ** 2
+    total = float(squares.sum())
+    if total == 0:
+        return float(b - 1)
+    kurtosis = b * float((squares**2).sum()) / total**2
+    return min(float(b - 1), max(2.0 * b / max(kurtosis - 1.0, 1e-9), 2.0))
 
 
 def shares_around(p: float, effective: float, level: float = LEVEL) -> tuple[float, float]:
