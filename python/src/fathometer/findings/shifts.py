@@ -49,6 +49,8 @@ def series(recording: Recording, selection: Selection = ALL) -> tuple[NDArray[np
 def examined(recording: Recording, selection: Selection = ALL) -> Examined:
     """The changes of a recording, each at its sample where there are samples."""
     values, at = series(recording, selection)
+    if not len(values):
+        return Examined((), ())
     coarse = examine(values, at_ns=at)
     if recording.rows <= RAW:
         return coarse
@@ -83,8 +85,6 @@ def changes(scenarios: Sequence[Scenario]) -> tuple[tuple[Moved, ...], tuple[tup
     undecided: list[tuple[str, Undecided]] = []
     for scenario in scenarios:
         for run in scenario.runs:
-            if not run.answered:
-                continue
             answer = examined(run.recording, run.selection)
             moved += [Moved(run.recording, scenario.name, c) for c in answer.changes]
             undecided += [(scenario.name, u) for u in answer.undecided]

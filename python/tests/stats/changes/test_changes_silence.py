@@ -20,8 +20,7 @@ def told(rtt, monkeypatch):
     """What a report has of a recording with these round trips."""
     times = np.arange(len(rtt), dtype=np.int64) * 10**9
     monkeypatch.setattr(shifts, "series", lambda *_: (rtt, times))
-    recording = SimpleNamespace(rows=len(rtt))
-    run = SimpleNamespace(recording=recording, selection=None, answered=np.count_nonzero(~np.isnan(rtt)))
+    run = SimpleNamespace(recording=SimpleNamespace(rows=len(rtt)), selection=None)
     moved, _ = shifts.changes([SimpleNamespace(name="path", runs=[run])])
     return [m.change for m in moved]
 
