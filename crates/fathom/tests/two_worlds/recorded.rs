@@ -10,6 +10,10 @@ use std::path::Path;
 /// begins at 200 ms, smoltcp at 1 s), and a busy machine makes such ones of its own.
 const SHORTEST_NS: u64 = 1_500_000_000;
 
+/// A silence that begins so soon after another is what that one left: each end's timer repairs its own way, one after the
+/// other. Two faults are further apart.
+const AFTERMATH_NS: u64 = 2_500_000_000;
+
 /// A recording that is whole.
 pub(crate) struct Recorded {
     pub(crate) events: Events,
@@ -75,10 +79,9 @@ pub(crate) fn long_pauses(events: &Events, host: &str) -> usize {
 
 /// Whether the latest connection is in a stall that its run must end in: the third of it, or of the recording.
 pub(crate) fn lost_silence(events: &Events) -> bool {
-    let began = of_kind(events, "stall.began").len();
-    let ended: Vec<&Value> = of_kind(events, "stall.ended");
-    let long = ended.iter().filter(|event| event["duration_ns"].as_u64() >= Some(SHORTEST_NS)).count();
-    long == 2 && began > ended.len()
+    let told = stories(events).concat();
+    let ended = told.iter().filter(|told| told.starts_with("stall.ended")).count();
+    ended == 2 && told.last().is_some_and(|told| told == "stall.began")
 }
 
 /// What happened to each connection, in order. Attempts that were refused belong to the connection that came of them, and
@@ -88,6 +91,7 @@ pub(crate) fn stories(events: &Events) -> Vec<Vec<String>> {
     let mut opened = 0;
     // Connections whose next explanation of a stall is about one that is left out.
     let mut left_out = BTreeSet::new();
+    let aftermaths = aftermaths(events);
     for (at, event) in events.iter().enumerate() {
         let kind = event["kind"].as_str().expect("a kind");
         let connection = event["connection"].as_u64();
@@ -99,8 +103,9 @@ pub(crate) fn stories(events: &Events) -> Vec<Vec<String>> {
                 "opened".to_owned()
             }
             "connection.closed" => format!("closed: {}", event["cause"].as_str().expect("a cause")),
+            "stall.began" if aftermaths.contains(&at) => continue,
             "stall.began" if end_of(&events[at..], connection).is_none_or(is_long) => kind.to_owned(),
-            "stall.ended" if is_long(event) => {
+            "stall.ended" if is_long(event) && !aftermaths.contains(&at) => {
                 let end = if event["recovered"] == true { "recovered" } else { "lost" };
                 format!("{kind}: {end}")
             }
@@ -130,6 +135,25 @@ pub(crate) fn stories(events: &Events) -> Vec<Vec<String>> {
     all
 }
 
+/// The beginnings and ends of stalls that follow a longer one at once.
+fn aftermaths(events: &[Value]) -> BTreeSet<usize> {
+    let mut all = BTreeSet::new();
+    let mut over: BTreeMap<Option<u64>, u64> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        let (connection, now) = (event["connection"].as_u64(), event["mono_ns"].as_u64().expect("a time"));
+        let soon = |over: &u64| now < over + AFTERMATH_NS;
+        if event["kind"] == "stall.began" && over.get(&connection).is_some_and(soon) {
+            all.insert(at);
+            let end =
+                |event: &Value| event["kind"] == "stall.ended" && event["connection"].as_u64() == connection;
+            all.extend(events[at..].iter().position(end).map(|end| at + end));
+        } else if event["kind"] == "stall.ended" && is_long(event) {
+            over.insert(connection, now);
+        }
+    }
+    all
+}
+
 fn is_long(ended: &Value) -> bool {
     ended["duration_ns"].as_u64() >= Some(SHORTEST_NS)
 }
@@ -151,7 +175,9 @@ pub(crate) fn long_stalls(recorded: &Recorded, rate: usize, story: Story) -> Opt
     // round trip older. It came back with the retransmission after the fault, which is after as long again at the most.
     let least = fault_ns.saturating_sub(pace_ns + lateness_ns);
     let most = 2 * fault_ns + pace_ns + lateness_ns + 2_000_000_000;
-    let ended = of_kind(&recorded.events, "stall.ended").into_iter();
+    let aftermaths = aftermaths(&recorded.events);
+    let ended = recorded.events.iter().enumerate().filter(|(_, event)| event["kind"] == "stall.ended");
+    let ended = ended.filter(|(at, _)| !aftermaths.contains(at)).map(|(_, event)| event);
     let mut long = ended.filter(|event| event["recovered"] == true && is_long(event));
     let wrong =
         long.find(|event| !(least..=most).contains(&event["duration_ns"].as_u64().expect("a length")));
