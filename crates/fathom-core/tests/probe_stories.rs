@@ -3,7 +3,7 @@
 mod world;
 
 use fathom_core::event::EventKind;
-use fathom_core::probe::{Settings, Transport};
+use fathom_core::probe::{Request, Settings, Transport};
 use fathom_core::schedule::Pace;
 use std::net::SocketAddr;
 use world::{Fault, MS, S, START, World};
@@ -189,4 +189,42 @@ fn a_target_that_is_down_does_not_hold_up_another() {
     let outcome = world.run();
     assert_eq!(outcome.samples.len(), 20);
     assert_eq!((outcome.end.given_up.len(), outcome.end.fatal), (1, None));
+}
+
+/// Connections are the samples, and none of them is answered: beyond a thousand that are being made the others wait, and
+/// those that waited at the end had neither a row nor a word.
+#[test]
+fn connections_that_were_not_made_are_told() {
+    let request = Request::Connect { tls: false };
+    let settings = Settings { request, ..every(MS, 10 * S) };
+    for stop_at in [None, Some(7 * S)] {
+        let mut world = World::new(settings.clone(), 1).with([(100 * MS, Fault::Silence(1_000 * S))]);
+        world.stop_at = stop_at;
+        let outcome = world.run();
+        let due =
+            outcome.of(|kind| if let EventKind::ScheduleEnded { due } = kind { Some(*due) } else { None });
+        let grid = stop_at.unwrap_or(10 * S) / MS;
+        assert_eq!(due[0].2, outcome.samples.len() as u64 + outcome.skipped(), "due = rows + not sent");
+        assert!(due[0].2.abs_diff(grid) <= 1, "{} of {grid} fell due", due[0].2);
+    }
+}
+
+/// One backend of several behind an address refuses, and is faster in it than the others are to accept: another lane is
+/// about to be connected, so the path is not given up.
+#[test]
+fn a_refusal_that_is_faster_than_the_others_gives_up_nothing() {
+    for (refused, connections) in [(1, 2), (3, 4), (4, 5)] {
+        let mut world = World::new(Settings { connections, ..every(S, 20 * S) }, 1);
+        world.refused_first = refused;
+        let outcome = world.run();
+        outcome.check_laws();
+        assert_eq!((outcome.end.fatal.as_deref(), outcome.end.given_up.len()), (None, 0));
+        let opened = outcome.of(|kind| matches!(kind, EventKind::ConnectionOpened { .. }).then_some(()));
+        assert_eq!(opened.len() as u32, connections, "each is connected in the end");
+    }
+    // Where every one is refused, that is the end.
+    let mut world = World::new(Settings { connections: 4, ..every(S, 20 * S) }, 1);
+    world.dead = world.addresses.clone();
+    let outcome = world.run();
+    assert!(outcome.end.fatal.is_some() && outcome.ended_ns < START.mono_ns + 3 * S, "{:?}", outcome.end);
 }

@@ -94,6 +94,19 @@ fn where_none_is_left_nothing_is_kept() {
     assert_eq!((outcome.out.as_str(), support::probe::left_behind(home.path()).len()), ("", 0));
 }
 
+/// Each thread has lanes of one target only, so none of them knew that no target was left: "ended before there was a
+/// connection" was all that was said.
+#[test]
+fn where_none_is_left_of_several_threads_each_reason_is_told_once() {
+    let bad = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
+    let home = tempfile::tempdir().expect("a directory");
+    let outcome = run(home.path(), &[&bad[0], &bad[1]], "--threads 2");
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    for target in &bad {
+        assert_eq!(line(&outcome).matches(target.as_str()).count(), 1, "{}", outcome.err);
+    }
+}
+
 #[test]
 fn when_all_are_reached_the_exit_code_is_0() {
     let (one, other) = (Echo::start("127.0.0.1"), Echo::start("127.0.0.1"));

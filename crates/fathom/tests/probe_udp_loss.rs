@@ -7,11 +7,11 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::Path;
 use support::net::{Direction, Net};
-use support::probe::{Probe, assert_sound, fathom};
+use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::{Echo, Reflector, Xinetd};
 use support::relay::{Fault, NONE, Relay};
 use support::rows::{UNANSWERED, events, of_kind, rows};
-use support::{needs, needs_root};
+use support::{must, needs, needs_root};
 
 /// Samples of a run.
 const COUNT: u64 = 60;
@@ -148,5 +148,38 @@ fn a_path_that_loses_in_one_direction_is_told_so() {
         assert_eq!(count(loss, clean), 0, "{direction:?}: {loss}");
         // The last ones may be among those that are not known.
         assert!(count(loss, "unknown") <= 1 && count(loss, lossy) + 1 >= lost, "{direction:?}: {loss}");
+    }
+}
+
+/// The route goes for a while, so that sending itself fails, and nothing is on its way that a poll would tell of: the
+/// connections used to stay as they were for the rest of the run, all but one of those that were due at once for ever.
+#[test]
+fn a_route_that_goes_and_comes_back_is_survived_by_every_connection() {
+    if !needs_root() {
+        return;
+    }
+    let net = Net::new();
+    let target = net.reflector_v4();
+    let _echo = Echo::start_on(&net.reflector, target);
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!(
+        "{target} --udp --connections 3 --every 50ms --reconnect-at-most 200ms --record r --json --quiet"
+    );
+    let probe = Probe::start_on(&net.probe, home.path(), &line);
+    let dir = home.path().join("r");
+    let count = |events: &[Value], kind: &str| of_kind(events, kind).len();
+    let cable =
+        |state: &str| must("ip", &["netns", "exec", net.probe.name(), "ip", "link", "set", "cable", state]);
+    wait_for_events(&dir, "connections", |events| count(events, "connection.opened") == 3);
+    cable("down");
+    wait_for_events(&dir, "their ends", |events| count(events, "connection.closed") == 3);
+    cable("up");
+    wait_for_events(&dir, "their return", |events| count(events, "connection.opened") == 6);
+    probe.signal("INT");
+    assert_eq!(probe.finish().code(), 0);
+    assert_sound(&dir);
+    for closed in &of_kind(&events(&dir), "connection.closed")[..3] {
+        let error = closed["evidence"]["error"].as_str();
+        assert!(error.is_some_and(|error| error.to_lowercase().contains("unreachable")), "{closed}");
     }
 }

@@ -32,8 +32,14 @@ pub struct RunEnd {
 impl RunEnd {
     /// Joins the end of another worker of the same run.
     pub fn add(&mut self, other: Self) {
-        self.fatal = self.fatal.take().or(other.fatal);
+        // Each may have another reason, and all may have the same.
+        self.fatal = match (self.fatal.take(), other.fatal) {
+            (Some(one), Some(another)) if one != another => Some(format!("{one}; {another}")),
+            (one, another) => one.or(another),
+        };
         self.given_up.extend(other.given_up);
+        self.given_up.sort();
+        self.given_up.dedup();
         self.refused = self.refused.take().or(other.refused);
         self.lost |= other.lost;
     }

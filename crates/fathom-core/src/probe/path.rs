@@ -6,6 +6,7 @@ use super::diagnosis::canary::Canaries;
 use super::io::{LinkId, Output};
 use super::policy::reconnect::Addresses;
 use super::settings::Transport;
+use super::timers::Timer;
 use super::usual::Usual;
 use crate::event::EventKind;
 use crate::sample::Sample;
@@ -33,6 +34,8 @@ pub(super) struct Path {
     /// Connections that this worker has had, and those that are open.
     opened: u32,
     open: u32,
+    /// Attempts of its lanes to connect that are under way.
+    opening: u32,
     answered: bool,
     corrupted: Tally,
     foreign: Tally,
@@ -60,6 +63,7 @@ impl Path {
             canaries: Canaries::new(index, canary),
             opened: 0,
             open: 0,
+            opening: 0,
             answered: false,
             corrupted: Tally::default(),
             foreign: Tally::default(),
@@ -115,6 +119,21 @@ impl Path {
         }
     }
 
+    /// A lane begins an attempt to connect.
+    pub(super) fn attempt_began(&mut self) {
+        self.opening += 1;
+    }
+
+    /// The attempt is over, however it ended.
+    pub(super) fn attempt_ended(&mut self) {
+        self.opening -= 1;
+    }
+
+    /// Whether it may yet be reached: it was, or another lane is about to.
+    pub(super) fn may_be_reached(&self) -> bool {
+        self.opened > 0 || self.opening > 0
+    }
+
     /// A connection of this path is established; gives the address that served before, if it is another.
     pub(super) fn connected(&mut self, remote: SocketAddr) -> Option<SocketAddr> {
         self.opened += 1;
@@ -124,10 +143,6 @@ impl Path {
 
     pub(super) fn disconnected(&mut self) {
         self.open -= 1;
-    }
-
-    pub(super) fn ever_opened(&self) -> bool {
-        self.opened > 0
     }
 
     /// Where a connection leads that is open.
@@ -143,8 +158,12 @@ impl Path {
         self.origin_ns
     }
 
-    pub(super) fn begin(&mut self, now: u64) {
+    /// Its schedule begins; where its time is limited, the end is timed, once for all of its lanes.
+    pub(super) fn begin(&mut self, now: u64, cx: &mut Context) {
         self.origin_ns = Some(now);
+        if let Some(duration_ns) = cx.settings.duration_ns {
+            cx.timers.set(now.saturating_add(duration_ns), Timer::End, self.index);
+        }
     }
 
     pub(super) fn give_up(&mut self) {

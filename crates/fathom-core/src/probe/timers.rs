@@ -50,6 +50,11 @@ impl Timers {
         self.queue.push(Reverse((at_ns, timer, index)));
     }
 
+    #[cfg(test)]
+    pub(super) fn count_of(&self, timer: Timer) -> usize {
+        self.queue.iter().filter(|Reverse((_, of, _))| *of == timer).count()
+    }
+
     pub(super) fn next_ns(&self) -> Option<u64> {
         self.queue.peek().map(|Reverse((at, ..))| *at)
     }

@@ -121,6 +121,8 @@ pub(crate) struct World {
     pub(crate) user_timeout_ns: u64,
     /// Of a hundred datagrams, how many are lost.
     pub(crate) lost_percent: u64,
+    /// So many of the first attempts to connect are refused, sooner than others are established.
+    pub(crate) refused_first: u32,
     /// Addresses that nobody answers at.
     pub(crate) dead: Vec<SocketAddr>,
     pub(crate) addresses: Vec<SocketAddr>,
@@ -178,6 +180,7 @@ impl World {
             paused_until: 0,
             user_timeout_ns: 30 * S,
             lost_percent: 0,
+            refused_first: 0,
             dead: Vec::new(),
             addresses: vec![SocketAddr::from(([10, 0, 0, 1], 7007))],
             listens_ns: 0,
@@ -434,7 +437,10 @@ impl World {
             || now < self.listens_ns + START.mono_ns
             || self.dead.contains(&remote)
             || self.bad_paths.contains(&path);
-        let ready_ns = now + 2 * one_way;
+        let at_once = self.refused_first > 0;
+        self.refused_first = self.refused_first.saturating_sub(1);
+        let refused = refused || at_once;
+        let ready_ns = now + if at_once { one_way } else { 2 * one_way };
         let flow = Flow {
             stage: if udp { Stage::Open } else { Stage::Connecting { ready_ns, refused } },
             purpose,

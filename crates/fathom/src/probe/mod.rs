@@ -186,7 +186,8 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
     if !begun {
         keep::discard(config, &live);
         let ended_early = || "ended before there was a connection".to_owned();
-        return Err(Failure::run(end.fatal.clone().unwrap_or_else(ended_early)));
+        let given_up = || Some(end.given_up.join("; ")).filter(|reasons| !reasons.is_empty());
+        return Err(Failure::run(end.fatal.clone().or_else(given_up).unwrap_or_else(ended_early)));
     }
     for (path, state) in config.paths.iter().zip(live.iter()) {
         let heading = Heading {

@@ -170,8 +170,11 @@ impl Lane {
 
     /// The name did not resolve.
     pub(super) fn not_resolved(&mut self, now: u64, error: String, path: &mut Path, cx: &mut Context) {
-        let next = self.opening.not_resolved(now, error, path, cx);
-        self.not_open(now, next, cx);
+        // Not where the run has ended meanwhile: what has come to its end stays there.
+        if matches!(self.link, Link::Idle) {
+            let next = self.opening.not_resolved(now, error, path, cx);
+            self.not_open(now, next, cx);
+        }
     }
 
     fn not_open(&mut self, now: u64, next: Next, cx: &mut Context) {

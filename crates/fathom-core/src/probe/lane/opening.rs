@@ -46,13 +46,14 @@ impl Opening {
     }
 
     /// Begins to connect to the path's current address; whether there is one.
-    pub(super) fn begin(&mut self, now: u64, path: &Path, cx: &mut Context) -> bool {
+    pub(super) fn begin(&mut self, now: u64, path: &mut Path, cx: &mut Context) -> bool {
         let Some(remote) = path.addresses.current() else { return false };
         let (attempt, lane) = (self.attempts.begin(), Some(self.number));
         let (target, text) = (path.target().to_owned(), remote.to_string());
         let kind = EventKind::ConnectionOpening { target, remote: text, attempt, lane };
         cx.event(now, Some(self.path), None, kind);
         self.attempt = Some((remote, now));
+        path.attempt_began();
         cx.openings.began();
         let (link, path, purpose) = (self.link, self.path, Purpose::Samples);
         cx.emit(Output::Connect { link, path, remote, purpose });
@@ -67,7 +68,7 @@ impl Opening {
         self.attempt.is_some()
     }
 
-    /// The attempt is not wanted any more.
+    /// The attempt is not wanted any more: nothing more is to come of its path.
     pub(super) fn cancel(&mut self, cx: &mut Context) {
         if self.attempt.take().is_some() {
             cx.openings.ended();
@@ -84,6 +85,7 @@ impl Opening {
         cx: &mut Context,
     ) -> Option<Next> {
         let (remote, _) = self.attempt?;
+        path.attempt_ended();
         self.cancel(cx);
         let advice = connect_advice(path.target(), Some(remote), error);
         let untried = path.addresses.failed(remote);
@@ -115,7 +117,7 @@ impl Opening {
     ) -> Next {
         let next = if untried {
             Next::RetryIn(0)
-        } else if !path.ever_opened() && !cx.settings.keep_trying {
+        } else if !path.may_be_reached() && !cx.settings.keep_trying {
             Next::GiveUp
         } else {
             Next::RetryIn(self.attempts.wait_ns())
@@ -142,6 +144,7 @@ impl Opening {
         cx: &mut Context,
     ) -> Option<Connection> {
         let (remote, since_ns) = self.attempt.take()?;
+        path.attempt_ended();
         cx.openings.ended();
         self.attempts.succeeded();
         let ordinal = cx.worker.next_connection(self.path);

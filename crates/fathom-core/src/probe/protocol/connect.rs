@@ -349,8 +349,22 @@ impl Dialer {
         }
     }
 
-    /// No more are made; what is being made is given up then.
+    /// Once a second: dues that have waited for room for too long.
+    pub(in crate::probe) fn tick(&mut self, now: u64, cx: &mut Context) {
+        if self.drain_ns.is_none()
+            && self.dials.len() >= AT_ONCE
+            && let Some(skipped) = self.schedule.as_mut().and_then(|schedule| schedule.skip_overdue(now))
+        {
+            cx.skipped(now, self.path, None, skipped, "blocked");
+        }
+    }
+
+    /// No more are made, and what fell due before is told as not made; what is being made is given up then.
     pub(in crate::probe) fn drain(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
+        if let Some(skipped) = self.schedule.as_mut().and_then(|schedule| schedule.skip_unconnected(now)) {
+            let reason = if self.dials.len() < AT_ONCE { "late" } else { "blocked" };
+            cx.skipped(now, self.path, None, skipped, reason);
+        }
         let at_ns = now.saturating_add(linger_ns);
         self.drain_ns = Some(self.drain_ns.map_or(at_ns, |before| before.min(at_ns)));
         if self.dials.is_empty() {

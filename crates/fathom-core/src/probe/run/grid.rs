@@ -1,7 +1,6 @@
 //! The grid on which the samples of all lanes lie.
 
 use crate::probe::context::Context;
-use crate::probe::timers::Timer;
 use crate::schedule::{Pace, Schedule, phase_ns};
 
 /// It begins with the first schedule: the phases of all lanes count from there.
@@ -15,15 +14,8 @@ impl Grid {
         self.origin_ns.is_some()
     }
 
-    /// The schedule of lane `i` of so many, on path `p` that begins now; its end is timed.
-    pub(super) fn schedule(
-        &mut self,
-        i: usize,
-        lanes: usize,
-        p: usize,
-        now: u64,
-        cx: &mut Context,
-    ) -> Schedule {
+    /// The schedule of lane `i` of so many, on a path that begins now.
+    pub(super) fn schedule(&mut self, i: usize, lanes: usize, now: u64, cx: &Context) -> Schedule {
         let settings = &cx.settings;
         let origin = *self.origin_ns.get_or_insert(now);
         let first = origin + phase_ns(settings.pace, i, lanes);
@@ -32,10 +24,6 @@ impl Grid {
             Pace::PingPong => now,
         };
         let until = settings.duration_ns.map(|d| now.saturating_add(d));
-        let schedule = Schedule::new(settings.pace, first, settings.count, until);
-        if let Some(until) = until {
-            cx.timers.set(until, Timer::End, p);
-        }
-        schedule
+        Schedule::new(settings.pace, first, settings.count, until)
     }
 }

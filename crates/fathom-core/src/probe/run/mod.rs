@@ -36,7 +36,8 @@ const TIMERS_A_WAKE: usize = 16;
 ///    has passed means that more is due at once.
 /// 4. When [`Probe::is_over`], nothing more will come; [`Probe::end`] says how it went.
 ///
-/// `now` is the driver's monotonic clock, never smaller than at the call before. Equal inputs at equal times give equal
+/// `now` is the driver's monotonic clock, never smaller than at the call before, but for [`Input::Received`] after
+/// [`Input::Arriving`]: both bear the time of the one read, though something may have been sent in between. Equal inputs at equal times give equal
 /// outputs. Any input may come at any time: what concerns a connection that is gone is ignored.
 #[derive(Debug)]
 pub struct Probe {
@@ -268,10 +269,9 @@ impl Probe {
         }
         self.roles.open_waiting(now, &mut self.cx);
         let end = &mut self.cx.end;
-        if end.fatal.is_none() && end.given_up.len() >= self.roles.paths() && self.roles.paths() > 0 {
+        if end.fatal.is_none() && !end.given_up.is_empty() && end.given_up.len() >= self.roles.own_paths() {
             // None is left: that is why the run ends.
-            end.fatal = Some(end.given_up.remove(0));
-            end.given_up.clear();
+            end.fatal = Some(std::mem::take(&mut end.given_up).join("; "));
         }
         if self.cx.end.fatal.is_some() && !self.cx.stopping {
             self.stops = 1;
@@ -283,5 +283,43 @@ impl Probe {
             self.roles.tell_the_end(now, &mut self.cx);
             self.over = true;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Purpose;
+
+    const START: Anchor = Anchor { mono_ns: SECOND_NS, utc_ns: 1_800_000_000_000_000_000 };
+
+    /// Does what a driver does whose connections are established at once.
+    fn connect_all(probe: &mut Probe, now: u64) {
+        while let Some(output) = probe.poll() {
+            match output {
+                Output::Resolve { path } => {
+                    let addresses = Ok(vec!["10.0.0.1:7".parse().expect("an address")]);
+                    probe.handle(now, Input::Resolved { path, addresses });
+                }
+                Output::Connect { link, purpose: Purpose::Samples, .. } => {
+                    probe.handle(now, Input::Connecting { link, since_ns: now });
+                    let local = String::new();
+                    probe.handle(now, Input::Connected { link, local, resent: false, kernel: None });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// There was one for each connection, and each of them stopped all connections.
+    #[test]
+    fn the_end_of_a_path_is_timed_once() {
+        let targets = vec!["a:7".to_owned(), "b:7".to_owned()];
+        let duration_ns = Some(10 * SECOND_NS);
+        let settings = Settings { connections: 500, duration_ns, ..Settings::new(targets) };
+        let mut probe = Probe::new(settings, Worker::alone(2), START);
+        probe.start(START.mono_ns);
+        connect_all(&mut probe, START.mono_ns);
+        assert_eq!(probe.cx.timers.count_of(Timer::End), 2);
     }
 }

@@ -69,6 +69,11 @@ impl Roles {
         self.paths.len()
     }
 
+    /// How many paths this worker has a part in: lanes are shared out in order, a path after the other.
+    pub(super) fn own_paths(&self) -> usize {
+        if self.dialers.is_empty() { self.paths.len().min(self.lanes.len()) } else { self.paths.len() }
+    }
+
     /// Where the first path leads, while it is connected.
     pub(super) fn first_remote(&self) -> Option<SocketAddr> {
         self.paths.first().and_then(Path::open_remote)
@@ -322,8 +327,8 @@ impl Roles {
         if self.dialers[p].has_begun() || self.dialers[p].is_done() || cx.stopping {
             return;
         }
-        let schedule = grid.schedule(p, self.paths.len(), p, now, cx);
-        self.paths[p].begin(now);
+        let schedule = grid.schedule(p, self.paths.len(), now, cx);
+        self.paths[p].begin(now, cx);
         self.dialers[p].begin(schedule, now, &mut self.paths[p], cx);
     }
 
@@ -340,11 +345,11 @@ impl Roles {
 
     /// Begins a path's schedule.
     pub(super) fn begin(&mut self, p: usize, now: u64, grid: &mut Grid, cx: &mut Context) {
-        self.paths[p].begin(now);
+        self.paths[p].begin(now, cx);
         let lanes = self.lanes.len();
         for i in 0..lanes {
             if self.lanes[i].path() == p {
-                let schedule = grid.schedule(i, lanes, p, now, cx);
+                let schedule = grid.schedule(i, lanes, now, cx);
                 self.lanes[i].begin(schedule, now, cx);
             }
         }
@@ -387,7 +392,8 @@ impl Roles {
         for lane in &mut self.lanes {
             lane.tick(now, cx);
         }
-        for (dialer, path) in self.dialers.iter().zip(&mut self.paths) {
+        for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
+            dialer.tick(now, cx);
             if !dialer.has_begun() && !dialer.is_done() {
                 // A name that did not resolve at all.
                 path.refresh_addresses(now, cx);

@@ -162,7 +162,8 @@ impl Socket {
         }
     }
 
-    /// Writes a message of `size` bytes from `offset` on, in pieces of the buffer's size. The first `made` bytes of the
+    /// Writes a message of `size` bytes from `offset` on, in pieces of the buffer's size: how far it came, and why not
+    /// further where that is an error. The first `made` bytes of the
     /// buffer are already its beginning, so that nothing lies between the send stamp and the write.
     pub(super) fn write_message(
         &mut self,
@@ -170,7 +171,7 @@ impl Socket {
         id: LinkId,
         piece: fathom_core::probe::Piece,
         buffer: &mut [u8],
-    ) -> io::Result<Progress> {
+    ) -> (Progress, Option<io::Error>) {
         let (mut offset, mut made) = (piece.offset, piece.len);
         while offset < piece.size {
             let len = buffer.len().min(piece.size - offset);
@@ -181,12 +182,12 @@ impl Socket {
             match self.write(&buffer[..len]) {
                 Ok(n) => offset += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(if offset == 0 { Progress::Nothing } else { Progress::UpTo(offset) });
+                Err(e) => {
+                    let progress = if offset == 0 { Progress::Nothing } else { Progress::UpTo(offset) };
+                    return (progress, Some(e).filter(|e| e.kind() != io::ErrorKind::WouldBlock));
                 }
-                Err(e) => return Err(e),
             }
         }
-        Ok(Progress::Whole)
+        (Progress::Whole, None)
     }
 }

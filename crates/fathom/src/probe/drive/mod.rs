@@ -30,6 +30,7 @@ use link::{Link, Links, Socket, Stage};
 use mio::event::Source;
 use mio::{Interest, Token};
 use pauses::Pauses;
+use std::collections::VecDeque;
 use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::mpsc::Receiver;
@@ -57,8 +58,8 @@ pub(super) struct Driver<'a> {
     pauses: Option<Pauses>,
     load: Option<Load>,
     poll_budget: PollBudget,
-    /// A connection that could not be written to while an echo of it waited to be looked at.
-    broken: Option<(LinkId, io::Error)>,
+    /// Connections that could not be written to, until the probe is told: an echo that has been read is looked at first.
+    broken: VecDeque<(LinkId, io::Error)>,
     stop: Stop,
     stops_seen: u32,
 }
@@ -93,7 +94,7 @@ impl<'a> Driver<'a> {
             pauses: None,
             load: None,
             poll_budget: PollBudget::default(),
-            broken: None,
+            broken: VecDeque::new(),
             stops_seen: 0,
             config,
             reactor,
@@ -224,8 +225,18 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Does everything that the probe asks for.
+    /// Does everything that the probe asks for, and tells what broke in doing it.
     fn obey(&mut self) {
+        self.do_outputs();
+        while let Some((link, error)) = self.broken.pop_front() {
+            let now = mono_ns();
+            self.tell_pauses(now);
+            self.probe.handle(now, Input::Broken { link, error: NetError::from(&error) });
+            self.do_outputs();
+        }
+    }
+
+    fn do_outputs(&mut self) {
         while let Some(output) = self.probe.poll() {
             match output {
                 Output::Sample { path, sample } => self.outbox.sample(path as u32, sample),
@@ -242,7 +253,11 @@ impl<'a> Driver<'a> {
                 Output::Resolve { path } => self.resolver.ask(path, &self.config.paths[path].target),
                 Output::Connect { link, path, remote, purpose } => self.connect(link, path, remote, purpose),
                 Output::Shutdown { link } => self.shutdown(link),
-                Output::Close { link } => self.links.remove(link),
+                Output::Close { link } => {
+                    self.links.remove(link);
+                    // The next connection of this number has nothing to do with it.
+                    self.broken.retain(|(broken, _)| *broken != link);
+                }
                 Output::Load(order) => {
                     if let Some(load) = &self.load {
                         load.order(order);
@@ -269,18 +284,17 @@ impl<'a> Driver<'a> {
         if self.config.stamp.is_some() {
             self.probe.stamp(id, sent_ns, &mut self.pen[..piece.len]);
         }
-        match link.socket.write_message(&mut self.probe, id, piece, &mut self.pen) {
-            Ok(progress) => {
-                self.probe.handle(sent_ns, Input::Sent { link: id, sent_ns, sent_utc_ns, progress });
-                // While the echo is under way, this costs the round trip nothing. A stamp that is here already (most
-                // drivers take a message within the send) also wakes nobody any more.
-                if sent_utc_ns.is_some() && progress != Progress::Nothing {
-                    self.take_send_stamps(id);
-                }
+        let (progress, error) = link.socket.write_message(&mut self.probe, id, piece, &mut self.pen);
+        // A message counts as sent once the kernel has a part of it, also where that was the connection's last.
+        if error.is_none() || progress != Progress::Nothing {
+            self.probe.handle(sent_ns, Input::Sent { link: id, sent_ns, sent_utc_ns, progress });
+            // While the echo is under way, this costs the round trip nothing. A stamp that is here already (most
+            // drivers take a message within the send) also wakes nobody any more.
+            if sent_utc_ns.is_some() && progress != Progress::Nothing {
+                self.take_send_stamps(id);
             }
-            // An echo that has been read is looked at first.
-            Err(error) => self.broken = Some((id, error)),
         }
+        self.broken.extend(error.map(|error| (id, error)));
     }
 
     fn take_send_stamps(&mut self, id: LinkId) {
@@ -289,13 +303,6 @@ impl<'a> Driver<'a> {
         link.socket.send_stamps(|number, counted, utc_ns| {
             probe.handle(now, Input::Transmitted { link: id, id: number, counted, utc_ns });
         });
-    }
-
-    /// Tells of a connection that could not be written to.
-    fn tell_broken(&mut self) {
-        while let Some((link, error)) = self.broken.take() {
-            self.tell_from_network(mono_ns(), Input::Broken { link, error: NetError::from(&error) });
-        }
     }
 
     fn register(&self, socket: &mut impl Source, id: LinkId) -> io::Result<()> {

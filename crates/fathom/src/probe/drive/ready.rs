@@ -24,6 +24,12 @@ impl Driver<'_> {
                     Ok(true) => {
                         self.connected(id, now);
                         self.obey();
+                        // One edge for both: what came with it would wait for the next.
+                        let open =
+                            self.links.get_mut(id).is_some_and(|link| matches!(link.stage, Stage::Open));
+                        if readable && open {
+                            self.read(id, closed);
+                        }
                     }
                     Err(e) => {
                         let filter = link.purpose == Purpose::Canary && socket::forbidden_by_icmp(tcp);
@@ -45,7 +51,6 @@ impl Driver<'_> {
                 }
                 if writable {
                     self.tell(mono_ns(), Input::Writable { link: id });
-                    self.tell_broken();
                 }
             }
         }
@@ -102,7 +107,9 @@ impl Driver<'_> {
     /// nothing is sent ahead.
     fn take(&mut self, id: LinkId, now: u64, n: usize, stamps: Option<(i64, i64)>) {
         if self.links.get_mut(id).is_some_and(|link| !link.stamped) {
-            self.tell(now, Input::Arriving { link: id, bytes: n });
+            // Should it not be taken, that is told after what has been read.
+            self.probe.handle(now, Input::Arriving { link: id, bytes: n });
+            self.do_outputs();
         } else if self.probe.wants_send_stamp(id) {
             self.take_send_stamps(id);
         }
@@ -114,7 +121,6 @@ impl Driver<'_> {
         self.tell_pauses(now);
         self.probe.handle(now, Input::Received { link: id, bytes: &self.scratch[..n], stamps, kernel });
         self.obey();
-        self.tell_broken();
     }
 
     /// Reads away what a peer still says until it closes its side too. What the probe then asks for is done by whoever
