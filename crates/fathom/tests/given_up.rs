@@ -100,7 +100,9 @@ fn where_none_is_left_nothing_is_kept() {
 fn where_none_is_left_of_several_threads_each_reason_is_told_once() {
     let bad = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
     let home = tempfile::tempdir().expect("a directory");
-    let outcome = run(home.path(), &[&bad[0], &bad[1]], "--threads 2");
+    let arguments =
+        format!("{} {} --ping-pong --threads 2 --count 5 --quiet --json --record r", bad[0], bad[1]);
+    let outcome = Probe::start(home.path(), &arguments).finish();
     assert_eq!(outcome.code(), 1, "{outcome:?}");
     for target in &bad {
         assert_eq!(line(&outcome).matches(target.as_str()).count(), 1, "{}", outcome.err);
