@@ -102,10 +102,10 @@ fn nothing_is_claimed_where_nobody_counts() {
     assert_eq!(ways(&loss), [0, 0, there + back], "{loss}");
     if needs("xinetd") {
         let xinetd = Xinetd::start("127.0.0.1");
-        let (loss, (there, back)) = through(xinetd.address(), loses, "");
-        // It may lose some of its own.
+        // It may lose some of its own, and some of the relay's may be those of a canary connection.
+        let (loss, _) = through(xinetd.address(), loses, "");
         let [forward, backward, unknown] = ways(&loss);
-        assert!((forward, backward) == (0, 0) && unknown >= there + back, "{loss}");
+        assert!((forward, backward) == (0, 0) && unknown > 0, "{loss}");
     }
 }
 
