@@ -29,9 +29,9 @@ def main() -> None:
         with chromium() as browser:
             for name, (width, height) in SCREENS.items():
                 shown = browser.new_page(viewport={"width": width, "height": height})
-                shown.goto(page.as_uri(), timeout=100_000)
-                shown.wait_for_function("document.querySelector('[data-brush]')?.dataset.ready", timeout=200_000)
-                shown.screenshot(path=ROOT / "docs" / "images" / f"{name}.png")
+                shown.goto(page.as_uri(), timeout=200_000)
+                shown.wait_for_function("document.querySelector('[data-brush]')?.dataset.ready", timeout=300_000)
+                shown.screenshot(path=ROOT / "docs" / "images" / f"{name}.png", timeout=200_000)
 
 
 if __name__ == "__main__":

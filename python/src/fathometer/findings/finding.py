@@ -14,6 +14,7 @@ from typing import Literal
 from fathometer.stats.calendar import Rhythm
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.first import First
+from fathometer.stats.lifetimes import Refresh
 from fathometer.stats.results import Doubt, Interval
 from fathometer.stats.segments import Ending
 
@@ -24,7 +25,7 @@ Unit = Literal["ns", "times", "share", "samples", "connections", "round trips", 
 """Of a quantity: `share` is of 1, `times` is a ratio, "" a bare number."""
 
 
-Result = Rhythm | Rivals | First | Ending
+Result = Rhythm | Rivals | First | Ending | Refresh
 """Statistics whose numbers belong together."""
 
 

@@ -11,7 +11,6 @@ from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantit
 from fathometer.findings.lives import TOGETHER_NS, deaths, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
-from fathometer.findings.verdicts import of_refresh
 from fathometer.stats.family import MATTERS
 from fathometer.stats.lifetimes import Lives, hazard, refresh_age
 
@@ -96,7 +95,7 @@ def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
         "refresh age",
         quantities={"age": ns(best.age_ns)},
         saves=number(best.saved, "share"),
-        facts=(Fact("lives", counts), Fact("recorded", terms={"text": of_refresh(best)})),
+        facts=(Fact("lives", counts), Fact("refresh", result=best)),
         confidence="medium",
     )
 

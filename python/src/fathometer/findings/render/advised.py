@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from fathometer.findings.finding import Advice
+from fathometer.findings.finding import Advice, Fact
 from fathometer.findings.render.phrase import ends
-from fathometer.findings.render.table import ADVICE, advised, facts, says
+from fathometer.findings.render.table import ADVICE, FACTS, advised, facts, says
+from fathometer.findings.verdicts import of_refresh
 from fathometer.findings.words import count, duration, listed, lower, share
+from fathometer.stats.lifetimes import Refresh
 
 advised(
     {
@@ -97,6 +99,11 @@ def _refresh(a: Advice) -> str:
         f"refresh connections before they are {duration(a.quantities['age'].value)} old{saved}, if a death "
         "costs ten refreshes"
     )
+
+
+@says(FACTS, "refresh")
+def _refresh_fact(one: Fact) -> str:
+    return of_refresh(one.result) if isinstance(one.result, Refresh) else ""
 
 
 @says(ADVICE, "keepalive")
