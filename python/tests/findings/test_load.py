@@ -84,7 +84,7 @@ def test_the_growth_is_told_with_its_interval_and_the_load(told):
         assert difference.verdict == "slower"
         assert difference.ratio_interval.low < 3 < difference.ratio_interval.high
         assert (
-            f"{difference.ratio_interval.low:.3g} to {difference.ratio_interval.high:.3g}"
+            f"{difference.ratio_interval.low:#.3g} to {difference.ratio_interval.high:#.3g}"
             in render.statement(finding)
         )
     assert any("200 Mbit/s sent and 180 Mbit/s came back" in e for e in render.evidence(finding))

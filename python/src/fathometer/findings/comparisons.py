@@ -10,13 +10,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.findings.model import Key, Scenario, Versus
+from fathometer.findings.model import Key, Run, Scenario, Versus
 from fathometer.findings.parts import Piece, joined_blocks, totals_of
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import Comparison, Spreads, compare, spreads
-from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
+from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged, no_surer, restated
 from fathometer.stats.results import TOO_NARROW
-from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs
+from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs, few_runs
 from fathometer.stats.series import paired
 
 MOST_PAIRS = 190
@@ -77,40 +77,72 @@ def _versus(a: Scenario, b: Scenario, known: dict[str, Spreads]) -> Versus:
         width, start = together
         cut = [joined_blocks(s.runs, width, start) for s in (a, b)]
         if paired(*cut)[0].number >= FEWEST:
-            comparison = compare(*cut, side_by_side=True)
+            comparison = compare(*cut, side_by_side=True, shaky={m for s in (a, b) for m in _shaky(s)})
     if comparison is None:
-        comparison = compare(_spreads(a, known), _spreads(b, known), least=_between_runs(a, b))
-    differences = tuple(_of_runs(a, b, d.metric) or _doubted(d, a, b) for d in comparison.differences)
+        comparison = compare(_spreads(a, known), _spreads(b, known))
+    differences = tuple(
+        _of_runs(a, b, d.metric) or _doubted(_by_few_runs(d, a, b), a, b) for d in comparison.differences
+    )
+    differences = tuple(_as_shown(d, a, b) for d in differences)
     return Versus(a.name, b.name, differences, comparison.pairing, comparison.blocks, comparison.superiority)
 
 
 def _spreads(scenario: Scenario, known: dict[str, Spreads]) -> Spreads:
     if scenario.name not in known:
         # A seed of its own: two scenarios that are resampled alike would look paired.
-        shaky = [m for m in METRICS if (doubt := scenario.estimates[m].doubt) and doubt.code in TOO_NARROW]
-        known[scenario.name] = spreads(scenario.blocks, 1 + len(known), shaky)
+        known[scenario.name] = spreads(scenario.blocks, 1 + len(known), _shaky(scenario))
     return known[scenario.name]
 
 
-def _figures(scenario: Scenario, metric: Metric) -> NDArray[np.float64]:
-    return np.array([r.figures_ns[metric] for r in scenario.runs if metric in r.figures_ns])
+def _shaky(scenario: Scenario) -> list[Metric]:
+    return [m for m in METRICS if (doubt := scenario.estimates[m].doubt) and doubt.code in TOO_NARROW]
+
+
+def _figures(runs: Sequence[Run], metric: Metric) -> NDArray[np.float64]:
+    return np.array([r.figures_ns[metric] for r in runs if metric in r.figures_ns])
+
+
+def _pairs(a: Scenario, b: Scenario, metric: Metric) -> tuple[NDArray[np.float64], NDArray[np.float64], bool]:
+    """The figures of the runs, and whether they are pairs: of runs side by side or in turn, where both have
+    the figure. A run without it must not make pairs of what ran an hour apart.
+    """
+    if len(a.runs) == len(b.runs) and _interleaved(a, b):
+        both = [
+            (r, s)
+            for r, s in zip(a.runs, b.runs, strict=True)
+            if metric in r.figures_ns.keys() & s.figures_ns
+        ]
+        if len(both) >= min(RUNS_TO_COMPARE, len(a.runs)):
+            return _figures([r for r, _ in both], metric), _figures([s for _, s in both], metric), True
+    return _figures(a.runs, metric), _figures(b.runs, metric), False
 
 
 def _of_runs(a: Scenario, b: Scenario, metric: Metric) -> Difference | None:
     """The metric compared by runs; None where one of both has too few."""
-    x, y = _figures(a, metric), _figures(b, metric)
+    x, y, pairs = _pairs(a, b, metric)
     if min(len(x), len(y)) < RUNS_TO_COMPARE:
         return None
-    return compare_runs(metric, x, y, interleaved=len(x) == len(y) and _interleaved(a, b))
+    return compare_runs(metric, x, y, interleaved=pairs)
 
 
-def _between_runs(a: Scenario, b: Scenario) -> dict[Metric, float]:
-    """How much a few runs differ: blocks of theirs cannot know the ratio better than that."""
-    least: dict[Metric, float] = {}
-    for metric in METRICS:
-        figures = [x for x in (_figures(a, metric), _figures(b, metric)) if len(x) > 1 and np.all(x > 0)]
-        least[metric] = math.sqrt(sum(float(np.var(np.log(x), ddof=1)) / len(x) for x in figures))
-    return least
+def _by_few_runs(d: Difference, a: Scenario, b: Scenario) -> Difference:
+    """A difference of blocks, no surer than what so few runs differ by among themselves allows."""
+    if not d.decided or max(len(a.runs), len(b.runs)) < 2:
+        return d
+    runs = few_runs(*_pairs(a, b, d.metric))
+    if runs is None:
+        # Tails that no single run supports differ from run to run as the means do, or more.
+        mean = few_runs(*_pairs(a, b, "mean"))
+        runs = None if mean is None else replace(mean, middle=math.log(d.ratio))
+    return d if runs is None else no_surer(d, runs.at())
+
+
+def _as_shown(d: Difference, a: Scenario, b: Scenario) -> Difference:
+    """With the figures that tables show of both, which are of all samples or all runs; the intervals of what
+    was compared (common times, pairs) reach as far as these.
+    """
+    of_a, of_b = (s.figure(d.metric) for s in (a, b))
+    return restated(d, of_a.value, of_b.value) if of_a.shown and of_b.shown else d
 
 
 def _doubted(difference: Difference, a: Scenario, b: Scenario) -> Difference:

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from fathometer.dataset.histogram import bucket_low
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.regroup import grid
-from fathometer.dataset.rollup import Counted, added
+from fathometer.dataset.rollup import SHIFT, Counted, added
 from fathometer.dataset.selection import ALL, Selection
 from fathometer.dataset.totals import Totals
 from fathometer.findings.model import Key, Scenario
 from fathometer.stats.blocks import MOST, SHORTEST
-from fathometer.stats.series import BlockCounts
+from fathometer.stats.series import BlockCounts, Buckets
 
 _MOST_OF_ALL = 2 * MOST
 """Blocks of a scenario at most, where it has fewer recordings: more are only joined again."""
@@ -147,10 +149,38 @@ def to_blocks(
     counts = np.zeros((blocks, len(buckets)), dtype=np.int64)
     counts[stretch, column] = number
     _, of_bucket, sums = added(bucket, number, total)
-    values = sums.astype(np.float64) / of_bucket
+    values = np.asarray(sums.astype(np.float64) / of_bucket, dtype=np.float64)
     return BlockCounts(
-        np.asarray(values, dtype=np.float64),
+        values,
         counts,
         np.asarray(np.bincount(stretch, weights=total, minlength=blocks), dtype=np.float64),
         np.concatenate(began_ns),
+        buckets=_buckets(buckets, values, number, total / number, column),
     )
+
+
+def _buckets(
+    numbers: NDArray[np.int64],
+    values: NDArray[np.float64],
+    number: NDArray[np.int64],
+    means: NDArray[np.float64],
+    column: NDArray[np.intp],
+) -> Buckets:
+    """What is in each bucket, by its rows: one value where several have the same mean, in whole ns, or where
+    there is a single sample.
+    """
+    one_value = (np.bincount(column) > 1) | (np.bincount(column, weights=number) == 1)
+    one_value &= np.abs(values - np.rint(values)) < _WHOLE
+    one_value &= np.bincount(column, weights=np.abs(means - values[column]) >= _WHOLE) == 0
+    lows = bucket_low(numbers).astype(np.float64)
+    highs = bucket_low(numbers + (1 << SHIFT)).astype(np.float64) - 1
+    # The last bucket is open above.
+    return Buckets(
+        numbers,
+        np.where(one_value, values, np.minimum(lows, values)),
+        np.where(one_value, values, np.maximum(highs, values)),
+    )
+
+
+_WHOLE = 1e-3
+"""Round trips are whole ns; what is closer than this is the same."""

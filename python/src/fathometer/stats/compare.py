@@ -16,7 +16,7 @@ the same.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -65,6 +65,8 @@ class Spreads:
     """The mean, and mid-quantiles."""
     again: dict[Metric, NDArray[np.float64]]
     """The middles of every resample; empty with too few blocks."""
+    shaky: frozenset[Metric] = frozenset()
+    """Metrics whose intervals are known to be too narrow."""
 
 
 SHAKY = 2.0
@@ -78,17 +80,7 @@ def spreads(blocks: BlockCounts, seed: int = 1, shaky: Collection[Metric] = ()) 
     """
     full = blocks.pick(np.flatnonzero(blocks.sizes > 0))
     plain = _spread(settled(full) if full.number else full, np.random.default_rng(seed))
-    if not plain.again:
-        return plain
-    means = plain.blocks.sums / plain.blocks.sizes
-    alone = float(np.var(means, ddof=1)) / len(means)
-    # What correlation is left between blocks; resampling takes them as independent.
-    left = math.sqrt(variance_of_mean(means) / alone) if alone > 0 else 1.0
-    again = {
-        m: plain.middles[m] + left * (SHAKY if m in shaky else 1.0) * (values - plain.middles[m])
-        for m, values in plain.again.items()
-    }
-    return replace(plain, again=again)
+    return replace(plain, shaky=frozenset(shaky))
 
 
 def _spread(blocks: BlockCounts, rng: np.random.Generator) -> Spreads:
@@ -101,9 +93,7 @@ def _spread_by(blocks: BlockCounts, weights: NDArray[np.float64] | None) -> Spre
         nothing = dict.fromkeys(METRICS, math.nan)
         return Spreads(blocks, nothing, nothing, {})
     # Values that no sample has would bend the mid-quantiles.
-    some = blocks.counts.any(axis=0)
-    if not some.all():
-        blocks = replace(blocks, values=blocks.values[some], counts=blocks.counts[:, some])
+    blocks = blocks.occurring()
     values: dict[Metric, float] = {
         m: blocks.quantile(QUANTILE[m]) if m in QUANTILE else blocks.mean() for m in METRICS
     }
@@ -117,7 +107,7 @@ def compare(
     b: BlockCounts | Spreads,
     *,
     side_by_side: bool = False,
-    least: Mapping[Metric, float] | None = None,
+    shaky: Collection[Metric] = (),
     level: float = LEVEL,
     seed: int = 1,
 ) -> Comparison:
@@ -127,9 +117,8 @@ def compare(
         a: a series, or its spreads, where it is compared several times.
         b: the other one.
         side_by_side: both have times (`from_windows`, with one window); blocks of the same time are resampled
-            together. BlockCounts that only one has are left out.
-        least: spread of the log-ratio, by metric, that is known to be there from elsewhere (runs that differ
-            more than their blocks).
+            together. Blocks that only one has are left out.
+        shaky: metrics whose interval is known to be too narrow in one of both; `Spreads` have theirs.
         level: of the intervals.
         seed: of the resampling, so that a report reads the same twice.
     """
@@ -138,12 +127,12 @@ def compare(
             raise TypeError("pairs of blocks are resampled together: give the blocks, not their spreads")
         one, two = _settled_together(*paired(a, b))
         weights = _weights(np.random.default_rng(seed), one.number) if one.number >= FEWEST else None
-        x, y = _spread_by(one, weights), _spread_by(two, weights)
+        x, y = (replace(_spread_by(s, weights), shaky=frozenset(shaky)) for s in (one, two))
     else:
         # Of their own seeds: two scenarios that are resampled alike would look paired.
-        x = a if isinstance(a, Spreads) else spreads(a, seed)
-        y = b if isinstance(b, Spreads) else spreads(b, seed + 1)
-    differences = tuple(_difference(x, y, m, side_by_side, (least or {}).get(m, 0.0), level) for m in METRICS)
+        x = a if isinstance(a, Spreads) else spreads(a, seed, shaky)
+        y = b if isinstance(b, Spreads) else spreads(b, seed + 1, shaky)
+    differences = tuple(_difference(x, y, m, side_by_side, level) for m in METRICS)
     return Comparison(
         judged(differences, level=level),
         superiority(x.blocks, y.blocks),
@@ -154,13 +143,17 @@ def compare(
 
 
 def superiority(a: BlockCounts, b: BlockCounts) -> float:
-    """Vargha & Delaney's A12 of B over A, exactly, from counts."""
+    """Vargha & Delaney's A12 of B over A, from counts: exactly, but that samples of one bucket are ties. A
+    bucket's mean is another in each series, and would be a difference of all its samples.
+    """
     if not a.count or not b.count:
         return math.nan
-    values = np.union1d(a.values, b.values)
+    by_bucket = a.buckets is not None and b.buckets is not None
+    of_a, of_b = (x.buckets.numbers if by_bucket and x.buckets else x.values for x in (a, b))
+    values = np.union1d(of_a, of_b)
     in_a, in_b = np.zeros(len(values)), np.zeros(len(values))
-    in_a[np.searchsorted(values, a.values)] = a.counts.sum(axis=0)
-    in_b[np.searchsorted(values, b.values)] = b.counts.sum(axis=0)
+    in_a[np.searchsorted(values, of_a)] = a.counts.sum(axis=0)
+    in_b[np.searchsorted(values, of_b)] = b.counts.sum(axis=0)
     less = np.cumsum(in_a) - in_a
     return float((in_b * (less + in_a / 2)).sum() / (in_a.sum() * in_b.sum()))
 
@@ -173,9 +166,9 @@ def _settled_together(a: BlockCounts, b: BlockCounts) -> tuple[BlockCounts, Bloc
         ratio = _logs(a.medians()) - _logs(b.medians())
         means = _logs(a.sums / a.sizes) - _logs(b.sums / b.sizes)
         if a.number <= MOST and not correlated(ratio) and not correlated(means):
-            break
+            return replace(a, independent=True), replace(b, independent=True)
         a, b = joined(a, 2), joined(b, 2)
-    return a, b
+    return replace(a, independent=False), replace(b, independent=False)
 
 
 def _logs(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -212,9 +205,7 @@ def _undecided(x: Spreads, y: Spreads, metric: Metric) -> Doubt | None:
     return None
 
 
-def _difference(
-    x: Spreads, y: Spreads, metric: Metric, side_by_side: bool, least: float, level: float
-) -> Difference:
+def _difference(x: Spreads, y: Spreads, metric: Metric, side_by_side: bool, level: float) -> Difference:
     from scipy.special import stdtr, stdtrit  # Imported late: half a second of a report's start.
 
     a, b = x.values[metric], y.values[metric]
@@ -227,14 +218,17 @@ def _difference(
         )
     middle = math.log(y.middles[metric] / x.middles[metric])
     logs = (_scaled(x, metric), _scaled(y, metric))
-    spread, freedom = _spread_of(*logs, units, side_by_side)
-    spread = max(spread, least)
-    gap, _ = _spread_of(x.again[metric], y.again[metric], units, side_by_side)
-    gap = max(gap, least * max(a, b))
+    widenings = _widenings(x, y, logs, metric, side_by_side)
+    spread, freedom = _spread_of(*logs, widenings, side_by_side)
+    gap, _ = _spread_of(x.again[metric], y.again[metric], widenings, side_by_side)
+    # Neither figure is known better than its bucket, however often it is resampled.
+    of_a, of_b = _resolution(x, metric), _resolution(y, metric)
     wide = -float(stdtrit(freedom, (1 - level) / 2))
+    half, half_gap = wide * spread + of_a / a + of_b / b, wide * gap + of_a + of_b
     shown = math.log(b / a)
-    low, high = min(middle - wide * spread, shown), max(middle + wide * spread, shown)
-    p_value = 2 * float(stdtr(freedom, -abs(middle) / spread)) if spread > 0 else float(middle == 0)
+    low, high = min(middle - half, shown), max(middle + half, shown)
+    beyond = max(abs(middle) - of_a / a - of_b / b, 0.0)
+    p_value = 2 * float(stdtr(freedom, -beyond / spread)) if spread > 0 else float(beyond == 0)
     doubt: Doubt | None = None
     if abs(shown - middle) > max(spread / 2, _COARSE):
         doubt = Doubt(DoubtCode.TIED, 2, quantile=QUANTILE.get(metric))
@@ -248,7 +242,7 @@ def _difference(
         a,
         b,
         b - a,
-        Interval(min(between - wide * gap, b - a), max(between + wide * gap, b - a), level),
+        Interval(min(between - half_gap, b - a), max(between + half_gap, b - a), level),
         b / a,
         Interval(math.exp(low), math.exp(high), level),
         p_value,
@@ -263,21 +257,93 @@ _COARSE = 0.005
 rounding."""
 
 
+def _resolution(x: Spreads, metric: Metric) -> float:
+    """How far a figure may be from the truth for its bucket alone; sums, and so means, are exact."""
+    if metric not in QUANTILE:
+        return 0.0
+    low, high = x.blocks.ends(QUANTILE[metric])
+    return high - low
+
+
 def _scaled(x: Spreads, metric: Metric) -> NDArray[np.float64]:
     """The resamples' logarithms; where one of them is zero, the departures from the middle instead."""
     again, middle = x.again[metric], x.middles[metric]
     return np.log(again) if np.all(again > 0) else np.asarray((again - middle) / middle)
 
 
+Widenings = tuple[tuple[float, float], tuple[float, float]]
+"""Of A and of B, or of their pairs twice: by how much a resampled spread is too small, and its degrees of
+freedom."""
+
+
+def _widenings(
+    x: Spreads,
+    y: Spreads,
+    logs: tuple[NDArray[np.float64], NDArray[np.float64]],
+    metric: Metric,
+    side_by_side: bool,
+) -> Widenings:
+    a, b = (
+        _influences(s.blocks, metric, float(np.std(r, ddof=1))) for s, r in zip((x, y), logs, strict=True)
+    )
+    if side_by_side:
+        both = _left(b - a, metric in x.shaky | y.shaky)
+        return both, both
+    return _left(a, metric in x.shaky), _left(b, metric in y.shaky)
+
+
 def _spread_of(
-    a: NDArray[np.float64], b: NDArray[np.float64], units: tuple[int, int], side_by_side: bool
+    a: NDArray[np.float64], b: NDArray[np.float64], widenings: Widenings, side_by_side: bool
 ) -> tuple[float, float]:
     """The standard deviation of b - a, and its degrees of freedom."""
     if side_by_side:
-        return float(np.std(b - a, ddof=1)), units[0] - 1
-    va, vb = float(np.var(a, ddof=1)), float(np.var(b, ddof=1))
-    if va + vb == 0:
-        return 0.0, sum(units) - 2
+        widening, freedom = widenings[0]
+        return float(np.std(b - a, ddof=1)) * widening, freedom
+    variances = [(float(np.std(s, ddof=1)) * w) ** 2 for s, (w, _) in zip((a, b), widenings, strict=True)]
+    whole = sum(variances)
+    if whole == 0:
+        return 0.0, sum(f for _, f in widenings)
     # Welch-Satterthwaite: how many degrees of freedom two spreads of unequal size are worth.
-    freedom = (va + vb) ** 2 / (va**2 / (units[0] - 1) + vb**2 / (units[1] - 1))
-    return math.sqrt(va + vb), freedom
+    freedom = whole**2 / sum(v**2 / f for v, (_, f) in zip(variances, widenings, strict=True))
+    return math.sqrt(whole), freedom
+
+
+def _influences(blocks: BlockCounts, metric: Metric, spread: float) -> NDArray[np.float64]:
+    """By how much each block moves a figure, scaled so that the sum of so many independent ones has this
+    spread. A quantile moves with the share of a block's samples that lie below it.
+    """
+    if metric in QUANTILE:
+        k = int(np.searchsorted(blocks.values, blocks.quantile(QUANTILE[metric])))
+        of_block = -(blocks.counts[:, :k].sum(axis=1) + blocks.counts[:, k] / 2)
+    else:
+        of_block = blocks.sums
+    moved = of_block - float(of_block.sum()) / blocks.count * blocks.sizes
+    deviation = float(np.std(moved, ddof=1))
+    return moved * (spread / deviation) if deviation > 0 else np.zeros(len(moved))
+
+
+def _left(influences: NDArray[np.float64], shaky: bool) -> tuple[float, float]:
+    """By how much resampling, which takes blocks as independent, has the spread too small, and how many
+    degrees of freedom it has: by the batch means of all lengths, the one that says least.
+
+    Neighbours may look independent while a tail, or what comes twice an hour, correlates over many of them.
+    """
+    from scipy.special import stdtrit  # Imported late: half a second of a report's start.
+
+    alone = float(np.var(influences, ddof=1)) / len(influences)
+    freedom = float(len(influences) - 1)
+    more = SHAKY if shaky else 1.0
+    if alone <= 0:
+        return more, freedom
+    widest, answer, means = 0.0, (more, freedom), influences
+    while len(means) >= FEWEST:
+        widening = math.sqrt(variance_of_mean(means) / alone)
+        width = -widening * float(stdtrit(len(means) - 1, _FAR))
+        if width > widest:
+            widest, answer = width, (more * widening, float(len(means) - 1))
+        means = means[len(means) % 2 :].reshape(-1, 2).mean(axis=1)
+    return answer
+
+
+_FAR = 0.005
+"""Tail at which lengths of batches are compared: about that of a verdict among a handful."""

@@ -65,6 +65,52 @@ class Difference:
         return self.verdict != "cannot be decided"
 
 
+@dataclass(frozen=True, slots=True)
+class LogRatio:
+    """What a test says of the logarithm of B / A."""
+
+    middle: float
+    interval: Interval
+    p_value: float
+
+
+def restated(d: Difference, a: float, b: float) -> Difference:
+    """The same answer of these figures, which are what a reader sees of both; its intervals reach as far."""
+    ratio = b / a if a > 0 and b > 0 else math.nan
+    of_ratio, of_difference = d.ratio_interval, d.difference_interval
+    if of_ratio is not None and of_difference is not None and not math.isnan(ratio):
+        of_ratio, of_difference = _reaching(of_ratio, ratio, ratio), _reaching(of_difference, b - a, b - a)
+    return replace(
+        d, a=a, b=b, difference=b - a, ratio=ratio, ratio_interval=of_ratio, difference_interval=of_difference
+    )
+
+
+def no_surer(d: Difference, other: LogRatio) -> Difference:
+    """The difference, no surer than another test of it is, too."""
+    if d.ratio_interval is None or d.difference_interval is None or d.p_value is None:
+        return d
+    low, high = (_exp(end) for end in (other.interval.low, other.interval.high))
+    return replace(
+        d,
+        p_value=max(d.p_value, other.p_value),
+        ratio_interval=_reaching(d.ratio_interval, low, high),
+        difference_interval=_reaching(d.difference_interval, d.a * (low - 1), d.a * (high - 1)),
+    )
+
+
+def _reaching(interval: Interval, low: float, high: float) -> Interval:
+    return replace(interval, low=min(interval.low, low), high=max(interval.high, high))
+
+
+def _exp(logarithm: float) -> float:
+    """Two runs that differ give intervals beyond any number."""
+    return math.exp(min(logarithm, _FARTHEST))
+
+
+_FARTHEST = math.log(1e6)
+"""A ratio of a million is as good as any."""
+
+
 def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
     """Adjusted p-values: each may be held against the level as if it were alone."""
     p = np.asarray(p_values, dtype=np.float64)

@@ -91,7 +91,7 @@ def _one(fine: BlockCounts, base: BlockCounts, p: float, worth: float, level: fl
         return Estimate(at, None, n, base.number, why)
     independent = base.independent and not any(correlated(s / base.sizes) for s in sides)
     low, high = shares_around(p, effective, level)
-    interval = Interval(base.quantile(low), base.quantile(high), level)
+    interval = Interval(base.ends(low)[0], base.ends(high)[1], level)
     doubt = (
         doubt_of(Cut(base.number, round(n / base.number), independent))
         or few_bursts(p, n, worth, level)

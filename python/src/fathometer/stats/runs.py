@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.stats.family import Difference, Metric
+from fathometer.stats.family import Difference, LogRatio, Metric, restated
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
 
 ENOUGH = 20
@@ -115,16 +115,16 @@ def compare_runs(
     elif n >= ENOUGH:
         method, result = "Brunner-Munzel on runs", brunner_munzel(a, b, level)
     else:
-        method, result = "Welch on log figures of runs", _welch(np.log(a), np.log(b), level)
-    low, high = result.interval.low, result.interval.high
-    return Difference(
+        method, result = "Welch on log figures of runs", _welch(np.log(a), np.log(b)).at(level)
+    low, high = math.exp(result.interval.low), math.exp(result.interval.high)
+    unshown = Difference(
         metric,
         middle_a,
         middle_b,
-        middle_a * (math.exp(result.middle) - 1),
-        Interval(middle_a * (math.exp(low) - 1), middle_a * (math.exp(high) - 1), level),
-        math.exp(result.middle),
-        Interval(math.exp(low), math.exp(high), level),
+        math.nan,
+        Interval(middle_a * (low - 1), middle_a * (high - 1), level),
+        math.nan,
+        Interval(low, high, level),
         result.p_value,
         "no difference shown",
         "runs",
@@ -132,15 +132,40 @@ def compare_runs(
         units,
         None if n >= ENOUGH else Doubt(DoubtCode.FEW_RUNS, n, needed=ENOUGH),
     )
+    # The test's own estimate is another than the ratio of the medians; what is told is b - a and b / a.
+    return restated(unshown, middle_a, middle_b)
 
 
 @dataclass(frozen=True, slots=True)
-class LogRatio:
-    """What a test of runs finds: the logarithm of B / A."""
+class RunSpread:
+    """The logarithm of B / A of a few runs, for Student's t."""
 
     middle: float
-    interval: Interval
-    p_value: float
+    error: float
+    freedom: float
+
+    def at(self, level: float = LEVEL) -> LogRatio:
+        """Its test."""
+        return _student(self.middle, self.error, self.freedom, level)
+
+
+def few_runs(a: NDArray[np.float64], b: NDArray[np.float64], pairs: bool) -> RunSpread | None:
+    """What runs, at least two of one of both, say by how they differ among themselves; None: nothing.
+
+    A single run is taken to be as far from the others that might have been as those of the other side are
+    from each other: nothing else is known of it.
+    """
+    if min(len(a), len(b)) == 0 or max(len(a), len(b)) < 2 or min(a.min(), b.min()) <= 0:
+        return None
+    x, y = np.log(a), np.log(b)
+    middle = float(y.mean() - x.mean())
+    if pairs and len(x) > 2:  # Two pairs have one degree of freedom, two runs each up to two.
+        return RunSpread(middle, float(np.std(y - x, ddof=1)) / math.sqrt(len(x)), len(x) - 1)
+    if min(len(x), len(y)) == 1:
+        several = x if len(x) > 1 else y
+        alone = float(np.var(several, ddof=1))
+        return RunSpread(middle, math.sqrt(alone * (1 + 1 / len(several))), len(several) - 1)
+    return _welch(x, y)
 
 
 def _paired(logs: NDArray[np.float64], level: float) -> tuple[str, LogRatio]:
@@ -151,11 +176,11 @@ def _paired(logs: NDArray[np.float64], level: float) -> tuple[str, LogRatio]:
     return "t of paired log-ratios", _student(float(logs.mean()), error, n - 1, level)
 
 
-def _welch(a: NDArray[np.float64], b: NDArray[np.float64], level: float) -> LogRatio:
+def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> RunSpread:
     va, vb = (float(np.var(x, ddof=1)) / len(x) for x in (a, b))
     whole = va + vb
     freedom = whole**2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1)) if whole else len(a) + len(b) - 2
-    return _student(float(b.mean() - a.mean()), math.sqrt(whole), freedom, level)
+    return RunSpread(float(b.mean() - a.mean()), math.sqrt(whole), freedom)
 
 
 def _student(middle: float, error: float, freedom: float, level: float) -> LogRatio:

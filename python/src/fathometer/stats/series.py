@@ -24,6 +24,23 @@ DISTINCT = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class Buckets:
+    """Samples that were counted by bucket are known no better than by its ends."""
+
+    numbers: NDArray[np.int64]
+    """Ascending; the same for every series."""
+    lows: NDArray[np.float64]
+    """The smallest value that a sample of each bucket may have; that value itself, where all are known to be
+    the same."""
+    highs: NDArray[np.float64]
+    """The largest one."""
+
+    def pick(self, columns: NDArray[np.bool_]) -> Buckets:
+        """Some of them."""
+        return Buckets(self.numbers[columns], self.lows[columns], self.highs[columns])
+
+
+@dataclass(frozen=True, slots=True)
 class BlockCounts:
     """A series in order of time, cut into blocks."""
 
@@ -37,6 +54,8 @@ class BlockCounts:
     """When each block began, ns since the Unix epoch; None where the series has no times."""
     independent: bool = True
     """False where neighbouring blocks still are correlated."""
+    buckets: Buckets | None = None
+    """What `values` stand for; None: each for itself."""
 
     @property
     def count(self) -> int:
@@ -61,6 +80,14 @@ class BlockCounts:
         """The smallest value with at least a share `p` of all samples at or below it."""
         return float(quantiles_of(self.values, self.counts.sum(axis=0)[np.newaxis, :], (p,))[0, 0])
 
+    def ends(self, p: float) -> tuple[float, float]:
+        """Between which values the quantile of all samples lies: it is known no better than its bucket."""
+        at = self.quantile(p)
+        if self.buckets is None or math.isnan(at):
+            return at, at
+        k = int(np.searchsorted(self.values, at))
+        return float(self.buckets.lows[k]), float(self.buckets.highs[k])
+
     def medians(self) -> NDArray[np.float64]:
         """The median of each block; NaN for an empty one."""
         return quantiles_of(self.values, self.counts, (0.5,))[:, 0]
@@ -69,6 +96,18 @@ class BlockCounts:
         """How many samples of each block are at or below `value`."""
         k = int(np.searchsorted(self.values, value, side="right"))
         return np.asarray(self.counts[:, :k].sum(axis=1), dtype=np.float64)
+
+    def occurring(self) -> BlockCounts:
+        """Without the values that no sample has."""
+        some: NDArray[np.bool_] = np.asarray(self.counts.any(axis=0), dtype=np.bool_)
+        if some.all():
+            return self
+        return replace(
+            self,
+            values=self.values[some],
+            counts=self.counts[:, some],
+            buckets=None if self.buckets is None else self.buckets.pick(some),
+        )
 
     def pick(self, rows: NDArray[np.intp]) -> BlockCounts:
         """Some of the blocks."""

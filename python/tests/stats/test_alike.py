@@ -1,0 +1,74 @@
+"""Two paths that are alike are told "different" in at most one report of twenty: whatever their round trips
+are like, with one run or with several that differ, side by side or in turn. Through rollups, scenarios and
+comparisons as a report makes them; benches/verdicts.py counts over many more.
+"""
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from fathometer.findings.comparisons import comparisons
+from support.alike import false_verdicts, measured, versus
+from support.generators import BY_NAME
+
+TRIALS = 40
+MOST = binom.ppf(0.999, TRIALS, 0.05)
+"""So many false ones of a law that holds are seen once in a thousand tables."""
+
+
+@pytest.mark.parametrize("name", ["bursts", "regimes", "AR 0.8"])
+def test_paths_side_by_side_that_are_alike(name):
+    # Blocks of pairs were taken as independent: regimes were told different in 16 of 60 reports.
+    false, undecided = false_verdicts(name, 1, TRIALS, side_by_side=True)
+    assert false <= MOST
+    assert undecided == 0
+
+
+@pytest.mark.parametrize(("runs", "side_by_side"), [(2, False), (3, True), (5, False)])
+def test_a_few_runs_that_differ_by_a_fifth_are_alike(runs, side_by_side):
+    # Three runs side by side: 13 of 40 reports, because blocks of one run do not know the others.
+    false, _ = false_verdicts("GARCH", runs, TRIALS, side_by_side=side_by_side, unlike=0.2)
+    assert false <= MOST
+
+
+def test_a_single_run_is_not_exact():
+    # Five runs of B differ by a fifth, so another one of A's would, too; A's own was taken as the truth.
+    rng = np.random.default_rng(2)
+    clean = lambda level: np.rint(1e6 * level * rng.lognormal(0, 0.05, 2_000)).astype(np.int64)  # noqa: E731
+    paths = {"a": [clean(1.0)], "b": [clean(level) for level in (1.02, 1.15, 1.25, 1.35, 1.48)]}
+    (one,) = comparisons(measured(paths, side_by_side=False))
+    assert not any(d.differs for d in one.differences)
+    # Student's t of four degrees of freedom, of a spread of 0.14 times sqrt(1 + 1 / 5): 0.43 either way.
+    assert one.of("p50").ratio_interval.high / one.of("p50").ratio > 1.4
+    paths["b"] = [clean(level) for level in (1.24, 1.25, 1.26, 1.25, 1.24)]
+    (one,) = comparisons(measured(paths, side_by_side=False))
+    assert one.of("p50").verdict == "slower"
+
+
+@pytest.mark.parametrize("runs", [1, 2, 3, 5, 10])
+@pytest.mark.parametrize("side_by_side", [True, False])
+def test_a_fifth_more_is_told_in_clean_data(runs, side_by_side):
+    rng = np.random.default_rng(7)
+    told = [
+        versus(rng, "GARCH", runs, side_by_side=side_by_side, n=4_000, slower=1.2).of("p50").verdict
+        for _ in range(3)
+    ]
+    assert told == ["slower"] * 3
+
+
+def test_a_far_path_whose_round_trips_are_all_in_one_bucket():
+    # 70 ms and a spread of 10 us: a bucket is 66 us, and stood in each scenario for another mean. The chance
+    # that B takes longer was 0.85 for a difference of 1 us, and with `--matters 0` paths that are alike were
+    # told apart with p = 0.
+    rng = np.random.default_rng(3)
+    a, b = BY_NAME["far and narrow"].series(rng, 2, 4_000)
+    (one,) = comparisons(measured({"a": [a], "b": [b + 1_000]}, side_by_side=False))
+    true = np.mean(np.searchsorted(np.sort(a), b + 1_000) / len(a))
+    assert one.superiority == pytest.approx(true, abs=0.05)
+    for side_by_side in (True, False):
+        false, _ = false_verdicts("far and narrow", 1, 20, side_by_side=side_by_side, matters=0.0)
+        assert false <= binom.ppf(0.999, 20, 0.05)
+    bucket = 2.0**16
+    for d in one.differences:
+        if d.metric != "mean":
+            assert d.difference_interval.high - d.difference_interval.low >= 2 * bucket
