@@ -6,7 +6,7 @@ mod support;
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::Path;
-use support::net::{Direction, Net};
+use support::net::{Direction, Host, Net};
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::{Echo, Reflector, Xinetd};
 use support::relay::{Fault, NONE, Relay};
@@ -106,6 +106,30 @@ fn nothing_is_claimed_where_nobody_counts() {
         let (loss, _) = through(xinetd.address(), loses, "");
         let [forward, backward, unknown] = ways(&loss);
         assert!((forward, backward) == (0, 0) && unknown > 0, "{loss}");
+    }
+}
+
+/// Whatever is sent back to back, a lost datagram costs what a tail takes: each was waited for for a minute, and this run
+/// took five.
+#[test]
+fn what_goes_back_to_back_goes_on_after_a_loss() {
+    for options in [
+        "--udp --ping-pong",
+        "--udp --idle-gap 1ms,5ms",
+        "--stamp --ping-pong",
+        "--profile sockperf --for 1m",
+    ] {
+        let (echo, stamp) = Echo::start_stamp(&Host::this(), ([127, 0, 0, 1], 0).into(), &[]);
+        let reflector = if options.contains("--stamp") { stamp } else { echo.address() };
+        let relay = Relay::start(reflector, Fault { there: |n| n % 40 == 7, ..NONE });
+        let home = tempfile::tempdir().expect("a directory");
+        let line = format!("{} {options} --count 200 --timeout 3s --record r --json --quiet", relay.address);
+        let summary = Probe::start(home.path(), &line).finish().summary();
+        let (there, _) = relay.end();
+        assert_sound(&home.path().join("r"));
+        assert_eq!(count(&summary, "samples"), 200, "{line}: {summary}");
+        // Some of what the relay lost may be a canary connection's.
+        assert!((1..=there).contains(&count(&summary, "unanswered")), "{there} lost: {line}: {summary}");
     }
 }
 
