@@ -15,8 +15,28 @@ use serde::{Deserialize, Serialize};
 pub const LOST_BEHIND: &str = "behind";
 /// Rows were lost because the disk had no room.
 pub const LOST_NO_SPACE: &str = "no_space";
+/// Rows were lost because an error of the disk had stopped the recording.
+pub const LOST_STOPPED: &str = "stopped";
+/// Rows were lost because the process was killed, or its host failed, before they were on the disk.
+pub const LOST_CRASH: &str = "crash";
+/// Rows were on the disk and cannot be read any more.
+pub const LOST_UNREADABLE: &str = "unreadable";
+/// The note of a run one of whose probing threads failed. Nobody knows how many samples of that thread were under way.
+pub const PROBING_FAILED: &str =
+    "probing ended early: a probing thread failed; samples that were under way then have no rows";
 /// The mode of a throughput test, as recordings and summaries name it.
 pub const THROUGHPUT_MODE: &str = "tcp-throughput";
+
+/// Why rows are missing, as a sentence without its end, from the reason of a `recording.overflowed`.
+pub fn why_lost(reason: Option<&str>) -> &'static str {
+    match reason {
+        Some(LOST_NO_SPACE) => "the disk was full",
+        Some(LOST_STOPPED) => "an error of the disk had stopped the recording",
+        Some(LOST_CRASH) => "the probe was killed, or its host failed",
+        Some(LOST_UNREADABLE) => "the recording was damaged",
+        _ => "writing could not keep up",
+    }
+}
 
 /// One event of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -350,8 +370,8 @@ pub enum EventKind {
     RecordingOverflowed {
         /// How many: of the event's connection, or of several where it names none.
         lost: u64,
-        /// Why there are no rows: [`LOST_BEHIND`] or [`LOST_NO_SPACE`]. Absent in older recordings, in which it is the
-        /// former.
+        /// Why there are no rows: one of the `LOST_` constants, in words by [`why_lost`]. Absent in older recordings, in
+        /// which it is [`LOST_BEHIND`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

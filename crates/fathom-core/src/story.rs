@@ -14,7 +14,7 @@ pub use gather::{Baseline, Gathered, Gatherer};
 pub use words::changed;
 
 use crate::cause::ClosingCause;
-use crate::event::{Event, EventKind, LOST_NO_SPACE};
+use crate::event::{Event, EventKind, why_lost};
 use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
@@ -322,11 +322,7 @@ fn other(event: &Event) -> Option<Line> {
             format!("echoes came again {}, the first of sample {seq}", times(*n))
         }
         EventKind::RecordingOverflowed { lost, reason } => {
-            let why = match reason.as_deref() {
-                Some(LOST_NO_SPACE) => "the disk was full",
-                _ => "writing could not keep up",
-            };
-            format!("{why}: {} not recorded", count(*lost, "sample"))
+            format!("{}: {} not recorded", why_lost(reason.as_deref()), count(*lost, "sample"))
         }
         EventKind::RecordingResumed { waited_ns, .. } => {
             format!("the recording went on after {} without room on the disk", duration(*waited_ns))

@@ -33,7 +33,7 @@ pub use events::{Entry, Events};
 pub use export::{Format, export, run};
 pub use fathom_core::summary::PathLabels;
 pub use manifest::{ClockAnchor, Manifest, ReflectorFacts, Tool};
-pub use recorder::{Options, Recorder};
+pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples};
 pub use recover::{Recovery, recover};
 pub use verify::{Finding, Verification, verify};

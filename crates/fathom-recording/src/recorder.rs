@@ -1,7 +1,11 @@
 //! Writing a recording. What was flushed is on the disk; what was acknowledged reads back.
 
 pub(crate) mod appender;
+mod kept;
+mod losses;
 mod room;
+
+pub use room::Gaps;
 
 use crate::convert::{Closed, convert};
 use crate::disk::{Disk, RealDisk};
@@ -10,9 +14,11 @@ use crate::stream::{Encoder, head};
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE, segment_name};
 use appender::Appender;
 use fathom_core::clock::Anchor;
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, LOST_NO_SPACE, LOST_STOPPED};
 use fathom_core::sample::Sample;
 use jiff::Timestamp;
+use kept::Kept;
+use losses::Losses;
 use room::Waiting;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -26,7 +32,13 @@ const FLUSH_ROWS: usize = 4_096;
 const SYNC_EVERY_NS: u64 = 500_000_000;
 /// A segment of more rows is converted on a thread of its own, so that samples are taken meanwhile; a smaller one
 /// takes some tens of ms, and a thread would cost a slow probe more memory than the conversion.
-const INLINE_ROWS: u64 = 128 << 10;
+pub(crate) const INLINE_ROWS: u64 = 128 << 10;
+
+/// The end of a connection has its rows written before it, where this long passed since rows were last written. Ends that
+/// come faster (`--connect`) wait for the next flush: a batch of rows costs some 2 KB, whatever the number of rows.
+const ENDS_EVERY_NS: u64 = 100_000_000;
+/// Bytes of events that wait for the next flush while the disk has room.
+const KEPT_AT_MOST: usize = 64 << 10;
 
 /// When segments close.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,18 +74,31 @@ pub struct Recorder {
     rows: u64,
     now_ns: u64,
     synced_ns: u64,
-    stopped: Option<String>,
+    /// When what was pending was last written.
+    written_ns: u64,
+    stopped: Option<Stopped>,
     /// Set while the disk is full.
     waiting: Option<Waiting>,
-    /// Lines of events that have not been written for want of room.
-    unsaid: Vec<u8>,
+    /// Events that are written after what is pending, or when there is room.
+    kept: Kept,
+    /// Samples that have no row, and why; not told yet.
+    losses: Losses,
+    why_lost: &'static str,
+    gaps: Gaps,
     /// The manifest on the disk is older than this one.
     manifest_due: bool,
-    /// Segments that could not be closed for want of room; their rows stand in their open files.
+    /// Segments that are to be closed; their rows stand in their open files.
     unclosed: Vec<u32>,
     /// What this recorder itself had to tell of the run.
     told: Vec<Event>,
     ending: bool,
+}
+
+/// Why and when a recording stopped early.
+#[derive(Debug)]
+struct Stopped {
+    reason: String,
+    at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -140,9 +165,13 @@ impl Recorder {
             rows: 0,
             now_ns,
             synced_ns: now_ns,
+            written_ns: now_ns,
             stopped: None,
             waiting: None,
-            unsaid: Vec::new(),
+            kept: Kept::default(),
+            losses: Losses::default(),
+            why_lost: LOST_NO_SPACE,
+            gaps: Gaps::default(),
             manifest_due: false,
             unclosed: Vec::new(),
             told: Vec::new(),
@@ -173,17 +202,22 @@ impl Recorder {
 
     /// Why the recording stopped early, where it did.
     pub fn stopped(&self) -> Option<&str> {
-        self.stopped.as_deref()
+        self.stopped.as_ref().map(|stopped| stopped.reason.as_str())
     }
 
-    /// Takes a sample. It is on the disk after the next [`Recorder::flush`] that succeeds.
+    /// Takes a sample. It is on the disk after the next [`Recorder::flush`] that succeeds. Once the recording has stopped, the
+    /// sample is counted instead, and [`Recorder::finish`] tells its loss.
     pub fn push(&mut self, sample: &Sample) -> Result<(), Error> {
-        self.refuse_if_stopped()?;
+        if self.stopped.is_some() {
+            self.losses.add(Some(sample.connection), 1);
+            return Ok(());
+        }
         if let Some(waiting) = &mut self.waiting {
             if self.pending.len() < room::ROWS_KEPT {
                 self.pending.push(*sample);
             } else {
-                *waiting.lost.entry(sample.connection).or_default() += 1;
+                waiting.lost += 1;
+                self.losses.add(Some(sample.connection), 1);
             }
             return Ok(());
         }
@@ -201,7 +235,7 @@ impl Recorder {
             return self.guarded(Self::resume);
         }
         self.guarded(|r| {
-            r.write_pending()?;
+            r.write_through(now_mono_ns)?;
             if now_mono_ns.saturating_sub(r.synced_ns) >= SYNC_EVERY_NS {
                 r.sync()?;
             }
@@ -213,22 +247,45 @@ impl Recorder {
         })
     }
 
-    /// Writes an event at once. On a full disk it takes the reserve; where that is used up too, the event is written when
-    /// there is room again.
+    /// Writes an event at once. The end of a connection follows the rows of that connection, with what comes after it at the
+    /// latest at the next [`Recorder::flush`]: a kill leaves no connection that is over and lacks its last rows.
+    ///
+    /// On a full disk an event takes the reserve; where that is used up too, it is written when there is room again. An event
+    /// that cannot be written for another reason is tried again.
     pub fn event(&mut self, event: &Event) -> Result<(), Error> {
         let line = self.line(event)?;
-        if !self.unsaid.is_empty() {
-            self.keep_unsaid(&line);
-            return Ok(());
-        }
-        match self.append_event(&line) {
-            Err(error) if error.is_full() && self.stopped.is_none() && !self.ending => {
-                self.wait_for_room();
-                self.keep_unsaid(&line);
-                Ok(())
+        let ends = matches!(event.kind, EventKind::ConnectionClosed { .. });
+        let waits = ends && !self.pending.is_empty();
+        if self.kept.is_empty() && !waits {
+            let Err(error) = self.append_event(&line) else { return Ok(()) };
+            if self.ending && self.stopped.is_none() {
+                return Err(error);
             }
-            other => other,
+            self.kept.push(event, &line);
+            if error.is_full() && self.stopped.is_none() {
+                self.wait_for_room();
+                return Ok(());
+            }
+            return Err(error);
         }
+        self.kept.push(event, &line);
+        let small = self.kept.len() < KEPT_AT_MOST;
+        if self.stopped.is_some() {
+            // What a broken disk refuses again and again must not be copied each time.
+            return if small { self.write_kept(true) } else { Ok(()) };
+        }
+        let rare = event.mono_ns.saturating_sub(self.written_ns) >= ENDS_EVERY_NS;
+        if self.waiting.is_none() && (rare || !small) {
+            return self.guarded(|r| r.write_through(event.mono_ns));
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that are pending, and the events that wait for them.
+    fn write_through(&mut self, now_ns: u64) -> Result<(), Error> {
+        self.write_pending()?;
+        self.written_ns = now_ns;
+        self.write_kept(true)
     }
 
     fn line(&self, event: &Event) -> Result<Vec<u8>, Error> {
@@ -284,10 +341,11 @@ impl Recorder {
         now_mono_ns: u64,
         error: Option<&str>,
     ) -> Result<u64, Error> {
+        self.now_ns = now_mono_ns;
+        let mut ended = Ok(());
         if self.stopped.is_none() {
-            self.now_ns = now_mono_ns;
             self.ending = true;
-            self.guarded(|r| {
+            ended = self.guarded(|r| {
                 r.catch_up()?;
                 r.sync()?;
                 r.close_segment()?;
@@ -299,19 +357,34 @@ impl Recorder {
                 r.events.sync(r.disk.as_ref())?;
                 r.manifest.ended_at = Some(ended_at);
                 r.manifest.write(r.disk.as_ref(), &r.dir)
-            })?;
+            });
         }
         // A conversion that outlived the stop must not outlive the lock.
         let _ = self.collect_closed(true);
+        // Without its end in the manifest the recording is one that was interrupted, and recovery completes it.
+        let _ = self.end_stopped();
         let _ = self.events.sync(self.disk.as_ref());
         tidy(self.disk.as_ref(), &self.dir);
+        ended?;
         self.refuse_if_stopped()?;
         Ok(self.rows)
     }
 
+    /// Ends a recording that stopped early: tells what has been lost since.
+    fn end_stopped(&mut self) -> Result<(), Error> {
+        let Some(Stopped { at, .. }) = self.stopped else { return Ok(()) };
+        self.write_kept(true)?;
+        self.tell_lost()?;
+        self.events.sync(self.disk.as_ref())?;
+        self.manifest.ended_at = Some(at);
+        self.manifest.write(self.disk.as_ref(), &self.dir)
+    }
+
     fn refuse_if_stopped(&self) -> Result<(), Error> {
         match &self.stopped {
-            Some(reason) => Err(Error::Stopped { dir: self.dir.clone(), reason: reason.clone() }),
+            Some(Stopped { reason, .. }) => {
+                Err(Error::Stopped { dir: self.dir.clone(), reason: reason.clone() })
+            }
             None => Ok(()),
         }
     }
@@ -323,18 +396,16 @@ impl Recorder {
             if error.wants_room() && !self.ending {
                 return self.wait_for_room();
             }
-            let reason = error.to_string();
-            self.stopped = Some(reason.clone());
+            let (reason, at) = (error.to_string(), self.wall_clock());
+            self.stopped = Some(Stopped { reason: reason.clone(), at });
+            self.why_lost = if error.is_full() { LOST_NO_SPACE } else { LOST_STOPPED };
             self.release_reserve();
             // The disk has just failed; this and what follows are attempts.
             self.give_up_rows();
-            let at = self.wall_clock();
             let kind = EventKind::RecordingEnded { samples: self.rows, error: Some(reason) };
             // The error that matters is on its way to the caller.
             let _ = self.event(&Event { at, mono_ns: self.now_ns, connection: None, kind });
             let _ = self.events.sync(self.disk.as_ref());
-            self.manifest.ended_at = Some(at);
-            let _ = self.manifest.write(self.disk.as_ref(), &self.dir);
         })
     }
 
@@ -393,9 +464,10 @@ impl Recorder {
         let Some(mut segment) = self.open.take() else { return Ok(()) };
         segment.file.sync(self.disk.as_ref())?;
         tracing::debug!(dir = %self.dir.display(), segment = segment.ordinal, rows = segment.rows, "closing a segment");
+        // Whatever fails from here on, it is closed later.
+        self.unclosed.push(segment.ordinal);
         self.collect_closed(true)?;
         if segment.rows <= INLINE_ROWS {
-            self.unclosed.push(segment.ordinal);
             return self.close_unclosed();
         }
         let (disk, dir, ordinal) = (Arc::clone(&self.disk), self.dir.clone(), segment.ordinal);
@@ -404,6 +476,7 @@ impl Recorder {
             .spawn(move || convert(disk.as_ref(), &dir, ordinal, true))
             .map_err(Error::io("start a thread to close", &segment.file.path))?;
         self.closing = Some((segment.ordinal, thread));
+        self.unclosed.retain(|&ordinal| ordinal != segment.ordinal);
         Ok(())
     }
 

@@ -8,8 +8,10 @@ use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
 use crate::recorder::{lock, tidy};
 use crate::recording::Recording;
+use crate::verify::conservation::Conservation;
 use crate::{EVENTS, Error, MANIFEST, segment_name};
-use fathom_core::event::{Event, EventKind};
+
+use fathom_core::event::{Event, EventKind, LOST_CRASH, LOST_UNREADABLE};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::path::Path;
@@ -21,6 +23,8 @@ pub struct Recovery {
     pub needed: bool,
     /// Rows that were saved from open segments.
     pub rows: u64,
+    /// Rows that are missing, and that are now told as lost.
+    pub lost: u64,
     /// Bytes at the end of files that were no whole record, and are gone.
     pub torn_bytes: u64,
     /// When the recording ended, by the last evidence in it.
@@ -40,8 +44,14 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     let manifest = Recording::open(dir)?.manifest().clone();
     let held = lock(disk, dir)?;
     let recording = Recording::open(dir)?;
-    let mut recovery =
-        Recovery { needed: false, rows: 0, torn_bytes: 0, ended_at: manifest.ended_at, damage: Vec::new() };
+    let mut recovery = Recovery {
+        needed: false,
+        rows: 0,
+        lost: 0,
+        torn_bytes: 0,
+        ended_at: manifest.ended_at,
+        damage: Vec::new(),
+    };
     recovery.damage.extend_from_slice(recording.event_damage());
 
     let evidence = Evidence::gather(&recording)?;
@@ -51,6 +61,12 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         events.truncate(disk, torn.offset)?;
         recovery.needed = true;
         recovery.torn_bytes += torn.bytes;
+    }
+    if evidence.empty {
+        // Interrupted between its manifest and its first event.
+        let mono_ns = manifest.clock_anchors.first().map_or(0, |anchor| anchor.mono_ns);
+        let kind = EventKind::RecordingStarted {};
+        events.line(disk, &Event { at: manifest.started_at, mono_ns, connection: None, kind })?;
     }
     for &ordinal in recording.ordinals() {
         let old = dir.join(segment_name(ordinal, "arrows"));
@@ -77,8 +93,20 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     disk.remove(&leftover).map_err(Error::io("remove", &leftover))?;
 
     let mut manifest = recording.manifest().clone();
-    if recovery.needed || manifest.ended_at.is_none() {
-        recovery.needed = true;
+    recovery.needed |= manifest.ended_at.is_none();
+    // Earlier versions recovered a recording without telling what it lacks.
+    if recovery.needed || evidence.recovered {
+        let damaged = recovery.damage.iter().any(|damage| !damage.torn);
+        let reason = if damaged { LOST_UNREADABLE } else { LOST_CRASH };
+        for (connection, lost) in untold(dir, damaged)? {
+            recovery.needed = true;
+            recovery.lost += lost;
+            let kind = EventKind::RecordingOverflowed { lost, reason: Some(reason.to_owned()) };
+            let event = Event { at: now, mono_ns: evidence.mono_ns, connection, kind };
+            events.append(disk, &line_of(&events.path, &event)?)?;
+        }
+    }
+    if recovery.needed {
         let kind = EventKind::RecordingRecovered { rows: recovery.rows, torn_bytes: recovery.torn_bytes };
         events.line(disk, &Event { at: now, mono_ns: evidence.mono_ns, connection: None, kind })?;
         if manifest.ended_at.is_none() {
@@ -107,6 +135,20 @@ fn retire(disk: &dyn Disk, dir: &Path, ordinal: u32, closed: &Closed) -> Result<
     }
 }
 
+/// What the recording lacks and does not tell, by connection: nothing, where rows that cannot be read may be read one day.
+fn untold(dir: &Path, damaged: bool) -> Result<Vec<(Option<u32>, u64)>, Error> {
+    let recording = Recording::open(dir)?;
+    let mut conservation = Conservation::of(recording.manifest(), false);
+    for entry in recording.events()?.flatten() {
+        if let Entry::Known(event) = entry {
+            conservation.event(&event);
+        }
+    }
+    let mut samples = recording.samples();
+    samples.by_ref().flatten().for_each(|sample| conservation.row(&sample));
+    Ok(if samples.damage().is_empty() { conservation.untold(damaged) } else { Vec::new() })
+}
+
 /// The last moment of closed segments, for a recording of which nothing later is left.
 fn last_of_closed(recording: &Recording) -> Option<i64> {
     recording.samples().flatten().map(|s| last_moment(&s)).max()
@@ -116,20 +158,31 @@ fn last_of_closed(recording: &Recording) -> Option<i64> {
 struct Evidence {
     last_ns: Option<i64>,
     mono_ns: u64,
+    /// There is no event at all.
+    empty: bool,
+    /// It was recovered before, to its end.
+    recovered: bool,
 }
 
 impl Evidence {
     fn gather(recording: &Recording) -> Result<Self, Error> {
-        let mut evidence = Self { last_ns: None, mono_ns: 0 };
+        let mut evidence = Self { last_ns: None, mono_ns: 0, empty: true, recovered: false };
         let known = |entry| match entry {
             Ok(Entry::Known(event)) => Some(event),
             _ => None,
         };
         for event in recording.events()?.filter_map(known) {
             evidence.mono_ns = evidence.mono_ns.max(event.mono_ns);
+            evidence.empty = false;
+            evidence.recovered |= matches!(event.kind, EventKind::RecordingRecovered { .. });
             // An earlier, interrupted recovery is no evidence of when the probe stopped.
-            let bookkeeping =
-                matches!(event.kind, EventKind::SegmentClosed { .. } | EventKind::RecordingRecovered { .. });
+            let bookkeeping = match &event.kind {
+                EventKind::SegmentClosed { .. } | EventKind::RecordingRecovered { .. } => true,
+                EventKind::RecordingOverflowed { reason: Some(reason), .. } => {
+                    [LOST_CRASH, LOST_UNREADABLE].contains(&reason.as_str())
+                }
+                _ => false,
+            };
             if !bookkeeping {
                 evidence.last_ns = evidence.last_ns.max(Some(utc_ns(event.at)));
             }
@@ -141,10 +194,15 @@ impl Evidence {
 impl Appender {
     /// Appends an event, durably.
     fn line(&mut self, disk: &dyn Disk, event: &Event) -> Result<(), Error> {
-        let mut line = serde_json::to_vec(event)
-            .map_err(|e| Error::Segment { path: self.path.clone(), reason: e.to_string() })?;
-        line.push(b'\n');
+        let line = line_of(&self.path, event)?;
         self.append(disk, &line)?;
         self.sync(disk)
     }
+}
+
+fn line_of(path: &Path, event: &Event) -> Result<Vec<u8>, Error> {
+    let mut line = serde_json::to_vec(event)
+        .map_err(|e| Error::Segment { path: path.to_owned(), reason: e.to_string() })?;
+    line.push(b'\n');
+    Ok(line)
 }

@@ -1,7 +1,7 @@
 //! Every law of the format, held against a recording. Memory is bounded by the number of connections and of samples
 //! out of order, not by the length of the run.
 
-mod conservation;
+pub(crate) mod conservation;
 
 use crate::damage::Damage;
 use crate::events::Entry;
@@ -190,7 +190,8 @@ impl EventLog {
         let ended_at = recording.manifest().ended_at;
         if ended_at.is_none() && !running {
             findings.add(MANIFEST, "a recording that nobody writes has its ended_at", || {
-                "it was interrupted; `fathom recording recover` puts it in order".to_owned()
+                "it was interrupted, up to its last second may be missing; `fathom recording recover` puts it in order"
+                    .to_owned()
             });
         }
         if ended_at.is_some() && self.ended.is_none() && !self.recovered {

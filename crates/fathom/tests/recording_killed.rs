@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use support::Random;
 use support::counting::{Arrivals, Counting, Leave};
 use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events, waited_ns};
+use support::reflector::Echo;
 use support::rows::{Row, events, has_kind, of_kind, parse};
 
 const MOMENTS: usize = 20;
@@ -98,6 +99,52 @@ fn one_kill(moment: Duration, mut random: Random) {
         assert!(!has_kind(&log, "recording.ended"), "{case}: nobody saw it end");
         let again = object(&recording("recover", dir, "--json"));
         assert_eq!(again["needed"], false, "{case}: a second recovery found something to do: {again}");
+    }
+}
+
+/// After a kill `verify` said "connection 37: 1 sent, 0 rows", nearly always with a connection for each sample, and said it
+/// after `recover` too.
+#[test]
+fn kill_9_at_any_moment_leaves_what_recovery_makes_sound() {
+    let mut random = Random(0x0FA7_0005);
+    for kill in 0..MOMENTS {
+        // Half of them in the first tenth of a second.
+        let span = if kill % 2 == 0 { 100_000 } else { 3_000_000 };
+        let moment = Duration::from_micros(random.below(span));
+        for arguments in ["--every 2ms", "--connect --every 10ms"] {
+            sound_after_recovery(arguments, moment);
+        }
+    }
+}
+
+fn sound_after_recovery(arguments: &str, moment: Duration) {
+    let case = format!("{arguments}, killed after {moment:?}");
+    let home = tempfile::tempdir().expect("a directory");
+    let reflector = Echo::start("127.0.0.1");
+    let command = format!("{} {arguments} --record r --quiet", reflector.address());
+    let probe = Probe::start(home.path(), &command);
+    // The moment of the kill is what is tried here.
+    thread::sleep(moment);
+    let at = jiff::Timestamp::now().as_nanosecond();
+    probe.kill_9();
+    let dir = home.path().join("r");
+    if !dir.join("recording.json").exists() {
+        return;
+    }
+    let before = verify(&dir);
+    assert_eq!(before["sound"], false, "{case}: an interrupted recording passed as whole");
+    for finding in before["findings"].as_array().expect("a list") {
+        assert!(finding["file"] != "samples", "{case}: a false alarm: {finding}");
+    }
+    let began = whatever_reads(&dir);
+    object(&recording("recover", &dir, "--json"));
+    assert_sound(&dir);
+    assert!(whatever_reads(&dir) == began, "{case}: recovery changed samples");
+    // A schedule does not stop: where nothing is lost, the last row is as old as the interval.
+    let last = began.iter().map(|row| row.at("sent_ns")).max();
+    if let Some(last) = last.filter(|_| moment > SECOND) {
+        let lost_ns = at - i128::from(last);
+        assert!(lost_ns <= 1_000_000_000, "{case}: the last {lost_ns} ns are lost");
     }
 }
 

@@ -4,8 +4,10 @@ mod conservation;
 mod damaged;
 mod durable;
 mod golden;
+mod killed;
 mod ordinary;
 mod room;
+mod stopped;
 
 use crate::{ClockAnchor, Manifest, Options, Recording, Tool};
 use fathom_core::sample::{Flags, Sample};

@@ -9,14 +9,18 @@ use fathom_core::cause::ClosingCause;
 use fathom_core::event::{Event, EventKind, Evidence};
 use std::fs::File;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// A disk whose room is what was removed from it while it is full.
 #[derive(Debug, Default)]
 struct Filling {
     full: AtomicBool,
     freed: AtomicU64,
+    /// So many writes that contain this find no room.
+    refused: Mutex<(&'static str, u32)>,
+    /// There is no room for Parquet.
+    no_parquet: AtomicBool,
 }
 
 impl Filling {
@@ -31,7 +35,18 @@ impl Filling {
 }
 
 impl Disk for Filling {
+    fn create(&self, path: &Path) -> io::Result<File> {
+        if self.no_parquet.load(Ordering::Relaxed) && path.to_string_lossy().ends_with(".parquet.tmp") {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        RealDisk.create(path)
+    }
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        let (text, times) = &mut *self.refused.lock().unwrap();
+        if *times > 0 && String::from_utf8_lossy(bytes).contains(*text) {
+            *times -= 1;
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         let spend = |free: u64| free.checked_sub(bytes.len() as u64);
         let full = self.full.load(Ordering::Relaxed);
         if full && self.freed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_err() {
@@ -157,6 +172,140 @@ fn a_disk_that_stays_full_ends_with_every_loss_told() {
         let found = verify(&dir, |_| {}).unwrap();
         assert!(found.is_sound(), "{found:?}");
     }
+}
+
+fn begin(disk: &Arc<Filling>, dir: &Path, segment_rows: u64) -> Recorder {
+    let mut probed = manifest();
+    probed.probe = serde_json::json!({ "mode": "tcp" });
+    let options = Options { segment_rows, segment_age_ns: u64::MAX };
+    Recorder::create_on(Arc::clone(disk) as Arc<dyn Disk>, &dir.join("r"), probed, options).unwrap()
+}
+
+fn event(connection: Option<u32>, kind: EventKind) -> Event {
+    Event { at: manifest().started_at, mono_ns: 1, connection, kind }
+}
+
+/// Beyond 1 MiB of events any event was dropped, also those by which `verify` counts: "missing", though a note told of it.
+#[test]
+fn beyond_what_memory_holds_of_events_what_counts_is_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
+    let mut recorder = begin(&disk, home.path(), u64::MAX);
+    (0..10).for_each(|seq| recorder.push(&row(seq)).unwrap());
+    recorder.flush(SECOND).unwrap();
+    disk.fill();
+    (10..20).for_each(|seq| recorder.push(&row(seq)).unwrap());
+    recorder.flush(2 * SECOND).unwrap_err();
+    let mut notes = 0;
+    let mut note = |recorder: &mut Recorder| {
+        notes += 1;
+        recorder.event(&event(None, EventKind::Note { text: "x".repeat(1_000) })).unwrap();
+    };
+    (0..3_000).for_each(|_| note(&mut recorder));
+    let (mut skipped, mut behind) = (0, 0);
+    for n in 1..=500 {
+        let lost = EventKind::RecordingOverflowed { lost: n, reason: Some("no_space".to_owned()) };
+        recorder.event(&event(Some(0), lost)).unwrap();
+        behind += n;
+        let reason = "late".to_owned();
+        let overrun = EventKind::ScheduleOverrun { skipped: 2, behind_ns: n, reason };
+        recorder.event(&event(None, overrun)).unwrap();
+        skipped += 2;
+    }
+    note(&mut recorder);
+    let sent = 20 + behind;
+    recorder.event(&closed(sent)).unwrap();
+    recorder.event(&event(None, EventKind::ScheduleEnded { due: sent + skipped })).unwrap();
+    assert!(recorder.flush(3 * SECOND).is_err());
+    disk.empty();
+    // The first attempts to tell of it fail.
+    for refused in [("events were lost", 1), ("recording.resumed", 2)] {
+        *disk.refused.lock().unwrap() = refused;
+        recorder.flush(4 * SECOND).unwrap_err();
+        assert_eq!(disk.refused.lock().unwrap().1, 0, "{refused:?}");
+    }
+    recorder.flush(5 * SECOND).unwrap();
+    let gaps = recorder.gaps();
+    recorder.finish(manifest().started_at, 6 * SECOND).unwrap();
+    let found = verify(&dir, |_| {}).unwrap();
+    assert!(found.is_sound(), "{found:?}");
+    assert_eq!(losses(&dir), behind);
+    let all = kinds(&dir);
+    let count = |holds: fn(&EventKind) -> bool| all.iter().filter(|kind| holds(kind)).count() as u64;
+    let kept = count(|kind| matches!(kind, EventKind::Note { text } if text.starts_with('x')));
+    assert!(kept < notes);
+    let lost = format!("{} events were lost: the disk was full", notes - kept);
+    assert_eq!(
+        all.iter().filter(|kind| **kind == EventKind::Note { text: lost.clone() }).count(),
+        1,
+        "{lost}"
+    );
+    assert_eq!(count(|kind| matches!(kind, EventKind::ScheduleOverrun { .. })), 1, "coalesced");
+    assert_eq!((gaps.rows, gaps.events), (0, notes - kept));
+}
+
+/// `recording.resumed` told what only its last attempt had had to tell: nothing.
+#[test]
+fn a_gap_is_told_whole_however_many_attempts_it_takes() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
+    let mut recorder = begin(&disk, home.path(), u64::MAX);
+    let mut sent = 0;
+    for gap in 1..=2 {
+        disk.fill();
+        for _ in 0..100_000 {
+            let _ = recorder.push(&row(sent));
+            sent += 1;
+        }
+        recorder.flush(gap * 10 * SECOND).unwrap_err();
+        disk.empty();
+        // Once more on the reserve.
+        *disk.refused.lock().unwrap() = ("recording.resumed", 2);
+        recorder.flush((gap * 10 + 1) * SECOND).unwrap_err();
+        recorder.flush((gap * 10 + 2) * SECOND).unwrap();
+    }
+    let gaps = recorder.gaps();
+    recorder.event(&closed(sent)).unwrap();
+    recorder.finish(manifest().started_at, 60 * SECOND).unwrap();
+    let resumed = |kind: &EventKind| match kind {
+        EventKind::RecordingResumed { lost, .. } => Some(*lost),
+        _ => None,
+    };
+    let told: Vec<u64> = kinds(&dir).iter().filter_map(resumed).collect();
+    assert!(told.len() == 2 && told.iter().all(|&lost| lost > 10_000), "{told:?}");
+    assert_eq!((told.iter().sum(), gaps.rows), (losses(&dir), losses(&dir)));
+    assert_eq!(read(&dir).len() as u64 + losses(&dir), sent);
+    assert!(verify(&dir, |_| {}).unwrap().is_sound());
+}
+
+/// The segment that was closing when the one before it found no room to be converted was never converted itself, and
+/// "segments are numbered without gaps" was broken.
+#[test]
+fn a_segment_that_closes_while_there_is_no_room_is_closed_later() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
+    // Large enough to be converted on a thread of their own.
+    let rows = crate::recorder::INLINE_ROWS + 4_096;
+    let mut recorder = begin(&disk, home.path(), rows);
+    disk.no_parquet.store(true, Ordering::Relaxed);
+    for seq in 0..2 * rows {
+        let _ = recorder.push(&row(seq));
+    }
+    assert!(recorder.waits_for_room());
+    disk.no_parquet.store(false, Ordering::Relaxed);
+    for turn in 1..=2 {
+        recorder.flush(turn * SECOND).unwrap();
+        let first = 2 * rows + (turn - 1) * 100;
+        (first..first + 100).for_each(|seq| recorder.push(&row(seq)).unwrap());
+    }
+    recorder.event(&closed(2 * rows + 200)).unwrap();
+    assert_eq!(recorder.finish(manifest().started_at, 3 * SECOND).unwrap(), 2 * rows + 200);
+    let found = verify(&dir, |_| {}).unwrap();
+    assert!(found.is_sound(), "{found:?}");
+    assert_eq!(found.rows, 2 * rows + 200);
+    let left = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().ends_with(".arrows")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[cfg(unix)]

@@ -1,9 +1,11 @@
 //! The law of conservation: of every connection the samples that were sent are its rows and its told losses; and of the
 //! whole run, what was due is what was sent and what was told as not sent.
+//!
+//! Only a crash makes an exception, and only of what ended shortly before it, until recovery tells what it took.
 
 use super::Findings;
 use crate::{EVENTS, Manifest};
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, PROBING_FAILED};
 use fathom_core::sample::Sample;
 use std::collections::HashMap;
 
@@ -11,20 +13,38 @@ const OF_A_CONNECTION: &str = "of a connection the samples sent are its rows and
 const OF_AN_OPEN_ONE: &str = "rows of a connection without an end follow one another up to the last";
 const OF_THE_RUN: &str = "what was due is sent, or told as not sent";
 
+/// A crash may take rows of connections that ended this long before it: the promise is one second, and a disk that takes its
+/// time over a sync delays it.
+const CRASH_NS: u64 = 10_000_000_000;
+
 /// One connection, as far as it is counted.
 #[derive(Debug, Default)]
 struct Tally {
     /// Samples sent on it, by its end.
     sent: Option<u64>,
+    ended_ns: u64,
     rows: u64,
     /// One more than the greatest number seen.
     next_seq: u64,
     lost: u64,
 }
 
-/// Counts of a recording.
+/// Who wrote the recording last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// A probe writes it: rows and losses may yet come, and rows were read after the events.
+    Running,
+    /// It was interrupted and is not recovered yet.
+    Interrupted,
+    /// It was interrupted, and recovery has told what is missing.
+    Recovered,
+    /// Its probe closed it.
+    Closed,
+}
+
+/// Counts of a recording: every event and every row is given to it, and then it is asked.
 #[derive(Debug)]
-pub(super) struct Conservation {
+pub(crate) struct Conservation {
     connections: HashMap<u32, Tally>,
     /// Losses that name no connection.
     lost_of_several: u64,
@@ -35,13 +55,30 @@ pub(super) struct Conservation {
     in_order: bool,
     /// Older recordings do not say how many samples a connection of this mode had.
     connections_are_samples: bool,
-    /// The recording stopped before the run did; what came later is told nowhere.
-    ended_early: bool,
-    running: bool,
+    /// What was under way in a probing thread that failed is in no count of the run.
+    probing_failed: bool,
+    /// When an error stopped the recording; later samples have no rows, and their loss is told at the end.
+    stopped_ns: Option<u64>,
+    /// The latest moment in the event log.
+    last_ns: u64,
+    state: State,
+}
+
+/// A connection of which rows are missing or too many.
+struct Case {
+    connection: u32,
+    law: &'static str,
+    sent: u64,
+    rows: u64,
+    lost: u64,
+    missing: u64,
+    too_many: u64,
+    /// A crash may have taken what is missing.
+    by_crash: bool,
 }
 
 impl Conservation {
-    pub(super) fn of(manifest: &Manifest, running: bool) -> Self {
+    pub(crate) fn of(manifest: &Manifest, running: bool) -> Self {
         let mode = manifest.probe["mode"].as_str().unwrap_or_default();
         Self {
             connections: HashMap::new(),
@@ -50,16 +87,24 @@ impl Conservation {
             due: None,
             in_order: mode.starts_with("tcp"),
             connections_are_samples: mode.starts_with("connect"),
-            ended_early: false,
-            running,
+            probing_failed: false,
+            stopped_ns: None,
+            last_ns: 0,
+            state: match manifest.ended_at {
+                _ if running => State::Running,
+                None => State::Interrupted,
+                Some(_) => State::Closed,
+            },
         }
     }
 
-    pub(super) fn event(&mut self, event: &Event) {
+    pub(crate) fn event(&mut self, event: &Event) {
+        self.last_ns = self.last_ns.max(event.mono_ns);
         match (&event.kind, event.connection) {
             (EventKind::ConnectionClosed { evidence, .. }, Some(connection)) => {
                 let known = evidence.sent > 0 || !self.connections_are_samples;
-                self.connections.entry(connection).or_default().sent = known.then_some(evidence.sent);
+                let tally = self.connections.entry(connection).or_default();
+                (tally.sent, tally.ended_ns) = (known.then_some(evidence.sent), event.mono_ns);
             }
             (EventKind::RecordingOverflowed { lost, .. }, Some(connection)) => {
                 self.connections.entry(connection).or_default().lost += lost;
@@ -68,60 +113,107 @@ impl Conservation {
             (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
             // Each probing thread tells of its own lanes.
             (EventKind::ScheduleEnded { due }, _) => self.due = Some(self.due.unwrap_or(0) + due),
-            (EventKind::RecordingEnded { error: Some(_), .. }, _) => self.ended_early = true,
+            (EventKind::RecordingEnded { error: Some(_), .. }, _) => self.stopped_ns = Some(event.mono_ns),
+            (EventKind::RecordingRecovered { .. }, _) if self.state == State::Closed => {
+                self.state = State::Recovered;
+            }
+            (EventKind::Note { text }, _) if text == PROBING_FAILED => self.probing_failed = true,
             _ => {}
         }
     }
 
-    pub(super) fn row(&mut self, sample: &Sample) {
+    pub(crate) fn row(&mut self, sample: &Sample) {
         let tally = self.connections.entry(sample.connection).or_default();
         tally.rows += 1;
         tally.next_seq = tally.next_seq.max(sample.seq.saturating_add(1));
     }
 
     pub(super) fn check(&self, findings: &mut Findings) {
+        if self.state == State::Running {
+            return;
+        }
+        for case in self.cases() {
+            if case.too_many == 0 && case.by_crash && self.state == State::Interrupted {
+                continue;
+            }
+            let Case { connection, law, sent, rows, lost, missing, too_many, .. } = case;
+            findings.add("samples", law, || {
+                let by = if too_many > 0 {
+                    format!("{too_many} too many")
+                } else {
+                    format!("{missing} are missing")
+                };
+                format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost: {by}")
+            });
+        }
+        self.check_run(findings);
+    }
+
+    /// What a crash took: the rows that are missing of each connection, and those of the run of which it is not known of
+    /// which connection. With `damage`, also rows that were there once and cannot be read.
+    pub(crate) fn untold(&self, damage: bool) -> Vec<(Option<u32>, u64)> {
+        let cases = self.cases();
+        let cases = cases.iter().filter(|case| case.missing > 0 && (case.by_crash || damage));
+        let mut untold: Vec<_> = cases.map(|case| (Some(case.connection), case.missing)).collect();
+        let of_connections: u64 = untold.iter().map(|(_, missing)| missing).sum();
+        let of_the_run = self.due.unwrap_or(0).saturating_sub(self.told() + of_connections);
+        if of_the_run > 0 && !self.probing_failed {
+            untold.push((None, of_the_run));
+        }
+        untold
+    }
+
+    fn cases(&self) -> Vec<Case> {
         let mut numbers: Vec<u32> = self.connections.keys().copied().collect();
         numbers.sort_unstable();
         // What is told for several connections may stand for any of them.
         let mut of_several = self.lost_of_several;
-        for number in numbers {
-            let tally = &self.connections[&number];
-            let Tally { sent, rows, next_seq, lost } = *tally;
+        let since_ns = self.last_ns.saturating_sub(CRASH_NS).min(self.stopped_ns.unwrap_or(u64::MAX));
+        let mut cases = Vec::new();
+        for connection in numbers {
+            let tally = &self.connections[&connection];
+            let Tally { sent, ended_ns, rows, next_seq, lost } = *tally;
             let (law, sent) = match sent {
                 Some(sent) => (OF_A_CONNECTION, sent),
                 // It is not over, or nobody saw its end: it is judged by what is there.
-                None if self.in_order && !self.running => (OF_AN_OPEN_ONE, next_seq.max(rows)),
+                None if self.in_order => (OF_AN_OPEN_ONE, next_seq.max(rows)),
                 None => continue,
             };
             let kept = rows.saturating_add(lost);
             let missing = sent.saturating_sub(kept);
             let covered = missing.min(of_several);
             of_several -= covered;
+            let missing = missing - covered;
             let too_many = if law == OF_A_CONNECTION { kept.saturating_sub(sent) } else { 0 };
-            // While it is being written, rows and losses may yet come; rows were read after the events.
-            let forgiven = self.ended_early || self.running;
-            if (missing > covered && !forgiven) || (too_many > 0 && !self.running) {
-                findings.add("samples", law, || {
-                    let by = if too_many > 0 {
-                        format!("{too_many} too many")
-                    } else {
-                        format!("{} are missing", missing - covered)
-                    };
-                    format!("connection {number}: {sent} sent, {rows} rows, {lost} told as lost: {by}")
-                });
+            if missing > 0 || too_many > 0 {
+                let by_crash = law == OF_A_CONNECTION && ended_ns >= since_ns;
+                cases.push(Case { connection, law, sent, rows, lost, missing, too_many, by_crash });
             }
         }
-        self.check_run(findings);
+        cases
+    }
+
+    /// Samples of the run that have a row, or of which something is told.
+    fn told(&self) -> u64 {
+        let tallies = self.connections.values();
+        tallies.map(|tally| tally.rows + tally.lost).sum::<u64>() + self.lost_of_several + self.not_sent
     }
 
     fn check_run(&self, findings: &mut Findings) {
-        let Some(due) = self.due.filter(|_| !self.running && !self.ended_early) else { return };
-        let rows: u64 = self.connections.values().map(|tally| tally.rows).sum();
-        let lost = self.lost_of_several + self.connections.values().map(|tally| tally.lost).sum::<u64>();
-        let told = rows + lost + self.not_sent;
-        if told != due {
+        let told = self.told();
+        let broken = |due: u64| match self.state {
+            State::Closed => told != due,
+            // Other probing threads had not said yet what had been due on theirs.
+            State::Recovered => told < due,
+            State::Running | State::Interrupted => false,
+        };
+        if self.probing_failed {
+            return;
+        }
+        if let Some(due) = self.due.filter(|&due| broken(due)) {
             findings.add(EVENTS, OF_THE_RUN, || {
-                let not_sent = self.not_sent;
+                let rows: u64 = self.connections.values().map(|tally| tally.rows).sum();
+                let (not_sent, lost) = (self.not_sent, told - rows - self.not_sent);
                 let by = if told < due {
                     format!("{} are missing", due - told)
                 } else {

@@ -1,7 +1,7 @@
 //! Lines for people without a live view: one a sample (`--plain`), one every ten seconds otherwise, and the events.
 
 use super::live_state::LiveState;
-use fathom_core::event::{Event, EventKind, LOST_NO_SPACE};
+use fathom_core::event::{Event, EventKind, why_lost};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
 use fathom_core::summary::{clock_time, number, unit_for};
@@ -121,11 +121,7 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
             format!("{count} echoes came again, the first of sample {seq}")
         }
         EventKind::RecordingOverflowed { lost, reason } => {
-            let why = match reason.as_deref() {
-                Some(LOST_NO_SPACE) => "the disk was full",
-                _ => "writing could not keep up",
-            };
-            format!("{lost} samples not recorded: {why}")
+            format!("{lost} samples not recorded: {}", why_lost(reason.as_deref()))
         }
         EventKind::RecordingResumed { waited_ns, lost } => {
             let lost = if *lost > 0 { format!("; {lost} samples have no row") } else { String::new() };
