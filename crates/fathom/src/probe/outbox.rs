@@ -7,9 +7,10 @@
 //! been taken. An outbox that is dropped without it tells the recording thread that its probing thread failed.
 
 use fathom_core::clock::Anchor;
-use fathom_core::event::Event;
+use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Sample;
-use fathom_os::clock::utc_ns;
+use fathom_os::clock::{mono_ns, utc_ns};
+use jiff::Timestamp;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::size_of;
@@ -36,6 +37,9 @@ pub(super) enum Message {
 const RING: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 16;
 /// Samples that may wait behind the rings of a run, by their bytes: what a disk that stands still may cost.
 const STANDSTILL_BYTES: usize = 64 << 20;
+/// Messages that may wait of whatever kind and age, for each sample that may: a wall clock that is set back makes later
+/// samples look like earlier ones, and a disk may stand still for hours.
+const MESSAGES_A_SAMPLE: usize = 4;
 /// Connections whose losses are counted each by itself.
 const LOST_BY_CONNECTION: usize = 1 << 16;
 /// Waiting messages that are passed on when another comes: a burst must not keep the next echo from its stamp.
@@ -45,7 +49,9 @@ const PASSED_ON_AT_ONCE: usize = 64;
 ///
 /// What finds the ring full waits in a queue. Every event waits, and every sample that had been sent when the queue began:
 /// it was in flight, so its row takes the place of what was kept of it. Of samples sent later [`STANDSTILL_BYTES`] wait;
-/// further ones are counted as lost, by connection, and the count follows as soon as there is room.
+/// further ones are counted as lost, by connection, and the count follows as soon as there is room. Of everything together four
+/// times as many messages wait; beyond that samples are counted as lost too, and of events only counts and the end of the
+/// schedule are kept.
 pub(super) struct Outbox {
     ring: Producer<Message>,
     waiting: Queue,
@@ -54,6 +60,9 @@ pub(super) struct Outbox {
     /// Samples in the queue that were sent after it began, and how many those may be.
     later: usize,
     later_at_most: usize,
+    /// Messages that may wait altogether.
+    at_most: usize,
+    events_lost: u64,
     lost: BTreeMap<(u32, Option<u32>), u64>,
     read_clock: fn() -> i64,
 }
@@ -63,13 +72,29 @@ pub(super) struct Outbox {
 pub(super) fn channel(samples_per_s: Option<f64>, of: usize) -> (Outbox, Consumer<Message>) {
     let wanted = samples_per_s.map_or(*RING.end(), |rate| (rate * 4.0) as usize) / of;
     let size = wanted.clamp(*RING.start(), *RING.end()).next_power_of_two();
-    channel_of(size, STANDSTILL_BYTES / size_of::<Message>() / of, utc_ns)
+    let samples = STANDSTILL_BYTES / size_of::<Message>() / of;
+    channel_of(size, samples, samples * MESSAGES_A_SAMPLE, utc_ns)
 }
 
-fn channel_of(size: usize, later_at_most: usize, read_clock: fn() -> i64) -> (Outbox, Consumer<Message>) {
+fn channel_of(
+    size: usize,
+    later_at_most: usize,
+    at_most: usize,
+    read_clock: fn() -> i64,
+) -> (Outbox, Consumer<Message>) {
     let (ring, consumer) = RingBuffer::new(size);
     let (waiting, lost) = (Queue::default(), BTreeMap::new());
-    let outbox = Outbox { ring, waiting, waiting_since_ns: 0, later: 0, later_at_most, lost, read_clock };
+    let outbox = Outbox {
+        ring,
+        waiting,
+        waiting_since_ns: 0,
+        later: 0,
+        later_at_most,
+        at_most,
+        events_lost: 0,
+        lost,
+        read_clock,
+    };
     (outbox, consumer)
 }
 
@@ -84,7 +109,8 @@ impl Outbox {
             return;
         }
         // Order matters to the reader: a sample does not overtake the event that opened its connection.
-        if self.is_later(&message) && self.later >= self.later_at_most {
+        let full = self.waiting.len >= self.at_most;
+        if full || (self.is_later(&message) && self.later >= self.later_at_most) {
             self.lose(path, sample.connection);
         } else {
             self.queue(message);
@@ -101,7 +127,11 @@ impl Outbox {
                 self.begin_queue(message);
             }
         } else {
-            self.queue(message);
+            if self.waiting.len >= self.at_most && may_be_lost(&message) {
+                self.events_lost += 1;
+            } else {
+                self.queue(message);
+            }
             self.pass_on(PASSED_ON_AT_ONCE);
         }
     }
@@ -143,7 +173,7 @@ impl Outbox {
     fn pass_on(&mut self, at_most: usize) -> bool {
         for _ in 0..at_most {
             let Some(message) = self.waiting.pop() else {
-                if self.lost.is_empty() {
+                if self.lost.is_empty() && self.events_lost == 0 {
                     return true;
                 }
                 // There is room again: now the losses are told.
@@ -165,6 +195,26 @@ impl Outbox {
         for ((path, connection), samples) in std::mem::take(&mut self.lost) {
             self.waiting.push(Message::Lost { path, connection, samples });
         }
+        let events = std::mem::take(&mut self.events_lost);
+        if events > 0 {
+            let kind =
+                EventKind::Note { text: format!("{events} events were lost: writing could not keep up") };
+            let event = Event { at: Timestamp::now(), mono_ns: mono_ns(), connection: None, kind };
+            self.waiting.push(Message::Event(None, Box::new(event)));
+        }
+    }
+}
+
+/// Whether the counts of a recording are right without it.
+fn may_be_lost(message: &Message) -> bool {
+    match message {
+        Message::Event(_, event) => !matches!(
+            event.kind,
+            EventKind::RecordingOverflowed { .. }
+                | EventKind::ScheduleOverrun { .. }
+                | EventKind::ScheduleEnded { .. }
+        ),
+        _ => false,
     }
 }
 
@@ -174,6 +224,7 @@ impl Outbox {
 struct Queue {
     /// None of them is empty.
     blocks: VecDeque<VecDeque<Message>>,
+    len: usize,
 }
 
 impl Queue {
@@ -184,6 +235,7 @@ impl Queue {
     }
 
     fn push(&mut self, message: Message) {
+        self.len += 1;
         match self.blocks.back_mut() {
             Some(block) if block.len() < Self::BLOCK => block.push_back(message),
             _ => {
@@ -197,6 +249,7 @@ impl Queue {
     fn pop(&mut self) -> Option<Message> {
         let block = self.blocks.front_mut()?;
         let message = block.pop_front();
+        self.len -= 1;
         if block.is_empty() {
             self.blocks.pop_front();
         }
@@ -205,6 +258,7 @@ impl Queue {
 
     /// Takes back what [`Queue::pop`] gave.
     fn put_back(&mut self, message: Message) {
+        self.len += 1;
         match self.blocks.front_mut() {
             Some(block) if block.len() < Self::BLOCK => block.push_front(message),
             _ => self.blocks.push_front(VecDeque::from([message])),

@@ -1,6 +1,4 @@
 use super::*;
-use fathom_core::event::EventKind;
-use jiff::Timestamp;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
@@ -33,7 +31,7 @@ fn drained(outbox: &mut Outbox, ring: &mut Consumer<Message>) -> Vec<Message> {
 /// A silence of 100 s at 1,000/s ended in one burst that no ring held: 613 of 2,600 samples of a shorter one had no row.
 #[test]
 fn what_a_stall_delivers_at_once_is_all_there_and_in_order() {
-    let (mut outbox, mut ring) = channel_of(512, 10, || NOW_NS);
+    let (mut outbox, mut ring) = channel_of(512, 10, usize::MAX, || NOW_NS);
     for seq in 0..100_000 {
         outbox.sample(3, sample(1, seq, 0));
         if seq % 1_000 == 0 {
@@ -65,7 +63,7 @@ fn what_a_stall_delivers_at_once_is_all_there_and_in_order() {
 
 #[test]
 fn a_disk_that_stands_still_costs_a_bounded_queue_and_every_loss_is_told_by_its_connection() {
-    let (mut outbox, mut ring) = channel_of(4, 100, || NOW_NS);
+    let (mut outbox, mut ring) = channel_of(4, 100, usize::MAX, || NOW_NS);
     for seq in 0..4 + 100 + 30 {
         outbox.sample(0, sample(7, seq, NOW_NS + 1));
         outbox.sample(1, sample(8, seq, NOW_NS + 1));
@@ -97,9 +95,47 @@ fn a_disk_that_stands_still_costs_a_bounded_queue_and_every_loss_is_told_by_its_
     );
 }
 
+/// The wall clock was set back by an hour while the disk stood still: for that hour no sample was a later one, and the queue
+/// had no bound.
+#[test]
+fn a_clock_that_is_set_back_does_not_unbind_the_queue() {
+    let (mut outbox, mut ring) = channel_of(4, 10, 40, || NOW_NS);
+    let set_back_ns = NOW_NS - 3_600_000_000_000;
+    for seq in 0..10_000 {
+        outbox.sample(0, sample(7, seq, set_back_ns + seq as i64));
+        outbox.other(note(seq.to_string()));
+        let kind = EventKind::ScheduleOverrun { skipped: 1, behind_ns: 0, reason: "late".to_owned() };
+        if seq % 1_000 == 0 {
+            let event = Event { at: Timestamp::UNIX_EPOCH, mono_ns: 0, connection: None, kind };
+            outbox.other(Message::Event(Some(0), Box::new(event)));
+        }
+        assert!(outbox.waiting.len <= 40 + 10, "{} wait", outbox.waiting.len);
+    }
+    outbox.other(Message::Ended);
+    let all = drained(&mut outbox, &mut ring);
+    let (mut rows, mut lost, mut skipped, mut notes, mut notes_lost) = (0, 0, 0, 0, 0);
+    for message in &all {
+        match message {
+            Message::Sample(..) => rows += 1,
+            Message::Lost { connection: Some(7), samples, .. } => lost += samples,
+            Message::Event(_, event) => match &event.kind {
+                EventKind::ScheduleOverrun { skipped: more, .. } => skipped += more,
+                EventKind::Note { text } if text.contains("were lost") => {
+                    notes_lost +=
+                        text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+                }
+                _ => notes += 1,
+            },
+            _ => {}
+        }
+    }
+    assert_eq!((rows + lost, skipped, notes + notes_lost), (10_000, 10, 10_000));
+    assert!(matches!(all.last(), Some(Message::Ended)));
+}
+
 #[test]
 fn losses_are_told_as_soon_as_there_is_room_and_not_only_at_the_end() {
-    let (mut outbox, mut ring) = channel_of(4, 0, || NOW_NS);
+    let (mut outbox, mut ring) = channel_of(4, 0, usize::MAX, || NOW_NS);
     for seq in 0..10 {
         outbox.sample(0, sample(0, seq, 0));
     }
@@ -111,7 +147,7 @@ fn losses_are_told_as_soon_as_there_is_room_and_not_only_at_the_end() {
 
 #[test]
 fn connections_beyond_a_bound_are_counted_together() {
-    let (mut outbox, mut ring) = channel_of(4, 0, || NOW_NS);
+    let (mut outbox, mut ring) = channel_of(4, 0, usize::MAX, || NOW_NS);
     (0..5).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
     let connections = LOST_BY_CONNECTION as u32 + 50;
     (0..connections).for_each(|connection| outbox.sample(0, sample(connection, 9, NOW_NS + 1)));
@@ -132,7 +168,8 @@ fn what_is_given_is_a_row_or_a_told_loss() {
     for seed in 0..100 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut below = |n: u64| random.next_u64() % n;
-        let (mut outbox, mut ring) = channel_of(1 << below(6), below(40) as usize, || NOW_NS);
+        let (mut outbox, mut ring) =
+            channel_of(1 << below(6), below(40) as usize, 20 + below(100) as usize, || NOW_NS);
         let mut given = [0_u64; 3];
         let mut all = Vec::new();
         for _ in 0..2_000 {
@@ -178,7 +215,7 @@ fn what_is_given_is_a_row_or_a_told_loss() {
 
 #[test]
 fn an_end_waits_for_a_slow_recorder_and_not_for_one_that_is_gone() {
-    let (mut outbox, mut ring) = channel_of(4, 10, || NOW_NS);
+    let (mut outbox, mut ring) = channel_of(4, 10, usize::MAX, || NOW_NS);
     (0..1_000).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
     let slow = std::thread::spawn(move || {
         let mut rows = 0;
@@ -193,7 +230,7 @@ fn an_end_waits_for_a_slow_recorder_and_not_for_one_that_is_gone() {
     outbox.finish();
     assert_eq!(slow.join().expect("it ends"), 1_000);
 
-    let (mut outbox, ring) = channel_of(4, 10, || NOW_NS);
+    let (mut outbox, ring) = channel_of(4, 10, usize::MAX, || NOW_NS);
     (0..1_000).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
     drop(ring);
     outbox.finish();
