@@ -2,7 +2,10 @@
 
 mod support;
 
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
+use std::time::{Duration, Instant};
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
 use support::rows::{events, of_kind, rows};
@@ -141,7 +144,7 @@ fn a_disk_that_has_room_again_goes_on_being_recorded_on() {
     let ballast = disk.path().join("ballast");
     // Whatever is free, to the last byte.
     let mut filling = std::fs::File::create(&ballast).expect("created");
-    while std::io::Write::write(&mut filling, &[1; 512]).is_ok() {}
+    while Write::write(&mut filling, &[1; 512]).is_ok() {}
     drop(filling);
     // The reserve is given up when something finds no room.
     wait_for("the recording to wait", || (!dir.join(".reserve").exists()).then_some(()));
@@ -176,5 +179,49 @@ fn on_full_exit_ends_the_run() {
     let outcome = Probe::start(home.path(), &arguments).finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
     assert!(outcome.err.contains("free some space"), "{}", outcome.err);
+    assert_sound(&dir);
+}
+
+/// A reflector that answers each frame so much later, on one connection.
+fn delayed(delay: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a probe connects");
+        let mut back = stream.try_clone().expect("cloned");
+        let (tell, come) = std::sync::mpsc::channel::<(Instant, Vec<u8>)>();
+        std::thread::spawn(move || {
+            for (at, bytes) in come {
+                // The delay is what this reflector is for.
+                std::thread::sleep((at + delay).saturating_duration_since(Instant::now()));
+                if back.write_all(&bytes).is_err() {
+                    break;
+                }
+            }
+        });
+        let mut buffer = vec![0; 64 << 10];
+        while let Ok(n @ 1..) = stream.read(&mut buffer) {
+            let _ = tell.send((Instant::now(), buffer[..n].to_vec()));
+        }
+    });
+    address
+}
+
+/// Each flush that failed asked the run to stop; the second time means "at once", and what was under way was unanswered.
+#[test]
+fn on_full_exit_waits_for_what_is_under_way() {
+    if !needs_root() {
+        return;
+    }
+    let disk = Small::mount();
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = disk.path().join("r");
+    let target = delayed(Duration::from_millis(600));
+    let arguments = format!("{target} --every 1ms --on-full exit --record {} --json", dir.display());
+    let outcome = Probe::start(home.path(), &arguments).finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+    let summary = outcome.objects().pop().expect("a summary");
+    assert_eq!(summary["unanswered"], 0, "{summary}");
+    assert!(summary["samples"].as_u64() > Some(600), "{summary}");
     assert_sound(&dir);
 }

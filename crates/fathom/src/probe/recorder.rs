@@ -2,22 +2,21 @@
 //! views show.
 
 use super::egress::{Egress, ends};
-use super::live_state::{LiveState, LiveStates, lock};
+use super::live_state::{LiveStates, lock};
 use super::outbox::Message;
 use super::plain::Line;
 use super::stop::Stop;
 use super::tables::Table;
 use fathom_cloud::CloudMessage;
-use fathom_core::event::{Event, EventKind, LOST_BEHIND};
+use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
 use fathom_core::units::duration_compact as duration;
 use fathom_os::clock::mono_ns;
-use fathom_recording::Recorder;
 use fathom_recording::peers::Rows;
+use fathom_recording::{Gaps, Recorder};
 use jiff::Timestamp;
 use rtrb::Consumer;
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::thread;
 use std::time::Duration;
@@ -25,12 +24,9 @@ use std::time::Duration;
 /// With the rest between two looks, and a disk that takes its time over a sync (hundreds of ms under load), this keeps
 /// everything older than a second on disk.
 const FLUSH_EVERY_NS: u64 = 250_000_000;
-/// What a recording says where its probing thread failed.
-const ABANDONED: &str =
-    "probing ended early: a probing thread failed; samples that were under way then have no rows";
 /// A flush that takes longer is worth a line of the log: the disk holds up the recording, and no sample.
 const SLOW_FLUSH: Duration = Duration::from_millis(250);
-/// Messages taken under one lock of the live states.
+/// Messages taken before the live states are brought up to date.
 const BATCH: usize = 2_048;
 
 /// What is written of one path.
@@ -47,6 +43,12 @@ pub(super) struct CloudNotice {
     pub(super) message: CloudMessage,
 }
 
+/// What changes a path's live state.
+enum Update {
+    Sample(Sample),
+    Event(Event),
+}
+
 /// See the module.
 pub(super) struct RunRecorder {
     /// One a probing thread.
@@ -56,6 +58,8 @@ pub(super) struct RunRecorder {
     /// By what each path's connections leave.
     egress: Vec<Egress>,
     live: LiveStates,
+    /// What the live states do not show yet. They are locked when nothing is written: a view waits for no disk.
+    updates: Vec<(usize, Update)>,
     lines: Option<SyncSender<Line>>,
     /// Whether each sample is worth a line.
     every_sample: bool,
@@ -89,6 +93,7 @@ impl RunRecorder {
             egress,
             sinks,
             live,
+            updates: Vec::new(),
             lines: None,
             every_sample: false,
             rest,
@@ -148,8 +153,6 @@ impl RunRecorder {
 
     /// Takes what there is, up to a batch: whether there is more at once, and whether everybody has told their last.
     fn take_batch(&mut self) -> (bool, bool) {
-        let live = Arc::clone(&self.live);
-        let mut live = lock(&live);
         let share = (BATCH / self.rings.len().max(1)).max(1);
         let mut more = false;
         // Backwards, so that a ring that has come to its end can be taken out.
@@ -161,7 +164,7 @@ impl RunRecorder {
                 let message = match self.rings[at].pop() {
                     Ok(message) => message,
                     Err(_) if abandoned => {
-                        self.abandoned(&mut live);
+                        self.abandoned();
                         Message::Ended
                     }
                     Err(_) => break,
@@ -171,23 +174,34 @@ impl RunRecorder {
                     self.rings.remove(at);
                     break;
                 }
-                self.take(&mut live, message);
+                self.take(message);
             }
             more |= taken == share;
+        }
+        self.update_live();
+        (more, self.rings.is_empty())
+    }
+
+    fn update_live(&mut self) {
+        let mut live = lock(&self.live);
+        for (path, update) in self.updates.drain(..) {
+            match update {
+                Update::Sample(sample) => live[path].sample(&sample),
+                Update::Event(event) => live[path].event(&event),
+            }
         }
         for (state, error) in live.iter_mut().zip(&self.errors) {
             state.recording_error.clone_from(error);
         }
-        (more, self.rings.is_empty())
     }
 
-    fn take(&mut self, live: &mut [LiveState], message: Message) {
+    fn take(&mut self, message: Message) {
         match message {
-            Message::Sample(path, sample) => self.sample(live, path, &sample),
-            Message::Event(Some(path), mut event) => self.path_event(live, path, &mut event),
+            Message::Sample(path, sample) => self.sample(path, &sample),
+            Message::Event(Some(path), mut event) => self.path_event(path, &mut event),
             Message::Event(None, event) => {
                 for path in 0..self.sinks.len() {
-                    self.event(live, path as u32, &event);
+                    self.event(path as u32, &event);
                 }
             }
             Message::Anchor { anchor, stepped } => {
@@ -197,7 +211,7 @@ impl RunRecorder {
             }
             Message::Lost { path, connection, samples: lost } => {
                 let kind = EventKind::RecordingOverflowed { lost, reason: Some(LOST_BEHIND.to_owned()) };
-                self.event(live, path, &Event { at: Timestamp::now(), mono_ns: mono_ns(), connection, kind });
+                self.event(path, &Event { at: Timestamp::now(), mono_ns: mono_ns(), connection, kind });
             }
             Message::Ended => {}
         }
@@ -205,13 +219,13 @@ impl RunRecorder {
 
     /// A probing thread ended without saying so: by an error of the system, or a panic. The others are asked to end too, and
     /// the recordings say that more may have been under way.
-    fn abandoned(&mut self, live: &mut [LiveState]) {
+    fn abandoned(&mut self) {
         self.abandoned = true;
         self.stop.ask_at_once();
-        let kind = EventKind::Note { text: ABANDONED.to_owned() };
+        let kind = EventKind::Note { text: PROBING_FAILED.to_owned() };
         let event = Event { at: Timestamp::now(), mono_ns: mono_ns(), connection: None, kind };
         for path in 0..self.sinks.len() {
-            self.event(live, path as u32, &event);
+            self.event(path as u32, &event);
         }
     }
 
@@ -231,33 +245,22 @@ impl RunRecorder {
                 }
             };
             let event = Event { at, mono_ns, connection: None, kind };
-            let live = Arc::clone(&self.live);
-            let mut live = lock(&live);
             for path in 0..self.sinks.len() {
-                self.event(&mut live, path as u32, &event);
+                self.event(path as u32, &event);
             }
         }
     }
 
-    fn sample(&mut self, live: &mut [LiveState], path: u32, sample: &Sample) {
+    fn sample(&mut self, path: u32, sample: &Sample) {
         let p = path as usize;
-        live[p].sample(sample);
-        self.write(p, |recorder| {
-            // The first echo that could have carried stamps tells whether this reflector writes them. Among samples
-            // without a header, one that has none tells nothing.
-            let tells = |probe: &serde_json::Value| {
-                sample.reflector_ns.is_some()
-                    || probe["sizes"][0].as_u64().is_none_or(|least| least >= fathom_wire::HEADER_LEN as u64)
-            };
-            if recorder.manifest().reflector.stamps.is_none()
-                && sample.rtt_ns.is_some()
-                && (sample.size as usize >= fathom_wire::HEADER_LEN || sample.reflector_ns.is_some())
-                && tells(&recorder.manifest().probe)
-            {
-                recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;
-            }
-            recorder.push(sample)
-        });
+        self.updates.push((p, Update::Sample(*sample)));
+        self.write(p, |recorder| note_stamps(recorder, sample));
+        // A recorder that has stopped takes it too, and tells its loss.
+        if let Some(recorder) = &mut self.sinks[p].recorder
+            && let Err(e) = recorder.push(sample)
+        {
+            self.failed(p, e.to_string());
+        }
         if !self.sinks[p].tables.is_empty() {
             self.write_tables(p, |rows| rows.write(sample));
         }
@@ -268,7 +271,7 @@ impl RunRecorder {
 
     /// An event of one path. A connection's opening gets the interface it leaves by, and what is different since the
     /// one before follows it.
-    fn path_event(&mut self, live: &mut [LiveState], path: u32, event: &mut Event) {
+    fn path_event(&mut self, path: u32, event: &mut Event) {
         let (at, mono_ns, connection) = (event.at, event.mono_ns, event.connection);
         let mut changes = Vec::new();
         if let EventKind::ConnectionOpened { local, remote, interface, .. } = &mut event.kind
@@ -278,9 +281,9 @@ impl RunRecorder {
             changes = egress.opened(local, remote, mono_ns);
             *interface = egress.nic().map(|nic| nic.name.clone());
         }
-        self.event(live, path, event);
+        self.event(path, event);
         for kind in changes {
-            self.event(live, path, &Event { at, mono_ns, connection, kind });
+            self.event(path, &Event { at, mono_ns, connection, kind });
         }
     }
 
@@ -291,17 +294,16 @@ impl RunRecorder {
                 continue;
             }
             let changes = self.egress[p].look(now);
-            let live = Arc::clone(&self.live);
             for kind in changes {
                 let event = Event { at: Timestamp::now(), mono_ns: now, connection: None, kind };
-                self.event(&mut lock(&live), p as u32, &event);
+                self.event(p as u32, &event);
             }
         }
     }
 
-    fn event(&mut self, live: &mut [LiveState], path: u32, event: &Event) {
+    fn event(&mut self, path: u32, event: &Event) {
         let p = path as usize;
-        live[p].event(event);
+        self.updates.push((p, Update::Event(event.clone())));
         if let Some(recorder) = &mut self.sinks[p].recorder
             && let Err(e) = recorder.event(event)
         {
@@ -331,7 +333,6 @@ impl RunRecorder {
     }
 
     fn flush(&mut self, now: u64) {
-        // Disk writes happen without the lock of the live states: a view waits for no disk.
         for p in 0..self.sinks.len() {
             let flushed = match &mut self.sinks[p].recorder {
                 Some(recorder) if recorder.stopped().is_none() => recorder.flush(now),
@@ -352,15 +353,13 @@ impl RunRecorder {
         if events.is_empty() {
             return;
         }
-        let live = Arc::clone(&self.live);
+        let gaps = recorder.gaps();
         for event in events {
-            if let EventKind::RecordingResumed { waited_ns, lost } = event.kind {
+            if let EventKind::RecordingResumed { .. } = event.kind {
                 self.waits[p] = false;
-                self.errors[p] = (lost > 0).then(|| {
-                    format!("{lost} samples have no row: the disk was full for {}", duration(waited_ns))
-                });
+                self.errors[p] = missing(gaps);
             }
-            lock(&live)[p].event(&event);
+            self.updates.push((p, Update::Event(event.clone())));
             self.show(Line::Event(Some(p as u32), Box::new(event)));
         }
     }
@@ -372,7 +371,7 @@ impl RunRecorder {
             return self.stopped(p, error);
         }
         if self.exit_on_full {
-            self.stop.ask();
+            self.stop.ask_once();
         }
         if !std::mem::replace(&mut self.waits[p], true) {
             self.errors[p] = Some(error.clone());
@@ -428,7 +427,7 @@ impl RunRecorder {
 
     fn close(&mut self) {
         for p in 0..self.sinks.len() {
-            let error = self.abandoned.then_some(ABANDONED);
+            let error = self.abandoned.then_some(PROBING_FAILED);
             if let Some(recorder) = &mut self.sinks[p].recorder {
                 let finished = recorder.finish_with(Timestamp::now(), mono_ns(), error).map(drop);
                 self.told_by_recorder(p);
@@ -439,10 +438,37 @@ impl RunRecorder {
             self.sinks[p].recorder = None;
             self.write_tables(p, |rows| rows.finish());
         }
-        for (state, error) in lock(&self.live).iter_mut().zip(&self.errors) {
-            state.recording_error.clone_from(error);
-        }
+        self.update_live();
     }
+}
+
+/// The first echo that could have carried stamps tells whether this reflector writes them. Among samples without a header,
+/// one that has none tells nothing.
+fn note_stamps(recorder: &mut Recorder, sample: &Sample) -> Result<(), fathom_recording::Error> {
+    let tells = |probe: &serde_json::Value| {
+        sample.reflector_ns.is_some()
+            || probe["sizes"][0].as_u64().is_none_or(|least| least >= fathom_wire::HEADER_LEN as u64)
+    };
+    if recorder.manifest().reflector.stamps.is_none()
+        && sample.rtt_ns.is_some()
+        && (sample.size as usize >= fathom_wire::HEADER_LEN || sample.reflector_ns.is_some())
+        && tells(&recorder.manifest().probe)
+    {
+        recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;
+    }
+    Ok(())
+}
+
+/// What a recording lacks that waited for room, however often, and went on.
+fn missing(gaps: Gaps) -> Option<String> {
+    let Gaps { rows, events, waited_ns } = gaps;
+    let what = match (rows, events) {
+        (0, 0) => return None,
+        (rows, 0) => format!("{rows} samples have no row"),
+        (0, events) => format!("{events} events are lost"),
+        (rows, events) => format!("{rows} samples have no row and {events} events are lost"),
+    };
+    Some(format!("{what}: the disk was full for {}", duration(waited_ns)))
 }
 
 #[cfg(test)]

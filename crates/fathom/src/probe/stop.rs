@@ -19,6 +19,17 @@ impl Stop {
 
     pub(crate) fn ask(&self) {
         self.asked.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Asks it to stop, unless somebody has asked already: may be called again and again.
+    pub(super) fn ask_once(&self) {
+        if self.asked.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+            self.wake();
+        }
+    }
+
+    fn wake(&self) {
         for waker in &*self.wakers {
             // A reactor lives as long as its thread; a failing wake means that it is over.
             let _ = waker.wake();

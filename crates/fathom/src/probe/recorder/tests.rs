@@ -1,6 +1,8 @@
 use super::*;
+use crate::probe::live_state::LiveState;
 use crate::probe::outbox::channel;
 use fathom_recording::{Manifest, Recording, Tool, verify};
+use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::mpsc::channel as results;
 
