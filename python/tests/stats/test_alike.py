@@ -72,3 +72,34 @@ def test_a_far_path_whose_round_trips_are_all_in_one_bucket():
     for d in one.differences:
         if d.metric != "mean":
             assert d.difference_interval.high - d.difference_interval.low >= 2 * bucket
+
+
+def test_runs_stay_pairs_where_one_lacks_a_figure():
+    # Each run has its own weather, and B takes a fifth longer in each. A's third and B's ninth have too few
+    # samples for p99: what was left was paired by position, with the weather of other hours.
+    rng = np.random.default_rng(11)
+    clean = lambda level, n: np.rint(1e6 * level * rng.lognormal(0, 0.05, n)).astype(np.int64)  # noqa: E731
+    weather = np.exp(rng.standard_normal(12))
+    paths = {
+        "a": [clean(w, 50 if i == 2 else 500) for i, w in enumerate(weather)],
+        "b": [clean(1.2 * w, 50 if i == 8 else 500) for i, w in enumerate(weather)],
+    }
+    (one,) = comparisons(measured(paths, side_by_side=True))
+    assert one.of("p99").units == (10, 10)
+    assert one.of("p99").p_value < 1e-6
+
+
+def test_the_order_and_the_comparison_have_the_figures_of_the_table():
+    # The strip called 1.20 ms the fastest median and 1.05 ms the slowest: the order was by all samples, one
+    # long run of which outweighs eight others, and the figures by runs.
+    rng = np.random.default_rng(12)
+    clean = lambda level, n: np.rint(1e6 * level * rng.lognormal(0, 0.05, n)).astype(np.int64)  # noqa: E731
+    paths = {
+        "a": [clean(1.2, 300) for _ in range(8)] + [clean(0.9, 5_000)],
+        "b": [clean(1.05, 300) for _ in range(9)],
+    }
+    order = measured(paths, side_by_side=False)
+    assert [s.name for s in order] == ["b", "a"]
+    (one,) = comparisons(order)
+    for d in one.differences:
+        assert (d.a, d.b) == tuple(s.figure(d.metric).value for s in order)

@@ -60,7 +60,7 @@ def _rank(advice: Advice) -> int:
 def _medians(analysis: Analysis) -> Table:
     rows: list[tuple[str, ...]] = []
     for scenario in analysis.scenarios:
-        estimate = scenario.estimates["p50"]
+        estimate = scenario.figure("p50")
         base = next((v for v in analysis.comparisons if {v.a, v.b} == {BASE, scenario.name}), None)
         ratio, interval = _ratio(base, BASE) if base else (None, None)
         rows.append(

@@ -106,8 +106,10 @@ def own_consistency(paths: Sequence[Scenario], summaries: Sequence[OpenedSummary
         if not s.rtt.count or s.rtt.min_ns is None or s.rtt.max_ns is None:
             continue
         figures = {"min": s.rtt.min_ns / 1e3, "max": s.rtt.max_ns / 1e3}
-        figures |= {n: e.value / 1e3 for n, e in s.estimates.items() if not (e.doubt and e.interval is None)}
-        deviation = s.rtt.stddev_ns
+        shown = {n: s.figure(n) for n in s.estimates}
+        figures |= {n: e.value / 1e3 for n, e in shown.items() if not (e.doubt and e.interval is None)}
+        # Of all samples: medians of runs need not obey its laws.
+        deviation = None if s.of_runs else s.rtt.stddev_ns
         if deviation is not None and s.rtt.count > 1:
             figures["sd"] = deviation / 1e3
         document.summaries.append(StatisticsRow(s.name, figures, "us", s.rtt.count))
@@ -126,7 +128,7 @@ def _sweep(paths: Sequence[Scenario]) -> Sweep | None:
     by_label: dict[Key, dict[int, float]] = {}
     for s in paths:
         if s.key.size and s.rtt.count:
-            by_label.setdefault(replace(s.key, size=None), {})[s.key.size] = s.estimates["p50"].value
+            by_label.setdefault(replace(s.key, size=None), {})[s.key.size] = s.figure("p50").value
     best = max(by_label.values(), key=len, default={})
     if len(best) < FEWEST_SIZES:
         return None

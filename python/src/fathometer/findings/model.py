@@ -136,6 +136,8 @@ class Scenario:
     blocks: BlockCounts
     calendar: Calendar | None
     first: First | None
+    worth: float = 1.0
+    """Independent samples that one is worth where losses are counted: they come in bursts."""
 
     @property
     def due(self) -> int:

@@ -8,16 +8,19 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, tzinfo
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.dataset.histogram import Histogram, supports
 from fathometer.dataset.recording import Recording
-from fathometer.dataset.regroup import at_rank, first_of_each
+from fathometer.dataset.regroup import at_rank, first_of_each, grid
 from fathometer.dataset.rollup import BUCKET_BITS, Counted, added
 from fathometer.findings.model import FIGURES, Key, Run, Scenario
 from fathometer.findings.parts import Part, is_whole, joined_blocks, parts, recordings_of, totals_of
 from fathometer.findings.words import offset_ns
+from fathometer.stats.blocks import MOST, SHORTEST
 from fathometer.stats.calendar import Calendar, calendar
 from fathometer.stats.first import First, first_against_rest
+from fathometer.stats.quantiles import share_worth
 from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates, rollup_mean
 from fathometer.stats.runs import RUNS_TO_COMPARE, WorstOfRuns, median_of_runs, percentile_rule
@@ -57,7 +60,7 @@ def scenarios(
 
 
 def _median(scenario: Scenario) -> float:
-    value = scenario.estimates["p50"].value
+    value = scenario.figure("p50").value
     return math.inf if math.isnan(value) else value
 
 
@@ -92,7 +95,25 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
         blocks=blocks,
         calendar=_calendar(group, zone),
         first=_first(group),
+        worth=_worth(group),
     )
+
+
+def _worth(group: Sequence[Part]) -> float:
+    """How many independent samples one is worth for the share that is lost, by blocks of time; what could not
+    be sent is a burst of its own in each recording.
+    """
+    sizes: list[NDArray[np.int64]] = []
+    losses: list[NDArray[np.int64]] = []
+    for part in group:
+        most = min(MOST, totals_of(part).samples // SHORTEST)
+        if most:
+            rollup = part.recording.rollup
+            sent = rollup.sent(*grid(rollup, most, part.selection), part.selection)
+            unsent = np.array([_unsent(part)] if _unsent(part) else [], dtype=np.int64)
+            sizes += [sent.sent, unsent]
+            losses += [sent.lost, unsent]
+    return share_worth(np.concatenate(losses), np.concatenate(sizes)) if sizes else 1.0
 
 
 def _unsent(part: Part) -> int:

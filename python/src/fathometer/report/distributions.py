@@ -70,7 +70,7 @@ def sweep(analysis: Analysis, width: int = WIDE) -> Spec | None:
     if analysis.sweep is None:
         return None
     points = [
-        {"size": s.key.size, "us": s.estimates["p50"].value / 1e3}
+        {"size": s.key.size, "us": s.figure("p50").value / 1e3}
         for s in analysis.scenarios
         if s.key.size and s.rtt.count
     ]

@@ -15,6 +15,7 @@ from typing import Final, Literal, NoReturn
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.findings.model import Scenario
 from fathometer.findings.words import count, duration
+from fathometer.stats.quantiles import share_ends
 from fathometer.stats.results import Interval
 
 FIGURES: Final = {
@@ -189,9 +190,18 @@ def _of_share(goal: Goal, scenario: Scenario) -> Outcome:
     if value is None:
         return Outcome(goal, scenario.name, "cannot be decided", None, False, "nothing was sent")
     status: Status = "met" if goal.holds(value) else "not met"
+    broken = 1 - value if goal.metric == "availability" else value
+    ends = share_ends(broken * behind * scenario.worth, behind * scenario.worth)
+    far = ends[1 if status == "met" else 0]
+    sure = goal.holds(1 - far if goal.metric == "availability" else far) == (status == "met")
+    return Outcome(goal, scenario.name, status, value, sure, "" if sure else _few(goal, behind, broken, far))
+
+
+def _few(goal: Goal, behind: int, broken: float, far: float) -> str:
+    """Why a share is not sure. `far`: how many there may as well be that break the limit."""
+    if broken:
+        kind = "not answered" if goal.metric == "availability" else "lost"
+        return f"{count(behind, 'sample')} do not rule out that {percent(far)} are {kind}"
     allowed = 1 - goal.limit if goal.metric == "availability" else goal.limit
-    if status == "met" and allowed * behind < RARE:
-        needed = f"{math.ceil(RARE / allowed - 1e-6):,} are" if allowed > 0 else "no number is"
-        few = f"{count(behind, 'sample')}; {needed} needed to be sure"
-        return Outcome(goal, scenario.name, status, value, False, few)
-    return Outcome(goal, scenario.name, status, value, True, "")
+    needed = f"{math.ceil(RARE / allowed - 1e-6):,} are" if allowed > 0 else "no number is"
+    return f"{count(behind, 'sample')}; {needed} needed to be sure"

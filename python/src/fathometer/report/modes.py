@@ -116,20 +116,18 @@ def _readings(readings: Readings | None, words: Any) -> Cell:  # noqa: ANN401 - 
 
 
 def _silences(costs: Sequence[Cost]) -> Table | None:
-    rows = []
-    for c in costs:
-        first, warm = c.first.estimates, c.warm.estimates
-        rows.append(
-            (
-                Cell(c.first.key.label, f"after {duration(c.gap_ns)}"),
-                Cell(
-                    f"{c.first.rtt.count:,}",
-                    f"{c.first.unanswered:,} unanswered" if c.first.unanswered else "",
-                ),
-                *(figure(of[name]) for name in ("p50", "p95") for of in (first, warm)),
-                _cost(c),
-            )
+    rows = [
+        (
+            Cell(c.first.key.label, f"after {duration(c.gap_ns)}"),
+            Cell(
+                f"{c.first.rtt.count:,}",
+                f"{c.first.unanswered:,} unanswered" if c.first.unanswered else "",
+            ),
+            *(figure(of.figure(name)) for name in ("p50", "p95") for of in (c.first, c.warm)),
+            _cost(c),
         )
+        for c in costs
+    ]
     head = ("silence", "first samples", "p50 first", "p50 warm", "p95 first", "p95 warm", "cost")
     return _table("After a silence", head, rows)
 

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.stats.blocks import Cut, variance_of_mean
+from fathometer.stats.blocks import FEWEST, Cut, variance_of_mean
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Interval
 
 NINES = (0.5, 0.95, 0.99, 0.999, 0.9999)
@@ -110,6 +110,32 @@ def freedom(means: NDArray[np.float64]) -> float:
         return float(b - 1)
     kurtosis = b * float((squares**2).sum()) / total**2
     return min(float(b - 1), max(2.0 * b / max(kurtosis - 1.0, 1e-9), 2.0))
+
+
+def share_worth(hits: NDArray[np.int64], sizes: NDArray[np.int64]) -> float:
+    """How many independent samples one is worth for a share, from the hits of blocks in order of time: by the
+    blocks' spread at every length of blocks, the least.
+    """
+    count, share = int(sizes.sum()), float(hits.sum()) / max(int(sizes.sum()), 1)
+    if not 0 < share < 1:
+        return 1.0
+    least = float(count)
+    means = share + (hits - share * sizes) / sizes.mean()
+    while len(means) >= FEWEST:
+        least = min(least, effective_count(share, means, count))
+        means = means[len(means) % 2 :].reshape(-1, 2).mean(axis=1)
+    return least / count
+
+
+def share_ends(hits: float, count: float, level: float = LEVEL) -> tuple[float, float]:
+    """One-sided bounds of a share by so many hits of so many independent samples (Clopper & Pearson): below
+    each of them, or above it, the share is with this confidence alone.
+    """
+    from scipy.special import betaincinv  # Imported late: half a second of a report's start.
+
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, count - hits + 1, 1 - level))
+    high = 1.0 if hits >= count else float(betaincinv(hits + 1, count - hits, level))
+    return low, high
 
 
 def shares_around(p: float, effective: float, level: float = LEVEL) -> tuple[float, float]:
