@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fathometer import console
 from fathometer.dataset.places import Place
 from fathometer.dataset.recording import Recording, open_recordings
 from fathometer.dataset.summaries import OpenedSummary, open_summaries
 from fathometer.errors import FathometerError
+
+_TOLD: Final = 3
+"""Damaged parts of a recording that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,4 +48,10 @@ def open_all(paths: Sequence[str], progress: console.Progress, *, counted: bool 
         raise refused[0]
     for one_refused in refused:
         console.refused(one_refused)
+    for recording in recordings.values():
+        if recording.broken:
+            parts = "; ".join(f"{d.file}: {d.reason}" for d in recording.broken[:_TOLD])
+            others = len(recording.broken) - _TOLD
+            more = f"; and {others:,} other parts" if others > 0 else ""
+            console.say(f"{recording.directory} is damaged, what can be read is used: {parts}{more}")
     return Opened(tuple(recordings.values()), tuple(summaries.values()), refused)

@@ -150,7 +150,7 @@ def report_command(
         from fathometer.report.write import as_text, write
 
         judgement = Judgement(
-            goals.judged(wanted, analysis.scenarios),
+            goals.judged(wanted, analysis.scenarios, opened.refused),
             baselines.drift(earlier, analysis.scenarios, threshold) if earlier else None,
         )
 

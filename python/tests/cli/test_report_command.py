@@ -4,9 +4,11 @@ import json
 import shutil
 import subprocess
 import sys
+import zlib
 
 import fastjsonschema
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from support.command_line import run
@@ -273,3 +275,68 @@ def test_a_baseline_that_is_none_is_one_line(two, tmp_path, content):
     assert "b.json" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def cut(recording):
+    segment = recording / "samples-00000.parquet"
+    segment.write_bytes(segment.read_bytes()[:2000])
+
+
+def flipped(recording):
+    segment = recording / "samples-00000.parquet"
+    content = bytearray(segment.read_bytes())
+    content[1000] ^= 255
+    segment.write_bytes(content)
+
+
+def other_columns(recording):
+    """A table of somebody else's, listed as it should be."""
+    segment = recording / "samples-00000.parquet"
+    pq.write_table(pq.read_table(segment).drop(["rtt_ns"]), segment)
+    lines = [json.loads(line) for line in (recording / "events.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "segment.closed":
+            line |= {"bytes": segment.stat().st_size, "crc32": zlib.crc32(segment.read_bytes())}
+    (recording / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+SPOILED = {
+    "cut": cut,
+    "a flipped bit": flipped,
+    "no segment": lambda recording: (recording / "samples-00000.parquet").unlink(),
+    "no events": lambda recording: (recording / "events.jsonl").unlink(),
+    "neither": lambda recording: [
+        (recording / name).unlink() for name in ("events.jsonl", "samples-00000.parquet")
+    ],
+    "other columns": other_columns,
+    "no manifest": lambda recording: (recording / "recording.json").write_text("{"),
+}
+
+
+@pytest.mark.parametrize("spoiling", list(SPOILED))
+def test_what_cannot_be_read_meets_no_goal(tmp_path, spoiling):
+    """Beside a good recording, one whose samples could not be read passed a pipeline: the goal was "met", the
+    exit code was 0, and standard error was silent.
+    """
+    for label in ("good", "bad"):
+        write(tmp_path / label, lognormal_ns(1, 1000), label=label)
+    SPOILED[spoiling](tmp_path / "bad")
+    goals = ("--slo", "availability>1%", "--slo", "p99<1s")
+    done = run("report", "good", "bad", *goals, "--json", "r.json", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("cannot be decided") == 2
+    told = {
+        (o["goal"], o["scenario"]): o["status"] for o in json.loads((tmp_path / "r.json").read_text())["slo"]
+    }
+    assert {status for (_, path), status in told.items() if path == "good"} == {"met"}
+    assert [status for (_, path), status in told.items() if path != "good"] == ["cannot be decided"] * 2
+    assert "cannot be decided for" in (tmp_path / "report.html").read_text()
+
+
+def test_one_unreadable_part_of_many_leaves_what_is_missed_missed(tmp_path):
+    write(tmp_path / "r", [lognormal_ns(1, 1000), lognormal_ns(2, 1000)])
+    flipped(tmp_path / "r")
+    done = run("report", "r", "--slo", "p99<1s", "--slo", "p99<1us", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "p99 < 1.00 s cannot be decided: r is damaged (samples-00000.parquet" in done.stderr
+    assert "p99 < 1.00 µs not met: it is" in done.stderr

@@ -7,7 +7,7 @@ from fathometer.dataset import open_recordings
 from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from support.ends import closed, explained, opened
-from support.recordings import START, lognormal_ns, write
+from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SECOND = 1_000_000_000
 
@@ -73,6 +73,44 @@ def test_where_median_and_p99_contradict_nothing_is_preferred_until_the_user_say
     assert advice.paths == ("steady", "spiky")
     (advice,) = of(analyse(recordings, metric="p50"), "choice")
     assert advice.paths == ("spiky", "steady")
+
+
+def unanswered(rtt, which):
+    lossy = rtt.copy()
+    lossy[which] = UNANSWERED
+    return lossy
+
+
+@pytest.mark.parametrize("metric", [None, "p99"])
+@pytest.mark.parametrize(
+    "which", [np.random.default_rng(3).random(4000) < 0.3, np.arange(4000) >= 1000], ids=["lossy", "dead"]
+)
+def test_a_path_that_loses_more_is_not_preferred_however_fast_its_answers_are(tmp_path, which, metric):
+    """It said "prefer lossy to clean: its p99 is 23.4 % lower" of a path that answered 71 % of samples, and
+    to prefer one that had died to one that lived.
+    """
+    path(tmp_path, unanswered(lognormal_ns(1, 4000, 1000), which), "fast")
+    path(tmp_path, lognormal_ns(2, 4000, 1300), "clean")
+    assert of(analyse(open_recordings([tmp_path]), metric=metric), "choice") == []
+
+
+def test_losses_that_are_no_reason_are_named_with_the_choice(tmp_path):
+    path(tmp_path, unanswered(lognormal_ns(1, 4000, 1000), [77]), "fast")
+    path(tmp_path, lognormal_ns(2, 4000, 1300), "slow")
+    (advice,) = of(analyse(open_recordings([tmp_path])), "choice")
+    assert advice.paths == ("fast", "slow")
+    assert "fast: 1 of 4,000 samples not answered" in [render.fact(f) for f in advice.facts]
+
+
+def test_a_path_whose_mean_is_surely_higher_is_not_preferred_for_its_quantiles(tmp_path):
+    """It said to prefer a path whose mean was four times higher: eight of its samples in a thousand, too few
+    to move p99, took half a second.
+    """
+    spiky = lognormal_ns(1, 20_000, 1000)
+    spiky[np.random.default_rng(4).random(20_000) < 0.008] = 500_000_000
+    path(tmp_path, spiky, "spiky")
+    path(tmp_path, lognormal_ns(2, 20_000, 1200), "steady")
+    assert of(analyse(open_recordings([tmp_path])), "choice") == []
 
 
 def test_a_difference_that_does_not_matter_is_no_advice(tmp_path):

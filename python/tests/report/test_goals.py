@@ -160,6 +160,11 @@ def test_who_had_no_connection_had_no_answer():
     assert outcome("loss<0.1%", sent=0, unsent=600) == ("cannot be decided", False)
 
 
+def test_a_path_without_a_sample_meets_no_goal():
+    assert outcome("p99<2ms", sent=0) == ("cannot be decided", False)
+    assert outcome("availability>1%", sent=0) == ("cannot be decided", False)
+
+
 def test_the_largest_is_the_largest():
     assert outcome("max<9ms") == ("not met", True)
     assert outcome("max<=9ms") == ("met", True)
@@ -168,7 +173,8 @@ def test_the_largest_is_the_largest():
 def test_a_goal_is_for_every_path_or_for_those_that_match():
     paths = [scenario("near"), scenario("far"), scenario("far under load", load=True), scenario("no", sent=0)]
     names = lambda text: [o.path for o in judged([parsed(text)], paths)]  # noqa: E731
-    assert names("p99<2ms") == ["near", "far"]
+    # Of the path without samples nothing is known, which is no reason to leave it out.
+    assert names("p99<2ms") == ["near", "far", "no"]
     assert names("far*: p99<2ms") == ["far", "far under load"]
     with pytest.raises(FathometerError, match="concerns no path"):
         names("nowhere: p99<2ms")

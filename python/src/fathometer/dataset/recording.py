@@ -14,7 +14,7 @@ from typing import Final
 from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
 from fathometer.dataset.datagrams import Losses
-from fathometer.dataset.format import LOCK, MANIFEST
+from fathometer.dataset.format import EVENTS, LOCK, MANIFEST
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import Connection, Damage, Event, Maintenance, Manifest, Pause, Stall
@@ -69,6 +69,11 @@ class Recording:
         if "_scanned" in self.__dict__:
             renamed.__dict__["_scanned"] = self._scanned
         return renamed
+
+    @property
+    def broken(self) -> tuple[Damage, ...]:
+        """What cannot be read and is no mere torn end."""
+        return tuple(d for d in self.damage if not d.torn)
 
     @property
     def interrupted(self) -> bool:
@@ -287,12 +292,16 @@ def open_recording(directory: str | os.PathLike[str] | RemotePath) -> Recording:
         if running and attempt < _ATTEMPTS and any(not d.torn for d in segments.damage):
             continue  # Closed while we looked?
         break
+    damage += segments.damage
+    if not damage and manifest.ended_ns is not None and EVENTS not in names:
+        # Whoever ended it wrote that it ended; one that was interrupted may not have come to its first.
+        damage = (Damage(EVENTS, 0, 0, False, "it is missing"),)
     return Recording(
         directory=path,
         manifest=manifest,
         events=events,
         source=marked(path, Source(segments.closed, segments.open), manifest.idle_gaps_ns),
-        damage=damage + segments.damage,
+        damage=damage,
         running=running,
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from fathometer.findings.finding import Advice, Fact, Quantity, ns, number, times
 from fathometer.findings.growth import Growth
@@ -28,6 +30,8 @@ CLASSES = (
         "batch round trips or replicate asynchronously; not for synchronous, chatty use",
     ),
 )
+_SURELY: Final = 1.96
+"""Standard errors beyond which a difference of losses is no matter of chance."""
 """Bounds in ns, from the articles' advice for same-zone, cross-zone and cross-region placement."""
 
 
@@ -84,7 +88,8 @@ def choices(
     scenarios: Sequence[Scenario], comparisons: Sequence[Versus], metric: Metric | None = None
 ) -> list[Advice]:
     """Which of two scenarios to prefer, where the user grouped them: between the same ends, or apart by one
-    tag. By the metric that the user named; without one by median and p99, where they do not contradict.
+    tag. By the metric that the user named; without one by median and p99, where neither they nor the mean
+    contradict. Never one that surely loses more: figures of answered samples say nothing of the others.
     """
     by_name = {s.name: s for s in scenarios}
     advice = []
@@ -92,16 +97,38 @@ def choices(
         a, b = by_name[v.a], by_name[v.b]
         if not _alike(a.key, b.key) or not _grouped(a, b):
             continue
-        differences = [v.of(m) for m in ((metric,) if metric else ("p99", "p50"))]
+        differences = [v.of(m) for m in ((metric,) if metric else ("p99", "p50", "mean"))]
         sides = {d.verdict for d in differences if d.differs}
-        if len(sides) == 1:
-            advice.append(_choice(v, next(d for d in differences if d.differs), differences))
+        shown = next((d for d in differences if d.differs and (metric or d.metric != "mean")), None)
+        if shown is None or len(sides) > 1:
+            continue
+        fast, slow = (a, b) if shown.verdict == "slower" else (b, a)
+        if not _loses_more(fast, slow):
+            advice.append(_choice(v, fast, slow, shown, differences))
     return advice
 
 
-def _choice(v: Versus, shown: Difference, differences: Sequence[Difference]) -> Advice:
+def _loses_more(fast: Scenario, slow: Scenario) -> bool:
+    """Whether the faster one leaves more of what was due without an answer, by more than chance. Losses come
+    in rows, and are taken as if they did not: whoever is preferred by mistake costs more than silence.
+    """
+    lost = [s.unanswered + s.unsent for s in (fast, slow)]
+    # Two of each are added (Agresti and Caffo), so that none of few is no proof of none.
+    shares = [(k + 1) / (s.due + 2) for k, s in zip(lost, (fast, slow), strict=True)]
+    variances = [p * (1 - p) / (s.due + 2) for p, s in zip(shares, (fast, slow), strict=True)]
+    return shares[0] - shares[1] > _SURELY * math.sqrt(sum(variances))
+
+
+def _losses(s: Scenario) -> Fact:
+    amounts = {"lost": number(s.unanswered + s.unsent), "due": number(s.due, "samples")}
+    return Fact("not answered", amounts, {"path": s.name}, id=f"{s.name}/availability")
+
+
+def _choice(
+    v: Versus, faster: Scenario, slower: Scenario, shown: Difference, differences: Sequence[Difference]
+) -> Advice:
     """`shown`: the difference that it rests on; what is slower is what is left."""
-    fast, slow = (v.a, v.b) if shown.verdict == "slower" else (v.b, v.a)
+    fast, slow = faster.name, slower.name
     facts = tuple(
         Fact(
             "growth",
@@ -111,6 +138,7 @@ def _choice(v: Versus, shown: Difference, differences: Sequence[Difference]) -> 
         )
         for d in differences
     )
+    facts += tuple(_losses(s) for s in (faster, slower) if s.unanswered + s.unsent)
     interval = shown.difference_interval
     if interval is not None and shown.difference < 0:
         interval = Interval(-interval.high, -interval.low, interval.level)

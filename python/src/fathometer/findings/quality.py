@@ -95,7 +95,7 @@ def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:
     where = (Place(scenario.name, recording.manifest.id),)
     name = {"name": recording.directory.name}
     torn = [d for d in recording.damage if d.torn]
-    broken = [d for d in recording.damage if not d.torn]
+    broken = recording.broken
     every: list[Finding] = []
     if broken:
         every.append(Finding("damage", where, terms=name, facts=tuple(_recorded(str(d)) for d in broken)))

@@ -75,8 +75,8 @@ class Goal:
         return bool(_HOLDS[self.sign](round(value, places), round(self.limit, places)))
 
     def concerns(self, scenario: Scenario) -> bool:
-        """Whether this path is asked for."""
-        if not scenario.due:
+        """Whether this path is asked for. One without samples is, unless it was to have none."""
+        if not scenario.due and any(run.recording.throughput for run in scenario.runs):
             return False
         if self.path == "*":
             return not scenario.key.under_load
@@ -137,16 +137,36 @@ def _refuse(text: str, wrong: str, remedy: str) -> NoReturn:
     raise FathometerError("report", f"--slo {text!r} {wrong}", remedy, exit_code=ExitCode.USAGE)
 
 
-def judged(goals: Sequence[Goal], scenarios: Sequence[Scenario]) -> tuple[Outcome, ...]:
-    """Every goal on every path that it concerns; a goal that concerns none is an error."""
+def judged(
+    goals: Sequence[Goal], scenarios: Sequence[Scenario], refused: Sequence[FathometerError] = ()
+) -> tuple[Outcome, ...]:
+    """Every goal on every path that it concerns; a goal that concerns none is an error.
+
+    `refused`: recordings that cannot be opened. Any goal may be of them, so none is met by the others alone.
+    """
     outcomes: list[Outcome] = []
     for goal in goals:
         concerned = [s for s in scenarios if goal.concerns(s)]
-        if not concerned:
+        if not concerned and not refused:
             names = ", ".join(sorted({s.key.label for s in scenarios})[:5]) or "there is none"
             _refuse(goal.text, "concerns no path of these recordings", f"paths are: {names}")
-        outcomes += [_outcome(goal, scenario) for scenario in concerned]
+        outcomes += [_of_readable(_outcome(goal, scenario), scenario) for scenario in concerned]
+        outcomes += [_undecided(goal, "a recording that was left out", error.object) for error in refused]
     return tuple(outcomes)
+
+
+def _undecided(goal: Goal, path: str, reason: str) -> Outcome:
+    return Outcome(goal, path, "cannot be decided", None, False, reason)
+
+
+def _of_readable(outcome: Outcome, scenario: Scenario) -> Outcome:
+    """What a part of a recording misses is missed; what it meets says nothing of the part that is lost."""
+    broken = [(run.recording.directory.name, d) for run in scenario.runs for d in run.recording.broken]
+    if not broken or outcome.status == "not met":
+        return outcome
+    name, first = broken[0]
+    others = f", and {count(len(broken) - 1, 'other part')}" if len(broken) > 1 else ""
+    return _undecided(outcome.goal, outcome.path, f"{name} is damaged ({first.file}: {first.reason}{others})")
 
 
 def _outcome(goal: Goal, scenario: Scenario) -> Outcome:
@@ -154,10 +174,12 @@ def _outcome(goal: Goal, scenario: Scenario) -> Outcome:
         return _of_share(goal, scenario)
     if goal.metric == "max":
         return _of_max(goal, scenario)
+    if not scenario.due:
+        return _undecided(goal, scenario.name, "no sample of it is there")
     estimate = scenario.figure(FIGURES[goal.metric])
     if not estimate.shown:
         few = f"{count(scenario.rtt.count, 'answered sample')}: too few for {goal.metric}"
-        return Outcome(goal, scenario.name, "cannot be decided", None, False, few)
+        return _undecided(goal, scenario.name, few)
     status: Status = "met" if goal.holds(estimate.value) else "not met"
     interval = estimate.interval
     if interval is None:
@@ -174,7 +196,7 @@ def _ends(interval: Interval) -> str:
 def _of_max(goal: Goal, scenario: Scenario) -> Outcome:
     largest = scenario.rtt.max_ns
     if largest is None:
-        return Outcome(goal, scenario.name, "cannot be decided", None, False, "no sample was answered")
+        return _undecided(goal, scenario.name, "no sample was answered")
     return Outcome(goal, scenario.name, "met" if goal.holds(largest) else "not met", largest, True, "")
 
 
@@ -188,7 +210,7 @@ def _of_share(goal: Goal, scenario: Scenario) -> Outcome:
         behind = scenario.sent
         value = scenario.unanswered / behind if behind else None
     if value is None:
-        return Outcome(goal, scenario.name, "cannot be decided", None, False, "nothing was sent")
+        return _undecided(goal, scenario.name, "nothing was sent")
     status: Status = "met" if goal.holds(value) else "not met"
     broken = 1 - value if goal.metric == "availability" else value
     ends = share_ends(broken * behind * scenario.worth, behind * scenario.worth)

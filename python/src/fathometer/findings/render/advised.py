@@ -43,6 +43,7 @@ facts(
         "first": "its first sample takes {ratio:times} as long as the others",
         "forgotten": "{connections:count flow} forgotten on the way",
         "lives": "{deaths:count death} among {connections:count connection}",
+        "not answered": "{path}: {lost} of {due:count sample} not answered",
         "recovered": "{times:count stall} recovered",
     }
 )
