@@ -14,6 +14,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python" / "tests"))
 
+from support.alike import false_verdicts
 from support.verdicts import false_report, false_runs, found_shift
 
 
@@ -35,6 +36,11 @@ def main() -> None:
                 flush=True,
             )
     trials = max(arguments.trials // 20, 10)
+    for name in ("bursts", "regimes", "AR 0.8", "AR 0.95", "far and narrow"):
+        for runs, side_by_side, unlike in ((1, True, 0.0), (1, False, 0.0), (2, False, 0.2), (3, True, 0.2), ((1, 5), False, 0.2)):
+            false, _ = false_verdicts(name, runs, trials, side_by_side=side_by_side, unlike=unlike)
+            how = "side by side" if side_by_side else "in turn"
+            print(f"A/A of {name}, runs {runs}, {how}: {false} of {trials} with a false difference", flush=True)
     for name in ("AR 0.8", "GARCH", "two values", "ties: rounded to ms"):
         rng = np.random.default_rng(7)
         shown = sum(found_shift(rng, name) for _ in range(trials))

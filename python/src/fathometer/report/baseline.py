@@ -17,8 +17,10 @@ from typing import Any
 
 from fathometer.errors import FathometerError
 from fathometer.findings.model import Scenario
+from fathometer.stats.blocks import FEWEST
+from fathometer.stats.compare import SHAKY
 from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
-from fathometer.stats.results import Estimate, Interval
+from fathometer.stats.results import LEVEL, TOO_NARROW, Estimate, Interval
 
 _OPERATION = "read a baseline"
 
@@ -30,6 +32,12 @@ class EarlierFigure:
     value: float
     low: float
     high: float
+    level: float = LEVEL
+    freedom: int = FEWEST - 1
+    """Degrees of freedom of its interval: a report does not say how many blocks it had, but there were so
+    many; of fewer runs theirs."""
+    shaky: bool = False
+    """Whether the interval is known to be too narrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +122,11 @@ def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, EarlierFigure]]:
     for metric in METRICS:
         given = rtt[metric]
         if given["value"] is not None and given["low"] is not None and given["high"] is not None:
-            figures.append((metric, EarlierFigure(*(float(given[k]) for k in ("value", "low", "high")))))
+            value, low, high = (float(given[k]) for k in ("value", "low", "high"))
+            level = float(given.get("level") or LEVEL)
+            freedom = max(min(int(given.get("count", FEWEST)), FEWEST) - 1, 1)
+            shaky = given.get("doubt_code") in TOO_NARROW
+            figures.append((metric, EarlierFigure(value, low, high, level, freedom, shaky)))
     return figures
 
 
@@ -152,17 +164,24 @@ def _differences(then: Mapping[Metric, EarlierFigure], scenario: Scenario) -> li
 
 
 def _difference(metric: Metric, a: EarlierFigure, b: Estimate) -> Difference | None:
-    """None: one of both has no interval on a log scale."""
-    if not b.shown or b.interval is None or min(a.value, a.low, b.value, b.interval.low) <= 0:
+    """None: one of both has no interval, or is zero."""
+    if not b.shown or b.interval is None or min(a.value, b.value) <= 0:
         return None
-    from scipy.special import ndtr  # Imported late: half a second of a report's start.
+    from scipy.special import stdtr, stdtrit  # Imported late: half a second of a report's start.
 
-    spreads = [math.log(high / low) / (2 * _WIDE) for low, high in ((a.low, a.high), _of(b.interval))]
-    spread = math.hypot(*spreads)
+    shaky = b.doubt is not None and b.doubt.code in TOO_NARROW
+    ends = b.interval
+    now = EarlierFigure(b.value, ends.low, ends.high, ends.level, max(b.blocks, 2) - 1, shaky)
+    variances = [_spread(f) ** 2 for f in (a, now)]
+    whole, freedom = sum(variances), float(now.freedom)
+    if whole:
+        # Welch-Satterthwaite.
+        freedom = whole**2 / sum(v**2 / f.freedom for v, f in zip(variances, (a, now), strict=True))
+    spread, wide = math.sqrt(whole), -float(stdtrit(freedom, (1 - LEVEL) / 2))
     ratio = math.log(b.value / a.value)
-    p_value = 2 * float(ndtr(-abs(ratio) / spread)) if spread else float(ratio == 0)
+    p_value = 2 * float(stdtr(freedom, -abs(ratio) / spread)) if spread else float(ratio == 0)
     gap = (b.value - a.value) / ratio if ratio else a.value
-    low, high = ratio - _WIDE * spread, ratio + _WIDE * spread
+    low, high = ratio - wide * spread, ratio + wide * spread
     return Difference(
         metric,
         a.value,
@@ -177,9 +196,11 @@ def _difference(metric: Metric, a: EarlierFigure, b: Estimate) -> Difference | N
     )
 
 
-_WIDE = 1.959963984540054
-"""Standard deviations of a normal distribution on either side of a 95 % interval."""
+def _spread(f: EarlierFigure) -> float:
+    """The standard deviation of a figure's logarithm, by its interval; of one that reaches to zero (a mean of
+    a heavy tail) that of the figure, in shares of it.
+    """
+    from scipy.special import stdtrit  # Imported late: half a second of a report's start.
 
-
-def _of(interval: Interval) -> tuple[float, float]:
-    return interval.low, interval.high
+    length = math.log(f.high / f.low) if f.low > 0 else (f.high - f.low) / f.value
+    return length / (-2 * float(stdtrit(f.freedom, (1 - f.level) / 2))) * (SHAKY if f.shaky else 1.0)
