@@ -128,6 +128,10 @@ def report_command(
             exit_code=ExitCode.USAGE,
         )
     page = output or (None if to_stdout else Path("report.html"))
+    from fathometer.report.write import refuse_to_destroy
+
+    files = {"--output": page, "--markdown": _file(markdown), "--json": _file(machine), "--figures": figures}
+    refuse_to_destroy({option: path for option, path in files.items() if path}, recordings)
     with console.Progress() as progress:
         progress("reading recordings")
         if page:
@@ -157,8 +161,8 @@ def report_command(
         written = write(
             analysis,
             html=page,
-            markdown=Path(markdown) if markdown and markdown != "-" else None,
-            machine=Path(machine) if machine and machine != "-" else None,
+            markdown=_file(markdown),
+            machine=_file(machine),
             pictures=figures,
             title=title,
             judgement=judgement,
@@ -177,6 +181,11 @@ def report_command(
     if not judgement.passed:
         _tell(judgement)
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _file(given: str | None) -> Path | None:
+    """None: nothing, or standard output."""
+    return Path(given) if given and given != "-" else None
 
 
 def _tell(judgement: Judgement) -> None:

@@ -1,6 +1,7 @@
 """`fathometer report` and `fathometer compare`, from the command line to the files."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -340,3 +341,38 @@ def test_one_unreadable_part_of_many_leaves_what_is_missed_missed(tmp_path):
     assert done.returncode == 1
     assert "p99 < 1.00 s cannot be decided: r is damaged (samples-00000.parquet" in done.stderr
     assert "p99 < 1.00 µs not met: it is" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-o", "--json", "--markdown"])
+@pytest.mark.parametrize("name", ["recording.json", "samples-00000.parquet", "new.html"])
+def test_a_report_is_not_written_into_the_recording_that_it_reports(tmp_path, option, name):
+    """It replaced recording.json by the page, and the recording was gone."""
+    recording = tmp_path / "r"
+    write(recording, lognormal_ns(1, 100))
+    before = {p.name: p.read_bytes() for p in recording.iterdir()}
+    done = run("report", "r", option, f"r/{name}", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "inside the recording" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert {p.name: p.read_bytes() for p in recording.iterdir()} == before
+
+
+def test_two_outputs_cannot_have_one_file(two, tmp_path):
+    done = run("report", two, "-o", "x", "--json", "./x", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--output and --json both name" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["recording.json", "events.jsonl", "samples-00000.parquet"])
+def test_a_pipe_in_a_recording_is_damage_and_not_waited_for(tmp_path, name):
+    """`report` hung in the opening of a pipe that nobody writes to."""
+    for label in ("good", "bad"):
+        write(tmp_path / label, lognormal_ns(1, 100), label=label)
+    (tmp_path / "bad" / name).unlink()
+    os.mkfifo(tmp_path / "bad" / name)
+    done = run("report", "good", "bad", "--json", "-", cwd=tmp_path, timeout=60)
+    assert done.returncode == 0
+    assert "it is no regular file" in done.stderr
+    assert "good" in {s["name"] for s in json.loads(done.stdout)["scenarios"]}

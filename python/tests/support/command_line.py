@@ -4,6 +4,8 @@ import subprocess
 import sys
 
 
-def run(*args, cwd=None, stdin=None):
+def run(*args, cwd=None, stdin=None, timeout=None):
     command = [sys.executable, "-c", "from fathometer.cli import main; main()", *map(str, args)]
-    return subprocess.run(command, cwd=cwd, input=stdin, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        command, cwd=cwd, input=stdin, capture_output=True, text=True, check=False, timeout=timeout
+    )

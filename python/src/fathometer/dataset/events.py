@@ -11,7 +11,7 @@ import fastjsonschema
 
 from fathometer.dataset.format import EVENTS, event_validator, parse_utc, refused, whole
 from fathometer.dataset.model import Connection, Damage, Event, Explanation, Maintenance, Pause, Stall
-from fathometer.dataset.places import Place, lines_of, size_of
+from fathometer.dataset.places import NO_FILE, NotAFileError, Place, lines_of, size_of
 from fathometer.errors import FathometerError
 
 MAX_LINE: Final = 1 << 20
@@ -43,6 +43,8 @@ def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]
                 at += len(line)
     except FileNotFoundError:
         pass  # Interrupted before its first event.
+    except NotAFileError:
+        damage.append(Damage(EVENTS, 0, 0, False, NO_FILE))
     except OSError as error:
         raise FathometerError(
             "read events", f"{path}: {error.strerror or error}", "check the path and its permissions"

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
 from fathometer.dataset.model import Damage, Event
-from fathometer.dataset.places import Place, RemotePath, footer_of, size_of
+from fathometer.dataset.places import NO_FILE, Place, RemotePath, footer_of, size_of
 from fathometer.dataset.source import Closed
 
 _CHUNK: Final = 1 << 20
@@ -113,6 +113,8 @@ def _parquet(directory: Place, ordinal: int, stated: Listed | None) -> Closed | 
 
     if stated is None:
         return broken("no event lists it, so it cannot be trusted")
+    if not path.is_file():
+        return broken(NO_FILE)
     if length != stated.bytes:
         return broken(f"it should have {stated.bytes} bytes")
     try:
@@ -164,6 +166,8 @@ def read_open(path: Place) -> tuple[list[pa.RecordBatch], Damage | None]:
     """
     try:
         length = size_of(path)
+        if not path.is_file():
+            return [], Damage(path.name, 0, 0, False, NO_FILE)
         if length == 0:
             return [], Damage(path.name, 0, 0, True, "the file is empty")
         if isinstance(path, RemotePath):

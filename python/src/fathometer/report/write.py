@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
 from fathometer.clean import all_cleaned
-from fathometer.errors import FathometerError
+from fathometer.dataset.format import MANIFEST
+from fathometer.dataset.places import is_url
+from fathometer.errors import ExitCode, FathometerError
 from fathometer.findings.model import Analysis
 from fathometer.report import drawing, render, templates
 from fathometer.report import judgement as judged
@@ -19,6 +21,32 @@ from fathometer.report.judgement import Judgement
 from fathometer.report.page import Page, title_of
 
 NOTHING_ASKED = Judgement()
+
+
+def refuse_to_destroy(outputs: Mapping[str, Path], sources: Sequence[str]) -> None:
+    """Raises `FathometerError` where a report would replace what it reports, or one output another.
+
+    `outputs`: by the option that names them. `sources`: what is reported.
+    """
+    named: dict[Path, str] = {}
+    given = {Path(os.path.realpath(source)) for source in sources if not is_url(source)}
+    for option, path in outputs.items():
+        # Not `Path.resolve`, which raises on links that lead to each other.
+        place = Path(os.path.realpath(path))
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            continue  # A device or a pipe takes as many as there are.
+        if place in named:
+            raise _wrong(f"{named[place]} and {option} both name {path}", "give each a file of its own")
+        named[place] = option
+        if place in given and not path.is_dir():
+            raise _wrong(f"{option} {path} is what is to be reported", "name another file")
+        inside = next((p for p in (place, *place.parents) if (p / MANIFEST).is_file()), None)
+        if inside is not None:
+            raise _wrong(f"{option} {path} lies inside the recording {inside}", "name a place outside of it")
+
+
+def _wrong(what: str, remedy: str) -> FathometerError:
+    return FathometerError("report", what, remedy, exit_code=ExitCode.USAGE)
 
 
 def write(

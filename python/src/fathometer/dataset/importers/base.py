@@ -10,7 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ UNITS: Final[Mapping[str, int]] = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 """Units of time, as powers of ten of a nanosecond."""
 _ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _HEAD: Final = 64 << 10
+_MOST: Final = 1 << 63
+"""ns that no longer fit: 292 years."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +209,29 @@ def unit_word(word: str) -> str:
 
 
 def read_csv(
-    file: File, start: int, end: int | None = None, *, delimiter: str = ","
+    file: File,
+    start: int,
+    end: int | None = None,
+    *,
+    delimiter: str = ",",
+    notes: list[str] | None = None,
 ) -> dict[str, pa.ChunkedArray]:
-    """The columns of a CSV part of a file as text, by trimmed name."""
+    """The columns of a CSV part of a file as text, by trimmed name. `notes` is told of rows that are left
+    out.
+    """
     data = file.data[start:end]
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise file.bad(f"line {line} of its table is no UTF-8 text", "save the table as UTF-8") from None
+    skipped = 0
+
+    def skip(_: object) -> Literal["skip"]:
+        nonlocal skipped
+        skipped += 1
+        return "skip"
+
     names = data.partition(b"\n")[0].decode("utf-8", "replace").split(delimiter)
     if not data.partition(b"\n")[2].strip():
         return {name.strip().strip('"'): pa.chunked_array([[]], pa.string()) for name in names}
@@ -218,13 +239,15 @@ def read_csv(
         table = pa.csv.read_csv(
             pa.BufferReader(data),
             read_options=pa.csv.ReadOptions(column_names=[str(i) for i in range(len(names))], skip_rows=1),
-            parse_options=pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=lambda _: "skip"),
+            parse_options=pa.csv.ParseOptions(delimiter=delimiter, invalid_row_handler=skip),
             convert_options=pa.csv.ConvertOptions(
                 column_types={str(i): pa.string() for i in range(len(names))}, strings_can_be_null=False
             ),
         )
     except pa.ArrowInvalid as error:
         raise file.bad(f"its table is not readable: {error}") from None
+    if skipped and notes is not None:
+        notes.append(f"{skipped} rows with another number of cells than {len(names)} were left out")
     return {name.strip().strip('"'): pc.utf8_trim_whitespace(table.column(i)) for i, name in enumerate(names)}
 
 
@@ -238,25 +261,42 @@ def exact(cells: pa.ChunkedArray, unit: str, *, what: str, file: File) -> tuple[
     filled = pc.if_else(present, cells, "0")
     power = UNITS[unit]
     scale = 12
+    if pc.any(pc.greater(pc.utf8_length(filled), 38)).as_py():
+        # Digits beyond those of a decimal are lost in silence.
+        return _slowly(filled, power, what, file), present.to_numpy(zero_copy_only=False).astype(np.bool_)
     try:
         decimal = pc.cast(filled, pa.decimal128(38, scale)).combine_chunks()
         # The same integers under a smaller scale: a multiplication by a power of ten that cannot overflow.
         moved = pa.Array.from_buffers(
             pa.decimal128(38, scale - power), len(decimal), decimal.buffers(), offset=decimal.offset
         )
-        whole = pc.cast(pc.round(moved, 0, round_mode="half_to_even"), pa.int64(), safe=False)
-        values = whole.to_numpy(zero_copy_only=False).astype(np.int64)
+        rounded = pc.round(moved, 0, round_mode="half_to_even")
+        # The cast from decimal wraps around at 2^64 in silence.
+        far = pc.greater_equal(pc.abs(rounded), pa.scalar(Decimal(_MOST), rounded.type))
+        if pc.any(far).as_py():
+            raise _too_large(cells, pc.index(far, True).as_py(), what, file)
+        values = pc.cast(rounded, pa.int64(), safe=False).to_numpy(zero_copy_only=False).astype(np.int64)
     except pa.ArrowException:
         values = _slowly(filled, power, what, file)
     return values, present.to_numpy(zero_copy_only=False).astype(np.bool_)
+
+
+def _too_large(cells: pa.ChunkedArray, row: int, what: str, file: File) -> FathometerError:
+    text = str(cells[row])
+    shown = text if len(text) <= 40 else f"{text[:20]}... of {len(text)} characters"
+    return file.bad(
+        f"{what} in row {row + 1} is {shown}, which is more than 292 years", "check the column and its unit"
+    )
 
 
 def _slowly(cells: pa.ChunkedArray, power: int, what: str, file: File) -> Ints:
     values = np.zeros(len(cells), dtype=np.int64)
     for row, cell in enumerate(cells.to_pylist()):
         try:
-            value = (Decimal(cell) * 10**power).to_integral_value()
-            values[row] = int(value)
+            value = Decimal(cell).scaleb(power)
+            if value.is_finite() and value.copy_abs() >= _MOST:
+                raise _too_large(cells, row, what, file)
+            values[row] = int(value.to_integral_value())
         except (InvalidOperation, ValueError, OverflowError):
             raise file.bad(
                 f"{what} in row {row + 1} is {cell!r}, which is no number", "name the column that holds it"

@@ -47,10 +47,10 @@ def _column(
 
 
 def _read(file: File, options: Options) -> Imported:
-    columns = read_csv(file, 0, delimiter=options.delimiter)
+    notes: list[str] = []
+    columns = read_csv(file, 0, delimiter=options.delimiter, notes=notes)
     rtt_cells = _column(columns, options.rtt, "--rtt", file)
     time_cells = _column(columns, options.time, "--time", file)
-    notes: list[str] = []
     unit = _unit(options, file, notes)
     if options.delimiter != ",":
         rtt_cells = pc.replace_substring(rtt_cells, ",", ".")  # A decimal comma.
@@ -164,8 +164,15 @@ def _dates(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str
         if when.tzinfo is None:
             naive += 1
             when = when.replace(tzinfo=options.zone)
-        since = when - datetime(1970, 1, 1, tzinfo=UTC)
-        moments[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+        try:
+            since = when - datetime(1970, 1, 1, tzinfo=UTC)
+            moments[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
+        except OverflowError:
+            raise file.bad(
+                f"column {options.time} in row {row + 1} is {text!r}, and a recording holds "
+                "the years 1677 to 2262",
+                "name the column that holds the time with --time",
+            ) from None
     if naive:
         notes.append(f"its dates name no zone; they are read as {options.zone} (--timezone)")
     return moments
