@@ -47,6 +47,10 @@ class Totals:
             self.connections,
         )
 
+    def after_warm_up(self) -> Totals:
+        """Of the samples that figures are made of."""
+        return Totals(tuple(g for g in self.groups if not g.warm_up), self.connections)
+
     @property
     def samples(self) -> int:
         """All that were sent."""
@@ -64,12 +68,12 @@ class Totals:
 
     @property
     def unanswered(self) -> int:
-        """No echo came; without `corrupted`."""
-        return self.samples - self.answered - self.corrupted
+        """Without an intact echo: none came, or one that was changed on its way (`corrupted`)."""
+        return self.samples - self.answered
 
     @property
     def corrupted(self) -> int:
-        """An echo came back changed."""
+        """Of the unanswered: an echo came back changed."""
         return sum(g.corrupted for g in self.groups)
 
     @property

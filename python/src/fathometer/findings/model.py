@@ -122,10 +122,12 @@ class Scenario:
     rtt: Histogram
     """Of all answered samples after warm-up."""
     sent: int
+    """After warm-up, as all counts here: answered (`rtt.count`) and unanswered add up to it."""
     unsent: int
     """Due and not sent, as nothing could carry them (`Recording.unsent`). Of a recording that is several
     scenarios (sizes, load, silences) each has its share by samples: events do not say of which they were."""
     unanswered: int
+    """Without an intact echo: a corrupted one is none."""
     late: int
     estimates: dict[str, Estimate]
     """By the names of `FIGURES`, ns, from blocks of all runs together."""

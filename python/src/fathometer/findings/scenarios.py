@@ -79,7 +79,8 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
             of_runs[figure] = median_of_runs(values)
             if figure == "p95":
                 worst = percentile_rule(values)
-    counts = [totals_of(p) for p in group]
+    # As the figures are: what was sent to warm up is in none of the counts.
+    counts = [totals_of(p).after_warm_up() for p in group]
     return Scenario(
         name=name,
         key=key,

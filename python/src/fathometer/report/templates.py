@@ -16,8 +16,8 @@ from fathometer import __version__
 from fathometer.clean import all_cleaned, cleaned
 from fathometer.findings import render as words
 from fathometer.findings.finding import Finding, Incident
-from fathometer.findings.model import is_making
-from fathometer.findings.words import capital, count, duration, moment, zone_name
+from fathometer.findings.model import Scenario, is_making
+from fathometer.findings.words import capital, count, duration, listed, moment, zone_name
 from fathometer.report import modes, page, render, tables
 from fathometer.report.interest import by_interest, foremost_pairs, harm
 from fathometer.report.page import Page
@@ -139,6 +139,17 @@ def _measured(report: Page) -> str:
     )
 
 
+def _quiet(scenarios: Sequence[Scenario]) -> str:
+    """What a report says where nothing happened at a moment of its own; single losses are no such thing."""
+    lost, unsent = sum(s.unanswered for s in scenarios), sum(s.unsent for s in scenarios)
+    nothing = "Nothing happened that stands out:{} no stall, no connection that ended, no change of level"
+    if not lost + unsent:
+        return nothing.format(" no loss,") + "."
+    due = count(sum(s.due for s in scenarios), "sample")
+    parts = [f"{n:,} {what}" for n, what in ((lost, "unanswered"), (unsent, "not sent")) if n]
+    return f"{nothing.format('')}. Of {due} {listed(parts)}."
+
+
 def sentence(text: str, names: Sequence[str]) -> str:
     """With the capital that a sentence begins with, unless it begins with the name of a path."""
     return text if any(text.startswith(name) for name in names) else capital(text)
@@ -175,6 +186,7 @@ def _context(report: Page) -> dict[str, Any]:
         "simulated": sum("simulated" in r.manifest.extra for r in a.recordings),
         "strip": verdicts(a, report.judgement),
         "worst": worst,
+        "quiet": _quiet(a.scenarios),
         "stories": lines,
         "more_stories": others[: report.rows],
         "more_incidents": len(others),

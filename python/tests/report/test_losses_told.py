@@ -1,0 +1,58 @@
+"""What was lost: counted once, in every place, and told wherever a report says that nothing happened."""
+
+import re
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.dataset.format import Flags
+from fathometer.findings.analyse import analyse
+from fathometer.report import write as writing
+from fathometer.report.as_json import as_json
+from fathometer.report.goals import judged, parsed
+from support.random_recordings import random_recording
+from support.recordings import UNANSWERED, lognormal_ns, write
+
+
+def test_a_corrupted_echo_is_no_answer(tmp_path):
+    """Half of a path's echoes came back changed; its report said availability 100 %, and the goal met."""
+    rtt = lognormal_ns(1, 1_000)
+    rtt[::2] = UNANSWERED
+    corrupted = {"flags": lambda seq: np.where(seq % 2 == 0, int(Flags.CORRUPTED), 0)}
+    write(tmp_path / "r", rtt, columns=corrupted)
+    analysis = analyse(open_recordings([tmp_path]))
+    (scenario,) = analysis.scenarios
+    assert scenario.availability == pytest.approx(0.5)
+    (told,) = as_json(analysis)["scenarios"]
+    assert (told["samples"], told["answered"], told["unanswered"]) == (1_000, 500, 500)
+    (recording,) = as_json(analysis)["recordings"]
+    assert (recording["samples"], recording["answered"], recording["unanswered"]) == (1_000, 500, 500)
+    (outcome,) = judged([parsed("availability>99%")], analysis.scenarios)
+    assert (outcome.status, outcome.sure) == ("not met", True)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_what_was_due_is_answered_unanswered_or_not_sent(tmp_path, seed):
+    """The law, with warm-up, corrupted and late echoes, sizes and load, as `random_recording` has them."""
+    random_recording(tmp_path / "r", seed)
+    for s in analyse(open_recordings([tmp_path])).scenarios:
+        assert s.due == s.rtt.count + s.unanswered + s.unsent
+
+
+def test_where_samples_were_lost_no_report_says_that_none_was(tmp_path):
+    """Three in ten lost, one here and one there: no incident, and the page said "no loss" beside 70.5 %."""
+    rtt = lognormal_ns(3, 2_000)
+    rtt[np.random.default_rng(3).random(len(rtt)) < 0.3] = UNANSWERED
+    write(tmp_path / "lossy" / "r", rtt)
+    write(tmp_path / "sound" / "r", lognormal_ns(3, 2_000))
+    for name, lost in (("lossy", int((rtt < 0).sum())), ("sound", 0)):
+        analysis = analyse(open_recordings([tmp_path / name]))
+        assert not analysis.incidents
+        files = {"html": tmp_path / f"{name}.html", "markdown": tmp_path / f"{name}.md"}
+        writing.write(analysis, **files)
+        for file in files.values():
+            text = re.sub(r"<[^>]+>", " ", file.read_text())
+            assert "Nothing happened that stands out:" in text
+            assert ("no loss" in text) == (lost == 0)
+            assert (f"Of 2,000 samples {lost:,} unanswered." in text) == (lost > 0)
