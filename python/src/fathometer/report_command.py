@@ -29,8 +29,9 @@ A recording that cannot be read among others that can is told and left out.
 """
 _MATTERS = "A smaller difference, either way, is told as none that matters."
 _CODES_OF_REPORT = """\
-With --slo or --baseline, for CI: 0 every goal is met and nothing became slower; 1 a goal is not met or cannot
-be decided, something became slower, or there is no report; 2 wrong usage. The report is written either way.
+With --slo or --baseline, for CI: 0 every goal is met and nothing became worse; 1 a goal is not met or cannot
+be decided, a path became slower or less available, cannot be compared or is gone, or there is no report;
+2 wrong usage, as a goal that concerns no path. The report is written either way.
 """
 REPORT_EPILOG = f"""\
 Examples:
@@ -153,11 +154,15 @@ def report_command(
         from fathometer.report.judgement import Judgement
         from fathometer.report.write import as_text, write
 
+        misdirected: FathometerError | None = None
+        try:
+            outcomes = goals.judged(wanted, analysis.scenarios, opened.refused)
+        except FathometerError as error:
+            # A path may be gone, and then the report that tells what is there is wanted most.
+            misdirected, outcomes = error, ()
         judgement = Judgement(
-            goals.judged(wanted, analysis.scenarios, opened.refused),
-            baselines.drift(earlier, analysis.scenarios, threshold) if earlier else None,
+            outcomes, baselines.drift(earlier, analysis.scenarios, threshold) if earlier else None
         )
-
         written = write(
             analysis,
             html=page,
@@ -178,6 +183,8 @@ def report_command(
         import webbrowser
 
         webbrowser.open(page.resolve().as_uri())
+    if misdirected is not None:
+        raise misdirected
     if not judgement.passed:
         _tell(judgement)
         raise typer.Exit(ExitCode.FAILED)
@@ -194,11 +201,21 @@ def _tell(judgement: Judgement) -> None:
         if o.status != "met":
             why = o.reason if o.value is None else f"it is {o.goal.shown(o.value)}"
             console.say(f"{o.path}: {o.goal.name} {o.status}: {why}")
+    if judgement.drift is None:
+        return
     from fathometer.findings.words import duration
+    from fathometer.report.goals import percent
 
-    for path in judgement.drift.paths if judgement.drift else ():
+    for path in judgement.drift.paths:
+        if path.answers == "fewer":
+            then, now = (percent(share) for share in path.availability if share is not None)
+            console.say(f"{path.path}: fewer were answered, {now} after {then}")
         for d in path.slower:
             console.say(f"{path.path}: {d.metric} became slower, from {duration(d.a)} to {duration(d.b)}")
+        if not path.decided:
+            console.say(f"{path.path}: what changed cannot be decided: too few samples, then or now")
+    for name in judgement.drift.only_then:
+        console.say(f"{name}: no longer measured; make a new baseline if that is meant")
 
 
 def _prepare() -> None:

@@ -376,3 +376,14 @@ def test_a_pipe_in_a_recording_is_damage_and_not_waited_for(tmp_path, name):
     assert done.returncode == 0
     assert "it is no regular file" in done.stderr
     assert "good" in {s["name"] for s in json.loads(done.stdout)["scenarios"]}
+
+
+def test_a_report_is_written_though_a_path_that_was_asked_for_is_gone(two, tmp_path):
+    """Its path gone, a goal ended the run before anything was written, and so did a baseline."""
+    done = run("report", two, "--slo", "gone: p99<2ms", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "report.html").exists()) == (2, True)
+    assert "concerns no path" in done.stderr
+    assert run("report", two / "near", "--json", "near.json", "-o", "near.html", cwd=tmp_path).returncode == 0
+    done = run("report", two / "far", "--baseline", "near.json", "-o", "far.html", cwd=tmp_path)
+    assert (done.returncode, (tmp_path / "far.html").exists()) == (1, True)
+    assert "near: no longer measured" in done.stderr

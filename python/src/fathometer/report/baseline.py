@@ -17,6 +17,7 @@ from typing import Any
 
 from fathometer.errors import FathometerError
 from fathometer.findings.model import Scenario
+from fathometer.report.losses import Answers, Lost, answered, lost
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import SHAKY
 from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
@@ -47,7 +48,8 @@ class Baseline:
     file: str
     figures: Mapping[str, Mapping[Metric, EarlierFigure]]
     """By path and metric; those that have an interval."""
-    availability: Mapping[str, float]
+    lost: Mapping[str, tuple[int, int]]
+    """By path: how many were not answered, and of how many that were due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +59,10 @@ class Since:
     path: str
     differences: tuple[Difference, ...]
     """One a metric that both reports have; A is the earlier one."""
-    availability: tuple[float, float] | None
-    """Then and now."""
+    availability: tuple[float | None, float | None]
+    """Then and now; None: nothing was due."""
+    answers: Answers
+    """Whether more or less of what was due was answered."""
 
     @property
     def slower(self) -> tuple[Difference, ...]:
@@ -70,6 +74,21 @@ class Since:
         """What became better."""
         return tuple(d for d in self.differences if d.verdict == "faster")
 
+    @property
+    def worse(self) -> bool:
+        """Whether anything became worse."""
+        return bool(self.slower) or self.answers == "fewer"
+
+    @property
+    def better(self) -> bool:
+        """Whether anything became better."""
+        return bool(self.faster) or self.answers == "more"
+
+    @property
+    def decided(self) -> bool:
+        """Whether there was anything to compare: what nothing is known of any more is not unchanged."""
+        return bool(self.differences) or self.answers in {"fewer", "more"}
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
@@ -79,6 +98,11 @@ class Drift:
     paths: tuple[Since, ...]
     only_then: tuple[str, ...]
     only_now: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing became worse, as far as every path of then shows; a new one is no fault."""
+        return not self.only_then and all(p.decided and not p.worse for p in self.paths)
 
 
 def read(path: Path) -> Baseline:
@@ -98,7 +122,7 @@ def read(path: Path) -> Baseline:
         return Baseline(
             str(path),
             {name: dict(_figures(s["rtt_ns"])) for name, s in scenarios.items()},
-            {n: a for n, s in scenarios.items() if (a := _answered(s)) is not None},
+            {name: _lost(s) for name, s in scenarios.items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError):
         raise _foreign(path) from None
@@ -110,11 +134,10 @@ def _foreign(path: Path) -> FathometerError:
     )
 
 
-def _answered(scenario: Mapping[str, Any]) -> float | None:
-    """The share of what was due; a report of before `unsent` knows of what was sent alone."""
+def _lost(scenario: Mapping[str, Any]) -> tuple[int, int]:
+    """Of what was due; a report of before `unsent` knows of what was sent alone."""
     unsent = int(scenario.get("unsent", 0))
-    due = scenario["samples"] + unsent
-    return 1 - (scenario["unanswered"] + unsent) / due if due else None
+    return int(scenario["unanswered"]) + unsent, int(scenario["samples"]) + unsent
 
 
 def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, EarlierFigure]]:
@@ -132,17 +155,20 @@ def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, EarlierFigure]]:
 
 def drift(baseline: Baseline, scenarios: Sequence[Scenario], matters: float = MATTERS) -> Drift:
     """Every path that both reports have; all of it is one family of questions."""
-    common = [s for s in scenarios if s.name in baseline.figures]
-    if not common:
-        raise FathometerError(
-            _OPERATION,
-            f"{baseline.file} has no path of these recordings",
-            "paths are the same where their labels and settings are",
-        )
+    # What has no round trips, then and now, as throughput, is not compared.
+    common = [s for s in scenarios if s.name in baseline.figures and (s.due or baseline.lost[s.name][1])]
     unjudged = [(s, _differences(baseline.figures[s.name], s)) for s in common]
     verdicts = iter(judged([d for _, each in unjudged for d in each], matters))
+    then = [Lost(*baseline.lost[s.name]) for s in common]
+    answers = answered([(a, lost(s)) for a, s in zip(then, common, strict=True)], matters)
     paths = tuple(
-        Since(s.name, tuple(next(verdicts) for _ in each), _availability(baseline, s)) for s, each in unjudged
+        Since(
+            s.name,
+            tuple(next(verdicts) for _ in each),
+            (1 - a.share if a.due else None, s.availability),
+            answer,
+        )
+        for (s, each), a, answer in zip(unjudged, then, answers, strict=True)
     )
     names = {s.name for s in scenarios}
     return Drift(
@@ -151,11 +177,6 @@ def drift(baseline: Baseline, scenarios: Sequence[Scenario], matters: float = MA
         tuple(sorted(set(baseline.figures) - names)),
         tuple(sorted(names - set(baseline.figures))),
     )
-
-
-def _availability(baseline: Baseline, s: Scenario) -> tuple[float, float] | None:
-    then, now = baseline.availability.get(s.name), s.availability
-    return None if then is None or now is None else (then, now)
 
 
 def _differences(then: Mapping[Metric, EarlierFigure], scenario: Scenario) -> list[Difference]:

@@ -21,9 +21,9 @@ class Judgement:
 
     @property
     def passed(self) -> bool:
-        """Whether every goal is met, and nothing became slower: exit code 0."""
-        slower = self.drift is not None and any(p.slower for p in self.drift.paths)
-        return all(o.status == "met" for o in self.outcomes) and not slower
+        """Whether every goal is met, and nothing became worse: exit code 0."""
+        kept = self.drift is None or self.drift.passed
+        return kept and all(o.status == "met" for o in self.outcomes)
 
 
 def as_json(judgement: Judgement) -> dict[str, Any]:
@@ -60,8 +60,9 @@ def _drift(drift: Drift) -> dict[str, Any]:
         "scenarios": [
             {
                 "scenario": p.path,
-                "availability_then": None if p.availability is None else p.availability[0],
-                "availability_now": None if p.availability is None else p.availability[1],
+                "availability_then": p.availability[0],
+                "availability_now": p.availability[1],
+                "answers": p.answers,
                 "differences": [_difference(d) for d in p.differences],
             }
             for p in drift.paths

@@ -81,18 +81,30 @@ def _paths(outcomes: Sequence[Outcome]) -> str:
 
 
 def _of_drift(drift: Drift) -> Verdict:
-    slower = [p for p in drift.paths if p.slower]
-    faster = [p for p in drift.paths if p.faster]
-    details = [_since(p) for p in [*slower, *(f for f in faster if f not in slower)][: 2 * _MOST]]
+    worse = [p for p in drift.paths if p.worse]
+    better = [p for p in drift.paths if p.better]
+    undecided = [p for p in drift.paths if not p.decided]
+    details = [_since(p) for p in [*worse, *(b for b in better if b not in worse)][: 2 * _MOST]]
+    if undecided:
+        details.append(f"cannot be decided for {listed([p.path for p in undecided], _MOST)}")
     if drift.only_then:
         details.append(f"no longer measured: {listed(list(drift.only_then), _MOST)}")
     if drift.only_now:
         details.append(f"new: {listed(list(drift.only_now), _MOST)}")
     head = "Since the earlier report"
-    if slower:
-        return Verdict(head, f"{count(len(slower), 'path')} slower", "bad", tuple(details))
-    if faster:
-        return Verdict(head, f"{count(len(faster), 'path')} faster", "good", tuple(details))
+    if worse:
+        slower = all(p.answers != "fewer" for p in worse)
+        answer = f"{count(len(worse), 'path')} {'slower' if slower else 'worse'}"
+        return Verdict(head, answer, "bad", tuple(details))
+    if drift.only_then:
+        gone = f"{count(len(drift.only_then), 'path')} no longer measured"
+        return Verdict(head, gone, "bad", tuple(details))
+    if undecided or not drift.paths:
+        return Verdict(head, "cannot be decided", "open", tuple(details))
+    if better:
+        faster = all(p.answers != "more" for p in better)
+        answer = f"{count(len(better), 'path')} {'faster' if faster else 'better'}"
+        return Verdict(head, answer, "good", tuple(details))
     if all(d.verdict == "no difference that matters" for p in drift.paths for d in p.differences):
         return Verdict(head, "nothing that matters changed", "good", tuple(details))
     return Verdict(head, "no difference shown", "plain", tuple(details))
@@ -100,6 +112,9 @@ def _of_drift(drift: Drift) -> Verdict:
 
 def _since(path: Since) -> str:
     changed = [f"{d.metric} {duration(d.a)} → {duration(d.b)}" for d in (*path.slower, *path.faster)]
+    if path.answers in {"fewer", "more"}:
+        then, now = (percent(share) for share in path.availability if share is not None)
+        changed.insert(0, f"answered {then} → {now}")
     return f"{path.path}: {listed(changed)}"
 
 
