@@ -241,10 +241,13 @@ def _rollups(
     of_cells = {name: column[order] for name, column in of_cells.items()}
     rollups = []
     for ordinal, recording in enumerate(recordings):
+        if recording.source is None:
+            rollups.append(recording.rollup)  # A rollup already, which has nothing for an engine to read.
+            continue
         low, high = (np.searchsorted(of_cells["recording"], ordinal, side=s) for s in ("left", "right"))
         mine = {name: column[low:high] for name, column in of_cells.items()}
         rows = np.flatnonzero(of_paths["recording"] == ordinal)
-        step = step_of(*span(recording.source)) if recording.source else 1
+        step = step_of(*span(recording.source))
         every = sorted(
             (
                 PathCounts(

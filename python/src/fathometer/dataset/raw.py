@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_SAMPLES: Final = 20_000_000
 """Raw samples that are loaded at once, at most: with three columns half a gigabyte."""
+_AFTER_NS: Final = 60_000_000_000
 _COLUMNS: Final = ("connection", "seq", "sent_ns", "flags", "rtt_ns", "size")
 
 
@@ -106,19 +107,25 @@ def _near(recording: Recording, selection: Selection, names: list[str]) -> Itera
 
 def _groups(closed: Closed, selection: Selection, names: list[str]) -> Iterator[Batch]:
     with opened(closed) as file, pq.ParquetFile(file) as parquet:
-        at = parquet.schema_arrow.get_field_index("sent_ns")
-        wanted = []
-        for group in range(parquet.metadata.num_row_groups):
-            statistics = parquet.metadata.row_group(group).column(at).statistics
-            if (
-                statistics is None
-                or not statistics.has_min_max
-                or _overlaps(selection, statistics.min, statistics.max)
-            ):
-                wanted.append(group)
+        wanted = _wanted(parquet, selection)
         if wanted:
             for part in parquet.iter_batches(row_groups=wanted, columns=names, use_threads=False):
                 yield batch_of(part, None)
+
+
+def _wanted(parquet: pq.ParquetFile, selection: Selection) -> list[int]:
+    """The row groups that may hold samples of that time."""
+    at = parquet.schema_arrow.get_field_index("sent_ns")
+    wanted = []
+    for group in range(parquet.metadata.num_row_groups):
+        statistics = parquet.metadata.row_group(group).column(at).statistics
+        if (
+            statistics is None
+            or not statistics.has_min_max
+            or _overlaps(selection, statistics.min, statistics.max)
+        ):
+            wanted.append(group)
+    return wanted
 
 
 def _overlaps(selection: Selection, first_ns: int, last_ns: int) -> bool:
@@ -152,6 +159,48 @@ def _mask(batch: Batch, selection: Selection) -> Bools | None:
     return np.logical_and.reduce(terms) if terms else None
 
 
+def _last(recording: Recording, connection: int, closed_ns: int, most: int) -> Samples:
+    """The last samples of a connection, somewhat more than `most` where there are more. They are read from
+    the end: how many there are before them costs nothing.
+    """
+    assert recording.source is not None
+    # Clocks may be set while it ends; what is later than this is of other connections.
+    wanted = Selection(connection=connection, end_ns=closed_ns + _AFTER_NS)
+    parts: list[Samples] = []
+    count = 0
+    try:
+        for group in _backwards(recording, wanted):
+            for batch in group:
+                mask = _mask(batch, wanted)
+                chosen = batch if mask is None or mask.all() else batch.part(mask)
+                if chosen.rows:
+                    parts.append(_samples(chosen))
+                    count += chosen.rows
+            if count > most:
+                break
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).splitlines()[0] if str(error) else "it is damaged"
+        raise FathometerError(
+            "read samples", f"{recording.directory}: {reason}", "check it with `fathom recording verify`"
+        ) from None
+    return _ordered(parts)
+
+
+def _backwards(recording: Recording, selection: Selection) -> Iterator[list[Batch]]:
+    """What may hold what is wanted, a row group each, from the last to the first."""
+    assert recording.source is not None
+    names = list(_COLUMNS)
+    if recording.source.open is not None:
+        yield list(batches(recording.source.open, names))
+    for closed in reversed(recording.source.closed):
+        if not _overlaps(selection, closed.first_sent_ns, closed.last_sent_ns):
+            continue
+        with opened(closed) as file, pq.ParquetFile(file) as parquet:
+            for group in reversed(_wanted(parquet, selection)):
+                parts = parquet.iter_batches(row_groups=[group], columns=names, use_threads=False)
+                yield [batch_of(part, None) for part in parts]
+
+
 def last_means(
     recording: Recording, connection: int, closed_ns: int, length: int, most: int = 50_000
 ) -> Floats:
@@ -159,11 +208,7 @@ def last_means(
     last one, oldest first. Stretches that are not whole (by seq), or have no answer, are left out; of a
     connection with more than about `most` samples those before are not looked at.
     """
-    interval = recording.manifest.interval_ns
-    start = closed_ns - most * interval if interval and recording.rows > most else None
-    mine = samples(recording, Selection(connection=connection, start_ns=start))
-    if not len(mine.seq) and start is not None:
-        mine = samples(recording, Selection(connection=connection))
+    mine = _last(recording, connection, closed_ns, most)
     if not len(mine.seq):
         return np.zeros(0)
     seq = mine.seq.astype(np.int64)

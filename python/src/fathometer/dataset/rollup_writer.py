@@ -28,6 +28,16 @@ def write_rollups(
     """Writes a directory; raises `FathometerError`, and then leaves nothing behind."""
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise FathometerError("write rollup", f"{output} exists", "name another directory with --output")
+    of: dict[str, Recording] = {}
+    for recording in recordings:
+        # Rows are found by the id: each of the two would be given both's.
+        twin = of.setdefault(recording.manifest.id, recording)
+        if twin is not recording:
+            raise FathometerError(
+                "write rollup",
+                f"{twin.directory} and {recording.directory} are one recording, by its id",
+                "leave the copy out",
+            )
     temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
     try:
         temporary.mkdir(parents=True)

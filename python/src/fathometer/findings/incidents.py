@@ -7,7 +7,8 @@ host then claims what follows from it minutes later: `findings.migration`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -133,7 +134,8 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     events = sorted((f for f in findings if f.is_event), key=_order)
     groups = [[events[i] for i in group] for group in _components(events)]
     stories = migration.claim(groups, recordings)
-    folded = [_incident(parts, story) for parts, story in stories]
+    levels = Levels.of(events, recordings)
+    folded = [_incident(parts, story, levels) for parts, story in stories]
     folded.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
     return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(folded, 1))
 
@@ -171,7 +173,35 @@ def _near(events: Sequence[Finding]) -> Iterator[tuple[int, int]]:
         open_.append((_end(f) + length + f.uncertain_ns + widest + CLOCKS_NS, j))
 
 
-def _incident(parts: Sequence[Finding], story: migration.Story | None) -> Incident:
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """When the level of a path moved, in any incident, and when its recording was over."""
+
+    moved_ns: Mapping[tuple[str, str], Sequence[int]]
+    """By path and recording, ascending."""
+    over_ns: Mapping[str, int]
+
+    @classmethod
+    def of(cls, events: Sequence[Finding], recordings: Sequence[Recording]) -> Levels:
+        """`events` in order of time."""
+        moved: dict[tuple[str, str], list[int]] = {}
+        for f in events:
+            if f.kind in SHIFTED and f.terms.get("of", "level") == "level":
+                for p in f.where:
+                    moved.setdefault((p.path, p.recording), []).append(f.from_ns or 0)
+        return cls(moved, {r.manifest.id: r.totals.last_sent_ns or 0 for r in recordings})
+
+    def until_ns(self, f: Finding) -> int | None:
+        """How long the level lasted that a shift began; None: its recording is not known."""
+        ends = []
+        for p in f.where:
+            moments = self.moved_ns.get((p.path, p.recording), ())
+            at = bisect_right(moments, f.from_ns or 0)
+            ends.append(moments[at] if at < len(moments) else self.over_ns.get(p.recording))
+        return max((e for e in ends if e is not None), default=None)
+
+
+def _incident(parts: Sequence[Finding], story: migration.Story | None, levels: Levels) -> Incident:
     main = _main(parts)
     cause, confidence = main.cause, main.confidence
     kind = _kind(parts, main)
@@ -189,7 +219,7 @@ def _incident(parts: Sequence[Finding], story: migration.Story | None) -> Incide
         where=where,
         cause=cause,
         confidence=confidence,
-        toll=_toll(parts),
+        toll=_toll(parts, levels),
         parts=tuple(parts),
         quantities=story.quantities if story else {},
         terms=story.terms if story else {},
@@ -242,7 +272,7 @@ def _kind(parts: Sequence[Finding], main: Finding) -> str:
     return "shift" if kinds & SHIFTED else main.kind
 
 
-def _toll(parts: Sequence[Finding]) -> Toll:
+def _toll(parts: Sequence[Finding], levels: Levels) -> Toll:
     deaths = [f for f in parts if f.kind == "death"]
 
     def total(of: Sequence[Finding], name: str) -> int:
@@ -252,7 +282,7 @@ def _toll(parts: Sequence[Finding]) -> Toll:
     silences += [
         f.quantities["length"].value for f in parts if f.kind in STALLED and "length" in f.quantities
     ]
-    added, lasted = _added(parts)
+    added, lasted = _added(parts, levels)
     return Toll(
         lost=total(deaths, "lost"),
         unsent=total([f for f in parts if f.kind == "schedule.overrun"], "samples"),
@@ -263,8 +293,10 @@ def _toll(parts: Sequence[Finding]) -> Toll:
     )
 
 
-def _added(parts: Sequence[Finding]) -> tuple[float, int]:
-    """The largest rise of a level, and how long it lasted: until the next shift of that recording."""
+def _added(parts: Sequence[Finding], levels: Levels) -> tuple[float, int]:
+    """The largest rise of a level, and how long it lasted: until the next shift of that path, which is an
+    incident of its own, or to the end of its recording.
+    """
     best, lasted = 0.0, 0
     still = [f for f in parts if f.kind in STALLED]
     for f in parts:
@@ -278,15 +310,7 @@ def _added(parts: Sequence[Finding]) -> tuple[float, int]:
             rise, until = f.quantities["during"].value - f.quantities["before"].value, f.to_ns
         elif f.kind == "change" and f.terms["of"] == "level":
             rise = f.quantities["after"].value - f.quantities["before"].value
-            later = [
-                g.from_ns
-                for g in parts
-                if g.kind in SHIFTED
-                and g.recording == f.recording
-                and (g.from_ns or 0) > (f.from_ns or 0)
-                and g.from_ns is not None
-            ]
-            until = min(later, default=None)
+            until = levels.until_ns(f)
         else:
             continue
         if rise > best:

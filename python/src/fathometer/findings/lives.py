@@ -12,6 +12,7 @@ import numpy as np
 from fathometer.dataset import raw
 from fathometer.dataset.model import Connection, Event, Explanation, Stall
 from fathometer.dataset.recording import Recording
+from fathometer.errors import FathometerError
 from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
 from fathometer.findings.model import Ended, Scenario
 from fathometer.findings.parts import is_whole, recordings_of
@@ -75,7 +76,11 @@ def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
         for connection in deaths(recording)[:MOST_STORIES]:
             if connection.closed_ns is None:
                 continue
-            judged = ending(raw.last_means(recording, connection.id, connection.closed_ns, LENGTH))
+            try:
+                means = raw.last_means(recording, connection.id, connection.closed_ns, LENGTH)
+            except FathometerError:
+                continue  # A file that changed since it was opened: one end less, and no report less.
+            judged = ending(means)
             if judged:
                 made.append(Ended(recording, scenario.name, connection.id, connection.closed_ns, judged))
     return tuple(sorted(made, key=lambda e: e.at_ns))

@@ -105,12 +105,14 @@ def findings(moved: Sequence[Moved]) -> list[Finding]:
 
 
 def _groups(moved: Sequence[Moved]) -> list[list[Moved]]:
-    """Changes of one recording that follow each other within a hundredth of its length."""
+    """Changes of one path in one recording that follow each other within a hundredth of its length: sizes
+    that step at one moment are so many paths of one change, and no restless time of one.
+    """
     groups: list[list[Moved]] = []
-    last: dict[str, list[Moved]] = {}
+    last: dict[tuple[str, str], list[Moved]] = {}
     for m in moved:
         gap = max(m.recording.totals.span_ns // 100, near_ns(m.recording))
-        key = m.recording.manifest.id
+        key = m.scenario, m.recording.manifest.id
         group = last.get(key)
         if group and (m.change.at_ns or 0) - (group[-1].change.at_ns or 0) <= gap:
             group.append(m)

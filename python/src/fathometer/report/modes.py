@@ -314,7 +314,7 @@ def _cost_as_json(c: Cost) -> dict[str, Any]:
         "cost_ns": round(c.median.cost) if c.median.decided else None,
         "low_ns": round(interval.low) if interval else None,
         "high_ns": round(interval.high) if interval else None,
-        "shown": c.median.decided and c.median.difference.verdict != "no difference shown",
+        "shown": c.median.shown,
     }
 
 
