@@ -228,3 +228,19 @@ fn a_refusal_that_is_faster_than_the_others_gives_up_nothing() {
     let outcome = world.run();
     assert!(outcome.end.fatal.is_some() && outcome.ended_ns < START.mono_ns + 3 * S, "{:?}", outcome.end);
 }
+
+/// One datagram of a hundred thousand is lost: after 65,536 more nothing was sent until it was given up, a minute later.
+#[test]
+fn a_lost_datagram_holds_up_no_other() {
+    for pace in [Pace::Every(200_000), Pace::PingPong] {
+        let transport = Transport::Udp;
+        let mut world = World::new(Settings { transport, pace, ..every(S, 20 * S) }, 1);
+        world.rtt_ns = 50_000;
+        world.lose = vec![5_000];
+        let outcome = world.run();
+        outcome.check_laws();
+        let unanswered = outcome.samples.iter().filter(|(_, sample)| sample.rtt_ns.is_none()).count();
+        assert_eq!((unanswered, outcome.skipped()), (1, 0), "{pace:?}");
+        assert!(outcome.samples.len() > 75_000, "{pace:?}: {}", outcome.samples.len());
+    }
+}

@@ -42,7 +42,6 @@ impl Stream {
         bytes: &'a [u8],
         mut sink: impl FnMut(Arrival<'a>),
     ) {
-        self.last_received_ns = Some(receipt.mono_ns);
         if self.stamp.is_some() {
             return self.receive_stamped(receipt, bytes, sink);
         }
@@ -59,18 +58,17 @@ impl Stream {
             }
             _ if seq < self.next_seq => {
                 let fate = fate_of(self.verdict(seq, bytes.len() as u32, bytes));
-                self.echo_again(seq, at.ok(), fate);
+                self.echo_again(receipt, seq, at.ok(), fate);
                 sink(Arrival::Duplicate(seq));
             }
             _ => sink(Arrival::Foreign(bytes)),
         }
     }
 
-    /// UDP: gives up datagrams that have been out for [`DATAGRAM_LOST_NS`].
+    /// UDP: gives up datagrams that have been out for [`DATAGRAM_LOST_NS`], and those behind which the window is full.
     pub fn expire(&mut self, now_ns: u64, clock: &ClockMap, mut sink: impl FnMut(Sample)) {
-        while let Some(&sample) =
-            self.in_flight.front().filter(|s| now_ns.saturating_sub(s.sent_ns) > DATAGRAM_LOST_NS)
-        {
+        let is_lost = |s: &&InFlight, full: bool| full || now_ns.saturating_sub(s.sent_ns) > DATAGRAM_LOST_NS;
+        while let Some(&sample) = self.in_flight.front().filter(|s| is_lost(s, self.is_full())) {
             self.in_flight.pop_front();
             self.losses.settled(sample.fate());
             sink(self.row(clock, &sample, Flags::UNANSWERED));
@@ -92,6 +90,8 @@ impl Stream {
         fate: Fate,
     ) -> Sample {
         let sample = self.in_flight[at];
+        // What is no answer is no sign of life.
+        self.last_received_ns = Some(receipt.mono_ns);
         (self.in_flight[at].resolved, self.in_flight[at].fate) = (true, fate);
         self.losses.came(sample.seq);
         self.settle();
@@ -99,7 +99,8 @@ impl Stream {
     }
 
     /// An echo of a sample has come again; `at`: where that sample is, if it is not forgotten.
-    pub(super) fn echo_again(&mut self, seq: u64, at: Option<usize>, again: Fate) {
+    pub(super) fn echo_again(&mut self, receipt: &Receipt<'_>, seq: u64, at: Option<usize>, again: Fate) {
+        self.last_received_ns = Some(receipt.mono_ns);
         let count = |fate| if let Fate::Counted(count) = fate { Some(count) } else { None };
         let first = at.and_then(|at| count(self.in_flight[at].fate));
         self.losses.came_again(seq, count(again), first);

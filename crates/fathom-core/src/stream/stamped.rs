@@ -76,7 +76,9 @@ impl Stream {
         bytes: &'a [u8],
         mut sink: impl FnMut(Arrival<'a>),
     ) {
-        let Some((answer, session)) = Reflected::decode(bytes).zip(self.stamp.as_mut()) else {
+        // An answer bears the timestamp of its packet; a packet that comes back as it was sent has zeros there.
+        let answer = Reflected::decode(bytes).filter(|answer| answer.sender_timestamp != 0);
+        let Some((answer, session)) = answer.zip(self.stamp.as_mut()) else {
             return sink(Arrival::Foreign(bytes));
         };
         // The number whose low 32 bits these are, of those sent.
@@ -95,7 +97,7 @@ impl Stream {
                 sink(Arrival::Resolved(if bounded { sample } else { one_clock(sample) }));
             }
             _ if seq < self.next_seq => {
-                self.echo_again(seq, known, fate);
+                self.echo_again(receipt, seq, known, fate);
                 sink(Arrival::Duplicate(seq));
             }
             _ => sink(Arrival::Foreign(bytes)),

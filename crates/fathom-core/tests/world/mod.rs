@@ -121,6 +121,9 @@ pub(crate) struct World {
     pub(crate) user_timeout_ns: u64,
     /// Of a hundred datagrams, how many are lost.
     pub(crate) lost_percent: u64,
+    /// Datagrams that are lost on the way there, by their number on all connections.
+    pub(crate) lose: Vec<u64>,
+    datagrams: u64,
     /// So many of the first attempts to connect are refused, sooner than others are established.
     pub(crate) refused_first: u32,
     /// Addresses that nobody answers at.
@@ -180,6 +183,8 @@ impl World {
             paused_until: 0,
             user_timeout_ns: 30 * S,
             lost_percent: 0,
+            lose: Vec::new(),
+            datagrams: 0,
             refused_first: 0,
             dead: Vec::new(),
             addresses: vec![SocketAddr::from(([10, 0, 0, 1], 7007))],
@@ -468,6 +473,8 @@ impl World {
         self.probe.stamp(link, now, &mut buffer[..piece.len]);
         let udp = self.settings.transport == Transport::Udp;
         let (arrives, lost) = (now + self.one_way(), udp && self.random.below(100) < self.lost_percent);
+        let lost = lost || (udp && self.lose.contains(&self.datagrams));
+        self.datagrams += u64::from(udp);
         let flow = self.flows.get_mut(&link).expect("the probe sends on links that it made");
         let fits = piece.len == piece.size && flow.in_buffers + piece.len <= BUFFER;
         let progress = if fits || udp {

@@ -290,6 +290,10 @@ impl Lane {
         if let Some(utc_ns) = sent_utc_ns {
             connection.stream.sent_at_utc(utc_ns);
         }
+        if cx.settings.transport == Transport::Udp && connection.stream.is_full() {
+            // One that is lost holds up no other.
+            connection.expire(sent_ns, self.path, cx);
+        }
         let threshold_ns = path.stall_threshold_ns(cx);
         if self.armed.at(Timer::Watch).is_none() {
             self.arm(Timer::Watch, sent_ns + threshold_ns, cx);
@@ -338,6 +342,7 @@ impl Lane {
             Came::Part => {}
             Came::NoEcho => self.not_an_echo(now, path, cx),
             Came::Echoes { awaited, delays_ns } => {
+                self.opening.answered();
                 watch::silence_over(connection, now, delays_ns, path, cx);
                 self.after_echo(now, awaited, cx);
             }
@@ -453,7 +458,7 @@ impl Lane {
         cx: &mut Context,
     ) {
         let Link::Open(connection) = &mut self.link else { return };
-        let remote = connection.remote();
+        let (remote, unanswered) = (connection.remote(), connection.stream.answered() == 0);
         let from_ns = connection.silent_since(cx.settings.transport).map_or(now, |(_, from)| from);
         let facts = connection.facts(now, Outcome::Closed(cause), from_ns, None, path, cx);
         watch::stall_ended(connection, now, false, path, cx);
@@ -462,6 +467,9 @@ impl Lane {
         connection.close(now, self.path, cause, errno, error, cx);
         cx.emit(Output::Close { link: LinkId(self.index) });
         path.disconnected();
+        if unanswered && cause.is_loss() && cx.settings.transport == Transport::Udp {
+            path.addresses.never_answered(remote);
+        }
         if cause.is_loss() {
             let death = Death { connection: ordinal, facts, view, died_ns: now, replied: false };
             path.canaries.explain_death(now, death, remote, cx);

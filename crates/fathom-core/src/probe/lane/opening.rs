@@ -146,7 +146,6 @@ impl Opening {
         let (remote, since_ns) = self.attempt.take()?;
         path.attempt_ended();
         cx.openings.ended();
-        self.attempts.succeeded();
         let ordinal = cx.worker.next_connection(self.path);
         let key = Key { session: cx.settings.session_of(self.path), connection: ordinal };
         let mut connection = Connection::new(key, remote, now, self.speak, cx);
@@ -169,6 +168,12 @@ impl Opening {
             cx.event(now, Some(self.path), Some(ordinal), EventKind::AddressChanged { what, from, to });
         }
         Some(connection)
+    }
+
+    /// An echo came. A connection alone is no success: where each is lost before anything is answered (a datagram socket is
+    /// connected whatever is there, a proxy accepts for a dead server), the waits between them grow.
+    pub(super) fn answered(&mut self) {
+        self.attempts.succeeded();
     }
 
     /// How long to wait before another attempt, after a connection was lost.

@@ -55,6 +55,13 @@ impl Addresses {
         self.last.is_none() && self.all.iter().any(|a| !self.failed_first.contains(a))
     }
 
+    /// A connection to this address is over that never got an answer, and that was established whatever is there (UDP):
+    /// it did not work after all.
+    pub(in crate::probe) fn never_answered(&mut self, remote: SocketAddr) {
+        self.last = self.last.filter(|&last| last != remote);
+        self.failed(remote);
+    }
+
     /// The address that worked last.
     pub(in crate::probe) fn last(&self) -> Option<SocketAddr> {
         self.last

@@ -86,6 +86,16 @@ impl Socket {
         local.map_or_else(|_| String::new(), |local| local.to_string())
     }
 
+    /// Whether the kernel gave it its own target as its source: where the target's port is one of those that this host
+    /// gives to its sockets, and nothing listens there. It would answer itself (TCP: a simultaneous open, RFC 9293, 3.5).
+    pub(super) fn is_its_own_peer(&self) -> bool {
+        let ends = match self {
+            Self::Tcp(s) => s.local_addr().and_then(|local| Ok((local, s.peer_addr()?))),
+            Self::Udp(s) => s.local_addr().and_then(|local| Ok((local, s.peer_addr()?))),
+        };
+        ends.is_ok_and(|(local, remote)| local == remote)
+    }
+
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
         match self {
             Self::Tcp(s) => socket::tcp_info(s),

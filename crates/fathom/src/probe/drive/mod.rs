@@ -332,6 +332,10 @@ impl<'a> Driver<'a> {
             }
         };
         self.probe.handle(since_ns, Input::Connecting { link: id, since_ns });
+        let begun = begun.and_then(|socket| {
+            let own = self.config.transport == Transport::Udp && socket.is_its_own_peer();
+            if own { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(socket) }
+        });
         match begun {
             Ok(socket) => {
                 let (stage, stamped, reads_wait) = (Stage::Connecting, false, false);
