@@ -200,7 +200,7 @@ def _recording(path: str) -> _Series:
             f"{path} holds samples that are never pooled ({names})",
             "`fathom report` tells the changes of each",
         )
-    if recording.source is not None and recording.rows <= raw.MAX_SAMPLES:
+    if recording.source is not None and recording.rows <= shifts.RAW:
         samples = raw.samples(recording)
         return _Series(samples.value_ns, samples.sent_ns)
     values, at = shifts.series(recording)

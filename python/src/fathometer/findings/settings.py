@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantity, ns, number
-from fathometer.findings.lives import TOGETHER_NS, deaths, lives
+from fathometer.findings.lives import TOGETHER_NS, Life, deaths, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
 from fathometer.stats.family import MATTERS
@@ -84,8 +85,7 @@ def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
     observed = Lives(
         np.array([float(one.age_ns) for one in every]),
         np.array([one.died for one in every], dtype=np.bool_),
-        # Ends within seconds of each other are one event, on whatever paths.
-        np.array([one.ended_ns // TOGETHER_NS for one in every], dtype=np.int64),
+        _events(every),
     )
     best = refresh_age(hazard(observed))
     if best.age_ns is None:
@@ -98,6 +98,18 @@ def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
         facts=(Fact("lives", counts), Fact("refresh", result=best)),
         confidence="medium",
     )
+
+
+def _events(every: Sequence[Life]) -> NDArray[np.int64]:
+    """Which deaths were one event, on whatever paths: those that follow each other within seconds. Who lived
+    on is no part of any.
+    """
+    died = np.array([one.died for one in every], dtype=np.bool_)
+    ended = np.array([one.ended_ns for one in every], dtype=np.int64)
+    event = np.arange(len(every)) + len(every)
+    order = np.flatnonzero(died)[np.argsort(ended[died], kind="stable")]
+    event[order] = np.cumsum(np.diff(ended[order], prepend=ended[order[:1]]) > TOGETHER_NS)
+    return event
 
 
 def _idle(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
@@ -125,7 +137,7 @@ def _idle(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
 
 def _timeout(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
     waits = [
-        (scenario.name, s.duration_ns)
+        (scenario.name, s.duration_ns, (recording.manifest.id, s.connection))
         for scenario, recording in recordings_of(scenarios)
         for s in recording.stalls
         if s.recovered and s.duration_ns
@@ -133,9 +145,9 @@ def _timeout(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
     if waits:
         yield Advice(
             "time-out",
-            tuple(dict.fromkeys(path for path, _ in waits)),
-            {"longest": ns(max(length for _, length in waits))},
-            saves=number(len(waits), "connections"),
+            tuple(dict.fromkeys(path for path, _, _ in waits)),
+            {"longest": ns(max(length for _, length, _ in waits))},
+            saves=number(len({connection for _, _, connection in waits}), "connections"),
             facts=(Fact("recovered", {"times": number(len(waits))}),),
             confidence="medium",
         )
