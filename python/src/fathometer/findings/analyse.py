@@ -23,6 +23,7 @@ from fathometer.findings import (
     shifts,
     silences,
     throughput,
+    unanswered,
 )
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.consistency import remarks
@@ -68,7 +69,7 @@ def analyse(
         + quality.of_summaries(summaries)
         + load.findings(paths, versus)
     )
-    seen += shifts.findings(moved) + lives.findings(paths, ended)
+    seen += shifts.findings(moved) + lives.findings(paths, ended) + unanswered.findings(paths)
     after = silences.costs(paths, versus)
     seen += silences.findings(after) + throughput.findings(paths)
     ways, parts_of_making = datagrams.one_ways(paths), making.setups(paths)

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from fathometer.dataset.model import Connection
 from fathometer.dataset.recording import Recording
-from fathometer.findings import migration
+from fathometer.findings import lives, migration, unanswered
 from fathometer.findings.finding import SURENESS, Finding, Incident, Place, Toll
 
 CLOCKS_NS: Final = 1_000_000_000
@@ -136,6 +137,9 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     stories = migration.claim(groups, recordings)
     levels = Levels.of(events, recordings)
     folded = [_incident(parts, story, levels) for parts, story in stories]
+    silent = {r.manifest.id: unanswered.gaps(r) for r in recordings}
+    untold = {r.manifest.id: lives.deaths(r)[lives.MOST_STORIES :] for r in recordings}
+    folded = [_of_the_path(incident, silent, untold) for incident in folded]
     folded.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
     return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(folded, 1))
 
@@ -291,6 +295,32 @@ def _toll(parts: Sequence[Finding], levels: Levels) -> Toll:
         added_for_ns=lasted,
         connections=len(deaths),
     )
+
+
+def _of_the_path(
+    incident: Incident, silent: Mapping[str, list[unanswered.Span]], untold: dict[str, list[Connection]]
+) -> Incident:
+    """With the silence of the whole path, of which connections that were made in vain are parts; and with
+    the deaths in it that are counted and not told one by one.
+    """
+    longest, ends, lost = 0, 0, 0
+    for recording in sorted({f.recording or "" for f in incident.parts if f.kind == "death"}):
+        spans = [
+            g for g in silent.get(recording, ()) if g[0] <= incident.to_ns and g[1] >= incident.from_ns
+        ]
+        longest = max([longest, *(to_ns - from_ns for from_ns, to_ns in spans)])
+        spans.append((incident.from_ns, incident.to_ns))
+        left = untold.get(recording, [])
+        mine = [c for c in left if any(began <= (c.closed_ns or 0) <= ended for began, ended in spans)]
+        # Each belongs to one incident.
+        untold[recording] = [c for c in left if c not in mine]
+        ends += len(mine)
+        lost += sum(n for c in mine if isinstance(n := c.evidence.get("outstanding"), int))
+    t = incident.toll
+    toll = replace(
+        t, connections=t.connections + ends, lost=t.lost + lost, silent_ns=max(t.silent_ns, longest)
+    )
+    return replace(incident, toll=toll)
 
 
 def _added(parts: Sequence[Finding], levels: Levels) -> tuple[float, int]:

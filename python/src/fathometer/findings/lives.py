@@ -94,7 +94,6 @@ def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Find
         made += _deaths(where, recording, ended)
         made += _stalls(where, recording)
         made += _refusals(where, recording)
-        made += _without_answers(where, recording)
     return made + _together(scenarios)
 
 
@@ -230,39 +229,6 @@ def _notice(recording: Recording, began_ns: int, ended_ns: int) -> int | None:
         if began_ns <= last and ended_ns >= m.not_before_ns - NOTICE_NS:
             return n
     return None
-
-
-def _without_answers(where: Place, recording: Recording) -> list[Finding]:
-    """For how long some connection of a path was silent or gone, what overlaps counted once."""
-    # A connection that ended is gone until the next one is there.
-    begins = sorted(c.opened_ns for c in recording.lasting if c.opened_ns is not None)
-    spans = []
-    for c in deaths(recording):
-        closed_ns = c.closed_ns or 0
-        again_ns = next((at for at in begins if at >= closed_ns), closed_ns)
-        spans.append((closed_ns - silence_before(recording, c), again_ns))
-    spans += [
-        (s.ended_ns - s.duration_ns, s.ended_ns)
-        for s in recording.stalls
-        if s.recovered and s.ended_ns is not None and s.duration_ns is not None
-    ]
-    joined: list[tuple[int, int]] = []
-    for began_ns, ended_ns in sorted(span for span in spans if span[1] > span[0]):
-        if joined and began_ns <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], ended_ns))
-        else:
-            joined.append((began_ns, ended_ns))
-    whole_ns = recording.totals.span_ns
-    if not joined or whole_ns <= 0:
-        return []
-    lengths = [ended_ns - began_ns for began_ns, ended_ns in joined]
-    quantities = {
-        "times": number(len(joined)),
-        "total": ns(sum(lengths)),
-        "longest": ns(max(lengths)),
-        "share": number(min(sum(lengths) / whole_ns, 1.0), "share"),
-    }
-    return [Finding("without answers", (where,), quantities=quantities)]
 
 
 def _refusals(where: Place, recording: Recording) -> list[Finding]:

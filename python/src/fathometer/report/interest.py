@@ -13,9 +13,11 @@ MOST_PAIRS = 15
 
 
 def harm(incident: Incident) -> tuple[int, int, int, float]:
-    """What an incident cost, the worst first: connections, samples, silence, longer round trips."""
+    """What an incident cost, the worst first: samples, those not sent too, connections, silence,
+    longer round trips.
+    """
     toll = incident.toll
-    return toll.connections, toll.lost + toll.unsent, toll.silent_ns, toll.added_ns * toll.added_for_ns
+    return toll.lost + toll.unsent, toll.connections, toll.silent_ns, toll.added_ns * toll.added_for_ns
 
 
 def by_interest(analysis: Analysis, outcomes: Sequence[Outcome] = ()) -> list[Scenario]:

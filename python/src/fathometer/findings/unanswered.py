@@ -1,0 +1,113 @@
+"""For how long a path gave no answers, over all its connections: from the last answer of any of them to the
+next one, and not as long as each single connection was silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fathometer.dataset.recording import Recording
+from fathometer.findings.finding import Finding, Place, ns, number
+from fathometer.findings.lives import deaths, silence_before
+from fathometer.findings.model import Scenario
+from fathometer.findings.parts import recordings_of
+
+Span = tuple[int, int]
+"""From, to: ns."""
+
+
+def gaps(recording: Recording) -> list[Span]:
+    """The stretches around stalls and deaths in which no connection answered, in order of time. One after
+    which nothing answered lasts to the end of the recording.
+    """
+    troubles = sorted(_troubles(recording))
+    if not troubles:
+        return []
+    began_ns = min(c.opened_ns for c in recording.lasting if c.opened_ns is not None)
+    edges = [*_joined(_answering(recording)), (_end(recording),) * 2]
+    empty: list[Span] = []
+    for from_ns, to_ns in edges:
+        if from_ns > began_ns:
+            empty.append((began_ns, from_ns))
+        began_ns = max(began_ns, to_ns)
+    # Between a connection that we closed and the next one there is nothing to tell.
+    return [
+        (from_ns, to_ns)
+        for from_ns, to_ns in empty
+        if any(began <= to_ns and ended >= from_ns for began, ended in troubles)
+    ]
+
+
+def _end(recording: Recording) -> int:
+    return max(
+        recording.manifest.ended_ns or 0,
+        max((e.at_ns for e in recording.events), default=0),
+        recording.totals.last_sent_ns or 0,
+    )
+
+
+def _stalled(recording: Recording) -> Iterator[tuple[int | None, Span]]:
+    """Stalls by connection. One that has not ended is one to the end."""
+    for s in recording.stalls:
+        if s.ended_ns is not None and s.duration_ns is not None:
+            yield s.connection, (s.ended_ns - s.duration_ns, s.ended_ns)
+        elif s.ended_ns is None:
+            yield s.connection, (s.began_ns - s.threshold_ns, _end(recording))
+
+
+def _troubles(recording: Recording) -> Iterator[Span]:
+    known = {c.id for c in recording.lasting if c.opened_ns is not None}
+    for c in deaths(recording):
+        if c.id in known:
+            closed_ns = c.closed_ns or 0
+            yield closed_ns - silence_before(recording, c), closed_ns
+    yield from (span for connection, span in _stalled(recording) if connection in known)
+
+
+def _answering(recording: Recording) -> Iterator[Span]:
+    """When some connection answered: its life without its stalls, and without the silence before its end."""
+    died = {c.id: silence_before(recording, c) for c in deaths(recording)}
+    stalled: dict[int | None, list[Span]] = {}
+    for connection, span in _stalled(recording):
+        stalled.setdefault(connection, []).append(span)
+    for c in recording.lasting:
+        # One that never answered ends no outage by being opened: a datagram's always is.
+        if c.opened_ns is None or c.evidence.get("answered") == 0:
+            continue
+        at_ns, end_ns = c.opened_ns, _end(recording) if c.closed_ns is None else c.closed_ns
+        end_ns -= died.get(c.id, 0)
+        for from_ns, to_ns in sorted(stalled.get(c.id, ())):
+            if at_ns < min(from_ns, end_ns):
+                yield at_ns, min(from_ns, end_ns)
+            at_ns = max(at_ns, to_ns)
+        if at_ns < end_ns:
+            yield at_ns, end_ns
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    joined: list[Span] = []
+    for from_ns, to_ns in sorted(spans):
+        if joined and from_ns <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], to_ns))
+        else:
+            joined.append((from_ns, to_ns))
+    return joined
+
+
+def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
+    """How often, and for how long."""
+    every = []
+    for scenario, recording in recordings_of(scenarios):
+        lengths = [to_ns - from_ns for from_ns, to_ns in gaps(recording)]
+        whole_ns = _end(recording) - (recording.totals.first_sent_ns or recording.manifest.started_ns)
+        if not lengths or whole_ns <= 0:
+            continue
+        quantities = {
+            "times": number(len(lengths)),
+            "total": ns(sum(lengths)),
+            "longest": ns(max(lengths)),
+            "share": number(min(sum(lengths) / whole_ns, 1.0), "share"),
+        }
+        where = (Place(scenario.name, recording.manifest.id),)
+        every.append(Finding("without answers", where, quantities=quantities))
+    return every
