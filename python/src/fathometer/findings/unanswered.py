@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.rollup import LOST
 from fathometer.findings.finding import Finding, Place, ns, number
 from fathometer.findings.lives import deaths, silence_before
 from fathometer.findings.model import Scenario
@@ -30,6 +31,10 @@ def gaps(recording: Recording) -> list[Span]:
         if from_ns > began_ns:
             empty.append((began_ns, from_ns))
         began_ns = max(began_ns, to_ns)
+    ended_ns = max(ended for _, ended in troubles)
+    if empty and empty[-1][1] == _end(recording) and _last_answered(recording) > ended_ns:
+        # Its samples were answered by what its events do not tell of.
+        empty[-1] = (empty[-1][0], max(ended_ns, empty[-1][0]))
     # Between a connection that we closed and the next one there is nothing to tell.
     return [
         (from_ns, to_ns)
@@ -44,6 +49,13 @@ def _end(recording: Recording) -> int:
         max((e.at_ns for e in recording.events), default=0),
         recording.totals.last_sent_ns or 0,
     )
+
+
+def _last_answered(recording: Recording) -> int:
+    """When the step began that holds the last answered sample."""
+    rollup = recording.rollup
+    steps = [int(c.step[c.bucket != LOST].max()) for c in rollup.cells if (c.bucket != LOST).any()]
+    return max(steps, default=0) * rollup.step_ns
 
 
 def _stalled(recording: Recording) -> Iterator[tuple[int | None, Span]]:
@@ -99,9 +111,10 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     every = []
     for scenario, recording in recordings_of(scenarios):
         lengths = [to_ns - from_ns for from_ns, to_ns in gaps(recording)]
-        whole_ns = _end(recording) - (recording.totals.first_sent_ns or recording.manifest.started_ns)
-        if not lengths or whole_ns <= 0:
+        if not lengths:
             continue
+        first_ns = recording.totals.first_sent_ns or recording.manifest.started_ns
+        whole_ns = max(recording.totals.span_ns, gaps(recording)[-1][1] - first_ns, 1)
         quantities = {
             "times": number(len(lengths)),
             "total": ns(sum(lengths)),
