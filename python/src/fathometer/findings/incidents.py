@@ -305,9 +305,7 @@ def _of_the_path(
     """
     longest, ends, lost = 0, 0, 0
     for recording in sorted({f.recording or "" for f in incident.parts if f.kind == "death"}):
-        spans = [
-            g for g in silent.get(recording, ()) if g[0] <= incident.to_ns and g[1] >= incident.from_ns
-        ]
+        spans = [g for g in silent.get(recording, ()) if g[0] <= incident.to_ns and g[1] >= incident.from_ns]
         longest = max([longest, *(to_ns - from_ns for from_ns, to_ns in spans)])
         spans.append((incident.from_ns, incident.to_ns))
         left = untold.get(recording, [])
