@@ -20,7 +20,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev soak
+.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -138,3 +138,6 @@ dist: cargo ## a static binary to copy to any x86-64 Linux host
 clean: cargo ## what was built, and the demo's recordings
 	cargo clean
 	rm -rf demo-output .venv
+
+verdicts-table: ## Write the table of verdicts into docs/verdicts.md
+	FATHOM_WRITE_DOCS=1 cargo test --quiet --package fathom-core --lib -- docs_verdicts_md_has_this_table

@@ -4,16 +4,20 @@
 use fathom_wire::message::{Checker, Key, Integrity};
 use fathom_wire::rfc8762::{ErrorEstimate, PACKET_LEN, Reflected, Reflection, Sent};
 use fathom_wire::{
-    Answer, ConnectionView, HEADER_LEN, Identity, Question, ReflectorStamps, Stamper, Standing,
+    About, Answer, ConnectionView, HEADER_LEN, Identity, Introduction, Question, ReflectorStamps, Reply, Stamper, Standing,
 };
 use libfuzzer_sys::fuzz_target;
 
-const VIEW: ConnectionView = ConnectionView { received_ns: 5, sent_ns: 9, pause_us: 3 };
+const VIEW: ConnectionView = ConnectionView { received_ns: 5, sent_ns: 9, pause_us: 3, identity: 7, waited: true, epoch: 1, tells_pauses: true };
 
 /// An answer that depends on the question alone, as in a reflector whose state does not change.
-fn answer(question: &Question) -> Option<Answer> {
+fn answer(question: &Question) -> Option<Reply> {
     let standing = if question.connection == 0 { Standing::NotKnown } else { Standing::Open };
-    (question.session != 0).then_some(Answer { standing, last_seq: question.number, ..Answer::default() })
+    let reply = match question.about {
+        About::Connection => Reply::Connection(Answer { standing, last_seq: question.number, ..Answer::default() }),
+        About::Reflector => Reply::Reflector(Introduction { age_ns: question.number, ..Introduction::default() }),
+    };
+    (question.session != 0).then_some(reply)
 }
 
 fn pass(bytes: &[u8], chunk: usize) -> (Vec<u8>, Stamper) {
@@ -40,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
     {
         assert_eq!(whole[..32], rest[..32], "a question stays whole");
         match answer(&question) {
-            Some(answer) => assert_eq!(Answer::decode(part), Ok(Some(answer))),
+            Some(reply) => assert_eq!(Reply::decode(part), Ok(Some(reply))),
             None => assert_eq!(part[..], rest[32..64], "unanswered it passes untouched"),
         }
     }

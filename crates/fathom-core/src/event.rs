@@ -7,7 +7,7 @@ pub use evidence::{Evidence, TcpInfo};
 use crate::cause::ClosingCause;
 use crate::loss::Losses;
 use crate::peer_report::PeerReport;
-use crate::verdict::{Explanation, Fresh};
+use crate::verdict::{Confidence, Direction, Explanation, Fresh, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -170,7 +170,7 @@ pub enum EventKind {
         /// Silence that counts as a stall on this connection now, in ns.
         threshold_ns: u64,
     },
-    /// The echo came again, or the connection ended.
+    /// The echo came again, or the connection was lost. (A stall that goes on when the run ends has no such event.)
     #[serde(rename = "stall.ended")]
     StallEnded {
         /// From the moment the missing echo was sent for to its arrival, in ns.
@@ -182,6 +182,40 @@ pub enum EventKind {
         /// Segments the kernel sent again during the stall, where it tells.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retransmits: Option<u32>,
+    },
+    /// Echoes come, and take far longer than usual.
+    #[serde(rename = "delay.began")]
+    DelayBegan {
+        /// The first sample that did.
+        seq: u64,
+        /// Its round trip, in ns.
+        rtt_ns: u64,
+        /// From when on a round trip counts as that long, in ns.
+        threshold_ns: u64,
+    },
+    /// Echoes are in time again. (A delay that goes on at a connection's end has no such event.)
+    #[serde(rename = "delay.ended")]
+    DelayEnded {
+        /// From the sending of its first sample to the arrival of its last, in ns.
+        duration_ns: u64,
+        /// Samples that were late.
+        samples: u64,
+        /// The longest round trip, in ns.
+        most_ns: u64,
+        /// Of that sample, how much longer than usual the way there took, in ns; absent: the reflector's stamps do not
+        /// tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forward_ns: Option<u64>,
+        /// The same of the way back.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        back_ns: Option<u64>,
+        /// `delayed`.
+        verdict: Verdict,
+        /// Which way took nearly all of it, where one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        direction: Option<Direction>,
+        /// How sure that is.
+        confidence: Confidence,
     },
     /// A host did not run for a while.
     #[serde(rename = "pause")]
@@ -208,7 +242,7 @@ pub enum EventKind {
         /// What the reflector said of this connection, asked over another one. Absent: it was not asked, could not be
         /// reached, or does not answer such questions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        reflector: Option<PeerReport>,
+        reflector: Option<Box<PeerReport>>,
     },
     /// STAMP: how far differences of the two ends' clocks (`forward_ns`, `backward_ns`) may be from the truth from here
     /// on, by the Error Estimates of both. Told first, and when it has grown.
@@ -409,6 +443,8 @@ impl EventKind {
             Self::ConnectionClosed { .. } => "connection.closed",
             Self::StallBegan { .. } => "stall.began",
             Self::StallEnded { .. } => "stall.ended",
+            Self::DelayBegan { .. } => "delay.began",
+            Self::DelayEnded { .. } => "delay.ended",
             Self::ConnectionExplained { .. } => "connection.explained",
             Self::Pause { .. } => "pause",
             Self::ClockBounded { .. } => "clock.bounded",

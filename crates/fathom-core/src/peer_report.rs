@@ -1,9 +1,9 @@
-//! The peer report: inquiry the reflector what it last received on a connection, and what it answered.
+//! The peer report: asks the reflector what it last received on a connection, and who it is that answers.
 //!
 //! A question is a frame that any echo server sends back; only a reflector of ours writes an answer into it
 //! (`fathom_wire::question`). So "it was echoed and not answered" is known too, and is no report.
 
-use fathom_wire::{Answer, HEADER_LEN, Question, Standing as Wire};
+use fathom_wire::{About, Answer, HEADER_LEN, Introduction, Question, Reply, Standing as Wire};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 
@@ -44,12 +44,76 @@ pub struct PeerReport {
     /// When the reflector that does not know it began to run: ns since the Unix epoch by its clock. `None`: it knows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_ns: Option<i64>,
+    /// Who it is that answered. `None`: an older reflector, which does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub responder: Option<Responder>,
+}
+
+/// The reflector that answered, by its own account. Times are durations before its answer, so that no clock of its is
+/// compared with one of this host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Responder {
+    /// Its place and its process: the same in the stamps of every echo that it sends.
+    pub identity: u32,
+    /// For how long it has run, in ns.
+    pub age_ns: u64,
+    /// How long ago it last read bytes from the connection, in ns; `None`: it does not know the connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub received_ago_ns: Option<u64>,
+    /// How long ago its latest pause of 200 ms or more ended, in ns; `None`: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_ago_ns: Option<u64>,
+    /// How long that pause lasted, in ns. `None` as `paused_ago_ns`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_ns: Option<u64>,
+    /// The port of this end of the connection, as it arrives there; `None`: it does not know the connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// How the connection failed there; `None`: it did not, or that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
+/// How a connection failed at the reflector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Failure {
+    /// A RST came.
+    Reset,
+    /// Its kernel gave up retransmitting.
+    TimedOut,
+    /// Its own host destroyed the socket.
+    Aborted,
+}
+
+impl From<Introduction> for Responder {
+    fn from(introduction: Introduction) -> Self {
+        const MS: u64 = 1_000_000;
+        let Introduction { age_ns, identity, received_ago_ms, pause_ms, port, failure } = introduction;
+        Self {
+            identity,
+            age_ns,
+            received_ago_ns: received_ago_ms.map(|ms| u64::from(ms) * MS),
+            paused_ago_ns: pause_ms.map(|(ago, _)| u64::from(ago) * MS),
+            paused_ns: pause_ms.map(|(_, lasted)| u64::from(lasted) * MS),
+            port,
+            failure: match failure {
+                fathom_wire::Failure::NotTold => None,
+                fathom_wire::Failure::Reset => Some(Failure::Reset),
+                fathom_wire::Failure::TimedOut => Some(Failure::TimedOut),
+                fathom_wire::Failure::Aborted => Some(Failure::Aborted),
+            },
+        }
+    }
 }
 
 impl PeerReport {
-    /// Whether the reflector had the connection, and did not end it by a wish of its own.
+    /// Whether the reflector had the connection, and it ended there, if it did, by nobody's wish there: the probe's side
+    /// closed it, or a RST came, or nothing was acknowledged any more.
     pub fn is_not_its_doing(&self) -> bool {
-        matches!(self.standing, Standing::Open | Standing::ClosedByProbe | Standing::Failed)
+        let by_its_host = self.responder.is_some_and(|who| who.failure == Some(Failure::Aborted));
+        let not_its = matches!(self.standing, Standing::Open | Standing::ClosedByProbe | Standing::Failed);
+        not_its && !by_its_host
     }
 }
 
@@ -70,6 +134,7 @@ impl From<Answer> for PeerReport {
             unsent_bytes: known.then_some(answer.unsent),
             unacked: answer.unacked,
             began_ns: (!known).then_some(answer.received_ns),
+            responder: None,
         }
     }
 }
@@ -82,8 +147,10 @@ const ON_THE_WAY: usize = 64;
 pub struct Inquiry {
     session: u32,
     next_number: u64,
-    to_ask: VecDeque<u32>,
+    to_ask: VecDeque<(u32, About)>,
     on_the_way: VecDeque<Question>,
+    /// What was said about connections of which only one question has come back.
+    half: Vec<(u32, Option<Reply>)>,
     /// An echo that has come in part (TCP).
     part: Vec<u8>,
 }
@@ -95,15 +162,22 @@ pub struct NotAnEcho;
 impl Inquiry {
     /// About nothing yet.
     pub fn new(session: u32) -> Self {
-        let (to_ask, on_the_way) = (VecDeque::new(), VecDeque::new());
-        Self { session, next_number: 0, to_ask, on_the_way, part: Vec::with_capacity(HEADER_LEN) }
+        Self {
+            session,
+            next_number: 0,
+            to_ask: VecDeque::new(),
+            on_the_way: VecDeque::new(),
+            half: Vec::new(),
+            part: Vec::with_capacity(HEADER_LEN),
+        }
     }
 
     /// Asks about a connection too, unless that is under way.
     pub fn about(&mut self, connection: u32) {
         let asked = self.on_the_way.iter().any(|question| question.connection == connection);
-        if !asked && !self.to_ask.contains(&connection) {
-            self.to_ask.push_back(connection);
+        if !asked && !self.to_ask.iter().any(|(to_ask, _)| *to_ask == connection) {
+            self.half.retain(|(half, _)| *half != connection);
+            self.to_ask.extend([(connection, About::Connection), (connection, About::Reflector)]);
         }
     }
 
@@ -112,8 +186,8 @@ impl Inquiry {
         if self.on_the_way.len() >= ON_THE_WAY {
             return None;
         }
-        let connection = self.to_ask.pop_front()?;
-        let question = Question { session: self.session, connection, number: self.next_number };
+        let (connection, about) = self.to_ask.pop_front()?;
+        let question = Question { session: self.session, connection, number: self.next_number, about };
         self.next_number += 1;
         self.on_the_way.push_back(question);
         Some(question.encode())
@@ -129,7 +203,7 @@ impl Inquiry {
         self.to_ask.is_empty() && self.on_the_way.is_empty()
     }
 
-    /// TCP: takes the bytes of one read. `sink` gets each connection whose question came back, and the report in it, if
+    /// TCP: takes the bytes of one read. `sink` gets each connection whose questions came back, and the report in them, if
     /// there is one.
     pub fn receive(
         &mut self,
@@ -143,30 +217,55 @@ impl Inquiry {
             self.part.extend_from_slice(&rest[..taken]);
             rest = &rest[taken..];
             if self.part.len() == HEADER_LEN {
-                let report = read(&self.part, question.number).ok_or(NotAnEcho)?;
+                let reply = read(&self.part, question.number).ok_or(NotAnEcho)?;
                 self.part.clear();
                 self.on_the_way.pop_front();
-                sink(question.connection, report);
+                if let Some(report) = self.joined(question.connection, reply) {
+                    sink(question.connection, report);
+                }
             }
         }
         Ok(())
     }
 
-    /// UDP: takes one datagram: the connection it was about, if it is a question of ours that waits, and the report.
-    pub fn receive_datagram(&mut self, bytes: &[u8]) -> Option<(u32, Option<PeerReport>)> {
+    /// UDP: takes one datagram, if it is a question of ours that waits: the connection it was about and the report, once
+    /// both questions about it have come back.
+    pub fn receive_datagram(&mut self, bytes: &[u8]) -> Option<Option<(u32, Option<PeerReport>)>> {
         let at = self.on_the_way.iter().position(|question| read(bytes, question.number).is_some())?;
         let question = self.on_the_way.remove(at)?;
-        Some((question.connection, read(bytes, question.number)?))
+        let reply = read(bytes, question.number)?;
+        Some(self.joined(question.connection, reply).map(|report| (question.connection, report)))
+    }
+
+    /// One question about a connection has come back: the report, if it is the second.
+    #[expect(clippy::option_option, reason = "half of a report, no report, a report")]
+    fn joined(&mut self, connection: u32, reply: Option<Reply>) -> Option<Option<PeerReport>> {
+        let Some(at) = self.half.iter().position(|(half, _)| *half == connection) else {
+            self.half.push((connection, reply));
+            return None;
+        };
+        let (_, other) = self.half.swap_remove(at);
+        let replies = [reply, other].into_iter().flatten();
+        let responder = replies.clone().find_map(|reply| match reply {
+            Reply::Reflector(introduction) => Some(Responder::from(introduction)),
+            Reply::Connection(_) => None,
+        });
+        // An older reflector answers both alike.
+        let report = replies.rev().find_map(|reply| match reply {
+            Reply::Connection(answer) => Some(PeerReport::from(answer)),
+            Reply::Reflector(_) => None,
+        });
+        Some(report.map(|report| PeerReport { responder, ..report }))
     }
 }
 
-/// The report in an echo of question `number`, if it is one; the inner `None` is an echo without an answer.
-#[expect(clippy::option_option, reason = "no echo of it, an echo without a report, an echo with one")]
-fn read(bytes: &[u8], number: u64) -> Option<Option<PeerReport>> {
+/// The reply in an echo of question `number`, if it is one; the inner `None` is an echo that nobody answered.
+#[expect(clippy::option_option, reason = "no echo of it, an echo without a reply, an echo with one")]
+fn read(bytes: &[u8], number: u64) -> Option<Option<Reply>> {
     let bytes: &[u8; HEADER_LEN] = bytes.try_into().ok()?;
     let (head, part) = (bytes.first_chunk()?, bytes.last_chunk()?);
     Question::decode(head).filter(|question| question.number == number)?;
-    Answer::decode(part).ok().map(|answer| answer.map(PeerReport::from))
+    Reply::decode(part).ok()
 }
 
 #[cfg(test)]
@@ -184,11 +283,21 @@ mod tests {
         (inquiry, sent)
     }
 
-    fn answered(mut bytes: Vec<u8>) -> Vec<u8> {
+    fn answered(bytes: Vec<u8>) -> Vec<u8> {
+        answered_by(true, bytes)
+    }
+
+    fn answered_by(introduces: bool, mut bytes: Vec<u8>) -> Vec<u8> {
         Stamper::default().pass_answering(ConnectionView::default(), &mut bytes, |question| {
             let standing = if question.connection == 2 { Wire::NotKnown } else { Wire::Open };
             let last_seq = u64::from(question.connection) * 10;
-            Some(Answer { standing, last_seq, received_ns: 99, ..Answer::default() })
+            let answer = Answer { standing, last_seq, received_ns: 99, ..Answer::default() };
+            let introduction =
+                Introduction { identity: 5, port: Some(question.connection as u16), ..Default::default() };
+            Some(match question.about {
+                About::Reflector if introduces => Reply::Reflector(introduction),
+                _ => Reply::Connection(answer),
+            })
         });
         bytes
     }
@@ -208,8 +317,23 @@ mod tests {
             };
             assert_eq!((three.last_seq, one.last_seq), (Some(30), Some(10)));
             assert_eq!((two.standing, two.last_seq, two.began_ns), (Standing::NotKnown, None, Some(99)));
+            let who = |report: PeerReport| report.responder.map(|who| (who.identity, who.port));
+            assert_eq!(
+                (who(three), who(one), who(two)),
+                (Some((5, Some(3))), Some((5, Some(1))), Some((5, Some(2))))
+            );
             assert!(inquiry.is_done());
         }
+    }
+
+    #[test]
+    fn an_older_reflector_reports_and_does_not_say_who_it_is() {
+        let (mut inquiry, sent) = ask([3]);
+        let mut reports = Vec::new();
+        let echo = answered_by(false, sent);
+        inquiry.receive(&echo, |_, report| reports.extend(report)).expect("an echo");
+        let [report] = reports[..] else { panic!("{reports:?}") };
+        assert_eq!((report.last_seq, report.responder), (Some(30), None));
     }
 
     #[test]
@@ -222,7 +346,7 @@ mod tests {
 
     #[test]
     fn other_bytes_are_no_echo() {
-        for damage in [0, 30, 33, 63] {
+        for damage in [0, 30, 33, 63, 64, 100, 127] {
             let (mut inquiry, sent) = ask([3]);
             let mut bytes = answered(sent);
             bytes[damage] ^= 1;
@@ -236,12 +360,16 @@ mod tests {
     #[test]
     fn datagrams_come_in_any_order_and_twice() {
         let (mut inquiry, sent) = ask([3, 1]);
-        let bytes = answered([&sent[64..], &sent[..64], &sent[..64]].concat());
-        let reports: Vec<_> = bytes.chunks(64).map(|echo| inquiry.receive_datagram(echo)).collect();
-        let connections: Vec<_> =
-            reports.iter().map(|reports| reports.map(|(connection, _)| connection)).collect();
-        assert_eq!(connections, [Some(1), Some(3), None]);
+        let bytes = answered(sent);
+        let echoes: Vec<&[u8]> = bytes.chunks(64).collect();
+        let mut told =
+            |i: usize| inquiry.receive_datagram(echoes[i]).map(|told| told.map(|(connection, _)| connection));
+        assert_eq!(
+            [3, 0, 3, 1, 2].map(&mut told),
+            [Some(None), Some(None), None, Some(Some(3)), Some(Some(1))]
+        );
         assert_eq!(inquiry.receive_datagram(b"hello"), None);
+        assert!(inquiry.is_done());
     }
 
     #[test]

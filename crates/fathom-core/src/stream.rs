@@ -71,6 +71,19 @@ pub struct Receipt<'a> {
     pub stamps: Option<(i64, i64)>,
 }
 
+/// The reflector's stamps of an echo, beside this host's monotonic clock.
+#[derive(Debug, Clone, Copy)]
+pub struct Stamped {
+    /// The sample.
+    pub seq: u64,
+    /// When it was sent, and its echo read, by the monotonic clock.
+    pub sent_ns: u64,
+    /// As above.
+    pub read_ns: u64,
+    /// What the reflector wrote.
+    pub stamps: ReflectorStamps,
+}
+
 /// What became of received bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival<'a> {
@@ -106,6 +119,8 @@ pub struct Stream {
     answered: u64,
     last_answered_seq: Option<u64>,
     last_received_ns: Option<u64>,
+    /// When the connection was established.
+    opened_ns: Option<u64>,
     total_retrans: u32,
     corrupted_in_a_row: u32,
     last_sent_ns: Option<u64>,
@@ -114,6 +129,8 @@ pub struct Stream {
     remote_pause_us: Option<u32>,
     /// What it has gained since [`Stream::take_remote_pause`].
     remote_pause_gained_us: u64,
+    /// The stamps of the first echo of the latest read, and of its last.
+    stamped: Option<(Stamped, Stamped)>,
     /// When the reflector ran again after its latest pause, by the monotonic clock, in ns; 0: it never paused.
     remote_ran_again_ns: u64,
     /// UDP: which way samples were lost.
@@ -148,11 +165,13 @@ impl Stream {
             answered: 0,
             last_answered_seq: None,
             last_received_ns: None,
+            opened_ns: None,
             total_retrans: 0,
             corrupted_in_a_row: 0,
             last_sent_ns: None,
             idle_survived_ns: 0,
             remote_pause_us: None,
+            stamped: None,
             remote_ran_again_ns: 0,
             remote_pause_gained_us: 0,
             losses: Attribution::new(Reflector::Stateful),
@@ -252,6 +271,37 @@ impl Stream {
         self.in_flight.front().map(|s| s.quiet_ns)
     }
 
+    /// How long nothing has passed either way, in ns.
+    pub fn quiet_ns(&self, now_ns: u64) -> u64 {
+        let since = self.last_sent_ns.max(self.last_received_ns).max(self.opened_ns);
+        since.map_or(0, |since| now_ns.saturating_sub(since))
+    }
+
+    /// Counts a connection's quiet from when it was opened.
+    pub fn opened(&mut self, now_ns: u64) {
+        self.opened_ns = Some(now_ns);
+    }
+
+    /// The size of the oldest sample without its echo.
+    pub fn oldest_size(&self) -> Option<u32> {
+        self.in_flight.front().map(|s| s.size)
+    }
+
+    /// Bytes sent up to the end of the oldest sample without its echo, by which the kernel counts what is acknowledged.
+    pub fn oldest_end(&self) -> Option<u64> {
+        self.in_flight.front().map(|s| s.end)
+    }
+
+    /// The stamps of the first echo of the latest read, and of its last.
+    pub fn stamped(&self) -> Option<(Stamped, Stamped)> {
+        self.stamped
+    }
+
+    /// The reflector's pause counter when it was last read, µs; `None`: it does not stamp.
+    pub fn remote_pause_us(&self) -> Option<u32> {
+        self.remote_pause_us
+    }
+
     /// The longest such quiet before a sample that was answered, in ns.
     pub fn idle_survived_ns(&self) -> u64 {
         self.idle_survived_ns
@@ -273,7 +323,7 @@ impl Stream {
     /// A sample was handed to the kernel, `sent_ns` just before.
     pub fn sent(&mut self, due_ns: u64, sent_ns: u64, flags: Flags) {
         let first = if self.next_seq == 0 { Flags::FIRST_ON_CONNECTION } else { Flags::default() };
-        let quiet_since = self.last_sent_ns.max(self.last_received_ns).unwrap_or(sent_ns);
+        let quiet_ns = self.quiet_ns(sent_ns);
         self.sent_bytes += self.request_len() as u64;
         if (self.size as usize) < HEADER_LEN {
             self.short_sizes |= 1 << self.size;
@@ -285,7 +335,7 @@ impl Stream {
             due_ns,
             sent_ns,
             flags: flags | first,
-            quiet_ns: sent_ns.saturating_sub(quiet_since),
+            quiet_ns,
             sent_utc_ns: None,
             transmitted_utc_ns: None,
             resolved: false,
@@ -331,7 +381,7 @@ impl Stream {
 
     /// TCP: takes the bytes of one read.
     pub fn receive<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
-        self.last_received_ns = Some(receipt.mono_ns);
+        (self.last_received_ns, self.stamped) = (Some(receipt.mono_ns), None);
         // A read has one stamp, that of its last segment: with several echoes in it, it would be a guess for each.
         let expected = self.in_flight.front().and_then(|s| self.protocol.owed(s.seq, s.size));
         let single = bytes.len() <= expected.unwrap_or(0);
@@ -371,7 +421,10 @@ impl Stream {
         self.answered += 1;
         self.last_answered_seq = self.last_answered_seq.max(Some(sent.seq));
         let rtt_ns = receipt.mono_ns.saturating_sub(sent.sent_ns);
-        self.idle_survived_ns = self.idle_survived_ns.max(sent.quiet_ns);
+        // Between opening and the first sample there is no quiet to speak of: nothing could have been forgotten.
+        if sent.seq > 0 {
+            self.idle_survived_ns = self.idle_survived_ns.max(sent.quiet_ns);
+        }
         let mut flags = Flags::default();
         if rtt_ns > self.timeout_ns {
             flags |= Flags::ANSWERED_LATE;
@@ -389,6 +442,10 @@ impl Stream {
         } else if sent.sent_ns < self.remote_ran_again_ns {
             // Under way at that time too; the counter grew for the first of them alone.
             flags |= Flags::OVERLAPS_REMOTE_PAUSE;
+        }
+        if let Some(stamps) = stamps {
+            let this = Stamped { seq: sent.seq, sent_ns: sent.sent_ns, read_ns: receipt.mono_ns, stamps };
+            self.stamped = Some((self.stamped.map_or(this, |(first, _)| first), this));
         }
         let retransmits = receipt.kernel.map(|kernel| {
             let since = kernel.total_retrans.saturating_sub(self.total_retrans);

@@ -1,34 +1,22 @@
-//! The decision table: from what was seen of a stall or a death to what the evidence says about why.
+//! From what was seen of a stall or a death to what the evidence says about why.
 //!
-//! Pure, and deliberately short: a rule fires on facts that stand in the recording, in the order below, and when none
-//! does the verdict is `unknown`. `docs/faults.md` shows what each fault looks like on the wire.
-//!
-//! | # | facts | verdict |
-//! |---|---|---|
-//! | 1 | this host did not run for half of the silence or more, and not less than the reflector | `local_paused` |
-//! | 2 | the reflector said that it did not run for half of the silence or more | `peer_paused` |
-//! | 3 | everything was sent and acknowledged without a timeout, so the peer's kernel has all of it, and still no echo came | `peer_paused`; if the reflector says that its echoes are not acknowledged, `path_down` |
-//! | 4 | the reflector says that it closed the connection because nothing had moved on it | `idle_expired` |
-//! | 5 | the reflector that answers now began after the connection did, and a fresh one was not told that there is no way | `peer_down` |
-//! | 6 | a fresh connection was refused, or the network said that no such host is there | `peer_down` |
-//! | 7 | a fresh connection got no answer, or one that was tried during the silence got none for a second or more, or the network said that there is no way, or that it is forbidden | `path_down` |
-//! | 8 | a fresh connection was echoed, and this one was idle for longer than it had ever survived | `idle_expired` |
-//! | 9 | a fresh connection was echoed, and this one is lost without an orderly end, or the reflector says that the end was not its doing | `flow_forgotten` |
-//! | 10 | the echo came after all, and the kernel had to send again, or the peer report tells the direction | `path_down` |
-//! | 11 | anything else | `unknown` |
-//!
-//! The direction is that of the peer report or of the stamps of the first late echo; where both tell and differ,
-//! there is none.
+//! [`Facts`] is what was seen, each with its source and within its bound: a fact of another time than the silence or the
+//! end that is to be explained is none. [`table`] is the decision, as data: the facts that a row requires and those that
+//! forbid it, the verdict, how sure it is, and what else it could be. The first row that fits is taken; the sentences are
+//! those of its facts. `docs/verdicts.md` is made from the table, `docs/faults.md` shows what each fault looks like.
 
 mod confidence;
+mod facts;
+mod says;
+mod server;
+mod table;
 mod way;
 
 pub use confidence::{Confidence, Grounds};
-pub use way::Reported;
+pub use facts::{Acknowledged, Datagrams, Facts, Idle, Late, Outcome, RemotePause};
+pub use server::Reported;
+pub use table::markdown;
 
-use crate::cause::ClosingCause;
-use crate::peer_report::Standing;
-use crate::stall;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,11 +24,11 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Fresh connections work and this one is lost: something between forgot the flow.
+    /// This flow alone is lost: something between no longer lets it through.
     FlowForgotten,
-    /// As `flow_forgotten`, after a silence longer than any the connection had survived: an idle limit.
+    /// As `flow_forgotten`, after a quiet longer than any that the path had survived: an idle limit.
     IdleExpired,
-    /// Nothing gets through to the peer, or back, for anybody.
+    /// Packets between this host and the reflector were lost or held up.
     PathDown,
     /// The peer's service or its host is gone.
     PeerDown,
@@ -48,6 +36,8 @@ pub enum Verdict {
     PeerPaused,
     /// This host did not run.
     LocalPaused,
+    /// Echoes came, and took far longer than usual: a queue, or a slower path.
+    Delayed,
     /// The evidence does not say.
     Unknown,
 }
@@ -62,6 +52,7 @@ impl Verdict {
             Self::PeerDown => "peer_down",
             Self::PeerPaused => "peer_paused",
             Self::LocalPaused => "local_paused",
+            Self::Delayed => "delayed",
             Self::Unknown => "unknown",
         }
     }
@@ -90,66 +81,24 @@ pub enum Fresh {
     /// It has not been tried, or has not come to an end.
     #[default]
     NotTried,
-    /// It was established and its sample came back.
+    /// It was established and its samples came back.
     Echoed,
+    /// It was established and a small sample came back; one of the size of those that are missing did not.
+    SmallOnly,
     /// It was established, and its sample did not come back in time.
     Connected,
-    /// It was refused: the host is there and nothing listens.
+    /// It was refused, by the host or by something before it.
     Refused,
     /// No answer to its SYN.
     NoAnswer,
-    /// The network said that no such host is there (ICMP host unreachable, or no answer to ARP).
+    /// The network, or this host, said that no such host is there (ICMP host unreachable, or no answer to ARP).
     NoHost,
     /// There is no way there: a router said so (ICMP network unreachable), or this host's own routing table has none.
     NoRoute,
-    /// A filter said that it does not let it through (ICMP administratively prohibited).
+    /// A filter, here or on the way, does not let it through (ICMP administratively prohibited, or a rule of this host).
     Forbidden,
     /// It failed in some other way.
     Failed,
-}
-
-/// What ended the silence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// The echo came after all.
-    Recovered,
-    /// The connection ended.
-    Closed(ClosingCause),
-}
-
-/// Everything the table looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
-    /// How it ended.
-    pub outcome: Outcome,
-    /// The silence: from the missing echo's sending to the end, in ns.
-    pub silent_ns: u64,
-    /// How long this host did not run in that time, in ns.
-    pub local_pause_ns: u64,
-    /// How long the reflector says that it did not run in that time, in ns; `None`: it does not say.
-    pub remote_pause_ns: Option<u64>,
-    /// Segments not acknowledged when last asked during the silence, those that could not be sent included; `None`:
-    /// never asked, or not TCP.
-    pub unacked: Option<u32>,
-    /// The most retransmission timeouts in a row that the kernel told of during the silence. A peer's kernel that gets
-    /// everything acknowledges it before the first (Linux delays acknowledgements by 200 ms at most, `TCP_DELACK_MAX`,
-    /// and retransmits after 200 ms and a round trip at the earliest).
-    pub timeouts: u8,
-    /// Segments sent again during the silence.
-    pub retransmits: Option<u32>,
-    /// The quiet before the first sample that was lost: since anything had passed either way, in ns.
-    pub idle_ns: u64,
-    /// The longest such quiet that this connection had survived before, in ns.
-    pub idle_survived_ns: u64,
-    /// What a fresh connection met.
-    pub fresh: Fresh,
-    /// Whether a fresh connection tried during the silence had no answer either, for a second or more.
-    pub others_lost: bool,
-    /// Stamps of the first late echo: how much later than usual the request reached the reflector, and how much
-    /// later than usual its echo came back, in ns.
-    pub delays_ns: Option<(i64, i64)>,
-    /// What the reflector said of the connection.
-    pub reported: Option<Reported>,
 }
 
 /// A verdict and the facts that led to it, each a sentence.
@@ -165,179 +114,31 @@ pub struct Explanation {
     /// How sure the verdict is; `None`: written by a version that did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<Confidence>,
+    /// What it may be as well, where the evidence does not tell these apart.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub could_be: Vec<Verdict>,
 }
-
-/// An idle limit is not suspected below this: no device in the documentation of the clouds forgets a flow sooner than
-/// in minutes, and a firewall under test may be set to seconds.
-const IDLE_FLOOR_NS: u64 = 1_000_000_000;
 
 /// Applies the table.
 pub fn explain(facts: &Facts) -> Explanation {
-    let mut because = Vec::new();
-    let verdict = decide(facts, &mut because);
-    let direction = way::direction(facts, verdict, &mut because);
-    let confidence = Some(Grounds::of(facts, direction.is_some()).confidence(verdict));
-    Explanation { verdict, direction, because, confidence }
+    let row = table::row_of(facts);
+    let mut because: Vec<String> = row.needs.iter().filter_map(|fact| fact.sentence(facts)).collect();
+    let beside = row.adds.iter().filter(|fact| !row.needs.contains(fact) && fact.holds(facts));
+    because.extend(beside.filter_map(|fact| fact.sentence(facts)));
+    let direction = way::direction(facts, row.verdict, &mut because);
+    if !row.could_be.is_empty() {
+        because.push(format!("{}: the evidence does not tell these apart", alternatives(row.could_be)));
+    } else if because.is_empty() {
+        because.push("nothing seen tells this from other causes".to_owned());
+    }
+    let (verdict, could_be) = (row.verdict, row.could_be.to_vec());
+    Explanation { verdict, direction, because, confidence: Some(row.confidence), could_be }
 }
 
-fn decide(facts: &Facts, because: &mut Vec<String>) -> Verdict {
-    let silent = seconds(facts.silent_ns);
-    // Where both stood still, the one that stood longer held the echo up.
-    let local_ns =
-        Some(facts.local_pause_ns).filter(|&local| Some(local) >= facts.remote_pause_ns && local > 0);
-    // A pause explains a silence; an end that came at once had none.
-    let was_silent = facts.outcome == Outcome::Recovered || facts.silent_ns >= stall::FLOOR_NS;
-    let local_ns = local_ns.filter(|_| was_silent);
-    if local_ns.is_some_and(|local| local * 2 >= facts.silent_ns) {
-        because.push(format!(
-            "this host did not run for {} of the {silent} of silence",
-            seconds(facts.local_pause_ns)
-        ));
-        return Verdict::LocalPaused;
-    }
-    if let Some(pause) = facts.remote_pause_ns.filter(|p| p * 2 >= facts.silent_ns && *p > 0 && was_silent) {
-        because.push(format!(
-            "the reflector reports that it did not run for {} of the {silent} of silence",
-            seconds(pause)
-        ));
-        return Verdict::PeerPaused;
-    }
-    let lost = match facts.outcome {
-        Outcome::Closed(cause) => cause.is_loss(),
-        Outcome::Recovered => false,
-    };
-    if facts.unacked == Some(0)
-        && facts.timeouts == 0
-        && !matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset))
-    {
-        return all_acknowledged(facts, because);
-    }
-    if lost && let Some(verdict) = by_peer_report(facts, because) {
-        return verdict;
-    }
-    if let Some(verdict) = by_fresh_connection(facts, lost, because) {
-        return verdict;
-    }
-    match (facts.outcome, facts.retransmits) {
-        (Outcome::Recovered, Some(n @ 1..)) => {
-            because.push(format!(
-                "the kernel sent {n} segments again before the echo came, so packets were lost on the way, or held"
-            ));
-            Verdict::PathDown
-        }
-        (Outcome::Recovered, _) if facts.reported.is_some_and(|reported| reported.direction().is_some()) => {
-            because.push("the reflector ran and answered others meanwhile".into());
-            Verdict::PathDown
-        }
-        (Outcome::Closed(ClosingCause::TimedOut), _) => {
-            because.push(format!("the kernel gave up retransmitting after {silent}, and whether others got through is not known"));
-            Verdict::Unknown
-        }
-        _ => {
-            because.push("nothing seen tells this from other causes".into());
-            Verdict::Unknown
-        }
-    }
-}
-
-/// The peer's kernel has every byte that was sent.
-fn all_acknowledged(facts: &Facts, because: &mut Vec<String>) -> Verdict {
-    let echoed = facts.reported.filter(|reported| reported.direction() == Some(Direction::Return));
-    because.push(match echoed.map(|reported| reported.report.unacked) {
-        None => "the peer's kernel had acknowledged every byte, so the path carried them, and the reflector did not answer".into(),
-        Some(Some(1..)) => {
-            because.push("acknowledgements came from the peer's kernel and echoes did not: what is as large as an echo is lost".into());
-            return Verdict::PathDown;
-        }
-        Some(_) => "the reflector answered, and nothing tells where its echoes are".into(),
-    });
-    if echoed.is_some() { Verdict::Unknown } else { Verdict::PeerPaused }
-}
-
-/// What the reflector says of the connection's end.
-fn by_peer_report(facts: &Facts, because: &mut Vec<String>) -> Option<Verdict> {
-    let reported = facts.reported?;
-    if reported.report.standing == Standing::ClosedIdle {
-        because.push(
-            "the reflector says that it closed the connection, because nothing had moved on it for its idle timeout".into(),
-        );
-        return Some(Verdict::IdleExpired);
-    }
-    if reported.report.standing == Standing::NotKnown {
-        if reported.is_of_a_younger_reflector() && !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden) {
-            because.push(
-                "the reflector that answers now began after this connection did: the one that served it is gone".into(),
-            );
-            return Some(Verdict::PeerDown);
-        }
-        because.push(
-            "the reflector that answers now does not know this connection: it is another one, or has forgotten it".into(),
-        );
-    }
-    None
-}
-
-fn by_fresh_connection(facts: &Facts, lost: bool, because: &mut Vec<String>) -> Option<Verdict> {
-    let (verdict, fact) = match facts.fresh {
-        Fresh::Refused => {
-            (Verdict::PeerDown, "a fresh connection was refused: the host is there and nothing listens")
-        }
-        Fresh::NoHost => (
-            Verdict::PeerDown,
-            "a fresh connection met \"no route to host\": nobody answers for that address",
-        ),
-        Fresh::NoAnswer => (Verdict::PathDown, "a fresh connection got no answer either"),
-        Fresh::NoRoute => (
-            Verdict::PathDown,
-            "a fresh connection met \"network unreachable\": a router, or this host, knows no way there",
-        ),
-        Fresh::Forbidden => (
-            Verdict::PathDown,
-            "a fresh connection met \"administratively prohibited\": a filter on the way does not let it through",
-        ),
-        Fresh::Echoed if lost && facts.others_lost => (
-            Verdict::PathDown,
-            "a fresh connection went without an answer too during the silence, and works now: the path came back too late for this one",
-        ),
-        Fresh::Echoed if lost => return Some(lost_alone(facts, because)),
-        Fresh::Connected if lost => {
-            because
-                .push("a fresh connection was established, and its sample did not come back either".into());
-            return Some(Verdict::Unknown);
-        }
-        Fresh::Failed if lost => (Verdict::Unknown, "a fresh connection was broken off too"),
-        _ => return None,
-    };
-    because.push(fact.to_owned());
-    Some(verdict)
-}
-
-/// This connection is lost while a fresh one works.
-fn lost_alone(facts: &Facts, because: &mut Vec<String>) -> Verdict {
-    let idle = facts.idle_ns > IDLE_FLOOR_NS && facts.idle_ns > facts.idle_survived_ns.saturating_mul(2);
-    let broken = matches!(facts.outcome, Outcome::Closed(ClosingCause::PeerClosed | ClosingCause::Reset));
-    let not_its_doing = broken && facts.reported.is_some_and(|reported| reported.report.is_not_its_doing());
-    if facts.outcome == Outcome::Closed(ClosingCause::PeerClosed) && !idle && !not_its_doing {
-        because.push(
-            "the peer closed this connection in order and serves a fresh one; why it did is not known".into(),
-        );
-        return Verdict::Unknown;
-    }
-    because.push("a fresh connection to the same target was answered, so peer and path work".into());
-    if idle {
-        because.push(format!(
-            "before the first lost sample nothing had passed for {}, longer than any quiet this connection survived ({})",
-            seconds(facts.idle_ns),
-            seconds(facts.idle_survived_ns)
-        ));
-        return Verdict::IdleExpired;
-    }
-    because.push(if not_its_doing {
-        "the reflector says that it did not end this connection: something on the way did".into()
-    } else {
-        "this connection alone got nothing through: something on the way no longer knows the flow".to_owned()
-    });
-    Verdict::FlowForgotten
+/// `path_down or peer_paused`.
+fn alternatives(verdicts: &[Verdict]) -> String {
+    let names: Vec<&str> = verdicts.iter().map(|verdict| verdict.name()).collect();
+    names.join(" or ")
 }
 
 fn samples(n: u64) -> String {

@@ -15,13 +15,17 @@
 //!  40      8   sent_ns        reflector   same clock, just before the write that carries the header
 //!  48      4   pause_us       reflector   time this reflector could not run, since it started, wrapping
 //!  52      4   frames         reflector   frames received and answered earlier on this connection, wrapping
-//!  56      4   flags          reflector   bit 0: stamped
+//!  56      4   flags          reflector   bit 0: stamped; bit 1: waited; bits 2..=3: epoch;
+//!                                          bit 4: tells pauses; bits 5..=31: identity
 //!  60      4   check          reflector   CRC-32 of bytes 32..60
 //! ```
 //!
 //! The identity comes first and the reflector's part after it, so that a reflector can pass bytes on as they
 //! arrive and has seen the whole identity before it must write a stamp: it never holds a byte back.
 //! In a request the reflector's part is zero.
+//!
+//! A probe that knows only bit 0 of the flags reads the stamps all the same. A reflector that writes only bit 0 has no
+//! identity (0), and then the others say nothing.
 
 /// Bytes of a frame header, and so the smallest frame.
 pub const HEADER_LEN: usize = 64;
@@ -36,6 +40,25 @@ pub const VERSION: u8 = 1;
 const KIND_ECHO: u8 = 0;
 pub(crate) const KIND_QUESTION: u8 = 1;
 const FLAG_STAMPED: u32 = 1;
+const FLAG_WAITED: u32 = 2;
+const EPOCH_SHIFT: u32 = 2;
+const EPOCH_BITS: u32 = 3;
+const FLAG_TELLS_PAUSES: u32 = 16;
+const IDENTITY_SHIFT: u32 = 5;
+/// The largest identity of a reflector: 27 bits, of which the low 14 are its process's and the others its place's.
+pub const IDENTITY_MOST: u32 = u32::MAX >> IDENTITY_SHIFT;
+const PROCESS_BITS: u32 = 14;
+
+/// The identity of a reflector's process at a place: its machine, and what it listens on there. Never 0.
+pub fn identity_of(place: u32, process: u32) -> u32 {
+    let process = process & ((1 << PROCESS_BITS) - 1);
+    (place << PROCESS_BITS | process.max(1)) & IDENTITY_MOST
+}
+
+/// Whether two identities are of one place, so that the one took the other's.
+pub fn is_same_place(a: u32, b: u32) -> bool {
+    a >> PROCESS_BITS == b >> PROCESS_BITS
+}
 
 /// What a probe writes into a frame to know it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,6 +84,15 @@ pub struct ReflectorStamps {
     pub pause_us: u32,
     /// Frames the reflector received earlier on this connection; wraps at 2^32.
     pub frames: u32,
+    /// This reflector's place and process ([`identity_of`]), 1 ..= [`IDENTITY_MOST`]. 0: it does not tell, nor what follows.
+    pub identity: u32,
+    /// The frame was read as the first thing after a time in which the reflector did not run, so it may have waited for
+    /// that time to end.
+    pub waited: bool,
+    /// How often the reflector's wall clock was set since it started, modulo 4: stamps of two epochs are not of one clock.
+    pub epoch: u8,
+    /// It notices its pauses: where `pause_us` has not grown there was none.
+    pub tells_pauses: bool,
 }
 
 impl ReflectorStamps {
@@ -146,7 +178,11 @@ impl ReflectorStamps {
         out[8..16].copy_from_slice(&self.sent_ns.to_be_bytes());
         out[16..20].copy_from_slice(&self.pause_us.to_be_bytes());
         out[20..24].copy_from_slice(&self.frames.to_be_bytes());
-        out[24..28].copy_from_slice(&FLAG_STAMPED.to_be_bytes());
+        let waited = if self.waited { FLAG_WAITED } else { 0 };
+        let epoch = (u32::from(self.epoch) & EPOCH_BITS) << EPOCH_SHIFT;
+        let tells = if self.tells_pauses { FLAG_TELLS_PAUSES } else { 0 };
+        let identity = (self.identity & IDENTITY_MOST) << IDENTITY_SHIFT;
+        out[24..28].copy_from_slice(&(FLAG_STAMPED | waited | epoch | tells | identity).to_be_bytes());
         seal(&mut out);
         out
     }
@@ -157,14 +193,18 @@ impl ReflectorStamps {
         if bytes.iter().all(|&b| b == 0) {
             return Ok(None);
         }
+        let flags = u32_at(bytes, 24);
         let stamps = Self {
             received_ns: u64_at(bytes, 0) as i64,
             sent_ns: u64_at(bytes, 8) as i64,
             pause_us: u32_at(bytes, 16),
             frames: u32_at(bytes, 20),
+            identity: flags >> IDENTITY_SHIFT,
+            waited: flags & FLAG_WAITED != 0,
+            epoch: (flags >> EPOCH_SHIFT & EPOCH_BITS) as u8,
+            tells_pauses: flags & FLAG_TELLS_PAUSES != 0,
         };
-        let whole =
-            u32_at(bytes, 24) & FLAG_STAMPED != 0 && is_sealed(bytes) && stamps.sent_ns >= stamps.received_ns;
+        let whole = flags & FLAG_STAMPED != 0 && is_sealed(bytes) && stamps.sent_ns >= stamps.received_ns;
         if whole { Ok(Some(stamps)) } else { Err(Damaged) }
     }
 }
@@ -205,6 +245,16 @@ mod tests {
         assert_eq!(Identity::decode(&bytes), None);
     }
 
+    #[test]
+    fn the_flags_of_a_stamp_are_the_documented_ones() {
+        let stamps = ReflectorStamps { identity: 0x555_5551, waited: true, epoch: 2, ..Default::default() };
+        assert_eq!(u32_at(&stamps.encode(), 24), 0xAAAA_AA2B);
+        let stamps = ReflectorStamps { tells_pauses: true, ..Default::default() };
+        assert_eq!(u32_at(&stamps.encode(), 24), 17);
+        let old = ReflectorStamps::default().encode();
+        assert_eq!(u32_at(&old, 24), 1, "as reflectors without an identity write it");
+    }
+
     proptest! {
         #[test]
         fn identity_survives_the_wire(id in identity()) {
@@ -220,9 +270,12 @@ mod tests {
 
         #[test]
         fn one_flipped_bit_of_the_stamps_is_seen(
-            received_ns in 0i64..i64::MAX / 2, stay in 0i64..1 << 40, pause_us: u32, frames: u32, bit in 0usize..256,
+            received_ns in 0i64..i64::MAX / 2, stay in 0i64..1 << 40, pause_us: u32, frames: u32,
+            identity in 0..=IDENTITY_MOST, waited: bool, epoch in 0u8..4, tells_pauses: bool, bit in 0usize..256,
         ) {
-            let stamps = ReflectorStamps { received_ns, sent_ns: received_ns + stay, pause_us, frames };
+            let sent_ns = received_ns + stay;
+            let stamps =
+                ReflectorStamps { received_ns, sent_ns, pause_us, frames, identity, waited, epoch, tells_pauses };
             let mut bytes = stamps.encode();
             prop_assert_eq!(ReflectorStamps::decode(&bytes), Ok(Some(stamps)));
             bytes[bit / 8] ^= 1 << (bit % 8);

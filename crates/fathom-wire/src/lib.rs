@@ -17,7 +17,7 @@ pub mod question;
 pub mod rfc8762;
 pub mod stamp;
 
-pub use frame::{HEADER_LEN, Identity, MAX_LEN, ReflectorStamps};
+pub use frame::{HEADER_LEN, IDENTITY_MOST, Identity, MAX_LEN, ReflectorStamps, identity_of, is_same_place};
 pub use message::{Checker, Integrity, Key};
-pub use question::{Answer, Question, Standing};
+pub use question::{About, Answer, Failure, Introduction, Question, Reply, Standing};
 pub use stamp::{ConnectionView, Stamper};

@@ -1,4 +1,4 @@
-//! The control question, "what did you last receive on this connection, and when", and its answer.
+//! The control questions and their answers: "what did you last receive on this connection, and when", and "who are you".
 //!
 //! It is a frame of kind 1 (see [`crate::frame`]) of exactly [`HEADER_LEN`] bytes, so that a plain RFC 862 server
 //! echoes it like any other bytes, and the answer is as long as the question: nothing is amplified.
@@ -7,7 +7,7 @@
 //!  offset size field          written by
 //!   0     12   as in any frame probe      kind 1, length 64
 //!  12      4   connection     probe       the connection asked about
-//!  16      8   number         probe       ordinal of the question, so that an answer is known again
+//!  16      8   number         probe       ordinal of the question, so that an answer is known again; bit 63: who are you
 //!  24      4   session        probe       of the connection asked about
 //!  28      4   check          probe       CRC-32 of bytes 0..28
 //!  32      8   last_seq       reflector   sequence of the latest frame received on it
@@ -18,6 +18,19 @@
 //!  58      2   flags          reflector   bit 0: answered; bits 1..=3: how the connection stands
 //!  60      4   check          reflector   CRC-32 of bytes 32..60
 //! ```
+//!
+//! A reflector that does not know "who are you" takes it for the other question and answers that. One that does writes
+//!
+//! ```text
+//!  32      8   age_ns         for how long this process has run
+//!  40      4   identity       as in its stamps
+//!  44      4   received_ago   ms since bytes were last read from the connection asked about; FF FF FF FF = not known
+//!  48      4   paused_ago     ms since its latest pause of 200 ms or more ended; FF FF FF FF = there was none
+//!  52      4   paused         ms that that pause lasted
+//!  56      2   port           peer's port of the connection asked about, as it arrives here; 0 = not known
+//!  58      2   flags          bit 0: answered; bits 1..=3: how the connection asked about failed; bit 15: set
+//!  60      4   check          CRC-32 of bytes 32..60
+//! ```
 
 use crate::frame::{
     Damaged, HEADER_LEN, IDENTITY_LEN, KIND_QUESTION, decode_head, encode_head, is_sealed, seal, u32_at,
@@ -25,6 +38,9 @@ use crate::frame::{
 };
 
 const FLAG_ANSWERED: u16 = 1;
+const FLAG_INTRODUCTION: u16 = 1 << 15;
+const WHO_ARE_YOU: u64 = 1 << 63;
+const NOT_TOLD: u32 = u32::MAX;
 const UNACKED_NOT_TOLD: u16 = u16::MAX;
 
 /// What a probe asks.
@@ -34,8 +50,59 @@ pub struct Question {
     pub session: u32,
     /// Ordinal of the connection asked about, in its recording.
     pub connection: u32,
-    /// Ordinal of the question.
+    /// Ordinal of the question, below 2^63.
     pub number: u64,
+    /// What is asked.
+    pub about: About,
+}
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum About {
+    /// What was last received on the connection.
+    Connection,
+    /// Who answers, and how the connection looks there.
+    Reflector,
+}
+
+/// Who answers. Times are told as how long ago they were, so that no clock needs to be compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Introduction {
+    /// For how long the process has run.
+    pub age_ns: u64,
+    /// As [`crate::ReflectorStamps::identity`].
+    pub identity: u32,
+    /// How many ms ago bytes were last read from the connection asked about. `None`: it is not known.
+    pub received_ago_ms: Option<u32>,
+    /// Its latest pause of 200 ms or more: how many ms ago it ended, and how many it lasted.
+    pub pause_ms: Option<(u32, u32)>,
+    /// The peer's port of the connection asked about, as it arrives here. `None`: not known.
+    pub port: Option<u16>,
+    /// How the connection asked about failed.
+    pub failure: Failure,
+}
+
+/// How a connection failed at the reflector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Failure {
+    /// It did not, or nobody knows how.
+    #[default]
+    NotTold,
+    /// A RST came.
+    Reset,
+    /// Its kernel gave up retransmitting.
+    TimedOut,
+    /// Its own host destroyed the socket.
+    Aborted,
+}
+
+/// What a reflector writes into a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reply {
+    /// About the connection.
+    Connection(Answer),
+    /// About itself.
+    Reflector(Introduction),
 }
 
 /// How a connection stands with the reflector.
@@ -77,7 +144,11 @@ impl Question {
     /// The whole frame, the reflector's part empty.
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut out = [0; HEADER_LEN];
-        let head = encode_head(KIND_QUESTION, HEADER_LEN as u32, self.connection, self.number, self.session);
+        let number = match self.about {
+            About::Connection => self.number,
+            About::Reflector => self.number | WHO_ARE_YOU,
+        };
+        let head = encode_head(KIND_QUESTION, HEADER_LEN as u32, self.connection, number, self.session);
         out[..IDENTITY_LEN].copy_from_slice(&head);
         out
     }
@@ -85,7 +156,9 @@ impl Question {
     /// Reads the first half; `None` where these bytes are not the start of a question of this version.
     pub fn decode(bytes: &[u8; IDENTITY_LEN]) -> Option<Self> {
         let (length, connection, number, session) = decode_head(KIND_QUESTION, bytes)?;
-        (length as usize == HEADER_LEN).then_some(Self { session, connection, number })
+        let about = if number & WHO_ARE_YOU == 0 { About::Connection } else { About::Reflector };
+        let number = number & !WHO_ARE_YOU;
+        (length as usize == HEADER_LEN).then_some(Self { session, connection, number, about })
     }
 }
 
@@ -141,6 +214,72 @@ impl Answer {
     }
 }
 
+impl Introduction {
+    /// The reflector's part of the frame.
+    pub fn encode(&self) -> [u8; HEADER_LEN - IDENTITY_LEN] {
+        let failure = match self.failure {
+            Failure::NotTold => 0,
+            Failure::Reset => 1,
+            Failure::TimedOut => 2,
+            Failure::Aborted => 3,
+        };
+        let (ago, paused) = self.pause_ms.unwrap_or((NOT_TOLD, 0));
+        let mut out = [0; HEADER_LEN - IDENTITY_LEN];
+        out[0..8].copy_from_slice(&self.age_ns.to_be_bytes());
+        out[8..12].copy_from_slice(&self.identity.to_be_bytes());
+        out[12..16].copy_from_slice(&self.received_ago_ms.unwrap_or(NOT_TOLD).to_be_bytes());
+        out[16..20].copy_from_slice(&ago.to_be_bytes());
+        out[20..24].copy_from_slice(&paused.to_be_bytes());
+        out[24..26].copy_from_slice(&self.port.unwrap_or(0).to_be_bytes());
+        out[26..28].copy_from_slice(&(FLAG_ANSWERED | FLAG_INTRODUCTION | failure << 1).to_be_bytes());
+        seal(&mut out);
+        out
+    }
+
+    fn decode(bytes: &[u8; HEADER_LEN - IDENTITY_LEN], flags: u16) -> Result<Self, Damaged> {
+        let failure = match (flags & !FLAG_INTRODUCTION) >> 1 {
+            0 => Failure::NotTold,
+            1 => Failure::Reset,
+            2 => Failure::TimedOut,
+            3 => Failure::Aborted,
+            _ => return Err(Damaged),
+        };
+        let told = |at: usize| Some(u32_at(bytes, at)).filter(|&ms| ms != NOT_TOLD);
+        let port = (u32_at(bytes, 24) >> 16) as u16;
+        Ok(Self {
+            age_ns: u64_at(bytes, 0),
+            identity: u32_at(bytes, 8),
+            received_ago_ms: told(12),
+            pause_ms: told(16).map(|ago| (ago, u32_at(bytes, 20))),
+            port: (port != 0).then_some(port),
+            failure,
+        })
+    }
+}
+
+impl Reply {
+    /// The reflector's part of the frame.
+    pub fn encode(&self) -> [u8; HEADER_LEN - IDENTITY_LEN] {
+        match self {
+            Self::Connection(answer) => answer.encode(),
+            Self::Reflector(introduction) => introduction.encode(),
+        }
+    }
+
+    /// Reads the reflector's part. `Ok(None)` where nobody has answered (all zero), `Err` where it is neither empty nor
+    /// whole.
+    pub fn decode(bytes: &[u8; HEADER_LEN - IDENTITY_LEN]) -> Result<Option<Self>, Damaged> {
+        let flags = u32_at(bytes, 24) as u16;
+        if flags & FLAG_INTRODUCTION == 0 {
+            return Ok(Answer::decode(bytes)?.map(Self::Connection));
+        }
+        if flags & FLAG_ANSWERED == 0 || !is_sealed(bytes) {
+            return Err(Damaged);
+        }
+        Introduction::decode(bytes, flags).map(|introduction| Some(Self::Reflector(introduction)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,9 +307,40 @@ mod tests {
         )
     }
 
+    fn introduction() -> impl Strategy<Value = Introduction> {
+        let failure =
+            prop::sample::select(vec![Failure::NotTold, Failure::Reset, Failure::TimedOut, Failure::Aborted]);
+        let pause_ms = prop::option::of((0..NOT_TOLD, any::<u32>()));
+        let (port, received) = (prop::option::of(1u16..), prop::option::of(0..NOT_TOLD));
+        (any::<u64>(), any::<u32>(), received, pause_ms, port, failure).prop_map(
+            |(age_ns, identity, received_ago_ms, pause_ms, port, failure)| Introduction {
+                age_ns,
+                identity,
+                received_ago_ms,
+                pause_ms,
+                port,
+                failure,
+            },
+        )
+    }
+
+    #[test]
+    fn an_older_reflector_takes_who_are_you_for_the_question_it_knows() {
+        // What it reads is a number that is as good as any other.
+        let question = Question { session: 1, connection: 2, number: 3, about: About::Reflector };
+        let (length, connection, number, session) =
+            decode_head(KIND_QUESTION, question.encode().first_chunk().expect("32 bytes"))
+                .expect("a question");
+        assert_eq!((length, connection, number, session), (64, 2, 3 | 1 << 63, 1));
+        let part = Introduction { identity: 0x0102_0304, port: Some(7), ..Introduction::default() }.encode();
+        assert_eq!(part[8..12], [1, 2, 3, 4]);
+        assert_eq!(part[12..28], [255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 7, 0x80, 1]);
+    }
+
     #[test]
     fn the_layout_is_the_documented_one() {
-        let bytes = Question { session: 0xAABB_CCDD, connection: 2, number: 3 }.encode();
+        let bytes =
+            Question { session: 0xAABB_CCDD, connection: 2, number: 3, about: About::Connection }.encode();
         let head = [
             0xF5, 0x54, 0x48, 0x4D, 1, 1, 0, 0, 0, 0, 0, 64, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0xAA, 0xBB,
             0xCC, 0xDD,
@@ -194,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_question_is_no_echo_and_an_echo_no_question() {
-        let question = Question { session: 1, connection: 2, number: 3 }.encode();
+        let question = Question { session: 1, connection: 2, number: 3, about: About::Connection }.encode();
         assert_eq!(Identity::decode(question.first_chunk().expect("32 bytes")), None);
         let echo = Identity { length: 64, connection: 2, sequence: 3, session: 1 }.encode();
         assert_eq!(Question::decode(&echo), None);
@@ -208,20 +378,26 @@ mod tests {
 
     proptest! {
         #[test]
-        fn questions_and_answers_survive_the_wire(session: u32, connection: u32, number: u64, answer in answer()) {
-            let question = Question { session, connection, number };
+        fn questions_and_answers_survive_the_wire(
+            session: u32, connection: u32, number in 0..WHO_ARE_YOU, itself: bool, answer in answer(), introduction in introduction(),
+        ) {
+            let about = if itself { About::Reflector } else { About::Connection };
+            let question = Question { session, connection, number, about };
             let bytes = question.encode();
             prop_assert_eq!(Question::decode(bytes.first_chunk().expect("32 bytes")), Some(question));
             prop_assert_eq!(Answer::decode(bytes.last_chunk().expect("32 bytes")), Ok(None));
             prop_assert_eq!(Answer::decode(&answer.encode()), Ok(Some(answer)));
+            for reply in [Reply::Connection(answer), Reply::Reflector(introduction)] {
+                prop_assert_eq!(Reply::decode(&reply.encode()), Ok(Some(reply)));
+            }
         }
 
         #[test]
         fn one_flipped_bit_is_seen(answer in answer(), bit in 0usize..256, connection: u32) {
             let mut bytes = answer.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert_eq!(Answer::decode(&bytes), Err(Damaged));
-            let mut bytes = Question { session: 1, connection, number: 3 }.encode();
+            prop_assert_eq!(Reply::decode(&bytes), Err(Damaged));
+            let mut bytes = Question { session: 1, connection, number: 3, about: About::Reflector }.encode();
             bytes[bit / 8] ^= 1 << (bit % 8);
             prop_assert_eq!(Question::decode(bytes.first_chunk().expect("32 bytes")), None);
         }
@@ -229,7 +405,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes: [u8; IDENTITY_LEN]) {
             let _ = Question::decode(&bytes);
-            let _ = Answer::decode(&bytes);
+            let _ = Reply::decode(&bytes);
             let _ = ReflectorStamps::decode(&bytes);
         }
     }

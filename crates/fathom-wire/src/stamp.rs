@@ -2,7 +2,7 @@
 //! frames of ours.
 
 use crate::frame::{HEADER_LEN, IDENTITY_LEN, Identity, MAGIC, ReflectorStamps};
-use crate::question::{Answer, Question};
+use crate::question::{Question, Reply};
 
 /// What a reflector knows at the moment it passes bytes on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -13,6 +13,14 @@ pub struct ConnectionView {
     pub sent_ns: i64,
     /// Microseconds for which this reflector could not run since it started, wrapping.
     pub pause_us: u32,
+    /// As [`ReflectorStamps::identity`].
+    pub identity: u32,
+    /// As [`ReflectorStamps::waited`].
+    pub waited: bool,
+    /// As [`ReflectorStamps::epoch`].
+    pub epoch: u8,
+    /// As [`ReflectorStamps::tells_pauses`].
+    pub tells_pauses: bool,
 }
 
 /// Follows one connection's stream and stamps the frames in it, in place and without holding a byte back.
@@ -71,7 +79,7 @@ impl Stamper {
         &mut self,
         view: ConnectionView,
         bytes: &mut [u8],
-        mut answer: impl FnMut(&Question) -> Option<Answer>,
+        mut answer: impl FnMut(&Question) -> Option<Reply>,
     ) {
         let mut rest = bytes;
         while !self.plain && !rest.is_empty() {
@@ -100,7 +108,7 @@ impl Stamper {
         &mut self,
         view: ConnectionView,
         bytes: &mut [u8],
-        answer: &mut impl FnMut(&Question) -> Option<Answer>,
+        answer: &mut impl FnMut(&Question) -> Option<Reply>,
     ) -> usize {
         let at = self.position as usize;
         let taken = if at < IDENTITY_LEN {
@@ -114,7 +122,7 @@ impl Stamper {
         } else if at < HEADER_LEN {
             if at == IDENTITY_LEN {
                 self.part = match &self.question {
-                    Some(question) => answer(question).map(|answer| answer.encode()),
+                    Some(question) => answer(question).map(|reply| reply.encode()),
                     None => Some(self.stamps(view).encode()),
                 };
             }
@@ -139,6 +147,10 @@ impl Stamper {
             sent_ns: view.sent_ns.max(self.received_ns),
             pause_us: view.pause_us,
             frames: self.frames.wrapping_sub(1),
+            identity: view.identity,
+            waited: view.waited,
+            epoch: view.epoch,
+            tells_pauses: view.tells_pauses,
         }
     }
 
@@ -167,9 +179,14 @@ impl Stamper {
 mod tests {
     use super::*;
     use crate::message::{Checker, Integrity, Key};
+    use crate::question::{About, Answer};
     use proptest::prelude::*;
 
     const KEY: Key = Key { session: 1, connection: 2 };
+
+    fn view(received_ns: i64, sent_ns: i64, pause_us: u32) -> ConnectionView {
+        ConnectionView { received_ns, sent_ns, pause_us, ..ConnectionView::default() }
+    }
 
     fn stream(sizes: &[u32]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -186,20 +203,22 @@ mod tests {
         let mut bytes = stream(&[64, 100]);
         let mut stamper = Stamper::default();
         // The first frame arrives in two pieces: its receive stamp is that of the first.
-        stamper.pass(ConnectionView { received_ns: 10, sent_ns: 11, pause_us: 0 }, &mut bytes[..20]);
-        stamper.pass(ConnectionView { received_ns: 30, sent_ns: 35, pause_us: 9 }, &mut bytes[20..]);
+        stamper.pass(view(10, 11, 0), &mut bytes[..20]);
+        stamper.pass(view(30, 35, 9), &mut bytes[20..]);
         let (taken, verdict) = Checker::default().feed(KEY, 0, 64, &bytes);
         assert_eq!(taken, 64);
-        let stamps = ReflectorStamps { received_ns: 10, sent_ns: 35, pause_us: 9, frames: 0 };
+        let stamps =
+            ReflectorStamps { received_ns: 10, sent_ns: 35, pause_us: 9, frames: 0, ..Default::default() };
         assert_eq!(verdict, Some(Integrity::Intact(Some(stamps))));
         let (_, verdict) = Checker::default().feed(KEY, 1, 100, &bytes[64..]);
-        let stamps = ReflectorStamps { received_ns: 30, sent_ns: 35, pause_us: 9, frames: 1 };
+        let stamps =
+            ReflectorStamps { received_ns: 30, sent_ns: 35, pause_us: 9, frames: 1, ..Default::default() };
         assert_eq!(verdict, Some(Integrity::Intact(Some(stamps))));
     }
 
     #[test]
     fn a_question_is_answered_in_its_place_and_counts_as_no_frame() {
-        let question = Question { session: 1, connection: 9, number: 4 };
+        let question = Question { session: 1, connection: 9, number: 4, about: About::Connection };
         let answer = Answer { last_seq: 77, received_ns: 5, ..Answer::default() };
         let mut plain = stream(&[64]);
         plain.extend_from_slice(&question.encode());
@@ -211,7 +230,7 @@ mod tests {
             for piece in [one, two] {
                 stamper.pass_answering(ConnectionView::default(), piece, |asked| {
                     assert_eq!(*asked, question);
-                    Some(answer)
+                    Some(Reply::Connection(answer))
                 });
             }
             assert_eq!(bytes[64..96], plain[64..96], "the question stays whole");
@@ -255,7 +274,7 @@ mod tests {
             sizes in prop::collection::vec(64u32..200, 1..6),
             chunks in prop::collection::vec(1usize..90, 1..30),
         ) {
-            let view = ConnectionView { received_ns: 5, sent_ns: 8, pause_us: 1 };
+            let view = view(5, 8, 1);
             let mut whole = stream(&sizes);
             Stamper::default().pass(view, &mut whole);
             let mut pieces = stream(&sizes);

@@ -71,7 +71,7 @@ fn address_vanishes_behind_a_router() {
     run.site.router().on("ip -6 neighbour flush dev right");
     run.wait_for_closing();
     let (events, _) = run.end();
-    assert_closed(&events, "unreachable", "peer_down", "no_host");
+    assert_closed(&events, "unreachable", "unknown", "no_host");
 }
 
 fn blackhole_for_good(receiver: fn(&Run) -> &Host) {
@@ -137,7 +137,7 @@ fn icmp_no_route() {
 }
 
 fn icmp_address_unreachable() {
-    icmp("addr-unreachable", "peer_down", "no_host");
+    icmp("addr-unreachable", "unknown", "no_host");
 }
 
 /// Its error number is one that IPv4 never gives here: EACCES.

@@ -59,4 +59,10 @@ pub struct TcpInfo {
     pub last_data_recv_ms: u32,
     /// Since an acknowledgement was last received, ms.
     pub last_ack_recv_ms: u32,
+    /// Bytes acknowledged over the connection's life (Linux counts the SYN too). 0 in recordings and on systems without it.
+    #[serde(default)]
+    pub bytes_acked: u64,
+    /// Segments that came while data before them was missing. 0 in recordings and on systems without it.
+    #[serde(default)]
+    pub rcv_ooopack: u32,
 }

@@ -3,20 +3,22 @@
 use super::anomalies::RateLimit;
 use super::context::Context;
 use super::diagnosis::canary::LocalView;
-use super::diagnosis::silence::Silence;
+use super::diagnosis::delay::Delay;
+use super::diagnosis::silence::{Missing, Silence};
+use super::diagnosis::ways::Ways;
 use super::io::{Piece, Progress};
 use super::path::Path;
 use super::protocol::{Make, stamp};
 use super::settings::Transport;
 use crate::cause::ClosingCause;
-use crate::clock::ClockMap;
 use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::loss::Losses;
 use crate::sample::Flags;
 use crate::schedule::Pace;
-use crate::stream::{Arrival, KernelView, Receipt, Stream};
-use crate::verdict::{Facts, Outcome};
+use crate::stream::{Arrival, KernelView, Receipt, Stamped, Stream};
+use crate::verdict::{Facts, Idle, Outcome, RemotePause};
 use fathom_wire::Key;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 /// The kernel's view of a connection is asked for with every sample of a schedule this slow...
@@ -31,9 +33,8 @@ const CORRUPTED_LIMIT: u32 = 8;
 pub(super) enum Came {
     /// No sample is whole yet.
     Part,
-    /// Samples were resolved. `awaited`: the one that was sent last is among them. `delays_ns`: how much later than
-    /// usual the first request arrived there, and its echo here.
-    Echoes { awaited: bool, delays_ns: Option<(i64, i64)> },
+    /// Samples were resolved. `awaited`: the one that was sent last is among them.
+    Echoes { awaited: bool },
     /// What comes back is not what was sent: this is no echo server, or the stream has lost its step.
     NoEcho,
 }
@@ -62,8 +63,17 @@ pub(super) struct Connection {
     /// UDP: what is known of losses and has not been told.
     losses: Losses,
     losses_told: RateLimit,
-    /// Differences of the two clocks on the latest sample outside a stall: there, and back.
-    usual_delays_ns: Option<(i64, i64)>,
+    /// What the reflector's stamps are compared with.
+    ways: Ways,
+    /// The latest read brought what had been held up.
+    held_up_read: bool,
+    /// The stamps of the latest read, before they were taken into [`Connection::ways`].
+    stamped: Option<(Stamped, Stamped)>,
+    delay: Delay,
+    /// The error that it broke by.
+    broken_by: Option<ErrorKind>,
+    /// The port here.
+    port: Option<u16>,
     /// It is to be closed in order, once the kernel has been asked about it for the last time.
     pub(super) finishing: bool,
 }
@@ -75,9 +85,11 @@ impl Connection {
             Some(make) => Stream::speaking(make(key), key, size, timeout_ns),
             None => Stream::new(key, size, timeout_ns),
         };
+        let mut stream = stamp::of_kind(stream, cx.settings.request);
+        stream.opened(now);
         Self {
             remote,
-            stream: stamp::of_kind(stream, cx.settings.request),
+            stream,
             opened_ns: now,
             begun: None,
             sending: false,
@@ -89,7 +101,12 @@ impl Connection {
             queued_until_ns: 0,
             losses: Losses::default(),
             losses_told: RateLimit::default(),
-            usual_delays_ns: None,
+            ways: Ways::default(),
+            held_up_read: false,
+            stamped: None,
+            delay: Delay::default(),
+            broken_by: None,
+            port: None,
             finishing: false,
         }
     }
@@ -179,9 +196,33 @@ impl Connection {
         self.info = info.or(self.info);
     }
 
-    /// The kernel was asked in a silence beyond the threshold.
-    pub(super) fn saw_in_silence(&mut self) {
-        self.silence.saw(self.info);
+    /// Where it leads from.
+    pub(super) fn opened_from(&mut self, local: &str) {
+        self.port = local.parse().ok().map(|local: SocketAddr| local.port());
+    }
+
+    /// It broke by this error.
+    pub(super) fn broke(&mut self, kind: ErrorKind) {
+        self.broken_by = Some(kind);
+    }
+
+    /// The size of the sample that is missed.
+    pub(super) fn missing_size(&self) -> u32 {
+        self.stream.oldest_size().unwrap_or_else(|| self.stream.size())
+    }
+
+    /// How long a silence lasts before the kernel is asked about it.
+    pub(super) fn asks_after_ns(&self, threshold_ns: u64) -> u64 {
+        self.silence.asks_after_ns(threshold_ns, self.info)
+    }
+
+    /// The kernel was asked in a silence.
+    pub(super) fn saw_in_silence(&mut self, now: u64, info: Option<TcpInfo>) {
+        let missing = self.stream.oldest().zip(self.stream.oldest_end());
+        if let Some(((_, sent_ns), end)) = missing {
+            self.silence.saw(now, Missing { sent_ns, end }, self.info, info);
+        }
+        self.saw(info);
     }
 
     pub(super) fn retransmits(&self) -> Option<u32> {
@@ -226,9 +267,10 @@ impl Connection {
         let mut queued_until_ns = stall.map_or(self.queued_until_ns, |stall| 2 * now - stall.sent_mono_ns);
         let usual_ns = path.usual.p99_ns().unwrap_or_else(|| path.usual.threshold_ns()) as i64;
         let last = self.stream.next_seq().checked_sub(1);
-        let (mut resolved, mut foreign, mut awaited) = (0, false, false);
-        let (mut first_delays, mut last_delays) = (None, None);
+        let (mut resolved, mut foreign, mut awaited, mut held_up_read) = (0, false, false, false);
         let index = path.index();
+        let threshold_ns = path.stall_threshold_ns(cx);
+        let delay = &mut self.delay;
         let sink = |arrival: Arrival<'_>| match arrival {
             Arrival::Resolved(sample) => {
                 resolved += 1;
@@ -237,12 +279,14 @@ impl Connection {
                 if !waited && sample.rtt_ns.is_some_and(|rtt_ns| rtt_ns <= usual_ns) {
                     queued_until_ns = 0;
                 }
-                path.resolved_sample(now, &sample, waited || now < queued_until_ns);
-                if sample.rtt_ns.is_some() {
-                    let delays = sample.forward_ns.zip(sample.backward_ns);
-                    first_delays = first_delays.or(delays);
-                    last_delays = delays;
+                let held_up = waited || now < queued_until_ns;
+                held_up_read |= held_up;
+                if let Some(rtt_ns) = sample.rtt_ns.filter(|_| !held_up)
+                    && let Some(kind) = delay.came(sample.seq, rtt_ns as u64, now, threshold_ns)
+                {
+                    cx.event(now, Some(index), Some(connection), kind);
                 }
+                path.resolved_sample(now, &sample, held_up || delay.is_unusual(now));
                 cx.sample(index, sample);
             }
             Arrival::Foreign(bytes) => {
@@ -268,18 +312,23 @@ impl Connection {
             return Came::Part;
         }
         (self.held_up_below, self.queued_until_ns) = (held_up_below, queued_until_ns);
-        // Against the usual differences of the two clocks, whatever those are, a stall's first echo tells which way was
-        // late.
-        let late = |usual: (i64, i64), first: (i64, i64)| (first.0 - usual.0, first.1 - usual.1);
-        let delays_ns = self.usual_delays_ns.zip(first_delays).map(|(usual, first)| late(usual, first));
-        if !stalled && last_delays.is_some() {
-            self.usual_delays_ns = last_delays;
-        }
+        (self.stamped, self.held_up_read) = (self.stream.stamped(), held_up_read);
+        let ways = &self.ways;
+        self.delay.look(self.stamped, |slowest| ways.late(slowest));
         self.remote_pause(now, path.index(), cx);
         if let Some(bound) = self.stream.clock_bound() {
             path.clock_bound(now, connection, bound, cx);
         }
-        Came::Echoes { awaited, delays_ns }
+        Came::Echoes { awaited }
+    }
+
+    /// What the read told of the ways is taken as what came last, once a silence that it ended has been explained.
+    pub(super) fn read_is_over(&mut self, path: &mut Path) {
+        if let Some((_, last)) = self.stamped.take() {
+            self.ways.came(last, !self.held_up_read && !self.delay.goes_on());
+            path.served_by = self.ways.identity().or(path.served_by);
+            path.tells_pauses = self.ways.tells_pauses();
+        }
     }
 
     /// Tells a pause that the reflector reports, once, however many connections lead to it.
@@ -315,40 +364,52 @@ impl Connection {
     }
 
     /// What is known when the reflector is asked about it.
-    pub(super) fn local_view(&self, clock: &ClockMap) -> LocalView {
-        let opened_utc_ns = clock.utc_of(self.opened_ns);
+    pub(super) fn local_view(&self) -> LocalView {
         LocalView {
             first_missing: self.stream.last_answered_seq().map_or(0, |seq| seq + 1),
             sent: self.stream.next_seq(),
-            opened_there_ns: self.usual_delays_ns.map(|(forward, _)| opened_utc_ns + forward),
         }
     }
 
     /// What is known of a silence at its end. `from_ns`: since when nothing came.
-    pub(super) fn facts(
-        &self,
-        now: u64,
-        outcome: Outcome,
-        from_ns: u64,
-        delays_ns: Option<(i64, i64)>,
-        path: &Path,
-        cx: &Context,
-    ) -> Facts {
+    pub(super) fn facts(&self, now: u64, outcome: Outcome, from_ns: u64, path: &Path, cx: &Context) -> Facts {
+        let recovered = outcome == Outcome::Recovered;
         let before = self.silence.stall().and_then(|stall| stall.retransmits_before);
+        let first = self.stamped.map(|(first, _)| first).filter(|_| recovered);
+        let told = first.filter(|first| first.stamps.identity != 0);
+        let identity = self.ways.identity();
+        let udp = cx.settings.transport == Transport::Udp;
+        let quiet_ns = self.stream.oldest_quiet_ns().unwrap_or_else(|| self.stream.quiet_ns(now));
         Facts {
             outcome,
+            ended_ns: now,
             silent_ns: now.saturating_sub(from_ns),
             local_pause_ns: cx.pauses.within(from_ns, now),
-            remote_pause_ns: self.silence.remote_pause_ns(),
-            unacked: self.silence.unacked(),
+            destroyed_here: self.broken_by == Some(ErrorKind::ConnectionAborted),
+            port_unreachable: udp && self.broken_by == Some(ErrorKind::ConnectionRefused),
+            remote_pause: self
+                .silence
+                .remote_pause_ns()
+                .map(|ns| RemotePause { ns, waited: told.map(|first| first.stamps.waited) }),
+            tells_pauses: self.ways.tells_pauses() || path.tells_pauses,
+            ever_answered: self.stream.answered() > 0,
+            acknowledged: self.silence.acknowledged(),
+            timeouts: self.silence.timeouts(),
             retransmits: self.retransmits_since(before),
-            idle_ns: self.stream.oldest_quiet_ns().unwrap_or(0),
-            idle_survived_ns: self.stream.idle_survived_ns(),
+            out_of_order: self.silence.out_of_order(self.info),
+            idle: Idle {
+                before_ns: quiet_ns,
+                survived_ns: self.stream.idle_survived_ns().max(path.idle.survived_ns),
+                earlier_ns: path.idle.earlier_ns,
+            },
             fresh: path.canaries.since(from_ns),
             others_lost: path.canaries.lost_between(from_ns, now),
-            delays_ns,
-            reported: self.silence.reported(now, outcome == Outcome::Recovered),
-            timeouts: self.silence.timeouts(),
+            late: first.and_then(|first| self.ways.late(&first)),
+            datagrams: first.filter(|_| udp).and_then(|first| self.ways.counted(&first)),
+            served_by: identity.or(path.served_by),
+            answered_by: told.map(|first| first.stamps.identity),
+            port: self.port,
+            reported: self.silence.reported(now, recovered),
         }
     }
 

@@ -11,6 +11,7 @@ use super::usual::Usual;
 use crate::event::EventKind;
 use crate::sample::Sample;
 use crate::stream::ClockBound;
+use crate::verdict::Idle;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
@@ -31,6 +32,12 @@ pub(super) struct Path {
     waiting: VecDeque<usize>,
     pub(super) usual: Usual,
     pub(super) canaries: Canaries,
+    /// The quiets that its connections survived, or did not.
+    pub(super) idle: Idle,
+    /// The reflector whose echoes came last, where they tell.
+    pub(super) served_by: Option<u32>,
+    /// Whether it tells its pauses.
+    pub(super) tells_pauses: bool,
     /// Connections that this worker has had, and those that are open.
     opened: u32,
     open: u32,
@@ -61,6 +68,9 @@ impl Path {
             waiting: VecDeque::new(),
             usual: Usual::default(),
             canaries: Canaries::new(index, canary),
+            idle: Idle::default(),
+            served_by: None,
+            tells_pauses: false,
             opened: 0,
             open: 0,
             opening: 0,
@@ -141,8 +151,14 @@ impl Path {
         self.addresses.worked(remote).filter(|before| before.ip() != remote.ip())
     }
 
-    pub(super) fn disconnected(&mut self) {
+    /// A connection is over. `idle`: the quiet before its end, and what it had survived; `lost`: its end was not of our
+    /// choosing.
+    pub(super) fn disconnected(&mut self, idle: Idle, lost: bool) {
         self.open -= 1;
+        self.idle.survived_ns = self.idle.survived_ns.max(idle.survived_ns);
+        if lost {
+            self.idle.earlier_ns = Some(idle.before_ns);
+        }
     }
 
     /// Where a connection leads that is open.

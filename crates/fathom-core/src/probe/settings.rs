@@ -2,7 +2,6 @@
 
 use crate::loss::Reflector;
 use crate::schedule::Pace;
-use fathom_wire::HEADER_LEN;
 
 /// Which transport carries the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,9 +111,10 @@ impl Settings {
         self.targets.len() * self.connections as usize
     }
 
-    /// Whether a reflector of ours can know this run's connections: messages without a header name none.
-    pub(super) fn names_connections(&self) -> bool {
-        self.size as usize >= HEADER_LEN && self.request == Request::Echo
+    /// Whether a reflector of ours may be asked. What it can say of connections whose messages carry no header, and so name
+    /// none, is who it is.
+    pub(super) fn asks_reflectors(&self) -> bool {
+        self.request == Request::Echo
     }
 
     /// The number by which a path's connections are known: their ordinals begin anew in each recording.

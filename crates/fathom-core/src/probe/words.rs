@@ -10,13 +10,14 @@ pub(super) fn cause_of(kind: ErrorKind) -> ClosingCause {
     use ErrorKind as E;
     match kind {
         // A RST after a FIN is reported as EPIPE, any other as ECONNRESET (Linux tcp_reset()).
-        E::ConnectionReset | E::ConnectionAborted | E::BrokenPipe => ClosingCause::Reset,
+        E::ConnectionReset | E::BrokenPipe => ClosingCause::Reset,
         E::TimedOut => ClosingCause::TimedOut,
         // A connected datagram socket reports an ICMP port unreachable as ECONNREFUSED.
         // ICMPv6 "administratively prohibited" arrives as EACCES (RFC 4443, section 3.1; Linux icmpv6_err_convert()).
         E::ConnectionRefused | E::HostUnreachable | E::NetworkUnreachable | E::PermissionDenied => {
             ClosingCause::Unreachable
         }
+        // ECONNABORTED too: this host's own kernel destroyed the socket (`ss -K`, tcp_abort()); nothing came from the network.
         _ => ClosingCause::LocalError,
     }
 }

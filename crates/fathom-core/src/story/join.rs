@@ -256,7 +256,7 @@ impl<'a> Joined<'a> {
                 self.closings.push(closing);
             }
             EventKind::ConnectionExplained { about, explanation, fresh, reflector } => {
-                let explained = Some(Explained { explanation, fresh: *fresh, report: reflector.as_ref() });
+                let explained = Some(Explained { explanation, fresh: *fresh, report: reflector.as_deref() });
                 if about == "closing" {
                     let closing = self.closings.iter_mut().rev().find(|c| c.connection == connection);
                     if let Some(closing) = closing {

@@ -42,6 +42,7 @@ impl Stream {
         bytes: &'a [u8],
         mut sink: impl FnMut(Arrival<'a>),
     ) {
+        self.stamped = None;
         if self.stamp.is_some() {
             return self.receive_stamped(receipt, bytes, sink);
         }

@@ -115,7 +115,12 @@ fn bound(local: ErrorEstimate, remote: ErrorEstimate) -> Option<ClockBound> {
 /// The reflector's times, where they are in order.
 fn stamps_of(answer: &Reflected) -> Option<ReflectorStamps> {
     let Reflected { received_ns, sent_ns, sequence: frames, .. } = *answer;
-    (sent_ns >= received_ns).then_some(ReflectorStamps { received_ns, sent_ns, pause_us: 0, frames })
+    (sent_ns >= received_ns).then_some(ReflectorStamps {
+        received_ns,
+        sent_ns,
+        frames,
+        ..ReflectorStamps::default()
+    })
 }
 
 /// A sample without the differences of two clocks.

@@ -110,7 +110,8 @@ fn stamps_become_columns() {
     let mut stream = stream(64);
     stream.sent(0, 100, Flags::default());
     let mut bytes = echo(0, 64);
-    let view = ConnectionView { received_ns: 1_000_000_400, sent_ns: 1_000_000_450, pause_us: 0 };
+    let view =
+        ConnectionView { received_ns: 1_000_000_400, sent_ns: 1_000_000_450, ..ConnectionView::default() };
     Stamper::default().pass(view, &mut bytes);
     let samples = receive(&mut stream, 1_100, &bytes);
     assert_eq!(samples[0].rtt_ns, Some(1_000));
@@ -161,7 +162,7 @@ fn pauses_of_either_end_flag_the_samples_that_waited_for_them() {
     {
         stream.sent(sent, sent, Flags::default());
         let mut bytes = echo(i as u64, 64);
-        Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: 0, pause_us }, &mut bytes);
+        Stamper::default().pass(ConnectionView { pause_us, ..ConnectionView::default() }, &mut bytes);
         let receipt = Receipt { mono_ns: received, clock: &clock, kernel: None, local_pause, stamps: None };
         stream.receive(&receipt, &bytes, |arrival| {
             if let Arrival::Resolved(sample) = arrival {
@@ -194,7 +195,7 @@ fn every_sample_that_waited_for_a_remote_pause_is_flagged() {
         }
         let mut bytes = echo(seq as u64, 64);
         let pause_us = if seq == 0 { 0 } else { 1_995_000 };
-        Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: 0, pause_us }, &mut bytes);
+        Stamper::default().pass(ConnectionView { pause_us, ..ConnectionView::default() }, &mut bytes);
         let receipt =
             Receipt { mono_ns: at * MS, clock: &clock, kernel: None, local_pause: None, stamps: None };
         stream.receive(&receipt, &bytes, |arrival| {
@@ -309,7 +310,7 @@ fn the_split_adds_up_or_is_absent() {
             assert!(!stream.awaits_stamp());
         }
         let mut bytes = echo(0, 64);
-        Stamper::default().pass(ConnectionView { received_ns: 0, sent_ns: stay, pause_us: 0 }, &mut bytes);
+        Stamper::default().pass(ConnectionView { sent_ns: stay, ..ConnectionView::default() }, &mut bytes);
         let stamps = Some((arrived, 5_900));
         let receipt = Receipt { mono_ns: 1_900, clock: &clock, kernel: None, local_pause: None, stamps };
         let mut found = None;

@@ -1,7 +1,7 @@
-//! How sure a verdict is, from what it rests on. One table, for the probe that writes the verdict down and for the story
-//! of a recording whose events do not say it yet. `docs/verdicts.md` says why.
+//! How sure a verdict is. The probe writes it down, by its table; of recordings whose events do not say it yet the story
+//! takes what their facts allow.
 
-use super::{Facts, Fresh, Outcome, Verdict};
+use super::{Fresh, Verdict};
 use crate::cause::ClosingCause;
 use crate::peer_report::{PeerReport, Standing};
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,19 @@ pub enum Confidence {
     High,
 }
 
-/// What a verdict rests on.
+impl Confidence {
+    /// The name used in recordings.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+}
+
+/// What a verdict of an older recording rests on.
 #[derive(Debug, Clone, Copy)]
 pub struct Grounds<'a> {
     /// What a fresh connection met.
@@ -37,36 +49,18 @@ pub struct Grounds<'a> {
     pub remote_pause: bool,
 }
 
-impl<'a> Grounds<'a> {
-    pub(super) fn of(facts: &'a Facts, direction: bool) -> Self {
-        Self {
-            fresh: facts.fresh,
-            report: facts.reported.as_ref().map(|reported| &reported.report),
-            direction,
-            cause: match facts.outcome {
-                Outcome::Closed(cause) => Some(cause),
-                Outcome::Recovered => None,
-            },
-            local_pause: facts.local_pause_ns > 0,
-            remote_pause: facts.remote_pause_ns.is_some_and(|ns| ns > 0),
-        }
-    }
-
+impl Grounds<'_> {
     /// How sure `verdict` is on these grounds.
     pub fn confidence(&self, verdict: Verdict) -> Confidence {
         let standing = self.report.map(|report| report.standing);
         match (verdict, self.fresh) {
-            (Verdict::Unknown, _) => Confidence::None,
+            (Verdict::Unknown | Verdict::Delayed, _) => Confidence::None,
             (Verdict::IdleExpired, _) if standing == Some(Standing::ClosedIdle) => Confidence::High,
-            (Verdict::PeerDown, Fresh::Echoed | Fresh::NoAnswer) if standing == Some(Standing::NotKnown) => {
-                Confidence::High
-            }
             (Verdict::LocalPaused, _) if self.local_pause => Confidence::High,
             (Verdict::PeerPaused, _) if self.remote_pause => Confidence::High,
-            (Verdict::PeerDown, Fresh::Refused) | (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
+            (Verdict::PathDown, Fresh::NoRoute) => Confidence::High,
             (Verdict::PathDown, _) if self.direction => Confidence::High,
             (Verdict::LocalPaused | Verdict::PeerPaused | Verdict::IdleExpired, _)
-            | (Verdict::PeerDown, Fresh::NoHost)
             | (Verdict::PathDown, Fresh::NoAnswer) => Confidence::Medium,
             // Who sent a RST is not seen, and it may have been the peer's own wish, unless the reflector says that it was not.
             (Verdict::FlowForgotten, _)

@@ -1,211 +1,417 @@
+//! Each row of issue 14 tells its story: what was seen, and what may be said of it.
+
 use super::*;
-use crate::peer_report::PeerReport;
+use crate::cause::ClosingCause as C;
+use crate::peer_report::{Failure, PeerReport, Responder, Standing};
 
 const S: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+/// The end of every silence here, by the monotonic clock.
+const END: u64 = 100 * S;
+const PORT: u16 = 50_000;
 
 /// A connection that timed out after 5 s with data unacknowledged, and nothing else known.
 const DEAD: Facts = Facts {
-    outcome: Outcome::Closed(ClosingCause::TimedOut),
+    outcome: Outcome::Closed(C::TimedOut),
+    ended_ns: END,
     silent_ns: 5 * S,
     local_pause_ns: 0,
-    remote_pause_ns: None,
-    unacked: Some(3),
+    destroyed_here: false,
+    port_unreachable: false,
+    remote_pause: None,
+    tells_pauses: true,
+    ever_answered: true,
+    acknowledged: Acknowledged::No,
+    timeouts: 4,
     retransmits: Some(4),
-    timeouts: 0,
-    idle_ns: S / 10,
-    idle_survived_ns: S / 10,
+    out_of_order: false,
+    idle: Idle { before_ns: S / 10, survived_ns: S / 10, earlier_ns: None },
     fresh: Fresh::NotTried,
     others_lost: false,
-    delays_ns: None,
+    late: None,
+    datagrams: None,
+    served_by: Some(SERVED),
+    answered_by: None,
+    port: Some(PORT),
     reported: None,
 };
 const STALLED: Facts = Facts { outcome: Outcome::Recovered, ..DEAD };
+const BROKEN: Facts = Facts { outcome: Outcome::Closed(C::Reset), silent_ns: 50 * MS, ..DEAD };
 
-fn verdict(facts: &Facts) -> Verdict {
+/// Identities: the one that served, its successor at the same place, and one at another place.
+const SERVED: u32 = 1 << 14 | 7;
+const SUCCESSOR: u32 = 1 << 14 | 8;
+const ELSEWHERE: u32 = 2 << 14 | 7;
+
+fn told(facts: &Facts) -> (Verdict, Option<Direction>, Option<Confidence>) {
     let explanation = explain(facts);
     assert!(!explanation.because.is_empty(), "a verdict without a reason: {explanation:?}");
-    explanation.verdict
+    (explanation.verdict, explanation.direction, explanation.confidence)
 }
 
-#[test]
-fn each_row_of_the_table() {
-    use ClosingCause as C;
-    let closed = |cause| Outcome::Closed(cause);
-    for (facts, expected) in [
-        (Facts { local_pause_ns: 3 * S, fresh: Fresh::Echoed, ..DEAD }, Verdict::LocalPaused),
-        (Facts { remote_pause_ns: Some(4 * S), ..STALLED }, Verdict::PeerPaused),
-        (Facts { unacked: Some(0), retransmits: Some(0), ..STALLED }, Verdict::PeerPaused),
-        (
-            Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Refused, unacked: Some(0), ..DEAD },
-            Verdict::PeerDown,
-        ),
-        (Facts { fresh: Fresh::NoHost, ..DEAD }, Verdict::PeerDown),
-        (Facts { fresh: Fresh::NoAnswer, ..DEAD }, Verdict::PathDown),
-        (Facts { fresh: Fresh::NoRoute, ..DEAD }, Verdict::PathDown),
-        (Facts { fresh: Fresh::Forbidden, ..DEAD }, Verdict::PathDown),
-        (Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD }, Verdict::IdleExpired),
-        (
-            Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, idle_ns: 60 * S, ..DEAD },
-            Verdict::IdleExpired,
-        ),
-        (Facts { fresh: Fresh::Echoed, ..DEAD }, Verdict::FlowForgotten),
-        (Facts { fresh: Fresh::Echoed, others_lost: true, ..DEAD }, Verdict::PathDown),
-        (
-            Facts { outcome: closed(C::Reset), fresh: Fresh::Echoed, unacked: Some(0), ..DEAD },
-            Verdict::FlowForgotten,
-        ),
-        (Facts { outcome: closed(C::PeerClosed), fresh: Fresh::Echoed, ..DEAD }, Verdict::Unknown),
-        (STALLED, Verdict::PathDown),
-        (DEAD, Verdict::Unknown),
-        (Facts { fresh: Fresh::Connected, ..DEAD }, Verdict::Unknown),
-        (Facts { fresh: Fresh::Failed, ..DEAD }, Verdict::Unknown),
-        (Facts { retransmits: None, unacked: None, ..STALLED }, Verdict::Unknown),
-    ] {
-        assert_eq!(verdict(&facts), expected, "{facts:?}");
-    }
+fn verdict(facts: &Facts) -> Verdict {
+    told(facts).0
 }
 
-#[test]
-fn a_short_pause_does_not_explain_a_long_silence() {
-    assert_eq!(verdict(&Facts { local_pause_ns: S, fresh: Fresh::Echoed, ..DEAD }), Verdict::FlowForgotten);
-    assert_eq!(verdict(&Facts { remote_pause_ns: Some(S), ..STALLED }), Verdict::PathDown);
+#[expect(clippy::unnecessary_wraps, reason = "it reads as the field has it")]
+fn late(forward_ms: u64, back_ms: u64) -> Option<Late> {
+    Some(Late { forward_ns: forward_ms * MS, back_ns: back_ms * MS, calm: true })
 }
 
-#[test]
-fn a_pause_does_not_explain_an_end_that_came_at_once() {
-    let reset = Outcome::Closed(ClosingCause::Reset);
-    let facts =
-        Facts { outcome: reset, silent_ns: S / 50, local_pause_ns: S / 50, fresh: Fresh::Echoed, ..DEAD };
-    assert_eq!(verdict(&facts), Verdict::FlowForgotten);
-}
-
-#[test]
-fn of_two_that_stood_still_the_longer_explains() {
-    let both = |local_pause_ns, remote| Facts { local_pause_ns, remote_pause_ns: Some(remote), ..STALLED };
-    assert_eq!(verdict(&both(3 * S, 5 * S)), Verdict::PeerPaused);
-    assert_eq!(verdict(&both(5 * S, 3 * S)), Verdict::LocalPaused);
-    // The whole machine that both run on.
-    assert_eq!(verdict(&both(5 * S, 5 * S)), Verdict::LocalPaused);
-}
-
-#[test]
-fn acknowledgements_after_timeouts_are_a_path_that_came_back() {
-    // They pass again, and what the peer had sent and lost it sends again only later.
-    let facts = Facts { unacked: Some(0), timeouts: 3, ..STALLED };
-    assert_eq!(verdict(&facts), Verdict::PathDown);
-}
-
-#[test]
-fn a_connection_at_its_usual_pace_was_not_idle() {
-    let once_a_minute = Facts { fresh: Fresh::Echoed, idle_ns: 60 * S, idle_survived_ns: 60 * S, ..DEAD };
-    assert_eq!(verdict(&once_a_minute), Verdict::FlowForgotten);
-}
-
-#[test]
-fn stamps_tell_the_direction() {
-    let direction = |delays| explain(&Facts { delays_ns: Some(delays), ..STALLED }).direction;
-    assert_eq!(direction((5 * S as i64, 0)), Some(Direction::Forward));
-    assert_eq!(direction((0, 5 * S as i64)), Some(Direction::Return));
-    assert_eq!(direction((S as i64, S as i64)), None);
-    assert_eq!(explain(&STALLED).direction, None);
-}
-
-/// 100 samples sent, the last answered is 59, and the reflector says this; it began before the connection did.
-fn reported(standing: Standing, last_seq: Option<u64>) -> Reported {
+/// 100 samples sent, the last answered is 59; the reflector that answers has run for `age_s` and said this 1 s after the
+/// end.
+fn reported(standing: Standing, last_seq: u64, identity: u32, age_s: u64) -> Reported {
     let known = standing != Standing::NotKnown;
+    let responder = Responder {
+        identity,
+        age_ns: age_s * S,
+        received_ago_ns: known.then_some(3 * S),
+        paused_ago_ns: None,
+        paused_ns: None,
+        port: known.then_some(PORT),
+        failure: None,
+    };
     let report = PeerReport {
         standing,
-        last_seq,
+        last_seq: known.then_some(last_seq),
         received_ns: known.then_some(0),
         unsent_bytes: known.then_some(0),
         unacked: None,
         began_ns: (!known).then_some(1_000),
+        responder: Some(responder),
     };
-    Reported { report, first_missing: 60, sent: 100, opened_there_ns: Some(2_000) }
+    Reported { report, at_ns: END + S, first_missing: 60, sent: 100 }
 }
 
-fn dead(cause: ClosingCause, fresh: Fresh, reported: Reported) -> Facts {
-    Facts { outcome: Outcome::Closed(cause), fresh, reported: Some(reported), ..DEAD }
+#[expect(clippy::unnecessary_wraps, reason = "it reads as the field has it")]
+fn same(standing: Standing, last_seq: u64) -> Option<Reported> {
+    Some(reported(standing, last_seq, SERVED, 1_000))
+}
+
+fn with(reported: Option<Reported>, change: impl FnOnce(&mut Responder)) -> Option<Reported> {
+    let mut reported = reported?;
+    let mut responder = reported.report.responder?;
+    change(&mut responder);
+    reported.report.responder = Some(responder);
+    Some(reported)
 }
 
 #[test]
-fn the_peer_report_tells_the_direction_of_stalls_and_ends() {
-    let stalled = Facts { fresh: Fresh::Echoed, ..STALLED };
-    let no_answer = Facts { fresh: Fresh::NoAnswer, ..DEAD };
-    let forgotten = Facts { fresh: Fresh::Echoed, ..DEAD };
-    for (facts, verdict) in [
-        (stalled, Verdict::PathDown),
-        (no_answer, Verdict::PathDown),
-        (forgotten, Verdict::FlowForgotten),
-        (Facts { idle_ns: 60 * S, ..forgotten }, Verdict::IdleExpired),
-        // UDP: no kernel sends again, and the stall is over.
-        (Facts { retransmits: None, unacked: None, ..stalled }, Verdict::PathDown),
-    ] {
-        for (last_seq, direction) in
-            [(59, Direction::Forward), (60, Direction::Return), (99, Direction::Return)]
-        {
-            let facts = Facts { reported: Some(reported(Standing::Open, Some(last_seq))), ..facts };
-            let explanation = explain(&facts);
-            assert_eq!((explanation.verdict, explanation.direction), (verdict, Some(direction)), "{facts:?}");
+fn every_row_of_the_table_can_be_reached_and_has_its_words() {
+    for (at, row) in table::TABLE.iter().enumerate() {
+        assert_eq!(row.verdict == Verdict::Unknown, row.confidence == Confidence::None, "row {at}");
+        assert!(row.could_be.is_empty() || row.verdict == Verdict::Unknown, "row {at}");
+        assert!(row.needs.iter().all(|fact| !row.unless.contains(fact)), "row {at} forbids what it needs");
+        for earlier in &table::TABLE[..at] {
+            let hides =
+                earlier.unless.is_empty() && earlier.needs.iter().all(|fact| row.needs.contains(fact));
+            assert!(!hides, "row {at} is never reached: {:?} comes before", earlier.needs);
+        }
+    }
+}
+
+/// What `high` may rest on: a pause that its own clock saw, the word of the one whose it is, what was measured of the way.
+#[test]
+fn a_recovered_stall_is_never_the_peer_that_was_gone_and_a_refusal_is_never_sure() {
+    for fresh in [Fresh::Refused, Fresh::NoHost, Fresh::NoAnswer, Fresh::Failed, Fresh::Connected] {
+        // Row 6.
+        let explanation = explain(&Facts { fresh, ..STALLED });
+        assert_ne!(explanation.verdict, Verdict::PeerDown, "{fresh:?}");
+        let (verdict, _, confidence) = told(&Facts { fresh, ..BROKEN });
+        assert!(verdict != Verdict::PeerDown || confidence == Some(Confidence::Low), "{fresh:?}");
+    }
+    let refused = explain(&Facts { fresh: Fresh::Refused, ..DEAD });
+    assert_eq!(refused.could_be, [Verdict::PathDown, Verdict::PeerDown]);
+    let words = "a fresh connection was refused, by the host or by something before it";
+    assert!(refused.because.iter().any(|sentence| sentence == words), "{refused:?}");
+    // The reflector says itself that it ran all the time.
+    for fresh in [Fresh::Refused, Fresh::NoHost] {
+        let facts = Facts { fresh, reported: same(Standing::Open, 59), ..DEAD };
+        assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::Medium)));
+    }
+}
+
+#[test]
+fn row_1_what_goes_on_at_the_end_is_explained_as_far_as_it_goes() {
+    let facts = Facts { outcome: Outcome::GoesOn, reported: same(Standing::Open, 59), ..DEAD };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::High)));
+    assert_eq!(
+        verdict(&Facts { outcome: Outcome::GoesOn, fresh: Fresh::NoAnswer, ..DEAD }),
+        Verdict::PathDown
+    );
+}
+
+#[test]
+fn row_2_an_echo_that_was_lost_on_the_way_back_is_no_pause_however_many_acknowledgements_passed() {
+    for acknowledged in [Acknowledged::Late, Acknowledged::Alone, Acknowledged::No] {
+        let facts =
+            Facts { acknowledged, timeouts: 0, retransmits: Some(0), late: late(1, 4_900), ..STALLED };
+        assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Return), Some(Confidence::High)));
+        // A pause of 60 ms in it explains nothing.
+        let facts = Facts { remote_pause: Some(RemotePause { ns: 60 * MS, waited: Some(false) }), ..facts };
+        assert_eq!(verdict(&facts), Verdict::PathDown);
+        let facts = Facts { local_pause_ns: 60 * MS, ..facts };
+        assert_eq!(verdict(&facts), Verdict::PathDown);
+    }
+    // Against an echo server that stamps nothing it may be either.
+    let plain = Facts { tells_pauses: false, served_by: None, ..STALLED };
+    let facts = Facts { acknowledged: Acknowledged::Late, timeouts: 0, retransmits: Some(0), ..plain };
+    assert_eq!(explain(&facts).could_be, [Verdict::PeerPaused, Verdict::PathDown]);
+}
+
+#[test]
+fn row_3_acknowledgements_of_something_between_are_not_the_reflectors() {
+    let relayed = with(same(Standing::Open, 59), |who| who.port = Some(PORT + 1));
+    let acknowledged =
+        Facts { acknowledged: Acknowledged::Alone, timeouts: 0, retransmits: Some(0), ..STALLED };
+    let facts = Facts { reported: relayed, ..acknowledged };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::Medium)));
+    // By its stamps it read the request late, and it says that it never stood still.
+    let facts = Facts { late: late(4_900, 1), ..acknowledged };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::Medium)));
+}
+
+#[test]
+fn row_4_a_restart_after_the_death_did_not_cause_it() {
+    let restarted = |age_s| Some(reported(Standing::NotKnown, 0, SUCCESSOR, age_s));
+    let cut = Facts { fresh: Fresh::NoAnswer, ..DEAD };
+    // It has run for half a second when it is asked, a second after the end.
+    let mut later = reported(Standing::NotKnown, 0, SUCCESSOR, 0);
+    if let Some(who) = &mut later.report.responder {
+        who.age_ns = S / 2;
+    }
+    assert_eq!(verdict(&Facts { reported: Some(later), ..cut }), Verdict::PathDown);
+    // It had begun in the silence: the one that served the connection was gone before its end.
+    let facts = Facts { reported: restarted(3), ..cut };
+    assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::High)));
+    // An end that somebody made, at once, and another process there soon after.
+    let facts = Facts { reported: Some(later), fresh: Fresh::Refused, ..BROKEN };
+    assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::Medium)));
+}
+
+#[test]
+fn row_5_another_backend_behind_the_same_address_does_not_prove_that_the_first_is_gone() {
+    for facts in [BROKEN, Facts { outcome: Outcome::Closed(C::PeerClosed), ..BROKEN }, DEAD] {
+        for age_s in [3, 1_000] {
+            let other = Some(reported(Standing::NotKnown, 0, ELSEWHERE, age_s));
+            let explanation = explain(&Facts { fresh: Fresh::Echoed, reported: other, ..facts });
+            assert_eq!(explanation.verdict, Verdict::Unknown);
+            assert!(explanation.could_be.contains(&Verdict::FlowForgotten), "{explanation:?}");
         }
     }
 }
 
 #[test]
-fn a_peer_report_about_nothing_missing_tells_no_direction() {
-    let all_answered = Reported { first_missing: 100, ..reported(Standing::Open, Some(99)) };
-    let facts = dead(ClosingCause::TimedOut, Fresh::NoAnswer, all_answered);
-    assert_eq!(explain(&facts).direction, None);
-    assert!(explain(&facts).because.iter().any(|fact| fact == "which way was lost is not known"));
+fn row_7_what_the_reflector_read_after_the_death_says_nothing_of_the_time_before() {
+    let read_later = with(same(Standing::Failed, 99), |who| who.received_ago_ns = Some(S / 10));
+    let facts = Facts { fresh: Fresh::NoAnswer, reported: read_later, ..DEAD };
+    let (verdict, direction, _) = told(&facts);
+    assert_eq!((verdict, direction), (Verdict::PathDown, None));
+    // The pause that it tells when it is asked covers the silence: from 6 s before the end to 500 ms after it.
+    let paused =
+        with(read_later, |who| (who.paused_ago_ns, who.paused_ns) = (Some(S / 2), Some(6 * S + S / 2)));
+    let facts = Facts { reported: paused, ..facts };
+    assert_eq!(told(&facts), (Verdict::PeerPaused, None, Some(Confidence::High)));
+    // One that was over before the silence does not.
+    let before = with(read_later, |who| (who.paused_ago_ns, who.paused_ns) = (Some(7 * S), Some(6 * S)));
+    assert_eq!(self::verdict(&Facts { reported: before, ..facts }), Verdict::PathDown);
 }
 
 #[test]
-fn peer_report_and_stamps_that_differ_tell_no_direction() {
-    let report = Some(reported(Standing::Open, Some(59)));
-    let way =
-        |delays_ns| explain(&Facts { reported: report, delays_ns: Some(delays_ns), ..STALLED }).direction;
-    assert_eq!(way((5 * S as i64, 0)), Some(Direction::Forward));
-    assert_eq!(way((0, 5 * S as i64)), None);
-    assert_eq!(way((0, 0)), Some(Direction::Forward), "stamps that say nothing contradict nothing");
+fn row_8_a_pause_counts_for_what_it_covers_and_never_beats_a_proven_loss() {
+    let paused = |ns, waited| Some(RemotePause { ns, waited: Some(waited) });
+    // The reflector stood still for 3 s of the 5 s, and then waited 2 s more for the request: the path was cut.
+    let facts = Facts { remote_pause: paused(3 * S, false), late: late(4_900, 1), ..STALLED };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::High)));
+    // The request was the first that it read when it ran again.
+    let facts = Facts { remote_pause: paused(4 * S, true), late: late(4_900, 1), ..STALLED };
+    assert_eq!(told(&facts), (Verdict::PeerPaused, None, Some(Confidence::High)));
+    // On a busy host it took its time to read the request, which was there: it had been acknowledged.
+    let busy = RemotePause { ns: 4_800 * MS, waited: Some(false) };
+    let facts = Facts { remote_pause: Some(busy), late: late(4_900, 1), ..STALLED };
+    assert_eq!(verdict(&facts), Verdict::PathDown, "it had not arrived");
+    let facts = Facts { acknowledged: Acknowledged::Alone, timeouts: 0, retransmits: Some(0), ..facts };
+    assert_eq!(told(&facts), (Verdict::PeerPaused, None, Some(Confidence::High)));
+    // Many short ones of this host explain no timeout of the kernel, whose timers ran.
+    let facts = Facts { local_pause_ns: 4 * S, fresh: Fresh::Echoed, ..DEAD };
+    assert_eq!(verdict(&facts), Verdict::FlowForgotten);
+    let facts = Facts { local_pause_ns: 4 * S, timeouts: 0, retransmits: Some(0), ..STALLED };
+    assert_eq!(told(&facts), (Verdict::LocalPaused, None, Some(Confidence::High)));
+    // Half of a silence leaves the other half.
+    let half = Facts { local_pause_ns: 5 * S / 2, timeouts: 1, ..STALLED };
+    assert_ne!(verdict(&half), Verdict::LocalPaused);
+    // It explains no end that came at once.
+    let facts = Facts { local_pause_ns: 50 * MS, reported: same(Standing::Open, 99), ..BROKEN };
+    assert_eq!(verdict(&facts), Verdict::FlowForgotten);
+    // A reflector that does not say what waited.
+    let older =
+        Facts { remote_pause: Some(RemotePause { ns: 4_900 * MS, waited: None }), timeouts: 0, ..STALLED };
+    assert_eq!(told(&older), (Verdict::PeerPaused, None, Some(Confidence::Medium)));
+    assert_ne!(verdict(&Facts { timeouts: 3, ..older }), Verdict::PeerPaused);
+}
+
+#[test]
+fn of_two_that_stood_still_the_longer_explains() {
+    let both = |local_ns, remote_ns| Facts {
+        local_pause_ns: local_ns,
+        remote_pause: Some(RemotePause { ns: remote_ns, waited: Some(true) }),
+        timeouts: 0,
+        retransmits: Some(0),
+        acknowledged: Acknowledged::Alone,
+        ..STALLED
+    };
+    assert_eq!(verdict(&both(3 * S, 5 * S)), Verdict::PeerPaused);
+    assert_eq!(verdict(&both(5 * S, 3 * S)), Verdict::LocalPaused);
+    // The whole machine that both run on.
+    assert_eq!(verdict(&both(5 * S, 5 * S)), Verdict::LocalPaused);
+    // One after the other, each for a part.
+    assert_eq!(verdict(&both(3 * S, 5 * S / 2)), Verdict::LocalPaused);
+}
+
+#[test]
+fn row_9_large_samples_that_vanish_are_a_path_and_no_forgotten_flow() {
+    let facts = Facts { fresh: Fresh::SmallOnly, reported: same(Standing::Open, 59), ..DEAD };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::Medium)));
+}
+
+#[test]
+fn row_10_an_idle_limit_needs_a_shorter_quiet_that_was_survived_or_a_second_end_of_the_kind() {
+    let died = |idle| verdict(&Facts { fresh: Fresh::Echoed, idle, ..DEAD });
+    let idle = |before_s, survived_s| Idle {
+        before_ns: before_s * S,
+        survived_ns: survived_s * S,
+        earlier_ns: None,
+    };
+    assert_eq!(died(idle(60, 10)), Verdict::IdleExpired);
+    // A firewall was reloaded between the first sample and the second: nothing is known of any limit.
+    assert_eq!(died(idle(3, 0)), Verdict::FlowForgotten);
+    assert_eq!(died(idle(60, 60)), Verdict::FlowForgotten, "at its usual pace it was not idle");
+    assert_eq!(died(idle(60, 40)), Verdict::FlowForgotten, "hardly longer than what passed");
+    // The second time, and none has survived such a quiet.
+    let again = Idle { earlier_ns: Some(3 * S), ..idle(3, 0) };
+    assert_eq!(died(again), Verdict::IdleExpired);
+    assert_eq!(died(Idle { survived_ns: 3 * S, ..again }), Verdict::FlowForgotten);
+    // A RST at the limit, with nothing outstanding.
+    let facts =
+        Facts { idle: idle(60, 10), reported: same(Standing::Open, 59), fresh: Fresh::Echoed, ..BROKEN };
+    assert_eq!(verdict(&facts), Verdict::IdleExpired);
+    let facts = Facts { reported: same(Standing::ClosedIdle, 99), ..BROKEN };
+    assert_eq!(told(&facts), (Verdict::IdleExpired, None, Some(Confidence::High)));
+}
+
+#[test]
+fn row_11_a_socket_destroyed_by_a_host_is_no_reset_of_the_path() {
+    let here = Facts { destroyed_here: true, outcome: Outcome::Closed(C::LocalError), ..DEAD };
+    let explanation = explain(&Facts { fresh: Fresh::Echoed, reported: same(Standing::Open, 99), ..here });
+    assert_eq!(explanation.verdict, Verdict::Unknown);
+    assert!(explanation.because[0].starts_with("this host's own kernel destroyed the socket"));
+    let there = with(same(Standing::Failed, 99), |who| who.failure = Some(Failure::Aborted));
+    let explanation = explain(&Facts { fresh: Fresh::Echoed, reported: there, ..BROKEN });
+    assert_eq!(explanation.verdict, Verdict::Unknown);
+    assert!(explanation.because[0].starts_with("the reflector's own host destroyed its socket"));
+}
+
+#[test]
+fn row_14_a_way_is_named_only_where_it_took_nearly_all_of_it() {
+    let way = |late| told(&Facts { late, ..STALLED }).1;
+    assert_eq!(way(late(4_900, 100)), Some(Direction::Forward));
+    assert_eq!(way(late(100, 4_900)), Some(Direction::Return));
+    // The request was held up, and then the reflector's kernel waited for acknowledgements that were held up too.
+    assert_eq!(way(late(2_000, 3_000)), None);
+    // A wait of this host's kernel for what went before looks as the way there does.
+    let after_another = late(4_900, 100).map(|late| Late { calm: false, ..late });
+    assert_eq!(way(after_another), None);
+    // The round trip was hardly longer than usual: the silence was another's.
+    assert_eq!(way(late(40, 0)), None);
+}
+
+#[test]
+fn row_15_the_reflectors_count_tells_which_way_datagrams_were_lost() {
+    let udp = Facts {
+        acknowledged: Acknowledged::NotKnown,
+        timeouts: 0,
+        retransmits: None,
+        answered_by: Some(SERVED),
+        ..STALLED
+    };
+    for (received, direction) in [(0, Some(Direction::Forward)), (9, Some(Direction::Return)), (4, None)] {
+        let facts = Facts { datagrams: Some(Datagrams { missing: 9, received }), ..udp };
+        assert_eq!(told(&facts), (Verdict::PathDown, direction, Some(Confidence::High)));
+    }
+    // Another process answers in the place of the one before.
+    let facts = Facts { answered_by: Some(SUCCESSOR), ..udp };
+    assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::High)));
+    // Nothing listened: whoever says so, until the one that came after tells who it is.
+    let unreachable =
+        Facts { port_unreachable: true, outcome: Outcome::Closed(C::Unreachable), silent_ns: 1_000, ..udp };
+    let facts = Facts { fresh: Fresh::Refused, ..unreachable };
+    assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::Low)));
+    let mut successor = reported(Standing::NotKnown, 0, SUCCESSOR, 0);
+    if let Some(who) = &mut successor.report.responder {
+        who.age_ns = S / 2;
+    }
+    let facts = Facts { reported: Some(successor), fresh: Fresh::Echoed, ..unreachable };
+    assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::Medium)));
+    let facts = Facts { reported: same(Standing::Open, 59), fresh: Fresh::Echoed, ..unreachable };
+    assert_eq!(verdict(&facts), Verdict::PathDown, "it ran all the time");
+}
+
+#[test]
+fn row_16_an_acknowledgement_that_came_alone_at_once_shows_a_server_that_does_not_answer() {
+    let plain = Facts {
+        tells_pauses: false,
+        served_by: None,
+        acknowledged: Acknowledged::Alone,
+        timeouts: 0,
+        retransmits: Some(0),
+        ..STALLED
+    };
+    assert_eq!(told(&plain), (Verdict::PeerPaused, None, Some(Confidence::Medium)));
+    // A kernel takes connections for a service that never accepts them.
+    assert_eq!(verdict(&Facts { ever_answered: false, ..plain }), Verdict::Unknown);
+    // Unless later echoes had come and this one not: then it was lost.
+    let (verdict, ..) = told(&Facts { out_of_order: true, ..plain });
+    assert_eq!(verdict, Verdict::PathDown);
 }
 
 #[test]
 fn who_ended_it_by_the_peer_report() {
-    use ClosingCause as C;
-    let not_known = |began_ns| {
-        let mut reported = reported(Standing::NotKnown, None);
-        reported.report.began_ns = Some(began_ns);
-        reported
-    };
-    for (facts, expected) in [
-        (dead(C::PeerClosed, Fresh::Echoed, reported(Standing::ClosedIdle, Some(99))), Verdict::IdleExpired),
-        (dead(C::PeerClosed, Fresh::Echoed, reported(Standing::Open, Some(99))), Verdict::FlowForgotten),
-        (
-            dead(C::PeerClosed, Fresh::Echoed, reported(Standing::ClosedByProbe, Some(99))),
-            Verdict::FlowForgotten,
-        ),
-        (dead(C::Reset, Fresh::Echoed, reported(Standing::Open, Some(99))), Verdict::FlowForgotten),
-        // Started anew; or another one behind the same address.
-        (dead(C::PeerClosed, Fresh::Echoed, not_known(3_000)), Verdict::PeerDown),
-        (dead(C::Reset, Fresh::Echoed, not_known(3_000)), Verdict::PeerDown),
-        (dead(C::TimedOut, Fresh::NoAnswer, not_known(3_000)), Verdict::PeerDown),
-        (dead(C::TimedOut, Fresh::NoRoute, not_known(3_000)), Verdict::PathDown),
-        (dead(C::PeerClosed, Fresh::Echoed, not_known(1_000)), Verdict::Unknown),
-        (dead(C::Reset, Fresh::Echoed, not_known(1_000)), Verdict::FlowForgotten),
+    let facts =
+        |cause, reported| Facts { outcome: Outcome::Closed(cause), fresh: Fresh::Echoed, reported, ..BROKEN };
+    for (cause, standing) in [
+        (C::PeerClosed, Standing::Open),
+        (C::PeerClosed, Standing::ClosedByProbe),
+        (C::Reset, Standing::Open),
+        (C::Reset, Standing::Failed),
     ] {
-        assert_eq!(verdict(&facts), expected, "{facts:?}");
+        let (verdict, _, confidence) = told(&facts(cause, same(standing, 99)));
+        let expected = (Verdict::FlowForgotten, Some(Confidence::Medium));
+        assert_eq!((verdict, confidence), expected, "{cause} {standing:?}");
     }
+    assert_eq!(verdict(&facts(C::PeerClosed, None)), Verdict::Unknown);
+    assert_eq!(explain(&facts(C::Reset, None)).could_be, [Verdict::FlowForgotten, Verdict::PeerDown]);
+    // Messages without a header: nobody knows whose the connection was, and the reflector began when it had ended.
+    let mut began = reported(Standing::NotKnown, 0, SUCCESSOR, 0);
+    if let Some(who) = &mut began.report.responder {
+        who.age_ns = S / 2;
+    }
+    let small = Facts { served_by: None, ..facts(C::Reset, Some(began)) };
+    assert_eq!(told(&small), (Verdict::PeerDown, None, Some(Confidence::Medium)));
+    let old = Some(reported(Standing::NotKnown, 0, SUCCESSOR, 1_000));
+    assert_eq!(verdict(&Facts { served_by: None, ..facts(C::Reset, old) }), Verdict::Unknown);
 }
 
 #[test]
-fn echoes_that_are_lost_while_acknowledgements_pass_are_no_pause() {
-    let with = |last_seq, unacked| {
-        let mut reported = reported(Standing::Open, Some(last_seq));
-        reported.report.unacked = unacked;
-        explain(&Facts { unacked: Some(0), retransmits: Some(0), reported: Some(reported), ..STALLED })
-    };
-    assert_eq!(with(59, Some(0)).verdict, Verdict::PeerPaused, "it has not read what its kernel has");
-    let lost = with(99, Some(3));
-    assert_eq!((lost.verdict, lost.direction), (Verdict::PathDown, Some(Direction::Return)));
-    assert_eq!(with(99, None).verdict, Verdict::Unknown);
+fn docs_verdicts_md_has_this_table() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/verdicts.md");
+    let text = std::fs::read_to_string(path).expect("docs/verdicts.md");
+    let (begin, end) = ("<!-- the table, by make verdicts-table -->\n", "<!-- end of the table -->");
+    let at = text.find(begin).expect("the beginning of the table") + begin.len();
+    let to = text.find(end).expect("its end");
+    if std::env::var_os("FATHOM_WRITE_DOCS").is_some() {
+        let new = format!("{}{}{}", &text[..at], markdown(), &text[to..]);
+        std::fs::write(path, new).expect("docs/verdicts.md is written");
+        return;
+    }
+    assert_eq!(text[at..to], markdown(), "run `make verdicts-table`");
 }

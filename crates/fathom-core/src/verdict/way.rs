@@ -1,60 +1,37 @@
-//! Which way was lost: by the peer report, and by the stamps of the first late echo.
+//! Which way was lost: by the peer report, by the stamps of the first late echo, and by the reflector's count.
 
-use super::{Direction, Facts, Fresh, Verdict, samples, seconds};
-use crate::peer_report::PeerReport;
+use super::facts::{Datagrams, Facts, Late};
+use super::server::Reported;
+use super::{Direction, Fresh, Verdict, samples, seconds};
 
-/// What the reflector said of the connection, and what this end knew when it asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reported {
-    /// What it said.
-    pub report: PeerReport,
-    /// The first sample of the silence: the one after the last that was answered.
-    pub first_missing: u64,
-    /// Samples that had been sent.
-    pub sent: u64,
-    /// When the connection was opened, by the reflector's clock (ns since the Unix epoch) as far as its earlier stamps
-    /// tell it. `None`: it had not stamped anything.
-    pub opened_there_ns: Option<i64>,
-}
+/// A way held the sample up where it took so much of what the round trip took longer than usual: 4 of 5.
+const MOST: (u64, u64) = (4, 5);
 
-impl Reported {
-    /// Which way was lost: the reflector got the first missing request, and then its echo did not come; or it did not.
-    pub(super) fn direction(&self) -> Option<Direction> {
-        let last_seq = self.report.last_seq.filter(|_| self.sent > self.first_missing)?;
-        Some(if last_seq >= self.first_missing { Direction::Return } else { Direction::Forward })
-    }
-
-    /// Whether the reflector that answers began to run after the connection was opened, so that it never had it.
-    pub(super) fn is_of_a_younger_reflector(&self) -> bool {
-        self.report.began_ns.zip(self.opened_there_ns).is_some_and(|(began, opened)| began > opened)
-    }
-
-    /// What the peer report says of the direction, in a sentence.
-    fn sentence(&self, direction: Direction) -> String {
-        let last_seq = self.report.last_seq.unwrap_or(0);
-        match direction {
-            Direction::Return => {
-                let waiting = match self.report.unacked {
-                    Some(n @ 1..) => {
-                        format!(", and of its echoes {} there for acknowledgement", waits(n.into()))
-                    }
-                    _ => String::new(),
-                };
-                let unseen = if self.sent > last_seq + 1 {
-                    " (whether the way there was too, later, cannot be seen)"
-                } else {
-                    ""
-                };
-                format!(
-                    "the reflector says that it received sample {last_seq}, and no echo came after that of {}: the way back was lost{unseen}{waiting}",
-                    before(self.first_missing)
-                )
-            }
-            Direction::Forward => format!(
-                "the reflector says that it received nothing after sample {last_seq}, so {} did not reach it: the way there was lost (whether the way back was too cannot be seen)",
-                samples(self.sent - self.first_missing)
-            ),
+/// What the peer report says of the direction, in a sentence.
+fn sentence(reported: &Reported, direction: Direction) -> String {
+    let last_seq = reported.report.last_seq.unwrap_or(0);
+    match direction {
+        Direction::Return => {
+            let waiting = match reported.report.unacked {
+                Some(n @ 1..) => {
+                    format!(", and of its echoes {} there for acknowledgement", waits(n.into()))
+                }
+                _ => String::new(),
+            };
+            let unseen = if reported.sent > last_seq + 1 {
+                " (whether the way there was too, later, cannot be seen)"
+            } else {
+                ""
+            };
+            format!(
+                "the reflector says that it received sample {last_seq}, and no echo came after that of {}: the way back was interrupted{unseen}{waiting}",
+                before(reported.first_missing)
+            )
         }
+        Direction::Forward => format!(
+            "the reflector says that it received nothing after sample {last_seq}, so {} did not reach it: the way there was interrupted (whether the way back was too cannot be seen)",
+            samples(reported.sent - reported.first_missing)
+        ),
     }
 }
 
@@ -69,44 +46,96 @@ fn before(first_missing: u64) -> String {
 
 /// Which way was lost, where the verdict is one that asks so; says why, or that it is not known.
 pub(super) fn direction(facts: &Facts, verdict: Verdict, because: &mut Vec<String>) -> Option<Direction> {
-    if !matches!(verdict, Verdict::PathDown | Verdict::FlowForgotten | Verdict::IdleExpired) {
+    // Of an end that came at once no way was silent.
+    if !matches!(verdict, Verdict::PathDown | Verdict::FlowForgotten | Verdict::IdleExpired)
+        || !facts.was_silent()
+    {
         return None;
     }
-    let by_peer_report = facts
-        .reported
-        .and_then(|reported| Some((reported.direction()?, reported.sentence(reported.direction()?))));
-    let by_stamps =
-        facts.delays_ns.filter(|_| verdict == Verdict::PathDown).and_then(|delays| by_stamps(facts, delays));
-    let told: Vec<(Direction, String)> = by_peer_report.into_iter().chain(by_stamps).collect();
-    let agreed = told.first().map(|told| told.0).filter(|first| told.iter().all(|(way, _)| way == first));
+    let by_report = facts.reported.and_then(|reported| {
+        let direction = reported.direction(facts.ended_ns)?;
+        Some((direction, sentence(&reported, direction)))
+    });
+    let stamps = by_stamps(facts).map(|direction| (direction, words(facts, direction)));
+    let mut told: Vec<(Option<Direction>, String)> =
+        by_report.into_iter().chain(stamps).map(|(direction, words)| (Some(direction), words)).collect();
+    told.extend(facts.datagrams.filter(|datagrams| datagrams.missing > 0).map(by_count));
+    let agreed =
+        told.first().and_then(|told| told.0).filter(|first| told.iter().all(|(way, _)| *way == Some(*first)));
     let disputed = told.len() > 1 && agreed.is_none();
+    let undecided = told.is_empty();
     because.extend(told.into_iter().map(|(_, sentence)| sentence));
     if disputed {
-        because.push("so both ways were lost, one after the other".to_owned());
-    } else if agreed.is_none()
-        && verdict == Verdict::PathDown
-        && !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden)
-    {
-        because.push("which way was lost is not known".to_owned());
+        because.push("so both ways were interrupted, one after the other".to_owned());
+    } else if undecided && verdict == Verdict::PathDown {
+        if let Some(late) = facts.late.filter(|_| verdict == Verdict::PathDown) {
+            because.push(both(late));
+        } else if !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden) {
+            because.push("which way was lost is not known".to_owned());
+        }
     }
     agreed
 }
 
-fn by_stamps(facts: &Facts, (forward, back): (i64, i64)) -> Option<(Direction, String)> {
-    let half = (facts.silent_ns / 2) as i64;
-    if forward >= half {
-        let sentence = format!(
-            "the reflector received the first late request {} after it was sent: the way there was lost or held it up (whether the way back was too cannot be seen)",
-            seconds(forward as u64)
-        );
-        Some((Direction::Forward, sentence))
-    } else if back >= half {
-        let sentence = format!(
-            "the reflector had received the request in time and its echo took {}: the way back was lost or held it up",
-            seconds(back as u64)
-        );
-        Some((Direction::Return, sentence))
-    } else {
-        None
+/// The way that took most of what the first late echo was late by.
+pub(super) fn by_stamps(facts: &Facts) -> Option<Direction> {
+    let Late { forward_ns, back_ns, .. } = facts.late.filter(|late| late.calm)?;
+    let all = forward_ns + back_ns;
+    // Where the round trip was hardly longer than usual, its ways explain nothing.
+    if all < facts.silent_ns / 2 {
+        return None;
+    }
+    let most = |part: u64| part * MOST.1 >= all * MOST.0;
+    match (most(forward_ns), most(back_ns)) {
+        (true, _) => Some(Direction::Forward),
+        (_, true) => Some(Direction::Return),
+        _ => None,
+    }
+}
+
+fn words(facts: &Facts, direction: Direction) -> String {
+    let Some(Late { forward_ns, back_ns, .. }) = facts.late else { return String::new() };
+    match direction {
+        Direction::Forward => format!(
+            "the reflector received the first late request {} later than usual: it was lost or held up on the way there (whether the way back was too cannot be seen)",
+            seconds(forward_ns)
+        ),
+        Direction::Return => format!(
+            "the reflector had received the request in time and its echo came {} later than usual: it was lost or held up on the way back",
+            seconds(back_ns)
+        ),
+    }
+}
+
+fn both(late: Late) -> String {
+    format!(
+        "by the reflector's stamps the first late echo took {} longer than usual on the way there and {} on the way back",
+        seconds(late.forward_ns),
+        seconds(late.back_ns)
+    )
+}
+
+/// What the reflector counted says.
+fn by_count(Datagrams { missing, received }: Datagrams) -> (Option<Direction>, String) {
+    let n = if missing == 1 { "1 datagram".to_owned() } else { format!("{missing} datagrams") };
+    match received {
+        0 => (
+            Some(Direction::Forward),
+            format!(
+                "by its count the reflector received none of the {n} that are missing: they were lost on the way there"
+            ),
+        ),
+        received if received >= missing => (
+            Some(Direction::Return),
+            format!(
+                "by its count the reflector received all of the {n} that are missing: their echoes were lost on the way back"
+            ),
+        ),
+        received => (
+            None,
+            format!(
+                "by its count the reflector received {received} of the {n} that are missing: both ways lost some"
+            ),
+        ),
     }
 }

@@ -10,7 +10,7 @@ use fathom_core::probe::{
 };
 use fathom_core::sample::Sample;
 use fathom_wire::{ConnectionView, Stamper};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
@@ -362,7 +362,7 @@ impl World {
         let flow = self.flows.get_mut(&link).expect("it was found");
         flow.unacked_since = None;
         flow.in_buffers = flow.in_buffers.saturating_sub(bytes.len());
-        let view = ConnectionView { received_ns: utc_ns, sent_ns: utc_ns, pause_us: 0 };
+        let view = ConnectionView { received_ns: utc_ns, sent_ns: utc_ns, ..ConnectionView::default() };
         match self.answer {
             Some(answer) if flow.purpose == Purpose::Samples => bytes = answer(&bytes),
             _ if udp => Stamper::default().pass(view, &mut bytes),
@@ -535,6 +535,7 @@ impl Outcome {
         let mut opened = BTreeMap::new();
         let mut stalled: BTreeMap<(usize, u32), u64> = BTreeMap::new();
         let mut unexplained: BTreeMap<(usize, u32), u64> = BTreeMap::new();
+        let mut explained_open = BTreeSet::new();
         let mut before = 0;
         for (path, event) in &self.events {
             let key = (path.unwrap_or(0), event.connection.unwrap_or(0));
@@ -552,7 +553,10 @@ impl Outcome {
                     assert_eq!(evidence.sent, of.len() as u64, "sent = rows: {event:?}");
                     let answered = of.iter().filter(|s| s.rtt_ns.is_some()).count() as u64;
                     assert_eq!(evidence.answered, answered, "answered: {event:?}");
-                    assert!(!stalled.contains_key(&key), "closed in a stall that has no end: {event:?}");
+                    // What goes on when the run ends has no end, and is explained before.
+                    let goes_on = stalled.remove(&key).is_some();
+                    assert!(!goes_on || !cause.is_loss(), "lost in a stall that has no end: {event:?}");
+                    assert_eq!(goes_on, explained_open.remove(&key), "what goes on is explained: {event:?}");
                     if cause.is_loss() {
                         *unexplained.entry(key).or_default() += 1;
                     }
@@ -567,6 +571,11 @@ impl Outcome {
                     if *recovered {
                         *unexplained.entry(key).or_default() += 1;
                     }
+                }
+                EventKind::ConnectionExplained { about, .. }
+                    if about == "stall" && stalled.contains_key(&key) =>
+                {
+                    assert!(explained_open.insert(key), "explained twice: {event:?}");
                 }
                 EventKind::ConnectionExplained { .. } => {
                     let left = unexplained.get_mut(&key).filter(|left| **left > 0);

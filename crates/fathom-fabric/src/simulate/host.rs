@@ -26,6 +26,15 @@ fn instant(ns: u64) -> Instant {
     Instant::from_micros((ns / 1_000) as i64)
 }
 
+/// A number for the place at an address.
+fn place(address: IpAddr) -> u32 {
+    let bits = match address {
+        IpAddr::V4(address) => u128::from(address.to_bits()),
+        IpAddr::V6(address) => address.to_bits(),
+    };
+    (bits ^ bits >> 13 ^ bits >> 26) as u32
+}
+
 #[derive(Debug, Default)]
 struct Device {
     received: VecDeque<Vec<u8>>,
@@ -127,7 +136,7 @@ impl Host {
             interface,
             sockets: SocketSet::new(Vec::new()),
             device,
-            reflector: Reflector::new(clock),
+            reflector: Reflector::new(clock, place(address), seed as u32),
             observed: HashMap::new(),
             next_port: FIRST_PORT,
             due_ns: None,
@@ -209,8 +218,8 @@ impl Host {
     }
 
     /// It did not run for so long.
-    pub(super) fn paused(&mut self, duration_ns: u64) {
-        self.reflector.paused(duration_ns);
+    pub(super) fn paused(&mut self, now_ns: u64, duration_ns: u64) {
+        self.reflector.paused(now_ns, duration_ns);
     }
 
     /// The process of its reflector ends.

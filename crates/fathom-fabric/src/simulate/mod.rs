@@ -272,7 +272,8 @@ impl Simulation {
         } else if let Some(pause) = pauses.iter_mut().find(|pause| pause.1.is_none()) {
             pause.1 = Some(truth.at_ns);
             let duration_ns = truth.at_ns - pause.0;
-            self.hosts.iter_mut().filter(|host| host.id == id).for_each(|host| host.paused(duration_ns));
+            let now = self.now_ns;
+            self.hosts.iter_mut().filter(|host| host.id == id).for_each(|host| host.paused(now, duration_ns));
         }
         // Two pauses may overlap: it runs when the last one is over.
         let frozen = pauses.iter().any(|pause| pause.1.is_none());

@@ -196,12 +196,15 @@ impl Probe {
     fn view(&self, id: LinkId, host: &Host) -> Option<TcpInfo> {
         let link = self.links.get(&id)?;
         let total_retrans = host.observed(link.port).retransmits;
+        let waiting = host.unacknowledged(link.handle);
         // Each retransmission here is a timeout: nothing comes back that could ask for one earlier.
         let in_a_row = total_retrans.saturating_sub(link.retransmits_before);
         Some(TcpInfo {
             total_retrans,
             retransmits: in_a_row.min(u32::from(u8::MAX)) as u8,
-            unacked: host.unacknowledged(link.handle).div_ceil(self.size.max(1)) as u32,
+            unacked: waiting.div_ceil(self.size.max(1)) as u32,
+            // As Linux counts them, the SYN is one.
+            bytes_acked: (link.sent_bytes - waiting.min(link.sent_bytes)) as u64 + 1,
             ..TcpInfo::default()
         })
     }

@@ -4,16 +4,24 @@
 use std::collections::HashMap;
 
 use fathom_core::clock::Anchor;
-use fathom_wire::{Answer, ConnectionView, Key, Question, Stamper, Standing};
+use fathom_wire::{About, Answer, ConnectionView, Introduction, Key, Question, Reply, Stamper, Standing};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, State};
+
+/// As in `fathom echo`: what is read so soon after a pause waited for its end, and from when on a pause is told.
+const WAKING_NS: u64 = 100_000_000;
+const LONG_PAUSE_NS: u64 = 200_000_000;
 
 /// A connection that is served.
 #[derive(Debug)]
 struct Served {
     handle: SocketHandle,
     stamper: Stamper,
+    /// When bytes were last read, by the simulation's clock.
+    received_mono_ns: u64,
     received_ns: i64,
+    /// The peer's port.
+    port: Option<u16>,
     /// The probe's end closed it in order.
     closed_by_probe: bool,
     /// The process that served it is gone: its kernel closes it.
@@ -37,25 +45,48 @@ impl Served {
     }
 }
 
+/// What is said of a connection that ended.
+#[derive(Debug, Clone, Copy)]
+struct Ended {
+    last: Answer,
+    received_mono_ns: u64,
+    port: Option<u16>,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Reflector {
     clock: Anchor,
     /// Whether there is a process that listens.
     runs: bool,
-    /// When the process began, UTC.
-    began_ns: i64,
+    /// When the process began, by the simulation's clock.
+    began_ns: u64,
+    place: u32,
+    process: u32,
+    identity: u32,
     /// How long its host did not run since then.
     paused_ns: u64,
+    /// When it last ran again, and for how long it had not.
+    latest_pause: Option<(u64, u64)>,
     /// Sockets that listen, and connections.
     served: Vec<Served>,
-    ended: HashMap<Key, Answer>,
+    ended: HashMap<Key, Ended>,
 }
 
 impl Reflector {
-    pub(super) fn new(clock: Anchor) -> Self {
-        let began_ns = clock.utc_ns;
-        Self { clock, runs: true, began_ns, paused_ns: 0, served: Vec::new(), ended: HashMap::new() }
+    pub(super) fn new(clock: Anchor, place: u32, process: u32) -> Self {
+        Self {
+            clock,
+            runs: true,
+            began_ns: 0,
+            place,
+            process,
+            identity: fathom_wire::identity_of(place, process),
+            paused_ns: 0,
+            latest_pause: None,
+            served: Vec::new(),
+            ended: HashMap::new(),
+        }
     }
 
     /// Whether there is a process that listens.
@@ -81,11 +112,15 @@ impl Reflector {
 
     /// Another process begins.
     pub(super) fn start(&mut self, now_ns: u64) {
-        (self.runs, self.paused_ns, self.began_ns) = (true, 0, self.clock.utc_of(now_ns));
+        (self.runs, self.paused_ns, self.latest_pause, self.began_ns) = (true, 0, None, now_ns);
+        // The next process at the same place.
+        self.process = self.process.wrapping_add(1);
+        self.identity = fathom_wire::identity_of(self.place, self.process);
     }
 
-    pub(super) fn paused(&mut self, duration_ns: u64) {
+    pub(super) fn paused(&mut self, now_ns: u64, duration_ns: u64) {
         self.paused_ns += duration_ns;
+        self.latest_pause = Some((now_ns, duration_ns));
     }
 
     /// Whether a socket waits for connections to this port.
@@ -100,7 +135,9 @@ impl Reflector {
         self.served.push(Served {
             handle,
             stamper: Stamper::default(),
+            received_mono_ns: 0,
             received_ns: 0,
+            port: None,
             closed_by_probe: false,
             orphaned: false,
         });
@@ -111,7 +148,10 @@ impl Reflector {
         let mut busy = false;
         let utc_ns = self.clock.utc_of(now_ns);
         let pause_us = (self.paused_ns / 1_000) as u32;
-        let view = ConnectionView { received_ns: utc_ns, sent_ns: utc_ns, pause_us };
+        let waited = self.latest_pause.is_some_and(|(ended, _)| now_ns < ended + WAKING_NS);
+        let (received_ns, sent_ns, identity) = (utc_ns, utc_ns, self.identity);
+        let (epoch, tells_pauses) = (0, true);
+        let view = ConnectionView { received_ns, sent_ns, pause_us, identity, waited, epoch, tells_pauses };
         for at in 0..self.served.len() {
             let handle = self.served[at].handle;
             if self.served[at].orphaned {
@@ -125,6 +165,8 @@ impl Reflector {
             }
             loop {
                 let socket = sockets.get_mut::<Socket<'_>>(handle);
+                self.served[at].port =
+                    socket.remote_endpoint().map(|peer| peer.port).or(self.served[at].port);
                 if !socket.can_recv() || !socket.can_send() {
                     break;
                 }
@@ -138,9 +180,10 @@ impl Reflector {
                     break;
                 }
                 let mut stamper = std::mem::take(&mut self.served[at].stamper);
-                stamper.pass_answering(view, &mut bytes, |question| self.answer(at, question, sockets));
-                self.served[at].stamper = stamper;
-                self.served[at].received_ns = utc_ns;
+                stamper
+                    .pass_answering(view, &mut bytes, |question| self.reply(at, question, now_ns, sockets));
+                let served = &mut self.served[at];
+                (served.stamper, served.received_ns, served.received_mono_ns) = (stamper, utc_ns, now_ns);
                 // There was room for all of it.
                 let _ = sockets.get_mut::<Socket<'_>>(handle).send_slice(&bytes);
                 busy = true;
@@ -164,7 +207,8 @@ impl Reflector {
                     let standing =
                         if served.closed_by_probe { Standing::ClosedByProbe } else { Standing::Failed };
                     if let Some(key) = served.key() {
-                        ended.insert(key, served.answer(standing, 0));
+                        let Served { received_mono_ns, port, .. } = *served;
+                        ended.insert(key, Ended { last: served.answer(standing, 0), received_mono_ns, port });
                     }
                     sockets.remove(served.handle);
                     false
@@ -177,14 +221,36 @@ impl Reflector {
 
     /// What is known of the connection that is asked about; `None`: it is the one that asks, or it is not known and
     /// nothing is to be said of it.
-    fn answer(&self, asker: usize, question: &Question, sockets: &SocketSet<'static>) -> Option<Answer> {
+    fn reply(
+        &self,
+        asker: usize,
+        question: &Question,
+        now_ns: u64,
+        sockets: &SocketSet<'static>,
+    ) -> Option<Reply> {
         let key = Key { session: question.session, connection: question.connection };
         let open = self.served.iter().position(|served| !served.orphaned && served.key() == Some(key));
+        let ended = self.ended.get(&key);
+        if question.about == About::Reflector {
+            let known = open.map(|at| (self.served[at].received_mono_ns, self.served[at].port));
+            let known = known.or_else(|| ended.map(|ended| (ended.received_mono_ns, ended.port)));
+            let ago_ms = |at: u64| (now_ns.saturating_sub(at) / 1_000_000) as u32;
+            let long = self.latest_pause.filter(|(_, lasted)| *lasted >= LONG_PAUSE_NS);
+            return Some(Reply::Reflector(Introduction {
+                age_ns: now_ns - self.began_ns,
+                identity: self.identity,
+                received_ago_ms: known.map(|(received, _)| ago_ms(received)),
+                pause_ms: long.map(|(ended, lasted)| (ago_ms(ended), (lasted / 1_000_000) as u32)),
+                port: known.and_then(|(_, port)| port),
+                ..Introduction::default()
+            }));
+        }
         if let Some(at) = open {
             let waiting = sockets.get::<Socket<'_>>(self.served[at].handle).send_queue() > 0;
-            return (at != asker).then(|| self.served[at].answer(Standing::Open, u16::from(waiting)));
+            let seen = || Reply::Connection(self.served[at].answer(Standing::Open, u16::from(waiting)));
+            return (at != asker).then(seen);
         }
-        let unknown = Answer { received_ns: self.began_ns, ..Answer::default() };
-        Some(self.ended.get(&key).copied().unwrap_or(unknown))
+        let unknown = Answer { received_ns: self.clock.utc_of(self.began_ns), ..Answer::default() };
+        Some(Reply::Connection(ended.map_or(unknown, |ended| ended.last)))
     }
 }

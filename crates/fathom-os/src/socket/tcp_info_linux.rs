@@ -48,10 +48,24 @@ struct Raw {
     segs_in: u32,
     notsent_bytes: u32,
     min_rtt: u32,
+    data_segs_in: u32,
+    data_segs_out: u32,
+    delivery_rate: u64,
+    busy_time: u64,
+    rwnd_limited: u64,
+    sndbuf_limited: u64,
+    delivered: u32,
+    delivered_ce: u32,
+    bytes_sent: u64,
+    bytes_retrans: u64,
+    dsack_dups: u32,
+    reord_seen: u32,
+    rcv_ooopack: u32,
 }
 
 /// The kernel's view of this connection now. None on an error, or on a kernel whose structure ends before
-/// `total_retrans` (older than Linux 2.6). `min_rtt_us` and `notsent_bytes` are 0 before Linux 4.6.
+/// `total_retrans` (older than Linux 2.6). `min_rtt_us` and `notsent_bytes` are 0 before Linux 4.6,
+/// `bytes_acked` before 4.1 and `rcv_ooopack` before 5.4.
 ///
 /// Ask while the connection lives: after its error, `backoff` and `unacked` read 0.
 pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
@@ -87,6 +101,8 @@ pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
         reordering: raw.reordering,
         last_data_recv_ms: raw.last_data_recv,
         last_ack_recv_ms: raw.last_ack_recv,
+        bytes_acked: raw.bytes_acked,
+        rcv_ooopack: raw.rcv_ooopack,
     })
 }
 
@@ -98,6 +114,8 @@ mod tests {
     fn the_layout_is_the_kernels() {
         // Offsets counted by hand in linux/tcp.h; the C library agrees on those it declares.
         assert_eq!(std::mem::offset_of!(Raw, min_rtt), 148);
+        assert_eq!(std::mem::offset_of!(Raw, bytes_acked), 120);
+        assert_eq!(std::mem::offset_of!(Raw, rcv_ooopack), 224);
         assert_eq!(std::mem::offset_of!(Raw, rto), std::mem::offset_of!(libc::tcp_info, tcpi_rto));
         assert_eq!(std::mem::offset_of!(Raw, rtt), std::mem::offset_of!(libc::tcp_info, tcpi_rtt));
         assert_eq!(

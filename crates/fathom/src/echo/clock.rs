@@ -3,7 +3,7 @@
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, PauseClock};
-use fathom_wire::ConnectionView;
+use fathom_wire::{ConnectionView, Introduction};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,6 +11,11 @@ use std::time::Duration;
 
 /// How often the wall clock is compared with the monotonic one while there are peers.
 pub(super) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
+
+/// What is read within this after a pause may have waited for its end: the threads of a process wake one after another.
+const WAKING_NS: u64 = 100_000_000;
+/// A pause this long is told to whoever asks who this is: it may have been a stall of its own.
+const LONG_PAUSE_NS: u64 = 200_000_000;
 
 /// Clocks, read by one thread; another has its own [`Clock::beside`] them.
 #[derive(Debug)]
@@ -21,6 +26,10 @@ pub(super) struct Clock {
     observed_ns: u64,
     paused: Arc<Paused>,
     watch: Option<Watch>,
+    identity: u32,
+    began_ns: u64,
+    /// How often the wall clock was set.
+    epoch: u8,
 }
 
 /// What notices pauses.
@@ -36,24 +45,47 @@ struct Watch {
 #[derive(Debug, Default)]
 struct Paused {
     total_ns: AtomicU64,
-    /// Up to here pauses have been counted.
-    until_ns: Mutex<u64>,
+    /// When the latest pause ended; 0: there was none.
+    ended_ns: AtomicU64,
+    /// Up to here pauses have been counted; the latest long one, from and to.
+    counted: Mutex<Counted>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    until_ns: u64,
+    long: Option<(u64, u64)>,
 }
 
 impl Paused {
     fn count(&self, began_ns: u64, ended_ns: u64) {
-        let mut until = self.until_ns.lock().unwrap_or_else(PoisonError::into_inner);
-        let more_ns = ended_ns.saturating_sub(began_ns.max(*until));
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let more_ns = ended_ns.saturating_sub(began_ns.max(counted.until_ns));
         // After a pause one thread runs a moment before the other: that moment is no pause of its own.
         if u128::from(more_ns) > DEFAULT_THRESHOLD.as_nanos() {
             self.total_ns.fetch_add(more_ns, Ordering::Relaxed);
-            *until = ended_ns;
+            self.ended_ns.store(ended_ns, Ordering::Relaxed);
+            counted.until_ns = ended_ns;
+            if more_ns >= LONG_PAUSE_NS {
+                counted.long = Some((began_ns, ended_ns));
+            }
         }
+    }
+
+    /// The latest long pause: how many ms ago it ended, and how many it lasted.
+    fn long_ms(&self, now_ns: u64) -> Option<(u32, u32)> {
+        let (began, ended) = self.counted.lock().unwrap_or_else(PoisonError::into_inner).long?;
+        Some((ms(now_ns.saturating_sub(ended)), ms(ended - began)))
     }
 }
 
+/// Whole milliseconds, as answers tell them: the largest number stands for nothing known.
+pub(super) fn ms(ns: u64) -> u32 {
+    u32::try_from(ns / 1_000_000).unwrap_or(u32::MAX).min(u32::MAX - 1)
+}
+
 impl Clock {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(identity: u32) -> Self {
         let anchor = anchor();
         Self {
             map: ClockMap::new(anchor),
@@ -61,6 +93,9 @@ impl Clock {
             observed_ns: anchor.mono_ns,
             paused: Arc::default(),
             watch: None,
+            identity,
+            began_ns: anchor.mono_ns,
+            epoch: 0,
         }
     }
 
@@ -72,6 +107,9 @@ impl Clock {
             observed_ns: self.observed_ns,
             paused: Arc::clone(&self.paused),
             watch: self.watch.as_ref().map(|watch| Watch { gap: watch.gap.clone(), _clock: None }),
+            identity: self.identity,
+            began_ns: self.began_ns,
+            epoch: self.epoch,
         }
     }
 
@@ -90,10 +128,28 @@ impl Clock {
     #[inline]
     pub(super) fn view(&self, received_mono_ns: u64) -> ConnectionView {
         let now_ns = mono_ns();
+        let pause_us = (self.paused_ns(now_ns) / 1_000) as u32;
+        let ended_ns = self.paused.ended_ns.load(Ordering::Relaxed);
         ConnectionView {
             received_ns: self.anchor.utc_of(received_mono_ns),
             sent_ns: self.anchor.utc_of(now_ns),
-            pause_us: (self.paused_ns(now_ns) / 1_000) as u32,
+            pause_us,
+            identity: self.identity,
+            waited: ended_ns > 0 && received_mono_ns < ended_ns + WAKING_NS,
+            epoch: self.epoch,
+            tells_pauses: self.watch.is_some(),
+        }
+    }
+
+    /// Who this is, in an answer. The caller adds what it knows of the connection asked about.
+    pub(super) fn introduction(&self) -> Introduction {
+        let now_ns = mono_ns();
+        self.paused_ns(now_ns);
+        Introduction {
+            age_ns: now_ns.saturating_sub(self.began_ns),
+            identity: self.identity,
+            pause_ms: self.paused.long_ms(now_ns),
+            ..Introduction::default()
         }
     }
 
@@ -121,7 +177,10 @@ impl Clock {
         let seen = self.map.observe(anchor());
         self.anchor = self.map.anchor();
         match seen {
-            Observation::Stepped(step_ns) => Some(step_ns),
+            Observation::Stepped(step_ns) => {
+                self.epoch = self.epoch.wrapping_add(1) % 4;
+                Some(step_ns)
+            }
             Observation::Steady | Observation::Anchored => None,
         }
     }
@@ -152,15 +211,32 @@ mod tests {
 
     #[test]
     fn stamps_carry_the_count() {
-        let clock = Clock::new();
+        let clock = Clock::new(7);
         assert_eq!(clock.view(mono_ns()).pause_us, 0);
         clock.paused.count(1_000_000_000, 6_000_000_000);
         assert_eq!(clock.view(mono_ns()).pause_us, 5_000_000);
     }
 
     #[test]
+    fn what_is_read_as_a_pause_ends_waited_and_what_comes_later_did_not() {
+        const MS: u64 = 1_000_000;
+        let clock = Clock::new(7);
+        assert!(!clock.view(mono_ns()).waited, "there was no pause");
+        let now = mono_ns();
+        clock.paused.count(now.saturating_sub(3_000 * MS), now.saturating_sub(1_000 * MS));
+        assert!(clock.view(now - 995 * MS).waited);
+        assert!(!clock.view(now - 850 * MS).waited);
+        let (ago, lasted) = clock.introduction().pause_ms.expect("a long pause");
+        assert_eq!(lasted, 2_000);
+        assert!(ago >= 1_000);
+        // A short one is no stall of its own, and does not hide the long one.
+        clock.paused.count(now - 100 * MS, now);
+        assert_eq!(clock.introduction().pause_ms.map(|(_, lasted)| lasted), Some(2_000));
+    }
+
+    #[test]
     fn a_message_never_leaves_before_it_came() {
-        let clock = Clock::new();
+        let clock = Clock::new(7);
         for _ in 0..1_000 {
             let view = clock.view(mono_ns());
             assert!(view.sent_ns >= view.received_ns);

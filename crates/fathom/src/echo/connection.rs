@@ -1,9 +1,9 @@
 //! One TCP connection: bytes in, stamped, out again.
 
-use super::clock::Clock;
+use super::clock::{Clock, ms};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
-use fathom_wire::{Answer, Key, Question, Stamper, Standing};
+use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Stamper, Standing};
 use mio::net::TcpStream;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -23,18 +23,22 @@ const SHORT_READ_IS_LAST: bool = cfg!(target_os = "linux");
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
+    /// The peer's, as it arrives here: after a failure the kernel no longer tells it.
+    port: u16,
     stamper: Stamper,
     /// What could not be written yet. Boxed, since it is rare and an idle connection should be small.
     held: Option<Box<Held>>,
     /// When a byte last moved, by the monotonic clock.
     pub(super) active_ns: u64,
     /// When bytes were last read, by the same clock.
-    received_ns: u64,
+    pub(super) received_ns: u64,
     /// Whose it is, once its first frame has told.
     pub(super) key: Option<Key>,
     /// A short read does not mean that nothing is left: the peer has ended its side, or sent urgent data, at which
     /// a read stops short.
     read_to_the_end: bool,
+    /// How it failed, if it did.
+    failure: Failure,
     /// Whether it waits in the server's queue of unfinished turns.
     pub(super) queued: bool,
 }
@@ -78,7 +82,7 @@ pub(super) struct Shared {
 }
 
 /// Gives the answer to a question, if there is one to give.
-pub(super) type Ask<'a> = &'a dyn Fn(&Question, &Clock) -> Option<Answer>;
+pub(super) type Ask<'a> = &'a dyn Fn(&Question, &Clock) -> Option<Reply>;
 
 /// Above this many bytes held in all, reads become small, so that thousands of peers that do not read cannot take
 /// a small machine's memory: 10,000 of them then hold 20 MB more, not 640.
@@ -116,15 +120,17 @@ impl Shared {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, now_ns: u64) -> Self {
+    pub(super) fn new(stream: TcpStream, port: u16, now_ns: u64) -> Self {
         Self {
             stream,
+            port,
             stamper: Stamper::default(),
             held: None,
             active_ns: now_ns,
             received_ns: now_ns,
             key: None,
             read_to_the_end: false,
+            failure: Failure::NotTold,
             queued: false,
         }
     }
@@ -163,9 +169,27 @@ impl Connection {
         }
     }
 
+    /// Who answers, to somebody who asks about it.
+    pub(super) fn introduced(&self, clock: &Clock) -> Introduction {
+        let received_ago_ms = Some(ms(mono_ns().saturating_sub(self.received_ns)));
+        let (port, failure) = (Some(self.port), self.failure);
+        Introduction { port, failure, received_ago_ms, ..clock.introduction() }
+    }
+
     /// Echoes what there is, up to its share.
     pub(super) fn turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> Turn {
-        self.try_turn(shared, ask).unwrap_or(Turn::Failed)
+        self.try_turn(shared, ask).unwrap_or_else(|e| self.failed(&e))
+    }
+
+    fn failed(&mut self, error: &io::Error) -> Turn {
+        self.failure = match error.kind() {
+            io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Failure::Reset,
+            io::ErrorKind::TimedOut => Failure::TimedOut,
+            // What ends a socket from outside its process: `ss -K`, a firewall's agent, a policy of the host.
+            io::ErrorKind::ConnectionAborted => Failure::Aborted,
+            _ => Failure::NotTold,
+        };
+        Turn::Failed
     }
 
     fn try_turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> io::Result<Turn> {
@@ -204,12 +228,12 @@ impl Connection {
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Waiting,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::Unfinished,
-            Err(_) => return Turn::Failed,
+            Err(e) => return self.failed(&e),
         };
         match self.echo(shared, read, &|_, _| None) {
             Ok(true) => Turn::Unfinished,
             Ok(false) => Turn::Waiting,
-            Err(_) => Turn::Failed,
+            Err(e) => self.failed(&e),
         }
     }
 
@@ -316,6 +340,7 @@ fn send(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_wire::About;
     use fathom_wire::{Checker, Integrity};
     use std::cell::Cell;
 
@@ -349,7 +374,7 @@ mod tests {
             let (one, two) = bytes.split_at_mut(64);
             key.fill(0, 64, 0, one);
             key.fill(1, 64, 0, two);
-            let clock = Clock::new();
+            let clock = Clock::new(7);
             let mut stamper = Stamper::default();
             let received = mono_ns();
             let mut out = Narrow { room: first, taken: Vec::new() };
@@ -374,16 +399,16 @@ mod tests {
 
     #[test]
     fn an_answer_that_goes_in_pieces_is_one_answer() {
-        let question = Question { session: 9, connection: 1, number: 0 };
+        let question = Question { session: 9, connection: 1, number: 0, about: About::Connection };
         for first in [0, 31, 32, 33, 63, 64, 80, 96, 100, 127] {
             // What is asked about changes between two looks.
             let looks = Cell::new(0);
             let ask = &|_: &Question, _: &Clock| {
                 looks.set(looks.get() + 1);
-                Some(Answer { last_seq: looks.get(), ..Answer::default() })
+                Some(Reply::Connection(Answer { last_seq: looks.get(), ..Answer::default() }))
             };
             let mut bytes = [question.encode(), question.encode()].concat();
-            let (clock, mut stamper, received) = (Clock::new(), Stamper::default(), mono_ns());
+            let (clock, mut stamper, received) = (Clock::new(7), Stamper::default(), mono_ns());
             let mut out = Narrow { room: first, taken: Vec::new() };
             let (_, early) =
                 send(&mut out, &mut stamper, &clock, received, &mut bytes, ask).expect("written");

@@ -24,7 +24,7 @@ use super::tally::{DatagramsRefused, Tally};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{Datagram, recv_datagram};
 use fathom_wire::frame::{IDENTITY_LEN, Identity};
-use fathom_wire::{HEADER_LEN, Key, Question, Stamper, Standing};
+use fathom_wire::{HEADER_LEN, Key, Question, Stamper};
 use mio::net::UdpSocket;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -152,9 +152,7 @@ fn prepare(
     } else {
         shared.questions += 1;
     }
-    stamper.pass_answering(view, bytes, |question| {
-        flows.answer(question, slots, |other| other.seen(Standing::Open, &shared.clock))
-    });
+    stamper.pass_answering(view, bytes, |question| flows.reply(question, slots, &shared.clock));
 }
 
 /// What a datagram holds, if it is ours.

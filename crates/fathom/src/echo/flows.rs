@@ -3,9 +3,10 @@
 //! An open TCP connection is found by its slot and looked at when somebody asks, so that it costs nothing per message.
 //! Of those that ended, and of UDP's, which have no end, the last thousands are kept.
 
+use super::clock::{Clock, ms};
 use super::connection::Connection;
-use fathom_os::clock::utc_ns;
-use fathom_wire::{Answer, Key, Question, Standing};
+use fathom_os::clock::{mono_ns, utc_ns};
+use fathom_wire::{About, Answer, Failure, Introduction, Key, Question, Reply, Standing};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -41,12 +42,22 @@ impl<K: Eq + Hash, V: Default> Lately<K, V> {
     }
 }
 
+/// What is said of a connection that ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Ended {
+    pub(super) last: Answer,
+    /// When bytes were last read from it, by the monotonic clock.
+    pub(super) received_ns: u64,
+    pub(super) port: Option<u16>,
+    pub(super) failure: Failure,
+}
+
 /// The connections that are remembered.
 #[derive(Debug)]
 pub(super) struct Flows {
     /// Slots of open TCP connections that carry frames; there are no more than connections.
     open: HashMap<Key, u32>,
-    ended: Lately<Key, Answer>,
+    ended: Lately<Key, Ended>,
     datagrams: Lately<Key, Answer>,
     began_utc_ns: i64,
 }
@@ -67,7 +78,7 @@ impl Flows {
     }
 
     /// The connection of this slot ended; this is what is to be said of it from now on.
-    pub(super) fn ended(&mut self, key: Key, slot: u32, last: Answer) {
+    pub(super) fn ended(&mut self, key: Key, slot: u32, last: Ended) {
         // Another connection may have called itself the same meanwhile.
         if self.open.get(&key) == Some(&slot) {
             self.open.remove(&key);
@@ -92,20 +103,37 @@ impl Flows {
     }
 
     /// What to say. `None`: nothing, because a connection asks about itself, which it shows by its echoes.
-    pub(super) fn answer(
+    pub(super) fn reply(
         &self,
         question: &Question,
         slots: &[Option<Connection>],
-        look: impl FnOnce(&Connection) -> Answer,
-    ) -> Option<Answer> {
+        clock: &Clock,
+    ) -> Option<Reply> {
         let key = Key { session: question.session, connection: question.connection };
-        if let Some(&slot) = self.open.get(&key) {
-            // The slot of the connection that has its turn, and so asks, is empty meanwhile.
-            return slots[slot as usize].as_ref().map(look);
+        // The slot of the connection that has its turn, and so asks, is empty meanwhile.
+        let open = self.open.get(&key).map(|&slot| slots[slot as usize].as_ref());
+        let ended = self.ended.get(&key);
+        if question.about == About::Reflector {
+            return Some(Reply::Reflector(match (open.flatten(), ended) {
+                (Some(open), _) => open.introduced(clock),
+                (None, Some(&Ended { received_ns, port, failure, .. })) => {
+                    let received_ago_ms = Some(ms(mono_ns().saturating_sub(received_ns)));
+                    Introduction { port, failure, received_ago_ms, ..clock.introduction() }
+                }
+                (None, None) => {
+                    let received = self.datagrams.get(&key).map(|datagrams| datagrams.received_ns);
+                    let ago = |received| clock.utc_of(mono_ns()).saturating_sub(received).max(0) as u64;
+                    let received_ago_ms = received.map(|received| ms(ago(received)));
+                    Introduction { received_ago_ms, ..clock.introduction() }
+                }
+            }));
         }
-        let remembered = self.ended.get(&key).or_else(|| self.datagrams.get(&key));
+        if let Some(open) = open {
+            return open.map(|open| Reply::Connection(open.seen(Standing::Open, clock)));
+        }
+        let remembered = ended.map(|ended| &ended.last).or_else(|| self.datagrams.get(&key));
         let unknown = Answer { received_ns: self.began_utc_ns, ..Answer::default() };
-        Some(remembered.copied().unwrap_or(unknown))
+        Some(Reply::Connection(remembered.copied().unwrap_or(unknown)))
     }
 }
 
@@ -118,8 +146,31 @@ mod tests {
     }
 
     fn ask(flows: &Flows, connection: u32) -> Answer {
-        let question = Question { session: 5, connection, number: 0 };
-        flows.answer(&question, &[], |_| unreachable!("none is open")).expect("an answer")
+        match reply(flows, connection, About::Connection) {
+            Some(Reply::Connection(answer)) => answer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn reply(flows: &Flows, connection: u32, about: About) -> Option<Reply> {
+        let question = Question { session: 5, connection, number: 0, about };
+        flows.reply(&question, &[], &Clock::new(7))
+    }
+
+    #[test]
+    fn who_answers_is_told_whatever_is_known_of_the_connection() {
+        let mut flows = Flows::new();
+        let introduction = |flows: &Flows| match reply(flows, 0, About::Reflector) {
+            Some(Reply::Reflector(introduction)) => introduction,
+            other => panic!("{other:?}"),
+        };
+        let stranger = introduction(&flows);
+        assert_eq!((stranger.port, stranger.failure), (None, Failure::NotTold));
+        assert_ne!(stranger.identity, 0);
+        flows.opened(key(0), 3);
+        flows.ended(key(0), 3, Ended { port: Some(9), failure: Failure::Aborted, ..Ended::default() });
+        let known = introduction(&flows);
+        assert_eq!((known.port, known.failure), (Some(9), Failure::Aborted));
     }
 
     #[test]
@@ -140,10 +191,11 @@ mod tests {
         let mut flows = Flows::new();
         assert_eq!(ask(&flows, 0).standing, Standing::NotKnown);
         assert_eq!(ask(&flows, 0).received_ns, flows.began_utc_ns);
-        let last = Answer { standing: Standing::Failed, last_seq: 41, ..Answer::default() };
+        let answer = Answer { standing: Standing::Failed, last_seq: 41, ..Answer::default() };
+        let last = Ended { last: answer, ..Ended::default() };
         flows.opened(key(0), 3);
         flows.ended(key(0), 3, last);
-        assert_eq!(ask(&flows, 0), last);
+        assert_eq!(ask(&flows, 0), answer);
         assert!(flows.open.is_empty());
         for connection in 1..=3 * GENERATION as u32 {
             flows.ended(key(connection), 3, last);
@@ -156,7 +208,7 @@ mod tests {
         let mut flows = Flows::new();
         flows.opened(key(0), 3);
         flows.opened(key(0), 4);
-        flows.ended(key(0), 3, Answer::default());
+        flows.ended(key(0), 3, Ended::default());
         assert_eq!(flows.open.get(&key(0)), Some(&4));
     }
 

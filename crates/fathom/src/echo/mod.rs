@@ -15,6 +15,7 @@ mod datagram;
 mod flows;
 mod help;
 mod idle;
+mod itself;
 mod listen;
 mod server;
 mod stamp;

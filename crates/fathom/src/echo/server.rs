@@ -6,16 +6,17 @@ use super::clock::{Clock, OBSERVE_EVERY_NS};
 use super::config::Config;
 use super::connection::{Connection, Shared, Turn};
 use super::datagram::Datagrams;
-use super::flows::Flows;
+use super::flows::{Ended, Flows};
 use super::help;
 use super::idle::IdleQueue;
+use super::itself;
 use super::listen::{Bound, Socket};
 use super::stamp::Sessions;
 use super::talk::note;
 use super::tally::Tally;
 use crate::exit::Failure;
 use fathom_os::clock::mono_ns;
-use fathom_wire::{Question, Standing};
+use fathom_wire::{Introduction, Question, Standing};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -90,6 +91,7 @@ impl Server {
             .map_err(cannot)?;
         }
         let max_connections = help::connection_limit(config.max_connections);
+        let identity = itself::identity(sockets.iter().map(|bound| bound.address));
         Ok(Self {
             poll,
             waker,
@@ -99,7 +101,7 @@ impl Server {
             open: 0,
             max_connections,
             unfinished: Vec::new(),
-            shared: Shared::new(Clock::new()),
+            shared: Shared::new(Clock::new(identity)),
             flows: Flows::new(),
             pause_clock: config.pause_clock,
             stamp: Sessions::new(config.stamp),
@@ -292,9 +294,7 @@ impl Server {
         // Out of its slot meanwhile, so that it can ask about all the others.
         let Some(mut connection) = self.slots[slot].take() else { return };
         let (flows, slots) = (&self.flows, &self.slots);
-        let ask = |question: &Question, clock: &Clock| {
-            flows.answer(question, slots, |other| other.seen(Standing::Open, clock))
-        };
+        let ask = |question: &Question, clock: &Clock| flows.reply(question, slots, clock);
         let turn = connection.turn(&mut self.shared, &ask);
         if let Some(key) = connection.introduces_itself() {
             self.flows.opened(key, slot as u32);
@@ -381,7 +381,7 @@ impl Server {
         stream.set_nodelay(true)?;
         let slot = self.free.last().map_or(self.slots.len(), |&slot| slot as usize);
         let token = Token(FIRST_SOCKET + self.sockets.len() + slot);
-        let mut connection = Connection::new(stream, now_ns);
+        let mut connection = Connection::new(stream, peer.port(), now_ns);
         self.poll.registry().register(connection.stream(), token, interest())?;
         if slot == self.slots.len() {
             self.slots.push(Some(connection));
@@ -402,7 +402,9 @@ impl Server {
         if let Some(mut connection) = self.slots[slot].take() {
             if let Some(key) = connection.key {
                 let last = connection.seen(standing, &self.shared.clock);
-                self.flows.ended(key, slot as u32, last);
+                let Introduction { port, failure, .. } = connection.introduced(&self.shared.clock);
+                let received_ns = connection.received_ns;
+                self.flows.ended(key, slot as u32, Ended { last, received_ns, port, failure });
             }
             connection.release(&mut self.shared);
             // It goes with the socket anyway; some systems want to be told.

@@ -81,11 +81,16 @@ fn check(line: &Value, events: &Events) {
     let paused = |host: &str| of_kind(events, "pause").iter().any(|event| event["host"] == host);
     // The reflector's word is an observation, too.
     let said = |event: &Value, standing: &str| event["reflector"]["standing"] == standing;
+    let states = |event: &Value, words: &str| {
+        let facts = event["because"].as_array().expect("facts");
+        facts.iter().any(|fact| fact.as_str().is_some_and(|fact| fact.contains(words)))
+    };
     let observed = recorded.iter().any(|event| match (verdict, event["fresh"].as_str()) {
-        ("peer_down", Some("refused")) | ("path_down", Some("no_route")) => true,
-        ("peer_down", _) => said(event, "not_known"),
+        ("path_down", Some("no_route")) => true,
+        // A refusal may be of something before the host: only who it is that answers now shows that another is gone.
+        ("peer_down", _) => states(event, "another process"),
         ("idle_expired", _) => said(event, "closed_idle"),
-        ("path_down", _) => event.get("direction").is_some(),
+        ("path_down", _) => event.get("direction").is_some() || states(event, "by its count"),
         ("peer_paused", _) => paused("remote"),
         ("local_paused", _) => paused("local"),
         _ => false,

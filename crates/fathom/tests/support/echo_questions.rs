@@ -1,7 +1,7 @@
 //! What the reflector says when it is asked what it last received on a connection.
 
 use crate::reflector::{PATIENCE, Reflector, frame, round_trip, stamps_of, udp, utc_ns};
-use fathom_wire::{Answer, HEADER_LEN, Key, Question, Standing};
+use fathom_wire::{About, Answer, HEADER_LEN, Introduction, Key, Question, Reply, Standing};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -10,7 +10,7 @@ use std::time::Instant;
 const KEY: Key = Key { session: 79, connection: 3 };
 
 fn question(connection: u32) -> [u8; HEADER_LEN] {
-    Question { session: KEY.session, connection, number: 8 }.encode()
+    Question { session: KEY.session, connection, number: 8, about: About::Connection }.encode()
 }
 
 /// The answer in an echo of this question.
@@ -57,6 +57,33 @@ fn it_says_what_it_last_received_on_an_open_connection() {
     assert_eq!(ask(&mut one, KEY.connection), None, "a connection is not asked about itself");
     let (counts, _) = reflector.stop();
     assert_eq!((&counts["questions"], &counts["messages_stamped"]), (&6.into(), &5.into()));
+}
+
+#[test]
+fn it_says_who_it_is_as_its_stamps_do_and_from_which_port_a_connection_comes() {
+    let reflector = Reflector::start("127.0.0.1:0", &["--tcp-only"]);
+    let (mut one, mut other) = (reflector.connect(), reflector.connect());
+    let who = |stream: &mut TcpStream| -> Introduction {
+        let (session, connection) = (KEY.session, KEY.connection);
+        let question = Question { session, connection, number: 8, about: About::Reflector }.encode();
+        let echo = round_trip(stream, &question);
+        assert_eq!(echo[..32], question[..32], "the question comes back");
+        match Reply::decode(echo.last_chunk().expect("32 bytes")) {
+            Ok(Some(Reply::Reflector(introduction))) => introduction,
+            other => panic!("{other:?}"),
+        }
+    };
+    let stranger = who(&mut other);
+    assert_eq!((stranger.port, stranger.received_ago_ms), (None, None));
+    let echo = round_trip(&mut one, &frame(KEY, 0, 64));
+    let known = who(&mut other);
+    let local = one.local_addr().expect("its address").port();
+    assert_eq!((known.identity, known.port), (stamps_of(KEY, 0, &echo).identity, Some(local)));
+    assert!(
+        known.identity != 0 && known.received_ago_ms.is_some() && known.age_ns > stranger.age_ns,
+        "{known:?}"
+    );
+    assert_eq!(known.pause_ms, None);
 }
 
 #[test]

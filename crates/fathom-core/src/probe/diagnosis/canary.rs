@@ -1,5 +1,7 @@
 //! The canary connection of a path: when a connection stalls or dies, a fresh one to the same address tells whether the
-//! peer and the path still work for others; and over it the reflector is asked what it last received on the silent one.
+//! peer and the path still work for others; and over it the reflector is asked what it last received on the silent one,
+//! and who it is. It carries a small sample first, and one of the missing sample's size last, because what is large may
+//! be lost alone.
 //!
 //! [`Canaries`] is one path's. `ask` begins one; the driver's inputs about its link go to `connected`, `failed`, `sent`,
 //! `received` and `closed`, and its timer to `timer`. Deaths wait in it for their explanation.
@@ -38,6 +40,12 @@ const WANTED: usize = 256;
 const REMEMBERED: usize = 256;
 /// Canaries tried to ask about those, each time that a connection opens.
 const LATE_TIMES: u32 = 3;
+/// The sample of the missing one's size is waited for so long: a loss is repaired twice by then...
+const LARGE_PATIENCE_NS: u64 = 2_000_000_000;
+/// ...what takes longer than this was lost at first...
+const LARGE_LATE_NS: u64 = 1_000_000_000;
+/// ...and is of so many bytes at the most: more than any network's packet.
+const LARGE_MOST: u32 = 16 << 10;
 /// The connection number of canaries: no recording has as many.
 const CONNECTION: u32 = u32::MAX;
 
@@ -46,13 +54,13 @@ const CONNECTION: u32 = u32::MAX;
 pub(in crate::probe) struct LocalView {
     pub(in crate::probe) first_missing: u64,
     pub(in crate::probe) sent: u64,
-    pub(in crate::probe) opened_there_ns: Option<i64>,
 }
 
 impl LocalView {
-    pub(in crate::probe) fn beside(self, report: PeerReport) -> Reported {
-        let Self { first_missing, sent, opened_there_ns } = self;
-        Reported { report, first_missing, sent, opened_there_ns }
+    /// With what the reflector said, which came at `at_ns`.
+    pub(in crate::probe) fn beside(self, report: PeerReport, at_ns: u64) -> Reported {
+        let Self { first_missing, sent } = self;
+        Reported { report, at_ns, first_missing, sent }
     }
 }
 
@@ -62,7 +70,8 @@ pub(in crate::probe) struct Death {
     pub(in crate::probe) connection: u32,
     pub(in crate::probe) facts: Facts,
     pub(in crate::probe) view: LocalView,
-    pub(in crate::probe) died_ns: u64,
+    /// Of the sample that was missed.
+    pub(in crate::probe) size: u32,
     /// Whether the question about it came back, answered or not.
     pub(in crate::probe) replied: bool,
 }
@@ -71,6 +80,7 @@ pub(in crate::probe) struct Death {
 #[derive(Debug)]
 enum Message {
     Sample,
+    Large,
     Question([u8; HEADER_LEN]),
 }
 
@@ -83,9 +93,23 @@ struct Canary {
     sending: bool,
     established: bool,
     echoed: bool,
+    /// How far the sample of the missing one's size is.
+    large: Large,
+    large_until_ns: u64,
     asked_ns: u64,
     until_ns: u64,
     remote: SocketAddr,
+}
+
+/// The sample of the missing one's size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Large {
+    /// The small one is as large.
+    NotNeeded,
+    /// It is sent when all else has come back.
+    Wanted(u32),
+    Sent,
+    Echoed,
 }
 
 /// A peer report, and the connection it is about; `None`: it was echoed, not answered.
@@ -140,7 +164,7 @@ impl Canaries {
 
     /// Whether one that was begun between two moments had no answer to its first SYN.
     pub(in crate::probe) fn lost_between(&self, from_ns: u64, to_ns: u64) -> bool {
-        self.lost_ns.is_some_and(|at| (from_ns..to_ns).contains(&at))
+        self.lost_ns.is_some_and(|at| (from_ns..=to_ns).contains(&at))
     }
 
     /// Whether explanations are still to come.
@@ -148,21 +172,22 @@ impl Canaries {
         !self.deaths.is_empty()
     }
 
-    /// A connection has been silent for long: `first`: this is the first time that it is said.
+    /// A connection has been silent for long: `first`: this is the first time that it is said. It leads to `remote`, and the
+    /// missing sample is of `size` bytes.
     pub(in crate::probe) fn doubt(
         &mut self,
         now: u64,
         connection: u32,
         since_ns: u64,
         first: bool,
-        remote: SocketAddr,
+        (remote, size): (SocketAddr, u32),
         cx: &mut Context,
     ) {
-        if first && cx.settings.names_connections() && self.wanted.len() < WANTED {
+        if first && cx.settings.asks_reflectors() && self.wanted.len() < WANTED {
             self.wanted.push(connection);
         }
         if self.since(since_ns) == Fresh::NotTried || self.wanted.contains(&connection) {
-            self.ask(now, remote, cx);
+            self.ask(now, remote, size, cx);
         }
     }
 
@@ -177,15 +202,15 @@ impl Canaries {
         if cx.stopping {
             return self.explained(now, death.connection, &death.facts, cx);
         }
-        let connection = death.connection;
+        let (connection, size) = (death.connection, death.size);
         self.deaths.push(death);
         self.again_left = AGAIN_TIMES;
         if let Some(canary) = self.current.as_mut().filter(|canary| canary.established)
-            && cx.settings.names_connections()
+            && cx.settings.asks_reflectors()
         {
             canary.inquiry.about(connection);
         }
-        self.ask(now, remote, cx);
+        self.ask(now, remote, size, cx);
     }
 
     /// Explanations that still wait when the run ends are given without the canary.
@@ -208,7 +233,7 @@ impl Canaries {
 
     /// Tries a canary to an address of the path, unless one was tried a moment ago; one that is being tried carries what
     /// else there is to ask.
-    fn ask(&mut self, now: u64, remote: SocketAddr, cx: &mut Context) {
+    fn ask(&mut self, now: u64, remote: SocketAddr, size: u32, cx: &mut Context) {
         if self.current.is_some() {
             return self.send_questions(cx);
         }
@@ -219,15 +244,22 @@ impl Canaries {
         self.asked_ns = Some(now);
         let settings = &cx.settings;
         let key = Key { session: settings.session_of(self.path), connection: CONNECTION };
-        let size = settings.size.min(HEADER_LEN as u32);
+        let small =
+            if settings.asks_reflectors() { HEADER_LEN as u32 } else { settings.size.min(HEADER_LEN as u32) };
+        let large = match size.min(LARGE_MOST) {
+            size if size > small && settings.asks_reflectors() => Large::Wanted(size),
+            _ => Large::NotNeeded,
+        };
         let until_ns = now + PATIENCE_NS;
         self.current = Some(Canary {
-            stream: stamp::of_kind(Stream::new(key, size, settings.timeout_ns), settings.request),
+            stream: stamp::of_kind(Stream::new(key, small, settings.timeout_ns), settings.request),
             inquiry: Inquiry::new(key.session),
             to_send: VecDeque::new(),
             sending: false,
             established: false,
             echoed: false,
+            large,
+            large_until_ns: 0,
             asked_ns: now,
             until_ns,
             remote,
@@ -249,7 +281,7 @@ impl Canaries {
         }
         canary.established = true;
         canary.to_send.push_back(Message::Sample);
-        if cx.settings.names_connections() {
+        if cx.settings.asks_reflectors() {
             let dead = self.deaths.iter().chain(&self.unreported);
             dead.for_each(|death| canary.inquiry.about(death.connection));
         }
@@ -277,12 +309,25 @@ impl Canaries {
                 canary.stream.fill(0, 0, &mut out[..len]);
                 len
             }
+            Message::Large => {
+                let (seq, size) = (canary.stream.next_seq(), canary.stream.size() as usize);
+                let len = size.min(out.len());
+                canary.stream.fill(seq, 0, &mut out[..len]);
+                return Some(Piece { seq, offset: 0, len, size });
+            }
             Message::Question(question) => {
                 out[..HEADER_LEN].copy_from_slice(question);
                 HEADER_LEN
             }
         };
         Some(Piece { seq: 0, offset: 0, len, size: len })
+    }
+
+    /// A later part of the sample of the missing one's size.
+    pub(in crate::probe) fn fill(&self, seq: u64, offset: usize, out: &mut [u8]) {
+        if let Some(canary) = &self.current {
+            canary.stream.fill(seq, offset, out);
+        }
     }
 
     /// STAMP: writes the clock into the sample, just before it is sent.
@@ -314,6 +359,14 @@ impl Canaries {
                 canary.stream.sent(now, now, Flags::default());
             }
         }
+        if matches!(message, Some(Message::Large)) {
+            // Where the kernel has no room for all of it, nothing is to be learned from it.
+            canary.large = if progress == Progress::Whole { Large::Sent } else { Large::NotNeeded };
+            canary.stream.sent(now, now, Flags::default());
+            if progress != Progress::Whole {
+                return self.conclude(now, Fresh::Echoed, open, cx);
+            }
+        }
         self.send_questions(cx);
     }
 
@@ -332,7 +385,28 @@ impl Canaries {
         let news = !replies.is_empty();
         replies.retain(|&(connection, report)| !self.take_reply(now, connection, report, cx));
         self.send_questions(cx);
-        let Some(canary) = &self.current else { return replies };
+        let Some(canary) = &mut self.current else { return replies };
+        if canary.echoed && sane && canary.inquiry.is_done() && canary.large != Large::Echoed {
+            match canary.large {
+                Large::Wanted(size) => {
+                    canary.stream.set_size(size);
+                    canary.large = Large::Sent;
+                    canary.to_send.push_back(Message::Large);
+                    canary.until_ns = now + LARGE_PATIENCE_NS;
+                    canary.large_until_ns = canary.until_ns;
+                    cx.timers.set(canary.until_ns, Timer::Canary, self.path);
+                    canary.send_next(self.link, cx);
+                    return replies;
+                }
+                // A part of it has come.
+                Large::Sent => return replies,
+                Large::NotNeeded | Large::Echoed => {}
+            }
+        }
+        let late = now + LARGE_PATIENCE_NS > canary.large_until_ns + LARGE_LATE_NS;
+        if canary.large == Large::Echoed && late {
+            self.lost_ns = Some(canary.asked_ns);
+        }
         if canary.echoed && (!sane || canary.inquiry.is_done()) {
             self.conclude(now, Fresh::Echoed, open, cx);
         } else if !sane {
@@ -359,7 +433,7 @@ impl Canaries {
     /// The canary's time is up, or it is time to try another.
     pub(in crate::probe) fn timer(&mut self, now: u64, open: Option<SocketAddr>, cx: &mut Context) {
         if let Some((remote, _)) = self.again.take_if(|(_, at)| now >= *at) {
-            return self.ask(now, remote, cx);
+            return self.ask(now, remote, 0, cx);
         }
         let Some(canary) = &mut self.current else { return };
         // A timer of an earlier one may still be armed.
@@ -374,6 +448,8 @@ impl Canaries {
             // A datagram is lost now and then; that three are says something.
             if !canary.echoed {
                 canary.to_send.push_back(Message::Sample);
+            } else if canary.large == Large::Sent {
+                canary.to_send.push_back(Message::Large);
             }
             let again: Vec<_> = canary.inquiry.again().map(Message::Question).collect();
             canary.to_send.extend(again);
@@ -402,14 +478,15 @@ impl Canaries {
     ) -> bool {
         if let Some(death) = self.deaths.iter_mut().find(|death| death.connection == connection) {
             death.replied = true;
-            death.facts.reported = report.map(|report| death.view.beside(report)).or(death.facts.reported);
+            let reported = report.map(|report| death.view.beside(report, now));
+            death.facts.reported = reported.or(death.facts.reported);
             return true;
         }
         let Some(at) = self.unreported.iter().position(|death| death.connection == connection) else {
             return false;
         };
         if let (Some(mut death), Some(report)) = (self.unreported.remove(at), report) {
-            death.facts.reported = Some(death.view.beside(report));
+            death.facts.reported = Some(death.view.beside(report, now));
             self.explained(now, connection, &death.facts, cx);
         }
         true
@@ -431,18 +508,19 @@ impl Canaries {
         self.wanted.clear();
         for mut death in std::mem::take(&mut self.deaths) {
             death.facts.fresh = fresh;
-            let from_ns = death.died_ns.saturating_sub(death.facts.silent_ns);
-            death.facts.others_lost |= self.lost_between(from_ns, death.died_ns);
+            let (from_ns, ended_ns) = (death.facts.from_ns(), death.facts.ended_ns);
+            death.facts.others_lost |= self.lost_between(from_ns, ended_ns);
             self.explained(now, death.connection, &death.facts, cx);
             // A reflector that echoes and does not answer reports nothing.
-            if !death.replied && fresh != Fresh::Echoed && cx.settings.names_connections() {
+            let answered = matches!(fresh, Fresh::Echoed | Fresh::SmallOnly);
+            if !death.replied && !answered && cx.settings.asks_reflectors() {
                 if self.unreported.len() == REMEMBERED {
                     self.unreported.pop_front();
                 }
                 self.unreported.push_back(death);
             }
         }
-        if fresh == Fresh::Echoed {
+        if matches!(fresh, Fresh::Echoed | Fresh::SmallOnly) {
             self.unreported.clear();
         }
         self.ask_late(now, open, cx);
@@ -455,7 +533,7 @@ impl Canaries {
             self.late_left = 0;
         } else if let Some(remote) = open {
             self.late_left -= 1;
-            self.ask(now, remote, cx);
+            self.ask(now, remote, 0, cx);
         }
     }
 
@@ -476,7 +554,13 @@ impl Canary {
     ) -> bool {
         let receipt = Receipt { mono_ns: now, clock, kernel: None, local_pause: None, stamps: None };
         let (mut echoed, mut rest) = (false, None);
+        let large = &mut self.large;
         let sink = |arrival: Arrival<'_>| match arrival {
+            Arrival::Resolved(sample) if sample.seq > 0 => {
+                if sample.rtt_ns.is_some() {
+                    *large = Large::Echoed;
+                }
+            }
             Arrival::Resolved(sample) => echoed |= sample.rtt_ns.is_some(),
             // Behind the sample's echo come those of the questions.
             Arrival::Foreign(bytes) => rest = Some(bytes.to_vec()),
@@ -490,7 +574,7 @@ impl Canary {
             }
             Transport::Udp => {
                 match self.inquiry.receive_datagram(bytes) {
-                    Some(reply) => replies.push(reply),
+                    Some(reply) => replies.extend(reply),
                     None => self.stream.receive_datagram(&receipt, bytes, sink),
                 }
                 true
@@ -510,6 +594,7 @@ impl Canary {
     /// What is to be concluded if nothing more comes.
     fn so_far(&self, transport: Transport) -> Fresh {
         match transport {
+            _ if self.echoed && self.large == Large::Sent => Fresh::SmallOnly,
             _ if self.echoed => Fresh::Echoed,
             Transport::Tcp if self.established => Fresh::Connected,
             _ => Fresh::NoAnswer,
@@ -530,7 +615,7 @@ pub(in crate::probe) fn explained(
         about: about.to_owned(),
         explanation: explain(facts),
         fresh: facts.fresh,
-        reflector: facts.reported.map(|reported| reported.report),
+        reflector: facts.reported.map(|reported| Box::new(reported.report)),
     };
     cx.event(now, Some(path), Some(connection), kind);
 }
@@ -538,7 +623,8 @@ pub(in crate::probe) fn explained(
 /// What a failed attempt to connect says.
 fn met(error: &NetError) -> Fresh {
     match (error.source, error.kind) {
-        (ErrorSource::Filter, _) => Fresh::Forbidden,
+        // This host's own rules, where nothing was sent.
+        (ErrorSource::Filter, _) | (ErrorSource::ThisHost, ErrorKind::PermissionDenied) => Fresh::Forbidden,
         // Nothing was sent: it is this host's own routing table that knows no way.
         (ErrorSource::ThisHost, ErrorKind::HostUnreachable) | (_, ErrorKind::NetworkUnreachable) => {
             Fresh::NoRoute

@@ -1,4 +1,6 @@
-//! What a silence or a death was about: what this end saw, what a canary connection met, what the peer reports.
+//! What a silence, a delay or a death was about: what this end saw, what a canary connection met, what the peer reports.
 
 pub(super) mod canary;
+pub(super) mod delay;
 pub(super) mod silence;
+pub(super) mod ways;

@@ -3,18 +3,28 @@
 
 use crate::event::TcpInfo;
 use crate::stall::{Change, Stall, Watch};
-use crate::verdict::Reported;
+use crate::verdict::{Acknowledged, Reported};
 
 /// What the peer reported so shortly before the echo may have crossed it on the way: what was lost is sent again after
 /// 200 ms at the earliest (Linux, `TCP_RTO_MIN`).
 const CAUGHT_UP_NS: u64 = 200_000_000;
+/// A silence of so long, and a round trip, is the time for the first look: an echo that was lost cannot have been sent
+/// again before...
+const FIRST_LOOK_NS: u64 = 200_000_000;
+/// ...nor, and that is what counts, can the acknowledgement have come that its sender's kernel delays then (40 ms, Linux
+/// `TCP_DELACK_MIN`).
+const ALONE_BEFORE_NS: u64 = 230_000_000;
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Silence {
     watch: Watch,
-    /// The kernel's latest view beyond the threshold.
-    info: Option<TcpInfo>,
+    /// The kernel's view before the first look.
+    before: Option<TcpInfo>,
+    /// The kernel was asked.
+    looked: bool,
+    acknowledged: Acknowledged,
+    out_of_order: bool,
     /// The most retransmission timeouts in a row that it told of.
     timeouts: u8,
     /// How long the reflector says that it did not run.
@@ -23,6 +33,18 @@ pub(in crate::probe) struct Silence {
     reported: Option<(Reported, u64)>,
     /// Whether the reflector has been asked.
     asked: bool,
+}
+
+/// The sample that is missed, as the kernel counts it.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::probe) struct Missing {
+    pub(in crate::probe) sent_ns: u64,
+    /// Bytes sent up to its end.
+    pub(in crate::probe) end: u64,
+}
+
+fn round_trip_ns(info: Option<TcpInfo>) -> u64 {
+    info.map_or(0, |info| u64::from(info.srtt_us) * 1_000)
 }
 
 impl Silence {
@@ -35,6 +57,11 @@ impl Silence {
         retransmits: Option<u32>,
     ) -> Change {
         self.watch.look(now, threshold_ns, missing, retransmits)
+    }
+
+    /// How long a silence lasts before the kernel is asked about it, which may be sooner than it counts as a stall.
+    pub(in crate::probe) fn asks_after_ns(&self, threshold_ns: u64, info: Option<TcpInfo>) -> u64 {
+        if self.looked { threshold_ns } else { threshold_ns.min(FIRST_LOOK_NS + round_trip_ns(info)) }
     }
 
     /// The stall that goes on.
@@ -52,10 +79,31 @@ impl Silence {
         *self = Self::default();
     }
 
-    /// The kernel's view beyond the threshold.
-    pub(in crate::probe) fn saw(&mut self, info: Option<TcpInfo>) {
-        self.info = info;
-        self.timeouts = self.timeouts.max(info.map_or(0, |info| info.retransmits));
+    /// The kernel's view of a silence, and the one before.
+    pub(in crate::probe) fn saw(
+        &mut self,
+        now: u64,
+        missing: Missing,
+        before: Option<TcpInfo>,
+        info: Option<TcpInfo>,
+    ) {
+        if !std::mem::replace(&mut self.looked, true) {
+            self.before = before;
+        }
+        let Some(info) = info else { return };
+        self.timeouts = self.timeouts.max(info.retransmits);
+        let came_before = self.before.map_or(info.rcv_ooopack, |before| before.rcv_ooopack);
+        self.out_of_order |= info.rcv_ooopack > came_before;
+        // The kernel counts the SYN among the bytes.
+        let all = info.unacked == 0 && info.notsent_bytes == 0;
+        let acknowledged = all || info.bytes_acked > missing.end;
+        let alone = now.saturating_sub(missing.sent_ns) < ALONE_BEFORE_NS + round_trip_ns(Some(info));
+        self.acknowledged = match (acknowledged, self.acknowledged) {
+            (_, seen @ (Acknowledged::Alone | Acknowledged::Late)) => seen,
+            (false, _) => Acknowledged::No,
+            (true, _) if alone && info.retransmits == 0 && info.srtt_us > 0 => Acknowledged::Alone,
+            (true, _) => Acknowledged::Late,
+        };
     }
 
     pub(in crate::probe) fn remote_paused(&mut self, duration_ns: u64) {
@@ -75,9 +123,14 @@ impl Silence {
         (self.remote_pause_ns > 0).then_some(self.remote_pause_ns)
     }
 
-    /// Segments not acknowledged; what could not even be sent is not with the peer either.
-    pub(in crate::probe) fn unacked(&self) -> Option<u32> {
-        self.info.map(|info| info.unacked + u32::from(info.notsent_bytes > 0))
+    pub(in crate::probe) fn acknowledged(&self) -> Acknowledged {
+        self.acknowledged
+    }
+
+    /// Whether later data came while earlier was missing. `info`: the kernel's latest view.
+    pub(in crate::probe) fn out_of_order(&self, info: Option<TcpInfo>) -> bool {
+        let grown = |(before, info): (TcpInfo, TcpInfo)| info.rcv_ooopack > before.rcv_ooopack;
+        self.out_of_order || self.before.zip(info).is_some_and(grown)
     }
 
     pub(in crate::probe) fn timeouts(&self) -> u8 {
@@ -88,5 +141,63 @@ impl Silence {
     pub(in crate::probe) fn reported(&self, now: u64, recovered: bool) -> Option<Reported> {
         let crossed = |at: u64| recovered && now.saturating_sub(at) < CAUGHT_UP_NS;
         self.reported.filter(|(_, at)| !crossed(*at)).map(|(reported, _)| reported)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const MISSING: Missing = Missing { sent_ns: 1_000 * MS, end: 640 };
+    const OPEN: TcpInfo = TcpInfo { srtt_us: 1_000, ..none() };
+
+    const fn none() -> TcpInfo {
+        TcpInfo {
+            srtt_us: 0,
+            rttvar_us: 0,
+            min_rtt_us: 0,
+            rto_us: 0,
+            retransmits: 0,
+            backoff: 0,
+            total_retrans: 0,
+            unacked: 3,
+            notsent_bytes: 0,
+            snd_cwnd: 10,
+            snd_mss: 1_448,
+            reordering: 3,
+            last_data_recv_ms: 0,
+            last_ack_recv_ms: 0,
+            bytes_acked: 600,
+            rcv_ooopack: 5,
+        }
+    }
+
+    fn seen(looks: &[(u64, TcpInfo)]) -> Silence {
+        let mut silence = Silence::default();
+        for (at_ms, info) in looks {
+            silence.saw(MISSING.sent_ns + at_ms * MS, MISSING, Some(OPEN), Some(*info));
+        }
+        silence
+    }
+
+    #[test]
+    fn an_acknowledgement_counts_as_alone_only_before_a_lost_echo_could_have_been_sent_again() {
+        // A later request is still unacknowledged, as one is at any time (a delayed acknowledgement).
+        let acked = TcpInfo { bytes_acked: 641, unacked: 1, ..OPEN };
+        assert_eq!(seen(&[(201, OPEN)]).acknowledged(), Acknowledged::No);
+        assert_eq!(seen(&[(201, acked)]).acknowledged(), Acknowledged::Alone);
+        assert_eq!(seen(&[(201, OPEN), (450, acked)]).acknowledged(), Acknowledged::Late);
+        assert_eq!(seen(&[(300, acked)]).acknowledged(), Acknowledged::Late);
+        // The SYN counts as a byte: the missing request's last one is not acknowledged here.
+        assert_eq!(seen(&[(201, TcpInfo { bytes_acked: 640, ..OPEN })]).acknowledged(), Acknowledged::No);
+    }
+
+    #[test]
+    fn data_that_overtook_the_missing_echo_shows() {
+        let overtaken = TcpInfo { rcv_ooopack: 6, ..OPEN };
+        assert!(!seen(&[(201, OPEN)]).out_of_order(Some(OPEN)));
+        assert!(seen(&[(201, OPEN), (450, overtaken)]).out_of_order(None));
+        assert!(seen(&[(201, OPEN)]).out_of_order(Some(overtaken)), "by the view at the echo");
     }
 }

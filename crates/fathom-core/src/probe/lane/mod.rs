@@ -295,8 +295,9 @@ impl Lane {
             connection.expire(sent_ns, self.path, cx);
         }
         let threshold_ns = path.stall_threshold_ns(cx);
+        let asks_after_ns = connection.asks_after_ns(threshold_ns);
         if self.armed.at(Timer::Watch).is_none() {
-            self.arm(Timer::Watch, sent_ns + threshold_ns, cx);
+            self.arm(Timer::Watch, sent_ns + asks_after_ns, cx);
         }
         if cx.settings.pace == Pace::PingPong && cx.settings.transport == Transport::Udp {
             let usual = path.usual.p99_ns().map_or(threshold_ns, |p99| crate::stall::TIMES_P99 * p99);
@@ -341,9 +342,9 @@ impl Lane {
         match connection.received(now, bytes, stamps, kernel, path, cx) {
             Came::Part => {}
             Came::NoEcho => self.not_an_echo(now, path, cx),
-            Came::Echoes { awaited, delays_ns } => {
+            Came::Echoes { awaited } => {
                 self.opening.answered();
-                watch::silence_over(connection, now, delays_ns, path, cx);
+                watch::silence_over(connection, now, path, cx);
                 self.after_echo(now, awaited, cx);
             }
         }
@@ -407,7 +408,7 @@ impl Lane {
     /// The kernel was asked about the connection.
     pub(super) fn kernel(&mut self, now: u64, info: Option<TcpInfo>, path: &mut Path, cx: &mut Context) {
         let Some(connection) = self.connection() else { return };
-        connection.saw(info);
+        connection.saw_in_silence(now, info);
         if connection.finishing {
             self.close(now, ClosingCause::Finished, None, None, path, cx);
         } else {
@@ -444,6 +445,9 @@ impl Lane {
         if matches!(self.link, Link::Opening) {
             return self.connect_failed(now, &error, path, cx);
         }
+        if let Some(connection) = self.connection() {
+            connection.broke(error.kind);
+        }
         self.close(now, cause_of(error.kind), error.errno, Some(error.text), path, cx);
     }
 
@@ -460,18 +464,23 @@ impl Lane {
         let Link::Open(connection) = &mut self.link else { return };
         let (remote, unanswered) = (connection.remote(), connection.stream.answered() == 0);
         let from_ns = connection.silent_since(cx.settings.transport).map_or(now, |(_, from)| from);
-        let facts = connection.facts(now, Outcome::Closed(cause), from_ns, None, path, cx);
-        watch::stall_ended(connection, now, false, path, cx);
+        let facts = connection.facts(now, Outcome::Closed(cause), from_ns, path, cx);
+        if cause.is_loss() {
+            watch::stall_ended(connection, now, false, path, cx);
+        } else {
+            watch::goes_on(connection, now, path, cx);
+        }
         let Link::Open(connection) = std::mem::replace(&mut self.link, Link::Idle) else { return };
-        let (ordinal, view) = (connection.ordinal(), connection.local_view(&cx.clock));
+        let (ordinal, view, size) =
+            (connection.ordinal(), connection.local_view(), connection.missing_size());
         connection.close(now, self.path, cause, errno, error, cx);
         cx.emit(Output::Close { link: LinkId(self.index) });
-        path.disconnected();
+        path.disconnected(facts.idle, cause.is_loss());
         if unanswered && cause.is_loss() && cx.settings.transport == Transport::Udp {
             path.addresses.never_answered(remote);
         }
         if cause.is_loss() {
-            let death = Death { connection: ordinal, facts, view, died_ns: now, replied: false };
+            let death = Death { connection: ordinal, facts, view, size, replied: false };
             path.canaries.explain_death(now, death, remote, cx);
         }
         self.armed = Armed::default();

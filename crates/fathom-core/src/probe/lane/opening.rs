@@ -150,6 +150,7 @@ impl Opening {
         let key = Key { session: cx.settings.session_of(self.path), connection: ordinal };
         let mut connection = Connection::new(key, remote, now, self.speak, cx);
         connection.saw(kernel);
+        connection.opened_from(&local);
         let before = path.connected(remote);
         let connect_ns = if cx.settings.transport == Transport::Udp { 0 } else { now - since_ns };
         let kind = EventKind::ConnectionOpened {

@@ -40,20 +40,19 @@ pub(super) fn look(
     let Some((_, sent_ns)) = connection.missing(transport) else { return Next::Nothing };
     let missing = connection.silent_since(transport);
     let Some((_, from_ns)) = missing else { return Next::Nothing };
-    if !asked && now.saturating_sub(from_ns) >= threshold_ns {
+    let asks_at = from_ns + connection.asks_after_ns(threshold_ns);
+    if !asked && now >= asks_at {
         return Next::AskKernel;
     }
     let give_up_at = give_up::at_ns(cx.settings.give_up_ns, sent_ns);
     if give_up_at.is_some_and(|at| now >= at) {
         return Next::Abandon(give_up::words(now.saturating_sub(sent_ns)));
     }
-    if asked {
-        connection.saw_in_silence();
-    }
     let retransmits = connection.retransmits();
     let change = connection.silence.look(now, threshold_ns, missing, retransmits);
     let ordinal = connection.ordinal();
     let next = match change {
+        Change::LookAt(at) if asks_at > now => at.min(asks_at),
         Change::LookAt(at) => at,
         _ => now + STALL_LOOK_NS,
     };
@@ -63,27 +62,30 @@ pub(super) fn look(
         cx.event(now, Some(path.index()), Some(ordinal), kind);
     }
     if now.saturating_sub(from_ns) >= threshold_ns.max(DOUBT_AFTER_NS) {
-        let (first, remote) = (connection.silence.asks(), connection.remote());
-        path.canaries.doubt(now, ordinal, from_ns, first, remote, cx);
+        let (first, remote, size) =
+            (connection.silence.asks(), connection.remote(), connection.missing_size());
+        path.canaries.doubt(now, ordinal, from_ns, first, (remote, size), cx);
     }
     Next::LookAt(give_up_at.map_or(next, |at| next.min(at)))
 }
 
 /// An echo came: the stall, if there was one, is over and explained.
-pub(super) fn silence_over(
-    connection: &mut Connection,
-    now: u64,
-    delays_ns: Option<(i64, i64)>,
-    path: &mut Path,
-    cx: &mut Context,
-) {
+pub(super) fn silence_over(connection: &mut Connection, now: u64, path: &mut Path, cx: &mut Context) {
     if let Some(stall) = connection.silence.stall() {
-        let from_ns = stall.sent_mono_ns;
-        let facts = connection.facts(now, Outcome::Recovered, from_ns, delays_ns, path, cx);
+        let facts = connection.facts(now, Outcome::Recovered, stall.sent_mono_ns, path, cx);
         stall_ended(connection, now, true, path, cx);
         explained(now, path.index(), connection.ordinal(), "stall", &facts, cx);
     }
     connection.silence.over();
+    connection.read_is_over(path);
+}
+
+/// The run ends while a stall goes on: it is explained as far as it goes, and has no end.
+pub(super) fn goes_on(connection: &mut Connection, now: u64, path: &mut Path, cx: &mut Context) {
+    if let Some(stall) = connection.silence.stall_ended() {
+        let facts = connection.facts(now, Outcome::GoesOn, stall.sent_mono_ns, path, cx);
+        explained(now, path.index(), connection.ordinal(), "stall", &facts, cx);
+    }
 }
 
 /// Tells the end of the stall that goes on, if one does.

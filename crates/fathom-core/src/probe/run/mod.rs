@@ -143,9 +143,7 @@ impl Probe {
 
     /// Writes a later part of the message that [`Probe::write`] began.
     pub fn fill(&mut self, link: LinkId, seq: u64, offset: usize, out: &mut [u8]) {
-        if let Some(connection) = self.roles.connection(link) {
-            connection.stream.fill(seq, offset, out);
-        }
+        self.roles.fill(link, seq, offset, out);
     }
 
     /// Writes what only the moment of sending tells (the timestamp of a STAMP packet) into a message, just before its

@@ -142,6 +142,19 @@ impl Roles {
         }
     }
 
+    /// See [`crate::probe::Probe::fill`].
+    pub(super) fn fill(&mut self, link: LinkId, seq: u64, offset: usize, out: &mut [u8]) {
+        match self.role(link) {
+            Role::Lane(_) => {
+                if let Some(connection) = self.connection(link) {
+                    connection.stream.fill(seq, offset, out);
+                }
+            }
+            Role::Canary(p) => self.paths[p].canaries.fill(seq, offset, out),
+            Role::Dial(_) => {}
+        }
+    }
+
     /// See [`crate::probe::Probe::stamp`].
     pub(super) fn stamp(&mut self, link: LinkId, sent_ns: u64, message: &mut [u8], cx: &Context) {
         let (utc_ns, error_ns) = (cx.clock.utc_of(sent_ns), cx.clock_error_ns);
@@ -313,8 +326,8 @@ impl Roles {
                     let of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
                     let mut open = of_path.filter_map(Lane::connection);
                     if let Some(connection) = open.find(|connection| connection.ordinal() == ordinal) {
-                        let view = connection.local_view(&cx.clock);
-                        connection.silence.peer_reported(view.beside(report), now);
+                        let view = connection.local_view();
+                        connection.silence.peer_reported(view.beside(report, now), now);
                     }
                 }
             }

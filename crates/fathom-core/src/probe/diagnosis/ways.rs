@@ -1,0 +1,165 @@
+//! What the reflector's stamps say of a late echo: which way took longer than usual, by two monotonic clocks whose
+//! difference is known from the samples before.
+
+use crate::stream::Stamped;
+use crate::verdict::{Datagrams, Late};
+
+/// What clocks and readings may be off by...
+const SLACK_NS: i64 = 20_000_000;
+/// ...and what part of the round trip beside.
+const SLACK_PART: i64 = 20;
+
+/// What was usual, and what came last.
+#[derive(Debug, Default)]
+pub(in crate::probe) struct Ways {
+    usual: Option<Usual>,
+    last: Option<Stamped>,
+    /// Whether the latest echo had come in time.
+    calm: bool,
+    /// The reflector that stamps.
+    identity: Option<u32>,
+    tells_pauses: bool,
+}
+
+/// Differences of the two clocks on a sample that nothing held up.
+#[derive(Debug, Clone, Copy)]
+struct Usual {
+    forward_ns: i64,
+    back_ns: i64,
+    identity: u32,
+    epoch: u8,
+}
+
+fn differences(sample: &Stamped) -> (i64, i64) {
+    let forward_ns = sample.stamps.received_ns.wrapping_sub(sample.sent_ns as i64);
+    (forward_ns, (sample.read_ns as i64).wrapping_sub(sample.stamps.sent_ns))
+}
+
+impl Ways {
+    /// The reflector that served the connection, where its echoes tell.
+    pub(in crate::probe) fn identity(&self) -> Option<u32> {
+        self.identity
+    }
+
+    /// Whether it notices its pauses and tells them.
+    pub(in crate::probe) fn tells_pauses(&self) -> bool {
+        self.tells_pauses
+    }
+
+    /// Echoes came. `usual`: nothing held them up.
+    pub(in crate::probe) fn came(&mut self, last: Stamped, usual: bool) {
+        let (forward_ns, back_ns) = differences(&last);
+        let (identity, epoch) = (last.stamps.identity, last.stamps.epoch);
+        // After its clock was set there is no other reference than what comes.
+        let anew = self.usual.is_none_or(|usual| usual.identity != identity);
+        if usual || anew {
+            self.usual = Some(Usual { forward_ns, back_ns, identity, epoch });
+        }
+        (self.last, self.calm) = (Some(last), usual);
+        self.tells_pauses = last.stamps.tells_pauses;
+        self.identity = Some(identity).filter(|&identity| identity != 0).or(self.identity);
+    }
+
+    /// How late the first echo after a silence was on each way. `None`: there is nothing to compare it with, or a clock
+    /// was set in between.
+    pub(in crate::probe) fn late(&self, first: &Stamped) -> Option<Late> {
+        let stamps = &first.stamps;
+        let same = |usual: &Usual| usual.identity == stamps.identity && usual.epoch == stamps.epoch;
+        let usual = self.usual.filter(same)?;
+        let (forward, back) = differences(first);
+        let (forward, back) = (forward.wrapping_sub(usual.forward_ns), back.wrapping_sub(usual.back_ns));
+        let slack = SLACK_NS + (first.read_ns - first.sent_ns) as i64 / SLACK_PART;
+        let whole = forward.saturating_add(back);
+        // No way is shorter than usual, nor longer than both together.
+        let bounded = |way: i64| (-slack..=whole.saturating_add(slack)).contains(&way);
+        let ways = |way: i64| way.max(0) as u64;
+        let (forward_ns, back_ns, calm) = (ways(forward), ways(back), self.calm);
+        (bounded(forward) && bounded(back)).then_some(Late { forward_ns, back_ns, calm })
+    }
+
+    /// UDP: of the datagrams between the last echo before a silence and the first after it, how many the reflector
+    /// received, by its count.
+    pub(in crate::probe) fn counted(&self, first: &Stamped) -> Option<Datagrams> {
+        let last = self.last.filter(|last| last.stamps.identity == first.stamps.identity)?;
+        let missing = first.seq.checked_sub(last.seq + 1)?;
+        let received = first.stamps.frames.wrapping_sub(last.stamps.frames).checked_sub(1)?;
+        // More than there were: it counts others too, or began anew.
+        (u64::from(received) <= missing).then_some(Datagrams { missing, received: received.into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_wire::ReflectorStamps;
+
+    const MS: i64 = 1_000_000;
+    /// The reflector's clock is ahead by this.
+    const AHEAD: i64 = 1_700_000_000_000 * MS;
+
+    fn sample(seq: u64, sent: i64, received: i64, answered: i64, read: i64) -> Stamped {
+        let stamps = ReflectorStamps {
+            received_ns: AHEAD + received * MS,
+            sent_ns: AHEAD + answered * MS,
+            frames: seq as u32,
+            identity: 5,
+            ..ReflectorStamps::default()
+        };
+        Stamped { seq, sent_ns: (sent * MS) as u64, read_ns: (read * MS) as u64, stamps }
+    }
+
+    fn usual() -> Ways {
+        let mut ways = Ways::default();
+        ways.came(sample(0, 0, 1, 1, 2), true);
+        ways
+    }
+
+    #[test]
+    fn each_way_is_late_by_what_it_took_longer_than_usual() {
+        let late =
+            |first| usual().late(&first).map(|late| (late.forward_ns / MS as u64, late.back_ns / MS as u64));
+        assert_eq!(late(sample(1, 100, 3_101, 3_101, 3_102)), Some((3_000, 0)));
+        assert_eq!(late(sample(1, 100, 101, 101, 3_102)), Some((0, 3_000)));
+        // In the reflector itself it took 3 s.
+        assert_eq!(late(sample(1, 100, 101, 3_101, 3_102)), Some((0, 0)));
+    }
+
+    #[test]
+    fn ways_that_no_silence_has_room_for_are_those_of_a_clock_that_was_set() {
+        // Row 12: a way that took 16.5 s within 6.5 s.
+        for step in [-10_000, -4_000, 4_000, 10_000] {
+            let first = sample(1, 100, 101 + step, 101 + step, 6_602);
+            let late = usual().late(&first);
+            assert!(late.is_none() || step == 4_000, "{step}: {late:?}");
+        }
+        // One that fits is told by the reflector: its clock is of another epoch.
+        let mut first = sample(1, 100, 101 + 4_000, 101 + 4_000, 6_602);
+        first.stamps.epoch = 1;
+        assert_eq!(usual().late(&first), None);
+    }
+
+    #[test]
+    fn after_a_late_echo_a_kernel_may_still_wait_and_no_way_is_named() {
+        let mut ways = usual();
+        ways.came(sample(1, 100, 2_001, 2_001, 4_002), false);
+        let late =
+            ways.late(&sample(2, 150, 4_101, 4_101, 4_102)).expect("it is compared with what is usual");
+        assert!(!late.calm && usual().late(&sample(1, 100, 3_101, 3_101, 3_102)).expect("so is this").calm);
+    }
+
+    #[test]
+    fn the_count_tells_which_of_the_missing_datagrams_arrived() {
+        let counted = |frames| {
+            let mut first = sample(10, 900, 901, 901, 902);
+            first.stamps.frames = frames;
+            usual().counted(&first).map(|datagrams| (datagrams.missing, datagrams.received))
+        };
+        assert_eq!(counted(1), Some((9, 0)), "lost on the way there");
+        assert_eq!(counted(10), Some((9, 9)), "on the way back");
+        assert_eq!(counted(4), Some((9, 3)));
+        assert_eq!(counted(40), None, "the count is not of this connection alone");
+        let mut other = sample(10, 900, 901, 901, 902);
+        other.stamps.identity = 6;
+        assert_eq!(usual().counted(&other), None, "another reflector's count");
+    }
+}

@@ -1,0 +1,343 @@
+//! The facts by which the table decides: when each holds, what docs/verdicts.md calls it, and its sentence.
+
+use super::facts::{Acknowledged as Ack, Facts, Outcome};
+use super::server::{Server, server};
+use super::way;
+use super::{Direction, Fresh, seconds};
+use crate::cause::ClosingCause as C;
+use crate::peer_report::{Failure, Standing};
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fact {
+    Survived,
+    Lost,
+    Broken,
+    BrokenOrUnreachablePort,
+    ClosedInOrder,
+    PortUnreachable,
+    DestroyedHere,
+    LocalPauseExplains,
+    RemotePauseExplains,
+    RemotePauseWouldExplain,
+    RemotePartlyPaused,
+    TellsPauses,
+    RequestWaited,
+    Acknowledged,
+    AcknowledgedAlone,
+    NotAcknowledged,
+    Relayed,
+    TriedInVain,
+    SentAgain,
+    OutOfOrder,
+    EchoLate,
+    RequestLate,
+    WaysLate,
+    DatagramsCounted,
+    NeverAnswered,
+    ReportedForward,
+    ReportedReturn,
+    ReportedOnlyAfter,
+    ClosedIdleThere,
+    NotItsDoing,
+    DestroyedThere,
+    AnsweredByReplacement,
+    StillRuns,
+    ReplacedBefore,
+    ReplacedSoon,
+    AnotherAnswers,
+    BeganAfter,
+    IdledTooLong,
+    OthersLost,
+    Unanswered,
+    FreshEchoed,
+    FreshSmallOnly,
+    FreshConnected,
+    FreshRefused,
+    FreshNoAnswer,
+    FreshNoHost,
+    FreshNoRoute,
+    FreshForbidden,
+    FreshFailed,
+}
+
+impl Fact {
+    /// Whether it holds.
+    pub(super) fn holds(self, facts: &Facts) -> bool {
+        let reported = facts.reported;
+        let standing = reported.map(|reported| reported.report.standing);
+        let told = reported.and_then(|reported| reported.direction(facts.ended_ns));
+        let broken = facts.is_closed_by(&[C::PeerClosed, C::Reset]);
+        match self {
+            Self::Survived => matches!(facts.outcome, Outcome::Recovered | Outcome::GoesOn),
+            Self::Lost => facts.is_lost(),
+            Self::Broken => broken,
+            Self::BrokenOrUnreachablePort => broken || facts.port_unreachable,
+            Self::ClosedInOrder => facts.is_closed_by(&[C::PeerClosed]),
+            Self::PortUnreachable => facts.port_unreachable,
+            Self::DestroyedHere => facts.destroyed_here,
+            Self::LocalPauseExplains => facts.local_pause_explains(),
+            Self::RemotePauseExplains => facts.remote_pause_explains().is_some(),
+            Self::RemotePauseWouldExplain => facts.remote_pause_would_explain().is_some(),
+            Self::RemotePartlyPaused => facts.has_remote_pause(),
+            Self::TellsPauses => facts.tells_pauses,
+            Self::RequestWaited => {
+                facts.has_remote_pause() && facts.remote_pause.is_some_and(|pause| pause.waited == Some(true))
+            }
+            Self::Acknowledged => matches!(facts.acknowledged, Ack::Late | Ack::Alone),
+            Self::AcknowledgedAlone => facts.acknowledged == Ack::Alone && !facts.out_of_order,
+            Self::NotAcknowledged => facts.acknowledged == Ack::No,
+            Self::Relayed => facts.is_relayed(),
+            Self::TriedInVain => facts.tried_in_vain(),
+            Self::SentAgain => facts.retransmits.is_some_and(|n| n > 0),
+            Self::OutOfOrder => facts.out_of_order,
+            Self::EchoLate => way::by_stamps(facts) == Some(Direction::Return),
+            Self::RequestLate => way::by_stamps(facts) == Some(Direction::Forward),
+            Self::WaysLate => facts.ways_were_late(),
+            Self::NeverAnswered => !facts.ever_answered,
+            Self::DatagramsCounted => facts.datagrams.is_some_and(|datagrams| datagrams.missing > 0),
+            Self::ReportedForward => told == Some(Direction::Forward),
+            Self::ReportedReturn => told == Some(Direction::Return),
+            Self::ReportedOnlyAfter => {
+                facts.is_lost() && reported.is_some_and(|reported| reported.received_after(facts.ended_ns))
+            }
+            Self::ClosedIdleThere => standing == Some(Standing::ClosedIdle) && facts.is_lost(),
+            Self::NotItsDoing => reported.is_some_and(|reported| reported.report.is_not_its_doing()),
+            Self::DestroyedThere => {
+                let who = reported.and_then(|reported| reported.report.responder);
+                who.is_some_and(|who| who.failure == Some(Failure::Aborted))
+            }
+            Self::AnsweredByReplacement => {
+                facts.served_by.zip(facts.answered_by).is_some_and(|(served, answers)| {
+                    served != answers && fathom_wire::is_same_place(served, answers)
+                })
+            }
+            Self::StillRuns => server(facts) == Server::Same,
+            Self::ReplacedBefore => server(facts) == Server::ReplacedBefore,
+            Self::ReplacedSoon => server(facts) == Server::ReplacedSoon,
+            Self::AnotherAnswers => server(facts) == Server::Elsewhere,
+            Self::BeganAfter => server(facts) == Server::BeganAfter,
+            Self::IdledTooLong => facts.idled_too_long(),
+            Self::OthersLost => facts.others_lost,
+            Self::Unanswered => {
+                matches!(facts.fresh, Fresh::Refused | Fresh::NoHost | Fresh::Failed | Fresh::NotTried)
+            }
+            Self::FreshEchoed => facts.fresh == Fresh::Echoed,
+            Self::FreshSmallOnly => facts.fresh == Fresh::SmallOnly,
+            Self::FreshConnected => facts.fresh == Fresh::Connected,
+            Self::FreshRefused => facts.fresh == Fresh::Refused,
+            Self::FreshNoAnswer => facts.fresh == Fresh::NoAnswer,
+            Self::FreshNoHost => facts.fresh == Fresh::NoHost,
+            Self::FreshNoRoute => facts.fresh == Fresh::NoRoute,
+            Self::FreshForbidden => facts.fresh == Fresh::Forbidden,
+            Self::FreshFailed => facts.fresh == Fresh::Failed,
+        }
+    }
+
+    /// What the documentation calls it.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Survived => "the connection lives",
+            Self::Lost => "the connection ended",
+            Self::Broken => "it ended by a FIN or a RST",
+            Self::BrokenOrUnreachablePort => "it ended by a FIN, a RST or \"port unreachable\"",
+            Self::ClosedInOrder => "it ended by a FIN",
+            Self::PortUnreachable => "it ended by \"port unreachable\"",
+            Self::DestroyedHere => "this host's kernel destroyed the socket",
+            Self::LocalPauseExplains => {
+                "this host did not run, no shorter than the reflector, and without that the silence would be nothing to speak of"
+            }
+            Self::RemotePauseExplains => {
+                "the reflector says that it did not run for half of the silence or more, and the missing request was what it read first after that, or had been acknowledged and without that pause the silence would be nothing to speak of; or the pause that it told when asked covers nine tenths of the silence before an end"
+            }
+            Self::RemotePauseWouldExplain => {
+                "a reflector that does not say what waited for it did not run, and without that the silence would be nothing to speak of"
+            }
+            Self::RemotePartlyPaused => "the reflector did not run for a fifth of the silence or more",
+            Self::TellsPauses => "the reflector is one that tells its pauses",
+            Self::RequestWaited => "the request waited for a pause of the reflector to end",
+            Self::Acknowledged => "the missing request was acknowledged before its echo came",
+            Self::AcknowledgedAlone => {
+                "the missing request was acknowledged alone, earlier than a lost echo could have been sent again"
+            }
+            Self::NotAcknowledged => "the missing request was not acknowledged when last looked at",
+            Self::Relayed => {
+                "the connection arrives at the reflector from another port: something between speaks in its name, or translates"
+            }
+            Self::TriedInVain => "the kernel's retransmission timer ran out twice or more in a row",
+            Self::SentAgain => "the kernel sent something again",
+            Self::OutOfOrder => "later data came while earlier was missing",
+            Self::EchoLate => {
+                "by the stamps of the first late echo, the one before having come in time, the way back took four fifths or more of what it was late by"
+            }
+            Self::RequestLate => "by these stamps the way there did",
+            Self::WaysLate => {
+                "by the stamps of the first late echo its ways took half of the silence or more, and neither end stood still for a fifth of it"
+            }
+            Self::NeverAnswered => "nothing was ever echoed on the connection",
+            Self::DatagramsCounted => "the reflector's count says which of the missing datagrams it received",
+            Self::ReportedForward => "the reflector says that it received none of the missing requests",
+            Self::ReportedReturn => {
+                "the reflector says that it received the first missing request, within the silence"
+            }
+            Self::ReportedOnlyAfter => "the reflector read from the connection after its end here",
+            Self::ClosedIdleThere => {
+                "the reflector says that it closed the connection because nothing had moved on it"
+            }
+            Self::NotItsDoing => "the reflector knows the connection, and did not end it",
+            Self::DestroyedThere => "the reflector's host destroyed its socket",
+            Self::AnsweredByReplacement => {
+                "the echo that ended the silence is of another process at the reflector's place"
+            }
+            Self::StillRuns => "the reflector that answers is the process that served it",
+            Self::ReplacedBefore => "another process is at the reflector's place, which began before the end",
+            Self::ReplacedSoon => {
+                "another process is at the reflector's place, which began within a minute of the end"
+            }
+            Self::AnotherAnswers => "a reflector at another place answers behind the same address",
+            Self::BeganAfter => {
+                "who served it did not say who it was, and the reflector that answers began within a minute of the end"
+            }
+            Self::IdledTooLong => {
+                "nothing had passed for more than a second, and longer than any connection of this path survived: either for more than twice as long, or it is the second end of that kind"
+            }
+            Self::OthersLost => {
+                "a fresh connection tried during the silence had no answer for a second or more"
+            }
+            Self::Unanswered => "no fresh connection was answered",
+            Self::FreshEchoed => "a fresh connection was echoed",
+            Self::FreshSmallOnly => {
+                "a fresh connection was echoed in small and not in the missing sample's size"
+            }
+            Self::FreshConnected => "a fresh connection was established and not echoed",
+            Self::FreshRefused => "a fresh connection was refused",
+            Self::FreshNoAnswer => "a fresh connection got no answer",
+            Self::FreshNoHost => "a fresh connection met \"no route to host\"",
+            Self::FreshNoRoute => "a fresh connection met \"network unreachable\"",
+            Self::FreshForbidden => "a fresh connection was forbidden by a filter",
+            Self::FreshFailed => "a fresh connection failed in another way",
+        }
+    }
+
+    /// What it says of these facts; `None`: nothing that another sentence does not say.
+    pub(super) fn sentence(self, facts: &Facts) -> Option<String> {
+        let silent = seconds(facts.silent_ns);
+        let who = facts.reported.and_then(|reported| reported.report.responder);
+        let age = who.map_or_else(String::new, |who| seconds(who.age_ns));
+        Some(match self {
+            Self::LocalPauseExplains => {
+                format!("this host did not run for {} of the {silent} of silence", seconds(facts.local_pause_ns))
+            }
+            Self::RemotePauseExplains => format!(
+                "the reflector reports that it did not run for {} of the {silent} of silence{}",
+                seconds(facts.remote_pause_explains()?.min(facts.silent_ns)),
+                if facts.is_lost() { "" } else { ", and then read what had waited" }
+            ),
+            Self::RemotePauseWouldExplain => format!(
+                "the reflector reports that it did not run for {} in the {silent} of silence",
+                seconds(facts.remote_pause_would_explain()?)
+            ),
+            Self::RemotePartlyPaused => {
+                "the reflector also reports a pause in that time, which does not account for the silence".into()
+            }
+            Self::DestroyedHere => {
+                "this host's own kernel destroyed the socket: a program or an administrator here ended the connection".into()
+            }
+            Self::AcknowledgedAlone => {
+                "the missing request was acknowledged at once and alone: whoever acknowledged it had no echo to send".into()
+            }
+            Self::Acknowledged => {
+                "the missing request was acknowledged before its echo came: the one who answers it had stopped, or the echo was lost where an acknowledgement passed".into()
+            }
+            Self::NotAcknowledged => "the missing request was not acknowledged".into(),
+            Self::Relayed => {
+                "the connection arrives at the reflector from another port: something between acknowledges in its name, or translates".into()
+            }
+            Self::TriedInVain => {
+                format!("the kernel sent again {} times in a row without an acknowledgement", facts.timeouts)
+            }
+            Self::SentAgain => {
+                let n = facts.retransmits?;
+                format!("the kernel sent {n} segment{} again", if n == 1 { "" } else { "s" })
+            }
+            Self::OutOfOrder => "echoes of later samples had come, and waited here for the missing one".into(),
+            Self::TellsPauses => "the reflector reports no pause that accounts for it".into(),
+            Self::ReportedOnlyAfter => {
+                "the reflector read from the connection after it had ended here: its requests were held up on the way, or got through too late".into()
+            }
+            Self::ClosedIdleThere => {
+                "the reflector says that it closed the connection, because nothing had moved on it for its idle timeout".into()
+            }
+            Self::NotItsDoing => {
+                "the reflector knows the connection and did not end it: something between ended it in its name".into()
+            }
+            Self::DestroyedThere => {
+                "the reflector's own host destroyed its socket: a program or an administrator there ended the connection".into()
+            }
+            Self::AnsweredByReplacement => {
+                "the echo that ended the silence came from another process in the reflector's place: the one before had gone".into()
+            }
+            Self::StillRuns => format!("the reflector that served it runs, for {age} by now"),
+            Self::ReplacedBefore => format!(
+                "another process is in the reflector's place, for {age} when it was asked: it began before this connection ended, so the one that served it had gone"
+            ),
+            Self::ReplacedSoon => format!(
+                "another process is in the reflector's place, for {age} when it was asked: it began soon after this connection ended"
+            ),
+            Self::AnotherAnswers => {
+                "a reflector at another place answers behind that address now; whether the one that served this connection runs is not known".into()
+            }
+            Self::BeganAfter => {
+                format!("the reflector that answers now has run for {age} only: it began when this connection had ended")
+            }
+            Self::PortUnreachable => {
+                "the answer was \"port unreachable\", by the host or by something before it".into()
+            }
+            Self::IdledTooLong => {
+                let idle = facts.idle;
+                let survived = match idle.survived_ns {
+                    0 => "an earlier connection ended after such a quiet too, and none survived one".to_owned(),
+                    ns => format!("longer than any quiet that a connection here survived ({})", seconds(ns)),
+                };
+                format!("nothing had passed for {} before, {survived}", seconds(idle.before_ns))
+            }
+            Self::NeverAnswered => "nothing has ever been echoed on this connection".into(),
+            Self::OthersLost => {
+                "a fresh connection that was tried during the silence had no answer for a second or more either".into()
+            }
+            Self::FreshEchoed => "a fresh connection to the same target was answered".into(),
+            Self::FreshSmallOnly => {
+                "a fresh connection carries small samples, and one of the missing one's size did not come back: what is large is lost".into()
+            }
+            Self::FreshConnected => {
+                "a fresh connection was established, and its sample did not come back either".into()
+            }
+            Self::FreshRefused => "a fresh connection was refused, by the host or by something before it".into(),
+            Self::FreshNoAnswer => "a fresh connection got no answer either".into(),
+            Self::FreshNoHost => {
+                "a fresh connection met \"no route to host\": the network, or this host, found nobody at that address".into()
+            }
+            Self::FreshNoRoute => {
+                "a fresh connection met \"network unreachable\": a router, or this host, knows no way there".into()
+            }
+            Self::FreshForbidden => {
+                "a fresh connection was forbidden by a filter, here or on the way".into()
+            }
+            Self::FreshFailed => "a fresh connection was ended before its sample came back".into(),
+            // Said by the direction, by the cause, or by what the verdict is about.
+            Self::Survived
+            | Self::Lost
+            | Self::Broken
+            | Self::BrokenOrUnreachablePort
+            | Self::ClosedInOrder
+            | Self::RequestWaited
+            | Self::EchoLate
+            | Self::RequestLate
+            | Self::DatagramsCounted
+            | Self::WaysLate
+            | Self::ReportedForward
+            | Self::ReportedReturn
+            | Self::Unanswered => return None,
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The reflector: what it said of the connection, and whether the one that said it is the one that served it.
+
+use super::Direction;
+use super::facts::Facts;
+use crate::peer_report::{PeerReport, Responder};
+
+/// A time told as "so long ago" is known to a round trip and a millisecond; this covers both.
+const TOLD_WITHIN_NS: u64 = 200_000_000;
+/// A reflector that took another's place so soon after a connection's end is what ended it, or what came of its end.
+const SOON_NS: u64 = 60_000_000_000;
+
+/// What the reflector said of the connection, and what this end knew when it asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reported {
+    /// What it said.
+    pub report: PeerReport,
+    /// When that came, by this host's monotonic clock.
+    pub at_ns: u64,
+    /// The first sample of the silence: the one after the last that was answered.
+    pub first_missing: u64,
+    /// Samples that had been sent.
+    pub sent: u64,
+}
+
+impl Reported {
+    /// Which way was lost: the reflector got the first missing request, and then its echo did not come; or it did not.
+    /// What it read only after `ended_ns` says nothing of the time before.
+    pub(super) fn direction(&self, ended_ns: u64) -> Option<Direction> {
+        let last_seq = self.report.last_seq.filter(|_| self.sent > self.first_missing)?;
+        if last_seq < self.first_missing {
+            return Some(Direction::Forward);
+        }
+        (!self.received_after(ended_ns)).then_some(Direction::Return)
+    }
+
+    /// Whether it read from the connection after the end, so that requests were under way then.
+    pub(super) fn received_after(&self, ended_ns: u64) -> bool {
+        let received = self.report.responder.and_then(|who| who.received_ago_ns);
+        received.is_some_and(|ago| self.at_ns.saturating_sub(ago) > ended_ns + TOLD_WITHIN_NS)
+    }
+
+    /// Its latest long pause: from, to.
+    pub(super) fn pause(&self) -> Option<(u64, u64)> {
+        let who = self.report.responder?;
+        let to = self.at_ns.saturating_sub(who.paused_ago_ns?);
+        Some((to.saturating_sub(who.paused_ns?), to))
+    }
+
+    fn began_ns(&self) -> Option<u64> {
+        Some(self.at_ns.saturating_sub(self.report.responder?.age_ns))
+    }
+}
+
+/// Who answers now, compared with who served the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Server {
+    /// It is not known who served it, or who answers.
+    NotKnown,
+    /// The same process.
+    Same,
+    /// Another process at the same place, which began before the connection's end.
+    ReplacedBefore,
+    /// The same, soon after its end.
+    ReplacedSoon,
+    /// The same, later.
+    ReplacedLater,
+    /// Another place behind the same address.
+    Elsewhere,
+    /// Who served it is not known; the one that answers began at its end or after.
+    BeganAfter,
+}
+
+pub(super) fn server(facts: &Facts) -> Server {
+    let Some(reported) = facts.reported else { return Server::NotKnown };
+    let (Some(Responder { identity, .. }), Some(began)) = (reported.report.responder, reported.began_ns())
+    else {
+        return Server::NotKnown;
+    };
+    let soon = began <= facts.ended_ns + SOON_NS;
+    match facts.served_by {
+        Some(served) if served == identity => Server::Same,
+        Some(served) if !fathom_wire::is_same_place(served, identity) => Server::Elsewhere,
+        Some(_) if began < facts.ended_ns => Server::ReplacedBefore,
+        Some(_) if soon => Server::ReplacedSoon,
+        Some(_) => Server::ReplacedLater,
+        None if began + TOLD_WITHIN_NS >= facts.ended_ns && soon => Server::BeganAfter,
+        None => Server::NotKnown,
+    }
+}

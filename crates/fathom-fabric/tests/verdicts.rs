@@ -1,0 +1,193 @@
+//! Random combinations of two faults in virtual time: what the probe says of each incident is held against what was done
+//! (`FATHOM_SEEDS=100000` for as many runs; `FATHOM_FIRST_SEED` where they begin). "Not known" is never wrong.
+
+use fathom_core::event::EventKind;
+use fathom_core::verdict::{Confidence, Direction, Explanation, Verdict};
+use fathom_fabric::scenario::Scenario;
+use fathom_fabric::simulate::{Item, Options, simulate};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const MS: u64 = 1_000_000;
+const LASTS: u64 = 60_000 * MS;
+
+/// A seeded sequence of numbers.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ mixed >> 31) % limit
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Cut(Way),
+    ServerPause,
+    ClientPause,
+    Flush,
+    Delay,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Forward,
+    Backward,
+    Both,
+}
+
+/// A fault, from and to.
+#[derive(Debug, Clone, Copy)]
+struct Made {
+    fault: Fault,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+fn made(random: &mut Random) -> Made {
+    let way = [Way::Forward, Way::Backward, Way::Both][random.below(3) as usize];
+    let fault = [Fault::Cut(way), Fault::ServerPause, Fault::ClientPause, Fault::Flush, Fault::Delay];
+    let fault = fault[random.below(5) as usize];
+    let from_ns = (15_000 + random.below(15_000)) * MS;
+    let to_ns = from_ns + (500 + random.below(7_000)) * MS;
+    Made { fault, from_ns, to_ns }
+}
+
+fn event(made: &Made) -> String {
+    let (at, lasts) = (made.from_ns / MS, (made.to_ns - made.from_ns) / MS);
+    match made.fault {
+        Fault::Cut(way) => {
+            let way = match way {
+                Way::Forward => "forward",
+                Way::Backward => "backward",
+                Way::Both => "both",
+            };
+            format!(
+                "at = \"{at}ms\"\nkind = \"link-cut\"\npath = \"p\"\ndirection = \"{way}\"\nduration = \"{lasts}ms\"\n"
+            )
+        }
+        Fault::ServerPause => {
+            format!("at = \"{at}ms\"\nkind = \"host-pause\"\nhost = \"server\"\nduration = \"{lasts}ms\"\n")
+        }
+        Fault::ClientPause => {
+            format!("at = \"{at}ms\"\nkind = \"host-pause\"\nhost = \"client\"\nduration = \"{lasts}ms\"\n")
+        }
+        Fault::Flush => format!("at = \"{at}ms\"\nkind = \"flush-flows\"\nmiddlebox = \"fw\"\n"),
+        Fault::Delay => format!(
+            "at = \"{at}ms\"\nkind = \"path-change\"\npath = \"p\"\nadded = \"{}ms\"\nduration = \"{lasts}ms\"\n",
+            lasts / 4
+        ),
+    }
+}
+
+fn scenario(random: &mut Random, faults: &[Made]) -> String {
+    let unknown = ["drop", "reset"][random.below(2) as usize];
+    let (every, patience) = ([50, 100, 400][random.below(3) as usize], 2 + random.below(6));
+    let mut text = format!(
+        "format = 1\nname = \"two\"\nseed = {}\n\
+         host = [{{ name = \"client\", address = \"10.0.0.1\" }}, {{ name = \"server\", address = \"10.0.0.2\" }}]\n\
+         path = [{{ label = \"p\", from = \"client\", to = \"server\", via = [\"fw\"], both = {{ delay = \"{}us\" }} }}]\n\
+         middlebox = [{{ name = \"fw\", kind = \"firewall\", unknown = \"{unknown}\" }}]\n\
+         [simulate]\nevery = \"{every}ms\"\nuser-timeout = \"{patience}s\"\n",
+        random.below(1 << 30),
+        200 + random.below(20_000)
+    );
+    for fault in faults {
+        let _ = write!(text, "[[event]]\n{}", event(fault));
+    }
+    text
+}
+
+/// What was said last of one incident.
+#[derive(Debug)]
+struct Incident {
+    from_ns: u64,
+    to_ns: u64,
+    said: Option<Explanation>,
+}
+
+fn incidents(scenario: &Scenario) -> Vec<Incident> {
+    let mut incidents: Vec<Incident> = Vec::new();
+    let mut latest: BTreeMap<(u32, &'static str), usize> = BTreeMap::new();
+    let options = Options { duration_ns: Some(LASTS), ..Options::default() };
+    for item in simulate(scenario, &options).expect("it can be simulated") {
+        let Item::Event { event, .. } = item else { continue };
+        let Some(connection) = event.connection else { continue };
+        let (now, said) = (event.mono_ns, None);
+        match event.kind {
+            EventKind::StallEnded { duration_ns, recovered: true, .. } => {
+                latest.insert((connection, "stall"), incidents.len());
+                incidents.push(Incident { from_ns: now - duration_ns, to_ns: now, said });
+            }
+            EventKind::ConnectionClosed { cause, evidence, .. } if cause.is_loss() => {
+                latest.insert((connection, "closing"), incidents.len());
+                let silent_ns = evidence.silent_ns.unwrap_or(0);
+                incidents.push(Incident { from_ns: now - silent_ns, to_ns: now, said });
+            }
+            EventKind::ConnectionExplained { about, explanation, .. } => {
+                let about = if about == "stall" { "stall" } else { "closing" };
+                if let Some(&at) = latest.get(&(connection, about)) {
+                    incidents[at].said = Some(explanation);
+                }
+            }
+            _ => {}
+        }
+    }
+    incidents
+}
+
+/// Whether what was said is something that one of the faults in the time of the incident does.
+fn is_true(said: &Explanation, incident: &Incident, faults: &[Made]) -> bool {
+    // What a fault held up queues behind it, and a kernel waits as long again before it tries again.
+    let touches = |made: &&Made| {
+        let tail_ns = match made.fault {
+            Fault::Flush => LASTS,
+            _ => made.to_ns - made.from_ns + 1_000 * MS,
+        };
+        made.from_ns <= incident.to_ns && made.to_ns + tail_ns >= incident.from_ns
+    };
+    faults.iter().filter(touches).any(|made| match (said.verdict, made.fault) {
+        (Verdict::PathDown, Fault::Cut(way)) => match said.direction {
+            None => true,
+            Some(Direction::Forward) => way != Way::Backward,
+            Some(Direction::Return) => way != Way::Forward,
+        },
+        (Verdict::PathDown, Fault::Delay)
+        | (Verdict::FlowForgotten, Fault::Flush)
+        | (Verdict::PeerPaused, Fault::ServerPause)
+        | (Verdict::LocalPaused, Fault::ClientPause) => true,
+        _ => false,
+    })
+}
+
+#[test]
+fn two_faults_at_a_time_make_no_wrong_verdict() {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let first = number("FATHOM_FIRST_SEED").unwrap_or(1);
+    let seeds = number("FATHOM_SEEDS").unwrap_or(150);
+    let (mut told, mut unknown, mut wrong, mut sure) = (0, 0, Vec::new(), 0);
+    for seed in first..first + seeds {
+        let mut random = Random(seed);
+        let faults = [made(&mut random), made(&mut random)];
+        let text = scenario(&mut random, &faults);
+        let scenario = Scenario::parse(&text, "two").unwrap_or_else(|e| panic!("{e}\n{text}"));
+        for incident in incidents(&scenario) {
+            let Some(said) = &incident.said else { continue };
+            told += 1;
+            if said.verdict == Verdict::Unknown {
+                unknown += 1;
+            } else if !is_true(said, &incident, &faults) {
+                sure += u64::from(said.confidence >= Some(Confidence::Medium));
+                wrong.push(format!("seed {seed}: {faults:?}\n  {incident:?}"));
+            }
+        }
+    }
+    println!("{told} incidents: {unknown} not known, {} wrong, {sure} of them sure", wrong.len());
+    assert!(told > seeds / 2, "the faults made hardly an incident: {told}");
+    assert!(unknown * 2 < told, "{unknown} of {told} are not known");
+    assert!(wrong.len() as u64 * 200 <= told, "{} of {told} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}

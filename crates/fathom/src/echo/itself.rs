@@ -1,0 +1,59 @@
+//! Who this reflector is, for the probe that asks whether the one that answers now is the one that served a connection.
+//!
+//! Its identity tells its place and its process. A process that took another's place is at the same one; another backend
+//! behind the same address is not: its machine, its own addresses or what it listens on differ.
+
+use std::fs::read_to_string;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::net::{IpAddr, SocketAddr};
+
+/// The identity of this process, which listens on these addresses.
+pub(super) fn identity(listens: impl Iterator<Item = SocketAddr>) -> u32 {
+    // The standard library seeds its hashers from the system's random source.
+    let mut random = RandomState::new().build_hasher();
+    random.write_u32(std::process::id());
+    let mut listens: Vec<String> = listens.map(|address| address.to_string()).collect();
+    listens.sort_unstable();
+    let place = format!("{} {} {}", machine(), addresses().join(" "), listens.join(" "));
+    fathom_wire::identity_of(digest(&place), random.finish() as u32)
+}
+
+/// What stays of a machine when it is booted anew.
+fn machine() -> String {
+    let names = ["/etc/machine-id", "/proc/sys/kernel/hostname"];
+    names.into_iter().filter_map(|path| read_to_string(path).ok()).collect()
+}
+
+/// Its own addresses: machines that were cloned may have all else in common. Of IPv6 some are temporary (RFC 8981).
+fn addresses() -> Vec<String> {
+    let own = fathom_os::interfaces::addresses().into_iter().map(|own| own.address);
+    let mut addresses: Vec<String> = own.filter(IpAddr::is_ipv4).map(|own| own.to_string()).collect();
+    addresses.sort_unstable();
+    addresses
+}
+
+/// FNV-1a over 32 bits, folded to the bits that are told.
+fn digest(text: &str) -> u32 {
+    let fold = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    let hash = text.as_bytes().iter().fold(0x811c_9dc5, fold);
+    hash ^ hash >> 16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_wire::is_same_place;
+
+    fn of(listens: &[&str]) -> u32 {
+        identity(listens.iter().map(|address| address.parse().expect("an address")))
+    }
+
+    #[test]
+    fn a_process_that_takes_anothers_place_is_another_at_the_same_place() {
+        let (one, two) = (of(&["10.0.0.1:7007"]), of(&["10.0.0.1:7007"]));
+        assert!(is_same_place(one, two));
+        assert_ne!(one, two);
+        // Two beside each other are no replacement of one another.
+        assert!(!is_same_place(of(&["10.0.0.1:7008"]), one));
+    }
+}
