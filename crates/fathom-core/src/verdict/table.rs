@@ -61,6 +61,8 @@ pub(super) const TABLE: &[Row] = &[
     row(&[Survived, RequestLate], &[AcknowledgedAlone, Relayed, RequestWaited], PathDown, High).and(BESIDE),
     row(&[Survived, RequestLate, TellsPauses], &[RequestWaited, RemotePartlyPaused], PathDown, Medium)
         .and(&[AcknowledgedAlone, Relayed]),
+    // It may recover, or be the end: only the flow is concerned then, or the way of all.
+    open(&[GoesOn, FreshEchoed, NotAcknowledged], &[FlowForgotten, PathDown]).and(BESIDE),
     row(&[Survived, DatagramsCounted], &[RemotePartlyPaused], PathDown, High).and(BESIDE),
     row(&[Survived, ReportedReturn], &[], PathDown, High).and(BESIDE),
     row(&[Survived, ReportedForward], &[Acknowledged, RemotePartlyPaused], PathDown, High).and(BESIDE),
@@ -76,6 +78,7 @@ pub(super) const TABLE: &[Row] = &[
     row(&[Survived, FreshNoRoute], &[], PathDown, High),
     row(&[Survived, FreshForbidden], &[], PathDown, Medium),
     open(&[Survived, NotAcknowledged, RemotePartlyPaused], &[PathDown, PeerPaused]),
+    open(&[GoesOn, NotAcknowledged], &[PathDown, PeerPaused]).and(BESIDE),
     row(&[Survived, FreshNoAnswer, NotAcknowledged], &[], PathDown, Low).and(BESIDE),
     row(&[Survived, SentAgain, NotAcknowledged], &[], PathDown, Low).and(BESIDE),
     open(&[Survived, TriedInVain], &[PathDown, PeerPaused]).and(BESIDE),

@@ -104,7 +104,7 @@ impl Story {
 
     /// Whether so many faults have been told to their end.
     pub(crate) fn tells(self, events: &Events, nth: usize) -> bool {
-        let told: Vec<String> = stories(events).concat();
+        let told: Vec<String> = stories(events, |_| true).concat();
         let count = |beginning: &str| told.iter().filter(|told| told.starts_with(beginning)).count();
         match self {
             Self::Nothing => true,
@@ -119,7 +119,7 @@ impl Story {
     /// Whether the run is in its third silence, or nobody listens for the third time.
     pub(crate) fn reaches_its_last_silence(self, events: &Events) -> bool {
         match self {
-            Self::Refused(_) => stories(events).get(3).is_some_and(|told| told == &["refused"]),
+            Self::Refused(_) => stories(events, |_| true).get(3).is_some_and(|told| told == &["refused"]),
             _ => lost_silence(events),
         }
     }
@@ -162,9 +162,20 @@ impl Story {
         }
     }
 
+    /// What may be said of a silence that goes on when the run ends. Less is known of it than of one that is over: its
+    /// reflector has not told of a pause yet, and it may be the end of the flow. Both worlds may know different parts of that.
+    pub(crate) fn may_be_said_at_the_end(self, verdict: &str) -> bool {
+        verdict == "unknown"
+            || match self {
+                Self::Survives(right) => verdict == right,
+                Self::Dies(_, right) => verdict == right,
+                _ => false,
+            }
+    }
+
     /// What a recording tells of each connection.
     pub(crate) fn expected(self, dead_address: bool) -> Vec<Vec<String>> {
-        let lost = ["stall.began", "stall.ended: lost", "closed: finished"].map(str::to_owned);
+        let lost = ["stall.began", "stall goes on: not wrong", "closed: finished"].map(str::to_owned);
         let told: Vec<Vec<String>> = match self {
             Self::Nothing | Self::Paused => vec![vec!["opened".into(), "closed: finished".into()]],
             Self::Survives(verdict) => {
