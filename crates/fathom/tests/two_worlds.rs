@@ -186,7 +186,8 @@ fn agree(script: &Script, fabric: &Fabric, simulated: &Path) -> bool {
             let wrong = recorded
                 .broken_law()
                 .or_else(|| {
-                    let told = stories(&recorded.events, |verdict| script.story.may_be_said_at_the_end(verdict));
+                    let told =
+                        stories(&recorded.events, |verdict| script.story.may_be_said_at_the_end(verdict));
                     let told = if *world == SOCKETS { script.story.as_told(told) } else { told };
                     (told != expected).then(|| format!("{told:#?}\nis not {expected:#?}"))
                 })

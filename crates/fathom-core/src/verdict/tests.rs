@@ -134,11 +134,12 @@ fn a_recovered_stall_is_never_the_peer_that_was_gone_and_a_refusal_is_never_sure
 #[test]
 fn row_1_what_goes_on_at_the_end_is_explained_as_far_as_it_goes() {
     // This flow alone gets nothing there: it may recover, or have been forgotten.
-    let facts = Facts { outcome: Outcome::GoesOn, reported: same(Standing::Open, 59), ..DEAD };
+    let dead = Facts { outcome: Outcome::GoesOn, ..DEAD };
+    let facts = Facts { reported: same(Standing::Open, 59), fresh: Fresh::Echoed, ..dead };
     let explanation = explain(&facts);
-    assert_eq!(explanation.could_be, [Verdict::FlowForgotten, Verdict::PathDown]);
+    assert_eq!(explanation.could_be, [Verdict::FlowForgotten, Verdict::PathDown], "{explanation:?}");
     // Nothing gets there: the reflector cannot have told of a pause that is not over.
-    let facts = Facts { outcome: Outcome::GoesOn, fresh: Fresh::NoAnswer, tells_pauses: true, ..DEAD };
+    let facts = Facts { fresh: Fresh::NoAnswer, tells_pauses: true, ..dead };
     let explanation = explain(&facts);
     assert_eq!(explanation.could_be, [Verdict::PathDown, Verdict::PeerPaused]);
 }

@@ -117,7 +117,10 @@ pub(crate) fn stories(events: &Events, may_be_said: impl Fn(&str) -> bool) -> Ve
             "connection.explained" if event["about"] == "stall" && left_out.remove(&connection) => continue,
             "connection.explained"
                 if event["about"] == "stall"
-                    && all.get(of).and_then(|story| story.last()).is_some_and(|told| told == "stall.began") =>
+                    && all
+                        .get(of)
+                        .and_then(|story| story.last())
+                        .is_some_and(|told| told == "stall.began") =>
             {
                 let verdict = event["verdict"].as_str().expect("a verdict");
                 let right = if may_be_said(verdict) { "not wrong" } else { verdict };
