@@ -115,11 +115,17 @@ impl Fact {
                     served != answers && fathom_wire::is_same_place(served, answers)
                 })
             }
-            Self::StillRuns => server(facts) == Server::Same,
-            Self::ReplacedBefore => server(facts) == Server::ReplacedBefore,
-            Self::ReplacedSoon => server(facts) == Server::ReplacedSoon,
-            Self::AnotherAnswers => server(facts) == Server::Elsewhere,
-            Self::BeganAfter => server(facts) == Server::BeganAfter,
+            Self::StillRuns => server(facts.served_by, facts.reported, facts.ended_ns) == Server::Same,
+            Self::ReplacedBefore => {
+                server(facts.served_by, facts.reported, facts.ended_ns) == Server::ReplacedBefore
+            }
+            Self::ReplacedSoon => {
+                server(facts.served_by, facts.reported, facts.ended_ns) == Server::ReplacedSoon
+            }
+            Self::AnotherAnswers => {
+                server(facts.served_by, facts.reported, facts.ended_ns) == Server::Elsewhere
+            }
+            Self::BeganAfter => server(facts.served_by, facts.reported, facts.ended_ns) == Server::BeganAfter,
             Self::IdledTooLong => facts.idled_too_long(),
             Self::OthersLost => facts.others_lost,
             Self::Unanswered => {

@@ -1,7 +1,6 @@
 //! The reflector: what it said of the connection, and whether the one that said it is the one that served it.
 
 use super::Direction;
-use super::facts::Facts;
 use crate::peer_report::{PeerReport, Responder};
 
 /// A time told as "so long ago" is known to a round trip and a millisecond; this covers both.
@@ -70,20 +69,21 @@ pub(super) enum Server {
     BeganAfter,
 }
 
-pub(super) fn server(facts: &Facts) -> Server {
-    let Some(reported) = facts.reported else { return Server::NotKnown };
+/// `served_by`: who answered while the connection lived, which ended at `ended_ns`.
+pub(super) fn server(served_by: Option<u32>, reported: Option<Reported>, ended_ns: u64) -> Server {
+    let Some(reported) = reported else { return Server::NotKnown };
     let (Some(Responder { identity, .. }), Some(began)) = (reported.report.responder, reported.began_ns())
     else {
         return Server::NotKnown;
     };
-    let soon = began <= facts.ended_ns + SOON_NS;
-    match facts.served_by {
+    let soon = began <= ended_ns + SOON_NS;
+    match served_by {
         Some(served) if served == identity => Server::Same,
         Some(served) if !fathom_wire::is_same_place(served, identity) => Server::Elsewhere,
-        Some(_) if began < facts.ended_ns => Server::ReplacedBefore,
+        Some(_) if began < ended_ns => Server::ReplacedBefore,
         Some(_) if soon => Server::ReplacedSoon,
         Some(_) => Server::ReplacedLater,
-        None if began + TOLD_WITHIN_NS >= facts.ended_ns && soon => Server::BeganAfter,
+        None if began + TOLD_WITHIN_NS >= ended_ns && soon => Server::BeganAfter,
         None => Server::NotKnown,
     }
 }

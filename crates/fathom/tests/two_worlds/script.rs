@@ -167,8 +167,7 @@ impl Story {
     pub(crate) fn may_be_said_at_the_end(self, verdict: &str) -> bool {
         verdict == "unknown"
             || match self {
-                Self::Survives(right) => verdict == right,
-                Self::Dies(_, right) => verdict == right,
+                Self::Survives(right) | Self::Dies(_, right) => verdict == right,
                 _ => false,
             }
     }
