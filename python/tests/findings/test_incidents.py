@@ -1,6 +1,7 @@
 """Findings folded into incidents: laws that hold for any findings, and the cases that made them necessary."""
 
 import random
+from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
@@ -146,11 +147,16 @@ def test_every_event_is_a_part_of_exactly_one_incident(findings):
 def test_the_order_of_findings_does_not_matter(findings, seed):
     shuffled = list(findings)
     random.Random(seed).shuffle(shuffled)
+    assert incidents(shuffled) == incidents(findings)
+    assert numbered(shuffled) == numbered(findings)
 
-    def shape(of):
-        return [(i.kind, i.from_ns, i.to_ns, i.where, i.cause, i.toll) for i in incidents(of)]
 
-    assert shape(shuffled) == shape(findings)
+def test_what_began_together_at_one_place_has_one_order():
+    """Two pauses of one moment and length, of either host: whichever came first gave its cause."""
+    findings = [pause("a", 0), pause("b", 0, host="local"), pause("b", 0, host="remote")]
+    (expected,) = incidents(findings)
+    for order in permutations(findings):
+        assert incidents(order) == (expected,)
 
 
 @settings(max_examples=300, deadline=None)

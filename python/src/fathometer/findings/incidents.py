@@ -122,9 +122,17 @@ def numbered(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(replace(f, id=f"f{n}") for n, f in enumerate(ordered, 1))
 
 
-def _order(f: Finding) -> tuple[bool, int, int, str, tuple[tuple[str, str, int], ...]]:
-    places = tuple((p.path, p.recording, -1 if p.connection is None else p.connection) for p in f.where)
-    return f.from_ns is None, f.from_ns or 0, _end(f), f.kind, places
+def _order(f: Finding) -> tuple[bool, int, int, str, tuple[tuple[str, str, int], ...], tuple[str, ...]]:
+    """By time, kind and place, and then by all the rest: what differs in anything has an order of its own."""
+    rest = (
+        f.cause or "",
+        f.confidence,
+        repr(sorted(f.terms.items())),
+        repr(sorted((name, repr(q)) for name, q in f.quantities.items())),
+        repr((f.to_ns, f.uncertain_ns, f.doubts, f.facts, f.result)),
+        f.id,
+    )
+    return f.from_ns is None, f.from_ns or 0, _end(f), f.kind, tuple(map(_place_order, f.where)), rest
 
 
 def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ()) -> tuple[Incident, ...]:
