@@ -29,7 +29,8 @@ def shift(at, before, after, path="p", recording="r"):
 
 def recording(seconds):
     totals = SimpleNamespace(last_sent_ns=START + seconds * SECOND)
-    return SimpleNamespace(manifest=SimpleNamespace(id="r"), totals=totals, lasting=(), events=())
+    nothing = dict.fromkeys(("lasting", "connections", "stalls", "events"), ())
+    return SimpleNamespace(manifest=SimpleNamespace(id="r"), totals=totals, **nothing)
 
 
 def test_a_shift_that_went_back_did_not_last_ever_since():

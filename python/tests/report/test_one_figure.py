@@ -78,9 +78,9 @@ def test_an_earlier_figure_is_as_sure_as_its_level_its_runs_and_its_doubts_allow
     # like the others, and a mean whose interval reaches to zero was left out without a word.
     def p_value(**of):
         then = baseline.EarlierFigure(**{"value": 4e5, "low": 3e5, "high": 5e5, **of})
-        (path,) = baseline.drift(
-            baseline.Baseline("then", {report.scenarios[0].name: {"mean": then}}, {}), report.scenarios
-        ).paths
+        name = report.scenarios[0].name
+        earlier = baseline.Baseline("then", {name: {"mean": then}}, {name: (0, 1_000)})
+        (path,) = baseline.drift(earlier, report.scenarios).paths
         return path.differences[0].p_value
 
     plain = p_value()
