@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lines that may wait; further ones are counted, and the count is logged in their place.
 const WAITING: usize = 16 << 10;
@@ -36,11 +36,18 @@ impl Writer {
 
     /// Waits until what was logged so far is written, but not for ever.
     pub(super) fn finish(&self) {
+        let until = Instant::now() + FINISH;
         let (tell, written) = sync_channel(1);
-        // A thread that has ended, or a queue that is full to the last, leaves nothing to wait for.
-        if self.lines.try_send(Message::Finish(tell)).is_ok() {
-            let _ = written.recv_timeout(FINISH);
+        let mut finish = Message::Finish(tell);
+        // A queue that is full is waited for, too; a thread that has ended leaves nothing to wait for.
+        while let Err(TrySendError::Full(full)) = self.lines.try_send(finish) {
+            if Instant::now() >= until {
+                return;
+            }
+            finish = full;
+            std::thread::sleep(Duration::from_millis(1));
         }
+        let _ = written.recv_timeout(until.saturating_duration_since(Instant::now()));
     }
 }
 
