@@ -97,16 +97,16 @@ fn where_none_is_left_nothing_is_kept() {
 /// Each thread has lanes of one target only, so none of them knew that no target was left: "ended before there was a
 /// connection" was all that was said.
 #[test]
-fn where_none_is_left_of_several_threads_each_reason_is_told_once() {
+fn where_none_is_left_of_several_threads_the_reason_is_told_once() {
     let bad = [free_port(), free_port()].map(|port| format!("127.0.0.1:{port}"));
     let home = tempfile::tempdir().expect("a directory");
     let arguments =
         format!("{} {} --ping-pong --threads 2 --count 5 --quiet --json --record r", bad[0], bad[1]);
     let outcome = Probe::start(home.path(), &arguments).finish();
     assert_eq!(outcome.code(), 1, "{outcome:?}");
-    for target in &bad {
-        assert_eq!(line(&outcome).matches(target.as_str()).count(), 1, "{}", outcome.err);
-    }
+    // The first thread that has none left ends the run: the other may not have heard of its own by then.
+    let counts = bad.each_ref().map(|target| line(&outcome).matches(target.as_str()).count());
+    assert!(counts.contains(&1) && counts.iter().all(|&count| count <= 1), "{}", outcome.err);
 }
 
 #[test]

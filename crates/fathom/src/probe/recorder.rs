@@ -60,6 +60,8 @@ pub(super) struct RunRecorder {
     live: LiveStates,
     /// What the live states do not show yet. They are locked when nothing is written: a view waits for no disk.
     updates: Vec<(usize, Update)>,
+    /// Lines that wait for that: whoever prints them asks the live states where a connection leads.
+    waiting_lines: Vec<Line>,
     lines: Option<SyncSender<Line>>,
     /// Whether each sample is worth a line.
     every_sample: bool,
@@ -94,6 +96,7 @@ impl RunRecorder {
             sinks,
             live,
             updates: Vec::new(),
+            waiting_lines: Vec::new(),
             lines: None,
             every_sample: false,
             rest,
@@ -192,6 +195,13 @@ impl RunRecorder {
         }
         for (state, error) in live.iter_mut().zip(&self.errors) {
             state.recording_error.clone_from(error);
+        }
+        drop(live);
+        let Some(lines) = &self.lines else { return };
+        for line in self.waiting_lines.drain(..) {
+            if let Err(TrySendError::Full(_)) = lines.try_send(line) {
+                self.lines_lost += 1;
+            }
         }
     }
 
@@ -418,10 +428,8 @@ impl RunRecorder {
     }
 
     fn show(&mut self, line: Line) {
-        if let Some(lines) = &self.lines
-            && let Err(TrySendError::Full(_)) = lines.try_send(line)
-        {
-            self.lines_lost += 1;
+        if self.lines.is_some() {
+            self.waiting_lines.push(line);
         }
     }
 
