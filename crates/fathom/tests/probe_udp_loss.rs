@@ -99,10 +99,12 @@ fn nothing_is_claimed_where_nobody_counts() {
     let echo = Echo::start("127.0.0.1");
     let ways = |loss: &Value| ["forward", "backward", "unknown"].map(|way| count(loss, way));
     let (loss, (there, back)) = through(echo.address(), loses, "--size 32");
-    assert_eq!(ways(&loss), [0, 0, there + back], "{loss}");
+    let [forward, backward, unknown] = ways(&loss);
+    // Some of what the relay loses may be of a canary connection.
+    assert!((forward, backward) == (0, 0) && (1..=there + back).contains(&unknown), "{loss}");
     if needs("xinetd") {
         let xinetd = Xinetd::start("127.0.0.1");
-        // It may lose some of its own, and some of the relay's may be those of a canary connection.
+        // It may lose some of its own.
         let (loss, _) = through(xinetd.address(), loses, "");
         let [forward, backward, unknown] = ways(&loss);
         assert!((forward, backward) == (0, 0) && unknown > 0, "{loss}");
