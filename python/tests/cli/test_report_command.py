@@ -238,7 +238,7 @@ def test_goals_are_told_and_make_the_exit_code(two, tmp_path):
     assert "not met by 1 of 2" in page
 
 
-@pytest.mark.parametrize("goal", ["p99=2ms", "p98<2ms", "p99<2", "availability<99%", "nowhere: p50<2ms"])
+@pytest.mark.parametrize("goal", ["p99=2ms", "p98<2ms", "p99<2", "availability<99%"])
 def test_a_goal_that_cannot_be_one_is_a_line_and_two(two, tmp_path, goal):
     done = run("report", two, "--slo", goal, cwd=tmp_path)
     assert done.returncode == 2

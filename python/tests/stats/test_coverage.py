@@ -72,7 +72,9 @@ def test_a_quantile_that_ends_at_the_largest_value_is_doubted():
     # 320 samples support p99 (Wilks: 299), and their interval can end nowhere but at the largest of them.
     x = np.rint(np.random.default_rng(4).pareto(1.2, 320) * 1e6 + 1e6).astype(int)
     (p99,) = rollup_estimates(shipped(x, 32), (0.99,))
-    assert p99.doubt.code in {DoubtCode.HEAVY_TAIL, DoubtCode.CORRELATED_BLOCKS, DoubtCode.FEW_BURSTS}
+    # Or has no interval at all, where so few are worth less than 299 by their correlation.
+    doubts = {DoubtCode.HEAVY_TAIL, DoubtCode.CORRELATED_BLOCKS, DoubtCode.FEW_BURSTS}
+    assert p99.doubt.code in doubts | {DoubtCode.CORRELATED_UNSUPPORTED}
 
 
 def test_a_mean_without_a_variance_is_doubted():

@@ -17,7 +17,7 @@ from typing import Any
 
 from fathometer.errors import FathometerError
 from fathometer.findings.model import Scenario
-from fathometer.report.losses import Answers, Lost, answered, lost
+from fathometer.report.losses import Answers, LostShare, answered, lost
 from fathometer.stats.blocks import FEWEST
 from fathometer.stats.compare import SHAKY
 from fathometer.stats.family import MATTERS, METRICS, Difference, Metric, judged
@@ -159,7 +159,7 @@ def drift(baseline: Baseline, scenarios: Sequence[Scenario], matters: float = MA
     common = [s for s in scenarios if s.name in baseline.figures and (s.due or baseline.lost[s.name][1])]
     unjudged = [(s, _differences(baseline.figures[s.name], s)) for s in common]
     verdicts = iter(judged([d for _, each in unjudged for d in each], matters))
-    then = [Lost(*baseline.lost[s.name]) for s in common]
+    then = [LostShare(*baseline.lost[s.name]) for s in common]
     answers = answered([(a, lost(s)) for a, s in zip(then, common, strict=True)], matters)
     paths = tuple(
         Since(

@@ -12,7 +12,7 @@ from fathometer.stats.results import LEVEL
 Answers = Literal["fewer", "more", "no difference shown", "cannot be decided"]
 
 
-class Lost(NamedTuple):
+class LostShare(NamedTuple):
     """Samples that were due and not answered, of how many."""
 
     lost: int
@@ -26,12 +26,12 @@ class Lost(NamedTuple):
         return self.lost / self.due
 
 
-def lost(scenario: Scenario) -> Lost:
+def lost(scenario: Scenario) -> LostShare:
     """As a scenario has it."""
-    return Lost(scenario.unanswered + scenario.unsent, scenario.due, scenario.worth)
+    return LostShare(scenario.unanswered + scenario.unsent, scenario.due, scenario.worth)
 
 
-def answered(pairs: Sequence[tuple[Lost, Lost]], matters: float) -> list[Answers]:
+def answered(pairs: Sequence[tuple[LostShare, LostShare]], matters: float) -> list[Answers]:
     """Of each pair (then, now); the pairs are one family. `matters`: what changed by less than this part of
     what is lost is not told.
     """
@@ -51,7 +51,7 @@ def answered(pairs: Sequence[tuple[Lost, Lost]], matters: float) -> list[Answers
     return verdicts
 
 
-def _counts(one: Lost, worth: float) -> tuple[int, int]:
+def _counts(one: LostShare, worth: float) -> tuple[int, int]:
     """Lost and answered, in independent samples."""
     behind = max(round(one.due * worth), 1)
     unanswered = round(one.share * behind)
