@@ -16,6 +16,8 @@ pub const MARKER_VARIABLE: &str = "FATHOM_FABRIC_INSTANCE";
 const GRACE: Duration = Duration::from_secs(2);
 /// A process that is being ended may still have started another.
 const ROUNDS: u32 = 5;
+/// How long `fathom fabric exec` may take from entering a host's network to becoming its command.
+const BECOMES: Duration = Duration::from_millis(500);
 
 /// A process in the network of one of the hosts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +34,13 @@ pub struct HostProcess {
 }
 
 impl HostProcess {
+    /// Whether it may be `fathom fabric exec` itself, which has entered the network and has not become its command yet: only
+    /// that bears the mark. Left alone it outlived its fabric (seen once: its `sleep` held a pipe open for ever).
+    fn runs_this_program(&self) -> bool {
+        let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
+        program("self").is_some_and(|this| program(&self.pid.to_string()) == Some(this))
+    }
+
     /// Whether both are one process of one fabric. Its command may have changed: a shell that becomes what it runs.
     fn is_same(&self, other: &Self) -> bool {
         (self.pid, &self.host, self.ours) == (other.pid, &other.host, other.ours)
@@ -103,12 +112,20 @@ pub(crate) fn own_processes(
 /// Ends what `fathom fabric exec` started: asks first, then insists.
 pub(crate) fn end_processes(state: &FabricState) -> Cleanup {
     let mut cleanup = Cleanup::default();
-    for _ in 0..ROUNDS {
+    let begun = Instant::now();
+    let mut rounds = 0;
+    while rounds < ROUNDS {
         let (held, left) = own_processes(state, |_| true);
+        let on_its_way = left.iter().any(HostProcess::runs_this_program);
         cleanup.left = left;
         if held.is_empty() {
-            break;
+            if !on_its_way || begun.elapsed() >= BECOMES {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+            continue;
         }
+        rounds += 1;
         for (_, peer) in &held {
             let _ = peer.ask_to_end();
             // One that stands still could not hear it.
