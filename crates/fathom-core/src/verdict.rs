@@ -1,7 +1,7 @@
 //! From what was seen of a stall or a death to what the evidence says about why.
 //!
 //! [`Facts`] is what was seen, each with its source and within its bound: a fact of another time than the silence or the
-//! end that is to be explained is none. [`table`] is the decision, as data: the facts that a row requires and those that
+//! end that is to be explained is none. `table` is the decision, as data: the facts that a row requires and those that
 //! forbid it, the verdict, how sure it is, and what else it could be. The first row that fits is taken; the sentences are
 //! those of its facts. `docs/verdicts.md` is made from the table, `docs/faults.md` shows what each fault looks like.
 
