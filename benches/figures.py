@@ -4,7 +4,6 @@
 The reflector is pinned to core 1, the probe to core 0."""
 
 import argparse
-import contextlib
 import itertools
 import json
 import os
@@ -17,6 +16,8 @@ import tempfile
 import threading
 import time
 
+from shared import reflector
+
 RELEASE = pathlib.Path(__file__).resolve().parent.parent / "target/release/fathom"
 FIGURES = ("one", "many", "cost", "stamps")
 
@@ -28,16 +29,6 @@ parser.add_argument(
 )
 ARGUMENTS = parser.parse_args()
 FATHOM, QUICK = ARGUMENTS.fathom, ARGUMENTS.quick
-
-
-@contextlib.contextmanager
-def reflector(*extra):
-    command = [FATHOM, "echo", "--json", "--tcp-only", "--listen", "127.0.0.1:0", "--cpu", "1", *extra]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            yield f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
-        finally:
-            process.terminate()
 
 
 def peak_bytes(pid):
@@ -78,7 +69,7 @@ def one_connection(work):
     seconds = 60 if QUICK else 600
     # With the pause clock, which has a budget of its own, and without.
     for name, options in [("one", ["--pause-clock", "off"]), ("one+pauses", [])]:
-        with reflector() as target:
+        with reflector(FATHOM) as target:
             _, rss, cpu = probe(target, "--for", f"{seconds}s", "--record", f"{work}/{name}", *options)
         share = 100 * cpu / seconds
         text = f"{rss / 2**20:.1f} MiB peak, {share:.3f} % of a core over {seconds} s"
@@ -87,7 +78,7 @@ def one_connection(work):
 
 def many_connections(work):
     seconds = 20 if QUICK else 60
-    with reflector() as target:
+    with reflector(FATHOM) as target:
         s, rss, cpu = probe(
             target, "--connections", "10000", "--for", f"{seconds}s", "--record", f"{work}/many"
         )
@@ -110,7 +101,7 @@ def recording_cost(work):
             last = f"{work}/cost{len(mode)}-{i}"
             medians = {}
             order = ["on", "off"] if i % 2 else ["off", "on"]
-            with reflector(*mode) as target:
+            with reflector(FATHOM, *mode) as target:
                 for kind in order:
                     where = ["--record", last] if kind == "on" else ["--no-record"]
                     s, _, _ = probe(target, "--ping-pong", "--count", str(count), *mode, *where)
@@ -149,7 +140,7 @@ def stamps_back_to_back(work, name, count, rounds, echo, options):
     rtt, period, off_ns = [], [], []
     for i in range(rounds):
         found = {}
-        with reflector(*echo) as target:
+        with reflector(FATHOM, *echo) as target:
             for kind in ("off", "require") if i % 2 else ("require", "off"):
                 where = f"{work}/stamps-{name}-{i}-{kind}"
                 options_here = ["--timestamps", kind, "--record", where, *options]
@@ -180,7 +171,7 @@ def stamps_once_a_second(rounds, seconds):
             found[kind] = s["rtt_ns"]["p50"]
             cpu[kind] += used
 
-        with reflector() as target:
+        with reflector(FATHOM) as target:
             threads = [threading.Thread(target=run, args=(kind, target)) for kind in ("off", "require")]
             for thread in threads if i % 2 else reversed(threads):
                 thread.start()

@@ -10,7 +10,6 @@ drifts changes both. Quartiles are beside it: a difference that lies within them
 """
 
 import argparse
-import contextlib
 import json
 import os
 import pathlib
@@ -19,27 +18,10 @@ import subprocess
 import sys
 import tempfile
 
+from shared import awake, reflector
+
 FIGURES = ("back-to-back", "cost", "connections", "once-a-second")
 Summary = dict
-
-
-@contextlib.contextmanager
-def reflector(fathom: str, *options: str):
-    command = [fathom, "echo", "--json", "--tcp-only", "--listen", "127.0.0.1:0", "--cpu", "1", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        try:
-            yield f"127.0.0.1:{json.loads(process.stdout.readline())['port']}"
-        finally:
-            process.terminate()
-
-
-@contextlib.contextmanager
-def awake(wanted: bool):
-    """No deep idle states while this lasts."""
-    with open("/dev/cpu_dma_latency", "wb", buffering=0) if wanted else contextlib.nullcontext() as handle:
-        if handle:
-            handle.write((0).to_bytes(4, sys.byteorder))
-        yield
 
 
 def start(fathom: str, target: str, *options: str) -> subprocess.Popen:

@@ -24,12 +24,13 @@ import re
 import shutil
 import signal
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+
+from shared import awake
 
 HERE = pathlib.Path(__file__).resolve().parent
 RELEASE = HERE.parent / "target/release/fathom"
@@ -267,15 +268,6 @@ def veth():
     finally:
         for name in (near, far):
             subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL, check=False)
-
-
-@contextlib.contextmanager
-def awake(wanted):
-    """No deep idle states while this lasts (Linux, Documentation/power/pm_qos_interface.rst)."""
-    with open("/dev/cpu_dma_latency", "wb", buffering=0) if wanted else contextlib.nullcontext() as handle:
-        if handle:
-            handle.write(struct.pack("i", 0))
-        yield
 
 
 def ratio(results, name, base, key):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -50,10 +51,9 @@ def samples(recording: Recording, selection: Selection = ALL, *, limit: int = MA
     names = [*_COLUMNS, SILENCE] if recording.source.has_silences else list(_COLUMNS)
     parts: list[Samples] = []
     count = 0
-    try:
+    with _damage_named(recording):
         for batch in _near(recording, selection, names):
-            mask = _mask(batch, selection)
-            chosen = batch if mask is None or mask.all() else batch.part(mask)
+            chosen = _chosen(batch, selection)
             count += chosen.rows
             if count > limit:
                 raise FathometerError(
@@ -63,12 +63,24 @@ def samples(recording: Recording, selection: Selection = ALL, *, limit: int = MA
                 )
             if chosen.rows:
                 parts.append(_samples(chosen))
+    return _ordered(parts)
+
+
+@contextmanager
+def _damage_named(recording: Recording) -> Iterator[None]:
+    """Names the recording whose files cannot be read."""
+    try:
+        yield
     except (OSError, pa.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else "it is damaged"
         raise FathometerError(
             "read samples", f"{recording.directory}: {reason}", "check it with `fathom recording verify`"
         ) from None
-    return _ordered(parts)
+
+
+def _chosen(batch: Batch, selection: Selection) -> Batch:
+    mask = _mask(batch, selection)
+    return batch if mask is None or mask.all() else batch.part(mask)
 
 
 def _samples(batch: Batch) -> Samples:
@@ -168,21 +180,15 @@ def _last(recording: Recording, connection: int, closed_ns: int, most: int) -> S
     wanted = Selection(connection=connection, end_ns=closed_ns + _AFTER_NS)
     parts: list[Samples] = []
     count = 0
-    try:
+    with _damage_named(recording):
         for group in _backwards(recording, wanted):
             for batch in group:
-                mask = _mask(batch, wanted)
-                chosen = batch if mask is None or mask.all() else batch.part(mask)
+                chosen = _chosen(batch, wanted)
                 if chosen.rows:
                     parts.append(_samples(chosen))
                     count += chosen.rows
             if count > most:
                 break
-    except (OSError, pa.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else "it is damaged"
-        raise FathometerError(
-            "read samples", f"{recording.directory}: {reason}", "check it with `fathom recording verify`"
-        ) from None
     return _ordered(parts)
 
 

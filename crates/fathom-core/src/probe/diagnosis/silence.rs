@@ -29,8 +29,8 @@ pub(in crate::probe) struct Silence {
     timeouts: u8,
     /// How long the reflector says that it did not run.
     remote_pause_ns: u64,
-    /// The peer report on this connection, and when it came.
-    reported: Option<(Reported, u64)>,
+    /// The peer report on this connection.
+    reported: Option<Reported>,
     /// Whether the reflector has been asked.
     asked: bool,
 }
@@ -110,8 +110,8 @@ impl Silence {
         self.remote_pause_ns += duration_ns;
     }
 
-    pub(in crate::probe) fn peer_reported(&mut self, reported: Reported, now: u64) {
-        self.reported = Some((reported, now));
+    pub(in crate::probe) fn peer_reported(&mut self, reported: Reported) {
+        self.reported = Some(reported);
     }
 
     /// Whether the reflector is to be asked about this silence: once.
@@ -139,8 +139,8 @@ impl Silence {
 
     /// The peer report, unless the echo of a silence that is over may have crossed it.
     pub(in crate::probe) fn reported(&self, now: u64, recovered: bool) -> Option<Reported> {
-        let crossed = |at: u64| recovered && now.saturating_sub(at) < CAUGHT_UP_NS;
-        self.reported.filter(|(_, at)| !crossed(*at)).map(|(reported, _)| reported)
+        let crossed = |at_ns: u64| recovered && now.saturating_sub(at_ns) < CAUGHT_UP_NS;
+        self.reported.filter(|reported| !crossed(reported.at_ns))
     }
 }
 

@@ -327,7 +327,7 @@ impl Roles {
                     let mut open = of_path.filter_map(Lane::connection);
                     if let Some(connection) = open.find(|connection| connection.ordinal() == ordinal) {
                         let view = connection.local_view();
-                        connection.silence.peer_reported(view.beside(report, now), now);
+                        connection.silence.peer_reported(view.beside(report, now));
                     }
                 }
             }

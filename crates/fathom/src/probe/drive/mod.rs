@@ -332,10 +332,6 @@ impl<'a> Driver<'a> {
             }
         };
         self.probe.handle(since_ns, Input::Connecting { link: id, since_ns });
-        let begun = begun.and_then(|socket| {
-            let own = self.config.transport == Transport::Udp && socket.is_its_own_peer();
-            if own { Err(io::ErrorKind::ConnectionRefused.into()) } else { Ok(socket) }
-        });
         match begun {
             Ok(socket) => {
                 let (stage, stamped, reads_wait) = (Stage::Connecting, false, false);
@@ -357,6 +353,10 @@ impl<'a> Driver<'a> {
     fn connected(&mut self, id: LinkId, now: u64) {
         let (stamp_with, config) = (self.stamp_with, self.config);
         let Some(link) = self.links.get_mut(id) else { return };
+        if link.socket.is_its_own_peer() {
+            let error = NetError::of_kind(io::ErrorKind::ConnectionRefused);
+            return self.probe.handle(now, Input::ConnectFailed { link: id, error });
+        }
         link.stage = Stage::Open;
         let info = if link.purpose == Purpose::Samples { None } else { link.socket.tcp_info() };
         let resent = info.is_some_and(|info| info.total_retrans > 0);

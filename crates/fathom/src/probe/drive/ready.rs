@@ -21,10 +21,6 @@ impl Driver<'_> {
                 let now = mono_ns();
                 match socket::connect_result(tcp) {
                     Ok(false) => {}
-                    Ok(true) if link.socket.is_its_own_peer() => {
-                        let error = NetError::of_kind(io::ErrorKind::ConnectionRefused);
-                        self.tell(now, Input::ConnectFailed { link: id, error });
-                    }
                     Ok(true) => {
                         self.connected(id, now);
                         self.obey();
