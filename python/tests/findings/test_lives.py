@@ -115,3 +115,37 @@ def test_the_time_without_answers_is_that_of_stalls_and_ends_with_overlaps_once(
     assert [row[0].text for row in table.rows] == ["worse", "better"]
     rows = modes.silent(analysis)["data"]["values"]
     assert [r["percent"] for r in rows] == [18.0, 8.0]
+
+
+@pytest.mark.parametrize(
+    ("moments", "told"), [((1000,), False), ((1000, 2000), False), ((900, 1800, 2700), True)]
+)
+def test_connections_that_die_together_are_one_piece_of_evidence_of_an_age_limit(tmp_path, moments, told):
+    """Six connections of one age at each of a few moments: an outage each, or an age limit. Twelve deaths in
+    two moments were told as one, although two moments always agree in something.
+    """
+    events = []
+    for n, moment in enumerate(moments):
+        for lane in range(6):
+            age = 800 * SECOND + lane * SECOND // 10
+            at = START + moment * SECOND + lane * SECOND // 5
+            events += [opened(6 * n + lane, at - age), closed(6 * n + lane, at, age)]
+    write(tmp_path / "r", lognormal_ns(1, 3_000), events=events)
+    analysis = analyse(open_recordings([tmp_path]))
+    assert sum(i.toll.connections for i in analysis.incidents) == 6 * len(moments)
+    assert len([i for i in analysis.incidents if i.toll.connections]) == len(moments)
+    rivals = [f for f in analysis.findings if f.kind == "rivals"]
+    assert [f.result.better for f in rivals] == (["age"] if told else [])
+
+
+@pytest.mark.parametrize("connections", [60, 120])
+def test_connections_beyond_the_stories_are_evidence_by_their_moments(tmp_path, connections):
+    """Only fifty deaths of a recording are told one by one."""
+    events = []
+    for n in range(connections):
+        at = START + (1_000 + n // 40 * 300) * SECOND + n
+        events += [opened(n, at - 900 * SECOND - n), closed(n, at, 900 * SECOND + n)]
+    write(tmp_path / "r", lognormal_ns(1, 3_000), events=events)
+    analysis = analyse(open_recordings([tmp_path]))
+    rivals = [f for f in analysis.findings if f.kind == "rivals"]
+    assert len(rivals) == (connections == 120)

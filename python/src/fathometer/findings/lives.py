@@ -28,6 +28,8 @@ takes to be noticed."""
 MOST_STORIES = 50
 """Stalls and ends told one by one; beyond that they are counted."""
 _SURE: Final[dict[str, Confidence]] = {"high": "high", "medium": "medium"}
+FEWEST_INCIDENTS: Final = 3
+"""With deaths in them, from which it is asked whether these agree in age."""
 AGAIN_NS: Final = 60_000_000_000
 """Attempts to connect that follow each other this closely are one row of attempts."""
 
@@ -315,20 +317,44 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
     return made
 
 
+def _happenings(died: Sequence[tuple[Incident | None, Connection]]) -> int:
+    """How many things took these connections: those of one incident or of one moment died of one. Beyond
+    `MOST_STORIES` they are in no incident.
+    """
+    number: dict[str | int, int] = {}
+    moment, last_ns, every = 0, 0, 0
+    for incident, c in sorted(died, key=lambda one: one[1].closed_ns or 0):
+        closed_ns = c.closed_ns or 0
+        if closed_ns - last_ns > TOGETHER_NS:
+            moment += 1
+        last_ns = closed_ns
+        keys: list[str | int] = [moment, *([incident.id] if incident else [])]
+        mine = next((number[k] for k in keys if k in number), every)
+        every += mine == every
+        number |= dict.fromkeys(keys, mine)
+    return every
+
+
 def _by_name(place: Place) -> tuple[str, str, int]:
     return place.path, place.recording, -1 if place.connection is None else place.connection
 
 
 def rivals(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list[Finding]:
-    """Over all deaths: one age, or one moment? Told from three on, because two always agree in something; and
-    not where all of them are one incident, which says why.
+    """Over all deaths: one age, or one moment? Told from three things that happened on: two always agree in
+    something, and connections that die together are no more evidence of an age limit than one of them. What a
+    migration took has its explanation.
     """
-    if sum(any(f.kind == "death" for f in i.parts) for i in incidents) < 2:
+    of = {(f.recording, f.connection): i for i in incidents for f in i.parts if f.kind == "death"}
+    deaths_by_incident = [
+        (of.get((recording.manifest.id, c.id)), c)
+        for _, recording in recordings_of(scenarios)
+        for c in deaths(recording)
+        if c.age_ns is not None
+    ]
+    left = [(i, c) for i, c in deaths_by_incident if i is None or i.kind != "migration"]
+    if _happenings(left) < FEWEST_INCIDENTS:
         return []
-    died = [c for _, recording in recordings_of(scenarios) for c in deaths(recording) if c.age_ns is not None]
-    if len(died) < 3:
-        return []
-    closed, ages = np.array([c.closed_ns or 0 for c in died]), np.array([c.age_ns or 0 for c in died])
+    closed, ages = (np.array([getattr(c, name) or 0 for _, c in left]) for name in ("closed_ns", "age_ns"))
     better = age_or_time(closed, ages)
     if better is None:
         return []
@@ -340,7 +366,7 @@ def rivals(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list
         Finding(
             "rivals",
             confidence="medium",
-            quantities={"deaths": number(len(died), "connections")},
+            quantities={"deaths": number(len(left), "connections")},
             facts=facts,
             result=better,
         )

@@ -119,15 +119,25 @@ def _recording(scenario: Scenario, recording: Recording) -> list[Finding]:
 
 
 def _troubles(kind: str, where: tuple[Place, ...], recording: Recording) -> list[Finding]:
-    """One a cluster of events of a kind."""
-    numbered = [(n, e) for n, e in enumerate(recording.events) if e.kind == kind]
+    """One a cluster of events of a kind that have one reason."""
     clusters: list[list[tuple[int, Event]]] = []
-    for n, event in numbered:
-        if clusters and event.at_ns - clusters[-1][-1][1].at_ns <= APART_NS:
-            clusters[-1].append((n, event))
+    last: dict[str, list[tuple[int, Event]]] = {}
+    for n, event in enumerate(recording.events):
+        if event.kind != kind:
+            continue
+        reason = _reason(event)
+        cluster = last.get(reason)
+        if cluster and event.at_ns - cluster[-1][1].at_ns <= APART_NS:
+            cluster.append((n, event))
         else:
-            clusters.append([(n, event)])
+            last[reason] = [(n, event)]
+            clusters.append(last[reason])
     return [_trouble(kind, where, cluster) for cluster in clusters]
+
+
+def _reason(event: Event) -> str:
+    """Empty: it tells none."""
+    return str(event.fields.get("reason", ""))
 
 
 def _trouble(kind: str, where: tuple[Place, ...], cluster: Sequence[tuple[int, Event]]) -> Finding:
@@ -140,14 +150,14 @@ def _trouble(kind: str, where: tuple[Place, ...], cluster: Sequence[tuple[int, E
     steps = [v for e in events if isinstance(v := e.fields.get("step_ns"), int)]
     if steps:
         quantities["step"] = ns(sum(steps))
-    reasons = Counter(str(e.fields["reason"]) for e in events if "reason" in e.fields)
+    reason = _reason(events[0])
     return Finding(
         kind,
         where,
-        events[0].at_ns,
+        min(map(_began_ns, events)),
         events[-1].at_ns,
         quantities=quantities,
-        terms={"reason": reasons.most_common(1)[0][0]} if reasons else {},
+        terms={"reason": reason} if reason else {},
         facts=tuple(
             Fact(
                 "fields",
@@ -158,6 +168,14 @@ def _trouble(kind: str, where: tuple[Place, ...], cluster: Sequence[tuple[int, E
             for n, e in cluster[:5]
         ),
     )
+
+
+def _began_ns(event: Event) -> int:
+    """When an event's matter began: samples that were not sent are told when they are given up, hours after
+    the first of them was due where a run goes on without a connection.
+    """
+    behind = event.fields.get("behind_ns")
+    return max(event.at_ns - behind, 0) if isinstance(behind, int) else event.at_ns
 
 
 def _pauses(where: tuple[Place, ...], recording: Recording) -> list[Finding]:
