@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 _CODES = """\
 Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
-A recording that cannot be read among others that can is told and left out.
+A recording that cannot be read among others that can is told and left out. Of a damaged one, what can be
+read is used, and what is missing is told: that alone changes no exit code.
 """
 _MATTERS = "A smaller difference, either way, is told as none that matters."
 _CODES_OF_REPORT = """\
 With --slo or --baseline, for CI: 0 every goal is met and nothing became worse; 1 a goal is not met or cannot
 be decided, a path became slower or less available, cannot be compared or is gone, or there is no report;
-2 wrong usage, as a goal that concerns no path. The report is written either way.
+2 wrong usage, as a goal that concerns no path. The report is written either way. Damage: a goal that the
+readable part misses is missed; one that it meets cannot be decided, nor can any beside a recording left out.
 """
 REPORT_EPILOG = f"""\
 Examples:

@@ -8,11 +8,15 @@ import pytest
 from fathometer.dataset import open_recordings
 from fathometer.dataset.format import Flags
 from fathometer.findings.analyse import analyse
+from fathometer.findings.render import statement
 from fathometer.report import write as writing
 from fathometer.report.as_json import as_json
 from fathometer.report.goals import judged, parsed
+from support.programs import ROOT
 from support.random_recordings import random_recording
-from support.recordings import UNANSWERED, lognormal_ns, write
+from support.recordings import START, UNANSWERED, lognormal_ns, write
+
+SECOND = 1_000_000_000
 
 
 def test_a_corrupted_echo_is_no_answer(tmp_path):
@@ -56,3 +60,48 @@ def test_where_samples_were_lost_no_report_says_that_none_was(tmp_path):
             assert "Nothing happened that stands out:" in text
             assert ("no loss" in text) == (lost == 0)
             assert (f"Of 2,000 samples {lost:,} unanswered." in text) == (lost > 0)
+
+
+def overflowed(at_ns, lost, reason=None):
+    event = {"at_ns": at_ns, "kind": "recording.overflowed", "connection": 0, "lost": lost}
+    return event if reason is None else event | {"reason": reason}
+
+
+def test_what_the_recorder_lost_is_told_with_its_reason(tmp_path):
+    """A full disk, a failed one, a killed probe: each was told as a disk that was too slow."""
+    (row,) = [
+        x
+        for x in (ROOT / "schema/recording.md").read_text().splitlines()
+        if x.startswith("| `recording.overflowed`")
+    ]
+    reasons = re.findall(r"`(\w+)`: ", row)
+    assert len(reasons) == 5
+    words = {}
+    for reason in [*reasons, None]:
+        write(
+            tmp_path / str(reason), lognormal_ns(1, 100), events=[overflowed(START + 50 * SECOND, 7, reason)]
+        )
+        (told,) = [
+            f
+            for f in analyse(open_recordings([tmp_path / str(reason)])).findings
+            if f.kind == "recording.overflowed"
+        ]
+        words[reason] = statement(told)
+        assert "7 samples are missing" in words[reason]
+    assert len(set(words.values())) == len(words)
+    assert "slow" not in " ".join(words.values())
+    assert "full" in words["no_space"]
+    assert "killed" in words["crash"]
+
+
+def test_losses_of_two_reasons_at_one_moment_are_two(tmp_path):
+    """The disk fell behind, and then it was full: one of the two reasons was told for both."""
+    events = [
+        overflowed(START + 50 * SECOND, 7, "behind"),
+        overflowed(START + 51 * SECOND, 30, "no_space"),
+        overflowed(START + 52 * SECOND, 5, "behind"),
+    ]
+    write(tmp_path / "r", lognormal_ns(1, 100), events=events)
+    findings = analyse(open_recordings([tmp_path])).findings
+    told = [f for f in findings if f.kind == "recording.overflowed"]
+    assert {f.terms["reason"]: f.quantities["samples"].value for f in told} == {"behind": 12, "no_space": 30}

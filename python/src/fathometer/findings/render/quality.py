@@ -102,17 +102,32 @@ def _overrun(f: Finding) -> str:
     return f"{count(int(samples.value), 'sample')} due {verb} not sent{_at(f)}: {why}"
 
 
+LOSSES = {
+    "behind": "writing could not keep up",
+    "no_space": "the disk was full",
+    "stopped": "an error of the disk had stopped the recording",
+    "crash": "the probe was killed, or its host failed, before they were on the disk",
+    "unreadable": "the recording was damaged",
+}
+"""Why rows are missing, by the reason of `recording.overflowed` (schema/recording.md)."""
+
+
 @finding("recording.overflowed", 75)
 def _overflowed(f: Finding) -> str:
+    reason = f.terms.get("reason", "")
     samples = f.quantities.get("samples")
-    what = count(int(samples.value), "sample or event", "samples or events") if samples else "samples"
-    verb = "was" if samples and samples.value == 1 else "were"
-    return f"{what} {verb} lost because the disk was too slow{_at(f)}"
+    what = count(int(samples.value), "sample") if samples else "samples"
+    verb = "is" if samples and samples.value == 1 else "are"
+    # Older recordings say no reason.
+    why = LOSSES.get(reason, reason) or "why is not recorded"
+    return f"{what} {verb} missing from the recording{_at(f)}: {why}"
 
 
 def _at(f: Finding) -> str:
-    n = int(f.quantities["times"].value)
-    return f" at {moment(f.from_ns or 0)}" if n == 1 else f", {often(n)} from {moment(f.from_ns or 0)}"
+    n, began, ended = int(f.quantities["times"].value), f.from_ns or 0, f.to_ns or 0
+    if n > 1:
+        return f", {often(n)} from {moment(began)}"
+    return f" at {moment(began)}" if ended <= began else f" in {duration(ended - began)} from {moment(began)}"
 
 
 @finding("pause", 30)
