@@ -1,5 +1,7 @@
 """Whoever reads a study as it grows sees what one sees who reads it at its end."""
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,7 +14,7 @@ from fathometer.dataset import open_recording
 from fathometer.dataset.follow import NONE, RecordingFollower, Tail
 from fathometer.study.live.follow import StudyFollower, follow
 from support.growing import MS, Growing, StudyDirectory
-from support.recordings import START, UNANSWERED
+from support.recordings import START, UNANSWERED, lognormal_ns, write
 
 SECOND = 1_000_000_000
 ROUND_TRIPS = st.lists(st.one_of(st.just(UNANSWERED), st.integers(0, 10**9)), min_size=1, max_size=20)
@@ -294,3 +296,27 @@ def test_a_study_that_takes_anothers_place(tmp_path):
     follower.poll()
     board = follower.live.board(START + SECOND, alive=True)
     assert (board.study, board.of, board.rows) == ("two", 3, ())
+
+
+LOOK = """
+import sys
+from pathlib import Path
+import fathometer.study.watch.terminal
+from fathometer.dataset.follow import RecordingFollower
+before = set(sys.modules)
+print(len(RecordingFollower().poll(Path(sys.argv[1])).samples.sent_ns))
+loaded = {name.partition(".")[0] for name in set(sys.modules) - before}
+print(*sorted(loaded - sys.stdlib_module_names))
+"""
+
+
+def test_a_look_at_a_recording_loads_no_package(tmp_path):
+    """Arrow loaded pandas, where it is installed, at the first samples: in the thread that draws, which had
+    no picture for as long; seconds, on a busy machine.
+    """
+    rtt = lognormal_ns(1, 50)
+    rtt[7] = UNANSWERED
+    write(tmp_path / "r", rtt)
+    command = [sys.executable, "-c", LOOK, str(tmp_path / "r")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["50", ""]

@@ -81,7 +81,7 @@ def batch_of(part: pa.RecordBatch, only_size: int | None) -> Batch:
 
     def load(name: str) -> tuple[Column, Bools | None]:
         column = part.column(name)
-        return numbers(column), _known(column)
+        return numbers(column), known(column)
 
     return Batch(part.num_rows, frozenset(part.schema.names), only_size, load)
 
@@ -98,7 +98,8 @@ def numbers(column: pa.Array) -> Column:
     return np.frombuffer(data, kind, len(column), column.offset * kind.itemsize)
 
 
-def _known(column: pa.Array) -> Bools | None:
+def known(column: pa.Array) -> Bools | None:
+    """Which values are there; None: all of them."""
     if column.null_count == 0:
         return None
     bits = column.buffers()[0]

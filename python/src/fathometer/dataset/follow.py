@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fathometer.dataset.batches import known, numbers
 from fathometer.dataset.events import MAX_LINE, event_of
 from fathometer.dataset.format import EVENTS, Flags, segment_name, segment_ordinal
 from fathometer.dataset.histogram import Ints
@@ -181,9 +181,10 @@ def _samples(parts: list[pa.Table]) -> NewSamples:
         none = np.zeros(0, dtype=np.int64)
         return NewSamples(none, none, none.astype(np.bool_))
     table = pa.concat_tables(parts)
-    sent, rtt, flags = (table.column(name) for name in COLUMNS)
+    sent, rtt, flags = (pa.concat_arrays(table.column(name).chunks) for name in COLUMNS)
+    there = known(rtt)
     return NewSamples(
-        sent.to_numpy(),
-        pc.fill_null(rtt, NONE).to_numpy(),
-        (flags.to_numpy() & Flags.WARM_UP) != 0,
+        numbers(sent),
+        numbers(rtt) if there is None else np.where(there, numbers(rtt), NONE),
+        (numbers(flags) & Flags.WARM_UP) != 0,
     )
