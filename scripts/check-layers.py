@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dependency rule between our crates: wire <- core <- os <- {cloud, recording, fabric, iperf3} <- emulator <- fathom.
+"""The dependency rule between our crates: wire <- core <- os <- {cloud, recording, fabric, iperf3} <- {emulator, reflector} <- fathom.
 
 And one edge more that the layers would allow: the emulated network knows no socket, clock or file, so it may not use os."""
 
@@ -16,6 +16,7 @@ LAYERS = {
     "fathom-fabric": 3,
     "fathom-iperf3": 3,
     "fathom-emulator": 4,
+    "fathom-reflector": 4,
     "fathom": 5,
 }
 FORBIDDEN = {("fathom-fabric", "fathom-os"): "the emulated network runs in virtual time, without sockets, clocks and files"}

@@ -188,6 +188,18 @@ impl Sent {
     }
 }
 
+/// Whether a Session-Reflector has answered this packet already: where a sender writes zeros, or padding (RFC 5357,
+/// section 4.1.2), it says when it received the packet, by the clock that gave the timestamp of the answer.
+pub fn is_reflected(packet: &[u8]) -> bool {
+    /// No reflector keeps a packet for longer; random padding looks like this once in 10^8 packets.
+    const KEPT_S: u64 = 10;
+    if packet.len() < PACKET_LEN {
+        return false;
+    }
+    let (sent_s, received_s) = (u64::from(u32_at(packet, 4)), u64::from(u32_at(packet, 16)));
+    received_s != 0 && sent_s.wrapping_sub(received_s) <= KEPT_S
+}
+
 /// Whether a Session-Sender can make a packet of this length.
 pub fn is_length(length: usize) -> bool {
     length == PACKET_LEN || length >= PACKET_LEN + TLV_HEADER_LEN

@@ -60,6 +60,12 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+impl From<fathom_reflector::Error> for Failure {
+    fn from(error: fathom_reflector::Error) -> Self {
+        Self::Run(error.to_string())
+    }
+}
+
 #[cfg(target_os = "linux")]
 impl From<fathom_emulator::Error> for Failure {
     fn from(error: fathom_emulator::Error) -> Self {

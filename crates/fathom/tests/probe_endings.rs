@@ -72,10 +72,14 @@ fn an_error_of_the_reactor_ends_the_run_in_order() {
     assert!(ended[0]["error"].as_str().is_some_and(|e| e.contains("ended early")), "{}", ended[0]);
 }
 
+/// How a command starts, and whether it survives a hang-up. `nohup make test` is where a shell cannot take back what
+/// it was told to ignore, and `env` can.
+const HANG_UPS: [(&str, bool); 2] = [("trap '' HUP; exec", true), ("exec env --default-signal=HUP", false)];
+
 /// `nohup fathom probe` ended on hang-up: the handler took the place of an ignored SIGHUP.
 #[test]
 fn a_hang_up_that_is_ignored_stays_ignored_and_another_ends_the_run() {
-    for (prefix, survives) in [("trap '' HUP; exec", true), ("exec", false)] {
+    for (prefix, survives) in HANG_UPS {
         let home = tempfile::tempdir().expect("a directory");
         let echo = Echo::start("127.0.0.1");
         let line =
@@ -102,7 +106,7 @@ fn rows_so_far(dir: &Path) -> usize {
 
 #[test]
 fn a_reflector_under_nohup_survives_a_hang_up() {
-    for (prefix, survives) in [("trap '' HUP; exec", true), ("exec", false)] {
+    for (prefix, survives) in HANG_UPS {
         let line = format!("{prefix} {FATHOM} echo --json --listen 127.0.0.1:0");
         let child =
             Command::new("bash").args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();

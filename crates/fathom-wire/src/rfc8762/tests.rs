@@ -41,6 +41,22 @@ fn a_sender_writes_the_layout_of_the_rfc() {
 }
 
 #[test]
+fn what_was_reflected_is_told_from_what_was_sent() {
+    assert!(!is_reflected(&SENT));
+    assert!(!is_reflected(&[0; 44]), "a sender without a clock");
+    assert!(!is_reflected(&SENT[..43]));
+    for format in [TimeFormat::Ntp, TimeFormat::Ptp] {
+        for sequence in [None, Some(0)] {
+            let error = ErrorEstimate { format, ..ErrorEstimate::of(None) };
+            let (received_ns, sent_ns) = (UNIX_S * NS + NS - 1, UNIX_S * NS + NS + 1);
+            let mut packet = SENT;
+            assert!(Reflection { sequence, received_ns, sent_ns, error, ttl: 64 }.write(&mut packet));
+            assert!(is_reflected(&packet), "{format:?}");
+        }
+    }
+}
+
+#[test]
 fn a_reflector_writes_the_layout_of_the_rfc() {
     let error = ErrorEstimate { synchronized: false, format: TimeFormat::Ptp, scale: 3, multiplier: 9 };
     let reflection =

@@ -1,9 +1,9 @@
 //! The arguments of `fathom echo`.
 
-use super::address::{self, Listen};
-use super::allow;
 use crate::values;
+use fathom_reflector::{Listen, listen, network, stamp};
 use ipnet::IpNet;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Arguments of `fathom echo`.
@@ -12,7 +12,7 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// Listen here; may be given more than once. A port alone means every address of this host, port 0 any free
     /// port, tcp:// or udp:// before it one protocol only [default: [::]:7007]
-    #[arg(short, long, value_name = "ADDR", value_parser = address::listen)]
+    #[arg(short, long, value_name = "ADDR", value_parser = listen)]
     pub(super) listen: Vec<Listen>,
 
     /// Serve TCP only
@@ -24,10 +24,10 @@ pub(crate) struct Args {
     pub(super) udp_only: bool,
 
     #[command(flatten)]
-    pub(super) stamp: super::stamp::StampArgs,
+    pub(super) stamp: StampArgs,
 
     /// Answer these networks only; may be given more than once [default: everybody]
-    #[arg(long, value_name = "CIDR", value_parser = allow::network)]
+    #[arg(long, value_name = "CIDR", value_parser = network)]
     pub(super) allow: Vec<IpNet>,
 
     /// Serve at most this many connections at once; more are closed as they come [default: what the open-files
@@ -44,8 +44,8 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(super) udp_any_port: bool,
 
-    /// Answer at most this many datagrams a second, all peers together; 0 for no limit
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    /// Answer at most this many datagrams a second, all peers together, and half as many of one; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub(super) udp_max_rate: u32,
 
     /// Look so often whether this host lets the reflector run, and tell probes when it did not: `off`, or a duration
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     pub(super) pause_clock: values::OffOr,
 
     #[command(flatten)]
-    pub(super) throughput: super::throughput::args::ThroughputArgs,
+    pub(super) throughput: ThroughputArgs,
 
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
@@ -80,6 +80,35 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) log: crate::log::LogArgs,
+}
+
+/// Arguments of STAMP.
+#[derive(Debug, clap::Args)]
+pub(super) struct StampArgs {
+    /// Answer STAMP test packets (RFC 8762, unauthenticated) too, on this UDP port or address; may be given more than
+    /// once. Packets shorter than 44 bytes get no answer, because an answer is never longer than its packet
+    #[arg(long = "stamp", value_name = "ADDR", num_args = 0..=1, default_missing_value = "862",
+          value_parser = stamp)]
+    pub(super) addresses: Vec<SocketAddr>,
+
+    /// Repeat the numbers of STAMP packets instead of counting them by session: senders then cannot tell which way a
+    /// packet was lost
+    #[arg(long = "stamp-stateless", requires = "addresses")]
+    pub(super) stateless: bool,
+}
+
+/// Arguments about throughput tests.
+#[derive(Debug, clap::Args)]
+pub(super) struct ThroughputArgs {
+    /// Serve throughput tests too, those of `fathom probe --throughput` and of iperf3's TCP clients, one at a time, on
+    /// this port of the addresses listened on (port 0: any free port) [without PORT: 5201]
+    #[arg(long = "throughput", value_name = "PORT", num_args = 0..=1, default_missing_value = "5201")]
+    pub(super) port: Option<u16>,
+
+    /// Serve no throughput test longer than this
+    #[arg(long = "throughput-longest", value_name = "DURATION", default_value = "60s", requires = "port",
+          value_parser = values::duration)]
+    pub(super) longest: Duration,
 }
 
 const EXAMPLES: &str = "\

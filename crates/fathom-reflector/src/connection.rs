@@ -1,6 +1,6 @@
 //! One TCP connection: bytes in, stamped, out again.
 
-use super::clock::{Clock, ms};
+use crate::clock::{Clock, ms};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
 use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Stamper, Standing};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The most that one read takes, and so the most that a connection whose peer does not read can hold here: it is
 /// not read again until that is gone.
-pub(super) const READ_LEN: usize = 64 << 10;
+pub(crate) const READ_LEN: usize = 64 << 10;
 /// Reads of one connection before the others get their turn.
 const READS_A_TURN: usize = 4;
 
@@ -21,7 +21,7 @@ const SHORT_READ_IS_LAST: bool = cfg!(target_os = "linux");
 
 /// What is kept of a connection. An idle one is this and its socket, nothing else.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     /// The peer's, as it arrives here: after a failure the kernel no longer tells it.
     port: u16,
@@ -29,18 +29,18 @@ pub(super) struct Connection {
     /// What could not be written yet. Boxed, since it is rare and an idle connection should be small.
     held: Option<Box<Held>>,
     /// When a byte last moved, by the monotonic clock.
-    pub(super) active_ns: u64,
+    pub(crate) active_ns: u64,
     /// When bytes were last read, by the same clock.
-    pub(super) received_ns: u64,
+    pub(crate) received_ns: u64,
     /// Whose it is, once its first frame has told.
-    pub(super) key: Option<Key>,
+    pub(crate) key: Option<Key>,
     /// A short read does not mean that nothing is left: the peer has ended its side, or sent urgent data, at which
     /// a read stops short.
     read_to_the_end: bool,
     /// How it failed, if it did.
     failure: Failure,
     /// Whether it waits in the server's queue of unfinished turns.
-    pub(super) queued: bool,
+    pub(crate) queued: bool,
 }
 
 /// Bytes read and not yet written, not yet stamped either: they are stamped when they go, so that a stamp always
@@ -54,7 +54,7 @@ struct Held {
 
 /// How a turn ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(crate) enum Turn {
     /// Nothing more until the kernel tells of news.
     Waiting,
     /// More may be there, but others come first.
@@ -67,22 +67,22 @@ pub(super) enum Turn {
 
 /// What the connections of a server share during a turn.
 #[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) clock: Clock,
+pub(crate) struct Shared {
+    pub(crate) clock: Clock,
     /// The one buffer that all bytes pass through.
-    pub(super) scratch: Box<[u8]>,
+    pub(crate) scratch: Box<[u8]>,
     /// Bytes held for peers that do not read, over all connections.
     held: usize,
     /// Payload bytes written.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// Frames stamped.
-    pub(super) frames: u64,
+    pub(crate) frames: u64,
     /// Questions answered.
-    pub(super) questions: u64,
+    pub(crate) questions: u64,
 }
 
 /// Gives the answer to a question, if there is one to give.
-pub(super) type Ask<'a> = &'a dyn Fn(&Question, &Clock) -> Option<Reply>;
+pub(crate) type Ask<'a> = &'a dyn Fn(&Question, &Clock) -> Option<Reply>;
 
 /// Above this many bytes held in all, reads become small, so that thousands of peers that do not read cannot take
 /// a small machine's memory: 10,000 of them then hold 20 MB more, not 640.
@@ -90,7 +90,7 @@ const HELD_PLENTY: usize = 16 << 20;
 const READ_LEN_WHEN_PLENTY: usize = 2 << 10;
 
 impl Shared {
-    pub(super) fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         Self {
             clock,
             scratch: vec![0; READ_LEN].into_boxed_slice(),
@@ -102,12 +102,12 @@ impl Shared {
     }
 
     /// For a thread beside the loop.
-    pub(super) fn beside(&self) -> Self {
+    pub(crate) fn beside(&self) -> Self {
         Self::new(self.clock.beside())
     }
 
     /// Adds what a thread beside the loop has counted, and what its connection holds.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.held += other.held;
         self.bytes += other.bytes;
         self.frames += other.frames;
@@ -120,7 +120,7 @@ impl Shared {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, port: u16, now_ns: u64) -> Self {
+    pub(crate) fn new(stream: TcpStream, port: u16, now_ns: u64) -> Self {
         Self {
             stream,
             port,
@@ -136,28 +136,28 @@ impl Connection {
     }
 
     /// Takes note that the kernel told of an end of the peer's side, or of urgent data.
-    pub(super) fn expect_an_end(&mut self) {
+    pub(crate) fn expect_an_end(&mut self) {
         self.read_to_the_end = true;
     }
 
     /// Whether every byte has gone back.
-    pub(super) fn holds_nothing(&self) -> bool {
+    pub(crate) fn holds_nothing(&self) -> bool {
         self.held.is_none()
     }
 
-    pub(super) fn stream(&mut self) -> &mut TcpStream {
+    pub(crate) fn stream(&mut self) -> &mut TcpStream {
         &mut self.stream
     }
 
     /// Whose this connection is, the first time that it can be told.
-    pub(super) fn introduces_itself(&mut self) -> Option<Key> {
+    pub(crate) fn introduces_itself(&mut self) -> Option<Key> {
         let (None, Some(identity)) = (self.key, self.stamper.latest()) else { return None };
         self.key = Some(Key { session: identity.session, connection: identity.connection });
         self.key
     }
 
     /// What there is to say of it to somebody who asks.
-    pub(super) fn seen(&self, standing: Standing, clock: &Clock) -> Answer {
+    pub(crate) fn seen(&self, standing: Standing, clock: &Clock) -> Answer {
         let unacked = if standing == Standing::Open { tcp_info(&self.stream) } else { None };
         Answer {
             standing,
@@ -170,14 +170,14 @@ impl Connection {
     }
 
     /// Who answers, to somebody who asks about it.
-    pub(super) fn introduced(&self, clock: &Clock) -> Introduction {
+    pub(crate) fn introduced(&self, clock: &Clock) -> Introduction {
         let received_ago_ms = Some(ms(mono_ns().saturating_sub(self.received_ns)));
         let (port, failure) = (Some(self.port), self.failure);
         Introduction { port, failure, received_ago_ms, ..clock.introduction() }
     }
 
     /// Echoes what there is, up to its share.
-    pub(super) fn turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> Turn {
+    pub(crate) fn turn(&mut self, shared: &mut Shared, ask: Ask<'_>) -> Turn {
         self.try_turn(shared, ask).unwrap_or_else(|e| self.failed(&e))
     }
 
@@ -216,13 +216,13 @@ impl Connection {
     }
 
     /// Lets [`Connection::wait_turn`] wait, at most so long; whether it can.
-    pub(super) fn let_reads_wait(&self, at_most: Duration) -> io::Result<bool> {
+    pub(crate) fn let_reads_wait(&self, at_most: Duration) -> io::Result<bool> {
         let_reads_wait(&self.stream, at_most)
     }
 
     /// Waits for what comes next and echoes it. `Unfinished`: all went well; `Waiting`: nothing came in time, or the peer
     /// takes no more. Questions are not answered here: a connection that asks is not one that is back to back.
-    pub(super) fn wait_turn(&mut self, shared: &mut Shared) -> Turn {
+    pub(crate) fn wait_turn(&mut self, shared: &mut Shared) -> Turn {
         let read = match read_waiting(&self.stream, &mut shared.scratch) {
             Ok(0) => return Turn::Finished,
             Ok(read) => read,
@@ -279,7 +279,7 @@ impl Connection {
     }
 
     /// Gives back what the connection holds of the shared allowance. Call it before dropping the connection.
-    pub(super) fn release(&mut self, shared: &mut Shared) {
+    pub(crate) fn release(&mut self, shared: &mut Shared) {
         if let Some(held) = self.held.take() {
             shared.held -= held.bytes.len();
         }

@@ -4,71 +4,71 @@ use serde::Serialize;
 
 /// Counts since the start. The names are those of `--json`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Tally {
+pub(crate) struct Tally {
     /// TCP connections served.
-    pub(super) connections: u64,
+    pub(crate) connections: u64,
     /// Of these, still open.
-    pub(super) connections_open: u64,
+    pub(crate) connections_open: u64,
     /// Of these, closed by `--idle-timeout`.
-    pub(super) connections_idle_closed: u64,
+    pub(crate) connections_idle_closed: u64,
     /// Of these, ended by an error: reset, no longer reachable.
-    pub(super) connections_failed: u64,
+    pub(crate) connections_failed: u64,
     /// Connections closed as they came.
-    pub(super) refused: Refused,
+    pub(crate) refused: Refused,
     /// Frames of probes, TCP and UDP, that got the reflector's stamps.
-    pub(super) messages_stamped: u64,
+    pub(crate) messages_stamped: u64,
     /// Questions about connections that were answered, TCP and UDP.
-    pub(super) questions: u64,
+    pub(crate) questions: u64,
     /// Payload bytes echoed, TCP and UDP.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
     /// UDP datagrams echoed.
-    pub(super) datagrams: u64,
+    pub(crate) datagrams: u64,
     /// Of these, STAMP packets.
-    pub(super) stamp_packets: u64,
+    pub(crate) stamp_packets: u64,
     /// UDP datagrams that got no answer.
-    pub(super) datagrams_refused: DatagramsRefused,
+    pub(crate) datagrams_refused: DatagramsRefused,
     /// Time this process could not run while it had peers, in ns (a lower bound; see `clock`).
-    pub(super) paused_ns: u64,
+    pub(crate) paused_ns: u64,
     /// From the start to now, in ns.
-    pub(super) uptime_ns: u64,
+    pub(crate) uptime_ns: u64,
 }
 
 /// Why connections were refused.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct Refused {
+pub(crate) struct Refused {
     /// Not in a network of `--allow`.
-    pub(super) not_allowed: u64,
+    pub(crate) not_allowed: u64,
     /// Beyond `--max-connections`.
-    pub(super) too_many: u64,
+    pub(crate) too_many: u64,
 }
 
 /// Why datagrams got no answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(super) struct DatagramsRefused {
+pub(crate) struct DatagramsRefused {
     /// Not in a network of `--allow`.
-    pub(super) not_allowed: u64,
+    pub(crate) not_allowed: u64,
     /// From a port where another echo server may listen.
-    pub(super) port: u64,
+    pub(crate) port: u64,
     /// From, or to, an address that stands for many hosts or none.
-    pub(super) address: u64,
-    /// A frame that a reflector had stamped: an echo already, not a request.
-    pub(super) echo: u64,
-    /// Beyond `--udp-max-rate`.
-    pub(super) rate: u64,
+    pub(crate) address: u64,
+    /// An echo already, not a request: a reflector has stamped it, or it was sent from here a moment ago.
+    pub(crate) echo: u64,
+    /// Beyond `--udp-max-rate`, or its sender's share of that.
+    pub(crate) rate: u64,
     /// To a STAMP port, and shorter than a STAMP packet.
-    pub(super) short: u64,
+    pub(crate) short: u64,
     /// The host would not send the answer.
-    pub(super) unsent: u64,
+    pub(crate) unsent: u64,
 }
 
 impl Refused {
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.not_allowed + self.too_many
     }
 }
 
 impl DatagramsRefused {
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.not_allowed + self.port + self.address + self.echo + self.rate + self.short + self.unsent
     }
 }
@@ -81,7 +81,7 @@ fn reasons(counts: &[(u64, &str)]) -> String {
 
 impl Tally {
     /// The line for people.
-    pub(super) fn sentence(&self) -> String {
+    pub(crate) fn sentence(&self) -> String {
         let Self { connections, messages_stamped, bytes, datagrams, refused, datagrams_refused: udp, .. } =
             self;
         let ends = reasons(&[

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 #[derive(Debug)]
-pub(super) struct IdleQueue {
+pub(crate) struct IdleQueue {
     timeout_ns: u64,
     due: BinaryHeap<Reverse<(u64, u32)>>,
     /// Whether a slot has its entry.
@@ -16,12 +16,12 @@ pub(super) struct IdleQueue {
 }
 
 impl IdleQueue {
-    pub(super) fn new(timeout_ns: u64) -> Self {
+    pub(crate) fn new(timeout_ns: u64) -> Self {
         Self { timeout_ns, due: BinaryHeap::new(), queued: Vec::new() }
     }
 
     /// Watches the connection that now lives in `slot`, last active at `now_ns`.
-    pub(super) fn watch(&mut self, slot: u32, now_ns: u64) {
+    pub(crate) fn watch(&mut self, slot: u32, now_ns: u64) {
         let index = slot as usize;
         if self.queued.len() <= index {
             self.queued.resize(index + 1, false);
@@ -34,13 +34,13 @@ impl IdleQueue {
     }
 
     /// When to look again; none: nothing is watched.
-    pub(super) fn next_due_ns(&self) -> Option<u64> {
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
         self.due.peek().map(|Reverse((due, _))| *due)
     }
 
     /// The next slot that has been idle for the timeout. `last_active` says when a slot's connection last moved a
     /// byte, none where the slot is empty.
-    pub(super) fn pop(&mut self, now_ns: u64, last_active: impl Fn(u32) -> Option<u64>) -> Option<u32> {
+    pub(crate) fn pop(&mut self, now_ns: u64, last_active: impl Fn(u32) -> Option<u64>) -> Option<u32> {
         while let Some(&Reverse((due, slot))) = self.due.peek() {
             if due > now_ns {
                 return None;

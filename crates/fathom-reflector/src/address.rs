@@ -5,12 +5,14 @@ use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 /// The port where a probe looks for a reflector of ours.
-pub(crate) const DEFAULT_PORT: u16 = 7007;
+pub const DEFAULT_PORT: u16 = 7007;
 
 /// How messages travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Protocol {
+pub enum Protocol {
+    /// Echo over TCP (RFC 862).
     Tcp,
+    /// Echo over UDP (RFC 862).
     Udp,
     /// STAMP over UDP (RFC 8762).
     Stamp,
@@ -28,13 +30,15 @@ impl fmt::Display for Protocol {
 
 /// One `--listen`: an address, and the protocol where the user named one (none: both).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Listen {
-    pub(crate) protocol: Option<Protocol>,
-    pub(crate) address: SocketAddr,
+pub struct Listen {
+    /// The one that the user named.
+    pub protocol: Option<Protocol>,
+    /// The address, with its port.
+    pub address: SocketAddr,
 }
 
 /// Reads one `--listen`.
-pub(crate) fn listen(text: &str) -> Result<Listen, String> {
+pub fn listen(text: &str) -> Result<Listen, String> {
     let (protocol, rest) = match text.split_once("://") {
         Some(("tcp", rest)) => (Some(Protocol::Tcp), rest),
         Some(("udp", rest)) => (Some(Protocol::Udp), rest),
@@ -47,7 +51,7 @@ pub(crate) fn listen(text: &str) -> Result<Listen, String> {
 }
 
 /// Reads one `--stamp`.
-pub(crate) fn stamp(text: &str) -> Result<SocketAddr, String> {
+pub fn stamp(text: &str) -> Result<SocketAddr, String> {
     socket_address(text, PORT)
         .ok_or_else(|| "write a port or an address of this host, as in 862, 10.0.0.4, [::1]:8620".into())
 }

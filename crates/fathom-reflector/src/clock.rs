@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// How often the wall clock is compared with the monotonic one while there are peers.
-pub(super) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
+pub(crate) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
 
 /// What is read within this after a pause may have waited for its end: the threads of a process wake one after another.
 const WAKING_NS: u64 = 100_000_000;
@@ -19,7 +19,7 @@ const LONG_PAUSE_NS: u64 = 200_000_000;
 
 /// Clocks, read by one thread; another has its own [`Clock::beside`] them.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     map: ClockMap,
     /// A copy of the anchor in force, beside the pause count, since every message reads both.
     anchor: Anchor,
@@ -80,12 +80,12 @@ impl Paused {
 }
 
 /// Whole milliseconds, as answers tell them: the largest number stands for nothing known.
-pub(super) fn ms(ns: u64) -> u32 {
+pub(crate) fn ms(ns: u64) -> u32 {
     u32::try_from(ns / 1_000_000).unwrap_or(u32::MAX).min(u32::MAX - 1)
 }
 
 impl Clock {
-    pub(super) fn new(identity: u32) -> Self {
+    pub(crate) fn new(identity: u32) -> Self {
         let anchor = anchor();
         Self {
             map: ClockMap::new(anchor),
@@ -100,7 +100,7 @@ impl Clock {
     }
 
     /// The same clock for another thread: the pauses are counted together.
-    pub(super) fn beside(&self) -> Self {
+    pub(crate) fn beside(&self) -> Self {
         Self {
             map: self.map.clone(),
             anchor: self.anchor,
@@ -114,7 +114,7 @@ impl Clock {
     }
 
     /// From now on notices when this process does not run, by a clock that ticks so often.
-    pub(super) fn watch_pauses(&mut self, period: Duration) -> io::Result<()> {
+    pub(crate) fn watch_pauses(&mut self, period: Duration) -> io::Result<()> {
         let paused = Arc::clone(&self.paused);
         let clock = PauseClock::start(period, DEFAULT_THRESHOLD.max(period), move |pause| {
             paused.count(pause.began_mono_ns, pause.ended_mono_ns);
@@ -126,7 +126,7 @@ impl Clock {
     /// What a stamp says of bytes that were read at `received_mono_ns` and are written now. Both times come from
     /// the monotonic clock through one anchor, so their difference is a true interval whatever the wall clock does.
     #[inline]
-    pub(super) fn view(&self, received_mono_ns: u64) -> ConnectionView {
+    pub(crate) fn view(&self, received_mono_ns: u64) -> ConnectionView {
         let now_ns = mono_ns();
         let pause_us = (self.paused_ns(now_ns) / 1_000) as u32;
         let ended_ns = self.paused.ended_ns.load(Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Clock {
     }
 
     /// Who this is, in an answer. The caller adds what it knows of the connection asked about.
-    pub(super) fn introduction(&self) -> Introduction {
+    pub(crate) fn introduction(&self) -> Introduction {
         let now_ns = mono_ns();
         self.paused_ns(now_ns);
         Introduction {
@@ -154,14 +154,14 @@ impl Clock {
     }
 
     /// UTC of a monotonic stamp, as stamps have it.
-    pub(super) fn utc_of(&self, mono_ns: u64) -> i64 {
+    pub(crate) fn utc_of(&self, mono_ns: u64) -> i64 {
         self.anchor.utc_of(mono_ns)
     }
 
     /// Time this process did not run up to now, in ns: what the pause clock has told, and a pause that has just ended and
     /// that its thread has not come to tell, so that the first echo after a pause speaks of it. 0 without a watch.
     #[inline]
-    pub(super) fn paused_ns(&self, now_ns: u64) -> u64 {
+    pub(crate) fn paused_ns(&self, now_ns: u64) -> u64 {
         if let Some((began, ended)) = self.watch.as_ref().and_then(|watch| watch.gap.now(now_ns)) {
             self.paused.count(began, ended);
         }
@@ -169,7 +169,7 @@ impl Clock {
     }
 
     /// Compares the clocks when it is time; says by how many ns the wall clock was set, if it was.
-    pub(super) fn observe(&mut self, now_ns: u64) -> Option<i64> {
+    pub(crate) fn observe(&mut self, now_ns: u64) -> Option<i64> {
         if now_ns.saturating_sub(self.observed_ns) < OBSERVE_EVERY_NS {
             return None;
         }

@@ -1,11 +1,9 @@
-//! `fathom echo --throughput`: composes the service of `fathom-iperf3` from the reflector's configuration.
+//! Throughput tests (`fathom echo --throughput`): composes the service of `fathom-iperf3` from the reflector's configuration.
 
-pub(in crate::echo) mod args;
-
-use super::config::Config;
-use super::listen::open_tcp;
-use super::talk::note;
-use crate::exit::Failure;
+use crate::config::Config;
+use crate::error::Error;
+use crate::listen::open_tcp;
+use crate::talk::note;
 use fathom_core::units::size_text;
 use fathom_iperf3::codec::MAX_PARALLEL;
 use fathom_iperf3::machine::agreement::Limits;
@@ -15,7 +13,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 /// Listens and serves, where the configuration says so; where it listens.
-pub(super) fn start(config: &Config) -> Result<Option<(Service, Vec<SocketAddr>)>, Failure> {
+pub(crate) fn start(config: &Config) -> Result<Option<(Service, Vec<SocketAddr>)>, Error> {
     let Some(settings) = config.throughput else { return Ok(None) };
     let ips: BTreeSet<IpAddr> = if config.sockets_are_default {
         BTreeSet::from([Ipv6Addr::UNSPECIFIED.into()])
@@ -34,7 +32,7 @@ pub(super) fn start(config: &Config) -> Result<Option<(Service, Vec<SocketAddr>)
         notify: Arc::new(|notice| note(&sentence(notice))),
     };
     let service = Service::start(listeners, options)
-        .map_err(|e| Failure::run(format!("cannot serve throughput tests: {e}")))?;
+        .map_err(|e| Error::new(format!("cannot serve throughput tests: {e}")))?;
     Ok(Some((service, addresses)))
 }
 
@@ -64,7 +62,7 @@ fn sentence(notice: &Notice) -> String {
 }
 
 /// The line for people about all that was served.
-pub(super) fn total(served: &Counts) -> String {
+pub(crate) fn total(served: &Counts) -> String {
     let denied = served.busy + served.not_allowed + served.foreign;
     format!(
         "served {} throughput tests ({} unfinished), refused {}, denied {denied} (busy {}, not allowed {}, no cookie {}); \

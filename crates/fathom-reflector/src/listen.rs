@@ -1,9 +1,9 @@
 //! From addresses to bound sockets, and what to say when one cannot be had.
 
-use super::address::Protocol;
-use super::config::Config;
-use super::talk::note;
-use crate::exit::Failure;
+use crate::address::Protocol;
+use crate::config::Config;
+use crate::error::Error;
+use crate::talk::note;
 use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp, tell_destinations, tell_hops};
 use mio::net::{TcpListener, UdpSocket};
 use socket2::SockRef;
@@ -15,17 +15,17 @@ const BACKLOG: i32 = 4_096;
 
 /// A socket that takes messages.
 #[derive(Debug)]
-pub(super) struct Bound {
-    pub(super) protocol: Protocol,
+pub(crate) struct Bound {
+    pub(crate) protocol: Protocol,
     /// Where it is bound, the port chosen by the system included.
-    pub(super) address: SocketAddr,
-    pub(super) socket: Socket,
+    pub(crate) address: SocketAddr,
+    pub(crate) socket: Socket,
     /// Whether it waits in the server's queue of unfinished turns.
-    pub(super) queued: bool,
+    pub(crate) queued: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Socket {
+pub(crate) enum Socket {
     Tcp(TcpListener),
     Udp(UdpSocket),
 }
@@ -76,7 +76,7 @@ fn ignore_multicast(socket: &UdpSocket) {
 }
 
 /// Opens every socket of the configuration, or takes those that systemd opened for us.
-pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
+pub(crate) fn open(config: &Config) -> Result<Vec<Bound>, Error> {
     let mut sockets = if config.sockets_are_default { inherited()? } else { Vec::new() };
     let handed_over = !sockets.is_empty();
     let mut tcp_before: Option<(SocketAddr, u16)> = None;
@@ -93,7 +93,7 @@ pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
             Some(Ok(bound)) => Ok(bound),
             Some(Err(_)) | None => bind(protocol, wanted),
         }
-        .map_err(|e| Failure::run(why_not(protocol, wanted, &e)))?;
+        .map_err(|e| Error::new(why_not(protocol, wanted, &e)))?;
         if protocol == Protocol::Tcp {
             tcp_before = Some((wanted, bound.address.port()));
         }
@@ -103,8 +103,8 @@ pub(super) fn open(config: &Config) -> Result<Vec<Bound>, Failure> {
 }
 
 /// Opens one more TCP listener.
-pub(super) fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Failure> {
-    let failed = |e: io::Error| Failure::run(why_not(Protocol::Tcp, address, &e));
+pub(crate) fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |e: io::Error| Error::new(why_not(Protocol::Tcp, address, &e));
     let bound = bind(Protocol::Tcp, address).map_err(failed)?;
     match bound.socket {
         Socket::Tcp(listener) => Ok((listener, bound.address)),
@@ -112,7 +112,7 @@ pub(super) fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr),
     }
 }
 
-fn inherited() -> Result<Vec<Bound>, Failure> {
+fn inherited() -> Result<Vec<Bound>, Error> {
     inherited_listeners()
         .and_then(|sockets| {
             let bound = sockets.into_iter().map(|socket| {
@@ -123,7 +123,7 @@ fn inherited() -> Result<Vec<Bound>, Failure> {
             });
             bound.collect()
         })
-        .map_err(|e| Failure::run(format!("cannot serve the sockets that systemd opened: {e}")))
+        .map_err(|e| Error::new(format!("cannot serve the sockets that systemd opened: {e}")))
 }
 
 /// Binds; every address of a host without IPv6 is every IPv4 address, and that is said.

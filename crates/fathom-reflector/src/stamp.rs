@@ -3,8 +3,7 @@
 //! An answer is as long as its packet, extensions included; what is shorter than a packet gets none, so that a TWAMP
 //! Light sender must pad its packets to 44 bytes: 14 would have to be answered by three times as much.
 
-use super::address;
-use super::flows::Lately;
+use crate::flows::Lately;
 use fathom_os::clock::wall_clock_error_ns;
 use fathom_wire::ConnectionView;
 use fathom_wire::rfc8762::{ErrorEstimate, Reflection, Sent};
@@ -13,39 +12,18 @@ use std::net::SocketAddr;
 /// How often the host is asked how far its clock may be from the truth.
 const ASK_EVERY_NS: u64 = 1_000_000_000;
 
-/// Arguments of STAMP.
-#[derive(Debug, clap::Args)]
-pub(super) struct StampArgs {
-    /// Answer STAMP test packets (RFC 8762, unauthenticated) too, on this UDP port or address; may be given more than
-    /// once. Packets shorter than 44 bytes get no answer, because an answer is never longer than its packet
-    #[arg(long = "stamp", value_name = "ADDR", num_args = 0..=1, default_missing_value = "862",
-          value_parser = address::stamp)]
-    pub(super) addresses: Vec<SocketAddr>,
-
-    /// Repeat the numbers of STAMP packets instead of counting them by session: senders then cannot tell which way a
-    /// packet was lost
-    #[arg(long, requires = "addresses")]
-    stamp_stateless: bool,
-}
-
 /// What to write as an answer's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub enum Kind {
     /// How many answers of its session went before.
     Stateful,
     /// The packet's own.
     Stateless,
 }
 
-impl StampArgs {
-    pub(super) fn kind(&self) -> Kind {
-        if self.stamp_stateless { Kind::Stateless } else { Kind::Stateful }
-    }
-}
-
 /// The sessions that are served.
 #[derive(Debug)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     kind: Kind,
     /// Answers by sender and session identifier, of those heard of lately.
     answers: Lately<(SocketAddr, u16), u32>,
@@ -54,12 +32,12 @@ pub(super) struct Sessions {
 }
 
 impl Sessions {
-    pub(super) fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: Kind) -> Self {
         Self { kind, answers: Lately::default(), error: ErrorEstimate::of(None), asked_ns: None }
     }
 
     /// Makes a packet its own answer; false: it is none.
-    pub(super) fn answer(
+    pub(crate) fn answer(
         &mut self,
         packet: &mut [u8],
         peer: SocketAddr,

@@ -8,7 +8,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::net::{IpAddr, SocketAddr};
 
 /// The identity of this process, which listens on these addresses.
-pub(super) fn identity(listens: impl Iterator<Item = SocketAddr>) -> u32 {
+pub(crate) fn identity(listens: impl Iterator<Item = SocketAddr>) -> u32 {
     // The standard library seeds its hashers from the system's random source.
     let mut random = RandomState::new().build_hasher();
     random.write_u32(std::process::id());

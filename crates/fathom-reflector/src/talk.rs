@@ -1,7 +1,7 @@
 //! What the reflector says: sentences on standard error, and with `--json` one object a line on standard output.
 
-use super::address::Protocol;
-use super::tally::Tally;
+use crate::address::Protocol;
+use crate::tally::Tally;
 use fathom_iperf3::service::Counts;
 use serde::Serialize;
 use std::io::Write;
@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 
 /// Whether machines are told too.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Talk {
-    pub(super) json: bool,
+pub(crate) struct Talk {
+    pub(crate) json: bool,
 }
 
 /// Lines of `--json`, format 1.
@@ -36,33 +36,33 @@ enum Line<'a> {
 }
 
 /// A sentence for people. A standard error that nobody reads any more must not end the reflector.
-pub(super) fn note(text: &str) {
+pub(crate) fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "fathom echo: {text}");
 }
 
 impl Talk {
     /// A socket takes messages from now on.
-    pub(super) fn listening(self, protocol: Protocol, address: SocketAddr) {
+    pub(crate) fn listening(self, protocol: Protocol, address: SocketAddr) {
         note(&format!("listening on {protocol} {address}"));
         let (name, port) = (protocol.to_string(), address.port());
         self.line(&Line::Listening { format: 1, protocol: &name, address: address.to_string(), port });
     }
 
     /// Throughput tests are served from now on.
-    pub(super) fn listening_for_throughput(self, address: SocketAddr) {
+    pub(crate) fn listening_for_throughput(self, address: SocketAddr) {
         note(&format!("serving throughput tests on tcp {address}"));
         let (protocol, port) = ("iperf3", address.port());
         self.line(&Line::Listening { format: 1, protocol, address: address.to_string(), port });
     }
 
     /// The end: which tests were served; `sentence` says the same to people.
-    pub(super) fn throughput_served(self, served: &Counts, sentence: &str) {
+    pub(crate) fn throughput_served(self, served: &Counts, sentence: &str) {
         note(sentence);
         self.line(&Line::ThroughputServed { format: 1, served });
     }
 
     /// The end: what was served.
-    pub(super) fn served(self, tally: &Tally) {
+    pub(crate) fn served(self, tally: &Tally) {
         note(&tally.sentence());
         self.line(&Line::Served { format: 1, tally });
     }

@@ -3,8 +3,8 @@
 //! An open TCP connection is found by its slot and looked at when somebody asks, so that it costs nothing per message.
 //! Of those that ended, and of UDP's, which have no end, the last thousands are kept.
 
-use super::clock::{Clock, ms};
-use super::connection::Connection;
+use crate::clock::{Clock, ms};
+use crate::connection::Connection;
 use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_wire::{About, Answer, Failure, Introduction, Key, Question, Reply, Standing};
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ const GENERATION: usize = 8_192;
 
 /// What was heard of lately: two generations, so that the table is bounded and what keeps coming is never forgotten.
 #[derive(Debug)]
-pub(super) struct Lately<K, V> {
+pub(crate) struct Lately<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
 }
@@ -28,7 +28,7 @@ impl<K, V> Default for Lately<K, V> {
 
 impl<K: Eq + Hash, V: Default> Lately<K, V> {
     /// The entry of this key, made where there is none.
-    pub(super) fn entry(&mut self, key: K) -> &mut V {
+    pub(crate) fn entry(&mut self, key: K) -> &mut V {
         if self.young.len() >= GENERATION && !self.young.contains_key(&key) {
             self.old = std::mem::take(&mut self.young);
         }
@@ -44,17 +44,17 @@ impl<K: Eq + Hash, V: Default> Lately<K, V> {
 
 /// What is said of a connection that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Ended {
-    pub(super) last: Answer,
+pub(crate) struct Ended {
+    pub(crate) last: Answer,
     /// When bytes were last read from it, by the monotonic clock.
-    pub(super) received_ns: u64,
-    pub(super) port: Option<u16>,
-    pub(super) failure: Failure,
+    pub(crate) received_ns: u64,
+    pub(crate) port: Option<u16>,
+    pub(crate) failure: Failure,
 }
 
 /// The connections that are remembered.
 #[derive(Debug)]
-pub(super) struct Flows {
+pub(crate) struct Flows {
     /// Slots of open TCP connections that carry frames; there are no more than connections.
     open: HashMap<Key, u32>,
     ended: Lately<Key, Ended>,
@@ -63,7 +63,7 @@ pub(super) struct Flows {
 }
 
 impl Flows {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             open: HashMap::new(),
             ended: Lately::default(),
@@ -73,12 +73,12 @@ impl Flows {
     }
 
     /// A connection has shown whose it is.
-    pub(super) fn opened(&mut self, key: Key, slot: u32) {
+    pub(crate) fn opened(&mut self, key: Key, slot: u32) {
         self.open.insert(key, slot);
     }
 
     /// The connection of this slot ended; this is what is to be said of it from now on.
-    pub(super) fn ended(&mut self, key: Key, slot: u32, last: Ended) {
+    pub(crate) fn ended(&mut self, key: Key, slot: u32, last: Ended) {
         // Another connection may have called itself the same meanwhile.
         if self.open.get(&key) == Some(&slot) {
             self.open.remove(&key);
@@ -87,7 +87,7 @@ impl Flows {
     }
 
     /// A datagram's frame came; how many came before it on its connection.
-    pub(super) fn datagram(&mut self, key: Key, sequence: u64, received_ns: i64) -> u32 {
+    pub(crate) fn datagram(&mut self, key: Key, sequence: u64, received_ns: i64) -> u32 {
         let seen = self.datagrams.entry(key);
         let before = seen.frames;
         *seen = Answer {
@@ -103,7 +103,7 @@ impl Flows {
     }
 
     /// What to say. `None`: nothing, because a connection asks about itself, which it shows by its echoes.
-    pub(super) fn reply(
+    pub(crate) fn reply(
         &self,
         question: &Question,
         slots: &[Option<Connection>],

@@ -1,20 +1,21 @@
-//! The event loop: one thread, every socket, but for a connection that is [`alone`](super::alone).
+//! The event loop: one thread, every socket, but for a connection that is [`alone`](crate::alone).
 
-use super::address::Protocol;
-use super::alone::{Alone, Returned, Streak};
-use super::clock::{Clock, OBSERVE_EVERY_NS};
-use super::config::Config;
-use super::connection::{Connection, Shared, Turn};
-use super::datagram::Datagrams;
-use super::flows::{Ended, Flows};
-use super::help;
-use super::idle::IdleQueue;
-use super::itself;
-use super::listen::{Bound, Socket};
-use super::stamp::Sessions;
-use super::talk::note;
-use super::tally::Tally;
-use crate::exit::Failure;
+use crate::address::Protocol;
+use crate::alone::{Alone, Returned, Streak};
+use crate::clock::{Clock, OBSERVE_EVERY_NS};
+use crate::config::Config;
+use crate::connection::{Connection, Shared, Turn};
+use crate::datagram::Datagrams;
+use crate::error::Error;
+use crate::flows::{Ended, Flows};
+use crate::guard::Guard;
+use crate::help;
+use crate::idle::IdleQueue;
+use crate::itself;
+use crate::listen::{Bound, Socket};
+use crate::stamp::Sessions;
+use crate::talk::note;
+use crate::tally::Tally;
 use fathom_os::clock::mono_ns;
 use fathom_wire::{Introduction, Question, Standing};
 use mio::event::Event;
@@ -43,7 +44,7 @@ const UDP_PRESENT_NS: u64 = 10_000_000_000;
 
 /// A reflector, ready to run.
 #[derive(Debug)]
-pub(super) struct Server {
+pub(crate) struct Server {
     poll: Poll,
     waker: Arc<Waker>,
     sockets: Vec<Bound>,
@@ -60,7 +61,7 @@ pub(super) struct Server {
     pause_clock: Option<Duration>,
     datagrams: Datagrams,
     stamp: Sessions,
-    allow: super::allow::Allow,
+    allow: crate::allow::Allow,
     idle: Option<IdleQueue>,
     accept_again_ns: Option<u64>,
     accept_trouble_told_ns: Option<u64>,
@@ -72,9 +73,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(config: &Config, sockets: Vec<Bound>) -> Result<Self, Failure> {
+    pub(crate) fn new(config: &Config, sockets: Vec<Bound>) -> Result<Self, Error> {
         let cannot =
-            |e: io::Error| Failure::run(format!("cannot wait for network events: {e}; see `ulimit -n`"));
+            |e: io::Error| Error::new(format!("cannot wait for network events: {e}; see `ulimit -n`"));
         let poll = Poll::new().map_err(cannot)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(cannot)?);
         let mut own_ports = Vec::new();
@@ -105,12 +106,12 @@ impl Server {
             flows: Flows::new(),
             pause_clock: config.pause_clock,
             stamp: Sessions::new(config.stamp),
-            datagrams: Datagrams::new(
+            datagrams: Datagrams::new(Guard::new(
                 config.allow.clone(),
                 config.udp_any_port,
                 own_ports,
                 config.udp_max_rate,
-            ),
+            )),
             allow: config.allow.clone(),
             idle: config.idle_timeout_ns.map(IdleQueue::new),
             accept_again_ns: None,
@@ -124,17 +125,17 @@ impl Server {
     }
 
     /// Wakes the server from another thread.
-    pub(super) fn waker(&self) -> Arc<Waker> {
+    pub(crate) fn waker(&self) -> Arc<Waker> {
         Arc::clone(&self.waker)
     }
 
     /// The sockets served.
-    pub(super) fn sockets(&self) -> &[Bound] {
+    pub(crate) fn sockets(&self) -> &[Bound] {
         &self.sockets
     }
 
     /// Serves until told to stop, or until its time is over; says what it served.
-    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<Tally, Failure> {
+    pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<Tally, Error> {
         let started_ns = mono_ns();
         let end_ns = self.run_for_ns.map(|run_for| started_ns.saturating_add(run_for));
         let mut events = Events::with_capacity(EVENTS_A_TURN);
@@ -149,7 +150,7 @@ impl Server {
             let wait_ns = self.wait_ns(before_ns, end_ns);
             match self.poll.poll(&mut events, wait_ns.map(Duration::from_nanos)) {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-                Err(e) => return Err(Failure::run(format!("cannot wait for network events: {e}"))),
+                Err(e) => return Err(Error::new(format!("cannot wait for network events: {e}"))),
                 Ok(()) => {}
             }
             now_ns = mono_ns();

@@ -5,23 +5,24 @@ use std::net::IpAddr;
 
 /// The networks of `--allow`; none means everybody.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Allow(Vec<IpNet>);
+pub struct Allow(Vec<IpNet>);
 
 impl Allow {
-    pub(crate) fn new(networks: Vec<IpNet>) -> Self {
+    /// Answers these networks only; all where there are none.
+    pub fn new(networks: Vec<IpNet>) -> Self {
         Self(networks)
     }
 
     /// Whether this peer may be answered. On a dual-stack socket an IPv4 peer shows as `::ffff:a.b.c.d`; it is
     /// matched as the IPv4 address that it is.
-    pub(crate) fn permits(&self, peer: IpAddr) -> bool {
+    pub fn permits(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.0.is_empty() || self.0.iter().any(|network| network.contains(&peer))
     }
 }
 
 /// Reads one `--allow`: a network as in `10.0.0.0/8`, or one address.
-pub(crate) fn network(text: &str) -> Result<IpNet, String> {
+pub fn network(text: &str) -> Result<IpNet, String> {
     text.parse::<IpNet>()
         .or_else(|_| text.parse::<IpAddr>().map(IpNet::from))
         .map_err(|_| "write a network as in 10.0.0.0/8 or fd00::/8, or one address".into())

@@ -4,7 +4,7 @@
 //! wait with it. So such a connection leaves the loop for as long as it goes on like that: the loop serves all others
 //! meanwhile, and gets it back as soon as it is silent, has ended or is not read by its peer.
 
-use super::connection::{Connection, Shared, Turn};
+use crate::connection::{Connection, Shared, Turn};
 use mio::{Token, Waker};
 use std::io;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_millis(10);
 
 /// Turns in a row that were one connection's.
 #[derive(Debug, Default)]
-pub(super) struct Streak {
+pub(crate) struct Streak {
     token: Option<Token>,
     turns: u32,
     since_ns: u64,
@@ -30,7 +30,7 @@ pub(super) struct Streak {
 impl Streak {
     /// Takes note of a turn: whose it was, `None` where more than one had something. True where its connection is back
     /// to back, once for each streak.
-    pub(super) fn goes_on(&mut self, token: Option<Token>, now_ns: u64) -> bool {
+    pub(crate) fn goes_on(&mut self, token: Option<Token>, now_ns: u64) -> bool {
         if token.is_none() || token != self.token {
             *self = Self { token, turns: 0, since_ns: now_ns };
         }
@@ -45,18 +45,18 @@ impl Streak {
 }
 
 /// What comes back.
-pub(super) struct Returned {
-    pub(super) connection: Connection,
+pub(crate) struct Returned {
+    pub(crate) connection: Connection,
     /// Why: `Waiting` where it goes on in the loop.
-    pub(super) turn: Turn,
+    pub(crate) turn: Turn,
     /// What it counted.
-    pub(super) shared: Shared,
+    pub(crate) shared: Shared,
 }
 
 /// A connection that is away in its thread.
 #[derive(Debug)]
-pub(super) struct Alone {
-    pub(super) slot: usize,
+pub(crate) struct Alone {
+    pub(crate) slot: usize,
     thread: JoinHandle<Returned>,
     flags: Arc<Flags>,
 }
@@ -70,7 +70,7 @@ struct Flags {
 
 impl Alone {
     /// Sends a connection away; it stays where the system has no such reads or no thread. `shared` is the thread's own.
-    pub(super) fn start(
+    pub(crate) fn start(
         slot: usize,
         connection: &mut Option<Connection>,
         shared: Shared,
@@ -105,12 +105,12 @@ impl Alone {
     }
 
     /// Takes the connection back: at once where the thread is done, else when it has seen that it shall stop.
-    pub(super) fn take_back(self) -> Option<Returned> {
+    pub(crate) fn take_back(self) -> Option<Returned> {
         self.flags.stop.store(true, Ordering::Relaxed);
         self.thread.join().ok()
     }
 
-    pub(super) fn is_back(&self) -> bool {
+    pub(crate) fn is_back(&self) -> bool {
         self.flags.done.load(Ordering::Acquire)
     }
 }

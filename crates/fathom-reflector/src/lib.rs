@@ -1,0 +1,91 @@
+//! The reflector, which `fathom echo` is.
+//!
+//! It listens for probes and has no control surface: whatever comes in is a probe's message or a stranger's bytes, and
+//! both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread
+//! serves every connection, but for one that is [`alone`]. A [`Config`] becomes bound sockets ([`listen`]), those are
+//! served ([`server`]), and what was served is told ([`tally`], [`talk`]).
+
+mod address;
+mod allow;
+mod alone;
+mod clock;
+mod config;
+mod connection;
+mod datagram;
+mod error;
+mod flows;
+mod guard;
+mod help;
+mod idle;
+mod itself;
+mod listen;
+mod rate;
+mod server;
+mod stamp;
+mod talk;
+mod tally;
+mod throughput;
+
+pub use address::{DEFAULT_PORT, Listen, Protocol, listen, stamp};
+pub use allow::{Allow, network};
+pub use config::{Config, Throughput};
+pub use error::Error;
+pub use stamp::Kind;
+
+use fathom_iperf3::service::Service;
+use fathom_os::assist::CpuLatencyHold;
+use server::Server;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use talk::Talk;
+
+/// A reflector whose sockets are open.
+#[derive(Debug)]
+pub struct Reflector {
+    server: Server,
+    throughput: Option<(Service, Vec<SocketAddr>)>,
+    talk: Talk,
+    stop: Arc<AtomicBool>,
+    /// What the machine granted lasts as long as this.
+    _held: Option<CpuLatencyHold>,
+}
+
+impl Reflector {
+    /// Opens every socket of the configuration.
+    pub fn open(config: &Config) -> Result<Self, Error> {
+        let held = help::claim(config)?;
+        let sockets = listen::open(config)?;
+        let server = Server::new(config, sockets)?;
+        let throughput = throughput::start(config)?;
+        let talk = Talk { json: config.json };
+        Ok(Self { server, throughput, talk, stop: Arc::default(), _held: held })
+    }
+
+    /// What ends [`Self::run`] in order, from any thread.
+    pub fn stopper(&self) -> impl Fn() + Send + 'static {
+        let (stop, waker) = (Arc::clone(&self.stop), self.server.waker());
+        move || {
+            stop.store(true, Ordering::Release);
+            // If the wake-up fails the server still sees the flag at its next turn.
+            let _ = waker.wake();
+        }
+    }
+
+    /// Serves until it is stopped or its time is over.
+    pub fn run(self) -> Result<(), Error> {
+        for bound in self.server.sockets() {
+            self.talk.listening(bound.protocol, bound.address);
+        }
+        for address in self.throughput.iter().flat_map(|(_, addresses)| addresses) {
+            self.talk.listening_for_throughput(*address);
+        }
+        let tally = self.server.run(&self.stop)?;
+        self.talk.served(&tally);
+        if let Some((service, _)) = self.throughput {
+            let served = service.stop();
+            self.talk.throughput_served(&served, &throughput::total(&served));
+        }
+        Ok(())
+    }
+}
