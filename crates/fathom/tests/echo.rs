@@ -7,6 +7,8 @@ mod reflector;
 mod life;
 #[path = "support/echo_questions.rs"]
 mod questions;
+#[path = "support/echo_strangers.rs"]
+mod strangers;
 #[path = "support/echo_tcp.rs"]
 mod tcp;
 #[path = "support/echo_udp.rs"]
