@@ -28,7 +28,9 @@ pub(crate) struct Connection {
     stamper: Stamper,
     /// What could not be written yet. Boxed, since it is rare and an idle connection should be small.
     held: Option<Box<Held>>,
-    /// When a byte last moved, by the monotonic clock.
+    /// When it came, by the monotonic clock.
+    opened_ns: u64,
+    /// When a byte last moved, by the same clock.
     pub(crate) active_ns: u64,
     /// When bytes were last read, by the same clock.
     pub(crate) received_ns: u64,
@@ -126,6 +128,7 @@ impl Connection {
             port,
             stamper: Stamper::default(),
             held: None,
+            opened_ns: now_ns,
             active_ns: now_ns,
             received_ns: now_ns,
             key: None,
@@ -138,6 +141,11 @@ impl Connection {
     /// Takes note that the kernel told of an end of the peer's side, or of urgent data.
     pub(crate) fn expect_an_end(&mut self) {
         self.read_to_the_end = true;
+    }
+
+    /// Whether it is the one that came at this moment, and has sent nothing.
+    pub(crate) fn is_silent_since(&self, opened_ns: u64) -> bool {
+        self.opened_ns == opened_ns && self.received_ns == opened_ns
     }
 
     /// Whether every byte has gone back.

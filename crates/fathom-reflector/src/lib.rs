@@ -21,6 +21,7 @@ mod itself;
 mod listen;
 mod rate;
 mod server;
+mod silent;
 mod stamp;
 mod talk;
 mod tally;

@@ -13,6 +13,7 @@ use crate::help;
 use crate::idle::IdleQueue;
 use crate::itself;
 use crate::listen::{Bound, Socket};
+use crate::silent::Silent;
 use crate::stamp::Sessions;
 use crate::talk::note;
 use crate::tally::Tally;
@@ -63,6 +64,7 @@ pub(crate) struct Server {
     stamp: Sessions,
     allow: crate::allow::Allow,
     idle: Option<IdleQueue>,
+    silent: Silent,
     accept_again_ns: Option<u64>,
     accept_trouble_told_ns: Option<u64>,
     streak: Streak,
@@ -114,6 +116,7 @@ impl Server {
             )),
             allow: config.allow.clone(),
             idle: config.idle_timeout_ns.map(IdleQueue::new),
+            silent: Silent::default(),
             accept_again_ns: None,
             accept_trouble_told_ns: None,
             streak: Streak::default(),
@@ -374,7 +377,7 @@ impl Server {
             tracing::debug!(%peer, "refused: no network that --allow names");
             return Ok(());
         }
-        if self.open >= self.max_connections {
+        if self.open >= self.max_connections && !self.make_room(now_ns) {
             self.tally.refused.too_many += 1;
             tracing::debug!(%peer, open = self.open, "refused: too many connections");
             return Ok(());
@@ -396,7 +399,20 @@ impl Server {
         if let Some(idle) = &mut self.idle {
             idle.watch(slot as u32, now_ns);
         }
+        let slots = &self.slots;
+        self.silent.came(slot as u32, now_ns, self.open as usize, |slot, at| is_silent(slots, slot, at));
         Ok(())
+    }
+
+    /// Closes the first connection that never sent anything, if there is one.
+    fn make_room(&mut self, now_ns: u64) -> bool {
+        let slots = &self.slots;
+        let silent = self.silent.makes_room(now_ns, |slot, at| is_silent(slots, slot, at));
+        if let Some(slot) = silent {
+            self.tally.connections_silent_closed += 1;
+            self.close(slot as usize, Standing::ClosedIdle);
+        }
+        silent.is_some()
     }
 
     fn close(&mut self, slot: usize, standing: Standing) {
@@ -436,6 +452,10 @@ impl Server {
             }
         }
     }
+}
+
+fn is_silent(slots: &[Option<Connection>], slot: u32, opened_ns: u64) -> bool {
+    slots[slot as usize].as_ref().is_some_and(|connection| connection.is_silent_since(opened_ns))
 }
 
 /// Both directions from the start: the write side tells nothing until a write has been refused, so it costs no

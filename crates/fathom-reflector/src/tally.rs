@@ -11,6 +11,8 @@ pub(crate) struct Tally {
     pub(crate) connections_open: u64,
     /// Of these, closed by `--idle-timeout`.
     pub(crate) connections_idle_closed: u64,
+    /// Of these, closed to make room, because nothing had come on them.
+    pub(crate) connections_silent_closed: u64,
     /// Of these, ended by an error: reset, no longer reachable.
     pub(crate) connections_failed: u64,
     /// Connections closed as they came.
@@ -87,6 +89,7 @@ impl Tally {
         let ends = reasons(&[
             (self.connections_open, "still open"),
             (self.connections_idle_closed, "closed idle"),
+            (self.connections_silent_closed, "closed to make room, having sent nothing"),
             (self.connections_failed, "failed"),
         ]);
         let why = reasons(&[(refused.not_allowed, "not allowed"), (refused.too_many, "too many")]);
