@@ -18,8 +18,9 @@ from fathometer.report import render, templates
 from fathometer.report.drawing import draw
 from fathometer.report.envelopes import MOST_CHARTS
 from fathometer.report.overview import ROWS
-from fathometer.report.page import Page
+from fathometer.report.page import Page, coarser
 from fathometer.report.tables import NAMES
+from fathometer.report.vega import BLUE, base
 from support.recordings import START, lognormal_ns, write
 
 VOID = {"meta", "link", "br", "img", "input"}
@@ -217,6 +218,61 @@ def test_sixty_recordings_make_a_page_below_four_megabytes(tmp_path):
     assert page.left_out == 60 - MOST_CHARTS
     assert "48 more recordings have no chart of their own here" in text
     assert f"{60 - ROWS} more paths" in text
+
+
+@pytest.mark.parametrize("paths", [12, ROWS])
+def test_a_page_of_many_dense_paths_is_live_within_its_limit(tmp_path, paths):
+    """The demo's twelve paths made 5.4 MB, of which 2.2 MB were words and digits of one picture: its page had
+    still pictures only.
+    """
+    for i in range(paths):
+        rtt = lognormal_ns(i, 6_000, 500 + 10 * i)
+        write(tmp_path / str(i), rtt, label=f"a path of the region {i:02}", interval_ns=15_000_000)
+    text = templates.html(draw(analyse(open_recordings([tmp_path]))))
+    assert len(text.encode()) <= templates.LIMIT
+    live = re.findall(r'class="live" data-figure="([a-z0-9-]+)"', text)
+    assert {"timeline", "figures", "tail", *(f"time-{n}" for n in range(1, 13))} <= set(live)
+
+
+def test_what_does_not_fit_stands_still_and_the_rest_is_live(tmp_path, monkeypatch):
+    for i in range(6):
+        write(tmp_path / str(i), lognormal_ns(i, 6_000, 500 + 10 * i), label=f"path {i}")
+    whole = draw(analyse(open_recordings([tmp_path])))
+    coarse = coarser(whole)
+    monkeypatch.setattr(templates, "LIMIT", len(templates.html(coarse).encode()) - 1)
+    text = templates.html(whole)
+    assert len(text.encode()) <= templates.LIMIT
+    live = re.findall(r'class="live" data-figure="([a-z0-9-]+)"', text)
+    assert {"timeline", "time-1", "time-2", "time-3"} <= set(live)
+    assert not {"time-4", "time-5", "time-6"} & set(live)
+    assert all(f'<figure id="time-{n}">' in text for n in range(1, 7))
+
+
+def test_shapes_are_as_they_were_drawn_with_fewer_words():
+    """What makes a picture small takes nothing from it: every bar is there, within a hundredth of a pixel."""
+    rng = np.random.default_rng(1)
+    rows = [
+        {"a": i, "b": i + 1, "c": float(v), "d": float(v + w)}
+        for i, (v, w) in enumerate(rng.random((300, 2)))
+    ]
+    spec = base(500, 100, rows)
+    spec |= {
+        "mark": {"type": "rect", "color": BLUE, "opacity": 0.3},
+        "encoding": {
+            "x": {"field": "a", "type": "quantitative"},
+            "x2": {"field": "b"},
+            "y": {"field": "c", "type": "quantitative"},
+            "y2": {"field": "d"},
+        },
+    }
+    bars = r"M([-\d.e]+),([-\d.e]+)h([-\d.e]+)v([-\d.e]+)h"
+    drawn, whole = (
+        sorted(tuple(map(float, bar)) for bar in re.findall(bars, svg))
+        for svg in (render.svg(spec, "x"), render.plain_svg(spec))
+    )
+    assert len(drawn) == len(whole) >= 300
+    assert np.abs(np.array(drawn) - np.array(whole)).max() < 0.006
+    assert len(render.svg(spec, "x")) < len(render.plain_svg(spec)) / 2
 
 
 def test_a_spoilt_cache_is_made_again(tmp_path, monkeypatch):

@@ -171,7 +171,7 @@ def _overview(page: Page, parts: Sequence[Part], names: dict[int, str], series: 
     ends = list(envelopes.spans(every))
     began, ended = min(a for a, _ in ends), max(b for _, b in ends)
     densest = max(sum(int(e.sent.sum()) for e in every if e is not None), 1) // max(len(shown), 1)
-    bins = min(overview.BINS, max(densest // overview.FULL_BIN, 20))
+    bins = min(overview.BINS, overview.ALL_BINS // max(len(shown), 1), max(densest // overview.FULL_BIN, 20))
     width = max((ended - began) // bins, 1)
     rows: dict[str, list[Envelope]] = {name: [] for name in shown}
     for part, envelope in zip(parts, every, strict=True):
@@ -180,9 +180,11 @@ def _overview(page: Page, parts: Sequence[Part], names: dict[int, str], series: 
     marks = _marks(page)
 
     def make(wide: int) -> Spec | None:
-        return overview.overview(
-            [overview.TimelineRow(n, tuple(e)) for n, e in rows.items()], marks, page.clock, wide
-        )
+        of_width = [
+            overview.TimelineRow(n, tuple(e if wide > NARROW else envelopes.halved(e) for e in each))
+            for n, each in rows.items()
+        ]
+        return overview.overview(of_width, marks, page.clock, wide)
 
     spec = make(FULL)
     if spec is not None:
@@ -212,7 +214,7 @@ def _over_time(page: Page, part: Part, name: str, fine: Envelope) -> Figure | No
     ]
     still = envelopes.coarse(fine)
     spec = timeline.over_time(still, marks, page.clock, FULL)
-    narrow = timeline.over_time(still, marks, page.clock, NARROW)
+    narrow = timeline.over_time(envelopes.halved(still), marks, page.clock, NARROW)
     live = timeline.over_time(fine, marks, page.clock, FULL, zoom=True)
     if spec is None or live is None:
         return None

@@ -45,12 +45,21 @@ def spans(envelopes: Sequence[Envelope]) -> Iterator[tuple[int, int]]:
             yield int(e.start_ns[0]), int(e.start_ns[-1]) + e.width_ns
 
 
+def halved(fine: Envelope) -> Envelope:
+    """The same series in half as many bins: a phone has no pixels for more."""
+    return coarse(fine, max(-(-_width(fine) // 2), 1))
+
+
+def _width(e: Envelope) -> int:
+    """Bins from the first to the last, missing ones too."""
+    return int((e.start_ns[-1] - e.start_ns[0]) // e.width_ns) + 1 if len(e.start_ns) else 0
+
+
 def coarse(fine: Envelope, most: int = BINS) -> Envelope:
     """The same series in at most `most` bins: extremes stay, medians and p99 are the middle (the largest) of
     what they join.
     """
-    span = int((fine.start_ns[-1] - fine.start_ns[0]) // fine.width_ns) + 1 if len(fine.start_ns) else 0
-    factor = -(-span // most)
+    factor = -(-_width(fine) // most)
     if factor <= 1:
         return fine
     key = (fine.start_ns - fine.start_ns[0]) // (fine.width_ns * factor)

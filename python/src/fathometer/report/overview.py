@@ -29,6 +29,8 @@ _TALL: Final = 60
 _FEW: Final = 3
 BINS: Final = 360
 """Of a row, all its recordings together: a third of the pixels that it has."""
+ALL_BINS: Final = 12 * BINS
+"""Of all rows: of more than twelve each gets fewer, so that the page still has room for its script."""
 FULL_BIN: Final = 5
 """Samples that a bin should hold, or its median is as restless as they are."""
 _EVERYDAY: Final = 0.97

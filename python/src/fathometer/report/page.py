@@ -16,7 +16,7 @@ from fathometer.report.vega import Spec
 ROWS = 200
 """Rows of a table; the JSON has all."""
 _KEPT = 3
-"""Charts over time that stay where a page would be too large with all."""
+"""Charts over time that stay, or zoom, where a page would be too large with all."""
 
 
 @dataclass(slots=True)
@@ -88,6 +88,12 @@ def _with_fewer_bins(page: Page, figure: Figure) -> Figure:
     fewer = coarse(figure.envelope, max(len(figure.envelope.start_ns) // 4, 1))
     columns = timeline.columns(fewer, coarse(figure.envelope), page.clock)
     return replace(figure, live=LiveChart(figure.live.spec, columns))
+
+
+def mostly_still(page: Page) -> Page:
+    """Of the charts over time, only the first ones zoom; the timeline and what else is small stay live."""
+    charts = page.figures.get("time", [])
+    return _with_time(page, [*charts[:_KEPT], *(replace(f, live=None) for f in charts[_KEPT:])])
 
 
 def still(page: Page) -> Page:

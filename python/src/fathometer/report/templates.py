@@ -56,10 +56,10 @@ def stories(
 
 def html(report: Page) -> str:
     """One file: pictures inside, the script of the charts inside, nothing to fetch. Where it would be larger
-    than `LIMIT`, detail goes first, then the script, then charts over time.
+    than `LIMIT`, detail goes first, then what zooms, then the script, then charts over time.
     """
     text = _html(report)
-    for thinner in (page.coarser, page.still, page.fewer, page.without_time):
+    for thinner in (page.coarser, page.mostly_still, page.still, page.fewer, page.without_time):
         if len(text.encode()) <= LIMIT:
             break
         report = thinner(report)
