@@ -1,10 +1,17 @@
 """Time without answers: of a path, over all its connections."""
 
+import re
+
+import numpy as np
 import pytest
 
 from fathometer.dataset import open_recordings
+from fathometer.findings import render
 from fathometer.findings.analyse import analyse
-from support.ends import closed, opened
+from fathometer.findings.words import duration
+from fathometer.report import templates
+from fathometer.report.page import Page
+from support.ends import closed, explained, opened
 from support.recordings import START, lognormal_ns, write
 
 SECOND = 1_000_000_000
@@ -75,3 +82,51 @@ def test_a_connection_that_answers_ends_the_silence(tmp_path):
     quantities, _ = told(tmp_path, events)
     assert quantities["longest"].value == 8 * SECOND
     assert quantities["times"].value == 1
+
+
+def test_an_outage_is_as_long_as_nothing_was_answered(tmp_path):
+    """A reflector was gone for 4.1 s, and each datagram that was tried meanwhile refused at once; three
+    seconds later the level moved for a moment, which is of the same incident. Its head said 7.45 s, and the
+    advice was to retry for as long.
+    """
+    gone, back = START + 100 * SECOND, START + 104 * SECOND + SECOND // 10
+    dies = {"cause": "unreachable", "outstanding": 1}
+    silent = SECOND // 50
+    events = [opened(0, START), closed(0, gone, 100 * SECOND, silent_ns=silent, **dies)]
+    events.append(explained(0, gone, "peer_down", ["nobody there"]))
+    for i, after in enumerate((60, 140, 370, 690, 2050), 1):
+        at = gone + after * SECOND // 1000
+        events += [opened(i, at - SECOND // 100), closed(i, at, SECOND // 100, answered=0, sent=1, **dies)]
+        events.append(explained(i, at, "peer_down", ["nobody there"]))
+    events += [opened(6, back), closed(6, START + 400 * SECOND, START + 400 * SECOND - back, "finished")]
+    unsent = {"skipped": 41, "behind_ns": back - gone, "reason": "unconnected"}
+    events.append({"at_ns": back, "kind": "schedule.overrun", **unsent})
+    rtt = lognormal_ns(1, 4_000, 1000, 0.02)
+    rtt[1_029:1_049] *= 3
+    # While it was gone nothing was sent.
+    sent = {"sent_ns": lambda seq: START + np.where(seq < 1_000, seq, seq + 41) * SECOND // 10}
+    write(tmp_path / "r", rtt, events=events, interval_ns=SECOND // 10, columns=sent)
+    analysis = analyse(open_recordings([tmp_path]))
+    (incident,) = [i for i in analysis.incidents if i.kind == "outage"]
+    assert {f.kind for f in incident.parts} >= {"death", "schedule.overrun", "burst"}
+    assert incident.lasted_ns == back - gone + silent
+    assert incident.to_ns - incident.from_ns > incident.lasted_ns + SECOND
+    told = duration(incident.lasted_ns)
+    assert told == "4.12 s"
+    assert f", for {told}: " in render.what(incident)
+    page = templates.html(Page("", analysis))
+    (head,) = re.findall(r'<h3><span class="number">.*</h3>', page)
+    assert f"UTC, {told}<" in head
+    (advice,) = [a for a in analysis.advice if a.topic == "retry budget"]
+    assert advice.quantities["longest"].value == incident.lasted_ns
+    assert not [a for a in analysis.advice if a.topic == "reuse" and a.saves.value <= 0]
+
+
+def test_opening_what_has_no_handshake_saves_nothing(tmp_path):
+    """Of datagrams: "keep connections open: each that need not be made saves 0 ns"."""
+    events = []
+    for i in range(8):
+        at = START + i * 10 * SECOND
+        events += [opened(i, at) | {"connect_ns": 0}, closed(i, at + 9 * SECOND, 9 * SECOND, "refreshed")]
+    write(tmp_path / "r", lognormal_ns(1, 400), events=events)
+    assert not [a for a in analyse(open_recordings([tmp_path])).advice if a.topic == "reuse"]

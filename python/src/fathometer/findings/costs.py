@@ -95,7 +95,7 @@ def _setup(s: Scenario) -> tuple[Scenario, Quantity, Quantity] | None:
         float(c.connect_ns + (c.tls_ns or 0))
         for run in s.runs
         for c in run.recording.lasting
-        if c.connect_ns is not None
+        if c.connect_ns  # 0: of datagrams, there is nothing to set up.
     ]
     if len(every) < FEWEST_CONNECTIONS:
         return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from fathometer.stats.calendar import Rhythm
 from fathometer.stats.coincidence import Rivals
@@ -155,6 +155,10 @@ class Toll:
     """Connections that ended by it."""
 
 
+SILENT: Final = frozenset({"outage", "standstill", "stall", "flow loss"})
+"""Kinds of incidents that are a silence."""
+
+
 @dataclass(frozen=True, slots=True)
 class Incident:
     """One thing that happened, with everything that it explains."""
@@ -174,6 +178,14 @@ class Incident:
     terms: Mapping[str, str] = field(default_factory=dict)
     remedies: tuple[str, ...] = ()
     """Codes of what to change."""
+
+    @property
+    def lasted_ns(self) -> int:
+        """For how long: where it stopped answers, as long as there were none on a whole path or connection;
+        else from its first part to its last. What follows an outage, as levels that settle, is no part of it.
+        """
+        silent = self.toll.silent_ns if self.kind in SILENT else 0
+        return silent or self.to_ns - self.from_ns
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def _outages(incidents: Sequence[Incident]) -> Iterator[Advice]:
     mine = [i for i in incidents if i.kind == "outage"]
     if not mine:
         return
-    longest = max(i.to_ns - i.from_ns for i in mine)
+    longest = max(i.lasted_ns for i in mine)
     lost = sum(i.toll.lost + i.toll.unsent for i in mine)
     yield Advice(
         "retry budget",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from fathometer.dataset.regroup import Envelope
+from fathometer.findings.finding import Incident
 from fathometer.findings.model import Analysis
 from fathometer.findings.parts import Part, totals_of
 from fathometer.findings.render import incident
@@ -201,14 +202,18 @@ def _marks(page: Page) -> list[timeline.Mark]:
     """The incidents of most harm, by the numbers that they have in the report."""
     numbers = {i.id: n for n, i in enumerate(page.analysis.incidents, 1)}
     worst = sorted(page.analysis.incidents, key=harm, reverse=True)[:MOST_MARKS]
-    return [timeline.Mark(numbers[i.id], i.from_ns, i.to_ns, i.paths, f"{incident(i)}.") for i in worst]
+    return [_mark(numbers[i.id], i) for i in worst]
+
+
+def _mark(number: int, i: Incident) -> timeline.Mark:
+    return timeline.Mark(number, i.from_ns, i.to_ns, i.paths, f"{incident(i)}.", waited=i.toll.silent_ns > 0)
 
 
 def _over_time(page: Page, part: Part, name: str, fine: Envelope) -> Figure | None:
     analysis, recording = page.analysis, part.recording
     numbers = {i.id: n for n, i in enumerate(analysis.incidents, 1)}
     marks = [
-        timeline.Mark(numbers[i.id], i.from_ns, i.to_ns, i.paths, f"{incident(i)}.")
+        _mark(numbers[i.id], i)
         for i in sorted(analysis.incidents, key=harm, reverse=True)
         if any(p.recording == recording.manifest.id for p in i.where)
     ]

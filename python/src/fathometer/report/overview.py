@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.dataset.regroup import Envelope
 from fathometer.report.axes import UNIT_LABEL
@@ -35,6 +36,8 @@ FULL_BIN: Final = 5
 """Samples that a bin should hold, or its median is as restless as they are."""
 _EVERYDAY: Final = 0.97
 """Share of a row's bins that must lie below its top."""
+_FAR: Final = 10
+"""Times the median of the others, beyond which a bin of an incident does not count for the scale."""
 _ROOM: Final = 1.6
 """How far above them the top is."""
 
@@ -55,7 +58,7 @@ def overview(rows: Sequence[TimelineRow], marks: Sequence[Mark], clock: Clock, w
         return None
     names = [r.name for r in shown]
     height = _TALL if len(shown) <= _FEW else HEIGHT
-    values = [v for row in shown for v in _values(row, clock)]
+    values = [v for row in shown for v in _values(row, marks, clock)]
     values += [v for mark in marks for v in _marked(mark, clock, set(names))]
     spec = base(width, height, [])
     size = {name: spec.pop(name) for name in ("width", "height")}
@@ -169,17 +172,39 @@ def _layers(clock: Clock, width: int, height: int) -> Iterator[Spec]:
     }
 
 
-def top_us(row: TimelineRow) -> float:
-    """Where a row is cut: somewhat above what nearly all its bins reach, µs."""
-    highs = np.concatenate([e.max_ns[e.answered > 0] for e in row.envelopes]) / 1e3
-    medians = np.concatenate([e.p50_ns[e.answered > 0] for e in row.envelopes]) / 1e3
+def top_us(row: TimelineRow, marks: Sequence[Mark] = ()) -> float:
+    """Where a row is cut, µs: somewhat above what nearly all its bins reach, not counting those far above the
+    others in which samples waited through an incident. A standstill of three seconds may be a fifth of a
+    short recording; a level that has moved is seen in full.
+    """
+    answered = [e.answered > 0 for e in row.envelopes]
+    highs, medians = (
+        np.concatenate([getattr(e, name)[some] for e, some in zip(row.envelopes, answered, strict=True)])
+        / 1e3
+        for name in ("max_ns", "p50_ns")
+    )
     if not len(highs):
         return math.inf
+    waited = np.concatenate(
+        [_waited(e, row.name, marks)[s] for e, s in zip(row.envelopes, answered, strict=True)]
+    )
+    others = highs[~waited] if len(highs[~waited]) else highs
+    counted = ~waited | (highs <= _FAR * float(np.median(others)))
+    highs, medians = highs[counted], medians[counted]
     return float(max(np.quantile(highs, _EVERYDAY), np.quantile(medians, _EVERYDAY)) * _ROOM)
 
 
-def _values(row: TimelineRow, clock: Clock) -> Iterator[dict[str, Any]]:
-    top = top_us(row)
+def _waited(e: Envelope, path: str, marks: Sequence[Mark]) -> NDArray[np.bool_]:
+    """Which bins lie in an incident of that path through which samples waited."""
+    waited = np.zeros(len(e.start_ns), dtype=np.bool_)
+    for m in marks:
+        if m.waited and path in m.paths:
+            waited |= (e.start_ns + e.width_ns > m.from_ns) & (e.start_ns <= m.to_ns)
+    return waited
+
+
+def _values(row: TimelineRow, marks: Sequence[Mark], clock: Clock) -> Iterator[dict[str, Any]]:
+    top = top_us(row, marks)
     for e in row.envelopes:
         for i in range(len(e.start_ns)):
             start = int(e.start_ns[i])

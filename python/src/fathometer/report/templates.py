@@ -15,7 +15,7 @@ from markupsafe import Markup
 from fathometer import __version__
 from fathometer.clean import all_cleaned, cleaned
 from fathometer.findings import render as words
-from fathometer.findings.finding import Finding, Incident
+from fathometer.findings.finding import SILENT, Finding, Incident
 from fathometer.findings.model import Scenario, is_making
 from fathometer.findings.words import capital, count, duration, listed, moment, zone_name
 from fathometer.report import modes, page, render, tables
@@ -117,8 +117,12 @@ def _environment(report: Page, shown: Callable[[Any], Any]) -> jinja2.Environmen
 
 
 def _when(incident: Incident) -> str:
-    """From when to when: `2025-03-20 10:04:12 to 10:06:44 UTC`."""
+    """From when to when: `2025-03-20 10:04:12 to 10:06:44 UTC`; of a silence for how long:
+    `2025-03-20 10:04:12.250 UTC, 3.00 s`.
+    """
     began, ended = moment(incident.from_ns), moment(incident.to_ns)
+    if incident.kind in SILENT and incident.lasted_ns:
+        return f"{began}, {duration(incident.lasted_ns)}"
     if incident.to_ns - incident.from_ns < 1_000_000_000:
         return began
     same_day = began[:10] == ended[:10]

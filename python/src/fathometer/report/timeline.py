@@ -30,6 +30,8 @@ class Mark:
     to_ns: int
     paths: tuple[str, ...]
     text: str
+    waited: bool = False
+    """Whether samples waited through it: they are as long as it was, and say nothing of the path."""
 
 
 def columns(fine: Envelope, coarse: Envelope, clock: Clock) -> dict[str, Any]:

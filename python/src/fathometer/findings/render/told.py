@@ -59,7 +59,7 @@ def what(incident: Incident) -> str:
     if incident.kind in {"migration", "pause then loss"}:
         return _migration(incident)
     where = listed(list(incident.paths), 3)
-    lasted = incident.to_ns - incident.from_ns
+    lasted = incident.lasted_ns
     when = f"at {moment(incident.from_ns)}"
     if lasted:
         when += f", for {duration(lasted)}"
