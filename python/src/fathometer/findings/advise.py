@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from fathometer.findings.finding import Advice, Fact, Quantity, ns, number, times
+from fathometer.findings.groups import grouped
 from fathometer.findings.growth import Growth
-from fathometer.findings.model import Key, Scenario, Versus, is_making
+from fathometer.findings.model import Scenario, Versus, is_making
 from fathometer.stats.family import Difference, Metric
 from fathometer.stats.results import Interval
 
@@ -87,15 +87,15 @@ def _class(value: float) -> tuple[str, str]:
 def choices(
     scenarios: Sequence[Scenario], comparisons: Sequence[Versus], metric: Metric | None = None
 ) -> list[Advice]:
-    """Which of two scenarios to prefer, where the user grouped them: between the same ends, or apart by one
-    tag. By the metric that the user named; without one by median and p99, where neither they nor the mean
-    contradict. Never one that surely loses more: figures of answered samples say nothing of the others.
+    """Which of two scenarios to prefer, where the user grouped them (`groups`). By the metric that the user
+    named; without one by median and p99, where neither they nor the mean contradict. Never one that surely
+    loses more: figures of answered samples say nothing of the others.
     """
     by_name = {s.name: s for s in scenarios}
     advice = []
     for v in comparisons:
         a, b = by_name[v.a], by_name[v.b]
-        if not _alike(a.key, b.key) or not _grouped(a, b):
+        if not grouped(a, b):
             continue
         differences = [v.of(m) for m in ((metric,) if metric else ("p99", "p50", "mean"))]
         sides = {d.verdict for d in differences if d.differs}
@@ -166,33 +166,3 @@ def _told(d: Difference, turned: bool) -> dict[str, Quantity]:
         "changed": ns(growth.changed),
         "ratio": times(growth.ratio, growth.ratio_interval),
     }
-
-
-def _alike(a: Key, b: Key) -> bool:
-    """Measured alike: a difference of size, pacing or load is not a choice of path."""
-    return replace(a, label=b.label) == b
-
-
-def _grouped(a: Scenario, b: Scenario) -> bool:
-    """Whether the user set them against each other: same ends, or tags that differ in one alone. How labels
-    are spelled says nothing.
-    """
-    ends = [_ends(s) for s in (a, b)]
-    if ends[0] is not None and ends[0] == ends[1]:
-        return True
-    x, y = (_tags(s) for s in (a, b))
-    return bool(x) and x.keys() == y.keys() and sum(x[k] != y[k] for k in x) == 1 and len(x) > 1
-
-
-def _ends(s: Scenario) -> tuple[str, str] | None:
-    paths = {(p.start, p.to) for p in (run.recording.manifest.path for run in s.runs)}
-    start, to = paths.pop() if len(paths) == 1 else (None, None)
-    return (start, to) if start and to else None
-
-
-def _tags(s: Scenario) -> dict[str, str]:
-    """Those that all runs have in common, without a study's own."""
-    runs = [run.recording.manifest.path.tags for run in s.runs]
-    own = {"study", "round", "quick"}
-    first = runs[0] if runs else {}
-    return {k: v for k, v in first.items() if k not in own and all(r.get(k) == v for r in runs)}

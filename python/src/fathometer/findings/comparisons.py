@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer.findings.groups import grouped_pairs
 from fathometer.findings.model import Key, Run, Scenario, Versus
 from fathometer.findings.parts import Piece, joined_blocks, totals_of
 from fathometer.stats.blocks import FEWEST
@@ -20,8 +21,8 @@ from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs, few_runs
 from fathometer.stats.series import paired
 
 MOST_PAIRS = 190
-"""Pairs of twenty scenarios; with more, each is compared with the fastest only, and with the other parts of
-its own recordings."""
+"""Pairs of twenty scenarios; with more, each is compared with the fastest, with the other parts of its own
+recordings, and with what the user grouped it with."""
 SIDE_BY_SIDE = 0.8
 """Share of the shorter one's time that both must have in common to be compared as pairs."""
 _PAIRED_BLOCKS = 256
@@ -38,7 +39,8 @@ def comparisons(
     have = [s for s in scenarios if s.rtt.count]
     pairs = list(combinations(have, 2))
     if len(pairs) > MOST_PAIRS:
-        pairs = [(a, b) for a, b in pairs if a is have[0] or _one_path(a, b)]
+        of_groups = {(a.name, b.name) for a, b in grouped_pairs(have, MOST_PAIRS)}
+        pairs = [(a, b) for a, b in pairs if a is have[0] or _one_path(a, b) or (a.name, b.name) in of_groups]
     known: dict[str, Spreads] = {}
     unjudged = [_versus(a, b, known) for a, b in pairs]
     unjudged = [

@@ -40,34 +40,39 @@ def _is_a_path(s: Scenario) -> bool:
 def _batches(dear: Sequence[Scenario]) -> Iterator[Advice]:
     worth = [s for s in dear if not is_making(s.key.mode) and s.figure("p50").value >= WORTH_BATCHING_NS]
     for s in worth[:MOST]:
-        p50 = s.figure("p50")
         yield Advice(
             "batch",
             (s.name,),
-            {"round trips": number(ROUND_TRIPS, "round trips"), "cost": _scaled(s, ROUND_TRIPS)},
-            saves=_scaled(s, ROUND_TRIPS - 1),
-            facts=(_median(s),),
-            evidence=(f"{s.name}/p50",),
-            confidence="medium" if p50.doubt else "high",
+            {"round trips": number(ROUND_TRIPS, "round trips"), "cost": _in_a_row(s, ROUND_TRIPS)},
+            saves=_in_a_row(s, ROUND_TRIPS - 1),
+            facts=(_figure(s, "mean"),),
+            evidence=(f"{s.name}/mean",),
+            confidence="medium" if s.figure("mean").doubt else "high",
         )
 
 
-def _scaled(s: Scenario, factor: int) -> Quantity:
-    p50 = s.figure("p50")
-    low, high = (p50.interval.low, p50.interval.high) if p50.interval else (None, None)
+def _in_a_row(s: Scenario, number_of: int) -> Quantity:
+    """What so many round trips take, one after another: so many means. Ten medians are less, for the slow
+    ones add up, too.
+    """
+    mean = s.figure("mean")
+    low, high = (mean.interval.low, mean.interval.high) if mean.interval else (None, None)
     return Quantity(
-        factor * p50.value,
+        number_of * mean.value,
         "ns",
-        None if low is None else factor * low,
-        None if high is None else factor * high,
+        None if low is None else number_of * low,
+        None if high is None else number_of * high,
     )
 
 
-def _median(s: Scenario) -> Fact:
-    p50 = s.figure("p50")
-    figures = {"value": ns(p50.value, p50.interval), "count": number(p50.count)}
-    unit = "runs" if "p50" in s.of_runs else "samples"
-    return Fact("figure", figures, {"figure": "median", "unit": unit}, id=f"{s.name}/p50")
+def _figure(s: Scenario, figure: str) -> Fact:
+    e = s.figure(figure)
+    figures = {"value": ns(e.value, e.interval), "count": number(e.count)}
+    terms = {
+        "figure": {"p50": "median"}.get(figure, figure),
+        "unit": "runs" if figure in s.of_runs else "samples",
+    }
+    return Fact("figure", figures, terms, id=f"{s.name}/{figure}")
 
 
 def _reuse(paths: Sequence[Scenario]) -> Iterator[Advice]:
@@ -124,7 +129,7 @@ def _distant(dear: Sequence[Scenario]) -> Iterator[Advice]:
             {"allowed": ns(allowed)},
             {"class": kind if kind in ALLOWED_NS else ""},
             saves=ns(p50.value, p50.interval),
-            facts=(_median(s),),
+            facts=(_figure(s, "p50"),),
             evidence=(f"{s.name}/p50",),
             confidence=confidence,
         )

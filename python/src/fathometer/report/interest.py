@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fathometer.findings.finding import Incident
+from fathometer.findings.groups import grouped_pairs
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.report.goals import Outcome
 
 MOST_PAIRS = 15
-"""Pairs in the open; with more, those with the fastest path."""
+"""Pairs in the open; with more, those of alternatives, or those with the fastest path."""
 
 
 def harm(incident: Incident) -> tuple[int, int, int, float]:
@@ -53,8 +54,13 @@ def _tail(s: Scenario) -> float:
 
 
 def foremost_pairs(analysis: Analysis) -> list[Versus]:
-    """Every pair where they are few; else those with the fastest scenario."""
+    """Every pair where they are few; else those that the user grouped, or without any those with the fastest
+    scenario.
+    """
     if len(analysis.comparisons) <= MOST_PAIRS:
         return list(analysis.comparisons)
+    have = [s for s in analysis.scenarios if s.rtt.count]
+    names = {(a.name, b.name) for a, b in grouped_pairs(have, max(MOST_PAIRS, len(have)))}
+    chosen = [v for v in analysis.comparisons if (v.a, v.b) in names]
     fastest = analysis.comparisons[0].a
-    return [v for v in analysis.comparisons if fastest in {v.a, v.b}]
+    return chosen or [v for v in analysis.comparisons if fastest in {v.a, v.b}]
