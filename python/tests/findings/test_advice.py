@@ -71,8 +71,10 @@ def test_where_median_and_p99_contradict_nothing_is_preferred_until_the_user_say
     assert of(analyse(recordings), "choice") == []
     (advice,) = of(analyse(recordings, metric="p99"), "choice")
     assert advice.paths == ("steady", "spiky")
+    assert 0 < advice.saves.low <= advice.saves.value <= advice.saves.high
     (advice,) = of(analyse(recordings, metric="p50"), "choice")
     assert advice.paths == ("spiky", "steady")
+    assert 0 < advice.saves.low <= advice.saves.value <= advice.saves.high
 
 
 def unanswered(rtt, which):

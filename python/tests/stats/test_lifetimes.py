@@ -92,6 +92,15 @@ def test_a_constant_hazard_is_advised_against_in_few_fleets():
     assert advised <= 14
 
 
+def test_a_few_deaths_at_any_age_are_no_evidence():
+    # About fifteen deaths: by chance alone the fitted hazard rises in half of such fleets, and steeply enough
+    # for an age in one of five. Nominal 1 %: above so many has a chance of 0.02 %.
+    rng = np.random.default_rng(8)
+    fits = [hazard(fleet(rng, 1.0, 10, 1.5)) for _ in range(300)]
+    assert sum(fit is not None and fit.shape > 1 for fit in fits) >= 100
+    assert sum(refresh_age(fit).age_ns is not None for fit in fits) <= oracle.binom.ppf(0.9998, 300, 0.01)
+
+
 def test_a_hazard_that_rises_is_found_where_there_are_deaths_enough():
     rng = np.random.default_rng(5)
     found = sum(refresh_age(hazard(fleet(rng, 1.5, 20, 5.0))).age_ns is not None for _ in range(60))
