@@ -9,6 +9,7 @@ from fathometer.findings.analyse import analyse
 from fathometer.findings.lives import lives
 from fathometer.findings.scenarios import scenarios
 from fathometer.report import modes
+from fathometer.report.vega import WIDE
 from support.ends import closed, explained, opened
 from support.recordings import START, UNANSWERED, lognormal_ns, write
 
@@ -113,7 +114,7 @@ def test_the_time_without_answers_is_that_of_stalls_and_ends_with_overlaps_once(
         assert told[label]["share"].value == pytest.approx((4 + silent + 2) / 200)
     (table,) = [x.table for x in modes.extras(analysis) if x.name == "silent"]
     assert [row[0].text for row in table.rows] == ["worse", "better"]
-    rows = modes.silent(analysis)["data"]["values"]
+    rows = modes.PICTURES["silent"].make(analysis, WIDE)["data"]["values"]
     assert [r["percent"] for r in rows] == [18.0, 8.0]
 
 

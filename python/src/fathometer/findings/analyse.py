@@ -19,11 +19,11 @@ from fathometer.findings import (
     load,
     making,
     quality,
+    seen,
     settings,
     shifts,
     silences,
     throughput,
-    unanswered,
 )
 from fathometer.findings.comparisons import comparisons
 from fathometer.findings.consistency import remarks
@@ -63,20 +63,20 @@ def analyse(
     moved, undecided = shifts.changes(paths)
     progress("connections and their ends")
     ended = lives.ends(paths)
-    seen = (
+    every = (
         quality.findings(paths)
         + quality.of_rollups(paths)
         + quality.of_summaries(summaries)
         + load.findings(paths, versus)
     )
-    seen += shifts.findings(moved) + lives.findings(paths, ended) + unanswered.findings(paths)
+    every += shifts.findings(moved) + lives.findings(paths, ended) + seen.findings(paths)
     after = silences.costs(paths, versus)
-    seen += silences.findings(after) + throughput.findings(paths)
+    every += silences.findings(after) + throughput.findings(paths)
     ways, parts_of_making = datagrams.one_ways(paths), making.setups(paths)
-    seen += datagrams.findings(paths, ways) + making.findings(parts_of_making)
-    happened = incidents(numbered(seen), recordings)
+    every += datagrams.findings(paths, ways) + making.findings(parts_of_making)
+    happened = incidents(numbered(every), recordings)
     # What is about the whole comes after what happened: numbers stay.
-    findings = numbered([*seen, *lives.rivals(paths, happened)])
+    findings = numbered([*every, *lives.rivals(paths, happened)])
     advice = settings.advice(paths, happened) + load.advice(paths, versus)
     advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)
     return Analysis(

@@ -4,14 +4,11 @@ next one, and not as long as each single connection was silent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.rollup import LOST
-from fathometer.findings.finding import Finding, Place, ns, number
 from fathometer.findings.lives import deaths, silence_before
-from fathometer.findings.model import Scenario
-from fathometer.findings.parts import recordings_of
 
 Span = tuple[int, int]
 """From, to: ns."""
@@ -104,23 +101,3 @@ def _joined(spans: Iterable[Span]) -> list[Span]:
         else:
             joined.append((from_ns, to_ns))
     return joined
-
-
-def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
-    """How often, and for how long."""
-    every = []
-    for scenario, recording in recordings_of(scenarios):
-        lengths = [to_ns - from_ns for from_ns, to_ns in gaps(recording)]
-        if not lengths:
-            continue
-        first_ns = recording.totals.first_sent_ns or recording.manifest.started_ns
-        whole_ns = max(recording.totals.span_ns, gaps(recording)[-1][1] - first_ns, 1)
-        quantities = {
-            "times": number(len(lengths)),
-            "total": ns(sum(lengths)),
-            "longest": ns(max(lengths)),
-            "share": number(min(sum(lengths) / whole_ns, 1.0), "share"),
-        }
-        where = (Place(scenario.name, recording.manifest.id),)
-        every.append(Finding("without answers", where, quantities=quantities))
-    return every

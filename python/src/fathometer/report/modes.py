@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from fathometer.dataset.throughput import Flow, Readings, Transfer
 from fathometer.findings import datagrams, throughput
 from fathometer.findings.doubts import in_words
-from fathometer.findings.finding import Finding
 from fathometer.findings.model import Analysis, Cost, Scenario
 from fathometer.findings.throughput import DIRECTIONS
-from fathometer.findings.words import data, duration, rate, share
+from fathometer.findings.words import data, duration, rate
+from fathometer.report import sections
+from fathometer.report.sections import Extra, Picture, table_of
 from fathometer.report.tables import Cell, Table, figure
 from fathometer.report.vega import COLOURS, WIDE, Spec, base
 from fathometer.stats.results import Estimate, Interval
 
 NONE = Cell("–")
-
-
-@dataclass(frozen=True, slots=True)
-class Extra:
-    """A section of the report that only some recordings call for."""
-
-    name: str
-    """Of its anchor, and of its pictures."""
-    table: Table
-    note: str
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A chart of such a section."""
-
-    name: str
-    title: str
-    note: str
-    make: Callable[[Analysis, int], Spec | None]
-    """For a width; None: there is nothing to draw."""
 
 
 _NOTES = {
@@ -59,7 +38,6 @@ _NOTES = {
         "Medians by two clocks, each at most so far from the truth as both ends say of theirs. Their sum "
         "does not depend on it."
     ),
-    "silent": "Stalls, and from the last answer of a connection that ended to the next one; overlaps once.",
     "setups": "TCP: from before connect() to established; TLS: from there to the end of the handshake.",
 }
 
@@ -72,14 +50,10 @@ def extras(analysis: Analysis) -> list[Extra]:
         "losses": _losses(analysis.scenarios),
         "ways": _ways(analysis),
         "setups": _setups(analysis),
-        "silent": _silent(analysis),
     }
-    return [Extra(name, table, _NOTES[name]) for name, table in tables.items() if table]
-
-
-def _table(caption: str, head: tuple[str, ...], rows: Sequence[tuple[Cell, ...]]) -> Table | None:
-    """None: there is nothing to tell."""
-    return Table(caption, head, tuple(rows)) if rows else None
+    return [Extra(name, table, _NOTES[name]) for name, table in tables.items() if table] + sections.extras(
+        analysis
+    )
 
 
 def _throughput(analysis: Analysis) -> Table | None:
@@ -90,7 +64,7 @@ def _throughput(analysis: Analysis) -> Table | None:
             if len(way.streams) > 1:
                 rows += [(Cell("", f"stream {number}"), *_flow(flow)) for number, flow in way.streams]
     head = ("test", "received", "rate", "sent", "rate sent", "sent again", "congestion window", "round trip")
-    return _table("Throughput", head, rows)
+    return table_of("Throughput", head, rows)
 
 
 def _flow(flow: Flow) -> tuple[Cell, ...]:
@@ -129,7 +103,7 @@ def _silences(costs: Sequence[Cost]) -> Table | None:
         for c in costs
     ]
     head = ("silence", "first samples", "p50 first", "p50 warm", "p95 first", "p95 warm", "cost")
-    return _table("After a silence", head, rows)
+    return table_of("After a silence", head, rows)
 
 
 def _cost(cost: Cost) -> Cell:
@@ -158,7 +132,7 @@ def _losses(scenarios: Sequence[Scenario]) -> Table | None:
         rows.append((Cell(scenario.name), Cell(f"{unanswered:,}"), *(Cell(f"{n:,}") for n in counts)))
     ways = ("lost there", "lost back", "not known", "not told")
     head = ("path", "unanswered", *ways, "came again", "overtaken")
-    return _table("Which way datagrams were lost", head, rows)
+    return table_of("Which way datagrams were lost", head, rows)
 
 
 def _ways(analysis: Analysis) -> Table | None:
@@ -166,7 +140,7 @@ def _ways(analysis: Analysis) -> Table | None:
         (Cell(w.scenario), *(Cell(duration(ns)) for ns in (w.forward_ns, w.backward_ns, w.error_ns)))
         for w in analysis.one_ways
     ]
-    return _table("Each way", ("path", "there", "back", "each at most off by"), rows)
+    return table_of("Each way", ("path", "there", "back", "each at most off by"), rows)
 
 
 def _setups(analysis: Analysis) -> Table | None:
@@ -180,7 +154,7 @@ def _setups(analysis: Analysis) -> Table | None:
     ]
     names = ("p50", "p95", "p99")
     head = ("path", "connections", *(f"TCP {n}" for n in names), *(f"TLS {n}" for n in names))
-    return _table("What the making of a connection consists of", head, rows)
+    return table_of("What the making of a connection consists of", head, rows)
 
 
 def rates(analysis: Analysis, width: int = WIDE) -> Spec | None:
@@ -318,51 +292,12 @@ def _cost_as_json(c: Cost) -> dict[str, Any]:
     }
 
 
-def _silent(analysis: Analysis) -> Table | None:
-    rows = [
-        (
-            Cell(f.scenario or ""),
-            Cell(f"{int(f.quantities['times'].value):,}"),
-            *(Cell(duration(f.quantities[name].value)) for name in ("total", "longest")),
-            Cell(share(f.quantities["share"].value)),
-        )
-        for f in _without_answers(analysis)
-    ]
-    head = ("path", "times", "in all", "longest", "of the time")
-    return _table("Time without answers", head, rows)
-
-
-def _without_answers(analysis: Analysis) -> list[Finding]:
-    silent = [f for f in analysis.findings if f.kind == "without answers"]
-    return sorted(silent, key=lambda f: -f.quantities["share"].value)
-
-
-def silent(analysis: Analysis, width: int = WIDE) -> Spec | None:
-    """The share of the time without answers, the worst paths first, as many as there are colours."""
-    rows = [
-        {"path": f.scenario, "percent": float(f"{100 * f.quantities['share'].value:.3g}")}
-        for f in _without_answers(analysis)[: len(COLOURS)]
-    ]
-    if len(rows) < 2:
-        return None  # One bar says no more than its number.
-    spec = base(width, 28 * len(rows), rows)
-    spec |= {
-        "mark": {"type": "bar", "color": COLOURS[0]},
-        "encoding": {
-            "x": {"field": "percent", "type": "quantitative", "title": "% of the time without answers"},
-            "y": {"field": "path", "type": "nominal", "title": None, "sort": None},
-        },
-    }
-    return spec
-
-
-PICTURES: Mapping[str, Picture] = {
+PICTURES: Final[Mapping[str, Picture]] = {
     "throughput": Picture(
         "rates",
         "Throughput over time",
         "Payload by the count of the probe's end, about a second each.",
         rates,
     ),
-    "silent": Picture("silent-share", "Time without answers", "The worst paths first.", silent),
-}
+} | sections.pictures()
 """By the section that they stand in."""

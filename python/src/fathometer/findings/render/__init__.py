@@ -2,8 +2,10 @@
 read by nobody but people: no code decides by what it returns.
 """
 
+import pkgutil
+from importlib import import_module
+
 from fathometer.findings.finding import Advice, Finding
-from fathometer.findings.render import advised, ends, modes, quality, shifts
 from fathometer.findings.render.doubts import doubt, doubt_code
 from fathometer.findings.render.facts import fact
 from fathometer.findings.render.table import ADVICE, STATEMENTS, WEIGHTS
@@ -25,8 +27,9 @@ __all__ = [
     "what",
     "whom",
 ]
-_ROOMS = (advised, ends, modes, quality, shifts)
-"""They enter their words into the tables."""
+for _room in pkgutil.iter_modules(__path__):
+    # Whichever lies here enters its words into the tables.
+    import_module(f"{__name__}.{_room.name}")
 
 
 def statement(finding: Finding) -> str:
