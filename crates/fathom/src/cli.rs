@@ -1,10 +1,13 @@
 //! The command line: which command, with which arguments.
 
+mod hints;
+mod short;
+
 use crate::exit::Failure;
 #[cfg(target_os = "linux")]
 use crate::fabric;
 use crate::{echo, external, probe, recording};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -61,9 +64,21 @@ enum Command {
     Demo(external::Args),
 }
 
+/// Reads the command line of this process; ends it with help, a version or a usage error where that is all there is.
+fn parse() -> Result<Cli, Failure> {
+    let parsed = short::shorten(Cli::command()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
+    parsed.map_err(|error| {
+        let command = std::env::args().nth(1).unwrap_or_default();
+        hints::hint(&command, &error).map_or_else(|| error.exit(), Failure::usage)
+    })
+}
+
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(failure) => return failure.report(),
+    };
     let done: Result<ExitCode, Failure> = match cli.command {
         Command::Echo(args) => echo::run(args).map(|()| ExitCode::SUCCESS),
         Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),

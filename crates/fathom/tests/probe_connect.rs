@@ -255,7 +255,7 @@ fn what_cannot_be_is_said() {
     for (options, code, part) in [
         ("127.0.0.1 --connect --ping-pong", 2, "cannot be used with"),
         ("127.0.0.1 --connect --size 64", 2, "cannot be used with"),
-        ("192.0.2.1 --connect --every 1ms", 2, "--allow-high-rate"),
+        ("192.0.2.1:443 --connect --every 1ms", 2, "--allow-high-rate"),
         ("no-such-host.invalid --connect", 1, "does not resolve"),
     ] {
         let outcome = Probe::start(home.path(), options).finish();

@@ -32,6 +32,8 @@ Examples:
                                                  what the first echo after a silence costs
   fathom probe 10.0.0.4 --every 10ms --load 200Mbit --for 5m
                                                  idle and loaded round trips from one run, by turns
+  fathom probe 10.0.0.4 --throughput --connections 4 --bidirectional
+                                                 how much TCP carries, as iperf3 tests it (there: fathom echo --throughput)
   fathom probe 10.0.0.4 --profile sockperf --tcp --for 10s
   fathom probe --profile latte --show-config     what a profile stands for
 
@@ -42,8 +44,6 @@ Profiles:
   sockperf  sockperf ping-pong: UDP ping-pong of 14 bytes for 1s
   psping    psping -l 8k -n 10000: TCP ping-pong of 8 KiB, 10,000 after 5 as warm-up
   qperf     qperf tcp_lat: TCP ping-pong of 1 byte for 2s
-  fathom probe 10.0.0.4 --throughput --connections 4 --bidirectional
-                                                 how much TCP carries, as iperf3 tests it (there: fathom echo --throughput)
 
 Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
 2 the command line cannot be used.";

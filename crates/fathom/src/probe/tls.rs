@@ -20,7 +20,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TlsArgs {
     /// With --connect: a TLS 1.3 handshake on each connection too; both are timed. Nothing is sent but the handshake and its end
-    #[arg(long, requires = "connect", help_heading = "What to send")]
+    // `requires` alone lets it pass beside what excludes --connect.
+    #[arg(long, requires = "connect", conflicts_with_all = ["udp", "stamp"], help_heading = "What to send")]
     tls: bool,
     /// Trust the certificates in this PEM file, and no others [default: those this host trusts]
     #[arg(long, value_name = "FILE", requires = "tls", help_heading = "What to send")]

@@ -77,9 +77,9 @@ mod tests {
         assert!(from_line("h --every 1ms --connections 60").unwrap().impolite().is_some());
         assert!(from_line("h --every 1ms --connections 50").unwrap().impolite().is_none());
         assert!(from_line("h --ping-pong").unwrap().impolite().is_some());
-        assert!(from_line("h --connect --every 10ms").unwrap().impolite().is_none());
-        assert!(from_line("h --connect --every 5ms").unwrap().impolite().unwrap().contains("TIME-WAIT"));
-        assert!(from_line("h i --connect --every 15ms").unwrap().impolite().is_some(), "both together");
+        assert!(from_line("h:80 --connect --every 10ms").unwrap().impolite().is_none());
+        assert!(from_line("h:80 --connect --every 5ms").unwrap().impolite().unwrap().contains("TIME-WAIT"));
+        assert!(from_line("h:80 i:80 --connect --every 15ms").unwrap().impolite().is_some(), "both together");
         // A mebibyte is 725 packets, so that ten of them and ten of one a second are 7,260 packets.
         assert!(from_line("h --sizes 64,1MiB --every 100ms").unwrap().impolite().is_none());
         assert!(

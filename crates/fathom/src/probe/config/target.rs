@@ -26,8 +26,12 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn parse(text: &str, default_port: u16) -> Result<Self, String> {
+    fn parse(text: &str, default_port: Option<u16>) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
+        if let Some((scheme, rest)) = text.split_once("://") {
+            let rest = rest.trim_end_matches('/');
+            return Err(format!("target {text}: that is a URL; leave {scheme}:// out, as in {rest}"));
+        }
         let (host, port) = if let Some(rest) = text.strip_prefix('[') {
             match rest.split_once(']') {
                 Some((host, "")) => (host, None),
@@ -46,7 +50,14 @@ impl Target {
             return wrong("that is no host");
         }
         let port = match port {
-            None => default_port,
+            None => match default_port {
+                Some(port) => port,
+                None => {
+                    return Err(format!(
+                        "target {text}: --connect times connections to any listening port; name it, as in {text}:443"
+                    ));
+                }
+            },
             Some(port) => match port.parse() {
                 Ok(port) if port != 0 => port,
                 _ => return wrong(&format!("{port} is no port (1 to 65535)")),
@@ -67,9 +78,10 @@ pub(crate) struct Path {
 pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
     let mut paths = Vec::with_capacity(args.targets.len());
     let port = match () {
-        () if args.throughput.throughput => fathom_iperf3::codec::PORT,
-        () if args.stamp.reflector().is_some() => fathom_wire::rfc8762::PORT,
-        () => DEFAULT_PORT,
+        () if args.throughput.throughput => Some(fathom_iperf3::codec::PORT),
+        () if args.stamp.reflector().is_some() => Some(fathom_wire::rfc8762::PORT),
+        () if args.connect => None,
+        () => Some(DEFAULT_PORT),
     };
     for text in &args.targets {
         let target = Target::parse(text, port).map_err(Failure::Usage)?;
@@ -104,10 +116,15 @@ mod tests {
             ("[::1]", "::1", 7007),
             ("[fe80::1%eth0]:7", "fe80::1%eth0", 7),
         ] {
-            assert_eq!(Target::parse(text, DEFAULT_PORT), Ok(Target { host: host.into(), port }), "{text}");
+            assert_eq!(
+                Target::parse(text, Some(DEFAULT_PORT)),
+                Ok(Target { host: host.into(), port }),
+                "{text}"
+            );
         }
+        assert!(Target::parse("db", None).is_err_and(|e| e.contains("db:443")));
         for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
-            assert!(Target::parse(text, DEFAULT_PORT).is_err(), "{text}");
+            assert!(Target::parse(text, Some(DEFAULT_PORT)).is_err(), "{text}");
         }
     }
 

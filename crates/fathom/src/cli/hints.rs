@@ -1,0 +1,93 @@
+//! Options by the names that other tools have for them: what ours is called.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// An option as others write it, and what it is here, by command.
+const ELSEWHERE: &[(&str, &[&str], &str)] = &[
+    (
+        "probe",
+        &["-i", "--interval", "--period", "--wait"],
+        "the time between samples is --every, as in --every 100ms",
+    ),
+    (
+        "probe",
+        &["-t", "-w", "--duration", "--time", "--deadline"],
+        "the length of a run is --for, as in --for 10m",
+    ),
+    (
+        "probe",
+        &["-c", "-n", "--samples", "--number", "--requests"],
+        "the number of samples is --count, as in --count 1000",
+    ),
+    (
+        "probe",
+        &["-s", "-l", "--msg-size", "--length", "--bytes"],
+        "the bytes of a sample are --size, as in --size 1KiB",
+    ),
+    ("probe", &["-p", "--port"], "the port belongs to the target, as in HOST:7007"),
+    (
+        "probe",
+        &["-P", "--parallel", "--clients"],
+        "parallel connections are --connections, as in --connections 8",
+    ),
+    ("probe", &["-o", "--output", "--out"], "the recording goes where --record says, as in --record DIR"),
+    ("probe", &["-R"], "the other way, in a throughput test, is --reverse"),
+    ("probe", &["-u"], "datagrams are --udp"),
+    ("probe", &["-j"], "the summary for machines is --json"),
+    ("probe", &["-f", "--flood"], "back to back is --ping-pong"),
+    ("echo", &["-p", "--port"], "the port is what it listens on: --listen 7007"),
+    (
+        "echo",
+        &["-b", "--bind", "--address", "--host"],
+        "the address is what it listens on: --listen 10.0.0.4:7007",
+    ),
+    ("echo", &["-t", "--time", "--duration"], "the length of a run is --for, as in --for 10m"),
+    ("echo", &["-u", "--udp"], "it answers TCP and UDP; UDP alone is --udp-only"),
+    ("echo", &["--tcp"], "it answers TCP and UDP; TCP alone is --tcp-only"),
+    (
+        "echo",
+        &["-s", "--server", "-d", "-D", "--daemon"],
+        "it is the server, and stays in the foreground; leave that out",
+    ),
+];
+
+/// The line for somebody who knows another tool's name for an option of this command, if there is one.
+pub(super) fn hint(command: &str, error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::UnknownArgument {
+        return None;
+    }
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return None };
+    let name = option.split('=').next().unwrap_or_default();
+    let known = ELSEWHERE.iter().find(|(of, names, _)| *of == command && names.contains(&name))?;
+    Some(format!("{command} has no option {name}: {}", known.2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cli;
+    use super::*;
+    use clap::{CommandFactory, Parser};
+
+    #[test]
+    fn what_others_call_it_leads_to_ours() {
+        for (command, names, told) in ELSEWHERE {
+            for name in *names {
+                let target: &[&str] = if *command == "probe" { &["HOST"] } else { &[] };
+                let line = [&["fathom", command], target, &[name, "5"]].concat();
+                let error = Cli::try_parse_from(line).expect_err(name);
+                let said = hint(command, &error).unwrap_or_else(|| panic!("{command} {name}: {error}"));
+                assert!(said.ends_with(told), "{said}");
+            }
+            // What the line names exists.
+            let options = told.split([' ', ',', ':']).filter(|word| word.starts_with("--"));
+            let parser = Cli::command();
+            let of = parser.find_subcommand(command).expect("a command of ours");
+            for option in options {
+                let found = of.get_arguments().any(|a| a.get_long() == option.strip_prefix("--"));
+                assert!(found, "{command} {option}");
+            }
+        }
+        let error = Cli::try_parse_from(["fathom", "probe", "HOST", "--no-such"]).expect_err("unknown");
+        assert_eq!(hint("probe", &error), None);
+    }
+}

@@ -1,0 +1,91 @@
+//! `-h` in one screen: of a command with many options those that most people need; `--help` has all of them.
+
+use clap::Command;
+
+/// What `-h` shows of a command that has more options than a screen has lines.
+const COMMON: &[(&str, &[&str], &str)] = &[
+    (
+        "probe",
+        &[
+            "targets",
+            "every",
+            "size",
+            "count",
+            "duration",
+            "connections",
+            "ping_pong",
+            "udp",
+            "connect",
+            "label",
+            "record",
+            "plain",
+            "quiet",
+            "json",
+            "help",
+        ],
+        "\
+Examples:
+  fathom probe 10.0.0.4                    once a second until Ctrl-C, recorded under ./recordings
+  fathom probe db1:5432 --connect          how long a new connection to any listening port takes
+  fathom probe a b --every 100ms --for 1h  two paths at the same moments
+
+`fathom probe --help` has every option (load, TLS, throughput, profiles, stamps) and more examples.",
+    ),
+    (
+        "echo",
+        &[
+            "listen",
+            "tcp_only",
+            "udp_only",
+            "allow",
+            "max_connections",
+            "idle_timeout",
+            "run_for",
+            "json",
+            "help",
+        ],
+        "\
+Examples:
+  fathom echo                              TCP and UDP on port 7007 of every address
+  fathom echo --allow 10.0.0.0/8           answer the virtual network only
+
+`fathom echo --help` has every option (STAMP, throughput tests, pinning) and more examples.",
+    ),
+];
+
+/// Leaves out of `-h` what only `--help` shall show.
+pub(super) fn shorten(mut cli: Command) -> Command {
+    for (command, common, examples) in COMMON {
+        cli = cli.mut_subcommand(command, |c| {
+            let long = c.get_after_help().cloned().unwrap_or_default();
+            let hide = |a: clap::Arg| {
+                let hidden = !common.contains(&a.get_id().as_str());
+                a.hide_short_help(hidden)
+            };
+            c.mut_args(hide).after_help(*examples).after_long_help(long)
+        });
+    }
+    cli
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Cli;
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn a_screen_shows_it() {
+        for (command, common, _) in COMMON {
+            let mut cli = shorten(Cli::command()).term_width(80);
+            cli.build();
+            let of = cli.find_subcommand_mut(command).expect("a command of ours");
+            for id in *common {
+                assert!(of.get_arguments().any(|a| a.get_id() == id), "{command} has no {id}");
+            }
+            let (short, long) = (of.render_help().to_string(), of.render_long_help().to_string());
+            assert!(short.lines().count() <= 50, "{} lines:\n{short}", short.lines().count());
+            assert!(long.lines().count() > 2 * short.lines().count() && long.contains("Examples:"), "{long}");
+        }
+    }
+}

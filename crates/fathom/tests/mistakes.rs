@@ -1,0 +1,78 @@
+//! What people get wrong on the command line: each gives one helpful line and the right exit code, at once.
+
+use std::process::{Command, Stdio};
+
+/// A command line, what its message must say, and the exit code: 2 where the line is at fault, 1 where the world is.
+const MISTAKES: &[(&str, &str, i32)] = &[
+    ("prob 10.0.0.4", "'probe'", 2),
+    ("nonsense", "unrecognized subcommand", 2),
+    ("--no-such", "'--no-such'", 2),
+    ("probe", "<TARGET>", 2),
+    ("probe :7007", "no host", 2),
+    ("probe h:99999", "1 to 65535", 2),
+    ("probe http://h:80/", "leave http:// out, as in h:80", 2),
+    ("probe h/5432", "HOST:PORT", 2),
+    ("probe [::1", "bracket", 2),
+    ("probe h --connect", "h:443", 2),
+    ("probe h --every 0", "--ping-pong", 2),
+    ("probe h --every 1", "1s, 1ms or 1us", 2),
+    ("probe h --every -1s", "negative", 2),
+    ("probe h --every soon", "as in 250us", 2),
+    ("probe h --every 1s --ping-pong", "cannot be used with", 2),
+    ("probe h --size 0", "smallest is 1", 2),
+    ("probe h --size big", "--size", 2),
+    ("probe h --sizes 8..4", "below its beginning", 2),
+    ("probe h --count 0", "--count", 2),
+    ("probe h --for 0", "ends before it begins", 2),
+    ("probe h --connections 0", "--connections", 2),
+    ("probe h --tls", "--connect", 2),
+    ("probe h --tls --udp", "cannot be used with", 2),
+    ("probe h --tag novalue", "vm=D3v2", 2),
+    ("probe h --dscp 64", "--dscp", 2),
+    ("probe h --idle-gap 1s,1.05s", "told apart", 2),
+    ("probe h --load fast", "100Mbit/s", 2),
+    ("probe h --profile nttcp", "sockperf", 2),
+    ("probe h --cloud oracle", "azure, aws, gcp", 2),
+    ("probe h --histogram x", "number of buckets", 2),
+    ("probe h --interval 1s", "--every", 2),
+    ("probe h -i 1", "--every", 2),
+    ("probe h --duration 5s", "--for", 2),
+    ("probe h -t 5", "--for", 2),
+    ("probe h -c 5", "--count", 2),
+    ("probe h -n 5", "--count", 2),
+    ("probe h --port 7", "HOST:7007", 2),
+    ("probe 192.0.2.1 --every 10us", "--allow-high-rate", 2),
+    ("probe 127.0.0.1:1 --no-record --for 1s", "nothing listens there", 1),
+    ("probe 127.0.0.1 --record /dev/null/x --for 1s", "a file is in the way", 1),
+    ("probe no-such-host.invalid --no-record --for 1s", "does not resolve", 1),
+    ("echo --port 7", "--listen", 2),
+    ("echo --listen host", "an address of this host", 2),
+    ("echo --listen 192.0.2.1:7070", "no such address", 1),
+    ("echo --allow ten", "10.0.0.0/8", 2),
+    ("echo --tcp-only --udp-only", "cannot be used with", 2),
+    ("echo --idle-timeout 5", "5s, 5ms or 5us", 2),
+    ("recording sumary r", "'summary'", 2),
+    ("recording summary", "<DIR>", 2),
+    ("recording summary no-such-dir", "check the path", 1),
+    ("recording verify /", "holds no recording", 1),
+    ("recording export r --format xml", "parquet", 2),
+];
+
+#[test]
+fn each_mistake_gives_a_helpful_line_and_its_exit_code() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut wrong = Vec::new();
+    for (line, part, code) in MISTAKES {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+        let outcome = command.args(line.split(' ')).current_dir(home.path()).stdin(Stdio::null()).output();
+        let outcome = outcome.expect("fathom runs");
+        let said = String::from_utf8_lossy(&outcome.stderr);
+        let one = said.lines().next().unwrap_or_default();
+        let is_short = said.lines().count() <= 8;
+        let helps = said.contains(part) && (one.starts_with("fathom: ") || one.starts_with("error: "));
+        if outcome.status.code() != Some(*code) || !helps || !is_short || !outcome.stdout.is_empty() {
+            wrong.push(format!("{line}: {}: {said}", outcome.status));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
