@@ -4,9 +4,9 @@ mod hints;
 mod short;
 
 use crate::exit::Failure;
-#[cfg(target_os = "linux")]
-use crate::fabric;
 use crate::{echo, external, probe, recording};
+#[cfg(target_os = "linux")]
+use crate::{fabric, host};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
@@ -36,6 +36,10 @@ enum Command {
     /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
     #[cfg(target_os = "linux")]
     Fabric(fabric::Args),
+    /// Serve a study on this host; its runner calls it over SSH
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    Host(host::Args),
     /// Read and look after recordings: summary, explain, verify, recover, export
     Recording(recording::Args),
     /// Report on recordings: figures, comparisons, changes, findings, advice (Python half)
@@ -84,6 +88,8 @@ pub fn main() -> ExitCode {
         Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Fabric(args) => fabric::run(args).map(|()| ExitCode::SUCCESS),
+        #[cfg(target_os = "linux")]
+        Command::Host(args) => host::run(args),
         Command::Recording(args) => recording::run(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => external::run("report", &args),
         Command::Compare(args) => external::run("compare", &args),

@@ -8,6 +8,8 @@ mod external;
 mod fabric;
 #[cfg(target_os = "linux")]
 mod fabric_simulate;
+#[cfg(target_os = "linux")]
+mod host;
 mod log;
 mod output;
 mod probe;
