@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.lab import Lab
 from support.machines import Machines, lacking
 from support.programs import fathom, missing, tool
 
@@ -38,3 +39,11 @@ def machines(_machines):
     yield _machines
     for machine in (*_machines.hosts.values(), _machines.client):
         machine.leave()
+
+
+@pytest.fixture
+def lab(tmp_path, machines, binary):
+    """A study of theirs."""
+    lab = Lab(tmp_path, machines, binary)
+    yield lab
+    lab.end()

@@ -5,137 +5,13 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from fathometer.dataset import open_recording, open_recordings
-from fathometer.errors import FathometerError
-from fathometer.study.journal import finished, first, read_journal
+from fathometer.study.journal import finished
+from support.lab import LONG, crash, ended, signalled
 from support.machines import until
-
-LONG = "every = '10ms'\ncount = 500"
-"""Five seconds: enough to see it grow, and to act before it ends."""
-SHORT = "every = '5ms'\ncount = 40\nwarm-up = 5"
-
-
-class Lab:
-    """One test's study, run by the client."""
-
-    def __init__(self, directory, machines, binary):
-        self.machines = machines
-        self.hosts = machines.hosts
-        self.binary = binary
-        self.file = directory / "study.toml"
-        self.output = directory / "out"
-        self.started = []
-
-    def write(self, scenarios, probe=SHORT, *, repetitions=1, top="", ssh=None):
-        """Scenarios are pairs of hosts, `here` the client; `ssh` replaces what a host's table says."""
-        text = f"format = 1\nname = 'over-ssh'\nrepetitions = {repetitions}\n{top}\n"
-        for name in dict.fromkeys(n for s in scenarios for n in s):
-            table = (ssh or {}).get(name, f"address = '{self.machines.address.get(name)}', user = 'root'")
-            place = "local = true" if name == "here" else f"ssh = {{ {table} }}"
-            text += f"[[host]]\nname = '{name}'\n{place}\n"
-        for source, to in scenarios:
-            text += f"[[scenario]]\nlabel = '{source}-{to}'\nfrom = '{source}'\nto = '{to}'\n"
-        self.file.write_text(f"{text}[[probe]]\n{probe}\n")
-
-    def popen(self, *words):
-        argv = [sys.executable, "-c", "from fathometer.cli import main; main()", "study", *words]
-        process = self.machines.client.popen(*argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self.started.append(process)
-        return process
-
-    def end(self):
-        """Of what a test that failed left."""
-        for process in self.started:
-            if process.poll() is None:
-                signalled(process, signal.SIGKILL)
-            if not process.stdout.closed:
-                process.communicate()
-
-    def begin(self, binary=None):
-        words = ["--output", self.output, "--fathom", self.binary, "--remote-binary", binary or self.binary]
-        return self.popen("run", self.file, *words)
-
-    def run(self, code=0, binary=None):
-        """Runs it to its end, and returns what it said."""
-        return ended(self.begin(binary), code)
-
-    def stop(self):
-        return ended(self.popen("stop", self.output), 0)
-
-    @property
-    def entries(self):
-        return read_journal(self.output)
-
-    @property
-    def study_id(self):
-        return first(self.entries)["id"]
-
-    def kinds(self):
-        return [e["kind"] for e in self.entries]
-
-    def noted(self, kind):
-        return until(lambda: [e for e in self.entries if e["kind"] == kind], f"{kind} in the journal")[-1]
-
-    def growing(self, scenario):
-        """The copy of a run's recording, as soon as samples of it are here; its id."""
-        partial = self.output.with_name(f"{self.output.name}.unfinished") / f"label={scenario}" / "run=01"
-
-        def samples():
-            try:
-                recording = open_recording(partial)
-            except FathometerError:
-                return None
-            return recording if recording.rows > 0 and recording.running else None
-
-        return until(samples, f"samples of {scenario}").manifest.id
-
-    def recording(self, scenario, run="01"):
-        return open_recording(self.output / f"label={scenario}" / f"run={run}")
-
-    def reasons(self):
-        return [e["reason"] for e in self.entries if e["kind"] == "run.failed"]
-
-    def assert_nothing_left(self):
-        for host in self.hosts.values():
-            assert host.marked(self.study_id) == []
-            assert not (host.home / ".fathom" / "studies").exists()
-            assert not list((host.home / ".fathom" / "bin").glob(".part*"))
-        assert self.machines.client.marked(self.study_id) == []
-        # The master of a shared connection bears no mark.
-        names = "cat /proc/[0-9]*/comm 2>/dev/null || :"
-        until(lambda: "ssh" not in self.machines.client.run(names).split(), "the end of connections")
-        assert not Path(f"/tmp/fathom-{self.study_id[:16]}").exists()
-
-
-def ended(process, code):
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == code, out + err
-    return out + err
-
-
-def signalled(process, sign):
-    """Signals the program that was started in a machine."""
-    (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    os.kill(int(child), sign)
-
-
-def crash(process):
-    """Kills a runner."""
-    signalled(process, signal.SIGKILL)
-    process.communicate(timeout=60)
-
-
-@pytest.fixture
-def lab(tmp_path, machines, binary):
-    lab = Lab(tmp_path, machines, binary)
-    yield lab
-    lab.end()
 
 
 def test_a_study_of_three_hosts_and_this_one(lab):
@@ -240,7 +116,7 @@ def test_a_host_that_cannot_be_used(lab, trouble):
     assert remedy in said
     assert known.read_text() == before
     assert "run.started" not in lab.kinds()
-    assert lab.hosts["a"].marked(lab.study_id) == []
+    assert lab.hosts["a"].jobs(lab.study_id) == []
     if spoil is _forget:
         lab.machines.client.run("ssh-keyscan 10.77.0.12 >> ~/.ssh/known_hosts")
         lab.run()
@@ -312,8 +188,8 @@ def test_kill_9_of_a_remote_probe_and_another_try(lab):
     lab.write([("a", "b")], LONG)
     process = lab.begin()
     recording_id = lab.growing("a-b")
-    # The supervisor's and `timeout`'s command lines have it, too: the probe is the youngest.
-    os.kill(max(lab.hosts["a"].marked(lab.study_id, " probe ")), signal.SIGKILL)
+    (probe,) = lab.hosts["a"].jobs(lab.study_id, "probe")
+    os.kill(probe, signal.SIGKILL)
     said = ended(process, 1)
     assert lab.reasons() == ['the probe on host "a" did not end by itself: killed by signal 9']
     assert "the same command tries them again" in said
@@ -328,7 +204,8 @@ def test_kill_9_of_a_remote_reflector(lab):
     lab.write([("a", "b"), ("c", "a")], "every = '10ms'\ncount = 100", repetitions=2)
     process = lab.begin()
     lab.noted("run.started")
-    os.kill(max(lab.hosts["b"].marked(lab.study_id, " echo ")), signal.SIGKILL)
+    (reflector,) = lab.hosts["b"].jobs(lab.study_id, "echo")
+    os.kill(reflector, signal.SIGKILL)
     ended(process, 1)
     assert lab.reasons() == ['the reflector on "b" has ended (killed by signal 9)']
     assert lab.recording("a-b", "02").totals.samples == 100
@@ -356,8 +233,8 @@ def test_stop_after_kill_9_of_the_runner(lab):
     process = lab.begin()
     lab.growing("a-b")
     crash(process)
-    assert lab.hosts["a"].marked(lab.study_id, " probe ")
-    assert lab.hosts["b"].marked(lab.study_id, " echo ")
+    assert lab.hosts["a"].jobs(lab.study_id, "probe")
+    assert lab.hosts["b"].jobs(lab.study_id, "echo")
     said = lab.stop()
     assert "what was left on host a" in said
     lab.assert_nothing_left()
@@ -372,7 +249,7 @@ def test_stop_tells_of_a_host_that_it_does_not_reach(lab):
     lab.hosts["a"].cut()
     said = ended(lab.popen("stop", lab.output), 1)
     assert 'host "a" (root@10.77.0.11): it refuses the connection' in said
-    assert lab.hosts["b"].marked(lab.study_id) == []
+    assert lab.hosts["b"].jobs(lab.study_id) == []
     lab.hosts["a"].serve()
     lab.stop()
     lab.assert_nothing_left()

@@ -1,11 +1,10 @@
 """What a study over SSH is made of, without SSH: binaries by their headers, errors by ssh's words."""
 
+import json
 import os
-import shlex
 import struct
 import subprocess
 import tempfile
-from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -14,17 +13,30 @@ from hypothesis import strategies as st
 
 from fathometer.dataset import open_recording
 from fathometer.errors import FathometerError
-from fathometer.study.deadlines import MARGIN_NS, deadline_ns, round_deadline_ns
+from fathometer.study.deadlines import MARGIN_NS, deadline_ns, most_bytes, round_deadline_ns
 from fathometer.study.model import SshHost
 from fathometer.study.plan import plan
 from fathometer.study.read import notes, parse
+from fathometer.study.ssh import shell
+from fathometer.study.ssh.answers import (
+    BadAnswer,
+    FilePiece,
+    Look,
+    Seen,
+    State,
+    read_greeting,
+    read_look,
+    read_said,
+    read_sums,
+    shell_answer,
+)
 from fathometer.study.ssh.binary import binaries, binary_for, read_binary
 from fathometer.study.ssh.connection import options, socket_name
-from fathometer.study.ssh.mirror import Mirror, read_look, read_sums
-from fathometer.study.ssh.place import ending
+from fathometer.study.ssh.mirror import Mirror
 from fathometer.study.ssh.trouble import Lost, explain
+from support.programs import fathom
 
-SCRIPT = (resources.files("fathometer.study.ssh") / "host.sh").read_text()
+MOST = 1 << 20
 
 
 def elf(path, machine, *, wide=True, order="<", headers=(1, 2)):
@@ -152,11 +164,21 @@ def test_a_shared_connection_is_one_host_s_whatever_its_turn():
     assert [socket_name(n) for n in reversed(names)] == [socket_name(n) for n in names][::-1]
 
 
+def test_what_a_person_is_told_to_type_has_nothing_of_the_host_s_in_it_that_a_shell_reads():
+    hostile = "No ED25519 host key is known for x;rm${IFS}-rf${IFS}~ and you have requested strict checking."
+    changed = "Host key for x`reboot` has changed and you have requested strict checking."
+    assert "rm$" not in str(explain("zone-1", HOST, hostile))
+    assert "ssh-keygen -R 'x`reboot`'" in str(explain("zone-1", HOST, changed))
+    endless = str(explain("zone-1", HOST, "\x1b]0;x\x07" * 100_000))
+    assert len(endless) < 1000
+    assert "\x1b" not in endless
+
+
 def test_how_a_job_ended():
-    assert ending("137") == "killed by signal 9"
-    assert ending("3") == "exit code 3"
-    assert ending("124") == "its time limit ran out"
-    assert "restarted" in ending("lost")
+    assert str(State("killed", 9)) == "killed by signal 9"
+    assert str(State("exited", 3)) == "exit code 3"
+    assert str(State("expired")) == "its time limit ran out"
+    assert "restarted" in str(State("lost"))
 
 
 def study(probe, top="", scenarios=("",)):
@@ -190,14 +212,25 @@ def test_how_long_something_may_linger():
     assert deadline_ns(plan(found)[0]) == 60_000 * 10**9 + MARGIN_NS
 
 
+def test_a_recording_has_so_much_at_most():
+    address = "address = '10.0.0.9'"
+    counted, _ = study("count = 30\nconnections = 2", scenarios=[address])
+    assert most_bytes(plan(counted)[0]) == (64 << 20) + 60 * 512
+    timed, _ = study("every = '10ms'\nfor = '1m'", scenarios=[address])
+    assert most_bytes(plan(timed)[0]) == (64 << 20) + 6000 * 512
+
+
 class There:
-    """A host's home in a directory, on which ``host.sh`` is run by this machine's `sh`."""
+    """A host's home in a directory, for which this machine's ``fathom host`` answers."""
 
     def __init__(self, home):
         self.home = home
-        self.job = home / ".fathom/studies/0123/vm/run"
+        self.job = home / ".fathom/studies/0123/vm/jobs/run"
         (self.job / "rec").mkdir(parents=True)
-        (self.job / "pid").write_text("1\n")
+        own = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        supervisor = {"pid": os.getpid(), "start": int(own), "boot": boot, "began_s": 0}
+        (self.job / "supervisor").write_text(json.dumps(supervisor))
         self.rec = self.job / "rec"
         self.segment = 0
         self.open = self.rec / "samples-00000.arrows"
@@ -205,19 +238,23 @@ class There:
         (self.rec / "recording.json").write_text("{}")
         (self.rec / ".lock").touch()
 
-    def call(self, *words, study="0123"):
-        script = f"{SCRIPT}\n{shlex.join(['main', study, 'vm', *words])} </dev/null\n"
+    def ask(self, verb, **fields):
+        request = {"format": 1, "study": "0123", "host": "vm", "ask": {"verb": verb, **fields}}
         done = subprocess.run(
-            ["sh"],
-            input=script.encode(),
+            [fathom(), "host", "answer"],
+            input=json.dumps(request).encode() + b"\n",
             env={**os.environ, "HOME": str(self.home)},
             capture_output=True,
-            check=False,
+            check=True,
         )
-        assert done.returncode == 0, done.stderr
-        noise, _, answer = done.stdout.partition(b"\nfathom-host 1\n")
-        assert noise == b""
-        return answer
+        assert done.stderr == b""
+        return done.stdout
+
+    def look(self, mirror, budget):
+        """What a mirror asks for; whether there is more."""
+        look = read_look(self.ask("look", job="run", budget=budget, want=mirror.wants()))
+        assert sum(len(p.data) for p in look.pieces) <= budget
+        return look, mirror.take(look, budget)
 
     def append(self, data):
         with self.open.open("ab") as file:
@@ -252,27 +289,25 @@ STEP = st.tuples(
 @given(steps=st.lists(STEP, max_size=10))
 def test_a_mirror_has_what_there_is_whatever_happened_between_the_looks(steps):
     with tempfile.TemporaryDirectory() as directory:
-        there, mirror = There(Path(directory) / "there"), Mirror(Path(directory) / "here")
+        there, mirror = There(Path(directory) / "there"), Mirror(Path(directory) / "here", MOST)
         for what, data, budget in steps:
             if what == "look":
-                look = read_look(there.call("look", "run", str(budget), *mirror.wants()))
-                assert sum(len(p.data) for p in look.pieces) <= budget
-                mirror.take(look)
+                there.look(mirror, budget)
             else:
                 getattr(there, what)(data)
             # What is here of a file that grows is what its begin is there.
             for path in mirror.directory.glob("*.arrows"):
                 if (there.rec / path.name).exists():
                     assert (there.rec / path.name).read_bytes().startswith(path.read_bytes())
-        (there.job / "code").write_text("0\n")
+        (there.job / "ended").write_text('{"state":"exited","code":0}')
         for _ in range(40):
-            look = read_look(there.call("look", "run", "100", *mirror.wants()))
-            assert look.state == "0"
-            if not mirror.take(look):
+            look, more = there.look(mirror, 100)
+            assert look.state.succeeded
+            if not more:
                 break
         here = {p.name: p.read_bytes() for p in mirror.directory.iterdir() if p.suffix != ".part"}
         assert here == {p.name: p.read_bytes() for p in there.rec.iterdir() if p.name != ".lock"}
-        sums = read_sums(there.call("sums", "run"))
+        sums = read_sums(there.ask("sums", job="run"))
         assert mirror.differences(sums) is None
         (mirror.directory / "recording.json").write_bytes(b"another")
         assert mirror.differences(sums) == "recording.json is not here as it is there"
@@ -281,18 +316,20 @@ def test_a_mirror_has_what_there_is_whatever_happened_between_the_looks(steps):
 
 
 def test_a_cut_answer_is_not_taken_for_a_whole_one(tmp_path):
-    there, mirror = There(tmp_path / "there"), Mirror(tmp_path / "here")
+    there, mirror = There(tmp_path / "there"), Mirror(tmp_path / "here", MOST)
     there.append(b"0123456789")
-    mirror.take(read_look(there.call("look", "run", "1000")))
-    answer = there.call("look", "run", "1000", *mirror.wants())
+    there.look(mirror, 1000)
+    answer = there.ask("look", job="run", budget=1000, want=mirror.wants())
     assert any(p.data == b"0123456789" for p in read_look(answer).pieces)
-    for cut in (answer[:-1], answer[: answer.index(b"piece") + 7]):
-        with pytest.raises((ValueError, IndexError)):
-            read_look(cut)
+    for end in range(len(answer)):
+        with pytest.raises(BadAnswer):
+            read_look(answer[:end])
+    # What a login shell says before is no part of it.
+    assert read_look(b"Welcome!\nYou have mail." + answer) == read_look(answer)
 
 
 def test_a_mirror_that_is_written_is_a_recording_that_runs(tmp_path):
-    mirror = Mirror(tmp_path / "here")
+    mirror = Mirror(tmp_path / "here", MOST)
     with mirror.being_written():
         assert (tmp_path / "here" / ".lock").exists()
         with pytest.raises(FathometerError, match=r"has no recording\.json"):
@@ -300,38 +337,117 @@ def test_a_mirror_that_is_written_is_a_recording_that_runs(tmp_path):
     assert list((tmp_path / "here").iterdir()) == []
 
 
+ENDED = State("exited", 0)
+
+
+def look(*files, pieces=(), state=ENDED):
+    return Look(state, tuple(files), tuple(pieces))
+
+
+def test_a_mirror_takes_no_more_than_there_can_be_and_waits_for_nothing_that_does_not_come(tmp_path):
+    events, manifest = Seen("events.jsonl", 1, 6, 0), Seen("recording.json", 2, 2, 0)
+    with pytest.raises(BadAnswer, match="has 1,048,577 bytes there, and cannot have more than 1,048,576"):
+        Mirror(tmp_path / "large", MOST).take(look(Seen("events.jsonl", 1, MOST + 1, 0)), 4)
+    whole = look(events, manifest)
+    mirror = Mirror(tmp_path / "still", MOST)
+    assert mirror.take(whole, 4)
+    with pytest.raises(BadAnswer, match="8 bytes of the recording do not come"):
+        mirror.take(whole, 4)
+    mirror = Mirror(tmp_path / "grows", MOST)
+    assert mirror.take(whole, 4)
+    with pytest.raises(BadAnswer, match="changes after its end"):
+        mirror.take(look(Seen("events.jsonl", 1, 7, 0), manifest), 4)
+    mirror = Mirror(tmp_path / "comes", MOST)
+    assert mirror.take(whole, 4)
+    assert mirror.take(look(events, manifest, pieces=[FilePiece(events, 0, b"abcd")]), 4)
+    rest = [FilePiece(events, 4, b"ef"), FilePiece(manifest, 0, b"{}")]
+    assert not mirror.take(look(events, manifest, pieces=rest), 4)
+    assert (tmp_path / "comes" / "events.jsonl").read_bytes() == b"abcdef"
+
+
+def test_a_mirror_follows_no_link(tmp_path):
+    """One in its place is replaced by a file, or refused; what it points to stays as it is."""
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"kept")
+    for name in ("recording.json", "events.jsonl"):
+        here = tmp_path / name.partition(".")[0]
+        here.mkdir()
+        mirror, seen = Mirror(here, MOST), Seen(name, 1, 6, 0)
+        for link in (name, f".{name}.part", ".lock"):
+            (here / link).symlink_to(precious)
+        mirror.take(look(seen, pieces=[FilePiece(seen, 0, b"abc")], state=State("running")), 4)
+        # And one that comes between two pieces.
+        target = here / (name if seen.grows else f".{name}.part")
+        assert target.read_bytes() == b"abc"
+        assert not target.is_symlink()
+        target.unlink()
+        target.symlink_to(precious)
+        with pytest.raises(FathometerError, match="copy a recording"):
+            mirror.take(look(seen, pieces=[FilePiece(seen, 3, b"def")], state=State("running")), 4)
+        with pytest.raises(FathometerError, match="copy a recording"), mirror.being_written():
+            pass
+        assert precious.read_bytes() == b"kept"
+        assert list(tmp_path.glob("precious*")) == [precious]
+
+
 def test_a_host_s_words(tmp_path):
-    """The script by itself: jobs begin once, end, are told of and are taken away."""
-    home = tmp_path / "home"
-    there = There(home)
-    lines = there.call("hello").decode().splitlines()
-    assert lines[:2] == [os.uname().sysname, os.uname().machine]
-    assert lines[2] == str(home)
-    assert lines[4:] == ["lost run"]  # Process 1 is not of this study.
-    marker = tmp_path / "began"
-    program = f"echo x >>{shlex.quote(str(marker))}; echo out; echo 'it''s' >&2; exit 3"
-    for _ in range(2):
-        there.call("start", "job", "60", "sh", "-c", program)
-    while read_look(there.call("look", "job", "0")).state == "running":
-        pass
-    assert read_look(there.call("look", "job", "0")).state == "3"
-    assert marker.read_text() == "x\n"
-    said = read_look(b"-\n" + there.call("said", "job"))
-    assert {p.file.name: p.data for p in said.pieces} == {"out": b"out\n", "err": b"its\n"}
-    there.call("start", "long", "60", "sleep", "1000")
-    assert there.call("look", "long", "0") == b"running\n"
-    # Another study's job is another's, though it has the same name.
-    there.call("hello", study="4567")
-    there.call("start", "long", "60", "sleep", "1000", study="4567")
-    there.call("drop", "long", study="4567")
-    there.call("clear", study="4567")
-    assert there.call("look", "long", "0") == b"running\n"
-    assert int(there.call("clear")) >= 2  # The supervisor, and what it supervises.
-    assert not (home / ".fathom" / "studies").exists()
+    """The host's side by the eyes of the runner's; how jobs run and end is the Rust half's test."""
+    there = There(tmp_path / "home")
+    assert read_look(there.ask("look", job="run", budget=0)).state.running
+    (there.job / "out").write_bytes(b"out\n" * (1 << 18))
+    (there.job / "err").write_bytes(b"\xff it's\n")
+    said = read_said(there.ask("said", job="run"))
+    assert said.err == "\ufffd it's\n"
+    assert len(said.out) == 1 << 19
+    assert said.out.endswith("out\n")
 
 
-def test_the_script_is_posix_sh_that_dash_and_bash_read(tmp_path):
-    path = tmp_path / "host.sh"
-    path.write_text(SCRIPT)
-    for shell in ("dash", "bash"):
-        subprocess.run([shell, "-n", str(path)], check=True)
+def run_shell(lines, home):
+    done = subprocess.run(
+        ["sh"], input=lines.encode(), env={**os.environ, "HOME": str(home)}, capture_output=True, check=False
+    )
+    return done, shell_answer(b"Welcome!\n" + done.stdout)
+
+
+def test_what_the_shell_is_asked_before_there_is_a_binary(tmp_path):
+    sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"  # Of "abc" (FIPS 180-2, B.1).
+    home = tmp_path / "a home"
+    home.mkdir()
+    greeting = read_greeting(run_shell(shell.greet(sha256), home)[1])
+    assert (greeting.system, greeting.machine) == (os.uname().sysname, os.uname().machine)
+    assert greeting.sha256 is None
+    assert abs(greeting.free_kib - os.statvfs(home).f_bavail * os.statvfs(home).f_frsize // 1024) < 1 << 20
+    part = shell.part_path("0123", "77")
+    (home / part).write_bytes(b"ab")
+    done, _ = run_shell(shell.install(part, sha256), home)
+    assert done.returncode == 1
+    assert b"what arrived is not what was sent" in done.stderr
+    (home / part).write_bytes(b"abc")
+    assert run_shell(shell.install(part, sha256), home)[0].returncode == 0
+    assert (home / shell.binary_path(sha256)).stat().st_mode & 0o777 == 0o700
+    assert read_greeting(run_shell(shell.greet(sha256), home)[1]).sha256 == sha256
+    assert run_shell(shell.attempt(sha256), home)[0].returncode != 0
+    for study in ("0123", "4567"):
+        (home / shell.part_path(study, "1")).write_bytes(b"")
+    run_shell(shell.forget("0123"), home)
+    assert [p.name for p in (home / ".fathom/bin").glob(".part*")] == [".part-4567-1"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [b"", b"Linux", b"Lin\x1b[2J\nx86_64\n", b"Linux\nx86_64\nno room\nnone\n", b"Linux\n" + b"1 " * 100_000],
+)
+def test_what_is_no_greeting(said):
+    with pytest.raises(BadAnswer):
+        read_greeting(said)
+
+
+def test_the_lines_are_posix_sh_that_dash_and_bash_read():
+    for lines in (
+        shell.greet("a" * 64),
+        shell.install("part", "a" * 64),
+        shell.attempt("a" * 64),
+        shell.forget("0"),
+    ):
+        for name in ("dash", "bash"):
+            subprocess.run([name, "-n"], input=lines.encode(), check=True)

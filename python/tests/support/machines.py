@@ -121,8 +121,8 @@ class Machine:
     def public_key(self):
         return " ".join((self.directory / "host_key.pub").read_text().split()[:2])
 
-    def marked(self, study_id=None, words=""):
-        """Its processes that bear a study's mark (None: any study's), by our ids."""
+    def marked(self, study_id=None):
+        """Its processes that bear a study's mark (None: any study's), as a runner's own do, by our ids."""
         wanted = MARK if study_id is None else f"{MARK}{study_id}\0"
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
@@ -130,8 +130,21 @@ class Machine:
             with contextlib.suppress(OSError):
                 if (entry / "ns/pid").readlink() == Path(f"/proc/{self.pid}/ns/pid").readlink():
                     marks = f"\0{(entry / 'environ').read_text()}"
-                    command = (entry / "cmdline").read_text().replace("\0", " ")
-                    found += [int(entry.name)] if f"\0{wanted}" in marks and words in command else []
+                    found += [int(entry.name)] if f"\0{wanted}" in marks else []
+        return found
+
+    def jobs(self, study_id=None, command=None):
+        """The processes that run here for a study (None: any study), by our ids; with a command, the probes
+        (``probe``) or the reflectors (``echo``) alone. They bear no mark: they are those of its binary.
+        """
+        found = []
+        for entry in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (entry / "ns/pid").readlink() == Path(f"/proc/{self.pid}/ns/pid").readlink():
+                    words = (entry / "cmdline").read_text().split("\0")
+                    where = f"{(entry / 'cwd').readlink()} {words}"
+                    ours = "/.fathom/bin/fathom-" in words[0] and (not study_id or study_id in where)
+                    found += [int(entry.name)] if ours and command in (None, words[1]) else []
         return found
 
     def unmount(self):
@@ -139,9 +152,10 @@ class Machine:
         self.run(f"while read -r _ m _; do case $m in {self.home}/*) umount $m;; esac; done </proc/mounts")
 
     def leave(self):
-        """Ends what still runs here but for sshd, by the mark of a study."""
-        for pid in self.marked():
-            os.kill(pid, signal.SIGKILL)
+        """Ends what still runs here of any study."""
+        for pid in (*self.marked(), *self.jobs()):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.unmount()
 
     def end(self):

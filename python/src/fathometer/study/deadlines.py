@@ -1,4 +1,6 @@
-"""After how long what a study started on another machine ends, when nobody comes back to end it."""
+"""What bounds a run on another machine: after how long it ends when nobody comes back to end it, and how
+large its recording can be.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,12 @@ MARGIN_NS: Final = 3_600_000_000_000
 """An hour: how long after its time something may linger on another's machine."""
 _SLOWEST_NS: Final = 1_000_000_000
 """A round trip of a counted ping-pong, whose pace nobody knows before; a slower path's run is cut short."""
+_BASE_BYTES: Final = 64 << 20
+"""What a recording may have beside its samples: events, and what is written ahead."""
+_SAMPLE_BYTES: Final = 512
+"""What a sample takes at most, in a segment that is not compressed yet and in the one that replaces it."""
+_FASTEST_PER_S: Final = 1_000_000
+"""Round trips a second of a connection whose path sets the pace: ten times what loopback has."""
 
 
 def deadline_ns(run: PlannedRun) -> int:
@@ -27,3 +35,11 @@ def round_deadline_ns(study: Study, runs: tuple[PlannedRun, ...]) -> int:
     return max(
         together(deadline_ns(r) for r in runs if r.round == number) for number in {r.round for r in runs}
     )
+
+
+def most_bytes(run: PlannedRun) -> int:
+    """What a run's recording can have at most: who says that it has more says what is not so."""
+    probe = run.probe
+    seconds = (probe.for_ns or 0) / 1e9
+    samples = probe.count or round(seconds * (probe.per_second or _FASTEST_PER_S))
+    return _BASE_BYTES + samples * probe.connections * _SAMPLE_BYTES

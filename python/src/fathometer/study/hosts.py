@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Annotated, Final, Literal
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from fathometer.clean import cleaned
 from fathometer.errors import FathometerError
 from fathometer.study.cgroups import Groups
 from fathometer.study.journal import Journal
 from fathometer.study.model import Host, Study
 from fathometer.study.processes import Processes
+
+MOST_WORDS: Final = 400
+"""Characters of a program's last words that are shown."""
 
 
 def find_fathom(named: Path | None) -> str:
@@ -81,18 +87,32 @@ class Fabrics:
 
 
 def last_line(text: str) -> str:
-    """What a program said last, without its own name."""
+    """What a program said last, without its own name, as far as it is shown."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1].removeprefix("fathom: ") if lines else "it said nothing"
+    return cleaned(lines[-1].removeprefix("fathom: "))[:MOST_WORDS] if lines else "it said nothing"
 
 
-def summary_of(out: str) -> dict[str, object]:
-    """The probe's summary (``--json``); empty where it gave none."""
+class _RoundTrips(BaseModel):
+    model_config = ConfigDict(strict=True)
+    count: int
+    mean: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
+class ProbeSummary(BaseModel):
+    """What is used of a probe's summary (``--json``), which may come from another host."""
+
+    model_config = ConfigDict(strict=True)
+    format: Literal[1]
+    samples: int | None = None
+    answered: int | None = None
+    rtt_ns: _RoundTrips | None = None
+
+
+def summary_of(out: str) -> ProbeSummary | None:
+    """The probe's summary; None where it gave none."""
     for line in out.splitlines():
         try:
-            value = json.loads(line)
-        except ValueError:
+            return ProbeSummary.model_validate_json(line)
+        except ValidationError:
             continue
-        if isinstance(value, dict) and value.get("format") == 1:
-            return value
-    return {}
+    return None

@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -77,14 +78,28 @@ def fabrics_left(entries: list[dict[str, Any]]) -> list[str]:
     return list(left)
 
 
-def ssh_left(entries: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Hosts over SSH that a study used and has not cleared, by name: how they are reached."""
-    left: dict[str, Any] = {}
+@dataclass(frozen=True)
+class SshLeft:
+    """A host over SSH that a study used and has not cleared."""
+
+    ssh: Any
+    """How it is reached, as in the study file."""
+    sha256: str = ""
+    """Of the binary that it has; empty: it got none."""
+
+
+def ssh_left(entries: Iterable[dict[str, Any]]) -> dict[str, SshLeft]:
+    """Hosts over SSH that a study used and has not cleared, by name."""
+    left: dict[str, SshLeft] = {}
     for entry in entries:
-        if entry.get("kind") == "ssh.using":
-            left[str(entry.get("host"))] = entry.get("ssh")
-        elif entry.get("kind") == "ssh.cleared":
-            left.pop(str(entry.get("host")), None)
+        kind, name = entry.get("kind"), str(entry.get("host"))
+        if kind == "ssh.using":
+            # The binary of an earlier begin is there still.
+            left[name] = SshLeft(entry.get("ssh"), left[name].sha256 if name in left else "")
+        elif kind == "ssh.ready" and name in left:
+            left[name] = SshLeft(left[name].ssh, str(entry.get("sha256")))
+        elif kind == "ssh.cleared":
+            left.pop(name, None)
     return left
 
 

@@ -138,7 +138,7 @@ def listens(lines: str, protocol: str, port: int) -> bool:
     for line in lines.splitlines():
         try:
             answer: Any = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         if isinstance(answer, dict) and tuple(answer.get(k) for k in ("event", "protocol", "port")) == wanted:
             return True

@@ -17,8 +17,19 @@ from typing import Final
 from fathometer.errors import FathometerError
 
 MARK: Final = "FATHOMETER_STUDY"
+MOST_OUTPUT: Final = 16 << 20
+"""Bytes that a command may write to one of its outputs, unless it is said otherwise."""
+_CHUNK: Final = 64 << 10
 GRACE_S: Final = 5.0
 """How long a process has from SIGTERM to SIGKILL; a probe closes its recording in that time."""
+
+
+class OutputTooLong(Exception):  # noqa: N818 - that is what it is
+    """A command wrote more than it may, and was ended."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.most = most
 
 
 class Processes:
@@ -54,12 +65,29 @@ class Processes:
         code, out, err = await self.exchange(argv)
         return code, out.decode(errors="replace"), err.decode(errors="replace")
 
-    async def exchange(self, argv: list[str], given: bytes | None = None) -> tuple[int, bytes, bytes]:
-        """The same in bytes, with something to read for the command."""
+    async def exchange(
+        self, argv: list[str], given: bytes | None = None, most: int = MOST_OUTPUT
+    ) -> tuple[int, bytes, bytes]:
+        """The same in bytes, with something to read for the command. One that writes more than `most` bytes
+        to one of its outputs is ended: `OutputTooLong`.
+        """
         process = await self.start(argv, fed=given is not None)
+        works = [
+            asyncio.create_task(_read(process.stdout, most)),
+            asyncio.create_task(_read(process.stderr, most)),
+            asyncio.create_task(_feed(process, given)),
+        ]
         try:
-            out, err = await process.communicate(given)
+            out, err, _ = await asyncio.gather(*works)
+            await process.wait()
+        except OutputTooLong:
+            # It does not listen to us: nothing gentle.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
         finally:
+            for work in works:
+                work.cancel()
             await self.stop(process)
         return process.returncode or 0, out, err
 
@@ -79,6 +107,32 @@ class Processes:
         """Ends everything, last started first: probes before their reflectors."""
         for process in reversed(self._running.copy()):
             await self.stop(process)
+
+
+async def _read(output: asyncio.StreamReader | None, most: int) -> bytes:
+    """All that a command writes. Its end is not waited for where it is too long: another process may hold the
+    pipe open, as the master of a shared connection of ``ssh`` does.
+    """
+    data = bytearray()
+    while output is not None and (chunk := await output.read(_CHUNK)):
+        data += chunk
+        if len(data) > most:
+            raise OutputTooLong(most)
+    return bytes(data)
+
+
+async def _feed(process: Process, given: bytes | None) -> bytes:
+    if process.stdin is None or given is None:
+        return b""
+    # It may have ended before it read all.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        for at in range(0, len(given), _CHUNK):
+            process.stdin.write(given[at : at + _CHUNK])
+            await process.stdin.drain()
+    process.stdin.close()
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        await process.stdin.wait_closed()
+    return b""
 
 
 def marked(study_id: str) -> list[int]:

@@ -11,13 +11,15 @@ import uuid
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from fathometer.clean import cleaned
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
 from fathometer.study.commands import probe_command
 from fathometer.study.deadlines import round_deadline_ns
-from fathometer.study.hosts import Fabrics, find_fathom, last_line, summary_of
-from fathometer.study.journal import Journal, finished, first, read_journal
+from fathometer.study.hosts import MOST_WORDS, Fabrics, ProbeSummary, find_fathom, last_line, summary_of
+from fathometer.study.journal import Journal, finished, first, read_journal, ssh_left
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.model import Study
 from fathometer.study.outline import outline_of
@@ -74,9 +76,7 @@ def run_study(
                 "choose a new --output, or give it what it was begun with",
             )
         study_id = str(begun["id"]) if begun else uuid.uuid4().hex
-        runner = _Runner(
-            study, file.parent, output, binary, study_id, given, short, finished(before), progress
-        )
+        runner = _Runner(study, file.parent, output, binary, study_id, given, short, before, progress)
         journal = runner.journal
         if begun is None:
             journal.note(
@@ -121,7 +121,7 @@ class _Runner:
         study_id: str,
         given: dict[str, Binary],
         short: bool,
-        done: set[str],
+        before: list[dict[str, Any]],
         progress: Progress,
     ) -> None:
         self.study = study
@@ -132,13 +132,15 @@ class _Runner:
         self.unfinished = output.with_name(output.name + ".unfinished")
         self.fathom = fathom
         self.short = short
-        self.done = done
-        self.progress = progress
+        self.done = finished(before)
+        self.left = ssh_left(before)
+        # What it says goes to a terminal, and may hold what hosts said.
+        self.progress: Progress = lambda words: progress(cleaned(words))
         self.runs = plan(study)
         self.journal = Journal(output)
         self.processes = Processes(study_id)
         self.fabrics = Fabrics(fathom, study_id, self.directory, output.absolute())
-        self.fleet = Fleet(study_id, self.processes, self.journal, progress)
+        self.fleet = Fleet(study_id, self.processes, self.journal, self.progress)
         self.places: dict[str, Venue] = {}
         self.reflectors: dict[Listener, Reflector] = {}
         self.failed: list[str] = []
@@ -226,7 +228,7 @@ class _Runner:
             if host.ssh is None:
                 self.places[host.name] = LocalPlace(host, self.fathom, self.processes, self.fabrics, log)
         jobs = {job_of(r): r for r in left}
-        places, lost = await self.fleet.up(self.study, self.directory, self.given, jobs.keys())
+        places, lost = await self.fleet.up(self.study, self.directory, self.given, jobs.keys(), self.left)
         self.places |= places
         await self._reflect(left, first=True)
         self.progress(f"{len(self.reflectors)} reflectors listen")
@@ -280,7 +282,7 @@ class _Runner:
         try:
             summary, reason = await self._measure(run, partial)
         except HostError as error:
-            summary, reason = {}, f"{error}"
+            summary, reason = None, f"{error}"
         if reason is not None:
             self.journal.note("run.failed", run=where, reason=reason)
             self.failed.append(f"{where}: {reason}")
@@ -291,18 +293,18 @@ class _Runner:
         if final.exists():  # A crash between the rename and its entry: that run is repeated.
             final.rename(_free(partial))
         partial.rename(final)
-        samples, answered = summary.get("samples"), summary.get("answered")
+        samples, answered = (summary.samples, summary.answered) if summary else (None, None)
         self.journal.note("run.finished", run=where, samples=samples, answered=answered)
         self.done.add(where)
         self.progress(f"{label}  {answered} of {samples} answered{_mean(summary)}")
 
-    async def _measure(self, run: PlannedRun, partial: Path) -> tuple[dict[str, object], str | None]:
+    async def _measure(self, run: PlannedRun, partial: Path) -> tuple[ProbeSummary | None, str | None]:
         """Runs a probe; its summary, and why the run does not count (None: it does)."""
         scenario = run.scenario
         listener = _listener(run)
         reflector = self.reflectors.get(listener) if listener else None
         if listener and reflector is None:
-            return {}, f'there is no reflector on "{scenario.to}"'
+            return None, f'there is no reflector on "{scenario.to}"'
         target = scenario.address or self.places[scenario.to].address
         command = probe_command(self.study, run, target, self.short)
         ended = await self.places[scenario.source].probe(run, command, partial.absolute())
@@ -312,7 +314,9 @@ class _Runner:
         if reason is None:
             # A fabric's balancer may answer on a port that is not its target's.
             behind = scenario.address and self.study.host_named(scenario.source).fabric
-            reason = disagreement(partial, run, None if behind else scenario.port)
+            difference = disagreement(partial, run, None if behind else scenario.port)
+            # It may hold words of the recording's.
+            reason = cleaned(difference)[:MOST_WORDS] if difference else None
         return summary_of(ended.out), reason
 
     async def _stop(self) -> list[str]:
@@ -339,7 +343,6 @@ def _free(path: Path) -> Path:
     return free
 
 
-def _mean(summary: dict[str, object]) -> str:
-    rtt = summary.get("rtt_ns")
-    mean = rtt.get("mean") if isinstance(rtt, dict) else None
-    return f", mean {mean / 1000:,.1f} µs of {rtt['count']}" if isinstance(rtt, dict) and mean else ""
+def _mean(summary: ProbeSummary | None) -> str:
+    rtt = summary.rtt_ns if summary else None
+    return f", mean {rtt.mean / 1000:,.1f} µs of {rtt.count}" if rtt and rtt.mean else ""

@@ -6,11 +6,15 @@ a host is shared by all commands (``ControlMaster``), so that a look at a run co
 
 | | |
 |---|---|
-| `connection` | one host's ``ssh``: a command, a file |
+| `connection` | one host's ``ssh``: a question, a file |
 | `trouble` | from what ``ssh`` said to one line that says how to mend it |
-| ``host.sh`` | what is done there, in POSIX sh |
-| `remote` | its verbs, and which binary it gets (`binary`) |
+| `shell` | what its shell is asked before a binary is there: a few lines |
+| `answers` | what a host answers, read strictly: it may be somebody else's by now |
+| `remote` | the questions, and which binary it gets (`binary`) |
 | `mirror` | a recording that grows there, here |
 | `place` | reflectors and probes there |
 | `fleet` | all hosts of a study |
+
+The host's side is `fathom host` of the binary that is copied there; the protocol is written down in
+``crates/fathom-host``.
 """

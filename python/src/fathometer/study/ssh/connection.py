@@ -1,26 +1,27 @@
-"""One host's ``ssh``: a call of ``host.sh`` there, a file to there.
+"""One host's ``ssh``: a question to the binary there, a few lines for its shell, a file to there.
 
 Each command is an ``ssh`` of its own over one shared connection (``ControlMaster=auto``), which the first of
-them makes, and makes again after it was lost. Whatever is asked twice then is done once by ``host.sh``.
+them makes, and makes again after it was lost. Whatever is asked twice then is done once by the binary.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import shlex
 import shutil
 import stat
 import tempfile
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
 from fathometer.errors import FathometerError
+from fathometer.study.hosts import MOST_WORDS
 from fathometer.study.model import SshHost
-from fathometer.study.processes import Processes
+from fathometer.study.processes import OutputTooLong, Processes
+from fathometer.study.ssh.answers import FORMAT, shell_answer
 from fathometer.study.ssh.trouble import HostError, explain
 
 CALL_S: Final = 60.0
@@ -29,7 +30,8 @@ SEND_S: Final = 900.0
 """How long a binary may take to a host: 11 MB at 100 kbit/s."""
 _LOST: Final = 255
 """``ssh``'s exit code for its own troubles."""
-_BEGIN: Final = b"\nfathom-host 1\n"
+MOST_ANSWER: Final = 1 << 20
+"""Bytes of an answer, without those of a recording. A host that goes on and on is cut off."""
 _AT_ONCE: Final = 4
 """Commands on one connection at a time; ``sshd`` allows 10 (``MaxSessions``)."""
 STRICT: Final = (
@@ -53,11 +55,6 @@ _OPTIONS: Final = (
     "RequestTTY=no",
     "LogLevel=ERROR",
 )
-
-
-@cache
-def _script() -> bytes:
-    return (resources.files("fathometer.study.ssh") / "host.sh").read_bytes()
 
 
 def control_directory(study_id: str) -> Path:
@@ -121,20 +118,28 @@ class SshConnection:
         self._processes = processes
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def call(self, verb: str, *words: str, within_s: float = CALL_S) -> bytes:
-        """Calls a verb of ``host.sh``, and returns its answer. Raises `Lost` where the host was not reached,
-        or not to the end, and `HostError` for what it refused.
+    async def ask(
+        self, command: str, ask: dict[str, object], within_s: float, most: int
+    ) -> tuple[int, bytes, bytes]:
+        """Runs `fathom host answer` there, under the name that it has there, with one request: exit code,
+        answer, standard error. Raises `Lost` where the host was not reached, or not to the end, and
+        `HostError` where it says more than `most` bytes.
         """
-        line = shlex.join(["main", self.study_id, self.name, verb, *words])
-        script = _script() + f"{line} </dev/null\n".encode()
-        code, out, err = await self._ssh(["sh"], script, within_s)
-        _, begun, answer = out.partition(_BEGIN)
-        if not begun:
+        request = {"format": FORMAT, "study": self.study_id, "host": self.name, "ask": ask}
+        return await self._ssh([command], json.dumps(request).encode() + b"\n", within_s, most)
+
+    async def shell(self, lines: str) -> bytes:
+        """Runs lines of `shell` there, and returns their answer; raises like `ask`, and `HostError` where
+        they fail.
+        """
+        code, out, err = await self._ssh(["sh"], lines.encode(), CALL_S, MOST_ANSWER)
+        answer = shell_answer(out)
+        if answer is None:
             reason = last_words(err) or last_words(out) or f"exit code {code}"
             what = f'host "{self.name}": it has no POSIX shell for us ({reason})'
             raise HostError("run commands on a host", what, "hosts of a study run Linux, and let `sh` run")
         if code != 0:
-            raise self.refused(f"{last_words(err) or f'exit code {code}'} (at `{verb}`)")
+            raise self.refused(last_words(err) or f"exit code {code}")
         return answer
 
     def refused(self, reason: str) -> HostError:
@@ -146,7 +151,7 @@ class SshConnection:
     async def send(self, data: bytes, to: str) -> None:
         """Writes a file there, whose name has nothing that a shell would read."""
         # `cd` and redirection are the same in every login shell, fish and csh included.
-        code, _, err = await self._ssh([f"cd; cat >{to}"], data, SEND_S)
+        code, _, err = await self._ssh([f"cd; cat >{to}"], data, SEND_S, MOST_ANSWER)
         if code != 0:
             raise self.refused(f"{last_words(err) or f'exit code {code}'} (at {to})")
 
@@ -163,22 +168,27 @@ class SshConnection:
         """Ends the shared connection, if there is one."""
         await self._processes.exchange([*self._argv, "-O", "exit", "--", self.ssh.address])
 
-    async def _ssh(self, command: list[str], given: bytes, within_s: float) -> tuple[int, bytes, bytes]:
+    async def _ssh(
+        self, command: list[str], given: bytes, within_s: float, most: int
+    ) -> tuple[int, bytes, bytes]:
         async with self._turns:
             try:
                 async with asyncio.timeout(within_s):
                     argv = [*self._argv, "--", self.ssh.address, *command]
-                    code, out, err = await self._processes.exchange(argv, given)
+                    code, out, err = await self._processes.exchange(argv, given, most)
             except TimeoutError:
                 # A connection that hangs is no connection: the next command makes a new one.
                 await self.close()
                 raise explain(self.name, self.ssh, "timed out") from None
+            except OutputTooLong as error:
+                await self.close()
+                raise self.refused(f"its answer does not end, and was cut at {error.most:,} bytes") from None
         if code == _LOST:
             raise explain(self.name, self.ssh, err.decode(errors="replace"))
         return code, out, err
 
 
 def last_words(output: bytes) -> str:
-    """The last line of what was said; empty where nothing was."""
+    """The last line of what was said, as far as it is shown; empty where nothing was."""
     lines = [line.strip() for line in output.decode(errors="replace").splitlines() if line.strip()]
-    return lines[-1] if lines else ""
+    return lines[-1][:MOST_WORDS] if lines else ""

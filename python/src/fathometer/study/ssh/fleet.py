@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Final
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from fathometer.errors import FathometerError
-from fathometer.study.journal import Journal, ssh_left
+from fathometer.study.journal import Journal, SshLeft, ssh_left
 from fathometer.study.model import Host, SshHost, Study
 from fathometer.study.processes import Processes
 from fathometer.study.ssh.binary import Binary
@@ -21,6 +21,7 @@ from fathometer.study.ssh.remote import Remote
 from fathometer.study.ssh.trouble import HostError, Lost
 from fathometer.study.together import together
 
+_SHA256: Final = TypeAdapter(Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")])
 Progress = Callable[[str], None]
 
 
@@ -52,15 +53,22 @@ class Fleet:
         """Those that answered, and may have something to clear."""
 
     async def up(
-        self, study: Study, directory: Path, given: dict[str, Binary], keep: Set[str]
+        self,
+        study: Study,
+        directory: Path,
+        given: dict[str, Binary],
+        keep: Set[str],
+        left: Mapping[str, SshLeft],
     ) -> tuple[dict[str, RemotePlace], set[str]]:
         """Makes each host ready: its greeting, its binary. Returns the places by name, and which of the jobs
-        to `keep` a crash left there that still go on or ended well; whatever else it left is ended.
+        to `keep` a crash left there that still go on or ended well; whatever else it left is ended. `left`
+        has the hosts that it did not clear.
         """
         hosts = ssh_hosts(study)
         if hosts:
             await end_connections(self._id, self._processes)
-        remotes = [self._remote(h.name, self._resolved(h, directory)) for h in hosts]
+        before = {name: host.sha256 for name, host in self._known(left).items()}
+        remotes = [self._remote(h.name, self._resolved(h, directory), before.get(h.name, "")) for h in hosts]
         places: dict[str, RemotePlace] = {}
         resumed: set[str] = set()
         await together(self._one(remote, given, keep, places, resumed) for remote in remotes)
@@ -81,11 +89,11 @@ class Fleet:
             )
         return ssh.model_copy(update={"key": str(key)})
 
-    def _remote(self, name: str, ssh: SshHost) -> Remote:
+    def _remote(self, name: str, ssh: SshHost, sha256: str = "") -> Remote:
         self._connects = True
         control = control_directory(self._id) / socket_name(name)
         connection = SshConnection(name, ssh, self._id, control, self._processes)
-        return Remote(connection, lambda what: self._told(name, what))
+        return Remote(connection, lambda what: self._told(name, what), sha256)
 
     def _told(self, name: str, what: str) -> None:
         self._journal.note(f"ssh.{what}", host=name)
@@ -100,16 +108,16 @@ class Fleet:
         places: dict[str, RemotePlace],
         resumed: set[str],
     ) -> None:
-        greeting = await remote.hello()
-        # Noted before anything is started: `study stop` must find what a crash in between leaves.
+        binary, greeting = await remote.identify(given)
+        # Noted before anything is left there: `study stop` must find what a crash in between leaves.
         self._journal.note("ssh.using", host=remote.name, ssh=as_noted(remote.connection.ssh))
         self._remotes[remote.name] = remote
-        for job, state in greeting.jobs.items():
-            if job in keep and state in ("running", "0"):
+        await remote.bring(binary, greeting)
+        for job, state in (await remote.jobs()).items():
+            if job in keep and (state.running or state.succeeded):
                 resumed.add(job)
-            elif not (job.startswith("reflector-") and state == "running"):
+            elif not (job.startswith("reflector-") and state.running):
                 await remote.drop(0.0, job)
-        binary = await remote.bring(greeting, given)
         address = await remote.connection.real_address()
         self._journal.note(
             "ssh.ready",
@@ -152,13 +160,21 @@ class Fleet:
 
     def remember(self, entries: Iterable[dict[str, Any]]) -> None:
         """Takes up the hosts that a journal leaves open."""
-        for name, noted in ssh_left(entries).items():
+        for name, host in self._known(ssh_left(entries)).items():
+            self._remotes[name] = self._remote(name, SshHost.model_validate(host.ssh), host.sha256)
+
+    def _known(self, left: Mapping[str, SshLeft]) -> Mapping[str, SshLeft]:
+        """The same, when all of them are what a journal of ours says."""
+        for name, host in left.items():
             try:
-                self._remotes[name] = self._remote(name, SshHost.model_validate(noted))
+                SshHost.model_validate(host.ssh)
+                # It becomes part of a command line.
+                _SHA256.validate_python(host.sha256)
             except ValidationError:
                 raise FathometerError(
                     "read the study's journal", f'host "{name}" is not understood', "is it another version's?"
                 ) from None
+        return left
 
 
 def as_noted(ssh: SshHost) -> dict[str, Any]:

@@ -3,6 +3,9 @@
 Files that grow (events, the open segment) are fetched from where they ended; others (the manifest, closed
 segments) take their place at once when they are whole. A file's inode, size and time tell whether it is still
 the same.
+
+Names are those of a recording's files (`answers` lets no other pass), and are looked up in the one directory
+that is the recording's, without following a link.
 """
 
 from __future__ import annotations
@@ -10,87 +13,25 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from fathometer.dataset.format import EVENTS, LOCK
+from fathometer.dataset.format import LOCK
 from fathometer.errors import FathometerError
+from fathometer.study.ssh.answers import OPEN_SEGMENT, BadAnswer, FilePiece, Look, Seen
 
 _PART: Final = ".part"
-OPEN_SEGMENT: Final = ".arrows"
-
-
-@dataclass(frozen=True)
-class Seen:
-    """A file as a host told of it."""
-
-    name: str
-    inode: str
-    size: int
-    modified: str
-
-    @property
-    def grows(self) -> bool:
-        """It is only ever appended to."""
-        return self.name == EVENTS or self.name.endswith(OPEN_SEGMENT)
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """What stays while it is the same file."""
-        return (self.inode,) if self.grows else (self.inode, str(self.size), self.modified)
-
-
-@dataclass(frozen=True)
-class FilePiece:
-    """Bytes of a file."""
-
-    file: Seen
-    offset: int
-    data: bytes
-
-
-@dataclass(frozen=True)
-class Look:
-    """What a host answered: the job's state and its recording's files."""
-
-    state: str
-    """``running``, the exit code, or ``lost``: it ended and left no code, as its host was restarted or its
-    supervisor killed."""
-    files: tuple[Seen, ...]
-    pieces: tuple[FilePiece, ...]
-
-    @property
-    def ended(self) -> bool:
-        """Nothing comes any more."""
-        return self.state != "running"
-
-
-def read_look(answer: bytes) -> Look:
-    """From the bytes of ``host.sh``'s `look`; raises ValueError where they are cut."""
-    state, _, rest = answer.partition(b"\n")
-    files, pieces = [], []
-    while rest:
-        head, end, rest = rest.partition(b"\n")
-        words = head.decode().split(" ")
-        if not end or words[0] not in ("file", "piece"):
-            raise ValueError(f"no answer of a host: {head[:40]!r}")
-        file = Seen(words[-1], words[1], int(words[2]), words[3])
-        if words[0] == "file":
-            files.append(file)
-            continue
-        length = int(words[5])
-        if len(rest) < length:
-            raise ValueError(f"{file.name} is cut")
-        pieces.append(FilePiece(file, int(words[4]), rest[:length]))
-        rest = rest[length:]
-    return Look(state.decode(), tuple(files), tuple(pieces))
+_DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NO_LINK: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass
 class _Have:
-    identity: tuple[str, ...]
+    identity: tuple[int, ...]
     size: int = 0
     """Bytes here, of the file itself or of its part."""
     whole: bool = False
@@ -101,17 +42,29 @@ class Mirror:
     """One recording's copy. No clock and no connection: answers in, files out."""
 
     directory: Path
+    most_bytes: int
+    """A recording that is larger is not taken: the host says what is not so."""
     _have: dict[str, _Have] = field(default_factory=dict)
     _there: dict[str, Seen] = field(default_factory=dict)
+    _ended: tuple[Seen, ...] | None = None
+    """What there was when the job had ended: the whole."""
 
-    def wants(self) -> list[str]:
-        """Names and offsets for the next `look`, in turn."""
-        words = []
+    def wants(self) -> list[tuple[str, int]]:
+        """Names and offsets for the next `look`."""
+        wanted = []
         for seen in self._there.values():
             have = self._have_of(seen)
             if seen.grows or not have.whole:
-                words += [seen.name, str(have.size)]
-        return words
+                wanted.append((seen.name, have.size))
+        return wanted
+
+    def missing(self) -> int:
+        """How many bytes are there and not here."""
+        return sum(
+            seen.size - have.size
+            for seen in self._there.values()
+            if not (have := self._have_of(seen)).whole and seen.size > have.size
+        )
 
     def _have_of(self, seen: Seen) -> _Have:
         have = self._have.get(seen.name)
@@ -119,19 +72,46 @@ class Mirror:
             have = self._have[seen.name] = _Have(seen.identity)
         return have
 
-    def take(self, look: Look) -> bool:
-        """Writes what came; True: there is more, to be fetched at once."""
+    def take(self, look: Look, budget: int) -> bool:
+        """Writes what came of a look with that budget; True: there is more, to be fetched at once. Raises
+        `BadAnswer` where a host gives what it cannot have, or does not give what it has.
+        """
+        size = sum(f.size for f in look.files)
+        if size > self.most_bytes:
+            raise BadAnswer(
+                f"the recording has {size:,} bytes there, and cannot have more than {self.most_bytes:,}"
+            )
+        if look.ended:
+            if self._ended is not None:
+                self._check_end(look, budget)
+            self._ended = look.files
         try:
             if look.files:
                 self.directory.mkdir(parents=True, exist_ok=True)
-            # A temporary name is on its way to another.
-            self._there = {f.name: f for f in look.files if not f.name.endswith(".tmp")}
-            for piece in look.pieces:
-                self._write(piece)
-            self._remove_replaced(look.ended)
+            self._there = {f.name: f for f in look.files}
+            if self._there:
+                with self._opened() as directory:
+                    for piece in look.pieces:
+                        self._write(piece, directory)
+                    self._remove_replaced(look.ended, directory)
+            return any(not self._is_here(seen) for seen in self._there.values())
         except OSError as error:
             raise self._failed(error) from None
-        return any(not self._is_here(seen) for seen in self._there.values())
+
+    def _check_end(self, look: Look, budget: int) -> None:
+        if look.files != self._ended:
+            raise BadAnswer("the recording changes after its end")
+        came = sum(len(piece.data) for piece in look.pieces)
+        if came < min(budget, self.missing()):
+            raise BadAnswer(f"{self.missing():,} bytes of the recording do not come")
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        directory = os.open(self.directory, _DIRECTORY)
+        try:
+            yield directory
+        finally:
+            os.close(directory)
 
     def _failed(self, error: OSError) -> FathometerError:
         what = f"{self.directory}: {error.strerror}"
@@ -140,42 +120,48 @@ class Mirror:
     def _is_here(self, seen: Seen) -> bool:
         have = self._have_of(seen)
         # An empty file is here when it is made.
-        return have.whole or (have.size >= seen.size and (self.directory / seen.name).exists())
+        return have.whole or (have.size >= seen.size and os.path.lexists(self.directory / seen.name))
 
-    def _write(self, piece: FilePiece) -> None:
+    def _write(self, piece: FilePiece, directory: int) -> None:
         seen = piece.file
         have = self._have_of(seen)
         if piece.offset != have.size:
             return  # It became another file while we asked; the next look asks for that one.
-        path = self.directory / seen.name
-        target = path if seen.grows else path.with_name(f".{seen.name}{_PART}")
-        with target.open("r+b" if have.size else "wb") as file:
+        target = seen.name if seen.grows else f".{seen.name}{_PART}"
+        flags = os.O_WRONLY | _NO_LINK
+        if not have.size:
+            # Another file was there by that name, or part of one.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(target, dir_fd=directory)
+            flags |= os.O_CREAT | os.O_EXCL
+        with os.fdopen(os.open(target, flags, 0o600, dir_fd=directory), "wb") as file:
             file.seek(have.size)
             file.write(piece.data)
         have.size += len(piece.data)
         if not seen.grows and have.size == seen.size:
-            target.replace(path)
+            os.replace(target, seen.name, src_dir_fd=directory, dst_dir_fd=directory)
             have.whole = True
 
-    def _remove_replaced(self, ended: bool) -> None:
+    def _remove_replaced(self, ended: bool, directory: int) -> None:
         """An open segment goes when the closed one is here, as the recorder has it."""
-        for path in self.directory.glob(f"*{OPEN_SEGMENT}"):
-            closed = self._have.get(path.with_suffix(".parquet").name)
-            if path.name not in self._there and (ended or (closed is not None and closed.whole)):
-                path.unlink()
+        for name in os.listdir(directory):
+            if name.endswith(OPEN_SEGMENT) and name not in self._there:
+                closed = self._have.get(f"{name.removesuffix(OPEN_SEGMENT)}.parquet")
+                if ended or (closed is not None and closed.whole):
+                    os.unlink(name, dir_fd=directory)
 
     def differences(self, sums: dict[str, str]) -> str | None:
         """What is not here as it is there, by SHA-256; None: it is the same."""
-        here = {p.name for p in self.directory.glob("[!.]*")}
-        for name in sorted(here - sums.keys()):
-            return f"{name} is here, and not there"
-        for name, digest in sums.items():
-            path = self.directory / name
-            if not path.is_file():
-                return f"{name} did not arrive"
-            with path.open("rb") as file:
-                if hashlib.file_digest(file, "sha256").hexdigest() != digest:
-                    return f"{name} is not here as it is there"
+        try:
+            here = {path.name for path in self.directory.iterdir() if not path.name.startswith(".")}
+            for name in sorted(here - sums.keys()):
+                return f"{name} is here, and not there"
+            with self._opened() as directory:
+                for name, digest in sums.items():
+                    if _sum(name, directory) != digest:
+                        return f"{name} {'is not here as it is there' if name in here else 'did not arrive'}"
+        except OSError as error:
+            raise self._failed(error) from None
         return None
 
     @contextlib.contextmanager
@@ -184,7 +170,7 @@ class Mirror:
         lock = self.directory / LOCK
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            file = lock.open("wb")
+            file = os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600), "wb")
         except OSError as error:
             raise self._failed(error) from None
         with file:
@@ -195,7 +181,13 @@ class Mirror:
                 lock.unlink(missing_ok=True)
 
 
-def read_sums(answer: bytes) -> dict[str, str]:
-    """File names and their SHA-256, of ``sha256sum``'s lines."""
-    rows = (line.split(maxsplit=1) for line in answer.decode().splitlines())
-    return {row[1].lstrip("*"): row[0] for row in rows if len(row) == 2}
+def _sum(name: str, directory: int) -> str | None:
+    """A file's SHA-256; None: there is no such file."""
+    try:
+        file = os.fdopen(os.open(name, os.O_RDONLY | _NO_LINK, dir_fd=directory), "rb")
+    except FileNotFoundError:
+        return None
+    with file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            return None
+        return hashlib.file_digest(file, "sha256").hexdigest()

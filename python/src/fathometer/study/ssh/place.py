@@ -6,12 +6,13 @@ import asyncio
 from pathlib import Path
 from typing import Final
 
-from fathometer.study.deadlines import deadline_ns
+from fathometer.study.deadlines import deadline_ns, most_bytes
 from fathometer.study.hosts import last_line
 from fathometer.study.places import LISTEN_S, Command, ProbeExit, echo_words, listens, not_listening
 from fathometer.study.plan import PlannedRun
-from fathometer.study.ssh.mirror import Look, Mirror
-from fathometer.study.ssh.remote import Remote, Said
+from fathometer.study.ssh.answers import BadAnswer, Said, State
+from fathometer.study.ssh.mirror import Mirror
+from fathometer.study.ssh.remote import Remote
 from fathometer.study.ssh.trouble import HostError
 
 PATIENCE_S: Final = 900.0
@@ -21,12 +22,8 @@ LOOK_S: Final = 5.0
 SOONEST_S: Final = 0.2
 GLIMPSE_BYTES: Final = 256 << 10
 """What a look fetches while the probe runs: 0.4 Mbit/s at most on the path that it may be measuring."""
-GULP_BYTES: Final = 16 << 20
+GULP_BYTES: Final = 4 << 20
 """What a look fetches when the probe has ended."""
-SIGNALLED: Final = 128
-"""A shell's exit code for what a signal ended is this and the signal (POSIX, "Exit Status for Commands")."""
-_EXPIRED: Final = 124
-"""``timeout``'s."""
 
 
 class RemoteReflector:
@@ -45,7 +42,7 @@ class RemoteReflector:
             return f"{error}"
         if not look.ended:
             return None
-        return f'the reflector on "{self._remote.name}" has ended ({ending(look.state)})'
+        return f'the reflector on "{self._remote.name}" has ended ({look.state})'
 
     def lasts(self, seconds: float) -> bool:
         """Whether its limit is further away."""
@@ -77,16 +74,15 @@ class RemotePlace:
     ) -> RemoteReflector:
         """Starts a reflector, or finds the one that a crash left, and waits until it listens."""
         remote, job = self._remote, f"reflector-{protocol}-{port}"
-        argv = [remote.binary, *echo_words(protocol, str(port))]
         until = _now() + PATIENCE_S
-        _, age = await remote.start(until, job, int(limit_s), argv)
+        _, age = await remote.start(until, job, int(limit_s), echo_words(protocol, str(port)))
         deadline = _now() + LISTEN_S
         while True:
             output = await remote.said(until, job)
             if listens(output.out, protocol, port):
                 return RemoteReflector(remote, job, _now() + limit_s - age)
             state = (await remote.look(until, job, 0)).state
-            if state != "running" or _now() > deadline:
+            if not state.running or _now() > deadline:
                 await self._give_up(job, until, protocol, port)
             await asyncio.sleep(SOONEST_S)
 
@@ -100,30 +96,34 @@ class RemotePlace:
         meanwhile. What it left on the host is taken away when it is here, and when it failed.
         """
         remote, job = self._remote, job_of(run)
-        expected = _now() + run.estimate_ns / 1e9
-        record = f"{remote.home}/.fathom/studies/{remote.connection.study_id}/{remote.name}/{job}/rec"
-        mirror = Mirror(into)
-        await remote.start(
-            _now() + PATIENCE_S, job, deadline_ns(run) // 10**9, command(remote.binary, record)
-        )
+        expected, limit_s = _now() + run.estimate_ns / 1e9, deadline_ns(run) // 10**9
+        mirror = Mirror(into, most_bytes(run))
+        # Without the binary's name, which is the host's to know; the recording lies in the job's directory.
+        _, *argv = command("fathom", "rec")
+        await remote.start(_now() + PATIENCE_S, job, limit_s, argv)
         with mirror.being_written():
-            state = await self._follow(job, mirror, expected)
+            state = await self._follow(job, mirror, expected, _now() + limit_s + PATIENCE_S)
         until = _now() + PATIENCE_S
         output = await remote.said(until, job)
         different = mirror.differences(await remote.sums(until, job))
         await remote.drop(until, job)
-        if state != "0" or different is None:
+        if not state.succeeded or different is None:
             return _ended(state, output, remote.name)
         return ProbeExit(
             1, output.out, f'the recording of host "{remote.name}" did not arrive whole: {different}'
         )
 
-    async def _follow(self, job: str, mirror: Mirror, expected: float) -> str:
-        """Looks until the probe has ended and all is here."""
+    async def _follow(self, job: str, mirror: Mirror, expected: float, over: float) -> State:
+        """Looks until the probe has ended and all is here. From `over` on it cannot still run."""
         budget, pause = GLIMPSE_BYTES, SOONEST_S
         while True:
-            look: Look = await self._remote.look(max(_now(), expected) + PATIENCE_S, job, budget, mirror)
-            more = mirror.take(look)
+            look = await self._remote.look(max(_now(), expected) + PATIENCE_S, job, budget, mirror)
+            try:
+                more = mirror.take(look, budget)
+            except BadAnswer as error:
+                raise self._remote.misunderstood(error) from None
+            if not look.ended and _now() > over:
+                raise self._remote.connection.refused("the probe still runs there, long after its time limit")
             if look.ended:
                 if not more:
                     return look.state
@@ -140,22 +140,12 @@ def job_of(run: PlannedRun) -> str:
     return str(run.directory).replace("/", ",")
 
 
-def ending(state: str) -> str:
-    """What became of a job, in words."""
-    if not state.isdigit():
-        return "its supervisor was killed, or the host was restarted"
-    code = int(state)
-    if code == _EXPIRED:
-        return "its time limit ran out"
-    return f"killed by signal {code - SIGNALLED}" if code > SIGNALLED else f"exit code {code}"
-
-
-def _ended(state: str, output: Said, host: str) -> ProbeExit:
-    if not state.isdigit() or int(state) >= _EXPIRED:
-        return ProbeExit(1, output.out, f'the probe on host "{host}" did not end by itself: {ending(state)}')
-    if state == "0":
+def _ended(state: State, output: Said, host: str) -> ProbeExit:
+    if state.succeeded:
         return ProbeExit(0, output.out, output.err)
-    return ProbeExit(int(state), output.out, f'host "{host}": {last_line(output.err)}')
+    if state.name == "exited":
+        return ProbeExit(state.number or 1, output.out, f'host "{host}": {last_line(output.err)}')
+    return ProbeExit(1, output.out, f'the probe on host "{host}" did not end by itself: {state}')
 
 
 def _now() -> float:

@@ -1,16 +1,33 @@
-"""The verbs of ``host.sh`` with types, and a host made ready for a study."""
+"""What a host can be asked, with types, and a host made ready for a study."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
+from fathometer.study.ssh import shell
+from fathometer.study.ssh.answers import (
+    BadAnswer,
+    Greeting,
+    Look,
+    RefusedByHost,
+    Said,
+    State,
+    begun,
+    read_cleared,
+    read_done,
+    read_greeting,
+    read_jobs,
+    read_look,
+    read_said,
+    read_started,
+    read_sums,
+)
 from fathometer.study.ssh.binary import Binary, binary_for
-from fathometer.study.ssh.connection import SshConnection
-from fathometer.study.ssh.mirror import Look, Mirror, read_look, read_sums
+from fathometer.study.ssh.connection import CALL_S, MOST_ANSWER, SshConnection, last_words
+from fathometer.study.ssh.mirror import Mirror
 from fathometer.study.ssh.trouble import HostError, Lost
 
 FIRST_PAUSE_S: Final = 0.5
@@ -20,51 +37,146 @@ CLEAR_S: Final = 25.0
 """How long a host may take to end what runs there: 5 s from SIGTERM to SIGKILL, and 5 s more."""
 ROOM_KIB: Final = 1024
 """What must be free on a host beside the binary, for a study to begin there."""
-
-
-@dataclass(frozen=True)
-class Greeting:
-    """What a host says of itself."""
-
-    machine: str
-    """``uname -m``."""
-    home: str
-    free_kib: int
-    """That a user may still write there."""
-    jobs: dict[str, str]
-    """What the study left there, by name: states, as `Look` has them."""
-
-
-@dataclass(frozen=True)
-class Said:
-    """What a job wrote; at most 1 MiB of both together."""
-
-    out: str
-    err: str
+_T = TypeVar("_T")
 
 
 class Remote:
     """A host of a study, reached over SSH."""
 
-    def __init__(self, connection: SshConnection, tell: Callable[[str], None]) -> None:
-        """`tell` hears ``lost`` and ``back``."""
+    def __init__(self, connection: SshConnection, tell: Callable[[str], None], sha256: str = "") -> None:
+        """`tell` hears ``lost`` and ``back``; `sha256` is of the binary that is there, where it is known."""
         self.name = connection.name
         self.connection = connection
         self._tell = tell
-        self.binary = ""
-        """Where the binary is on the host."""
-        self.home = ""
+        self._sha256 = sha256
         self._lost = self._given_up = False
 
-    async def insist(self, until: float, verb: str, *words: str) -> bytes:
-        """Calls a verb, and while the host is lost again and again until then (in the loop's time). One that
-        was waited for in vain is tried once.
+    async def greet(self, sha256: str) -> Greeting:
+        """Asks what it is, and which binary it has in that one's place; refuses what runs no Linux."""
+        try:
+            greeting = read_greeting(await self.connection.shell(shell.greet(sha256)))
+        except BadAnswer as error:
+            raise self.misunderstood(error) from None
+        if greeting.system != "Linux":
+            what = f'host "{self.name}" runs {greeting.system}'
+            raise HostError("use a host", what, "hosts of a study run Linux")
+        return greeting
+
+    async def identify(self, given: dict[str, Binary]) -> tuple[Binary, Greeting]:
+        """Which binary it is to have, by its machine; and what it says of itself. Leaves nothing there."""
+        # Mostly there is one binary alone.
+        first = next(iter(given.values()))
+        greeting = await self.greet(first.sha256)
+        binary = binary_for(self.name, greeting.machine, given)
+        return binary, greeting if binary is first else await self.greet(binary.sha256)
+
+    async def bring(self, binary: Binary, greeting: Greeting) -> None:
+        """Sees to it that the binary is there, by its hash, and runs."""
+        if greeting.sha256 != binary.sha256:
+            await self._copy(binary, greeting)
+        try:
+            await self.connection.shell(shell.attempt(binary.sha256))
+        except Lost:
+            raise
+        except HostError as error:
+            what = f"{binary.path} does not run there ({error.object})"
+            remedy = "name a static binary with --remote-binary (`make dist` builds one)"
+            raise HostError("use a host", what, remedy) from None
+        self._sha256 = binary.sha256
+
+    async def _copy(self, binary: Binary, greeting: Greeting) -> None:
+        data = binary.path.read_bytes()
+        needed = len(data) // 1024 + ROOM_KIB
+        if greeting.free_kib < needed:
+            raise HostError(
+                "copy a binary",
+                f'host "{self.name}": no room in ~/.fathom, '
+                f"{greeting.free_kib:,} KiB are free and {needed:,} needed",
+                "make room there",
+            )
+        part = shell.part_path(self.connection.study_id, secrets.token_hex(4))
+        await self.connection.send(data, part)
+        await self.connection.shell(shell.install(part, binary.sha256))
+
+    async def jobs(self) -> dict[str, State]:
+        """What the study left there, by name."""
+        return self._read(read_jobs, await self._call(CALL_S, MOST_ANSWER, "hello", {}))
+
+    async def start(self, until: float, job: str, limit_s: int, argv: list[str]) -> tuple[State, int]:
+        """Starts the binary with these arguments as a job, once however often it is called; tells its state,
+        and its age in seconds. The program runs in the job's directory.
+        """
+        return await self._insist(until, read_started, "start", job=job, limit_s=limit_s, argv=argv)
+
+    async def look(self, until: float, job: str, budget: int, mirror: Mirror | None = None) -> Look:
+        """Looks at a job; with a mirror, asks for what is new in its recording, so many bytes at most."""
+        want = mirror.wants() if mirror else []
+        return await self._insist(
+            until, read_look, "look", most=MOST_ANSWER + budget, job=job, budget=budget, want=want
+        )
+
+    async def said(self, until: float, job: str) -> Said:
+        """What a job wrote to its standard output and error: the last 512 KiB of each."""
+        return await self._insist(until, read_said, "said", most=2 * MOST_ANSWER, job=job)
+
+    async def sums(self, until: float, job: str) -> dict[str, str]:
+        """The SHA-256 of each file of a job's recording."""
+        return await self._insist(until, read_sums, "sums", job=job)
+
+    async def drop(self, until: float, job: str) -> None:
+        """Ends a job if it runs, and takes away all that it left."""
+        await self._insist(until, read_done, "drop", job=job)
+
+    async def clear(self) -> int:
+        """Ends all that the study started there, and takes it away; tells how many processes that were."""
+        if not self._sha256:
+            # No binary came there, so nothing was started.
+            await self.connection.shell(shell.forget(self.connection.study_id))
+            return 0
+        answer = await self._call(CLEAR_S, MOST_ANSWER, "clear", {})
+        return self._read(read_cleared, answer)
+
+    def misunderstood(self, error: BadAnswer) -> HostError:
+        """The error for an answer that is none."""
+        return HostError(
+            "use a host",
+            f'host "{self.name}": its answer is not understood: {error}',
+            "is it what you think it is?",
+        )
+
+    def _read(self, read: Callable[[bytes], _T], answer: bytes) -> _T:
+        try:
+            return read(answer)
+        except BadAnswer as error:
+            raise self.misunderstood(error) from None
+        except RefusedByHost as error:
+            raise self.connection.refused(f"{error}") from None
+
+    async def _call(self, within_s: float, most: int, verb: str, fields: dict[str, object]) -> bytes:
+        command = f"{shell.binary_path(self._sha256)} host answer"
+        code, out, err = await self.connection.ask(command, {"verb": verb, **fields}, within_s, most)
+        if not begun(out):
+            reason = last_words(err) or f"exit code {code}"
+            raise self.connection.refused(f"{reason} (at `{verb}`)")
+        return out
+
+    async def _insist(
+        self,
+        until: float,
+        read: Callable[[bytes], _T],
+        verb: str,
+        *,
+        most: int = MOST_ANSWER,
+        **fields: object,
+    ) -> _T:
+        """Asks, and while the host is lost again and again until then (in the loop's time). One that was
+        waited for in vain is tried once.
         """
         clock = asyncio.get_running_loop().time
         pause = FIRST_PAUSE_S
         while True:
             try:
-                answer = await self.connection.call(verb, *words)
+                answer = await self._call(CALL_S, most, verb, fields)
             except Lost:
                 if not self._lost:
                     self._lost = True
@@ -78,76 +190,4 @@ class Remote:
                 if self._lost:
                     self._lost = self._given_up = False
                     self._tell("back")
-                return answer
-
-    async def hello(self) -> Greeting:
-        """Asks who it is; refuses what runs no Linux."""
-        lines = (await self.connection.call("hello")).decode(errors="replace").splitlines()
-        system = lines[0] if lines else "nothing that we know"
-        if system != "Linux":
-            what = f'host "{self.name}" runs {system}'
-            raise HostError("use a host", what, "hosts of a study run Linux")
-        machine, home, free_kib = lines[1:4]
-        self.home = home
-        jobs = {name: state for state, _, name in (line.partition(" ") for line in lines[4:])}
-        return Greeting(machine, home, int(free_kib), jobs)
-
-    async def bring(self, greeting: Greeting, given: dict[str, Binary]) -> Binary:
-        """Sees to it that the binary for its machine is there, by its hash, and runs."""
-        binary = binary_for(self.name, greeting.machine, given)
-        if (await self.connection.call("there", binary.sha256)).strip() != b"yes":
-            data = binary.path.read_bytes()
-            needed = len(data) // 1024 + ROOM_KIB
-            if greeting.free_kib < needed:
-                raise HostError(
-                    "copy a binary",
-                    f'host "{self.name}": no room in {greeting.home}/.fathom, '
-                    f"{greeting.free_kib:,} KiB are free and {needed:,} needed",
-                    "make room there",
-                )
-            # A name of this attempt's own: an earlier one, cut off, may still be writing.
-            part = f".fathom/bin/.part-{self.connection.study_id}-{secrets.token_hex(4)}"
-            await self.connection.send(data, part)
-            await self.connection.call("install", part, binary.sha256)
-        try:
-            self.binary = (await self.connection.call("try", binary.sha256)).decode().strip()
-        except Lost:
-            raise
-        except HostError as error:
-            what = f"{binary.path} does not run there ({error.object})"
-            remedy = "name a static binary with --remote-binary (`make dist` builds one)"
-            raise HostError("use a host", what, remedy) from None
-        return binary
-
-    async def start(self, until: float, job: str, limit_s: int, argv: list[str]) -> tuple[str, int]:
-        """Starts a job, once however often it is called; tells its state, and its age in seconds."""
-        answer = await self.insist(until, "start", job, str(limit_s), *argv)
-        state, _, age = answer.decode().strip().partition(" ")
-        return state, int(age)
-
-    async def look(self, until: float, job: str, budget: int, mirror: Mirror | None = None) -> Look:
-        """Looks at a job; with a mirror, fetches what is new in its recording, so many bytes at most."""
-        answer = await self.insist(until, "look", job, str(budget), *(mirror.wants() if mirror else ()))
-        try:
-            return read_look(answer)
-        except (ValueError, IndexError) as error:
-            raise self.connection.refused(f"its answer is not understood: {error}") from None
-
-    async def said(self, until: float, job: str) -> Said:
-        """What a job wrote to its standard output and error."""
-        answer = await self.insist(until, "said", job)
-        # As a look at a job without a state of its own.
-        texts = {p.file.name: p.data.decode(errors="replace") for p in read_look(b"-\n" + answer).pieces}
-        return Said(texts.get("out", ""), texts.get("err", ""))
-
-    async def sums(self, until: float, job: str) -> dict[str, str]:
-        """The SHA-256 of each file of a job's recording."""
-        return read_sums(await self.insist(until, "sums", job))
-
-    async def drop(self, until: float, job: str) -> None:
-        """Ends a job if it runs, and takes away all that it left."""
-        await self.insist(until, "drop", job)
-
-    async def clear(self) -> int:
-        """Ends all that the study started there, and takes it away; tells how many processes that were."""
-        return int((await self.connection.call("clear", within_s=CLEAR_S)).strip() or b"0")
+                return self._read(read, answer)

@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from typing import Final
 
 from fathometer.errors import FathometerError
+from fathometer.study.hosts import MOST_WORDS
 from fathometer.study.model import SshHost
+
+_MOST_OUTPUT: Final = 4096
+"""Characters of what `ssh` said that are looked at; the last ones have the reason."""
 
 
 class HostError(FathometerError):
@@ -43,13 +48,15 @@ def explain(name: str, ssh: SshHost, output: str) -> HostError:
         return kind("reach a host", f'host "{name}" ({_where(ssh)}): {what}', remedy)
 
     hand = by_hand(ssh)
+    output = output[-_MOST_OUTPUT:]
     if match := re.search(r"ey for (\S+) has changed", output):
         other = match[1]
         return error(
             "its host key is not the one that is known",
             f"find out why; if that is meant, `ssh-keygen -R {shlex.quote(other)}` and then `{hand}`",
         )
-    if match := re.search(r"No (\S+) host key is known for (\S+)", output):
+    # What it may be told to type holds nothing that a shell would read: a host has a say in these words.
+    if match := re.search(r"No ([\w-]+) host key is known for ([\w.:%\[\]-]+)", output):
         port = re.fullmatch(r"\[(.*)\]:(\d+)", match[2])
         scan = f"ssh-keyscan -p {port[2]} {port[1]}" if port else f"ssh-keyscan {match[2]}"
         return error(
@@ -79,5 +86,5 @@ def explain(name: str, ssh: SshHost, output: str) -> HostError:
         if words in output:
             return error(what, f"{remedy} Try `{hand}`", Lost)
     last = [line.strip() for line in output.splitlines() if line.strip()]
-    what = f"the connection was lost ({last[-1]})" if last else "the connection was lost"
+    what = f"the connection was lost ({last[-1][:MOST_WORDS]})" if last else "the connection was lost"
     return error(what, f"try `{hand}`", Lost)
