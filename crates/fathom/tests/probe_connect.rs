@@ -256,7 +256,7 @@ fn what_cannot_be_is_said() {
         ("127.0.0.1 --connect --ping-pong", 2, "cannot be used with"),
         ("127.0.0.1 --connect --size 64", 2, "cannot be used with"),
         ("192.0.2.1:443 --connect --every 1ms", 2, "--allow-high-rate"),
-        ("no-such-host.invalid --connect", 1, "does not resolve"),
+        ("no-such-host.invalid:443 --connect", 1, "does not resolve"),
     ] {
         let outcome = Probe::start(home.path(), options).finish();
         assert_eq!(outcome.code(), code, "{options}: {}", outcome.err);
