@@ -1,6 +1,7 @@
 //! The command line: which command, with which arguments.
 
 mod hints;
+mod shell;
 mod short;
 
 use crate::exit::Failure;
@@ -66,6 +67,10 @@ enum Command {
     /// Measure an emulated cloud on this machine, and report: the quickest way to see all of this (Python half)
     #[command(disable_help_flag = true)]
     Demo(external::Args),
+    /// Print what a shell needs to complete these commands and options
+    Completions(shell::CompletionsArgs),
+    /// Write manual pages of these commands
+    Man(shell::ManArgs),
 }
 
 /// Reads the command line of this process; ends it with help, a version or a usage error where that is all there is.
@@ -99,6 +104,8 @@ pub fn main() -> ExitCode {
         Command::Check(args) => external::run("check", &args),
         Command::Study(args) => external::run("study", &args),
         Command::Demo(args) => external::run("demo", &args),
+        Command::Completions(args) => shell::completions(&args).map(|()| ExitCode::SUCCESS),
+        Command::Man(args) => shell::man(&args).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|failure| failure.report())
 }

@@ -1,0 +1,47 @@
+//! What a shell and `man` want to know of the command line, made from its definition.
+
+use super::{Cli, short};
+use crate::exit::Failure;
+use clap::CommandFactory;
+use clap_complete::Shell;
+use std::path::PathBuf;
+
+/// Arguments of `fathom completions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  fathom completions bash > ~/.local/share/bash-completion/completions/fathom
+  fathom completions zsh > ~/.zfunc/_fathom
+  fathom completions fish > ~/.config/fish/completions/fathom.fish")]
+pub(super) struct CompletionsArgs {
+    /// For which shell
+    shell: Shell,
+}
+
+/// Arguments of `fathom man`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  sudo fathom man /usr/local/share/man/man1     then: man fathom-probe
+  fathom man . && man ./fathom-probe.1")]
+pub(super) struct ManArgs {
+    /// Where the pages go, one a command
+    directory: PathBuf,
+}
+
+/// Prints a shell's completions.
+pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
+    let mut text = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut text);
+    crate::output::print("the completions", &String::from_utf8_lossy(&text))
+}
+
+/// Writes a manual page of each command.
+pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
+    clap_mangen::generate_to(short::shorten(Cli::command()), &args.directory).map_err(|e| {
+        let directory = args.directory.display();
+        Failure::run(format!(
+            "cannot write manual pages into {directory}: {e}; name a directory that is there"
+        ))
+    })
+}

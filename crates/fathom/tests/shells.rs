@@ -1,0 +1,38 @@
+//! Completions and manual pages, by the built binary.
+
+use std::process::Command;
+
+fn fathom(arguments: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_fathom")).args(arguments).output().expect("fathom runs")
+}
+
+#[test]
+fn bash_takes_the_completions_and_knows_an_option() {
+    for (shell, part) in [("bash", "--reconnect-at-most"), ("zsh", "--idle-timeout"), ("fish", "summary")] {
+        let printed = fathom(&["completions", shell]);
+        assert!(printed.status.success(), "{shell}: {printed:?}");
+        assert!(String::from_utf8_lossy(&printed.stdout).contains(part), "{shell}");
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("fathom.bash");
+    std::fs::write(&file, fathom(&["completions", "bash"]).stdout).expect("written");
+    let line = "source $0; COMP_WORDS=(fathom probe h --recon); COMP_CWORD=3; _fathom fathom --recon probe; echo ${COMPREPLY[@]}";
+    let completed = Command::new("bash").args(["-c", line]).arg(&file).output().expect("bash runs");
+    assert_eq!(String::from_utf8_lossy(&completed.stdout).trim(), "--reconnect-at-most", "{completed:?}");
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let home = tempfile::tempdir().expect("a directory");
+    let directory = home.path().to_str().expect("text");
+    assert!(fathom(&["man", directory]).status.success());
+    let page = std::fs::read_to_string(home.path().join("fathom-probe.1")).expect("a page");
+    // roff writes a hyphen that is to be copied as \-.
+    assert!(page.contains(".TH") && page.contains("reconnect\\-at\\-most"), "{}", &page[..500]);
+    for name in ["fathom.1", "fathom-echo.1", "fathom-recording-explain.1"] {
+        assert!(home.path().join(name).is_file(), "{name}");
+    }
+    let nowhere = fathom(&["man", &format!("{directory}/nowhere")]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("a directory that is there"), "{nowhere:?}");
+}
