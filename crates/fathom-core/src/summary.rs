@@ -304,7 +304,8 @@ fn counts(s: &Statistics) -> String {
     let share = |n: u64| {
         if s.samples > 0 { format!(" ({:.3} %)", 100.0 * n as f64 / s.samples as f64) } else { String::new() }
     };
-    let mut parts = vec![format!("{} samples, {} answered", s.samples, s.answered)];
+    let plural = if s.samples == 1 { "" } else { "s" };
+    let mut parts = vec![format!("{} sample{plural}, {} answered", s.samples, s.answered)];
     parts.push(format!("{} late", s.late));
     parts.push(format!(
         "{} unanswered{}",
@@ -354,6 +355,10 @@ fn connections(out: &mut String, s: &Statistics) {
     }
     let causes: Vec<String> = causes.iter().map(|(cause, n)| format!("{n} {cause}")).collect();
     line(out, format_args!("  connections  {all}: {}", causes.join(", ")));
+    // A connection that was made to be timed, and carried nothing else, has no story.
+    if s.connections.values().all(|c| c.samples <= 1 && c.cause == Some(ClosingCause::Finished)) {
+        return;
+    }
     for (id, c) in s.connections.iter().rev().take(CONNECTIONS_SHOWN).rev() {
         line(out, format_args!("               {}", connection(*id, c)));
     }
@@ -370,7 +375,8 @@ fn connection(id: u32, c: &Connection) -> String {
     let age = c.age_ns.map_or_else(|| "still open".to_owned(), |ns| format!("lived {}", duration(ns)));
     let cause = c.cause.map_or("", ClosingCause::name);
     let errno = c.errno.map_or_else(String::new, |n| format!(" (errno {n})"));
-    format!("#{id} opened {opened} UTC, {age}, {} samples, {cause}{errno}", c.samples)
+    let plural = if c.samples == 1 { "" } else { "s" };
+    format!("#{id} opened {opened} UTC, {age}, {} sample{plural}, {cause}{errno}", c.samples)
 }
 
 /// Hours, minutes and seconds of a moment, UTC.
