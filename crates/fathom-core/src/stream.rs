@@ -4,6 +4,7 @@
 //! byte for byte. UDP keeps nothing, so each datagram says, by its content, which sample it is.
 
 mod datagram;
+mod parts;
 mod stamped;
 
 use crate::clock::ClockMap;
@@ -11,6 +12,7 @@ use crate::loss::{Attribution, Fate, Reflector};
 use crate::probe::protocol::{Echo, Protocol};
 use crate::sample::{Flags, Sample};
 use fathom_wire::{HEADER_LEN, Integrity, Key, ReflectorStamps};
+use parts::split;
 use stamped::Session;
 use std::collections::VecDeque;
 
@@ -460,8 +462,8 @@ impl Stream {
             send_stack_ns,
             recv_stack_ns,
             reflector_ns: stamps.map(|s| s.residence_ns()),
-            forward_ns: stamps.map(|s: ReflectorStamps| s.received_ns - sent_utc_ns),
-            backward_ns: stamps.map(|s| received_utc_ns - s.sent_ns),
+            forward_ns: stamps.and_then(|s: ReflectorStamps| s.received_ns.checked_sub(sent_utc_ns)),
+            backward_ns: stamps.and_then(|s| received_utc_ns.checked_sub(s.sent_ns)),
             srtt_us: receipt.kernel.and_then(|kernel| kernel.srtt_us),
             retransmits,
             ..self.row(receipt.clock, sent, flags)
@@ -490,22 +492,6 @@ impl Stream {
             ..Sample::default()
         }
     }
-}
-
-/// What of a round trip was spent in this host's stacks: sending, receiving. The rest is the reflector's and the
-/// network's. Stamps that do not fit into the round trip (the wall clock was set in between, or a stamp is missing)
-/// give nothing: the parts always add up.
-fn split(
-    receipt: &Receipt<'_>,
-    sent: &InFlight,
-    rtt_ns: u64,
-    reflector: Option<ReflectorStamps>,
-) -> Option<(i64, i64)> {
-    let (arrived_utc_ns, read_utc_ns) = receipt.stamps?;
-    let send = sent.transmitted_utc_ns? - sent.sent_utc_ns?;
-    let recv = read_utc_ns - arrived_utc_ns;
-    let inside = send + recv + reflector.map_or(0, |s| s.residence_ns());
-    (send >= 0 && recv >= 0 && inside <= rtt_ns as i64).then_some((send, recv))
 }
 
 #[cfg(test)]

@@ -96,9 +96,14 @@ pub struct ReflectorStamps {
 }
 
 impl ReflectorStamps {
-    /// Time the frame spent in the reflector, in ns.
+    /// Time the frame spent in the reflector, in ns; never negative.
     pub fn residence_ns(&self) -> i64 {
-        self.sent_ns - self.received_ns
+        self.sent_ns.saturating_sub(self.received_ns).max(0)
+    }
+
+    /// Whether it was not sent before it was received, nor centuries after it. Whoever answers may write any stamps.
+    fn is_in_order(&self) -> bool {
+        self.sent_ns.checked_sub(self.received_ns).is_some_and(|ns| ns >= 0)
     }
 }
 
@@ -204,7 +209,7 @@ impl ReflectorStamps {
             epoch: (flags >> EPOCH_SHIFT & EPOCH_BITS) as u8,
             tells_pauses: flags & FLAG_TELLS_PAUSES != 0,
         };
-        let whole = flags & FLAG_STAMPED != 0 && is_sealed(bytes) && stamps.sent_ns >= stamps.received_ns;
+        let whole = flags & FLAG_STAMPED != 0 && is_sealed(bytes) && stamps.is_in_order();
         if whole { Ok(Some(stamps)) } else { Err(Damaged) }
     }
 }

@@ -120,6 +120,27 @@ fn stamps_become_columns() {
     assert_eq!(samples[0].backward_ns, Some(650));
 }
 
+/// A reflector that writes what it likes made times at the reflector that are negative, which `fathom recording verify`
+/// rejects, by differences of more than 64 bits.
+#[test]
+fn stamps_that_cannot_be_are_a_damaged_echo_and_odd_ones_have_no_differences() {
+    let ends = [i64::MIN, -7, 0, 1_000_000_400, 1 << 62, i64::MAX];
+    for (received_ns, sent_ns) in ends.iter().flat_map(|&r| ends.map(|s| (r, s))) {
+        let stamps = ReflectorStamps { received_ns, sent_ns, ..ReflectorStamps::default() };
+        let mut stream = stream(64);
+        stream.sent(0, 100, Flags::default());
+        let mut bytes = echo(0, 64);
+        bytes[32..].copy_from_slice(&stamps.encode());
+        let [sample] = receive(&mut stream, 1_100, &bytes)[..] else { panic!("one sample") };
+        let stay = sent_ns.checked_sub(received_ns).filter(|&ns| ns >= 0);
+        assert_eq!(sample.reflector_ns, stay, "{stamps:?}");
+        assert_eq!(sample.flags.contains(Flags::CORRUPTED), stay.is_none(), "{stamps:?}");
+        assert_eq!(sample.rtt_ns, stay.map(|_| 1_000), "the round trip is this host's own");
+        let way = stay.and_then(|_| received_ns.checked_sub(sample.sent_ns));
+        assert_eq!(sample.forward_ns, way, "{stamps:?}");
+    }
+}
+
 #[test]
 fn retransmits_are_counted_since_the_previous_sample() {
     let mut stream = stream(64);
