@@ -23,5 +23,6 @@ pub mod statistics;
 pub mod story;
 pub mod stream;
 pub mod summary;
+pub mod text;
 pub mod units;
 pub mod verdict;

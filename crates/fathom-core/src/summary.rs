@@ -13,6 +13,7 @@ use crate::cause::ClosingCause;
 use crate::histogram::Histogram;
 use crate::loss::Losses;
 use crate::statistics::{Connection, Group, Statistics};
+use crate::text::cleaned;
 use crate::units::duration_compact as duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -295,9 +296,10 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
     out
 }
 
+/// One line, whatever the label and the events hold.
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
     // Writing to a String cannot fail.
-    let _ = writeln!(out, "{text}");
+    let _ = writeln!(out, "{}", cleaned(&text.to_string()));
 }
 
 fn counts(s: &Statistics) -> String {

@@ -1,5 +1,6 @@
 //! What could not be read, said and not guessed.
 
+use fathom_core::text::cleaned;
 use serde::Serialize;
 use std::fmt;
 
@@ -21,6 +22,8 @@ pub struct Damage {
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, offset, bytes, reason, .. } = self;
+        // One line, whatever the reason quotes.
+        let reason = cleaned(reason);
         write!(f, "{file}: {reason} ({bytes} bytes from offset {offset} not read)")
     }
 }

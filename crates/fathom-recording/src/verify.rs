@@ -10,6 +10,7 @@ use crate::{EVENTS, Error, MANIFEST};
 use conservation::Conservation;
 use fathom_core::event::EventKind;
 use fathom_core::sample::{Flags, Sample};
+use fathom_core::text::cleaned;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -34,6 +35,7 @@ pub struct Finding {
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, law, count, first } = self;
+        let first = cleaned(first);
         write!(f, "{file}: {law}: {first}")?;
         if *count > 1 { write!(f, " (and {} more)", count - 1) } else { Ok(()) }
     }

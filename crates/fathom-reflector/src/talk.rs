@@ -37,7 +37,7 @@ enum Line<'a> {
 
 /// A sentence for people. A standard error that nobody reads any more must not end the reflector.
 pub(crate) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "fathom echo: {text}");
+    let _ = writeln!(std::io::stderr(), "fathom echo: {}", fathom_core::text::cleaned(text));
 }
 
 impl Talk {

@@ -38,7 +38,9 @@ impl Failure {
     pub(crate) fn report(&self) -> ExitCode {
         match self {
             // Where nobody can read it, there is nothing better to do than to go on.
-            Self::Usage(_) | Self::Run(_) => _ = writeln!(std::io::stderr().lock(), "fathom: {self}"),
+            Self::Usage(line) | Self::Run(line) => {
+                _ = writeln!(std::io::stderr().lock(), "fathom: {}", fathom_core::text::lines_cleaned(line));
+            }
             Self::Told | Self::Passed(_) => {}
         }
         ExitCode::from(match self {

@@ -1,6 +1,8 @@
 //! Standard output and standard error. `println!` and `eprintln!` panic where the reader has gone away; these do not.
+//! What is printed may hold text of others (labels, events): nothing of it that a terminal would obey gets through.
 
 use crate::exit::Failure;
+use fathom_core::text::lines_cleaned;
 use std::io::{self, Write};
 
 /// A line on standard error. Where nobody can read it, there is nothing better to do than to go on.
@@ -12,14 +14,14 @@ macro_rules! tell {
 pub(crate) use tell;
 
 pub(crate) fn line_on_stderr(line: std::fmt::Arguments<'_>) {
-    let _ = writeln!(io::stderr().lock(), "{line}");
+    let _ = writeln!(io::stderr().lock(), "{}", lines_cleaned(&line.to_string()));
 }
 
 /// Writes to standard output, at once. A reader that has gone away has seen enough: that is no failure. Anything else
 /// is: `what` says what could not be printed.
 pub(crate) fn print(what: &str, text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
-    written(what, out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    written(what, out.write_all(lines_cleaned(text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// How writing `what` to standard output went.

@@ -73,7 +73,7 @@ impl Buckets {
 /// The result of a run, of its round trips (or connection times) without the warm-up.
 pub(super) fn text(run: &Run, totals: &Totals<'_>, buckets: &Buckets) -> String {
     let Totals { rtt, sent, warm_up } = *totals;
-    let target = &run.reflector;
+    let target = fathom_core::text::cleaned(&run.reflector);
     let mut out = String::new();
     let ms = |ns: f64| format!("{:.2}ms", ns / 1e6);
     let extremes = [rtt.min(), rtt.max()].map(|ns| ms(ns.unwrap_or(0) as f64));

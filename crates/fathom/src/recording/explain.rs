@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::output::{self, tell};
 use fathom_core::event::Event;
 use fathom_core::story::{Confidence, Gatherer, Line, Measured, State, tell};
+use fathom_core::text::{cleaned, lines_cleaned};
 use fathom_recording::{Entry, Recording};
 use jiff::Timestamp;
 use serde_json::json;
@@ -47,7 +48,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let page = Page::of(&lines, several);
     let mut out = io::stdout().lock();
     for (label, line) in &lines {
-        let text = if args.json { object(label, line) } else { page.render(label, line) };
+        let text = if args.json {
+            lines_cleaned(&object(label, line)).into_owned()
+        } else {
+            page.render(label, line)
+        };
         let line = writeln!(out, "{text}");
         if line.is_err() {
             output::written("the story", line)?;
@@ -180,8 +185,7 @@ impl Page {
         at.strftime(if self.days { "%F %H:%M:%S" } else { "%H:%M:%S" }).to_string()
     }
 
-    /// Wraps a text whose first line begins at column `indent` too. Control characters, which a peer may have sent,
-    /// do not reach the terminal.
+    /// Wraps a text whose first line begins at column `indent` too.
     fn wrap(&self, text: &str, indent: usize) -> String {
         let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(indent + 1).max(20));
         let (mut out, mut column) = (String::new(), 0);
@@ -195,7 +199,7 @@ impl Page {
                 out.push(' ');
                 column += 1;
             }
-            out.extend(word.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }));
+            out.push_str(&cleaned(word));
             column += length;
         }
         out

@@ -1,6 +1,7 @@
 //! The summary of a throughput test, for people and for machines (`schema/throughput.md`).
 
 use fathom_core::event::{Event, EventKind, THROUGHPUT_MODE};
+use fathom_core::text::cleaned;
 use fathom_core::units::duration_compact as duration;
 use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::outcome::{Flow, Outcome};
@@ -92,7 +93,7 @@ impl Summary {
         let mut out = String::new();
         let mut line = |text: std::fmt::Arguments<'_>| {
             // Writing to a String cannot fail.
-            let _ = writeln!(out, "{text}");
+            let _ = writeln!(out, "{}", cleaned(&text.to_string()));
         };
         let via = self.path.via.as_ref().map_or(String::new(), |via| format!(" via {via}"));
         let route = match (&self.path.from, &self.path.to) {

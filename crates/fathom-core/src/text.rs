@@ -1,0 +1,90 @@
+//! Text that comes from outside (labels, events, what peers answer), made fit to be shown on a terminal or in a line
+//! of a log: the rules of the Python half's `clean.py`. Recordings keep it as it came; it is cleaned where it is
+//! printed.
+
+use std::borrow::Cow;
+
+/// Stands for what cannot be shown, so that it is seen that something was there.
+const INSTEAD: char = char::REPLACEMENT_CHARACTER;
+
+/// One line without anything that a terminal would obey. Ends of lines and tabs, however many, become one space.
+pub fn cleaned(text: &str) -> Cow<'_, str> {
+    replaced(text, |_| false)
+}
+
+/// As [`cleaned`], for a text of several lines of ours: line feeds stay, and tabs.
+pub fn lines_cleaned(text: &str) -> Cow<'_, str> {
+    replaced(text, |c| matches!(c, '\n' | '\t'))
+}
+
+fn replaced(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if text.chars().all(|c| stays(c) || !(is_blank(c) || is_unfit(c))) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut after_blank = false;
+    for c in text.chars() {
+        let blank = is_blank(c) && !stays(c);
+        match c {
+            _ if blank && after_blank => {}
+            _ if blank => out.push(' '),
+            c if is_unfit(c) && !stays(c) => out.push(INSTEAD),
+            c => out.push(c),
+        }
+        after_blank = blank;
+    }
+    Cow::Owned(out)
+}
+
+/// Ends of lines and tabs.
+fn is_blank(c: char) -> bool {
+    matches!(c, '\t'..='\r' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+/// Control characters, which a terminal obeys; what turns the direction of the text after it; and no characters.
+fn is_unfit(c: char) -> bool {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    c.is_control() || turns || matches!(c, '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn nothing_is_left_that_a_terminal_obeys() {
+        for (text, shown) in [
+            (
+                "esc \x1b]0;owned\x07 c1 \u{9b}31m del \x7f",
+                "esc \u{fffd}]0;owned\u{fffd} c1 \u{fffd}31m del \u{fffd}",
+            ),
+            ("ends \n\r\t of \u{2028} lines", "ends   of   lines"),
+            ("turned \u{202e} and \u{2066}", "turned \u{fffd} and \u{fffd}"),
+            ("mark \u{feff}", "mark \u{fffd}"),
+        ] {
+            assert_eq!(cleaned(text), shown, "{text:?}");
+        }
+        assert_eq!(lines_cleaned("one\n\n\ttwo\r\x1b\n"), "one\n\n\ttwo \u{fffd}\n");
+    }
+
+    #[test]
+    fn what_people_write_stays() {
+        for text in ["plain, ünïcode, 日本語, مرحبا, 👩‍👩‍👧", "", "a  b"] {
+            assert!(matches!(cleaned(text), Cow::Borrowed(same) if same == text));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn cleaning_twice_is_cleaning_once(text: String) {
+            let once = cleaned(&text).into_owned();
+            let twice = cleaned(&once).into_owned();
+            prop_assert_eq!(&twice, &once);
+            prop_assert!(!once.chars().any(|c| is_blank(c) || is_unfit(c)));
+        }
+    }
+}
