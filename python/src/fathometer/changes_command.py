@@ -102,9 +102,9 @@ def changes_command(
 
             examined = shifts.placed_among_samples(series.medians_of, ALL, examined)
     if series.note:
-        typer.echo(f"fathometer: {series.note}", err=True)
+        console.say(series.note)
     for open_ in examined.undecided:
-        typer.echo(f"fathometer: not decided: {open_.reason}", err=True)
+        console.say(f"not decided: {open_.reason}")
     if machine:
         typer.echo(json.dumps(_as_json(examined), indent=1, allow_nan=False))
     else:
@@ -171,10 +171,12 @@ def _read(source: str, options: Options) -> _Series:
         if not path.exists():
             raise FathometerError("find changes", f"{path} does not exist", "check the path")
         return _recording(source) if path.is_dir() else _file(path, options)
+    from fathometer.dataset.importers.reading import MOST
+
     # The readers of tables want a file; a pipe cannot be read twice.
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "standard-input.csv"
-        path.write_bytes(sys.stdin.buffer.read())
+        path.write_bytes(sys.stdin.buffer.read(MOST + 1))  # One more than is read of a file.
         return _file(path, options)
 
 
@@ -232,9 +234,10 @@ def _plain(path: Path, unit: str | None) -> _Series | None:
     import numpy as np
 
     from fathometer.dataset.importers.base import UNITS, unit_word
+    from fathometer.dataset.importers.reading import contents
 
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = contents(path).decode().splitlines()
     except UnicodeDecodeError:
         return None
     if lines and not _number(lines[0]):
@@ -250,9 +253,22 @@ def _plain(path: Path, unit: str | None) -> _Series | None:
             exit_code=ExitCode.USAGE,
         )
     scale = 10 ** UNITS[unit_word(unit)]
-    values = np.array([float(c) * scale if c else np.nan for c in cells])
+    values = _durations(path, [float(c) * scale if c else np.nan for c in cells])
     note = "negative numbers count as unanswered" if (values < 0).any() else None
     return _Series(np.where(values < 0, np.nan, values), None, note)
+
+
+def _durations(path: Path, values: list[float]) -> NDArray[np.float64]:
+    """As an array; raises `FathometerError` where one is none."""
+    import numpy as np
+
+    array = np.array(values, dtype=np.float64)
+    longest = float(np.nanmax(np.abs(array), initial=0.0))
+    if longest >= 1 << 63:
+        raise FathometerError(
+            "find changes", f"{path}: a round trip is more than 292 years", "check the file and its --unit"
+        )
+    return array
 
 
 def _number(cell: str) -> bool:
@@ -288,7 +304,8 @@ def _untimed(path: Path, options: Options) -> _Series:
     cells = [str(c).strip() for c in columns[options.rtt].to_pylist()]
     words = set(options.missing)
     scale = 10 ** UNITS[unit_word(options.unit)]
-    values = np.array([float(c) * scale if _number(c) and c not in words else np.nan for c in cells])
+    known = [float(c) * scale if _number(c) and c not in words else np.nan for c in cells]
+    values = _durations(path, known)
     lost = values < 0
     if "zero" in words:
         lost |= values == 0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from fathometer import console
+from fathometer.clean import all_cleaned, cleaned
 from fathometer.errors import ExitCode, FathometerError
 
 EPILOG = """\
@@ -27,6 +29,10 @@ counts before --unit.
 
 Exit codes: 0 nothing impossible; 1 something is impossible, or the table cannot be read; 2 wrong usage.
 """
+
+
+_MOST: Final = 16 << 20
+"""Bytes of a table that is looked at: of printed figures nobody has more."""
 
 
 class Unit(StrEnum):
@@ -48,11 +54,19 @@ def check_command(
     """Hold a table of statistics against the laws that it must obey."""
     from fathometer.findings.consistency import check
 
-    remarks = check(_text(table), table, unit.value)
+    try:
+        remarks = check(_text(table), table, unit.value)
+    except (ArithmeticError, LookupError, TypeError, ValueError, RecursionError, csv.Error) as error:
+        raise FathometerError(
+            "check",
+            f"{table}: it is not understood ({type(error).__name__}: {str(error)[:200]})",
+            "check that it is a table of figures",
+        ) from error
     if machine:
         from fathometer.report.as_json import remark_as_json
 
-        typer.echo(json.dumps([remark_as_json(r) for r in remarks], indent=1, ensure_ascii=False))
+        told = all_cleaned([remark_as_json(r) for r in remarks])
+        typer.echo(json.dumps(told, indent=1, ensure_ascii=False))
     else:
         from rich.table import Table
 
@@ -60,7 +74,8 @@ def check_command(
         shown.columns[0].max_width = 40
         colours = {"impossible": "red", "implausible": "yellow", "ok": "green"}
         for r in remarks:
-            shown.add_row(r.row, r.law, r.verdict, r.explanation, style=colours[r.verdict])
+            words = (cleaned(text) for text in (r.row, r.law, r.verdict, r.explanation))
+            shown.add_row(*words, style=colours[r.verdict])
         console.tables().print(shown)
     if any(r.verdict == "impossible" for r in remarks):
         raise typer.Exit(ExitCode.FAILED)
@@ -68,7 +83,16 @@ def check_command(
 
 def _text(table: str) -> str:
     try:
-        return sys.stdin.read() if table == "-" else Path(table).read_text(encoding="utf-8-sig")
+        if table == "-":
+            data = sys.stdin.buffer.read(_MOST + 1)
+        else:
+            with Path(table).open("rb") as file:
+                data = file.read(_MOST + 1)
+        if len(data) > _MOST:
+            raise FathometerError(
+                "check", f"{table}: it is larger than {_MOST >> 20} MiB", "check a part of it"
+            )
+        return data.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise FathometerError("check", f"{table}: {error.strerror}", "check the path") from None
     except UnicodeDecodeError:

@@ -56,6 +56,11 @@ def say(line: str) -> None:
     typer.echo(f"fathometer: {cleaned(line)}", err=True)
 
 
+def tell(line: str, *, err: bool = False) -> None:
+    """A line that may hold text from outside, on standard output unless `err`."""
+    typer.echo(cleaned(line), err=err)
+
+
 def refused(error: FathometerError) -> None:
     """Says that a recording is left out, and why."""
     typer.echo(f"fathometer: left out: {error}", err=True)

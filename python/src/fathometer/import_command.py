@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import typer
 
+from fathometer import console
 from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
@@ -90,14 +91,14 @@ def import_command(
         imported = importers.read(file, options, tool=tool)
         where = _target(record, file, len(files))
         for directory in write.write_imported(imported, where):
-            typer.echo(str(directory))
+            console.tell(str(directory))
         for one in imported.series:
             lost = int((~one.answered).sum())
             unanswered = f", {lost} unanswered" if lost else ""
-            typer.echo(f"{imported.tool}: {one.label}: {one.sent_ns.size} samples{unanswered}", err=True)
+            console.tell(f"{imported.tool}: {one.label}: {one.sent_ns.size} samples{unanswered}", err=True)
             _tell(one.notes)
         for summary in imported.summaries:
-            typer.echo(f"{imported.tool}: {summary.label}: a summary without samples", err=True)
+            console.tell(f"{imported.tool}: {summary.label}: a summary without samples", err=True)
             _tell((*summary.notes, *summary.cannot))
 
 
@@ -133,7 +134,7 @@ def options_of(
 
 def _tell(notes: tuple[str, ...]) -> None:
     for note in notes:
-        typer.echo(f"  note: {note}", err=True)
+        console.tell(f"  note: {note}", err=True)
 
 
 def _target(record: Path | None, file: Path, files: int) -> Path:

@@ -1,10 +1,12 @@
 """The page: what it answers, whom, and what a browser shows."""
 
+import contextlib
 import gzip
 import http.client
 import json
 import re
 import signal
+import socket
 import threading
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -161,18 +163,43 @@ def test_it_only_tells(study, method):
         assert (answer.status, answer.headers["Allow"]) == (405, "GET")
 
 
-def test_more_connections_than_it_serves(study):
-    with served(study.output) as site:
-        held = []
-        for _ in range(CONNECTIONS):
-            connection = http.client.HTTPConnection("127.0.0.1", site.port, timeout=20)
-            connection.request("GET", "/")
-            connection.getresponse().read()
-            held.append(connection)
-        with pytest.raises((http.client.HTTPException, ConnectionError)):
-            ask(site.port)
-        for connection in held:
-            connection.close()
+def test_connections_that_ask_nothing_keep_nobody_out(study):
+    """Issue 16, row 16: 32 silent ones did, for half a minute."""
+
+    def silent(port):
+        return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+    with served(study.output) as site, contextlib.ExitStack() as stack:
+        asking = stack.enter_context(
+            contextlib.closing(http.client.HTTPConnection("127.0.0.1", site.port, timeout=20))
+        )
+        asking.request("GET", "/")
+        assert asking.getresponse().read() == page().body
+        held = [stack.enter_context(silent(site.port)) for _ in range(CONNECTIONS - 2)]
+        # Connections are taken in their order: this one is served when all of those are open.
+        assert ask(site.port).status == 200
+        asking.request("GET", "/")
+        assert asking.getresponse().read() == page().body
+        held += [stack.enter_context(silent(site.port)) for _ in range(CONNECTIONS)]
+        assert ask(site.port).status == 200
+        assert held[0].recv(1) == b"", "the one that was silent for the longest time is closed"
+
+
+def test_who_asked_last_stays_longest(study):
+    with served(study.output) as site, contextlib.ExitStack() as stack:
+        asking = stack.enter_context(
+            contextlib.closing(http.client.HTTPConnection("127.0.0.1", site.port, timeout=20))
+        )
+        first = stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=20))
+        assert ask(site.port).status == 200
+        asking.request("GET", "/")
+        assert asking.getresponse().read() == page().body
+        for _ in range(CONNECTIONS - 2):
+            stack.enter_context(socket.create_connection(("127.0.0.1", site.port), timeout=20))
+        assert ask(site.port).status == 200
+        assert first.recv(1) == b""
+        asking.request("GET", "/")
+        assert asking.getresponse().read() == page().body
 
 
 def test_a_port_that_is_taken_and_no_study(study, tmp_path):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import EVENTS, event_validator, parse_utc, refused, whole
+from fathometer.dataset.format import EVENTS, event_validator, parse_utc, parsed
 from fathometer.dataset.model import Connection, Damage, Event, Explanation, Maintenance, Pause, Stall
 from fathometer.dataset.places import NO_FILE, NotAFileError, Place, lines_of, size_of
 from fathometer.errors import FathometerError
@@ -55,12 +54,12 @@ def read_events(directory: Place) -> tuple[tuple[Event, ...], tuple[Damage, ...]
 def event_of(line: bytes) -> Event | None:
     """The event that one line tells; None where it is no event."""
     try:
-        value: Any = json.loads(line, parse_int=whole, parse_constant=refused)
+        value: Any = parsed(line)
         at_ns = parse_utc(value["at"])
         if not -(1 << 63) <= at_ns < 1 << 63:
             return None
         kind = value["kind"]
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
     if not isinstance(kind, str):
         return None
@@ -187,18 +186,17 @@ def _explanation(event: Event) -> Explanation:
 def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
     """Every stall, in the order of beginning."""
     every: list[Stall] = []
-
-    def latest(connection: int | None, *, open_only: bool) -> int | None:
-        for i in range(len(every) - 1, -1, -1):
-            if every[i].connection == connection and (every[i].ended_ns is None or not open_only):
-                return i
-        return None
-
+    # By connection: those that have not ended and the latest one, by their places in `every`. To look for
+    # them there took minutes where tens of thousands never ended.
+    unended: dict[int | None, list[int]] = {}
+    latest: dict[int | None, int] = {}
     for e in events:
         if not e.known:
             continue
         f = e.fields
         if e.kind == "stall.began":
+            latest[e.connection] = len(every)
+            unended.setdefault(e.connection, []).append(len(every))
             every.append(
                 Stall(
                     e.connection,
@@ -214,7 +212,8 @@ def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
                     None,
                 )
             )
-        elif e.kind == "stall.ended" and (i := latest(e.connection, open_only=True)) is not None:
+        elif e.kind == "stall.ended" and unended.get(e.connection):
+            i = unended[e.connection].pop()
             every[i] = replace(
                 every[i],
                 ended_ns=e.at_ns,
@@ -223,10 +222,7 @@ def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
                 recovered=f["recovered"],
                 retransmits=f.get("retransmits"),
             )
-        elif (
-            e.kind == "connection.explained"
-            and f["about"] == "stall"
-            and (i := latest(e.connection, open_only=False)) is not None
-        ):
+        elif e.kind == "connection.explained" and f["about"] == "stall" and e.connection in latest:
+            i = latest[e.connection]
             every[i] = replace(every[i], explanation=_explanation(e))
     return tuple(every)

@@ -20,6 +20,7 @@ from fathometer.dataset.format import EVENTS, Flags, segment_name, segment_ordin
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.manifest import read_manifest
 from fathometer.dataset.model import Event, Manifest
+from fathometer.dataset.places import regular
 from fathometer.dataset.segments import read_open_from
 from fathometer.errors import FathometerError
 
@@ -41,7 +42,7 @@ class Tail:
         is another one, and read from its beginning.
         """
         try:
-            with path.open("rb") as file:
+            with regular(path) as file:
                 if file.seek(0, 2) < self._at:
                     self._at = 0
                 file.seek(self._at)
@@ -150,7 +151,10 @@ class RecordingFollower:
         """Reads on in a closed segment, a row group at a time."""
         place = self._places.setdefault(ordinal, _Place())
         try:
-            with pq.ParquetFile(directory / segment_name(ordinal, "parquet")) as file:
+            with (
+                regular(directory / segment_name(ordinal, "parquet")) as opened,
+                pq.ParquetFile(opened) as file,
+            ):
                 first = 0
                 for group in range(file.num_row_groups):
                     end = first + file.metadata.row_group(group).num_rows

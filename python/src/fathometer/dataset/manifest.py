@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import fastjsonschema
@@ -12,8 +11,7 @@ from fathometer.dataset.format import (
     MANIFEST,
     manifest_validator,
     parse_utc,
-    refused,
-    whole,
+    parsed,
 )
 from fathometer.dataset.model import ClockAnchor, Manifest, Path
 from fathometer.dataset.places import Place, read_at_most
@@ -52,8 +50,8 @@ def read_manifest(directory: Place) -> Manifest:
     if len(text) > MAX_BYTES:
         raise _bad(path, f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
-        value = json.loads(text, parse_int=whole, parse_constant=refused)
-    except (ValueError, RecursionError) as error:
+        value = parsed(text)
+    except ValueError as error:
         raise _bad(path, f"it is no JSON ({error})") from None
     # The version is looked at before anything else: a later format need not have the same fields.
     version = value.get("format_version") if isinstance(value, dict) else None

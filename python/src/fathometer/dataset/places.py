@@ -203,7 +203,7 @@ def read_at_most(place: Place, most: int) -> bytes:
     """The first bytes of a file; raises `OSError`."""
     if isinstance(place, RemotePath):
         return place.read_bytes(most)
-    with _regular(place) as file:
+    with regular(place) as file:
         return file.read(most)
 
 
@@ -237,10 +237,10 @@ def footer_of(place: Place) -> Any:  # noqa: ANN401 - a file that pyarrow reads
 
 def lines_of(place: Place) -> io.BufferedIOBase:
     """A text file as bytes, to be read by lines; raises `OSError`."""
-    return io.BytesIO(place.read_bytes()) if isinstance(place, RemotePath) else _regular(place)
+    return io.BytesIO(place.read_bytes()) if isinstance(place, RemotePath) else regular(place)
 
 
-def _regular(place: FilePath) -> io.BufferedReader:
+def regular(place: FilePath) -> io.BufferedReader:
     """A file of this machine. What is none, a pipe or a device, would be waited for or never end:
     `NotAFileError`.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,7 +18,7 @@ from fathometer.dataset.format import EVENTS, LOCK, MANIFEST
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import Connection, Damage, Event, Maintenance, Manifest, Pause, Stall
-from fathometer.dataset.places import Place, RemotePath, names_in, place_of, walk
+from fathometer.dataset.places import Place, RemotePath, names_in, place_of, regular, walk
 from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
 from fathometer.dataset.scan import Openings, Scanned, Wanted, processors, scan
@@ -96,6 +96,11 @@ class Recording:
     def stalls(self) -> tuple[Stall, ...]:
         """Stalls, in the order of beginning."""
         return event_log.stalls(self.events)
+
+    @cached_property
+    def last_stalls(self) -> Mapping[int | None, Stall]:
+        """By connection: the stall in which it ended."""
+        return {s.connection: s for s in reversed(self.stalls) if s.recovered is False}
 
     @cached_property
     def pauses(self) -> tuple[Pause, ...]:
@@ -309,7 +314,7 @@ def open_recording(directory: str | os.PathLike[str] | RemotePath) -> Recording:
 def _is_locked(path: FilePath) -> bool:
     """Whether a probe holds the recording's lock (flock, as Rust's `File::lock`)."""
     try:
-        with path.open("rb") as file:
+        with regular(path) as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

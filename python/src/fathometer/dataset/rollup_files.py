@@ -7,7 +7,6 @@ manifest and the events of the Nth recording as they were.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathometer.dataset import events as event_log
+from fathometer.dataset.format import parsed
 from fathometer.dataset.manifest import read_manifest
 from fathometer.dataset.model import Damage, Event, Manifest
 from fathometer.dataset.places import Place, footer_of, read_at_most
@@ -73,7 +73,7 @@ class RolledUp:
 def read_rollups(directory: Place) -> Iterator[RolledUp]:
     """The recordings of a rollup's directory; raises `FathometerError`."""
     try:
-        about = json.loads(read_at_most(directory / ROLLUP, _MOST_BYTES))
+        about = parsed(read_at_most(directory / ROLLUP, _MOST_BYTES))
         if about["format"] != FORMAT:
             raise FathometerError(
                 "open rollup",

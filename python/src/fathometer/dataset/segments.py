@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
 from fathometer.dataset.model import Damage, Event
-from fathometer.dataset.places import NO_FILE, Place, RemotePath, footer_of, size_of
+from fathometer.dataset.places import NO_FILE, Place, RemotePath, footer_of, regular, size_of
 from fathometer.dataset.source import Closed
 
 _CHUNK: Final = 1 << 20
@@ -194,7 +194,7 @@ def read_open_from(path: FilePath, start: int) -> tuple[list[pa.RecordBatch], in
     Read and not mapped: a copy that grows (of a host that is reached over SSH) may be cut, and a mapping of
     what is no longer there ends the process.
     """
-    with path.open("rb") as file:
+    with regular(path) as file:
         head = pa.py_buffer(file.read(8 + _MAX_METADATA))
         try:
             begun = _schema_length(head)

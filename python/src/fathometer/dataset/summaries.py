@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -10,7 +9,7 @@ from typing import Any, Final
 
 import fastjsonschema
 
-from fathometer.dataset.format import MANIFEST, summary_validator
+from fathometer.dataset.format import MANIFEST, parsed, summary_validator
 from fathometer.dataset.manifest import MAX_BYTES
 from fathometer.dataset.places import Place, RemotePath, place_of, read_at_most, walk
 from fathometer.errors import FathometerError
@@ -78,10 +77,10 @@ def open_summary(directory: str | PathLike[str] | RemotePath) -> OpenedSummary:
     place = place_of(directory)
     path = place / SUMMARY
     try:
-        value: Any = json.loads(read_at_most(path, MAX_BYTES))
+        value: Any = parsed(read_at_most(path, MAX_BYTES))
     except OSError as error:
         raise FathometerError(_OPERATION, f"{path}: {error.strerror or error}", "check the path") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _bad(path, f"it is no JSON ({error})") from None
     version = value.get("format") if isinstance(value, dict) else None
     if isinstance(version, int) and version > FORMAT:

@@ -1,5 +1,5 @@
 """Writing recordings and summaries of imported runs, in the format of ``schema/`` (the Rust half verifies
-them).
+them). Names and notes of a file are cleaned: half a character, say, has no place in JSON.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from fathometer import __version__
+from fathometer.clean import all_cleaned
 from fathometer.dataset.format import (
     EVENTS,
     FORMAT_VERSION,
@@ -31,11 +32,14 @@ from fathometer.dataset.format import (
 )
 from fathometer.dataset.histogram import Ints, bucket_low, bucket_of
 from fathometer.dataset.importers.base import Bools, Imported, Series, Summary
+from fathometer.dataset.scan import LATEST_NS, LONGEST_NS, MOST_NS
 from fathometer.dataset.summaries import FORMAT, SUMMARY
 from fathometer.errors import FathometerError
 
 SEGMENT_ROWS: Final = 2 << 20
 """As the recorder's."""
+_NAME: Final = 200
+"""Bytes of a directory's name; file systems take 255, and it bears a suffix while it is written."""
 _PERCENTILES: Final = ("min", "mean", "stddev", "p50", "p95", "p99", "p99_9", "p99_99", "max")
 
 
@@ -64,11 +68,13 @@ def write_imported(imported: Imported, directory: str | os.PathLike[str]) -> tup
 
 
 def _safe(label: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_." else "-" for c in label).strip(".") or "run"
+    words = "".join(c if c.isalnum() or c in "-_." else "-" for c in label).strip(".") or "run"
+    return words.encode()[:_NAME].decode(errors="ignore")
 
 
 def write_recording(series: Series, directory: Path, *, tool: str, file: str) -> None:
     """Writes one run as a finished recording; raises `FathometerError`, and then leaves nothing behind."""
+    _check(series, file)
     temporary = _begin(directory)
     try:
         _fill(series, temporary, tool, file)
@@ -78,6 +84,24 @@ def write_recording(series: Series, directory: Path, *, tool: str, file: str) ->
         raise FathometerError(
             "write recording", f"{directory}: {error.strerror}", "check the space and the permissions"
         ) from None
+
+
+def _check(series: Series, file: str) -> None:
+    """Raises `FathometerError` where it holds times that no reader takes: the limits are those of `scan`."""
+    sent, rtt = series.sent_ns, series.rtt_ns[series.answered]
+    closed = [c.at_ns for c in series.closings]
+    first, last = (int(sent.min()), int(sent.max())) if sent.size else (0, 0)
+    if min([first, *closed]) < 0 or max([last, *closed]) >= LATEST_NS:
+        wrong = "were sent before 1970 or after 2100"
+    elif last - first > LONGEST_NS:
+        wrong = "were sent more than ten years apart"
+    elif rtt.size and not 0 <= int(rtt.min()) <= int(rtt.max()) <= MOST_NS:
+        wrong = "took less than nothing, or more than a hundred days"
+    else:
+        return
+    raise FathometerError(
+        "write recording", f"{file}: samples of {series.label} {wrong}", "check its columns and their units"
+    )
 
 
 def _begin(directory: Path) -> Path:
@@ -113,11 +137,14 @@ def _fill(series: Series, directory: Path, tool: str, file: str) -> None:
 
     lines = [_event(began, began, "recording.started")]
     lines += [_event(began, began, "note", text=note) for note in series.notes]
+    order = np.argsort(connection, kind="stable")
+    ordered = connection[order]
     for closing in sorted(series.closings, key=lambda c: c.at_ns):
-        mine = connection == closing.connection
-        first = int(series.sent_ns[mine].min()) if mine.any() else closing.at_ns
-        back = np.flatnonzero(mine & series.answered)
-        evidence: dict[str, Any] = {"sent": int(mine.sum()), "answered": int(back.size), "outstanding": 0}
+        begin, end = np.searchsorted(ordered, [closing.connection, closing.connection + 1])
+        mine = order[begin:end]  # In the order of the rows. A pass over all of them for each would be slow.
+        first = int(series.sent_ns[mine].min()) if mine.size else closing.at_ns
+        back = mine[series.answered[mine]]
+        evidence: dict[str, Any] = {"sent": int(mine.size), "answered": int(back.size), "outstanding": 0}
         evidence["outstanding"] = evidence["sent"] - evidence["answered"]
         if back.size:
             evidence["last_answered_seq"] = int(sequence[back[-1]])
@@ -164,7 +191,8 @@ def _fill(series: Series, directory: Path, tool: str, file: str) -> None:
             "not_measured": ["lateness_ns"] + (["size"] if series.size is None else []),
         },
     }
-    (directory / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+    text = json.dumps(all_cleaned(manifest), indent=2)
+    (directory / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
 
 def _sequence(connection: Ints) -> Ints:
@@ -215,7 +243,7 @@ def _event(at_ns: int, began_ns: int, kind: str, connection: int | None = None, 
     event: dict[str, Any] = {"at": format_utc(at_ns), "mono_ns": at_ns - began_ns}
     if connection is not None:
         event["connection"] = connection
-    return json.dumps({**event, "kind": kind, **fields}) + "\n"
+    return json.dumps({**event, "kind": kind, **all_cleaned(fields)}) + "\n"
 
 
 def _uuid7(at_ns: int) -> str:
@@ -255,7 +283,7 @@ def summary_json(summary: Summary, *, tool: str, file: str) -> Mapping[str, Any]
 def write_summary(summary: Summary, directory: Path, *, tool: str, file: str) -> None:
     """Writes ``summary.json`` into a fresh directory; raises `FathometerError`."""
     temporary = _begin(directory)
-    text = json.dumps(summary_json(summary, tool=tool, file=file), indent=2) + "\n"
+    text = json.dumps(all_cleaned(summary_json(summary, tool=tool, file=file)), indent=2) + "\n"
     try:
         (temporary / SUMMARY).write_text(text, encoding="utf-8")
         temporary.rename(directory)

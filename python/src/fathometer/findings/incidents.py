@@ -7,7 +7,7 @@ host then claims what follows from it minutes later: `findings.migration`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -146,7 +146,9 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     levels = Levels.of(events, recordings)
     folded = [_incident(parts, story, levels) for parts, story in stories]
     silent = {r.manifest.id: unanswered.gaps(r) for r in recordings}
-    untold = {r.manifest.id: lives.deaths(r)[lives.MOST_STORIES :] for r in recordings}
+    untold = {
+        r.manifest.id: sorted(lives.deaths(r)[lives.MOST_STORIES :], key=_closed_ns) for r in recordings
+    }
     folded = [_of_the_path(incident, silent, untold) for incident in folded]
     folded.sort(key=lambda i: (i.from_ns, _order(i.parts[0])))
     return tuple(replace(incident, id=f"i{n}") for n, incident in enumerate(folded, 1))
@@ -305,23 +307,32 @@ def _toll(parts: Sequence[Finding], levels: Levels) -> Toll:
     )
 
 
+def _closed_ns(connection: Connection) -> int:
+    return connection.closed_ns or 0
+
+
 def _of_the_path(
     incident: Incident, silent: Mapping[str, list[unanswered.Span]], untold: dict[str, list[Connection]]
 ) -> Incident:
     """With the silence of the whole path, of which connections that were made in vain are parts; and with
     the deaths in it that are counted and not told one by one.
+
+    `silent` and `untold`: by recording, in order of time. Each of `untold` belongs to one incident, and is
+    taken out.
     """
     longest, ends, lost = 0, 0, 0
     for recording in sorted({f.recording or "" for f in incident.parts if f.kind == "death"}):
-        spans = [g for g in silent.get(recording, ()) if g[0] <= incident.to_ns and g[1] >= incident.from_ns]
+        gaps = silent.get(recording, [])
+        first = bisect_left(gaps, incident.from_ns, key=lambda g: g[1])
+        spans = gaps[first : bisect_right(gaps, incident.to_ns, key=lambda g: g[0])]
         longest = max([longest, *(to_ns - from_ns for from_ns, to_ns in spans)])
         spans.append((incident.from_ns, incident.to_ns))
         left = untold.get(recording, [])
-        mine = [c for c in left if any(began <= (c.closed_ns or 0) <= ended for began, ended in spans)]
-        # Each belongs to one incident.
-        untold[recording] = [c for c in left if c not in mine]
-        ends += len(mine)
-        lost += sum(n for c in mine if isinstance(n := c.evidence.get("outstanding"), int))
+        for began, ended in unanswered.joined(spans):
+            these = slice(bisect_left(left, began, key=_closed_ns), bisect_right(left, ended, key=_closed_ns))
+            ends += len(left[these])
+            lost += sum(n for c in left[these] if isinstance(n := c.evidence.get("outstanding"), int))
+            del left[these]
     t = incident.toll
     toll = replace(
         t, connections=t.connections + ends, lost=t.lost + lost, silent_ns=max(t.silent_ns, longest)

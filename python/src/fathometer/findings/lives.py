@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -167,7 +169,7 @@ def silence_before(recording: Recording, c: Connection) -> int:
     if isinstance(silent, int):
         # An idle connection is silent because nothing was asked.
         return silent if c.evidence.get("outstanding") != 0 else 0
-    stall = next((s for s in recording.stalls if s.connection == c.id and s.recovered is False), None)
+    stall = recording.last_stalls.get(c.id)
     return (stall.duration_ns or 0) if stall else 0
 
 
@@ -242,15 +244,23 @@ def _refusals(where: Place, recording: Recording) -> list[Finding]:
                 rows[-1].append((n, e))
             else:
                 rows.append([(n, e)])
-    return [_refusal(where, recording, row) for row in rows]
+    openings = [(n, e.at_ns) for n, e in enumerate(recording.events) if e.kind == "connection.opening"]
+    numbers, latest = [n for n, _ in openings], list(accumulate((at for _, at in openings), max))
+
+    def began(before: int) -> int | None:
+        place = bisect_left(numbers, before)
+        return latest[place - 1] if place else None
+
+    return [_refusal(where, row, began(row[0][0])) for row in rows]
 
 
-def _refusal(where: Place, recording: Recording, row: Sequence[tuple[int, Event]]) -> Finding:
+def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | None) -> Finding:
+    """`began_ns`: of the latest attempt that was made before the first of them failed."""
     errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for _, e in row)
     first, last = row[0][1].at_ns, row[-1][1].at_ns
     # The first attempt began when it was made, and not when it was known to have failed.
-    begins = [e.at_ns for e in recording.events[: row[0][0]] if e.kind == "connection.opening"]
-    first = max((at for at in begins if first - at <= AGAIN_NS), default=first)
+    if began_ns is not None and first - began_ns <= AGAIN_NS:
+        first = began_ns
     facts = tuple(
         Fact("errors", {"times": number(n)}, {"error": error}, id=f"{where.recording}/events/{row[0][0]}")
         for error, n in errors.most_common(5)

@@ -4,7 +4,9 @@ next one, and not as long as each single connection was silent.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.rollup import LOST
@@ -22,21 +24,25 @@ def gaps(recording: Recording) -> list[Span]:
     if not troubles:
         return []
     began_ns = min(c.opened_ns for c in recording.lasting if c.opened_ns is not None)
-    edges = [*_joined(_answering(recording)), (_end(recording),) * 2]
+    over_ns = _end(recording)
+    edges = [*joined(_answering(recording)), (over_ns, over_ns)]
     empty: list[Span] = []
     for from_ns, to_ns in edges:
         if from_ns > began_ns:
             empty.append((began_ns, from_ns))
         began_ns = max(began_ns, to_ns)
     ended_ns = max(ended for _, ended in troubles)
-    if empty and empty[-1][1] == _end(recording) and _last_answered(recording) > ended_ns:
+    if empty and empty[-1][1] == over_ns and _last_answered(recording) > ended_ns:
         # Its samples were answered by what its events do not tell of.
         empty[-1] = (empty[-1][0], max(ended_ns, empty[-1][0]))
-    # Between a connection that we closed and the next one there is nothing to tell.
+    # Between a connection that we closed and the next one there is nothing to tell. Of the troubles that
+    # began before a stretch was over it is enough to know the latest end.
+    begins = [began for began, _ in troubles]
+    latest = list(accumulate((ended for _, ended in troubles), max))
     return [
         (from_ns, to_ns)
         for from_ns, to_ns in empty
-        if any(began <= to_ns and ended >= from_ns for began, ended in troubles)
+        if (before := bisect_right(begins, to_ns)) and latest[before - 1] >= from_ns
     ]
 
 
@@ -57,11 +63,12 @@ def _last_answered(recording: Recording) -> int:
 
 def _stalled(recording: Recording) -> Iterator[tuple[int | None, Span]]:
     """Stalls by connection. One that has not ended is one to the end."""
+    over_ns = _end(recording)
     for s in recording.stalls:
         if s.ended_ns is not None and s.duration_ns is not None:
             yield s.connection, (s.ended_ns - s.duration_ns, s.ended_ns)
         elif s.ended_ns is None:
-            yield s.connection, (s.began_ns - s.threshold_ns, _end(recording))
+            yield s.connection, (s.began_ns - s.threshold_ns, over_ns)
 
 
 def _troubles(recording: Recording) -> Iterator[Span]:
@@ -76,6 +83,7 @@ def _troubles(recording: Recording) -> Iterator[Span]:
 def _answering(recording: Recording) -> Iterator[Span]:
     """When some connection answered: its life without its stalls, and without the silence before its end."""
     died = {c.id: silence_before(recording, c) for c in deaths(recording)}
+    over_ns = _end(recording)
     stalled: dict[int | None, list[Span]] = {}
     for connection, span in _stalled(recording):
         stalled.setdefault(connection, []).append(span)
@@ -83,7 +91,7 @@ def _answering(recording: Recording) -> Iterator[Span]:
         # One that never answered ends no outage by being opened: a datagram's always is.
         if c.opened_ns is None or c.evidence.get("answered") == 0:
             continue
-        at_ns, end_ns = c.opened_ns, _end(recording) if c.closed_ns is None else c.closed_ns
+        at_ns, end_ns = c.opened_ns, over_ns if c.closed_ns is None else c.closed_ns
         end_ns -= died.get(c.id, 0)
         for from_ns, to_ns in sorted(stalled.get(c.id, ())):
             if at_ns < min(from_ns, end_ns):
@@ -93,11 +101,12 @@ def _answering(recording: Recording) -> Iterator[Span]:
             yield at_ns, end_ns
 
 
-def _joined(spans: Iterable[Span]) -> list[Span]:
-    joined: list[Span] = []
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """Those that touch as one, in order of time."""
+    apart: list[Span] = []
     for from_ns, to_ns in sorted(spans):
-        if joined and from_ns <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], to_ns))
+        if apart and from_ns <= apart[-1][1]:
+            apart[-1] = (apart[-1][0], max(apart[-1][1], to_ns))
         else:
-            joined.append((from_ns, to_ns))
-    return joined
+            apart.append((from_ns, to_ns))
+    return apart

@@ -136,8 +136,10 @@ def _foreign(path: Path) -> FathometerError:
 
 def _lost(scenario: Mapping[str, Any]) -> tuple[int, int]:
     """Of what was due; a report of before `unsent` knows of what was sent alone."""
-    unsent = int(scenario.get("unsent", 0))
-    return int(scenario["unanswered"]) + unsent, int(scenario["samples"]) + unsent
+    unsent, lost, sent = int(scenario.get("unsent", 0)), int(scenario["unanswered"]), int(scenario["samples"])
+    if unsent < 0 or not 0 <= lost <= sent:
+        raise ValueError("more is lost than was sent")
+    return lost + unsent, sent + unsent
 
 
 def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, EarlierFigure]]:
@@ -147,6 +149,9 @@ def _figures(rtt: Mapping[str, Any]) -> list[tuple[Metric, EarlierFigure]]:
         if given["value"] is not None and given["low"] is not None and given["high"] is not None:
             value, low, high = (float(given[k]) for k in ("value", "low", "high"))
             level = float(given.get("level") or LEVEL)
+            # Of a mean with a heavy tail the interval may reach below zero.
+            if not (all(map(math.isfinite, (value, low))) and low <= high < math.inf and 0 < level < 1):
+                raise ValueError(f"{metric} has no such interval")
             freedom = max(min(int(given.get("count", FEWEST)), FEWEST) - 1, 1)
             shaky = given.get("doubt_code") in TOO_NARROW
             figures.append((metric, EarlierFigure(value, low, high, level, freedom, shaky)))

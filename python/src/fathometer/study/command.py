@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fathometer.clean import cleaned
 from fathometer.errors import ExitCode
 
 study_app = typer.Typer(
@@ -41,11 +42,12 @@ def _is_fine(file: Path) -> bool:
 
     study, problems = parse(read_text(file), file.parent)
     for problem in problems:
-        typer.echo(f"{file}:{problem.line}:{problem.column}: {problem.what}; {problem.remedy}", err=True)
+        where = f"{file}:{problem.line}:{problem.column}"
+        typer.echo(cleaned(f"{where}: {problem.what}; {problem.remedy}"), err=True)
     if study is None or problems:
         return False
     for note in notes(study):
-        typer.echo(f"{file}: note: {note}", err=True)
+        typer.echo(cleaned(f"{file}: note: {note}"), err=True)
     typer.echo(
         f"{file}: {len(study.scenario)} scenarios, {study.rounds} repetitions, {len(plan(study))} runs"
     )
@@ -87,8 +89,10 @@ def plan_command(
         return
     for run in runs:
         typer.echo(
-            f"{run.number:>5}  round {run.round:<3} {run.scenario.label:<32} {run.probe.name} "
-            f"{run.probe.mode} {run.size} B  {duration_text(run.estimate_ns)}"
+            cleaned(
+                f"{run.number:>5}  round {run.round:<3} {run.scenario.label:<32} {run.probe.name} "
+                f"{run.probe.mode} {run.size} B  {duration_text(run.estimate_ns)}"
+            )
         )
     how = " side by side in each round" if study.order == "side-by-side" else ""
     waits = ", and the waits for its hours" if study.schedule.hours or study.schedule.weekdays else ""

@@ -26,6 +26,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from fathometer.dataset.format import parsed
+from fathometer.dataset.places import regular
 from fathometer.errors import FathometerError
 
 JOURNAL: Final = "journal.jsonl"
@@ -35,7 +37,8 @@ def read_journal(directory: Path) -> list[dict[str, Any]]:
     """The entries; none where there is no journal. A torn last line, as a crash leaves, is left out."""
     path = directory / JOURNAL
     try:
-        lines = path.read_bytes().split(b"\n")
+        with regular(path) as file:
+            lines = file.read().split(b"\n")
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -45,7 +48,7 @@ def read_journal(directory: Path) -> list[dict[str, Any]]:
     entries = []
     for number, line in enumerate(lines):
         try:
-            entry = json.loads(line) if line.strip() else None
+            entry = parsed(line) if line.strip() else None
         except ValueError:
             if number == len(lines) - 1:
                 break

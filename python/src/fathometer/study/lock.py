@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from fathometer.dataset.places import regular
 from fathometer.errors import FathometerError
 
 LOCK: Final = ".lock"
@@ -54,7 +55,7 @@ def locked(output: Path) -> Iterator[None]:
 def is_held(output: Path) -> bool:
     """Whether somebody holds a study's directory. Takes nothing, so a runner may begin meanwhile."""
     try:
-        with (output / LOCK).open("rb") as file:
+        with regular(output / LOCK) as file:
             answer = fcntl.fcntl(file, fcntl.F_OFD_GETLK, _whole_file(fcntl.F_RDLCK))
     except OSError:
         return False

@@ -64,9 +64,11 @@ def read_outline(value: object) -> Outline:
         every if isinstance(every, int) else None,
         value.get("hours") is True,
         tuple(
-            Planned(str(p["directory"]), int(p["runs"]), int(p["run_ns"]))
+            Planned(str(p["directory"]), p["runs"], p["run_ns"])
             for p in (paths if isinstance(paths, list) else [])
-            if isinstance(p, dict) and {"directory", "runs", "run_ns"} <= p.keys()
+            if isinstance(p, dict)
+            and {"directory", "runs", "run_ns"} <= p.keys()
+            and all(isinstance(p[name], int) and p[name] >= 0 for name in ("runs", "run_ns"))
         ),
     )
 

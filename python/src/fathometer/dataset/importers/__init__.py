@@ -5,8 +5,10 @@ One importer a tool, in the registry below; each says what it put right in its n
 
 from __future__ import annotations
 
+import csv
 from os import PathLike
 from pathlib import Path
+from typing import Final
 
 from fathometer.dataset.importers import echo_client, generic, ping, printed, sockperf, structured, tables
 from fathometer.dataset.importers.base import Closing, File, Imported, Importer, Options, Series, Summary
@@ -31,6 +33,15 @@ REGISTRY: dict[str, Importer] = {
     )
 }
 """Every importer by name, in the order of detection."""
+_MOST_RESULTS: Final = 1_000
+"""Recordings and summaries of one file."""
+_LONGEST: Final = 1_000
+"""Letters of a label, a mode, an address."""
+_FOREIGN: Final = (
+    *(KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError),
+    *(RecursionError, MemoryError, csv.Error),
+)
+"""What a file that is not as its tool writes it may end in."""
 
 
 def detect(path: str | PathLike[str]) -> Importer | None:
@@ -68,13 +79,47 @@ def read(path: str | PathLike[str], options: Options | None = None, *, tool: str
             "name the tool before it, or import a table: `fathom import csv FILE --time COLUMN --rtt COLUMN`",
         )
     try:
-        return importer.read(file, settings)
-    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as error:
-        raise FathometerError(
-            "import",
-            f"{file.path}: it is not shaped as {importer.name} writes it ({type(error).__name__}: {error})",
+        imported = importer.read(file, settings)
+        _check(imported)
+    except _FOREIGN as error:
+        raise file.bad(
+            f"it is not shaped as {importer.name} writes it ({type(error).__name__}: {error})",
             "check that it is whole; if it is, tell us the tool's version",
         ) from error
+    return imported
+
+
+def _check(imported: Imported) -> None:
+    """Raises `ValueError` for what no recording and no summary can hold: of an object of JSON an importer
+    takes what stands there.
+    """
+    every: tuple[Series | Summary, ...] = (*imported.series, *imported.summaries)
+    if len(every) > _MOST_RESULTS:
+        raise ValueError(f"{len(every):,} results in one file, more than {_MOST_RESULTS:,}")
+    for one in every:
+        texts = (one.label, one.mode, *one.notes)
+        if isinstance(one, Series):
+            texts += (one.reflector,)
+            _whole("interval", one.interval_ns, 1 << 63)
+        else:
+            texts += one.cannot
+            _whole("count", one.count, 1 << 63)
+            for name, value in one.statistics.items():
+                _whole(name, value, 1 << 63)
+            for value in (n for point in one.series for n in point):
+                _whole("a value of its series", value, 1 << 63)
+            _whole("retransmits", one.extra.get("retransmits"), 1 << 63)
+            texts += tuple(one.extra[n] for n in ("at", "statistic") if one.extra.get(n) is not None)
+        _whole("size", one.size, 1 << 32)
+        for text in texts:
+            if not isinstance(text, str) or len(text) > _LONGEST:
+                raise ValueError(f"{str(text)[:40]!r} is no word or sentence")
+
+
+def _whole(what: str, value: object, most: int) -> None:
+    """None, or a whole number that is neither negative nor too large."""
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < most):
+        raise ValueError(f"{what} is {str(value)[:40] if not isinstance(value, int) else 'out of range'}")
 
 
 __all__ = [

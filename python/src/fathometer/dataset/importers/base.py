@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
@@ -19,16 +17,20 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from fathometer.dataset.histogram import Histogram, Ints, bucket_of
+from fathometer.dataset.importers.reading import contents
 from fathometer.errors import FathometerError
 
 Bools = npt.NDArray[np.bool_]
 
 UNITS: Final[Mapping[str, int]] = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 """Units of time, as powers of ten of a nanosecond."""
-_ANSI = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]")
 _HEAD: Final = 64 << 10
 _MOST: Final = 1 << 63
 """ns that no longer fit: 292 years."""
+COLUMNS: Final = 1_000
+"""Columns of a table. No tool has a tenth of them."""
+_QUOTED: Final = 300
+"""Letters that are quoted of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +65,7 @@ class File:
     @cached_property
     def data(self) -> bytes:
         """Its bytes: unpacked, in UTF-8, without a byte order mark, terminal colours and carriage returns."""
-        try:
-            raw = self.path.read_bytes()
-            if raw[:2] == b"\x1f\x8b":
-                raw = gzip.decompress(raw)
-        except (OSError, EOFError) as error:
-            raise FathometerError("import", f"{self.path}: {error}", "check the file") from None
-        if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:  # What Windows' shells write into a file.
-            raw = raw.decode("utf-16", "replace").encode()
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
-        if b"\x1b" in raw:
-            raw = _ANSI.sub(b"", raw)
-        return raw.replace(b"\r\n", b"\n") if b"\r" in raw else raw
+        return contents(self.path)
 
     @cached_property
     def text(self) -> str:
@@ -87,8 +78,8 @@ class File:
         return self.data[:_HEAD].decode("utf-8", "replace")
 
     def bad(self, reason: str, remedy: str = "check that it is the tool's whole output") -> FathometerError:
-        """An error about this file."""
-        return FathometerError("import", f"{self.path}: {reason}", remedy)
+        """An error about this file; what it quotes of the file is cut short."""
+        return FathometerError("import", f"{self.path}: {shortened(reason)}", remedy)
 
     def started_ns(self, options: Options, span_ns: int, notes: list[str]) -> int:
         """When a run of relative times began; adds a note unless the user said it."""
@@ -189,9 +180,20 @@ def label_of(file: File, options: Options, suffix: str = "") -> str:
     return f"{base}-{suffix}" if suffix else base
 
 
+def shortened(text: str) -> str:
+    """As much of it as belongs into a line."""
+    return text if len(text) <= _QUOTED else f"{text[:_QUOTED]}..."
+
+
 def ns(text: str | float, unit: str) -> int:
-    """A duration in a unit as integer ns, exactly rounded."""
-    return int((Decimal(str(text)) * 10 ** UNITS[unit]).to_integral_value())
+    """A duration in a unit as integer ns, exactly rounded; raises `ValueError` where it is none, or longer
+    than 292 years.
+    """
+    value = Decimal(str(text)) * 10 ** UNITS[unit]
+    # Before it becomes an integer: 1e999999 has a million digits.
+    if not value.is_finite() or value.copy_abs() >= _MOST:
+        raise ValueError(f"{shortened(str(text))} {unit} is no duration")
+    return int(value.to_integral_value())
 
 
 def unit_word(word: str) -> str:
@@ -233,6 +235,8 @@ def read_csv(
         return "skip"
 
     names = data.partition(b"\n")[0].decode("utf-8", "replace").split(delimiter)
+    if len(names) > COLUMNS:
+        raise file.bad(f"its table has {len(names):,} columns, more than {COLUMNS:,}")
     if not data.partition(b"\n")[2].strip():
         return {name.strip().strip('"'): pa.chunked_array([[]], pa.string()) for name in names}
     try:
@@ -311,6 +315,8 @@ def counted(
     values = np.asarray(values_ns, dtype=np.int64)
     weights = np.asarray(counts, dtype=np.int64)
     values, weights = values[weights > 0], weights[weights > 0]
+    if sum(weights.tolist()) >= _MOST:
+        raise ValueError("its bins count more values than there can be")
     if values.size == 0:
         return Histogram.empty()
     buckets, place = np.unique(bucket_of(values), return_inverse=True)

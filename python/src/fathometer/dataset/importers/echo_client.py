@@ -21,6 +21,7 @@ from fathometer.dataset.importers.base import (
     label_of,
     local_ns,
     read_csv,
+    shortened,
 )  # fmt: skip
 
 _COLUMNS = ("packet_num", "timestamp", "send_time_ns", "receive_time_ns", "rtt_us")
@@ -109,7 +110,7 @@ def _drops(
     closings = []
     for number, match in enumerate(_DROP.finditer(File(log).text)):
         at = local_ns(match[1], options.zone) - offset
-        closings.append(Closing(number, at, "abandoned", match[2].strip() or "connection drop"))
+        closings.append(Closing(number, at, "abandoned", shortened(match[2].strip()) or "connection drop"))
     if closings:
         notes.append("the client gave up at its own timeout: a stall that would have passed looks the same")
     ends = np.array([c.at_ns for c in closings], dtype=np.int64)

@@ -22,6 +22,7 @@ from fathometer.dataset.importers.base import (
     exact,
     label_of,
     read_csv,
+    shortened,
     unit_word,
 )  # fmt: skip
 from fathometer.errors import ExitCode, FathometerError
@@ -41,7 +42,7 @@ def _column(
     raise FathometerError(
         "import",
         f"{file.path}: {what}",
-        f"name one of its columns with {option}: {has}",
+        f"name one of its columns with {option}: {shortened(has)}",
         exit_code=ExitCode.USAGE,
     )
 

@@ -9,12 +9,18 @@ import numpy as np
 
 from fathometer.dataset.importers.base import File, Imported, Importer, Options, Series, label_of, ns
 
+# Where words follow that may be many, so many letters: a line must not be looked at again from each of them.
 _REPLY = re.compile(
-    r"^(?:\[(\d+\.\d+)\] )?(\d+) bytes from .*?icmp_seq=(\d+) .*?time=([\d.]+) (ms|us|s)(.*)$", re.MULTILINE
+    r"^(?:\[(\d+\.\d+)\] )?(\d+) bytes from .{0,300}?icmp_seq=(\d{1,10}) "
+    r".{0,100}?time=([\d.]{1,20}) (ms|us|s)\b(.*)$",
+    re.MULTILINE,
 )
-_HEAD = re.compile(r"^PING (\S+).*?\s(\d+)(?:\(\d+\))? (?:data )?bytes", re.MULTILINE)
+_HEAD = re.compile(r"^PING (\S{1,255}).{0,300}?\s(\d{1,9})(?:\(\d{1,9}\))? (?:data )?bytes", re.MULTILINE)
 _TOTAL = re.compile(r"^(\d+) packets transmitted, (\d+) received", re.MULTILINE)
 _SEQS = 1 << 16
+_LOST = 1 << 18
+"""Packets without a line that get a row, three days of them at one a second; more, where there are as many
+replies."""
 
 
 def _detect(file: File) -> bool:
@@ -38,9 +44,14 @@ def _read(file: File, options: Options) -> Imported:
     total = _TOTAL.search(file.text)
     if not rows and total is None:
         raise file.bad("ping's output without a reply and without its last lines")
-    sent_count = int(total[1]) if total else (max(rows) if rows else 0)
     first = min(1, *rows) if rows else 1
-    every = range(first, max(sent_count + first - 1, max(rows, default=0)) + 1)
+    count = max(max(rows, default=0) + 1 - first, int(total[1]) if total else 0)
+    # Their numbers are the file's: memory must not go by them.
+    if count > len(rows) + max(_LOST, len(rows)):
+        raise file.bad(
+            f"its numbers tell of {count:,} packets, and it holds the replies to {len(rows):,}",
+            "check that its lines are of one run of ping",
+        )
     notes = ["ICMP is not what TCP sees under accelerated networking"]
     if duplicates:
         notes.append(f"{duplicates} duplicate replies were left out")
@@ -51,18 +62,30 @@ def _read(file: File, options: Options) -> Imported:
     else:
         interval = 1_000_000_000
         notes.append("no stamps (ping -D gives them): one packet a second is assumed, its default")
-        began = file.started_ns(options, interval * len(every), notes)
-    lost = [s for s in every if s not in rows]
+        began = file.started_ns(options, interval * count, notes)
+    lost = count - len(rows)
     if lost and stamped:
-        notes.append(f"{len(lost)} packets came not back; when they were sent follows from their numbers")
-    sent = [rows[s][0] if s in rows and rows[s][0] is not None else began + s * interval for s in every]
+        notes.append(f"{lost} packets came not back; when they were sent follows from their numbers")
+    sent = np.array([began], dtype=np.int64) + (first + np.arange(count, dtype=np.int64)) * interval
+    trips = np.zeros(count, dtype=np.int64)
+    answered = np.zeros(count, dtype=np.bool_)
+    for seq, (at_ns, rtt_ns) in rows.items():
+        place = seq - first
+        trips[place], answered[place] = rtt_ns, True
+        if at_ns is not None:
+            sent[place] = at_ns
     head = _HEAD.search(file.text)
     series = Series(
-        label_of(file, options), "icmp", int(head[2]) if head else options.size,
-        np.array(sent, dtype=np.int64), np.array([rows[s][1] if s in rows else 0 for s in every],
-        dtype=np.int64), np.array([s in rows for s in every], dtype=np.bool_), interval_ns=interval,
-        reflector=head[1] if head else "", notes=tuple(notes),
-    )  # fmt: skip
+        label_of(file, options),
+        "icmp",
+        int(head[2]) if head else options.size,
+        sent,
+        trips,
+        answered,
+        interval_ns=interval if interval > 0 else None,
+        reflector=head[1] if head else "",
+        notes=tuple(notes),
+    )
     return Imported("ping", file.path, (series,))
 
 

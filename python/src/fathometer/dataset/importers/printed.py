@@ -19,12 +19,14 @@ from fathometer.dataset.importers.base import (
     unit_word,
 )  # fmt: skip
 
+# Expressions that begin or end with what may be long (blank lines, digits) are bound to a line or to a word:
+# a hostile file must not make them look at the same letters again and again.
 _NUMBER = r"([\d.]+(?:[eE][+-]?\d+)?)"
 
 
 def _is_latte(file: File) -> bool:
     return bool(
-        re.search(r"Interval\(usec\)\s+Frequency|^\s*Latency\(usec\)\s|lagscope", file.head, re.MULTILINE)
+        re.search(r"Interval\(usec\)\s+Frequency|^[ \t]*Latency\(usec\)\s|lagscope", file.head, re.MULTILINE)
     )
 
 
@@ -39,12 +41,14 @@ def _read_latte(file: File, options: Options) -> Imported:
         match = re.search(word + r"\s*=\s*" + _NUMBER + r"\s*(us|ms|usec|msec)", text, re.IGNORECASE)
         if match:
             statistics[name] = ns(match[1], unit_word(match[2]))
-    for percent, value in re.findall(r"^\s*(\d{2}(?:\.\d+)?)%\s+" + _NUMBER, text, re.MULTILINE):
+    for percent, value in re.findall(r"^[ \t]*(\d{2}(?:\.\d+)?)%[ \t]+" + _NUMBER, text, re.MULTILINE):
         statistics[f"p{float(percent):g}".replace(".", "_")] = ns(value, "us")
     size = re.search(r"(?:MsgSize\(byte\)\s+|message size\W+)(\d+)", text, re.IGNORECASE)
     iterations = re.search(r"Iterations\s+(\d+)", text)
     table = re.split(r"Interval\(usec\)\s+Frequency", text, maxsplit=1)
-    found_rows = re.findall(r"^\s*(\d+)\s+(\d+)\s*$", table[1], re.MULTILINE) if len(table) > 1 else []
+    found_rows = (
+        re.findall(r"^[ \t]*(\d+)[ \t]+(\d+)[ \t]*$", table[1], re.MULTILINE) if len(table) > 1 else []
+    )
     rows = [(int(a), int(n)) for a, n in found_rows]
     notes = []
     count = int(iterations[1]) if iterations else (sum(n for _, n in rows) or None)
@@ -114,15 +118,15 @@ def _read_psping(file: File, options: Options) -> Imported:
         match = re.search(word + r" = " + _NUMBER + r"\s*(ms|us|s)\b", text)
         if match:
             statistics[name] = ns(match[1], match[2])
-    table = re.split(r"^\s*Latency\s+Count\s*$", text, maxsplit=1, flags=re.MULTILINE)
+    table = re.split(r"^[ \t]*Latency[ \t]+Count[ \t]*$", text, maxsplit=1, flags=re.MULTILINE)
     after = table[1] if len(table) > 1 else ""
-    found_rows = re.findall(r"^\s*" + _NUMBER + r"\s+(\d+)\s*$", after, re.MULTILINE)
+    found_rows = re.findall(r"^[ \t]*" + _NUMBER + r"[ \t]+(\d+)[ \t]*$", after, re.MULTILINE)
     rows = [(ns(begin, "ms"), int(n)) for begin, n in found_rows]
     if not statistics and not rows:
         raise file.bad("PsPing's output without a result")
     histogram, bin_ns = _psping_histogram(rows, statistics) if rows else (None, None)
     answered = re.search(r"Received = (\d+)", text) or re.search(r"Sent = (\d+)", text)
-    size = re.search(r"(\d+) bytes?\b", text)
+    size = re.search(r"\b(\d+) bytes?\b", text)
     summary = Summary(
         label_of(file, options),
         _psping_mode(text),

@@ -21,7 +21,7 @@ from fathometer.dataset.importers.base import (
 )  # fmt: skip
 
 _HEADER = re.compile(rb"^packet, ?txTime\(sec\), ?rxTime\(sec\), ?(rtt|latency)\(usec\)[ \t]*$", re.MULTILINE)
-_SUMMARY = re.compile(r"Summary: (?:Latency|Round trip|RTT)[^\n]*? is ([\d.]+) usec", re.IGNORECASE)
+_SUMMARY = re.compile(r"Summary: (?:Latency|Round trip|RTT)[^\n]{0,200}? is ([\d.]+) usec", re.IGNORECASE)
 _PERCENTILE = re.compile(r"percentile ([\d.]+)\s*=\s*([\d.]+)")
 _EXTREME = re.compile(r"<(MIN|MAX)> observation\s*=\s*([\d.]+)")
 _AVERAGE = re.compile(r"avg-(latency|rtt)=\s*([\d.]+)\s*\(std-dev=\s*([\d.]+)", re.IGNORECASE)

@@ -18,6 +18,7 @@ from fathometer.dataset.importers.base import (
     Summary,
     label_of,
     ns,
+    shortened,
     unit_word,
 )  # fmt: skip
 
@@ -25,7 +26,7 @@ from fathometer.dataset.importers.base import (
 def _json(file: File) -> dict[str, Any]:
     try:
         value = json.loads(file.text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise file.bad(f"it is no whole JSON ({error})", "let the tool end by itself") from None
     if not isinstance(value, dict):
         raise file.bad("its JSON is no object")
@@ -37,7 +38,7 @@ def _lines(file: File) -> list[dict[str, Any]]:
     for line in file.text.splitlines():
         try:
             value = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # A torn last line, or a word of the shell between.
         if isinstance(value, dict):
             objects.append(value)
@@ -61,7 +62,7 @@ def _read_iperf3(file: File, options: Options) -> Imported:
     else:
         value = _json(file)
         start, intervals, error = value.get("start", {}), value.get("intervals", []), value.get("error")
-    notes = [f"iperf3 ended with an error: {error}"] if error else []
+    notes = [f"iperf3 ended with an error: {shortened(str(error))}"] if error else []
     points = []
     for interval in intervals:
         for stream in interval.get("streams", ()):
@@ -144,7 +145,7 @@ def _read_flent(file: File, options: Options) -> Imported:
     series, summaries = [], []
     for name, points in (value.get("raw_values") or {}).items():
         values = [p for p in points if isinstance(p, dict) and p.get("val") is not None and "t" in p]
-        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+        slug = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:64]
         if not values or not re.search(r"ping|rtt|latency", name, re.IGNORECASE):
             continue
         sent = np.array([ns(p["t"], "s") for p in values], dtype=np.int64)
@@ -216,11 +217,12 @@ def _read_ethr(file: File, options: Options) -> Imported:
         statistics |= {
             ours: figures[own] for ours, own in (("mean", "avg"), ("min", "min")) if own in figures
         }
+        at = result.get("Time")
         summaries.append(
             Summary(
                 label_of(file, options, str(number) if len(results) > 1 else ""),
                 f"{str(result.get('Protocol', 'tcp')).lower()}-ping-pong", options.size, None, statistics,
-                cannot=NO_SAMPLES, notes=tuple(notes), extra={"at": result.get("Time")},
+                cannot=NO_SAMPLES, notes=tuple(notes), extra={"at": at if isinstance(at, str) else None},
             )
         )  # fmt: skip
     if not summaries:

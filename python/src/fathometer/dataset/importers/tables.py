@@ -6,10 +6,12 @@ import csv
 import io
 import itertools
 import re
+from collections import deque
 
 import numpy as np
 
 from fathometer.dataset.importers.base import (
+    COLUMNS,
     NO_SAMPLES,
     File,
     Imported,
@@ -88,12 +90,17 @@ def _read_neper(file: File, options: Options) -> Imported:
         return Imported("neper", file.path, (_neper_samples(file, options),))
     keyed = dict(re.findall(r"^(latency_\w+|num_transactions|request_size)=(.*)$", file.text, re.MULTILINE))
     if not keyed:
-        rows = list(csv.DictReader(io.StringIO(file.text), skipinitialspace=True))
-        keyed = rows[-1] if rows else {}
+        # Each row of one letter would become a dictionary of as many columns as the first line has.
+        if len(first) > COLUMNS:
+            raise file.bad(f"its table has {len(first):,} columns, more than {COLUMNS:,}")
+        last = deque(csv.DictReader(io.StringIO(file.text), skipinitialspace=True), maxlen=1)
+        keyed = last[0] if last else {}
     words = {"latency_min": "min", "latency_max": "max", "latency_mean": "mean", "latency_stddev": "stddev"}
     statistics = {}
     for name, value in keyed.items():
-        short = words.get(name) or (name.replace("latency_", "") if re.match(r"latency_p\d", name) else None)
+        short = words.get(name) or (
+            name.replace("latency_", "") if re.fullmatch(r"latency_p\d[\d._]{0,8}", name) else None
+        )
         if short:
             statistics[short] = ns(value, "s")
     if not statistics:

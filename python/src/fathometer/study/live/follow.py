@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from pathlib import Path
 from typing import Any, Final
 
 from fathometer.dataset.follow import RecordingFollower, Tail
+from fathometer.dataset.format import parsed
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
 from fathometer.study.live.happenings import Happening
@@ -99,7 +99,7 @@ class StudyFollower:
 
 def _entry(line: bytes) -> dict[str, Any] | None:
     try:
-        entry = json.loads(line)
+        entry = parsed(line)
     except ValueError:
         return None
     return entry if isinstance(entry, dict) else None

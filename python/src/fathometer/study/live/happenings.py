@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from fathometer.clean import cleaned
 from fathometer.dataset.format import parse_utc
 from fathometer.dataset.model import Event
 from fathometer.study.outline import title_of
@@ -91,7 +92,7 @@ def at_of(entry: Mapping[str, Any]) -> int | None:
 
 def _plain(text: str) -> str:
     """Without what moves a terminal's cursor, and of a line's length."""
-    text = "".join(c if c.isprintable() else " " for c in text)
+    text = cleaned(text)
     return text if len(text) <= _MOST else text[: _MOST - 1] + "…"
 
 

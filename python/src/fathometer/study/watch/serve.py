@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import hashlib
 import ipaddress
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
+from fathometer.clean import all_cleaned
 from fathometer.errors import FathometerError
 from fathometer.study.live.follow import StudyFollower, follow
 from fathometer.study.watch.listen import listening, may_be_called, own_names
@@ -26,7 +28,8 @@ from fathometer.study.watch.told import told
 
 PERIOD_S: Final = 1.0
 CONNECTIONS: Final = 32
-"""Served at once; more wait for none, and are closed."""
+"""Open at once. Where one more comes, that one is closed which has been silent for the longest time: whoever
+opens connections and asks nothing must not keep others out."""
 IDLE_S: Final = 30.0
 """After which a connection without a request is closed."""
 _SMALL: Final = 1024
@@ -111,7 +114,7 @@ class Boards:
                 live, now_ns = self._follower.live, self._now_ns
                 board = live.board(now_ns, alive=self._follower.alive())
                 value = told(board, live.series(recent=recent), now_ns)
-                text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+                text = json.dumps(all_cleaned(value), separators=(",", ":"), ensure_ascii=False)
                 answer_ = self._made[recent] = Answer(text.encode(), "application/json")
             return answer_
 
@@ -157,6 +160,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
+        self.server.asked(self.connection)
         hosts = self.headers.get_all("Host") or []
         if len(hosts) != 1 or not may_be_called(hosts[0], self.server.names):
             self._refuse(HTTPStatus.MISDIRECTED_REQUEST, "this page is asked for by address or as localhost")
@@ -233,22 +237,39 @@ class _Server(ThreadingHTTPServer):
         self.boards = boards
         self.names = own_names()
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._room = threading.BoundedSemaphore(CONNECTIONS)
+        self._guard = threading.Lock()
+        self._open: dict[socket.socket, None] = {}
+        """In the order in which they last asked, or were opened."""
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as the library has it
-        """Serves a connection in a thread of its own, if there is room."""
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        """Serves a connection in a thread of its own."""
+        silent = None
+        with self._guard:
+            self._open[request] = None
+            if len(self._open) > CONNECTIONS:
+                silent = next(iter(self._open))
+                del self._open[silent]
+        if silent is not None:
+            # Its thread reads or writes there, finds the end, and closes it.
+            with contextlib.suppress(OSError):
+                silent.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
+
+    def asked(self, request: socket.socket) -> None:
+        """A request has come on a connection."""
+        with self._guard:
+            if request in self._open:
+                del self._open[request]
+                self._open[request] = None
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         """Makes room again."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._room.release()
+            with self._guard:
+                self._open.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
         """A browser that went away in the middle is no error of ours."""

@@ -11,6 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from fathometer.clean import cleaned
 from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.happenings import Happening
 from fathometer.study.watch.words import about, clock, latest, progress, rtt
@@ -56,7 +57,11 @@ def picture(
         happenings: how many are told beneath the table, at most and where there is room.
     """
     heading = Text.assemble(
-        (board.study, "bold"), "  ", (board.state, _STYLES[board.state]), no_wrap=True, overflow="ellipsis"
+        (cleaned(board.study), "bold"),
+        "  ",
+        (board.state, _STYLES[board.state]),
+        no_wrap=True,
+        overflow="ellipsis",
     )
     rows, left_out = _fitting(board.rows, None if height is None else height - _AROUND - 2)
     if height is not None:
@@ -73,7 +78,7 @@ def picture(
     parts.append(bar)
     parts.append(Text(progress(board, now_ns), no_wrap=True, overflow="ellipsis"))
     if words:
-        parts.append(Text(words, style="dim", no_wrap=True, overflow="ellipsis"))
+        parts.append(Text(cleaned(words), style="dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 
@@ -105,7 +110,7 @@ def _table(rows: Sequence[BoardRow], width: int) -> Table:
     if wide:
         table.add_column("last event", no_wrap=True, overflow="ellipsis", ratio=3)
     for row in rows:
-        cells: list[RenderableType] = [Text(row.title), Text(_runs(row))]
+        cells: list[RenderableType] = [Text(cleaned(row.title)), Text(_runs(row))]
         if middle:
             cells.append(Text() if row.within is None else ProgressBar(1.0, row.within, width=8))
         cells += [Text(rtt(ns)) for ns in (row.last_ns, row.p50_ns, row.p99_ns)]
@@ -114,7 +119,7 @@ def _table(rows: Sequence[BoardRow], width: int) -> Table:
         cells.append(Text(row.state, style=_STYLES[row.state]))
         if wide:
             news, weight = latest(row)
-            cells.append(Text(news, style=_STYLES[weight]))
+            cells.append(Text(cleaned(news), style=_STYLES[weight]))
         table.add_row(*cells)
     return table
 
@@ -127,8 +132,8 @@ def _line(h: Happening) -> Text:
     words = about(h)
     return Text.assemble(
         (f"{clock(h.at_ns)}  ", "dim"),
-        f"{words}: " if words else "",
-        (h.text, _STYLES[h.weight]),
+        cleaned(f"{words}: ") if words else "",
+        (cleaned(h.text), _STYLES[h.weight]),
         no_wrap=True,
         overflow="ellipsis",
     )

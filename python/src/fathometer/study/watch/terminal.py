@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.live import Live as Screen
 
+from fathometer.clean import cleaned
 from fathometer.study.live.board import Board
 from fathometer.study.live.follow import StudyFollower, follow
 from fathometer.study.live.happenings import Happening
@@ -151,7 +152,7 @@ class _Lines:
     def say(self, words: str) -> None:
         """Says what happened until now, then these words."""
         self.draw()
-        typer.echo(words, file=self._file)
+        typer.echo(cleaned(words), file=self._file)
 
     def _say(self) -> None:
         for happening in self._follower.happenings():

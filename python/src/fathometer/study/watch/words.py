@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from fathometer.clean import cleaned
 from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.happenings import Happening, Weight, span
 
@@ -28,7 +29,7 @@ def about(h: Happening) -> str:
 def line(h: Happening) -> str:
     """One plain line."""
     words = about(h)
-    return f"{clock(h.at_ns)}  {words}: {h.text}" if words else f"{clock(h.at_ns)}  {h.text}"
+    return cleaned(f"{clock(h.at_ns)}  {words}: {h.text}" if words else f"{clock(h.at_ns)}  {h.text}")
 
 
 def latest(row: BoardRow) -> tuple[str, Weight]:
