@@ -20,7 +20,7 @@ def test_200_recordings_of_which_50_are_hostile(tmp_path):
             label=f"path-{n % 5}",
             start_ns=START + n * HOUR,
         )
-    alone = fathometer("report", "all", "-o", "honest.html", cwd=tmp_path)
+    alone = fathometer("report", "all", "-o", "honest.html", "--json", "honest.json", cwd=tmp_path)
     assert alone.code == 0, alone.stderr
     kinds = itertools.cycle((*REFUSED, *TIMES))
     names = [

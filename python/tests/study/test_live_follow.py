@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fathometer.dataset import open_recording
+from fathometer.dataset import follow as followed
+from fathometer.dataset import open_recording, segments
 from fathometer.dataset.follow import NONE, RecordingFollower, Tail
 from fathometer.study.live.follow import StudyFollower, follow
 from support.growing import MS, Growing, StudyDirectory
@@ -249,14 +250,16 @@ def test_only_what_is_new_is_read(tmp_path, monkeypatch):
     recording = study.begin(START, "label=a/run=01")
     follower = follow(study.output)
     read = []
-    opened = Path.open
-    monkeypatch.setattr(Path, "open", lambda path, *a, **k: _counted(opened(path, *a, **k), read))
+    for module in (followed, segments):
+        opened = module.regular
+        monkeypatch.setattr(module, "regular", lambda path, opened=opened: _counted(opened(path), read))
     sizes = []
     for _ in range(30):
         recording.samples([1000] * 1000)
         read.clear()
         follower.poll()
         sizes.append(sum(read))
+    assert sizes[1] > 0
     # The thirtieth look reads no more than the second, though thirty times as much is there.
     assert sizes[-1] < 1.5 * sizes[1]
     assert (study.unfinished / "label=a/run=01/samples-00000.arrows").stat().st_size > 10 * sizes[-1]

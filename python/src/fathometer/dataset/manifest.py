@@ -14,7 +14,7 @@ from fathometer.dataset.format import (
     parsed,
 )
 from fathometer.dataset.model import ClockAnchor, Manifest, Path
-from fathometer.dataset.places import Place, read_at_most
+from fathometer.dataset.places import Place, read_at_most, size_of
 from fathometer.errors import FathometerError
 
 MAX_BYTES: Final = 16 << 20
@@ -36,7 +36,8 @@ def read_manifest(directory: Place) -> Manifest:
     """The manifest of the recording in a directory, validated; raises `FathometerError`."""
     path = directory / MANIFEST
     try:
-        text = read_at_most(path, MAX_BYTES + 1)
+        large = size_of(path) > MAX_BYTES
+        text = b"" if large else read_at_most(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise FathometerError(
             _OPERATION,
@@ -47,7 +48,7 @@ def read_manifest(directory: Place) -> Manifest:
         raise FathometerError(
             _OPERATION, f"{path}: {error.strerror or error}", "check the path and its permissions"
         ) from None
-    if len(text) > MAX_BYTES:
+    if large or len(text) > MAX_BYTES:
         raise _bad(path, f"it is larger than {MAX_BYTES >> 20} MiB")
     try:
         value = parsed(text)

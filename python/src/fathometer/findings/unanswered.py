@@ -63,7 +63,9 @@ def _last_answered(recording: Recording) -> int:
 
 def _stalled(recording: Recording) -> Iterator[tuple[int | None, Span]]:
     """Stalls by connection. One that has not ended is one to the end."""
-    over_ns = _end(recording)
+    if not recording.stalls:
+        return
+    over_ns = _end(recording)  # Once: all events are looked at.
     for s in recording.stalls:
         if s.ended_ns is not None and s.duration_ns is not None:
             yield s.connection, (s.ended_ns - s.duration_ns, s.ended_ns)
