@@ -87,6 +87,9 @@ pub enum Fresh {
     SmallOnly,
     /// It was established, and its sample did not come back in time.
     Connected,
+    /// It was established, and nothing was asked on it: the protocol cannot ask a fresh connection, or the kernel did not
+    /// take the request.
+    OnlyConnected,
     /// It was refused, by the host or by something before it.
     Refused,
     /// No answer to its SYN.

@@ -54,6 +54,7 @@ pub(super) enum Fact {
     FreshEchoed,
     FreshSmallOnly,
     FreshConnected,
+    FreshOnlyConnected,
     FreshRefused,
     FreshNoAnswer,
     FreshNoHost,
@@ -134,6 +135,7 @@ impl Fact {
             Self::FreshEchoed => facts.fresh == Fresh::Echoed,
             Self::FreshSmallOnly => facts.fresh == Fresh::SmallOnly,
             Self::FreshConnected => facts.fresh == Fresh::Connected,
+            Self::FreshOnlyConnected => facts.fresh == Fresh::OnlyConnected,
             Self::FreshRefused => facts.fresh == Fresh::Refused,
             Self::FreshNoAnswer => facts.fresh == Fresh::NoAnswer,
             Self::FreshNoHost => facts.fresh == Fresh::NoHost,
@@ -220,6 +222,7 @@ impl Fact {
                 "a fresh connection was echoed in small and not in the missing sample's size"
             }
             Self::FreshConnected => "a fresh connection was established and not echoed",
+            Self::FreshOnlyConnected => "a fresh connection was established, and nothing was asked on it",
             Self::FreshRefused => "a fresh connection was refused",
             Self::FreshNoAnswer => "a fresh connection got no answer",
             Self::FreshNoHost => "a fresh connection met \"no route to host\"",
@@ -321,6 +324,9 @@ impl Fact {
             }
             Self::FreshConnected => {
                 "a fresh connection was established, and its sample did not come back either".into()
+            }
+            Self::FreshOnlyConnected => {
+                "a fresh connection was established; nothing was asked on it, so it says nothing of whoever answers there".into()
             }
             Self::FreshRefused => "a fresh connection was refused, by the host or by something before it".into(),
             Self::FreshNoAnswer => "a fresh connection got no answer either".into(),

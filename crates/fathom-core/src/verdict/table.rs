@@ -113,6 +113,7 @@ pub(super) const TABLE: &[Row] = &[
     open(&[Lost, FreshRefused], &[PathDown, PeerDown]).and(BESIDE),
     open(&[Lost, FreshNoHost], &[PeerDown, PathDown]).and(BESIDE),
     open(&[Lost, FreshConnected], &[FlowForgotten, PeerPaused, PathDown]).and(BESIDE),
+    open(&[Lost, FreshOnlyConnected], &[FlowForgotten, PeerPaused, PathDown]).and(BESIDE),
     open(&[Lost, FreshFailed], &[]).and(BESIDE),
     open(&[Lost], &[]).and(BESIDE),
     open(&[], &[]),
