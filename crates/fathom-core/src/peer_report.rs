@@ -5,7 +5,7 @@
 
 use fathom_wire::{About, Answer, HEADER_LEN, Introduction, Question, Reply, Standing as Wire};
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// How a connection stands with the reflector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -149,6 +149,10 @@ pub struct Inquiry {
     next_number: u64,
     to_ask: VecDeque<(u32, About)>,
     on_the_way: VecDeque<Question>,
+    /// The connections of both: a question about each is still to come back.
+    under_way: BTreeSet<u32>,
+    /// Questions that have come back.
+    came_back: u64,
     /// What was said about connections of which only one question has come back.
     half: Vec<(u32, Option<Reply>)>,
     /// An echo that has come in part (TCP).
@@ -167,6 +171,8 @@ impl Inquiry {
             next_number: 0,
             to_ask: VecDeque::new(),
             on_the_way: VecDeque::new(),
+            under_way: BTreeSet::new(),
+            came_back: 0,
             half: Vec::new(),
             part: Vec::with_capacity(HEADER_LEN),
         }
@@ -174,9 +180,7 @@ impl Inquiry {
 
     /// Asks about a connection too, unless that is under way.
     pub fn about(&mut self, connection: u32) {
-        let asked = self.on_the_way.iter().any(|question| question.connection == connection);
-        if !asked && !self.to_ask.iter().any(|(to_ask, _)| *to_ask == connection) {
-            self.half.retain(|(half, _)| *half != connection);
+        if self.under_way.insert(connection) {
             self.to_ask.extend([(connection, About::Connection), (connection, About::Reflector)]);
         }
     }
@@ -201,6 +205,11 @@ impl Inquiry {
     /// Whether nothing is to be asked or waited for.
     pub fn is_done(&self) -> bool {
         self.to_ask.is_empty() && self.on_the_way.is_empty()
+    }
+
+    /// How many questions have come back, answered or not.
+    pub fn came_back(&self) -> u64 {
+        self.came_back
     }
 
     /// TCP: takes the bytes of one read. `sink` gets each connection whose questions came back, and the report in them, if
@@ -240,11 +249,13 @@ impl Inquiry {
     /// One question about a connection has come back: the report, if it is the second.
     #[expect(clippy::option_option, reason = "half of a report, no report, a report")]
     fn joined(&mut self, connection: u32, reply: Option<Reply>) -> Option<Option<PeerReport>> {
+        self.came_back += 1;
         let Some(at) = self.half.iter().position(|(half, _)| *half == connection) else {
             self.half.push((connection, reply));
             return None;
         };
         let (_, other) = self.half.swap_remove(at);
+        self.under_way.remove(&connection);
         let replies = [reply, other].into_iter().flatten();
         let responder = replies.clone().find_map(|reply| match reply {
             Reply::Reflector(introduction) => Some(Responder::from(introduction)),

@@ -199,7 +199,7 @@ fn connections_that_were_not_made_are_told() {
     let settings = Settings { request, ..every(MS, 10 * S) };
     for stop_at in [None, Some(7 * S)] {
         let mut world = World::new(settings.clone(), 1).with([(100 * MS, Fault::Silence(1_000 * S))]);
-        world.stop_at = stop_at;
+        world.stops = stop_at.into_iter().collect();
         let outcome = world.run();
         let due =
             outcome.of(|kind| if let EventKind::ScheduleEnded { due } = kind { Some(*due) } else { None });

@@ -8,7 +8,7 @@ use super::diagnosis::silence::{Missing, Silence};
 use super::diagnosis::ways::Ways;
 use super::io::{Piece, Progress};
 use super::path::Path;
-use super::protocol::{Make, stamp};
+use super::protocol::stamp;
 use super::settings::Transport;
 use crate::cause::ClosingCause;
 use crate::event::{EventKind, Evidence, TcpInfo};
@@ -79,9 +79,9 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(key: Key, remote: SocketAddr, now: u64, speak: Option<Make>, cx: &Context) -> Self {
+    pub(super) fn new(key: Key, remote: SocketAddr, now: u64, cx: &Context) -> Self {
         let (size, timeout_ns) = (cx.settings.size, cx.settings.timeout_ns);
-        let stream = match speak {
+        let stream = match cx.speak {
             Some(make) => Stream::speaking(make(key), key, size, timeout_ns),
             None => Stream::new(key, size, timeout_ns),
         };

@@ -2,7 +2,8 @@
 
 use super::io::{LinkId, Output};
 use super::pauses::Pauses;
-use super::settings::Settings;
+use super::protocol::Make;
+use super::settings::{Request, Settings};
 use super::timers::Timers;
 use super::workers::Worker;
 use crate::clock::ClockMap;
@@ -80,6 +81,8 @@ impl Openings {
 #[derive(Debug)]
 pub(super) struct Context {
     pub(super) settings: Settings,
+    /// The protocol that connections speak instead of the settings' request.
+    pub(super) speak: Option<Make>,
     pub(super) worker: Worker,
     pub(super) clock: ClockMap,
     /// How far this host's wall clock may be from UTC, ns; `None`: nobody knows.
@@ -96,9 +99,10 @@ pub(super) struct Context {
 }
 
 impl Context {
-    pub(super) fn new(settings: Settings, worker: Worker, clock: ClockMap) -> Self {
+    pub(super) fn new(settings: Settings, speak: Option<Make>, worker: Worker, clock: ClockMap) -> Self {
         Self {
             settings,
+            speak,
             worker,
             clock,
             clock_error_ns: None,
@@ -110,6 +114,12 @@ impl Context {
             end: RunEnd::default(),
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Whether a reflector of ours may be asked. What it can say of connections whose messages carry no header, and so
+    /// name none, is who it is.
+    pub(super) fn asks_reflectors(&self) -> bool {
+        self.speak.is_none() && self.settings.request == Request::Echo
     }
 
     pub(super) fn poll(&mut self) -> Option<Output> {

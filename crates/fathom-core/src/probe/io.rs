@@ -7,10 +7,28 @@ use crate::stream::Counted;
 use std::io;
 use std::net::SocketAddr;
 
-/// A connection by the number that the probe gave it in [`Output::Connect`]. A number is used again once its
-/// connection was closed; what a driver still tells of the old one then does no harm.
+/// A connection, as the probe named it in [`Output::Connect`]. No name is used twice: what is still told of a connection
+/// that is gone is never taken for its successor's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkId(pub usize);
+pub struct LinkId {
+    /// Where it belongs. At one time no two connections have the same. Lanes come first, then one place for each path's
+    /// canary connection ([`super::Probe::places`]), then one for each sample that is a connection.
+    pub place: usize,
+    /// Which one of those that followed each other at this place.
+    pub turn: u32,
+}
+
+impl LinkId {
+    /// Before the first connection of a place.
+    pub(super) fn none_yet(place: usize) -> Self {
+        Self { place, turn: 0 }
+    }
+
+    /// The next connection of its place.
+    pub(super) fn next(self) -> Self {
+        Self { turn: self.turn.wrapping_add(1), ..self }
+    }
+}
 
 /// An error of the network or of this host's sockets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -240,7 +258,7 @@ impl Input<'_> {
     pub(super) fn log(&self, now: u64) {
         match self {
             Self::Received { link, bytes, stamps, kernel } => {
-                tracing::trace!(now, link = link.0, bytes = bytes.len(), ?stamps, ?kernel, "received");
+                tracing::trace!(now, ?link, bytes = bytes.len(), ?stamps, ?kernel, "received");
             }
             other => tracing::trace!(now, "{other:?}"),
         }

@@ -111,12 +111,6 @@ impl Settings {
         self.targets.len() * self.connections as usize
     }
 
-    /// Whether a reflector of ours may be asked. What it can say of connections whose messages carry no header, and so name
-    /// none, is who it is.
-    pub(super) fn asks_reflectors(&self) -> bool {
-        self.request == Request::Echo
-    }
-
     /// The number by which a path's connections are known: their ordinals begin anew in each recording.
     pub(super) fn session_of(&self, path: usize) -> u32 {
         self.session.wrapping_add(path as u32)

@@ -220,7 +220,6 @@ impl Probe {
                     self.machine.handle(now, Input::Resolved { path, addresses });
                 }
                 Output::Connect { link, remote, .. } => {
-                    self.forget(link, host);
                     let (handle, port) = host.connect(now, remote);
                     self.links.insert(link, Link::new(handle, port, now));
                     self.machine.handle(now, Input::Connecting { link, since_ns: now });

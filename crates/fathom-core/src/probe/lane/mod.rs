@@ -9,28 +9,26 @@
 //!    +---------------------------------------------------------------------------------------------------+
 //! ```
 //!
-//! Its parts: `opening` makes connections, `agenda` says what is sent and when, `watch` looks after a silence.
+//! Its parts: `opening` makes connections, `agenda` says what is sent and when, `watch` looks after a silence, `ending`
+//! ends connections and the lane.
 //!
 //! Timers of a lane are armed again by whoever changes what they wait for; a stale one is ignored.
 
 mod agenda;
+mod ending;
 mod opening;
 mod watch;
 
 use super::connection::{Came, Connection};
 use super::context::Context;
-use super::diagnosis::canary::Death;
 use super::io::{LinkId, NetError, Output, Piece, Progress};
 use super::path::Path;
 use super::policy::reconnect::Attempts;
-use super::protocol::Make;
 use super::settings::Transport;
 use super::timers::{Armed, Timer};
-use super::words::cause_of;
 use crate::cause::ClosingCause;
 use crate::event::TcpInfo;
 use crate::schedule::{Pace, Schedule};
-use crate::verdict::Outcome;
 use agenda::Agenda;
 use opening::{Next, Opening};
 use std::io::ErrorKind;
@@ -57,7 +55,7 @@ enum Link {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Lane {
-    /// Among this worker's lanes; its link's number too.
+    /// Among this worker's lanes; the place of its links too.
     index: usize,
     path: usize,
     link: Link,
@@ -68,7 +66,7 @@ pub(super) struct Lane {
 
 impl Lane {
     /// The `i`-th lane of the run; each path has every so many-th.
-    pub(super) fn new(index: usize, i: usize, speak: Option<Make>, cx: &Context) -> Self {
+    pub(super) fn new(index: usize, i: usize, cx: &Context) -> Self {
         let (settings, paths) = (&cx.settings, cx.settings.targets.len());
         let seed = u64::from(settings.session) << 32 | i as u64;
         let (path, number) = (i % paths, (i / paths) as u32);
@@ -77,7 +75,7 @@ impl Lane {
             index,
             path,
             link: Link::Idle,
-            opening: Opening::new(LinkId(index), path, number, attempts, speak),
+            opening: Opening::new(LinkId::none_yet(index), path, number, attempts),
             agenda: Agenda::new(settings, seed),
             armed: Armed::default(),
         }
@@ -85,6 +83,11 @@ impl Lane {
 
     pub(super) fn path(&self) -> usize {
         self.path
+    }
+
+    /// The link of its connection, or of the attempt at one; where there is neither, of the latest.
+    pub(super) fn link(&self) -> LinkId {
+        self.opening.link()
     }
 
     /// Samples that have fallen due so far.
@@ -237,7 +240,7 @@ impl Lane {
                 }
             }
             connection.asked_to_send();
-            cx.emit(Output::Send { link: LinkId(self.index) });
+            cx.emit(Output::Send { link: self.link() });
             return;
         }
         self.arm_next(now, cx);
@@ -420,122 +423,11 @@ impl Lane {
         let Link::Open(connection) = &mut self.link else { return };
         match watch::look(connection, now, asked, path, cx) {
             watch::Next::Nothing => {}
-            watch::Next::AskKernel => cx.look(LinkId(self.index)),
+            watch::Next::AskKernel => cx.look(self.link()),
             watch::Next::LookAt(at) => self.arm(Timer::Watch, at, cx),
             watch::Next::Abandon(why) => {
                 self.close(now, ClosingCause::Abandoned, None, Some(why), path, cx);
             }
-        }
-    }
-
-    /// What came back is not what was sent.
-    fn not_an_echo(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        let error = path.not_an_echo();
-        if !path.ever_answered() && !cx.settings.keep_trying {
-            path.give_up_because(error.clone(), cx);
-        }
-        self.close(now, ClosingCause::LocalError, None, Some(error), path, cx);
-    }
-
-    pub(super) fn closed_by_peer(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        self.close(now, ClosingCause::PeerClosed, None, None, path, cx);
-    }
-
-    pub(super) fn broken(&mut self, now: u64, error: NetError, path: &mut Path, cx: &mut Context) {
-        if matches!(self.link, Link::Opening) {
-            return self.connect_failed(now, &error, path, cx);
-        }
-        if let Some(connection) = self.connection() {
-            connection.broke(error.kind);
-        }
-        self.close(now, cause_of(error.kind), error.errno, Some(error.text), path, cx);
-    }
-
-    /// The connection is over; every sample still out on it is unanswered.
-    fn close(
-        &mut self,
-        now: u64,
-        cause: ClosingCause,
-        errno: Option<i32>,
-        error: Option<String>,
-        path: &mut Path,
-        cx: &mut Context,
-    ) {
-        let Link::Open(connection) = &mut self.link else { return };
-        let (remote, unanswered) = (connection.remote(), connection.stream.answered() == 0);
-        let from_ns = connection.silent_since(cx.settings.transport).map_or(now, |(_, from)| from);
-        let facts = connection.facts(now, Outcome::Closed(cause), from_ns, path, cx);
-        if cause.is_loss() {
-            watch::stall_ended(connection, now, false, path, cx);
-        } else {
-            watch::goes_on(connection, now, path, cx);
-        }
-        let Link::Open(connection) = std::mem::replace(&mut self.link, Link::Idle) else { return };
-        let (ordinal, view, size) =
-            (connection.ordinal(), connection.local_view(), connection.missing_size());
-        connection.close(now, self.path, cause, errno, error, cx);
-        cx.emit(Output::Close { link: LinkId(self.index) });
-        path.disconnected(facts.idle, cause.is_loss());
-        if unanswered && cause.is_loss() && cx.settings.transport == Transport::Udp {
-            path.addresses.never_answered(remote);
-        }
-        if cause.is_loss() {
-            let death = Death { connection: ordinal, facts, view, size, replied: false };
-            path.canaries.explain_death(now, death, remote, cx);
-        }
-        self.armed = Armed::default();
-        if !cause.is_loss() || cx.stopping || self.agenda.is_over() || path.is_given_up() {
-            self.link = Link::Done;
-        } else if cx.settings.reconnect {
-            let wait = self.opening.wait_ns();
-            self.arm(Timer::Retry, now + wait, cx);
-        } else {
-            self.link = Link::Done;
-            cx.end.lost = true;
-        }
-    }
-
-    /// Ends the lane in order, once the kernel has been asked about its connection for the last time.
-    pub(super) fn finish(&mut self, cx: &mut Context) {
-        match &mut self.link {
-            Link::Open(connection) => {
-                if !std::mem::replace(&mut connection.finishing, true) {
-                    cx.look(LinkId(self.index));
-                }
-            }
-            Link::Opening => {
-                self.opening.cancel(cx);
-                self.link = Link::Done;
-            }
-            Link::Idle | Link::Done => self.link = Link::Done,
-        }
-    }
-
-    /// What was due and could not be sent is told as not sent when nothing more is going to be.
-    fn give_up_dues(&mut self, now: u64, cx: &mut Context) {
-        let (connection, reason) = match &self.link {
-            Link::Open(connection) if connection.is_blocked() => (Some(connection.ordinal()), "blocked"),
-            Link::Open(connection) => (Some(connection.ordinal()), "late"),
-            _ => (None, "unconnected"),
-        };
-        if let Some(skipped) = self.agenda.give_up_dues(now) {
-            cx.skipped(now, self.path, connection, skipped, reason);
-        }
-    }
-
-    /// No more samples: it ends when its echoes have come, or after `linger_ns`.
-    pub(super) fn stop(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
-        if let Some(connection) = self.connection() {
-            connection.withdraw();
-        }
-        self.give_up_dues(now, cx);
-        self.agenda.stop(cx.settings.pace, now);
-        match self.connection() {
-            Some(connection) if !connection.stream.is_idle() && linger_ns > 0 => {
-                self.armed.disarm(Timer::Drain);
-                self.arm(Timer::Drain, now + linger_ns, cx);
-            }
-            _ => self.finish(cx),
         }
     }
 }

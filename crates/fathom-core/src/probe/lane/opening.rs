@@ -6,7 +6,6 @@ use crate::probe::context::Context;
 use crate::probe::io::{LinkId, NetError, Output, Purpose};
 use crate::probe::path::Path;
 use crate::probe::policy::reconnect::Attempts;
-use crate::probe::protocol::Make;
 use crate::probe::settings::Transport;
 use crate::probe::words::connect_advice;
 use fathom_wire::Key;
@@ -24,6 +23,7 @@ pub(super) enum Next {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Opening {
+    /// The link of the latest attempt.
     link: LinkId,
     path: usize,
     /// The lane's number in the recording of its path.
@@ -31,18 +31,16 @@ pub(super) struct Opening {
     attempts: Attempts,
     /// The attempt under way: to where, and since when.
     attempt: Option<(SocketAddr, u64)>,
-    speak: Option<Make>,
 }
 
 impl Opening {
-    pub(super) fn new(
-        link: LinkId,
-        path: usize,
-        number: u32,
-        attempts: Attempts,
-        speak: Option<Make>,
-    ) -> Self {
-        Self { link, path, number, attempts, attempt: None, speak }
+    pub(super) fn new(link: LinkId, path: usize, number: u32, attempts: Attempts) -> Self {
+        Self { link, path, number, attempts, attempt: None }
+    }
+
+    /// The link of the latest attempt, and of the connection that came of it.
+    pub(super) fn link(&self) -> LinkId {
+        self.link
     }
 
     /// Begins to connect to the path's current address; whether there is one.
@@ -55,6 +53,7 @@ impl Opening {
         self.attempt = Some((remote, now));
         path.attempt_began();
         cx.openings.began();
+        self.link = self.link.next();
         let (link, path, purpose) = (self.link, self.path, Purpose::Samples);
         cx.emit(Output::Connect { link, path, remote, purpose });
         true
@@ -148,7 +147,7 @@ impl Opening {
         cx.openings.ended();
         let ordinal = cx.worker.next_connection(self.path);
         let key = Key { session: cx.settings.session_of(self.path), connection: ordinal };
-        let mut connection = Connection::new(key, remote, now, self.speak, cx);
+        let mut connection = Connection::new(key, remote, now, cx);
         connection.saw(kernel);
         connection.opened_from(&local);
         let before = path.connected(remote);

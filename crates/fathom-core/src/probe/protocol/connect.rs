@@ -1,7 +1,7 @@
 //! The request is a connection: each sample is one, made when it is due and closed in order, with a TLS handshake or
 //! without. It is open loop like the others: a SYN that is lost holds up none of the next.
 //!
-//! [`Dialer`] is one path's. Its links are numbered from the probe's first free number on, each used once.
+//! [`Dialer`] is one path's. Each of its links has a place of its own, from the probe's first free one on.
 
 use crate::cause::ClosingCause;
 use crate::event::{EventKind, Evidence, TcpInfo};
@@ -73,7 +73,7 @@ impl Dialer {
 
     /// The path whose dialer has this link.
     pub(in crate::probe) fn path_of(link: LinkId, base: usize, paths: usize) -> usize {
-        (link.0 - base) % paths
+        (link.place - base) % paths
     }
 
     pub(in crate::probe) fn is_done(&self) -> bool {
@@ -148,7 +148,7 @@ impl Dialer {
     }
 
     fn dial(&mut self, due_ns: u64, now: u64, remote: SocketAddr, cx: &mut Context) {
-        let link = LinkId(self.base + self.path + self.stride * self.next);
+        let link = LinkId::none_yet(self.base + self.path + self.stride * self.next);
         self.next += 1;
         let connection = cx.worker.next_connection(self.path);
         let flags = if self.warm_up_left > 0 { Flags::WARM_UP } else { Flags::default() };
@@ -176,7 +176,7 @@ impl Dialer {
         dial.sent_ns = since_ns;
         // Without such a policy, as long as the kernel tries.
         if let Some(limit) = cx.settings.give_up_ns {
-            cx.timers.set(since_ns.saturating_add(limit), Timer::DialLimit, link.0);
+            cx.timers.set(since_ns.saturating_add(limit), Timer::DialLimit, link.place);
         }
     }
 
@@ -232,7 +232,7 @@ impl Dialer {
         cx.sample(self.path, sample);
         // Our FIN. The peer's is waited for: a socket that is closed with bytes unread (a greeting) would send a RST.
         cx.emit(Output::Shutdown { link });
-        cx.timers.set(now + CLOSING_NS, Timer::DialClosing, link.0);
+        cx.timers.set(now + CLOSING_NS, Timer::DialClosing, link.place);
     }
 
     /// The connection could not be established or secured: a sample without its time, an event that says why, and the

@@ -25,6 +25,10 @@ pub trait Protocol: Debug + Send {
 
     /// Whether the first bytes of the answer that is being read cannot be an answer, though it is not whole.
     fn is_off_track(&self) -> bool;
+
+    /// Whether request 0 is answered on any fresh connection and changes nothing at the peer, so that a canary connection
+    /// may ask it. If not, a canary only connects, and nothing is claimed about answers.
+    fn canary_may_ask(&self) -> bool;
 }
 
 /// Makes the protocol of a fresh connection; the key is what makes its messages its own.

@@ -33,4 +33,8 @@ impl Protocol for Echo {
     fn is_off_track(&self) -> bool {
         !self.checker.is_intact()
     }
+
+    fn canary_may_ask(&self) -> bool {
+        true
+    }
 }

@@ -59,8 +59,8 @@ impl Probe {
 
     /// The same, whose connections speak another protocol than the settings' request.
     pub fn speaking(settings: Settings, worker: Worker, anchor: Anchor, speak: Option<Make>) -> Self {
-        let cx = Context::new(settings, worker, ClockMap::new(anchor));
-        let roles = Roles::new(speak, &cx);
+        let cx = Context::new(settings, speak, worker, ClockMap::new(anchor));
+        let roles = Roles::new(&cx);
         let load = cx.settings.load.map(Load::new);
         Self { cx, roles, load, grid: Grid::default(), grace_over: false, stops: 0, over: false }
     }
@@ -130,9 +130,15 @@ impl Probe {
         &self.cx.end
     }
 
-    /// How many lanes this worker has: their links are numbered from 0, and one canary a path follows.
+    /// How many lanes this worker has: theirs are the first places of [`LinkId`].
     pub fn lanes(&self) -> usize {
         self.roles.lanes()
+    }
+
+    /// How many places lanes and canary connections have. Connections one after another have one of these; beyond them
+    /// each connection has a place of its own.
+    pub fn places(&self) -> usize {
+        self.roles.lanes() + self.roles.paths()
     }
 
     /// Writes what [`Output::Send`] asks for into `out`, as far as it fits (64 bytes at the least). `None`: the

@@ -1,18 +1,20 @@
-//! Who takes an input: the lanes, the paths with their canary connections, the dialers. Links are numbered in this order:
-//! one a lane, one canary a path, then those of samples that are connections.
+//! Who takes an input: the lanes, the paths with their canary connections, the dialers. Their links have places in this
+//! order: one a lane, one canary a path, then those of samples that are connections.
 
 use super::grid::Grid;
 use crate::event::{EventKind, TcpInfo};
+use crate::peer_report::PeerReport;
 use crate::probe::connection::Connection;
 use crate::probe::context::Context;
+use crate::probe::diagnosis::canary::Reply;
 use crate::probe::io::{Input, LinkId, Piece};
 use crate::probe::lane::Lane;
 use crate::probe::path::Path;
-use crate::probe::protocol::Make;
 use crate::probe::protocol::connect::Dialer;
 use crate::probe::settings::Request;
 use crate::probe::timers::{LANE_TIMERS, Timer};
 use crate::sample::Flags;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 /// Whose connection a link is.
@@ -23,6 +25,8 @@ enum Role {
     Canary(usize),
     /// A path's.
     Dial(usize),
+    /// Nobody's: it is gone, and what is still told of it concerns nobody.
+    Gone,
 }
 
 /// What an input makes possible.
@@ -47,13 +51,13 @@ pub(super) struct Roles {
 }
 
 impl Roles {
-    pub(super) fn new(speak: Option<Make>, cx: &Context) -> Self {
+    pub(super) fn new(cx: &Context) -> Self {
         let connects = matches!(cx.settings.request, Request::Connect { .. });
         let own: Vec<usize> = cx.worker.lanes(if connects { 0 } else { cx.settings.lanes() }).collect();
-        let lanes: Vec<Lane> =
-            own.iter().enumerate().map(|(index, &i)| Lane::new(index, i, speak, cx)).collect();
+        let lanes: Vec<Lane> = own.iter().enumerate().map(|(index, &i)| Lane::new(index, i, cx)).collect();
         let targets = cx.settings.targets.iter().enumerate();
-        let path = |(p, target): (usize, &String)| Path::new(p, target.clone(), LinkId(lanes.len() + p));
+        let canary = |p| LinkId::none_yet(lanes.len() + p);
+        let path = |(p, target): (usize, &String)| Path::new(p, target.clone(), canary(p));
         let paths: Vec<Path> = targets.map(path).collect();
         let base = lanes.len() + paths.len();
         let dialer = |p| Dialer::new(p, base, cx);
@@ -119,18 +123,24 @@ impl Roles {
     }
 
     fn role(&self, link: LinkId) -> Role {
-        let lanes = self.lanes.len();
-        if link.0 < lanes {
-            Role::Lane(link.0)
-        } else if link.0 < lanes + self.paths.len() {
-            Role::Canary(link.0 - lanes)
+        let (lanes, paths) = (self.lanes.len(), self.paths.len());
+        if let Some(lane) = self.lanes.get(link.place) {
+            if lane.link() == link { Role::Lane(link.place) } else { Role::Gone }
+        } else if let Some(path) = self.paths.get(link.place - lanes) {
+            if path.canaries.link() == link { Role::Canary(link.place - lanes) } else { Role::Gone }
+        } else if self.dialers.is_empty() {
+            Role::Gone
         } else {
-            Role::Dial(Dialer::path_of(link, lanes + self.paths.len(), self.paths.len()))
+            Role::Dial(Dialer::path_of(link, lanes + paths, paths))
         }
     }
 
+    fn lane(&mut self, link: LinkId) -> Option<&mut Lane> {
+        self.lanes.get_mut(link.place).filter(|lane| lane.link() == link)
+    }
+
     pub(super) fn connection(&mut self, link: LinkId) -> Option<&mut Connection> {
-        self.lanes.get_mut(link.0).and_then(Lane::connection)
+        self.lane(link).and_then(Lane::connection)
     }
 
     /// See [`crate::probe::Probe::write`].
@@ -138,20 +148,20 @@ impl Roles {
         match self.role(link) {
             Role::Lane(i) => self.lanes[i].write(out),
             Role::Canary(p) => self.paths[p].canaries.write(out),
-            Role::Dial(_) => None,
+            Role::Dial(_) | Role::Gone => None,
         }
     }
 
     /// See [`crate::probe::Probe::fill`].
     pub(super) fn fill(&mut self, link: LinkId, seq: u64, offset: usize, out: &mut [u8]) {
         match self.role(link) {
-            Role::Lane(_) => {
-                if let Some(connection) = self.connection(link) {
+            Role::Lane(i) => {
+                if let Some(connection) = self.lanes[i].connection() {
                     connection.stream.fill(seq, offset, out);
                 }
             }
             Role::Canary(p) => self.paths[p].canaries.fill(seq, offset, out),
-            Role::Dial(_) => {}
+            Role::Dial(_) | Role::Gone => {}
         }
     }
 
@@ -165,7 +175,7 @@ impl Roles {
                 }
             }
             Role::Canary(p) => self.paths[p].canaries.stamp(utc_ns, error_ns, message),
-            Role::Dial(_) => {}
+            Role::Dial(_) | Role::Gone => {}
         }
     }
 
@@ -173,7 +183,7 @@ impl Roles {
     pub(super) fn handle(&mut self, now: u64, input: Input<'_>, cx: &mut Context) -> Next {
         match input {
             Input::Arriving { link, bytes } => {
-                if let Some(lane) = self.lanes.get_mut(link.0) {
+                if let Some(lane) = self.lane(link) {
                     lane.arriving(now, bytes, cx);
                 }
             }
@@ -185,24 +195,22 @@ impl Roles {
                     let lane = &mut self.lanes[i];
                     lane.sent(sent_ns, sent_utc_ns, progress, &self.paths[lane.path()], cx);
                 }
-                Role::Canary(p) => {
-                    let open = self.paths[p].open_remote();
-                    self.paths[p].canaries.sent(now, progress, open, cx);
-                }
-                Role::Dial(_) => {}
+                Role::Canary(p) => self.paths[p].canaries.sent(now, progress, cx),
+                Role::Dial(_) | Role::Gone => {}
             },
             Input::Transmitted { link, id, counted, utc_ns } => {
                 if let Some(connection) = self.connection(link) {
                     connection.stream.transmitted(id, counted, utc_ns);
                 }
             }
-            Input::Writable { link } => {
-                if let Some(lane) = self.lanes.get_mut(link.0) {
-                    lane.writable(now, cx);
-                }
-            }
+            Input::Writable { link } => match self.role(link) {
+                Role::Lane(i) => self.lanes[i].writable(now, cx),
+                Role::Canary(p) => self.paths[p].canaries.writable(cx),
+                Role::Dial(_) | Role::Gone => {}
+            },
             Input::Kernel { link, info } => {
-                if let Some(lane) = self.lanes.get_mut(link.0) {
+                if let Role::Lane(i) = self.role(link) {
+                    let lane = &mut self.lanes[i];
                     lane.kernel(now, info, &mut self.paths[lane.path()], cx);
                 }
             }
@@ -217,7 +225,7 @@ impl Roles {
             Input::Resolved { path: p, addresses } => return self.resolved(now, p, addresses, cx),
             Input::Connecting { link, since_ns } => match self.role(link) {
                 Role::Lane(i) => self.lanes[i].connecting(since_ns, cx),
-                Role::Canary(_) => {}
+                Role::Canary(_) | Role::Gone => {}
                 Role::Dial(p) => self.dialers[p].connecting(link, since_ns, cx),
             },
             Input::Connected { link, local, resent, kernel } => match self.role(link) {
@@ -226,10 +234,14 @@ impl Roles {
                     self.lanes[i].connected(now, local, kernel, &mut self.paths[p], cx);
                     return Next::Begin(p);
                 }
-                Role::Canary(p) => self.paths[p].canaries.connected(resent, cx),
+                Role::Canary(p) => {
+                    let open = self.paths[p].open_remote();
+                    self.paths[p].canaries.connected(now, resent, open, cx);
+                }
                 Role::Dial(p) => {
                     self.dialers[p].connected(now, link, local, kernel, &mut self.paths[p], cx);
                 }
+                Role::Gone => {}
             },
             Input::Secured { link } => {
                 if let Role::Dial(p) = self.role(link) {
@@ -248,6 +260,7 @@ impl Roles {
                 Role::Dial(p) => {
                     self.dialers[p].failed(now, link, &error, &mut self.paths[p], cx);
                 }
+                Role::Gone => {}
             },
             Input::Closed { link } => match self.role(link) {
                 Role::Lane(i) => {
@@ -261,6 +274,7 @@ impl Roles {
                 Role::Dial(p) => {
                     self.dialers[p].closed(now, link, None, &mut self.paths[p], cx);
                 }
+                Role::Gone => {}
             },
             Input::Broken { link, error } => match self.role(link) {
                 Role::Lane(i) => {
@@ -274,6 +288,7 @@ impl Roles {
                 Role::Dial(p) => {
                     self.dialers[p].closed(now, link, Some(&error), &mut self.paths[p], cx);
                 }
+                Role::Gone => {}
             },
             _ => {}
         }
@@ -321,17 +336,25 @@ impl Roles {
             Role::Canary(p) => {
                 let open = self.paths[p].open_remote();
                 let replies = self.paths[p].canaries.received(now, bytes, open, cx);
-                for (ordinal, report) in replies {
-                    let Some(report) = report else { continue };
-                    let of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
-                    let mut open = of_path.filter_map(Lane::connection);
-                    if let Some(connection) = open.find(|connection| connection.ordinal() == ordinal) {
-                        let view = connection.local_view();
-                        connection.silence.peer_reported(view.beside(report, now));
-                    }
-                }
+                self.peer_reported(now, p, replies);
             }
-            Role::Dial(_) => {}
+            Role::Dial(_) | Role::Gone => {}
+        }
+    }
+
+    /// Brings what the reflector of a path said to the connections that are open.
+    fn peer_reported(&mut self, now: u64, p: usize, replies: Vec<Reply>) {
+        let mut reports: BTreeMap<u32, PeerReport> =
+            replies.into_iter().filter_map(|(ordinal, report)| Some((ordinal, report?))).collect();
+        let of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
+        for connection in of_path.filter_map(Lane::connection) {
+            if reports.is_empty() {
+                return;
+            }
+            if let Some(report) = reports.remove(&connection.ordinal()) {
+                let view = connection.local_view();
+                connection.silence.peer_reported(view.beside(report, now));
+            }
         }
     }
 
@@ -374,14 +397,14 @@ impl Roles {
             Timer::Canary => {
                 let path = &mut self.paths[index];
                 let open = path.open_remote();
-                path.canaries.timer(now, open, cx);
+                path.canaries.timer(at, now, open, cx);
             }
             Timer::Due if !self.dialers.is_empty() => {
                 self.dialers[index].dial_due(now, &mut self.paths[index], cx);
             }
             Timer::DialDrain => self.dialers[index].drained(now, &mut self.paths[index], cx),
             Timer::DialLimit | Timer::DialClosing => {
-                let link = LinkId(index);
+                let link = LinkId::none_yet(index);
                 let p = Dialer::path_of(link, self.lanes.len() + self.paths.len(), self.paths.len());
                 let (dialer, path) = (&mut self.dialers[p], &mut self.paths[p]);
                 match timer {

@@ -33,6 +33,7 @@ pub(super) enum Stage {
 /// A socket and what the driver knows of it.
 #[derive(Debug)]
 pub(super) struct Link {
+    pub(super) id: LinkId,
     pub(super) socket: Socket,
     pub(super) stage: Stage,
     pub(super) purpose: Purpose,
@@ -43,7 +44,7 @@ pub(super) struct Link {
     pub(super) reads_wait: bool,
 }
 
-/// All links by their numbers: those of lanes and canaries in a table, those of samples that are connections as they come.
+/// All links by their places: those of lanes and canaries in a table, those of samples that are connections as they come.
 #[derive(Debug)]
 pub(super) struct Links {
     fixed: Vec<Option<Link>>,
@@ -55,24 +56,29 @@ impl Links {
         Self { fixed: (0..fixed).map(|_| None).collect(), others: BTreeMap::new() }
     }
 
-    pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
-        match self.fixed.get_mut(id.0) {
+    /// The link that is at a place now.
+    pub(super) fn at(&mut self, place: usize) -> Option<&mut Link> {
+        match self.fixed.get_mut(place) {
             Some(link) => link.as_mut(),
-            None => self.others.get_mut(&id.0),
+            None => self.others.get_mut(&place),
         }
     }
 
-    pub(super) fn put(&mut self, id: LinkId, link: Link) {
-        match self.fixed.get_mut(id.0) {
+    pub(super) fn get_mut(&mut self, id: LinkId) -> Option<&mut Link> {
+        self.at(id.place).filter(|link| link.id == id)
+    }
+
+    pub(super) fn put(&mut self, link: Link) {
+        match self.fixed.get_mut(link.id.place) {
             Some(slot) => *slot = Some(link),
-            None => _ = self.others.insert(id.0, link),
+            None => _ = self.others.insert(link.id.place, link),
         }
     }
 
     pub(super) fn remove(&mut self, id: LinkId) {
-        match self.fixed.get_mut(id.0) {
+        match self.fixed.get_mut(id.place) {
             Some(slot) => *slot = None,
-            None => _ = self.others.remove(&id.0),
+            None => _ = self.others.remove(&id.place),
         }
     }
 }

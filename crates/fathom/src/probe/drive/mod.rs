@@ -79,10 +79,9 @@ impl<'a> Driver<'a> {
         let (resolver, answers) = Resolver::new(config.family, reactor.waker());
         let buffer_bytes = if config.largest_size() > 4_096 { 65_536 } else { 8_192 };
         let probe = Probe::new(config.settings(session), worker, read_clocks());
-        let fixed = probe.lanes() + config.paths.len();
         Self {
+            links: Links::new(probe.places()),
             probe,
-            links: Links::new(fixed),
             read_clocks,
             stamp_with: Socket::enable_stamps,
             stampless_noted: false,
@@ -125,9 +124,11 @@ impl<'a> Driver<'a> {
             self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
             for event in &events {
                 if !reactor::is_own(event.token()) {
+                    // What is asked of the socket tells, should another be at this place by now.
+                    let Some(id) = self.links.at(event.token().0).map(|link| link.id) else { continue };
                     let closed = event.is_read_closed() || event.is_error();
                     let readable = event.is_readable() || closed;
-                    self.ready(LinkId(event.token().0), readable, event.is_writable(), closed);
+                    self.ready(id, readable, event.is_writable(), closed);
                 }
             }
             self.take_from_threads();
@@ -253,11 +254,7 @@ impl<'a> Driver<'a> {
                 Output::Resolve { path } => self.resolver.ask(path, &self.config.paths[path].target),
                 Output::Connect { link, path, remote, purpose } => self.connect(link, path, remote, purpose),
                 Output::Shutdown { link } => self.shutdown(link),
-                Output::Close { link } => {
-                    self.links.remove(link);
-                    // The next connection of this number has nothing to do with it.
-                    self.broken.retain(|(broken, _)| *broken != link);
-                }
+                Output::Close { link } => self.links.remove(link),
                 Output::Load(order) => {
                     if let Some(load) = &self.load {
                         load.order(order);
@@ -306,7 +303,7 @@ impl<'a> Driver<'a> {
     }
 
     fn register(&self, socket: &mut impl Source, id: LinkId) -> io::Result<()> {
-        self.reactor.registry().register(socket, Token(id.0), Interest::READABLE | Interest::WRITABLE)
+        self.reactor.registry().register(socket, Token(id.place), Interest::READABLE | Interest::WRITABLE)
     }
 
     /// Begins to connect.
@@ -335,7 +332,7 @@ impl<'a> Driver<'a> {
         match begun {
             Ok(socket) => {
                 let (stage, stamped, reads_wait) = (Stage::Connecting, false, false);
-                self.links.put(id, Link { socket, stage, purpose, path, stamped, reads_wait });
+                self.links.put(Link { id, socket, stage, purpose, path, stamped, reads_wait });
                 if self.config.transport == Transport::Udp {
                     self.connected(id, since_ns);
                 }
@@ -370,7 +367,7 @@ impl<'a> Driver<'a> {
         }
         let (local, purpose) = (link.socket.local(), link.purpose);
         let (stamped, reads_wait) = (link.stamped, link.reads_wait);
-        tracing::debug!(link = id.0, local, ?purpose, stamped, reads_wait, no_stamps = ?unstamped, "connected");
+        tracing::debug!(?id, local, ?purpose, stamped, reads_wait, no_stamps = ?unstamped, "connected");
         if let Some(e) = unstamped {
             self.stampless(now, &e);
         }

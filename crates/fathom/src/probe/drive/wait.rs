@@ -8,7 +8,6 @@
 use super::Driver;
 use super::link::Socket;
 use crate::probe::config::{Config, Transport};
-use fathom_core::probe::LinkId;
 use fathom_core::schedule::Pace;
 use std::time::Duration;
 
@@ -20,8 +19,8 @@ const LOOK_EVERY_NS: u64 = 10_000_000;
 /// ...and spinning, the timers after so many tries that found nothing, back to back: a reading of the clock costs a
 /// quarter of a try.
 const TRIES: u32 = 32;
-/// The link of a run that has only one.
-const ALONE: LinkId = LinkId(0);
+/// The place of the link of a run that has only one.
+const ALONE: usize = 0;
 
 /// How long echoes may be waited for before the reactor is asked for what else there is.
 #[derive(Debug, Default)]
@@ -50,7 +49,7 @@ impl Driver<'_> {
     /// Waits for an echo without the reactor, where that is the way; true where nothing else needs to be looked at.
     pub(super) fn waited_for_echo(&mut self, now: u64) -> bool {
         // The cheap question first: the other one looks at every lane.
-        let has_a_way = self.config.spin || self.links.get_mut(ALONE).is_some_and(|link| link.reads_wait);
+        let has_a_way = self.config.spin || self.links.at(ALONE).is_some_and(|link| link.reads_wait);
         if !has_a_way || !self.probe.only_awaits_echoes() {
             return false;
         }
@@ -64,8 +63,8 @@ impl Driver<'_> {
         for _ in 0..tries {
             let mut came = false;
             for i in 0..self.probe.lanes() {
-                let id = LinkId(i);
-                if self.probe.awaits_echo(id) {
+                let open = self.links.at(i).map(|link| link.id);
+                if let Some(id) = open.filter(|id| self.probe.awaits_echo(*id)) {
                     came |= self.read_once(id, false).is_some();
                 }
             }
@@ -77,6 +76,7 @@ impl Driver<'_> {
     }
 
     fn wait_in_read(&mut self) -> bool {
-        self.probe.awaits_echo(ALONE) && self.read_once(ALONE, true).is_some()
+        let open = self.links.at(ALONE).map(|link| link.id);
+        open.is_some_and(|id| self.probe.awaits_echo(id) && self.read_once(id, true).is_some())
     }
 }

@@ -1,0 +1,316 @@
+//! Canary connections, step by step: a driver by hand, whose every answer and delay the test chooses.
+
+use fathom_core::clock::Anchor;
+use fathom_core::event::{Event, EventKind};
+use fathom_core::loss::Reflector;
+use fathom_core::probe::{
+    Input, LinkId, NetError, Output, Probe, Progress, Purpose, Request, Settings, Transport, Worker,
+};
+use fathom_core::schedule::Pace;
+use fathom_core::verdict::Fresh;
+use fathom_wire::rfc8762::{ErrorEstimate, Reflection};
+use std::collections::VecDeque;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+const START: Anchor = Anchor { mono_ns: S, utc_ns: 1_800_000_000_000_000_000 };
+
+/// A probe, and what it has asked for and nobody has done.
+struct Hand {
+    now: u64,
+    probe: Probe,
+    lanes: VecDeque<LinkId>,
+    /// Canary connections that it began, and those that it closed, each with the time.
+    canaries: Vec<(u64, LinkId)>,
+    closed: Vec<(u64, LinkId)>,
+    sends: VecDeque<LinkId>,
+    events: Vec<Event>,
+}
+
+impl Hand {
+    /// A probe whose lanes are all connected.
+    fn connected(settings: Settings) -> Self {
+        let worker = Worker::alone(settings.targets.len());
+        let (probe, now) = (Probe::new(settings, worker, START), START.mono_ns);
+        let (lanes, sends) = (VecDeque::new(), VecDeque::new());
+        let mut hand = Self { now, probe, lanes, canaries: vec![], closed: vec![], sends, events: vec![] };
+        hand.probe.start(now);
+        hand.obey();
+        for i in 0.. {
+            let Some(&link) = hand.lanes.get(i) else { break };
+            hand.connects(link);
+        }
+        hand
+    }
+
+    fn tell(&mut self, input: Input<'_>) {
+        self.probe.handle(self.now, input);
+        self.obey();
+    }
+
+    fn connects(&mut self, link: LinkId) {
+        self.tell(Input::Connecting { link, since_ns: self.now });
+        self.tell(Input::Connected { link, local: String::new(), resent: false, kernel: None });
+    }
+
+    fn breaks(&mut self, link: LinkId, kind: ErrorKind) {
+        self.tell(Input::Broken { link, error: NetError::of_kind(kind) });
+    }
+
+    fn obey(&mut self) {
+        while let Some(output) = self.probe.poll() {
+            let now = self.now;
+            match output {
+                Output::Resolve { path } => {
+                    let addresses = Ok(vec![SocketAddr::from(([10, 0, 0, 1], 7))]);
+                    self.probe.handle(now, Input::Resolved { path, addresses });
+                }
+                Output::Look { link } => self.probe.handle(now, Input::Kernel { link, info: None }),
+                Output::Connect { link, purpose: Purpose::Canary, .. } => self.canaries.push((now, link)),
+                Output::Connect { link, .. } => self.lanes.push_back(link),
+                Output::Send { link } => self.sends.push_back(link),
+                Output::Close { link } => self.closed.push((now, link)),
+                Output::Event { event, .. } => self.events.push(*event),
+                _ => {}
+            }
+        }
+    }
+
+    /// Time passes, and the probe wakes when it wants to.
+    fn until(&mut self, at: u64) {
+        while let Some(wake) = self.probe.next_wake().filter(|wake| *wake <= at) {
+            assert!(wake >= self.now || self.probe.next_wake() == Some(wake), "a wake-up in the past");
+            self.now = self.now.max(wake);
+            self.tell(Input::Wake);
+        }
+        self.now = at;
+    }
+
+    /// Does every send that was asked for on this connection, as a whole: the messages.
+    fn sent_on(&mut self, link: LinkId) -> Vec<Vec<u8>> {
+        let mut messages = Vec::new();
+        while let Some(at) = self.sends.iter().position(|asked| *asked == link) {
+            self.sends.remove(at);
+            let mut pen = vec![0; 64 << 10];
+            let Some(piece) = self.probe.write(link, &mut pen) else { continue };
+            self.probe.stamp(link, self.now, &mut pen[..piece.len]);
+            assert_eq!((piece.offset, piece.len), (0, piece.size), "it fits");
+            messages.push(pen[..piece.len].to_vec());
+            let progress = Progress::Whole;
+            self.tell(Input::Sent { link, sent_ns: self.now, sent_utc_ns: None, progress });
+        }
+        messages
+    }
+
+    fn receives(&mut self, link: LinkId, bytes: &[u8]) {
+        self.tell(Input::Received { link, bytes, stamps: None, kernel: None });
+    }
+
+    /// What explanations say that a fresh connection met, and when.
+    fn met(&self) -> Vec<(u64, Fresh)> {
+        let met = |event: &Event| match &event.kind {
+            EventKind::ConnectionExplained { fresh, .. } => Some((event.mono_ns, *fresh)),
+            _ => None,
+        };
+        self.events.iter().filter_map(met).collect()
+    }
+}
+
+fn settings(transport: Transport) -> Settings {
+    Settings { transport, pace: Pace::Every(S), ..Settings::new(vec!["host:7".to_owned()]) }
+}
+
+/// The one lane of a run dies, and the canary that asks why is connected.
+fn after_a_death(settings: Settings) -> (Hand, LinkId, u64) {
+    let mut hand = Hand::connected(settings);
+    hand.until(START.mono_ns + 10 * MS);
+    hand.sent_on(hand.lanes[0]);
+    hand.breaks(hand.lanes[0], ErrorKind::ConnectionReset);
+    let (asked_ns, canary) = hand.canaries[0];
+    hand.connects(canary);
+    (hand, canary, asked_ns)
+}
+
+/// Thirty bytes of the canary's echo moved its deadline and armed no timer for the new one: it was never looked at again,
+/// the death never explained, and a run whose time was up did not end.
+#[test]
+fn a_part_of_an_echo_gives_a_canary_no_more_time() {
+    let (mut hand, canary, asked_ns) = after_a_death(settings(Transport::Tcp));
+    let sample = hand.sent_on(canary).remove(0);
+    hand.until(asked_ns + 3_900 * MS);
+    hand.receives(canary, &sample[..30]);
+    hand.until(asked_ns + 60 * S);
+    assert_eq!(hand.met(), [(asked_ns + 4 * S, Fresh::Connected)]);
+}
+
+/// The same of the sample of the missing one's size, which comes back in several reads as a rule: the first of them took
+/// the deadline away, and what is large was lost and never told.
+#[test]
+fn a_part_of_the_large_sample_gives_a_canary_no_more_time() {
+    let (mut hand, canary, _) = after_a_death(Settings { size: 1_000, ..settings(Transport::Tcp) });
+    // An echo server, which answers no question.
+    let small = hand.sent_on(canary);
+    assert_eq!(small.iter().map(Vec::len).collect::<Vec<_>>(), [64, 64, 64], "a sample and two questions");
+    hand.until(hand.now + 50 * MS);
+    hand.receives(canary, &small.concat());
+    let began_ns = hand.now;
+    let large = hand.sent_on(canary);
+    assert_eq!(large.iter().map(Vec::len).collect::<Vec<_>>(), [1_000]);
+    hand.until(began_ns + S);
+    hand.receives(canary, &large[0][..500]);
+    hand.until(began_ns + 60 * S);
+    assert_eq!(hand.met(), [(began_ns + 2 * S, Fresh::SmallOnly)]);
+}
+
+/// A whole answer gives as much time again, however late it comes.
+#[test]
+fn a_whole_answer_gives_a_canary_its_time_again() {
+    let (mut hand, canary, asked_ns) = after_a_death(settings(Transport::Tcp));
+    let messages = hand.sent_on(canary);
+    hand.until(asked_ns + 3 * S);
+    hand.receives(canary, &messages[0]);
+    hand.until(asked_ns + 6 * S);
+    hand.receives(canary, &messages[1]);
+    hand.until(asked_ns + 60 * S);
+    assert_eq!(hand.met(), [(asked_ns + 10 * S, Fresh::Echoed)]);
+}
+
+/// Each canary began a chain of timers by which datagrams were sent again, and the next one took the chains of those
+/// before for its own: after eight deaths in a second, eight datagrams a second.
+#[test]
+fn a_canary_sends_again_once_a_second_whatever_was_before_it() {
+    let mut hand = Hand::connected(Settings { connections: 9, ..settings(Transport::Udp) });
+    let lanes = hand.lanes.clone();
+    for (i, link) in lanes.iter().take(8).enumerate() {
+        hand.until(START.mono_ns + (i as u64 + 1) * 100 * MS);
+        hand.breaks(*link, ErrorKind::ConnectionRefused);
+        let (_, canary) = *hand.canaries.last().expect("a death is asked about");
+        let error = NetError::of_kind(ErrorKind::ConnectionRefused);
+        hand.tell(Input::ConnectFailed { link: canary, error });
+    }
+    hand.until(START.mono_ns + 900 * MS);
+    hand.breaks(lanes[8], ErrorKind::ConnectionRefused);
+    let (asked_ns, canary) = *hand.canaries.last().expect("a death is asked about");
+    hand.connects(canary);
+    let mut samples = 0;
+    for tenth in 0..39 {
+        hand.until(asked_ns + tenth * 100 * MS);
+        // Those whose last bytes are not a question's are samples; each is sent alone here, so their number tells.
+        let messages = hand.sent_on(canary);
+        samples += messages.iter().filter(|message| **message == messages[0]).count().min(messages.len());
+    }
+    assert!((3..=4).contains(&samples), "{samples} times in four seconds");
+}
+
+/// The kernel takes nothing for a minute while datagrams come that are no answers: what is to be sent again does not
+/// gather, and the canary's time ends.
+#[test]
+fn what_a_canary_is_to_send_does_not_gather() {
+    let mut hand = Hand::connected(settings(Transport::Udp));
+    hand.breaks(hand.lanes[0], ErrorKind::ConnectionRefused);
+    let (asked_ns, canary) = hand.canaries[0];
+    hand.connects(canary);
+    assert_eq!(hand.sends.iter().filter(|link| **link == canary).count(), 1);
+    for tenth in 1..40 {
+        hand.until(asked_ns + tenth * 100 * MS);
+        hand.receives(canary, b"no answer of anything");
+    }
+    let waiting = hand.sent_on(canary);
+    assert!(waiting.len() <= 3, "a sample and two questions, not {}", waiting.len());
+    for tenth in 40..600 {
+        hand.until(asked_ns + tenth * 100 * MS);
+        hand.receives(canary, b"no answer of anything");
+    }
+    let closed = hand.closed.iter().find(|(_, link)| *link == canary);
+    assert_eq!(closed.map(|(at, _)| *at), Some(asked_ns + 4 * S), "it is over after its time");
+}
+
+/// The answer to a STAMP packet bears its timestamp. That of the packet that was sent again was compared with the
+/// timestamp of the one that was lost, so a reflector that answered was taken for one that does not.
+#[test]
+fn a_stamp_packet_that_is_sent_again_is_known_by_its_own_timestamp() {
+    let request = Request::Stamp(Reflector::default());
+    let mut hand = Hand::connected(Settings { request, size: 48, ..settings(Transport::Udp) });
+    hand.breaks(hand.lanes[0], ErrorKind::ConnectionRefused);
+    let (asked_ns, canary) = hand.canaries[0];
+    hand.connects(canary);
+    assert_eq!(hand.sent_on(canary).len(), 1, "it is lost");
+    hand.until(asked_ns + 1_100 * MS);
+    let mut answer = hand.sent_on(canary).remove(0);
+    let (utc_ns, error) = (START.utc_ns, ErrorEstimate::of(None));
+    Reflection { sequence: Some(0), received_ns: utc_ns, sent_ns: utc_ns, error, ttl: 64 }.write(&mut answer);
+    hand.until(asked_ns + 1_200 * MS);
+    hand.receives(canary, &answer);
+    hand.until(asked_ns + 60 * S);
+    assert_eq!(hand.met(), [(asked_ns + 1_200 * MS, Fresh::Echoed)]);
+}
+
+/// What a kernel does not take at once is written on when it takes more: a question of which half was written was dropped,
+/// and the next one took its place in the stream.
+#[test]
+fn what_a_kernel_takes_in_part_is_written_to_its_end() {
+    let (mut hand, canary, asked_ns) = after_a_death(settings(Transport::Tcp));
+    let mut stream = Vec::new();
+    let mut pen = vec![0; 4_096];
+    let mut waits = 0;
+    while hand.sends.iter().any(|link| *link == canary) {
+        hand.sends.retain(|link| *link != canary);
+        let piece = hand.probe.write(canary, &mut pen).expect("it was asked to be sent");
+        // Seven bytes at a time.
+        let taken = piece.len.min(7);
+        stream.extend_from_slice(&pen[..taken]);
+        let offset = piece.offset + taken;
+        let progress = if offset == piece.size { Progress::Whole } else { Progress::UpTo(offset) };
+        let (sent_ns, sent_utc_ns) = (hand.now, None);
+        hand.tell(Input::Sent { link: canary, sent_ns, sent_utc_ns, progress });
+        if progress != Progress::Whole {
+            assert!(!hand.sends.contains(&canary), "not before it is writable");
+            hand.until(hand.now + MS);
+            hand.tell(Input::Writable { link: canary });
+            waits += 1;
+        }
+    }
+    assert_eq!((stream.len(), waits), (3 * 64, 3 * 9));
+    hand.receives(canary, &stream);
+    assert_eq!(hand.met(), [(hand.now, Fresh::Echoed)], "{asked_ns}");
+}
+
+/// How long it takes to explain so many deaths at one time, the questions to the reflector and its replies included.
+fn explaining(connections: u32) -> Duration {
+    let mut hand = Hand::connected(Settings { connections, ..settings(Transport::Tcp) });
+    let lanes: Vec<LinkId> = hand.lanes.iter().copied().collect();
+    assert_eq!(lanes.len(), connections as usize);
+    hand.until(START.mono_ns + 10 * MS);
+    let began = Instant::now();
+    for link in lanes {
+        hand.breaks(link, ErrorKind::ConnectionReset);
+    }
+    let (_, canary) = hand.canaries[0];
+    hand.connects(canary);
+    let mut reads = 0;
+    while hand.closed.last().is_none_or(|(_, link)| *link != canary) {
+        let messages = hand.sent_on(canary).concat();
+        assert!(!messages.is_empty(), "it asks as long as it is not done");
+        hand.receives(canary, &messages);
+        reads += 1;
+    }
+    let lasted = began.elapsed();
+    assert_eq!(hand.met().len(), connections as usize, "each death is explained");
+    // A sample and two questions about each, 64 on the way at a time.
+    assert!(reads <= 2 + 2 * connections / 32, "{reads} reads");
+    lasted
+}
+
+/// Ten thousand connections die at one time. Each death was looked for among all the others, when it was asked about and
+/// when its reply came: ten times the deaths took a hundred times as long. The best of three, so that what else runs on the
+/// machine counts little; in proportion it would be ten times.
+#[test]
+fn ten_times_the_deaths_take_about_ten_times_as_long() {
+    let best = |connections| (0..3).map(|_| explaining(connections)).min().expect("three");
+    let (few, many) = (best(1_000), best(10_000));
+    eprintln!("1,000 deaths: {few:?}; 10,000: {many:?}");
+    assert!(many < few * 40, "1,000 deaths take {few:?}, 10,000 {many:?}");
+}
