@@ -34,6 +34,29 @@ struct Script {
     settings: Settings,
     faults: Vec<(u64, Fault)>,
     stops: Vec<u64>,
+    short_writes: u64,
+    user_timeout_ns: u64,
+}
+
+impl Script {
+    /// From when on nothing is wrong any more and what was lost has had the time to come back: the longest waits between
+    /// attempts, the longest attempt, and a kernel's time-out where only that tells.
+    fn is_quiet_from_ns(&self) -> u64 {
+        let over = |(at, fault): &(u64, Fault)| {
+            at + match *fault {
+                Fault::Silence(d)
+                | Fault::PeerDown(d)
+                | Fault::NameGone(d)
+                | Fault::TlsBad(d)
+                | Fault::LocalPause(d)
+                | Fault::Slew(_, d) => d,
+                Fault::ForgetFlows => self.user_timeout_ns,
+                _ => 0,
+            }
+        };
+        let last = self.faults.iter().map(over).max().unwrap_or(0);
+        START.mono_ns + last + 20 * S
+    }
 }
 
 fn settings(speech: Speech, random: &mut Random) -> Settings {
@@ -143,7 +166,8 @@ fn world_of(seed: u64) -> (Script, World) {
     }
     stops.sort_unstable();
     world.stops = stops.iter().copied().collect();
-    (Script { speech, settings, faults, stops }, world)
+    let (short_writes, user_timeout_ns) = (world.short_writes, world.user_timeout_ns);
+    (Script { speech, settings, faults, stops, short_writes, user_timeout_ns }, world)
 }
 
 /// Each due is a row or was told as not sent, and the run says how many there were.
@@ -204,6 +228,38 @@ fn check_stops(script: &Script, outcome: &Outcome) {
     }
 }
 
+/// Once nothing is wrong any more, every lane is back and stays, and every due is sent: nobody waits for a timer that was
+/// never armed. Whether the run lasted for long enough to tell.
+fn check_recovery(script: &Script, outcome: &Outcome) -> bool {
+    let settings = &script.settings;
+    let given_up = !outcome.end.given_up.is_empty() || outcome.end.fatal.is_some();
+    // With so little room more falls due than can be written.
+    let crowded =
+        script.short_writes > 0 && !matches!(settings.pace, Pace::Every(every) if every >= 100 * MS);
+    let from = script.is_quiet_from_ns();
+    let loses = matches!(script.speech, Speech::Datagrams | Speech::Stamp) && settings.give_up_ns.is_some();
+    let connects = matches!(script.speech, Speech::Connect(_));
+    let stays = settings.reconnect || connects;
+    if given_up || crowded || loses || !stays || !script.stops.is_empty() || from + 5 * S > outcome.ended_ns {
+        return false;
+    }
+    let wrong = outcome.of(|kind| match kind {
+        EventKind::ConnectionClosed { cause, .. } => cause.is_loss().then(|| format!("{kind:?}")),
+        EventKind::ConnectionRefused { .. } | EventKind::ScheduleOverrun { .. } => Some(format!("{kind:?}")),
+        _ => None,
+    });
+    let wrong: Vec<_> = wrong.iter().filter(|(at, ..)| *at > from).collect();
+    assert!(wrong.is_empty(), "nothing has been wrong since {from}: {wrong:?}");
+    let paths = outcome.of(|kind| matches!(kind, EventKind::ScheduleEnded { .. }).then_some(())).len();
+    let finished = outcome.of(|kind| match kind {
+        EventKind::ConnectionClosed { cause, .. } => (cause.name() == "finished").then_some(()),
+        _ => None,
+    });
+    let lanes = paths * settings.connections as usize;
+    assert!(connects || finished.len() == lanes, "{} of {lanes} lanes were back", finished.len());
+    true
+}
+
 /// Timers fire for something: no chain of them goes on by itself.
 fn check_wakes(script: &Script, outcome: &Outcome) {
     let settings = &script.settings;
@@ -227,7 +283,8 @@ fn check(seed: u64, seen: &Mutex<BTreeMap<&'static str, u64>>) {
                 check_stops(&script, &outcome);
                 check_silences(&script, &outcome);
             }
-            count(&script, &outcome, seen);
+            let recovered = check_recovery(&script, &outcome);
+            count(&script, &outcome, recovered, seen);
         });
         checked.inspect_err(|_| {
             for (path, event) in &outcome.events {
@@ -242,7 +299,7 @@ fn check(seed: u64, seen: &Mutex<BTreeMap<&'static str, u64>>) {
 }
 
 /// Counts what a run met, so that the laws are known to have been held against it.
-fn count(script: &Script, outcome: &Outcome, seen: &Mutex<BTreeMap<&'static str, u64>>) {
+fn count(script: &Script, outcome: &Outcome, recovered: bool, seen: &Mutex<BTreeMap<&'static str, u64>>) {
     let met = |pick: &dyn Fn(&EventKind) -> bool| !outcome.of(|kind| pick(kind).then_some(())).is_empty();
     let explained = |word: &str| {
         met(&|kind| match kind {
@@ -261,9 +318,19 @@ fn count(script: &Script, outcome: &Outcome, seen: &Mutex<BTreeMap<&'static str,
     let unresolved = met(&|kind| matches!(kind, EventKind::ConnectionRefused { remote: None, .. }));
     let all = [
         ("rows", !outcome.samples.is_empty()),
+        ("recoveries", recovered),
         ("stalls", outcome.stalls() > 0),
         ("clock steps in stalls", stalled_steps),
-        ("short writes", outcome.held_up && !outcome.handed_over.is_empty()),
+        ("short writes", script.short_writes > 0 && !outcome.handed_over.is_empty()),
+        (
+            "failing writes",
+            met(&|kind| match kind {
+                EventKind::ConnectionClosed { evidence, .. } => {
+                    evidence.error.as_deref() == Some("broken pipe")
+                }
+                _ => false,
+            }),
+        ),
         ("names that do not resolve", unresolved),
         ("names that move", met(&|kind| matches!(kind, EventKind::AddressChanged { .. }))),
         ("canaries echoed", explained("Echoed")),

@@ -346,11 +346,11 @@ impl Roles {
     fn peer_reported(&mut self, now: u64, p: usize, replies: Vec<Reply>) {
         let mut reports: BTreeMap<u32, PeerReport> =
             replies.into_iter().filter_map(|(ordinal, report)| Some((ordinal, report?))).collect();
-        let of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
-        for connection in of_path.filter_map(Lane::connection) {
-            if reports.is_empty() {
-                return;
-            }
+        let mut of_path = self.lanes.iter_mut().filter(|lane| lane.path() == p);
+        while !reports.is_empty()
+            && let Some(lane) = of_path.next()
+        {
+            let Some(connection) = lane.connection() else { continue };
             if let Some(report) = reports.remove(&connection.ordinal()) {
                 let view = connection.local_view();
                 connection.silence.peer_reported(view.beside(report, now));
