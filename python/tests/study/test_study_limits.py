@@ -1,16 +1,18 @@
 """A host's size: control groups, made, entered and taken away."""
 
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 from fathometer.errors import FathometerError
-from fathometer.study import cgroups
-from fathometer.study.cgroups import Groups, Mounts, files, read_mounts
+from fathometer.study import cgroups, slices
+from fathometer.study.cgroups import Groups, Place, Tree, files, read_place
 from fathometer.study.model import HostLimits
 from fathometer.study.read import notes, parse
+from fathometer.study.slices import properties
 
 MIB = 1 << 20
 
@@ -27,15 +29,17 @@ def test_limits_are_read_as_people_write_them():
     assert problems == []
     assert made.host_named("small").limits == HostLimits(cpu=0.5, memory=256 * MIB)
     assert made.host_named("large").limits is None
-    second, first = files(made.host_named("small").limits)
-    assert second == {"cpu.max": "50000 100000", "memory.max": str(256 * MIB), "memory.swap.max": "0"}
-    assert first["cpu"] == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}
-    assert first["memory"]["memory.limit_in_bytes"] == str(256 * MIB)
-    assert first["memory"]["memory.memsw.limit_in_bytes"] == str(256 * MIB)
-    assert files(HostLimits(cpu=2.0)) == (
-        {"cpu.max": "200000 100000"},
-        {"cpu": {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "200000"}},
-    )
+    assert files(made.host_named("small").limits) == {
+        "cpu.max": "50000 100000",
+        "memory.max": str(256 * MIB),
+        "memory.swap.max": "0",
+    }
+    assert files(HostLimits(cpu=2.0)) == {"cpu.max": "200000 100000"}
+    assert properties(HostLimits(cpu=0.125, memory=MIB * 16)) == [
+        "CPUQuota=12.50%",
+        "MemoryMax=16777216",
+        "MemorySwapMax=0",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -71,44 +75,103 @@ tmpfs /sys/fs/cgroup tmpfs rw 0 0
 cgroup2 {0}/unified cgroup2 rw 0 0
 cgroup {0}/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0
 cgroup {0}/memory cgroup rw,memory 0 0
-cgroup {0}/freezer cgroup rw,freezer 0 0
 """
 
 
 def test_where_we_are_in_the_control_groups(tmp_path):
-    (tmp_path / "cpu,cpuacct" / "user").mkdir(parents=True)
-    own = "5:freezer:/x\n4:memory:/outside/of/this/container\n3:cpu,cpuacct:/user\n1:name=systemd:/\n0::/y\n"
-    found = read_mounts(V1.format(tmp_path), own)
-    assert found.first == {"cpu": tmp_path / "cpu,cpuacct" / "user", "memory": tmp_path / "memory"}
-    assert found.second == (tmp_path / "unified", tmp_path / "unified")
-    assert read_mounts("proc /proc proc rw 0 0\n", "0::/\n") == Mounts(None, {})
-    (tmp_path / "user.slice" / "mine").mkdir(parents=True)
-    found = read_mounts(f"cgroup2 {tmp_path} cgroup2 rw 0 0\n", "0::/user.slice/mine\n")
-    assert found == Mounts((tmp_path, tmp_path / "user.slice" / "mine"), {})
+    own = "5:freezer:/x\n4:memory:/outside/of/this/container\n3:cpu,cpuacct:/user\n0::/y\n"
+    unified = tmp_path / "unified"
+    assert read_place(V1.format(tmp_path), own) == Place(unified, unified)
+    (unified / "y").mkdir(parents=True)
+    assert read_place(V1.format(tmp_path), own) == Place(unified, unified / "y")
+    assert list(Place(unified, unified / "y").upwards()) == [unified / "y", unified]
+    assert read_place(V1.format(tmp_path), "0::/../outside\n") == Place(unified, unified)
+    # Version 1 alone.
+    assert read_place("cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n", own) is None
+    assert read_place(V1.format(tmp_path), "3:cpu:/\n") is None
 
 
-def test_a_machine_without_control_groups_says_so(monkeypatch):
-    monkeypatch.setattr(cgroups, "_mounts", lambda: Mounts(None, {}))
-    made, _ = study("{ cpu = 0.5 }")
-    with pytest.raises(FathometerError, match=r"limit a host.*small.*cpu.*leave its `limits` out"):
+@pytest.fixture
+def tree(tmp_path):
+    """A tree as the kernel shows it: our own group, and the root above it."""
+    own = tmp_path / "own"
+    own.mkdir()
+    for group, controllers in ((own, "memory pids"), (tmp_path, "cpu memory pids")):
+        (group / "cgroup.controllers").write_text(f"{controllers}\n")
+        (group / "cgroup.subtree_control").write_text("memory\n")
+    return Place(tmp_path, own)
+
+
+def test_the_nearest_group_that_can_is_the_parent(tree):
+    memory, both = HostLimits(memory=64 * MIB), HostLimits(cpu=0.5, memory=64 * MIB)
+    enter = Tree(tree).make("0123456789", "small", memory)
+    made = tree.group / "fathom_01234567_small"
+    assert (made / "memory.max").read_text() == str(64 * MIB)
+    assert enter(["a  b"])[-2:] == ["sh", "a  b"]
+    assert f"{made}/cgroup.procs" in enter([])[2]
+    Tree(tree).make("0123456789", "small", both)
+    assert (tree.mount / "fathom_01234567_small" / "cpu.max").read_text() == "50000 100000"
+    # Its children could have none; now they can.
+    assert (tree.mount / "cgroup.subtree_control").read_text() == "+cpu +memory"
+    # What this kernel does not have is not written.
+    assert not (made / "memory.swap.max").exists()
+
+
+def refused(place, monkeypatch, limits="{ cpu = 0.5, memory = '64MiB' }"):
+    monkeypatch.setattr(cgroups, "own_place", lambda: place)
+    monkeypatch.setattr(slices, "systemd_runs", lambda: False)
+    made, _ = study(limits)
+    with pytest.raises(FathometerError) as error:
         Groups("0" * 32).make(made)
+    said = str(error.value)
+    assert said.startswith('cannot limit a host: host "small" cannot be held to its size: ')
+    assert "leave its `limits` out" in said
+    return said
+
+
+def test_a_limit_that_cannot_be_set_is_told_with_what_mends_it(tree, monkeypatch):
+    said = refused(None, monkeypatch)
+    assert "has no control groups of version 2; boot with" in said
+    for group in tree.upwards():
+        (group / "cgroup.controllers").write_text("hugetlb\n")
+    said = refused(tree, monkeypatch)
+    assert "version 2 cannot limit cpu and memory here (version 1 may have taken them)" in said
+    assert "systemd.unified_cgroup_hierarchy=1" in said
+    (tree.mount / "cgroup.controllers").write_text("cpu memory\n")
+    # As the kernel answers for a group that may not be written to; root's writes are refused by nobody.
+    control = tree.mount / "cgroup.subtree_control"
+    control.unlink()
+    control.mkdir()
+    said = refused(tree, monkeypatch)
+    assert "cgroup.subtree_control: Is a directory; run the study as root" in said
+
+
+def test_what_holds_nobody_is_found_out_from_inside(tree, monkeypatch):
+    """The files can be written, and no process is held: this tree is none of the kernel's."""
+    said = refused(tree, monkeypatch, "{ memory = '64MiB' }")
+    assert "cannot limit memory here" in said or "no control groups of version 2" in said
+
+
+def need_controllers():
+    """Whether version 2 can limit something here; else a test that wants that is skipped, visibly."""
+    place = cgroups.own_place()
+    top = place.mount / "cgroup.controllers" if place else None
+    there = set(top.read_text().split()) if top and top.exists() else set()
+    if os.geteuid() != 0 or not {"cpu", "memory"} <= there:
+        pytest.skip("control groups of version 2 with cpu and memory need root, and a machine that has them")
 
 
 @pytest.fixture
 def groups():
-    if os.geteuid() != 0:
-        why = "control groups need root"
-        assert os.environ.get("CI") != "true", f"CI must run this test: {why}"
-        pytest.skip(why)
+    need_controllers()
     made = Groups(f"{os.getpid():08x}")
     yield made
     made.remove()
 
 
 def left(groups):
-    mounts = cgroups._mounts()
-    places = [*mounts.first.values(), *cgroups._ancestors(mounts)]
-    return [g for p in places for g in p.glob(f"fathom-{groups._id}-*")]
+    place = cgroups.own_place()
+    return [g for p in place.upwards() for g in p.rglob(f"{slices.prefix(groups._id)}*")]
 
 
 BUSY = """\
@@ -148,3 +211,72 @@ def test_what_a_crash_left_is_taken_away(groups):
     assert left(groups)
     cgroups.remove_left(groups._id)
     assert left(groups) == []
+
+
+SYSTEMD = """\
+#!/bin/sh
+echo "${0##*/} $*" >>"$LOG"
+[ "${0##*/} $1" != "systemctl $REFUSES" ] || { echo "Failed to connect to bus" >&2; exit 1; }
+case $1 in
+--*) while [ "$1" != -- ]; do shift; done; shift; exec "$@" ;;
+set-property) mkdir -p "$CONTROL/$3.d" ;;
+revert) rmdir "$CONTROL/$2.d" ;;
+esac
+"""
+
+
+@pytest.fixture
+def systemd(tmp_path, monkeypatch):
+    """What stands for systemd's two programs: it takes what it is told, and writes it down. That systemd 252
+    takes these very words was tried by hand. No test starts a systemd: it tidies up the machine's files.
+    """
+    programs, control, log = tmp_path / "bin", tmp_path / "control", tmp_path / "log"
+    for directory in (programs, control):
+        directory.mkdir()
+    for name in ("systemctl", "systemd-run"):
+        (programs / name).write_text(SYSTEMD)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    for name, value in (("CONTROL", control), ("LOG", log), ("REFUSES", "nothing")):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setattr(slices, "BOOTED", tmp_path)
+    monkeypatch.setattr(slices, "_control", lambda: control)
+    monkeypatch.setattr(slices, "_whose", list)
+    return log
+
+
+def test_where_systemd_runs_a_host_is_a_slice_of_it(systemd):
+    assert slices.systemd_runs()
+    enter = slices.make("0123456789", "zone.1-client", HostLimits(cpu=0.25, memory=64 * MIB))
+    # A unit's name has no dash, which would be a level, and no sign that must be escaped.
+    name = enter([])[-2].removeprefix("--slice=")
+    assert re.fullmatch(r"fathom_01234567_[0-9a-f]{8}\.slice", name)
+    said = subprocess.run(enter(["echo", "a  b", "$HOME"]), capture_output=True, text=True, check=True)
+    assert said.stdout == "a  b $HOME\n"
+    assert subprocess.run(enter(["sh", "-c", "exit 7"]), check=False).returncode == 7
+    slices.remove_left("4567")
+    slices.remove_left("0123456789")
+    slices.remove_left("0123456789")
+    lines = systemd.read_text().splitlines()
+    assert lines[0] == (
+        f"systemctl set-property --runtime {name} CPUQuota=25.00% MemoryMax={64 * MIB} MemorySwapMax=0"
+    )
+    assert lines[1] == f"systemd-run --scope --quiet --collect --slice={name} -- echo a  b $HOME"
+    assert lines[3:] == [f"systemctl stop {name}", f"systemctl revert {name}"]
+
+
+def test_what_systemd_takes_and_the_kernel_does_not_hold_is_told(systemd):
+    """Where version 1 has the controllers systemd takes every limit, and holds nobody to it."""
+    made, _ = study("{ cpu = 0.5 }")
+    with pytest.raises(FathometerError, match=r'host "small" cannot be held to its size: .*version 2'):
+        Groups("0123456789").make(made)
+    # And nothing of it stays.
+    assert systemd.read_text().splitlines()[-1].startswith("systemctl revert fathom_01234567_")
+
+
+def test_what_systemd_refuses_is_told_in_its_words(systemd, monkeypatch):
+    monkeypatch.setenv("REFUSES", "set-property")
+    made, _ = study("{ cpu = 0.5 }")
+    with pytest.raises(FathometerError, match="systemd: Failed to connect to bus; run the study as root, or"):
+        Groups("0123456789").make(made)
+    assert "revert" not in systemd.read_text()

@@ -1,8 +1,9 @@
 """A host's size: control groups that hold its processes to so much processor and memory (cgroups(7)).
 
-Version 2 where its controllers are to be had (Documentation/admin-guide/cgroup-v2.rst), else version 1
-(admin-guide/cgroup-v1/memory.rst, scheduler/sched-bwc.rst), which some machines still mount. A process enters
-its groups before it becomes the program, so that the program never runs outside of them.
+Of version 2 alone, in one of two ways: where systemd runs, in slices of its tree (`slices`), because the tree
+is systemd's; elsewhere in groups of our own (`Tree`). A process enters before it becomes the program, so that
+the program never runs outside. Whether the kernel holds a process to what was set is looked up from inside,
+before the study begins: systemd takes limits also where no controller is to be had.
 """
 
 from __future__ import annotations
@@ -10,30 +11,48 @@ from __future__ import annotations
 import contextlib
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from fathometer.errors import FathometerError
+from fathometer.study import slices
 from fathometer.study.model import Host, HostLimits, Study
 
 PERIOD_US: Final = 100_000
 """Over which a share of a processor is accounted, the kernel's default: a host of 0.1 runs 10 ms of each."""
-_OF_SWAP: Final = ("memory.swap.max", "memory.memsw.limit_in_bytes")
-"""Files that a kernel without swap accounting does not have."""
-_SHORT: Final = 8
-"""Letters of a study's id in the names of its groups, as in those of its fabrics."""
+_SWAP: Final = "memory.swap.max"
+"""A file that a kernel without swap accounting does not have."""
+_PAGE: Final = 64 << 10
+"""The kernel takes whole pages; none are larger."""
+_CALL_S: Final = 20.0
+_NO_CONTROLLER: Final = (
+    "boot with `systemd.unified_cgroup_hierarchy=1`, or with `cgroup_no_v1=all`, or leave its `limits` out"
+)
+_AS_ROOT: Final = "run the study as root, or leave its `limits` out"
 
 
-@dataclass(frozen=True)
-class Mounts:
-    """Where this process is in the control groups."""
+class _NotLimited(Exception):  # noqa: N818 - that is what it is
+    """Why a host's processes cannot be held to its size, and how to mend it."""
 
-    second: tuple[Path, Path] | None
-    """The hierarchy's mount, and our own group in it; None: it is not mounted."""
-    first: dict[str, Path]
-    """By controller: our own group."""
+    def __init__(self, reason: str, remedy: str) -> None:
+        super().__init__(reason)
+        self.remedy = remedy
+
+
+Enter = Callable[[list[str]], list[str]]
+"""From a command line to one that enters a host's group first."""
+
+
+class _Ways(Protocol):
+    """How groups are made on this machine."""
+
+    def make(self, study_id: str, host: str, limits: HostLimits) -> Enter:
+        """Makes a host's."""
+
+    def remove_left(self, study_id: str) -> None:
+        """Takes away those of a study, also after a crash; their processes must have ended."""
 
 
 class Groups:
@@ -41,7 +60,7 @@ class Groups:
 
     def __init__(self, study_id: str) -> None:
         self._id = study_id
-        self._of: dict[str, list[Path]] = {}
+        self._enter: dict[str, Enter] = {}
 
     def make(self, study: Study) -> None:
         """Makes those of each host of this machine that has limits; raises `FathometerError`."""
@@ -50,133 +69,157 @@ class Groups:
             if host.limits is None or host.ssh is not None or host.name not in used:
                 continue
             try:
-                self._of[host.name] = list(_made(host.limits, f"{_prefix(self._id)}{host.name}"))
-                _try(self.inside(host, ["true"]))
-            except (OSError, LookupError) as error:
-                raise FathometerError(
-                    "limit a host",
-                    f'host "{host.name}": {error}',
-                    "run the study as root, or leave its `limits` out",
-                ) from None
+                self._enter[host.name] = _way().make(self._id, host.name, host.limits)
+                _check_from_inside(self._enter[host.name], host.limits)
+            except _NotLimited as error:
+                self._refuse(host, f"{error}", error.remedy)
+            except (OSError, subprocess.SubprocessError) as error:
+                self._refuse(host, f"{error}", _AS_ROOT)
+
+    def _refuse(self, host: Host, reason: str, remedy: str) -> None:
+        self.remove()
+        what = f'host "{host.name}" cannot be held to its size: {reason}'
+        raise FathometerError("limit a host", what, remedy) from None
 
     def inside(self, host: Host, argv: list[str]) -> list[str]:
-        """A command line that enters the host's groups, and then runs a command."""
-        groups = self._of.get(host.name)
-        if not groups:
-            return argv
-        enter = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in groups]
-        return ["/bin/sh", "-c", " && ".join([*enter, 'exec "$@"']), "sh", *argv]
+        """A command line that enters the host's group, and then runs a command."""
+        enter = self._enter.get(host.name)
+        return argv if enter is None else enter(argv)
 
     def remove(self) -> None:
         """Takes them away, when their processes have ended."""
-        self._of.clear()
+        self._enter.clear()
         remove_left(self._id)
 
 
 def remove_left(study_id: str) -> None:
     """Takes away what a study made, also after a crash; its processes must have ended."""
-    mounts = _mounts()
-    places = set(mounts.first.values()) | set(_ancestors(mounts))
-    for place in places:
-        for group in place.glob(f"{_prefix(study_id)}*"):
-            # One that a process is still in stays, and holds nobody else back.
-            with contextlib.suppress(OSError):
-                group.rmdir()
+    _way().remove_left(study_id)
 
 
-def _prefix(study_id: str) -> str:
-    return f"fathom-{study_id[:_SHORT]}-"
+def _way() -> _Ways:
+    return slices if slices.systemd_runs() else Tree(own_place())
 
 
-def _mounts() -> Mounts:
+@dataclass(frozen=True)
+class Place:
+    """Where this process is in the control groups of version 2."""
+
+    mount: Path
+    group: Path
+    """Our own."""
+
+    def upwards(self) -> Iterator[Path]:
+        """Our own group, and those above it."""
+        yield self.group
+        yield from (p for p in self.group.parents if p == self.mount or self.mount in p.parents)
+
+
+def own_place() -> Place | None:
+    """None: version 2 is not mounted here."""
     try:
-        return read_mounts(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+        return read_place(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
     except OSError:
-        return Mounts(None, {})  # Not Linux.
+        return None  # Not Linux.
 
 
-def read_mounts(mounts: str, own: str) -> Mounts:
-    """From ``/proc/self/mounts`` (fstab(5)) and ``/proc/self/cgroup`` (cgroups(7))."""
-    groups = dict(line.split(":", 2)[1:] for line in own.splitlines())
-    second: tuple[Path, Path] | None = None
-    first: dict[str, Path] = {}
+def read_place(mounts: str, own: str) -> Place | None:
+    """From ``/proc/self/mounts`` (fstab(5)) and a process's ``/proc/PID/cgroup`` (cgroups(7))."""
+    group = next((line.removeprefix("0::") for line in own.splitlines() if line.startswith("0::")), None)
     for line in mounts.splitlines():
-        _, where, kind, options, *_ = line.split()
-        if kind == "cgroup2" and second is None and "" in groups:
-            second = Path(where), _below(Path(where), groups[""])
-        elif kind == "cgroup":
-            for names, group in groups.items():
-                for name in set(names.split(",")) & set(options.split(",")) & {"cpu", "memory"}:
-                    first[name] = _below(Path(where), group)
-    return Mounts(second, first)
-
-
-def _below(mount: Path, group: str) -> Path:
-    inside = mount / group.lstrip("/")
-    # In a container the path may be that outside of it.
-    return inside if ".." not in group and inside.is_dir() else mount
-
-
-def _ancestors(mounts: Mounts) -> Iterator[Path]:
-    """Our own group of version 2, and those above it."""
-    if mounts.second:
-        top, own = mounts.second
-        yield own
-        yield from (p for p in own.parents if p == top or top in p.parents)
-
-
-def _made(limits: HostLimits, name: str) -> Iterator[Path]:
-    mounts = _mounts()
-    second, first = files(limits)
-    parent = _parent(mounts, {file.partition(".")[0] for file in second})
-    if parent is not None:
-        yield _group(parent / name, second)
-        return
-    for controller, wanted in first.items():
-        if controller not in mounts.first:
-            raise LookupError(f"no control group of this machine can limit its {controller}")
-        yield _group(mounts.first[controller] / name, wanted)
-
-
-def files(limits: HostLimits) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """What is written: file to value in version 2; controller to file to value in version 1."""
-    second: dict[str, str] = {}
-    first: dict[str, dict[str, str]] = {}
-    if limits.cpu is not None:
-        quota = round(limits.cpu * PERIOD_US)
-        second["cpu.max"] = f"{quota} {PERIOD_US}"
-        first["cpu"] = {"cpu.cfs_period_us": str(PERIOD_US), "cpu.cfs_quota_us": str(quota)}
-    if limits.memory is not None:
-        size = str(limits.memory)
-        second |= {"memory.max": size, "memory.swap.max": "0"}
-        first["memory"] = {"memory.limit_in_bytes": size, "memory.memsw.limit_in_bytes": size}
-    return second, first
-
-
-def _parent(mounts: Mounts, controllers: set[str]) -> Path | None:
-    """The nearest group of version 2 whose children can have the controllers; None: there is none."""
-    for group in _ancestors(mounts):
-        with contextlib.suppress(OSError):
-            if not controllers <= set((group / "cgroup.controllers").read_text().split()):
-                continue
-            control = group / "cgroup.subtree_control"
-            if not controllers <= set(control.read_text().split()):
-                # Refused where processes are in the group itself, unless it is the root.
-                control.write_text(" ".join(f"+{c}" for c in sorted(controllers)))
-            return group
+        _, where, kind, *_ = line.split()
+        if kind == "cgroup2" and group is not None:
+            mount = Path(where)
+            inside = mount / group.lstrip("/")
+            # In a container the path may be that outside of it.
+            return Place(mount, inside if ".." not in group and inside.is_dir() else mount)
     return None
 
 
-def _group(path: Path, wanted: dict[str, str]) -> Path:
-    path.mkdir(exist_ok=True)
-    for name, value in wanted.items():
-        if name not in _OF_SWAP or (path / name).exists():
-            (path / name).write_text(value)
-    return path
+def files(limits: HostLimits) -> dict[str, str]:
+    """What a group's files say then (Documentation/admin-guide/cgroup-v2.rst, "CPU", "Memory")."""
+    wanted: dict[str, str] = {}
+    if limits.cpu is not None:
+        wanted["cpu.max"] = f"{round(round(limits.cpu, 4) * PERIOD_US)} {PERIOD_US}"
+    if limits.memory is not None:
+        wanted |= {"memory.max": str(limits.memory), _SWAP: "0"}
+    return wanted
 
 
-def _try(argv: list[str]) -> None:
-    """Whether a process may enter, said before the study begins."""
-    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=20)  # noqa: S603
+def _controllers(limits: HostLimits) -> set[str]:
+    return {name.partition(".")[0] for name in files(limits)}
+
+
+class Tree:
+    """Groups that we make ourselves."""
+
+    def __init__(self, place: Place | None) -> None:
+        self._place = place
+
+    def make(self, study_id: str, host: str, limits: HostLimits) -> Enter:
+        """Makes a host's group, below the nearest one whose children can have the controllers."""
+        group = self._parent(_controllers(limits)) / f"{slices.prefix(study_id)}{host}"
+        group.mkdir(exist_ok=True)
+        for name, value in files(limits).items():
+            if name != _SWAP or (group / name).exists():
+                (group / name).write_text(value)
+        enter = f'echo $$ > {shlex.quote(str(group / "cgroup.procs"))} && exec "$@"'
+        return lambda argv: ["/bin/sh", "-c", enter, "sh", *argv]
+
+    def _parent(self, controllers: set[str]) -> Path:
+        if self._place is None:
+            raise _NotLimited("this machine has no control groups of version 2", _NO_CONTROLLER)
+        refused: OSError | None = None
+        for group in self._place.upwards():
+            try:
+                if not controllers <= set((group / "cgroup.controllers").read_text().split()):
+                    continue
+                control = group / "cgroup.subtree_control"
+                if not controllers <= set(control.read_text().split()):
+                    # Refused where processes are in the group itself, unless it is the root.
+                    control.write_text(" ".join(f"+{c}" for c in sorted(controllers)))
+            except OSError as error:
+                refused = error
+            else:
+                return group
+        if refused is not None:
+            raise _NotLimited(f"{refused.filename}: {refused.strerror}", _AS_ROOT)
+        raise _no_controller(controllers)
+
+    def remove_left(self, study_id: str) -> None:
+        """Takes away a study's groups."""
+        for place in self._place.upwards() if self._place else ():
+            for group in place.glob(f"{slices.prefix(study_id)}*"):
+                # One that a process is still in stays, and holds nobody else back.
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+
+
+def _no_controller(controllers: set[str]) -> _NotLimited:
+    names = " and ".join(sorted(controllers))
+    what = f"control groups of version 2 cannot limit {names} here (version 1 may have taken them)"
+    return _NotLimited(what, _NO_CONTROLLER)
+
+
+def _check_from_inside(enter: Enter, limits: HostLimits) -> None:
+    """Whether a process that entered is held to the limits, by its group or by one above it."""
+    argv = enter(["cat", "/proc/self/cgroup"])
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_CALL_S)  # noqa: S603
     if done.returncode != 0:
-        raise PermissionError(done.stderr.strip() or "no process may enter its control group")
+        raise _NotLimited(done.stderr.strip() or "no process may enter its control group", _AS_ROOT)
+    place = read_place(Path("/proc/self/mounts").read_text(), done.stdout)
+    if place is None:
+        raise _NotLimited("this machine has no control groups of version 2", _NO_CONTROLLER)
+    for name, wanted in files(limits).items():
+        if name != _SWAP and not any(_says(group / name, wanted) for group in place.upwards()):
+            raise _no_controller({name.partition(".")[0]})
+
+
+def _says(file: Path, wanted: str) -> bool:
+    try:
+        words = file.read_text().split()
+    except OSError:
+        return False  # The root has none, nor has a group without the controller.
+    if file.name == "memory.max":
+        return words[0].isdigit() and abs(int(words[0]) - int(wanted)) < _PAGE
+    return words == wanted.split()
