@@ -91,11 +91,11 @@ def _one(fine: BlockCounts, base: BlockCounts, p: float, worth: float, level: fl
         return Estimate(at, None, n, base.number, why)
     independent = base.independent and not any(correlated(s / base.sizes) for s in sides)
     low, high = shares_around(p, effective, level)
-    interval = Interval(base.ends(low)[0], base.ends(high)[1], level)
+    interval = Interval(min(base.within(low)[0], at), max(base.within(high)[1], at), level)
     doubt = (
         doubt_of(Cut(base.number, round(n / base.number), independent))
         or few_bursts(p, n, worth, level)
-        or _in_few_bursts(fine, p, (at, interval.high), effective)
+        or _in_few_bursts(fine, p, _tail_of(fine, p, (at, interval.high), worth), effective)
         or _undetermined(base, p, interval, (1 - high) * effective)
     )
     return Estimate(at, interval, n, base.number, doubt)
@@ -114,7 +114,21 @@ BURSTS = 20
 ten bursts of twenty samples covered 87 %."""
 
 
-def _in_few_bursts(fine: BlockCounts, p: float, ends: tuple[float, float], effective: float) -> Doubt | None:
+FARTHER = 8
+"""A share of the tail, one of so many, that few bursts make up: how many there were then moves the quantile
+before them, too. The p95 of bursts that are 2 % of samples covered 91 %, and missed on one side only: where
+fewer had come than usual."""
+CALM = 4
+"""One of so many samples that a series must be worth for its median, to be calm but for its bursts. In a
+correlated one all excursions are bursts, and its own spread tells of them (AR 0.95: 95 %)."""
+
+
+def _tail_of(fine: BlockCounts, p: float, ends: tuple[float, float], worth: float) -> tuple[float, ...]:
+    """From which values on the tail is looked at: the ends given, and where the farther part begins."""
+    return (*ends, fine.quantile(1 - (1 - p) / FARTHER)) if CALM * worth >= fine.count else ends
+
+
+def _in_few_bursts(fine: BlockCounts, p: float, ends: tuple[float, ...], effective: float) -> Doubt | None:
     """Where the tail came in a few bursts, above the quantile or above its interval: with one burst more or
     less the quantile would be another.
     """

@@ -23,6 +23,10 @@ buckets."""
 DISTINCT = 4096
 
 
+_OF_MANY = 0.02
+"""Share of all samples up to which a bucket is one of many: those within it lie about evenly."""
+
+
 @dataclass(frozen=True, slots=True)
 class Buckets:
     """Samples that were counted by bucket are known no better than by its ends."""
@@ -87,6 +91,20 @@ class BlockCounts:
             return at, at
         k = int(np.searchsorted(self.values, at))
         return float(self.buckets.lows[k]), float(self.buckets.highs[k])
+
+    def within(self, share: float) -> tuple[float, float]:
+        """Between which values that share of all samples ends, for the ends of intervals: one value within a
+        bucket that is one of many, by how much of it the share takes; the bucket's ends where it holds so
+        much of the series that nobody knows how its samples lie in it.
+        """
+        low, high = self.ends(share)
+        counts = self.counts.sum(axis=0)
+        k = int(np.searchsorted(self.values, self.quantile(share))) if self.count else 0
+        if low == high or counts[k] > _OF_MANY * self.count:
+            return low, high
+        taken = (share * self.count - float(counts[:k].sum())) / float(counts[k])
+        at = low + min(max(taken, 0.0), 1.0) * (high - low)
+        return at, at
 
     def medians(self) -> NDArray[np.float64]:
         """The median of each block; NaN for an empty one."""
