@@ -107,11 +107,15 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-soak: cargo ## random faults in virtual time, other ones each thousand, for SOAK_SECONDS (3600)
+soak: cargo ## random faults in virtual time and, as root, real ones, other ones each round, for SOAK_SECONDS (3600)
+	@cargo build $(QUIET) --release --locked -p fathom
 	@first=1; while ((SECONDS < $(SOAK_SECONDS))); do \
-	  FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000 cargo test $(QUIET) --release --locked -p fathom-core --test probe_laws a_thousand || exit 1; \
+	  export FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000; \
+	  cargo test $(QUIET) --release --locked -p fathom-core --test probe_laws a_thousand || exit 1; \
+	  cargo test $(QUIET) --release --locked -p fathom-fabric --test verdicts || exit 1; \
+	  (cd python/tests && python3 -m soak --fathom ../../target/release/fathom --seed $$first) || exit 1; \
 	  first=$$((first + 1000)); \
-	done; echo "$$((first - 1)) runs kept the laws"
+	done; echo "$$((first - 1)) runs kept the laws, and as many pairs of faults made no verdict wrong"
 
 python: ## the Python half, in .venv: .venv/bin/fathometer
 	@scripts/prepare-python.sh

@@ -1,10 +1,12 @@
 //! The story of a run, from its recording alone: what happened when, what the evidence for it is, and how sure one
 //! may be. Nothing is claimed beyond the evidence; what is not known is said to be not known.
 
+mod delays;
 mod gather;
 mod incident;
 mod join;
 mod moment;
+mod next;
 #[cfg(test)]
 mod tests;
 mod tries;
@@ -96,6 +98,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let mut told = told_together(&context);
     let incidents = told.len();
     told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
+    told.extend(delays::lines(events, &joined));
     pauses(&context, &mut told);
     let alone = |o: &&Overrun<'_>| !context.tells_of(o);
     told.extend(joined.overruns.iter().filter(alone).map(|o| (o.first.mono_ns, overrun(o))));

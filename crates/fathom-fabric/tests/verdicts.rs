@@ -183,10 +183,11 @@ fn two_faults_at_a_time_make_no_wrong_verdict() {
             }
         }
     }
+    wrong.iter().for_each(|one| println!("{one}"));
     println!("{told} incidents: {unknown} not known, {} wrong, {sure} of them sure", wrong.len());
     assert!(told > seeds / 2, "the faults made hardly an incident: {told}");
     assert!(unknown * 2 < told, "{unknown} of {told} are not known");
     // The aim is one in 200; what is left are a quiet that a pause of this host made and that is taken for an idle limit,
     // and the way of a cut that lies within another fault of the same connection.
-    assert!(wrong.len() as u64 * 50 <= told, "{} of {told} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.len() as u64 * 200 <= told, "{} of {told} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -257,6 +257,23 @@ def test_a_process_that_was_stopped_was_not_moved_with_its_host():
     assert [i.kind for i in incidents(parts)] != ["migration"]
 
 
+def test_what_comes_late_behind_a_stall_is_of_one_incident_with_it():
+    late = Finding(
+        "delay",
+        (Place("a", "r-a", 0),),
+        T0 + 102 * SECOND,
+        T0 + 106 * SECOND,
+        "delayed",
+        "high",
+        {"most": ns(2 * SECOND)},
+        {"way": ""},
+    )
+    (incident,) = incidents([stall("a", 100), late])
+    assert (incident.kind, incident.cause) == ("standstill", "peer_paused")
+    (incident,) = incidents([late])
+    assert (incident.kind, incident.cause) == ("delay", "delayed")
+
+
 def test_every_rule_names_kinds_that_exist():
     from fathometer.findings.render.table import STATEMENTS
 

@@ -150,3 +150,62 @@ def test_connections_beyond_the_stories_are_evidence_by_their_moments(tmp_path, 
     analysis = analyse(open_recordings([tmp_path]))
     rivals = [f for f in analysis.findings if f.kind == "rivals"]
     assert len(rivals) == (connections == 120)
+
+
+def told_of(tmp_path, *events):
+    write(tmp_path / "r", lognormal_ns(1, 200), events=[opened(0, START), *events])
+    return analyse(open_recordings([tmp_path]))
+
+
+def test_what_the_evidence_does_not_tell_apart_is_named(tmp_path):
+    at = START + 100 * SECOND
+    more = {"could_be": ["path_down", "peer_paused"], "confidence": "none"}
+    began = {"seq": 20, "outstanding": 1, "threshold_ns": SECOND}
+    stall = {"at_ns": at - 3 * SECOND, "kind": "stall.began", "connection": 0, **began}
+    analysis = told_of(tmp_path, stall, {**explained(0, at, "unknown", ["a fact"], **more), "about": "stall"})
+    (finding,) = [f for f in analysis.findings if f.kind == "stall"]
+    assert (finding.cause, finding.confidence) == ("unknown", "low")
+    told = render.statement(finding)
+    assert told.endswith("why is not known: the path was down or the reflector did not run")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "direction", "words"),
+    [
+        ("path_down", "return", "the path was down on the way back"),
+        ("path_down", None, "the path was down"),
+        ("flow_forgotten", "forward", "something on the way forgot the flow"),
+    ],
+)
+def test_the_way_that_was_lost_is_named_where_it_is_known(tmp_path, verdict, direction, words):
+    at = START + 100 * SECOND
+    more = {} if direction is None else {"direction": direction}
+    end = closed(0, at, 100 * SECOND, outstanding=3)
+    analysis = told_of(tmp_path, end, explained(0, at, verdict, ["a fact"], **more))
+    (death,) = [f for f in analysis.findings if f.kind == "death"]
+    assert render.statement(death).endswith(f": {words}")
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_echoes_that_came_late_are_a_delay_and_neither_silence_nor_loss(tmp_path, ended):
+    at = START + 100 * SECOND
+    began = {"seq": 100, "rtt_ns": SECOND, "threshold_ns": SECOND // 5}
+    over = {"duration_ns": 6 * SECOND, "samples": 5, "most_ns": 3 * SECOND, "confidence": "high"}
+    ways = {"forward_ns": SECOND // 50, "back_ns": 29 * SECOND // 10, "direction": "return"}
+    events = [{"at_ns": at, "kind": "delay.began", "connection": 0, **began}]
+    if ended:
+        told = {"kind": "delay.ended", "connection": 0, "verdict": "delayed", **over, **ways}
+        events.append({"at_ns": at + 10 * SECOND, **told})
+    analysis = told_of(tmp_path, *events)
+    (delay,) = [f for f in analysis.findings if f.kind == "delay"]
+    assert (delay.cause, delay.confidence) == ("delayed", "high" if ended else "medium")
+    assert delay.from_ns == at - SECOND
+    said = render.statement(delay)
+    assert said.startswith("connection 0 was slow ")
+    if ended:
+        assert delay.to_ns == at + 5 * SECOND
+        assert said.endswith("5 echoes took up to 3.00 s, a queue or a slower path on the way back")
+        (evidence,) = render.evidence(delay)
+        assert evidence.endswith("late by 20.0 ms on the way there and by 2.90 s back")
+    (incident,) = [i for i in analysis.incidents if delay.id in {f.id for f in i.parts}]
+    assert (incident.kind, incident.toll.silent_ns, incident.toll.lost) == ("delay", 0, 0)

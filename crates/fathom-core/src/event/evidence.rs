@@ -65,4 +65,10 @@ pub struct TcpInfo {
     /// Segments that came while data before them was missing. 0 in recordings and on systems without it.
     #[serde(default)]
     pub rcv_ooopack: u32,
+    /// Bytes that came over the connection's life, those behind a gap not counted. 0 in recordings and on systems without it.
+    #[serde(default)]
+    pub bytes_received: u64,
+    /// Segments with data that came, also those that had come before. 0 in recordings and on systems without it.
+    #[serde(default)]
+    pub data_segs_in: u32,
 }

@@ -229,6 +229,15 @@ impl Connection {
         self.info.map(|info| info.total_retrans)
     }
 
+    /// How often anything was sent in a silence: over TCP the kernel sends what is missing again, over UDP the probe sends
+    /// the next sample.
+    pub(super) fn transmissions(&self, transport: Transport) -> u64 {
+        match transport {
+            Transport::Tcp => self.retransmits().map_or(0, u64::from),
+            Transport::Udp => self.stream.next_seq(),
+        }
+    }
+
     pub(super) fn flag_outstanding(&mut self, flags: Flags) {
         self.stream.flag_outstanding(flags);
     }
@@ -379,11 +388,17 @@ impl Connection {
         let told = first.filter(|first| first.stamps.identity != 0);
         let identity = self.ways.identity();
         let udp = cx.settings.transport == Transport::Udp;
-        let quiet_ns = self.stream.oldest_quiet_ns().unwrap_or_else(|| self.stream.quiet_ns(now));
+        let (quiet_to, quiet_ns) = match self.stream.oldest().zip(self.stream.oldest_quiet_ns()) {
+            Some(((_, sent_ns), quiet_ns)) => (sent_ns, quiet_ns),
+            None => (now, self.stream.quiet_ns(now)),
+        };
+        let fresh = path.canaries.since(from_ns);
         Facts {
             outcome,
             ended_ns: now,
+            opened_ns: self.opened_ns,
             silent_ns: now.saturating_sub(from_ns),
+            round_trip_ns: self.info.map_or(0, |info| u64::from(info.srtt_us) * 1_000),
             local_pause_ns: cx.pauses.within(from_ns, now),
             destroyed_here: self.broken_by == Some(ErrorKind::ConnectionAborted),
             port_unreachable: udp && self.broken_by == Some(ErrorKind::ConnectionRefused),
@@ -397,12 +412,18 @@ impl Connection {
             timeouts: self.silence.timeouts(),
             retransmits: self.retransmits_since(before),
             out_of_order: self.silence.out_of_order(self.info),
+            came_again: self.silence.came_again(),
             idle: Idle {
-                before_ns: quiet_ns,
+                // Where this host did not run, that it sent nothing is no sign of an idle limit: whatever else befell the
+                // path in that time comes to light after it too.
+                before_ns: quiet_ns
+                    .saturating_sub(cx.pauses.within(quiet_to.saturating_sub(quiet_ns), quiet_to)),
                 survived_ns: self.stream.idle_survived_ns().max(path.idle.survived_ns),
                 earlier_ns: path.idle.earlier_ns,
             },
-            fresh: path.canaries.since(from_ns),
+            fresh,
+            meanwhile: fresh,
+            sent_since: self.silence.sent_since_others_passed(),
             others_lost: path.canaries.lost_between(from_ns, now),
             late: first.and_then(|first| self.ways.late(&first)),
             datagrams: first.filter(|_| udp).and_then(|first| self.ways.counted(&first)),

@@ -4,7 +4,7 @@ use super::gather::{Baseline, Gathered};
 use super::join::{Closing, Incident, Joined, Overrun, Pause, Stall};
 use super::moment::Moment;
 use super::words::{count, ordinals};
-use super::{Confidence, Line, State, tally, whose};
+use super::{Confidence, Line, State, next, tally, whose};
 use crate::cause::ClosingCause;
 use crate::units::duration_text as duration;
 use crate::verdict::{Grounds, Verdict};
@@ -100,6 +100,7 @@ fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
     if let Some(before) = context.gathered.before.get(&incident.start().utc_ns()) {
         evidence.extend(usual("before it", before));
     }
+    evidence.extend(explained.and_then(|e| next::look(e.explanation)));
     Line {
         at: incident.told_at().utc,
         connection: incident.connection(),
@@ -141,6 +142,9 @@ fn together(context: &Context<'_>, group: &[Incident<'_>], connections: &[u32]) 
     let one = group[0].cause();
     let mut evidence: Vec<String> = group.iter().take(8).map(|&i| each(context, i)).collect();
     evidence.extend(coincidences(context, group));
+    if verdicts.len() == 1 {
+        evidence.extend(group[0].explained().and_then(|e| next::look(e.explanation)));
+    }
     Line {
         at: first.utc,
         connection: None,

@@ -362,3 +362,66 @@ fn what_the_reflector_said_makes_a_verdict_surer() {
     assert_eq!(told_with("reset", 104, "peer_down", &unknown), Confidence::Low);
     assert_eq!(told_with("reset", 104, "flow_forgotten", &unknown), Confidence::Low);
 }
+
+fn delay(at: u64, id: u32, lasted: u64, most: u64, ways: Option<(u64, u64)>) -> [Event; 2] {
+    let began = json!({"seq": 7, "rtt_ns": 300_000_000, "threshold_ns": 200_000_000});
+    let mut ended = json!({"duration_ns": lasted, "samples": 30, "most_ns": most, "verdict": "delayed", "confidence": "medium"});
+    if let Some((there, back)) = ways {
+        (ended["forward_ns"], ended["back_ns"]) = (there.into(), back.into());
+        (ended["direction"], ended["confidence"]) = ("return".into(), "high".into());
+    }
+    [
+        event(at + 300_000_000, Some(id), "delay.began", &began),
+        // Five samples in time came first.
+        event(at + lasted + S / 2, Some(id), "delay.ended", &ended),
+    ]
+}
+
+#[test]
+fn echoes_that_came_late_are_told_and_are_not_nothing() {
+    let mut events = vec![opened(0, 0)];
+    events.extend(delay(100 * S, 0, 6 * S, 3 * S, Some((S / 50, 29 * S / 10))));
+    events.extend(delay(110 * S, 0, 2 * S, S, None));
+    let lines = told(&events);
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    let phrases = [
+        "connection #0 to 10.0.0.4:7007 was slow twice within 12 s: 60 echoes took up to 3 s, and came",
+        "Verdict: delayed, because echoes kept coming, and the slowest was late by 20 ms on the way there and 2.9 s on the way back",
+        "not every one of them was slow on the same way",
+    ];
+    has(&lines[1], &phrases);
+    assert_eq!((lines[1].verdict, lines[1].confidence), (Some(Verdict::Delayed), Confidence::Medium));
+    assert_eq!(lines[1].at.to_string(), "2026-11-21T10:01:40Z");
+    // One that goes on.
+    let lines = told(&events[..2]);
+    has(&lines[1], &["was slow for", "and still was when last heard of", "on which way is not known"]);
+    // Two connections, long after one another.
+    let mut apart = vec![opened(0, 0), opened(0, 1)];
+    apart.extend(delay(100 * S, 0, S, S, None));
+    apart.extend(delay(200 * S, 1, S, S, None));
+    let lines = told(&apart);
+    assert_eq!((lines.len(), lines[1].connection, lines[2].connection), (4, Some(0), Some(1)));
+    let mut together = vec![opened(0, 0), opened(0, 1)];
+    together.extend([0, 1].into_iter().flat_map(|id| delay(100 * S, id, S, S, None)));
+    together.sort_by_key(|event| event.mono_ns);
+    let lines = told(&together);
+    has(&lines[1], &["2 connections (#0 and #1) were slow twice within"]);
+    assert_eq!((lines.len(), lines[1].connection), (3, None));
+}
+
+#[test]
+fn where_to_look_next_follows_from_the_verdict_and_where_there_is_none_from_what_it_could_be() {
+    let line = |fields: Value| {
+        let mut all = json!({"about": "closing", "because": ["a fact"], "fresh": "echoed"});
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let explained = event(10 * S, Some(0), "connection.explained", &all);
+        told(&[opened(0, 0), closed(9 * S, 0, "timed_out", 110), explained])[1].clone()
+    };
+    let back = line(json!({"verdict": "path_down", "direction": "return", "confidence": "high"}));
+    has(&back, &["to look at next: what drops or holds packets on the way from the reflector to here"]);
+    let could_be = json!(["flow_forgotten", "path_down"]);
+    let open = line(json!({"verdict": "unknown", "could_be": could_be, "confidence": "none"}));
+    has(&open, &["to tell them apart: whether other connections on this path were silent"]);
+    let nothing = line(json!({"verdict": "unknown", "confidence": "none"}));
+    assert!(nothing.evidence.iter().all(|fact| !fact.starts_with("to ")), "{nothing:?}");
+}

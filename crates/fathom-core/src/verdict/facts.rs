@@ -1,6 +1,6 @@
 //! What was seen of a silence and of its end.
 
-use super::{Fresh, Reported};
+use super::{Direction, Fresh, Reported};
 use crate::cause::ClosingCause;
 
 /// A pause explains a silence where what is left of it would not have been one...
@@ -90,8 +90,12 @@ pub struct Facts {
     pub outcome: Outcome,
     /// When: the echo came, or the connection ended.
     pub ended_ns: u64,
+    /// When the connection was established.
+    pub opened_ns: u64,
     /// The silence until then: since the last echo, or since the missing sample was sent if that was later.
     pub silent_ns: u64,
+    /// A round trip, as the kernel had smoothed it before; 0: it is not known.
+    pub round_trip_ns: u64,
     /// How long this host did not run in that time, in ns.
     pub local_pause_ns: u64,
     /// Its own kernel destroyed the socket (`ECONNABORTED`).
@@ -112,10 +116,17 @@ pub struct Facts {
     pub retransmits: Option<u32>,
     /// Segments of later data came in it while earlier ones were missing.
     pub out_of_order: bool,
+    /// Segments that came in it and had come before: the peer's kernel had no acknowledgement of them. `None`: this
+    /// host's kernel does not tell.
+    pub came_again: Option<u32>,
     /// The quiet before it.
     pub idle: Idle,
     /// What a fresh connection met, begun within the silence or at the end.
     pub fresh: Fresh,
+    /// What the latest one met that was over before the end.
+    pub meanwhile: Fresh,
+    /// Something was sent on this one after a fresh one had been echoed during the silence.
+    pub sent_since: bool,
     /// Whether a fresh connection tried during the silence had no answer either, for a second or more.
     pub others_lost: bool,
     /// The stamps of the first late echo.
@@ -179,6 +190,7 @@ impl Facts {
         if let Some(RemotePause { ns, waited: Some(true) }) = self.remote_pause
             && ns >= self.silent_ns / 2
             && ns > self.local_pause_ns
+            && ns >= self.late.map_or(0, |late| late.back_ns)
             && self.was_silent()
         {
             return Some(ns);
@@ -218,6 +230,11 @@ impl Facts {
             || self.reported_pause_ns().is_some_and(|ns| ns > part)
     }
 
+    /// The missing request waited for a pause of the reflector to end that was a part of the silence.
+    pub(super) fn request_waited(&self) -> bool {
+        self.has_remote_pause() && self.waited()
+    }
+
     /// This host did not run for a part of the silence.
     pub(super) fn has_local_pause(&self) -> bool {
         self.local_pause_ns > self.silent_ns / REST_PART
@@ -227,6 +244,21 @@ impl Facts {
     pub(super) fn ways_were_late(&self) -> bool {
         let spent = self.late.is_some_and(|late| late.forward_ns + late.back_ns >= self.silent_ns / 2);
         spent && self.tells_pauses && !self.has_remote_pause() && !self.has_local_pause()
+    }
+
+    /// The peer sent again what had come: its echoes may have waited there for acknowledgements that were lost.
+    pub(super) fn has_come_again(&self) -> bool {
+        self.came_again.is_some_and(|n| n > 0)
+    }
+
+    /// Which way was lost, by what the reflector says that it received. What waited for a host to run was not lost.
+    pub(super) fn told_direction(&self) -> Option<Direction> {
+        let direction = self.reported?.direction(self.ended_ns, self.round_trip_ns)?;
+        let otherwise = match direction {
+            Direction::Forward => self.has_remote_pause(),
+            Direction::Return => self.has_local_pause() || self.has_come_again(),
+        };
+        (!otherwise).then_some(direction)
     }
 
     /// Nothing acknowledged what was sent again and again.

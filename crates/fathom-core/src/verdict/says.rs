@@ -31,6 +31,9 @@ pub(super) enum Fact {
     TriedInVain,
     SentAgain,
     OutOfOrder,
+    CameAgain,
+    NothingCameAgain,
+    LocalPartlyPaused,
     EchoLate,
     RequestLate,
     WaysLate,
@@ -51,6 +54,8 @@ pub(super) enum Fact {
     IdledTooLong,
     OthersLost,
     Unanswered,
+    EchoedMeanwhile,
+    SentSince,
     FreshEchoed,
     FreshSmallOnly,
     FreshConnected,
@@ -68,7 +73,7 @@ impl Fact {
     pub(super) fn holds(self, facts: &Facts) -> bool {
         let reported = facts.reported;
         let standing = reported.map(|reported| reported.report.standing);
-        let told = reported.and_then(|reported| reported.direction(facts.ended_ns));
+        let told = facts.told_direction();
         let broken = facts.is_closed_by(&[C::PeerClosed, C::Reset]);
         match self {
             Self::Survived => matches!(facts.outcome, Outcome::Recovered | Outcome::GoesOn),
@@ -85,9 +90,7 @@ impl Fact {
             Self::RemotePartlyPaused => facts.has_remote_pause(),
             // It tells them with an echo, and none has come yet where the silence goes on.
             Self::TellsPauses => facts.tells_pauses && facts.outcome != Outcome::GoesOn,
-            Self::RequestWaited => {
-                facts.has_remote_pause() && facts.remote_pause.is_some_and(|pause| pause.waited == Some(true))
-            }
+            Self::RequestWaited => facts.request_waited(),
             Self::Acknowledged => matches!(facts.acknowledged, Ack::Late | Ack::Alone),
             Self::AcknowledgedAlone => facts.acknowledged == Ack::Alone && !facts.out_of_order,
             Self::NotAcknowledged => facts.acknowledged == Ack::No,
@@ -95,6 +98,9 @@ impl Fact {
             Self::TriedInVain => facts.tried_in_vain(),
             Self::SentAgain => facts.retransmits.is_some_and(|n| n > 0),
             Self::OutOfOrder => facts.out_of_order,
+            Self::CameAgain => facts.has_come_again(),
+            Self::NothingCameAgain => facts.came_again == Some(0),
+            Self::LocalPartlyPaused => facts.has_local_pause(),
             Self::EchoLate => way::by_stamps(facts) == Some(Direction::Return),
             Self::RequestLate => way::by_stamps(facts) == Some(Direction::Forward),
             Self::WaysLate => facts.ways_were_late(),
@@ -116,22 +122,18 @@ impl Fact {
                     served != answers && fathom_wire::is_same_place(served, answers)
                 })
             }
-            Self::StillRuns => server(facts.served_by, facts.reported, facts.ended_ns) == Server::Same,
-            Self::ReplacedBefore => {
-                server(facts.served_by, facts.reported, facts.ended_ns) == Server::ReplacedBefore
-            }
-            Self::ReplacedSoon => {
-                server(facts.served_by, facts.reported, facts.ended_ns) == Server::ReplacedSoon
-            }
-            Self::AnotherAnswers => {
-                server(facts.served_by, facts.reported, facts.ended_ns) == Server::Elsewhere
-            }
-            Self::BeganAfter => server(facts.served_by, facts.reported, facts.ended_ns) == Server::BeganAfter,
+            Self::StillRuns => server(facts) == Server::Same,
+            Self::ReplacedBefore => server(facts) == Server::ReplacedBefore,
+            Self::ReplacedSoon => server(facts) == Server::ReplacedSoon,
+            Self::AnotherAnswers => server(facts) == Server::Elsewhere,
+            Self::BeganAfter => server(facts) == Server::BeganAfter,
             Self::IdledTooLong => facts.idled_too_long(),
             Self::OthersLost => facts.others_lost,
             Self::Unanswered => {
                 matches!(facts.fresh, Fresh::Refused | Fresh::NoHost | Fresh::Failed | Fresh::NotTried)
             }
+            Self::EchoedMeanwhile => facts.meanwhile == Fresh::Echoed,
+            Self::SentSince => facts.sent_since,
             Self::FreshEchoed => facts.fresh == Fresh::Echoed,
             Self::FreshSmallOnly => facts.fresh == Fresh::SmallOnly,
             Self::FreshConnected => facts.fresh == Fresh::Connected,
@@ -179,8 +181,11 @@ impl Fact {
             Self::TriedInVain => "the kernel's retransmission timer ran out twice or more in a row",
             Self::SentAgain => "the kernel sent something again",
             Self::OutOfOrder => "later data came while earlier was missing",
+            Self::CameAgain => "segments came that had come before",
+            Self::NothingCameAgain => "this host's kernel would have told of such a segment",
+            Self::LocalPartlyPaused => "this host did not run for a fifth of the silence or more",
             Self::EchoLate => {
-                "by the stamps of the first late echo, the one before having come in time, the way back took four fifths or more of what it was late by"
+                "by the stamps of the first late echo, the one before having come in time and neither end having stood still for a fifth of the silence, the way back took four fifths or more of what it was late by, and no segment came that had come before"
             }
             Self::RequestLate => "by these stamps the way there did",
             Self::WaysLate => {
@@ -190,7 +195,7 @@ impl Fact {
             Self::DatagramsCounted => "the reflector's count says which of the missing datagrams it received",
             Self::ReportedForward => "the reflector says that it received none of the missing requests",
             Self::ReportedReturn => {
-                "the reflector says that it received the first missing request, within the silence"
+                "the reflector says that it received the first missing request, within the silence; this host ran, and no segment came that had come before"
             }
             Self::ReportedOnlyAfter => "the reflector read from the connection after its end here",
             Self::ClosedIdleThere => {
@@ -217,6 +222,10 @@ impl Fact {
                 "a fresh connection tried during the silence had no answer for a second or more"
             }
             Self::Unanswered => "no fresh connection was answered",
+            Self::EchoedMeanwhile => "one was during the silence",
+            Self::SentSince => {
+                "one was during the silence, and what was sent on this one after that had no answer"
+            }
             Self::FreshEchoed => "a fresh connection was echoed",
             Self::FreshSmallOnly => {
                 "a fresh connection was echoed in small and not in the missing sample's size"
@@ -274,6 +283,17 @@ impl Fact {
                 format!("the kernel sent {n} segment{} again", if n == 1 { "" } else { "s" })
             }
             Self::OutOfOrder => "echoes of later samples had come, and waited here for the missing one".into(),
+            Self::CameAgain => {
+                let n = facts.came_again?;
+                let segments = if n == 1 { "1 segment".to_owned() } else { format!("{n} segments") };
+                format!("{segments} came that had come before: the reflector's kernel sent again what it had no acknowledgement of")
+            }
+            Self::LocalPartlyPaused => "this host did not run for a part of that time either".into(),
+            Self::EchoedMeanwhile => "one that was tried during the silence was answered".into(),
+            Self::SentSince => {
+                "one that was tried during the silence was answered too, and what was sent again on this one after that was not"
+                    .into()
+            }
             Self::TellsPauses => "the reflector reports no pause that accounts for it".into(),
             Self::ReportedOnlyAfter => {
                 "the reflector read from the connection after it had ended here: its requests were held up on the way, or got through too late".into()
@@ -352,6 +372,7 @@ impl Fact {
             | Self::RequestLate
             | Self::DatagramsCounted
             | Self::WaysLate
+            | Self::NothingCameAgain
             | Self::ReportedForward
             | Self::ReportedReturn
             | Self::Unanswered => return None,

@@ -1,6 +1,6 @@
 //! The reflector: what it said of the connection, and whether the one that said it is the one that served it.
 
-use super::Direction;
+use super::{Direction, Facts};
 use crate::peer_report::{PeerReport, Responder};
 
 /// A time told as "so long ago" is known to a round trip and a millisecond; this covers both.
@@ -23,19 +23,25 @@ pub struct Reported {
 
 impl Reported {
     /// Which way was lost: the reflector got the first missing request, and then its echo did not come; or it did not.
-    /// What it read only after `ended_ns` says nothing of the time before.
-    pub(super) fn direction(&self, ended_ns: u64) -> Option<Direction> {
+    /// An echo that could not have come before `ended_ns` was not lost by then.
+    pub(super) fn direction(&self, ended_ns: u64, round_trip_ns: u64) -> Option<Direction> {
         let last_seq = self.report.last_seq.filter(|_| self.sent > self.first_missing)?;
         if last_seq < self.first_missing {
             return Some(Direction::Forward);
         }
-        (!self.received_after(ended_ns)).then_some(Direction::Return)
+        let too_late = |read: u64| read + round_trip_ns + TOLD_WITHIN_NS > ended_ns;
+        (!self.read_ns().is_some_and(too_late)).then_some(Direction::Return)
+    }
+
+    /// When it last read from the connection.
+    fn read_ns(&self) -> Option<u64> {
+        let ago_ns = self.report.responder.and_then(|who| who.received_ago_ns)?;
+        Some(self.at_ns.saturating_sub(ago_ns))
     }
 
     /// Whether it read from the connection after the end, so that requests were under way then.
     pub(super) fn received_after(&self, ended_ns: u64) -> bool {
-        let received = self.report.responder.and_then(|who| who.received_ago_ns);
-        received.is_some_and(|ago| self.at_ns.saturating_sub(ago) > ended_ns + TOLD_WITHIN_NS)
+        self.read_ns().is_some_and(|read| read > ended_ns + TOLD_WITHIN_NS)
     }
 
     /// Its latest long pause: from, to.
@@ -69,8 +75,9 @@ pub(super) enum Server {
     BeganAfter,
 }
 
-/// `served_by`: who answered while the connection lived, which ended at `ended_ns`.
-pub(super) fn server(served_by: Option<u32>, reported: Option<Reported>, ended_ns: u64) -> Server {
+/// Who answers now, as far as that bears on the connection's end.
+pub(super) fn server(facts: &Facts) -> Server {
+    let Facts { served_by, reported, opened_ns, ended_ns, .. } = *facts;
     let Some(reported) = reported else { return Server::NotKnown };
     let (Some(Responder { identity, .. }), Some(began)) = (reported.report.responder, reported.began_ns())
     else {
@@ -80,6 +87,8 @@ pub(super) fn server(served_by: Option<u32>, reported: Option<Reported>, ended_n
     match served_by {
         Some(served) if served == identity => Server::Same,
         Some(served) if !fathom_wire::is_same_place(served, identity) => Server::Elsewhere,
+        // It ran before the connection was made: so both do, or did, at one place, and the connection was with either.
+        Some(_) if began < opened_ns => Server::NotKnown,
         Some(_) if began < ended_ns => Server::ReplacedBefore,
         Some(_) if soon => Server::ReplacedSoon,
         Some(_) => Server::ReplacedLater,

@@ -47,7 +47,8 @@ impl Row {
 }
 
 /// What is told beside a lost path or flow.
-const BESIDE: &[Fact] = &[SentAgain, OthersLost, RemotePartlyPaused, ReportedOnlyAfter, StillRuns];
+const BESIDE: &[Fact] =
+    &[SentAgain, CameAgain, OthersLost, LocalPartlyPaused, RemotePartlyPaused, ReportedOnlyAfter, StillRuns];
 
 pub(super) const TABLE: &[Row] = &[
     open(&[DestroyedHere], &[]),
@@ -56,7 +57,9 @@ pub(super) const TABLE: &[Row] = &[
     row(&[RemotePauseExplains], &[Broken, PortUnreachable], PeerPaused, High),
     row(&[RemotePauseWouldExplain], &[TriedInVain, Broken], PeerPaused, Medium),
     // The connection lives, or lived until the run ended.
-    row(&[Survived, AnsweredByReplacement], &[], PeerDown, High),
+    row(&[Survived, AnsweredByReplacement], &[OthersLost, FreshNoAnswer], PeerDown, Medium),
+    // Which came first, or did the most of it, nobody saw.
+    open(&[Survived, AnsweredByReplacement], &[PeerDown, PathDown]).and(BESIDE),
     row(&[Survived, EchoLate], &[], PathDown, High).and(BESIDE),
     row(&[Survived, RequestLate], &[AcknowledgedAlone, Relayed, RequestWaited], PathDown, High).and(BESIDE),
     row(&[Survived, RequestLate, TellsPauses], &[RequestWaited, RemotePartlyPaused], PathDown, Medium)
@@ -64,10 +67,13 @@ pub(super) const TABLE: &[Row] = &[
     // It may recover, or be the end: only the flow is concerned then, or the way of all.
     open(&[GoesOn, FreshEchoed, NotAcknowledged], &[FlowForgotten, PathDown]).and(BESIDE),
     row(&[Survived, DatagramsCounted], &[RemotePartlyPaused], PathDown, High).and(BESIDE),
-    row(&[Survived, ReportedReturn], &[], PathDown, High).and(BESIDE),
+    row(&[Survived, ReportedReturn, NothingCameAgain], &[], PathDown, High).and(BESIDE),
+    row(&[Survived, ReportedReturn], &[], PathDown, Medium).and(BESIDE),
     row(&[Survived, ReportedForward], &[Acknowledged, RemotePartlyPaused], PathDown, High).and(BESIDE),
     row(&[Survived, ReportedForward, Relayed], &[RemotePartlyPaused], PathDown, Medium).and(BESIDE),
     row(&[Survived, WaysLate], &[], PathDown, Medium).and(BESIDE),
+    row(&[Survived, CameAgain, TellsPauses], &[RemotePartlyPaused, LocalPartlyPaused], PathDown, Medium)
+        .and(BESIDE),
     open(&[Survived, NeverAnswered, Acknowledged], &[PeerPaused, PathDown]),
     row(&[Survived, AcknowledgedAlone], &[TellsPauses, Relayed, TriedInVain], PeerPaused, Medium),
     row(&[Survived, OutOfOrder], &[], PathDown, Medium).and(BESIDE),
@@ -98,16 +104,23 @@ pub(super) const TABLE: &[Row] = &[
     open(&[ClosedInOrder, FreshEchoed], &[]),
     open(&[BrokenOrUnreachablePort], &[FlowForgotten, PeerDown]),
     // It ended in silence.
-    row(&[Lost, ReplacedBefore], &[], PeerDown, High),
+    // A process that is gone has its host answer by RST: in silence the host or the path was gone as well, or first.
+    row(&[Lost, ReplacedBefore], &[OthersLost, FreshNoAnswer], PeerDown, High),
+    open(&[Lost, ReplacedBefore], &[PeerDown, PathDown]).and(BESIDE),
     open(&[Lost, AnotherAnswers], &[FlowForgotten, PeerDown, PathDown]),
     row(&[Lost, FreshNoRoute], &[], PathDown, High).and(BESIDE),
     row(&[Lost, FreshForbidden], &[], PathDown, Medium).and(BESIDE),
     row(&[Lost, FreshSmallOnly], &[], PathDown, Medium).and(BESIDE),
     row(&[Lost, ReportedOnlyAfter], &[RemotePartlyPaused], PathDown, Medium).and(BESIDE),
     open(&[Lost, RemotePartlyPaused], &[PathDown, PeerPaused]),
+    // Others were lost, and passed, and this flow was silent all the time: of it alone, or not for as long as they.
+    open(&[Lost, OthersLost, EchoedMeanwhile], &[FlowForgotten, PathDown]).and(BESIDE),
     row(&[Lost, FreshEchoed, OthersLost], &[], PathDown, Medium).and(BESIDE),
-    row(&[Lost, FreshEchoed, IdledTooLong], &[], IdleExpired, Medium).and(&[StillRuns]),
-    row(&[Lost, FreshEchoed], &[], FlowForgotten, Medium).and(&[StillRuns]),
+    row(&[Lost, FreshEchoed, SentSince, IdledTooLong], &[], IdleExpired, Medium).and(&[StillRuns]),
+    row(&[Lost, FreshEchoed, SentSince], &[], FlowForgotten, Medium).and(&[StillRuns]),
+    // That others pass afterwards does not show that they would have before, nor that this one would not.
+    open(&[Lost, FreshEchoed], &[FlowForgotten, PathDown]).and(&[EchoedMeanwhile, StillRuns]),
+    open(&[Lost, EchoedMeanwhile, FreshNoAnswer], &[FlowForgotten, PathDown]).and(BESIDE),
     row(&[Lost, FreshNoAnswer], &[], PathDown, Medium).and(BESIDE),
     row(&[Lost, StillRuns, Unanswered], &[], PathDown, Medium).and(BESIDE),
     open(&[Lost, FreshRefused], &[PathDown, PeerDown]).and(BESIDE),

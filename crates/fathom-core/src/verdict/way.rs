@@ -53,7 +53,7 @@ pub(super) fn direction(facts: &Facts, verdict: Verdict, because: &mut Vec<Strin
         return None;
     }
     let by_report = facts.reported.and_then(|reported| {
-        let direction = reported.direction(facts.ended_ns)?;
+        let direction = facts.told_direction()?;
         Some((direction, sentence(&reported, direction)))
     });
     let stamps = by_stamps(facts).map(|direction| (direction, words(facts, direction)));
@@ -85,10 +85,14 @@ pub(super) fn by_stamps(facts: &Facts) -> Option<Direction> {
     if all < facts.silent_ns / 2 {
         return None;
     }
+    // What waited for a host to run was not on its way all that time, nor was an echo that waited for acknowledgements.
+    if facts.has_local_pause() {
+        return None;
+    }
     let most = |part: u64| part * MOST.1 >= all * MOST.0;
     match (most(forward_ns), most(back_ns)) {
-        (true, _) => Some(Direction::Forward),
-        (_, true) => Some(Direction::Return),
+        (true, _) if !facts.request_waited() => Some(Direction::Forward),
+        (_, true) if !facts.has_come_again() => Some(Direction::Return),
         _ => None,
     }
 }

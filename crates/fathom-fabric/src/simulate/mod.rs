@@ -89,7 +89,7 @@ pub struct Simulation {
     probes: Vec<Probe>,
     specs: Vec<ProbeSpec>,
     /// By host's name: when it did not run.
-    pauses: HashMap<String, Vec<(u64, Option<u64>)>>,
+    pauses: HashMap<String, (u32, Vec<(u64, Option<u64>)>)>,
     /// The ends of reflectors' processes and the beginnings of the next ones, the next of all last.
     restarts: Vec<Turn>,
     /// The names of the hosts that the probes run at.
@@ -239,7 +239,7 @@ impl Simulation {
 
     fn run_probe(&mut self, i: usize) {
         let Self { probes, hosts, pauses, ends, ready, now_ns, .. } = self;
-        let pauses = pauses.get(&ends[i]).map_or(&[][..], Vec::as_slice);
+        let pauses = pauses.get(&ends[i]).map_or(&[][..], |(_, pauses)| pauses.as_slice());
         let host = &mut hosts[probes[i].at];
         probes[i].run(*now_ns, host, pauses, &mut |made| ready.push_back(item(i, made)));
     }
@@ -266,17 +266,22 @@ impl Simulation {
     fn note_freeze(&mut self, truth: &Truth) {
         let Some(begins) = truth.stands_still() else { return };
         let Some(id) = self.world.host(&truth.place) else { return };
-        let pauses = self.pauses.entry(truth.place.clone()).or_default();
-        if begins {
-            pauses.push((truth.at_ns, None));
-        } else if let Some(pause) = pauses.iter_mut().find(|pause| pause.1.is_none()) {
-            pause.1 = Some(truth.at_ns);
-            let duration_ns = truth.at_ns - pause.0;
-            let now = self.now_ns;
-            self.hosts.iter_mut().filter(|host| host.id == id).for_each(|host| host.paused(now, duration_ns));
+        let (standing, pauses) = self.pauses.entry(truth.place.clone()).or_default();
+        // Two pauses may overlap: it runs when the last one is over, and knows of one.
+        *standing = if begins { *standing + 1 } else { standing.saturating_sub(1) };
+        match (pauses.last_mut().filter(|pause| pause.1.is_none()), *standing) {
+            (None, 1..) => pauses.push((truth.at_ns, None)),
+            (Some(pause), 0) => {
+                pause.1 = Some(truth.at_ns);
+                let (now, duration_ns) = (self.now_ns, truth.at_ns - pause.0);
+                self.hosts
+                    .iter_mut()
+                    .filter(|host| host.id == id)
+                    .for_each(|host| host.paused(now, duration_ns));
+            }
+            _ => {}
         }
-        // Two pauses may overlap: it runs when the last one is over.
-        let frozen = pauses.iter().any(|pause| pause.1.is_none());
+        let frozen = *standing > 0;
         self.freeze(id, frozen);
     }
 

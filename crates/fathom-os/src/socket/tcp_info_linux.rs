@@ -65,7 +65,7 @@ struct Raw {
 
 /// The kernel's view of this connection now. None on an error, or on a kernel whose structure ends before
 /// `total_retrans` (older than Linux 2.6). `min_rtt_us` and `notsent_bytes` are 0 before Linux 4.6,
-/// `bytes_acked` before 4.1 and `rcv_ooopack` before 5.4.
+/// `bytes_acked` and `bytes_received` before 4.1, `data_segs_in` before 4.6 and `rcv_ooopack` before 5.4.
 ///
 /// Ask while the connection lives: after its error, `backoff` and `unacked` read 0.
 pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
@@ -103,6 +103,8 @@ pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
         last_ack_recv_ms: raw.last_ack_recv,
         bytes_acked: raw.bytes_acked,
         rcv_ooopack: raw.rcv_ooopack,
+        bytes_received: raw.bytes_received,
+        data_segs_in: raw.data_segs_in,
     })
 }
 
@@ -115,6 +117,8 @@ mod tests {
         // Offsets counted by hand in linux/tcp.h; the C library agrees on those it declares.
         assert_eq!(std::mem::offset_of!(Raw, min_rtt), 148);
         assert_eq!(std::mem::offset_of!(Raw, bytes_acked), 120);
+        assert_eq!(std::mem::offset_of!(Raw, bytes_received), 128);
+        assert_eq!(std::mem::offset_of!(Raw, data_segs_in), 152);
         assert_eq!(std::mem::offset_of!(Raw, rcv_ooopack), 224);
         assert_eq!(std::mem::offset_of!(Raw, rto), std::mem::offset_of!(libc::tcp_info, tcpi_rto));
         assert_eq!(std::mem::offset_of!(Raw, rtt), std::mem::offset_of!(libc::tcp_info, tcpi_rtt));

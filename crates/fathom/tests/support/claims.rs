@@ -67,6 +67,13 @@ fn check(line: &Value, events: &Events) {
     if line["connection"].is_null() {
         return;
     }
+    if verdict == "delayed" {
+        // Sure only where the reflector's stamps say on which way.
+        let late = of_kind(events, "delay.ended");
+        let stamped = late.iter().any(|event| event.get("forward_ns").is_some());
+        assert!(!of_kind(events, "delay.began").is_empty(), "no event says so: {line}");
+        return assert!(confidence == "medium" || confidence == "high" && stamped, "{line}");
+    }
     let about = if line["cause"].is_null() { "stall" } else { "closing" };
     let recorded: Vec<&Value> = explanations(events, about)
         .into_iter()

@@ -9,7 +9,16 @@ from typing import Any, Final
 import fastjsonschema
 
 from fathometer.dataset.format import EVENTS, event_validator, parse_utc, parsed
-from fathometer.dataset.model import Connection, Damage, Event, Explanation, Maintenance, Pause, Stall
+from fathometer.dataset.model import (
+    Connection,
+    Damage,
+    Delay,
+    Event,
+    Explanation,
+    Maintenance,
+    Pause,
+    Stall,
+)
 from fathometer.dataset.places import NO_FILE, NotAFileError, Place, lines_of, size_of
 from fathometer.errors import FathometerError
 
@@ -180,7 +189,34 @@ def _explanation(event: Event) -> Explanation:
         f["fresh"],
         event.at_ns,
         f.get("confidence"),
+        tuple(f.get("could_be", ())),
     )
+
+
+def delays(events: Iterable[Event]) -> tuple[Delay, ...]:
+    """Every delay, in the order of beginning."""
+    every: list[Delay] = []
+    open_: dict[int | None, int] = {}
+    for e in events:
+        if not e.known:
+            continue
+        f = e.fields
+        if e.kind == "delay.began":
+            open_[e.connection] = len(every)
+            began_ns = e.at_ns - f["rtt_ns"]
+            every.append(Delay(e.connection, began_ns, None, None, f["rtt_ns"], None, None, None, "medium"))
+        elif e.kind == "delay.ended" and (i := open_.pop(e.connection, None)) is not None:
+            every[i] = replace(
+                every[i],
+                ended_ns=every[i].began_ns + f["duration_ns"],
+                samples=f["samples"],
+                most_ns=f["most_ns"],
+                forward_ns=f.get("forward_ns"),
+                back_ns=f.get("back_ns"),
+                direction=f.get("direction"),
+                confidence=f["confidence"],
+            )
+    return tuple(every)
 
 
 def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:

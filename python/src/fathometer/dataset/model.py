@@ -151,6 +151,8 @@ class Explanation:
     confidence: str | None = None
     """How sure the verdict is (``high``, ``medium``, ``low``, ``none``); None: a recording of before that was
     written."""
+    could_be: tuple[str, ...] = ()
+    """Where the verdict is ``unknown``: those that the evidence does not tell apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,27 @@ class Stall:
     """False: the connection ended."""
     retransmits: int | None
     explanation: Explanation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Echoes came on a connection, and took far longer than usual."""
+
+    connection: int | None
+    began_ns: int
+    """When its first sample was sent."""
+    ended_ns: int | None
+    """When the last one that was late came; None: it went on as far as the recording knows."""
+    samples: int | None
+    """Those that were late."""
+    most_ns: int
+    """The longest round trip, as far as it is known."""
+    forward_ns: int | None
+    """How much longer than usual that one took on the way there; None: the reflector's stamps do not tell."""
+    back_ns: int | None
+    direction: str | None
+    """Which way took nearly all of it, where one did."""
+    confidence: str | None
 
 
 @dataclass(frozen=True, slots=True)

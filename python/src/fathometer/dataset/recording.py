@@ -17,7 +17,16 @@ from fathometer.dataset.datagrams import Losses
 from fathometer.dataset.format import EVENTS, LOCK, MANIFEST
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
-from fathometer.dataset.model import Connection, Damage, Event, Maintenance, Manifest, Pause, Stall
+from fathometer.dataset.model import (
+    Connection,
+    Damage,
+    Delay,
+    Event,
+    Maintenance,
+    Manifest,
+    Pause,
+    Stall,
+)
 from fathometer.dataset.places import Place, RemotePath, names_in, place_of, regular, walk
 from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
@@ -32,7 +41,7 @@ from fathometer.errors import FathometerError
 _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
 _MADE: Final = (
-    *("connections", "stalls", "pauses", "maintenance"),
+    *("connections", "stalls", "delays", "pauses", "maintenance"),
     *("throughput", "losses", "clock_error_ns", "unsent"),
 )
 """What is made of events when it is first asked for."""
@@ -101,6 +110,11 @@ class Recording:
     def last_stalls(self) -> Mapping[int | None, Stall]:
         """By connection: the stall in which it ended."""
         return {s.connection: s for s in reversed(self.stalls) if s.recovered is False}
+
+    @cached_property
+    def delays(self) -> tuple[Delay, ...]:
+        """Times in which echoes came late, in the order of beginning."""
+        return event_log.delays(self.events)
 
     @cached_property
     def pauses(self) -> tuple[Pause, ...]:

@@ -20,10 +20,12 @@ from fathometer.findings.finding import SURENESS, Finding, Incident, Place, Toll
 CLOCKS_NS: Final = 1_000_000_000
 """How far the wall clocks of two hosts may differ: NTP over the Internet keeps them well within a second."""
 STALLED: Final = frozenset({"stall", "pause"})
+DELAYED: Final = frozenset({"delay"})
+"""What is no silence: echoes come, late."""
 SHIFTED: Final = frozenset({"change", "burst", "restless"})
 ENDED: Final = frozenset({"death"})
 UNCONNECTED: Final = frozenset({"refused", "schedule.overrun"})
-CLAIMS: Final = frozenset({"stall", "pause", "death", "refused", "schedule.overrun"})
+CLAIMS: Final = frozenset({"stall", "delay", "pause", "death", "refused", "schedule.overrun"})
 """What explains a change of level at its moment."""
 
 
@@ -83,6 +85,8 @@ class Rule:
 RULES: Final = (
     # Whatever holds up several connections or paths at the same time is one thing.
     Rule(STALLED, STALLED, False, _overlap),
+    # What waits behind it comes late.
+    Rule(STALLED | DELAYED, DELAYED, False, _overlap),
     # Connections that fall silent, or are given up, at the same time.
     Rule(ENDED, ENDED, False, _end_together),
     # A connection that fell silent while others stood still, and never came back.
@@ -250,6 +254,7 @@ _WEIGHT: Final = {
     "refused": 4,
     "pause": 3,
     "stall": 2,
+    "delay": 1,
     "schedule.overrun": 1,
 }
 """Which part gives an incident its cause: the one that tells most."""
@@ -283,6 +288,8 @@ def _kind(parts: Sequence[Finding], main: Finding) -> str:
         return "outage"
     if kinds & STALLED:
         return "standstill" if main.cause in {"peer_paused", "local_paused"} else "stall"
+    if kinds & DELAYED:
+        return "delay"
     return "shift" if kinds & SHIFTED else main.kind
 
 

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from fathometer.dataset import raw
-from fathometer.dataset.model import Connection, Event, Explanation, Stall
+from fathometer.dataset.model import Connection, Delay, Event, Explanation, Stall
 from fathometer.dataset.recording import Recording
 from fathometer.errors import FathometerError
 from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
@@ -97,6 +97,7 @@ def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Find
         where = Place(scenario.name, recording.manifest.id)
         made += _deaths(where, recording, ended)
         made += _stalls(where, recording)
+        made += _delays(where, recording)
         made += _refusals(where, recording)
     return made + _together(scenarios)
 
@@ -110,6 +111,13 @@ def _because(explanation: Explanation | None, name: str) -> list[Fact]:
 def _confidence(explanation: Explanation | None) -> Confidence:
     """As the recording has it; where it does not say how sure a verdict is, that is no more than a guess."""
     return _SURE.get((explanation.confidence if explanation else None) or "", "low")
+
+
+def _verdict(explanation: Explanation | None) -> dict[str, str]:
+    """What the verdict leaves open, and which way it names."""
+    if explanation is None:
+        return {}
+    return {"could be": " ".join(explanation.could_be), "way": explanation.direction or ""}
 
 
 def _deaths(where: Place, recording: Recording, ended: Sequence[Ended]) -> list[Finding]:
@@ -155,7 +163,7 @@ def _death(where: Place, recording: Recording, c: Connection, ended: Sequence[En
         verdict,
         _confidence(c.explanation),
         quantities,
-        {"how": c.cause or ""},
+        {"how": c.cause or "", **_verdict(c.explanation)},
         tuple(facts),
         uncertain_ns=recording.manifest.interval_ns or 0,
     )
@@ -216,8 +224,50 @@ def _stall(where: Place, recording: Recording, n: int, s: Stall) -> Finding:
         s.explanation.verdict if s.explanation else "unknown",
         _confidence(s.explanation),
         quantities,
-        {"end": ends[s.recovered], "announced": "" if announced is None else "yes"},
+        {
+            "end": ends[s.recovered],
+            "announced": "" if announced is None else "yes",
+            **_verdict(s.explanation),
+        },
         tuple(facts),
+        uncertain_ns=recording.manifest.interval_ns or 0,
+    )
+
+
+def _delays(where: Place, recording: Recording) -> list[Finding]:
+    delays = list(enumerate(recording.delays))
+    longest = sorted(delays, key=lambda one: -one[1].most_ns)[:MOST_STORIES]
+    made = [
+        _delay(replace(where, connection=d.connection), recording, n, d)
+        for n, d in sorted(longest, key=lambda one: one[1].began_ns)
+    ]
+    if len(delays) > MOST_STORIES:
+        more = number(len(delays) - MOST_STORIES)
+        made.append(Finding("more delays", (where,), quantities={"more": more}))
+    return made
+
+
+def _delay(where: Place, recording: Recording, n: int, d: Delay) -> Finding:
+    """Nothing was missing, so it is neither silence nor loss."""
+    quantities = {"most": ns(d.most_ns)}
+    if d.ended_ns is not None:
+        quantities["length"] = ns(d.ended_ns - d.began_ns)
+    if d.samples is not None:
+        quantities["late"] = number(d.samples, "samples")
+    facts: tuple[Fact, ...] = ()
+    if d.forward_ns is not None and d.back_ns is not None:
+        name = f"{where.recording}/delay/{n}"
+        facts = (Fact("ways", {"there": ns(d.forward_ns), "back": ns(d.back_ns)}, id=name),)
+    return Finding(
+        "delay",
+        (where,),
+        d.began_ns,
+        d.ended_ns,
+        "delayed",
+        _SURE.get(d.confidence or "", "low"),
+        quantities,
+        {"way": d.direction or ""},
+        facts,
         uncertain_ns=recording.manifest.interval_ns or 0,
     )
 

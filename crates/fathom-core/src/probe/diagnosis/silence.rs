@@ -19,10 +19,19 @@ const ALONE_BEFORE_NS: u64 = 230_000_000;
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Silence {
     watch: Watch,
-    /// The kernel's view before the first look.
+    /// The kernel's view when the silence had begun: the one before the first look, unless more came after that; else the
+    /// first look itself.
     before: Option<TcpInfo>,
+    /// Its view at the latest look.
+    latest: Option<TcpInfo>,
     /// The kernel was asked.
     looked: bool,
+    /// Segments that came during the silence and had come before. `None`: the kernel does not tell.
+    came_again: Option<u32>,
+    /// How often something had been sent when a fresh connection was first known to have been echoed.
+    passed_at: Option<u64>,
+    /// Something was sent after that.
+    sent_since: bool,
     acknowledged: Acknowledged,
     out_of_order: bool,
     /// The most retransmission timeouts in a row that it told of.
@@ -87,13 +96,19 @@ impl Silence {
         before: Option<TcpInfo>,
         info: Option<TcpInfo>,
     ) {
-        if !std::mem::replace(&mut self.looked, true) {
-            self.before = before;
-        }
+        self.looked = true;
         let Some(info) = info else { return };
         self.timeouts = self.timeouts.max(info.retransmits);
-        let came_before = self.before.map_or(info.rcv_ooopack, |before| before.rcv_ooopack);
-        self.out_of_order |= info.rcv_ooopack > came_before;
+        let nothing_new = |earlier: &TcpInfo| earlier.bytes_received == info.bytes_received;
+        let begun = *self.before.get_or_insert(before.filter(nothing_new).unwrap_or(info));
+        self.out_of_order |= info.rcv_ooopack > begun.rcv_ooopack;
+        // What came between two looks, filled no gap and was not ahead of one, had come before.
+        let earlier = self.latest.replace(info).unwrap_or(begun);
+        if info.data_segs_in > 0 && nothing_new(&earlier) {
+            let came = info.data_segs_in.saturating_sub(earlier.data_segs_in);
+            let ahead = info.rcv_ooopack.saturating_sub(earlier.rcv_ooopack);
+            *self.came_again.get_or_insert(0) += came.saturating_sub(ahead);
+        }
         // The kernel counts the SYN among the bytes.
         let all = info.unacked == 0 && info.notsent_bytes == 0;
         let acknowledged = all || info.bytes_acked > missing.end;
@@ -104,6 +119,21 @@ impl Silence {
             (true, _) if alone && info.retransmits == 0 && info.srtt_us > 0 => Acknowledged::Alone,
             (true, _) => Acknowledged::Late,
         };
+    }
+
+    /// A look in which it is known whether a fresh connection was echoed during the silence. `transmissions`: how often
+    /// anything has been sent.
+    pub(in crate::probe) fn others_pass(&mut self, echoed: bool, transmissions: u64) {
+        match self.passed_at {
+            Some(passed_at) => self.sent_since |= transmissions > passed_at,
+            None if echoed => self.passed_at = Some(transmissions),
+            None => {}
+        }
+    }
+
+    /// Whether anything was sent after a fresh connection had been echoed.
+    pub(in crate::probe) fn sent_since_others_passed(&self) -> bool {
+        self.sent_since
     }
 
     pub(in crate::probe) fn remote_paused(&mut self, duration_ns: u64) {
@@ -125,6 +155,11 @@ impl Silence {
 
     pub(in crate::probe) fn acknowledged(&self) -> Acknowledged {
         self.acknowledged
+    }
+
+    /// Segments that came during the silence and had come before: their sender had no acknowledgement of them.
+    pub(in crate::probe) fn came_again(&self) -> Option<u32> {
+        self.came_again
     }
 
     /// Whether later data came while earlier was missing. `info`: the kernel's latest view.
@@ -170,6 +205,8 @@ mod tests {
             last_ack_recv_ms: 0,
             bytes_acked: 600,
             rcv_ooopack: 5,
+            bytes_received: 640,
+            data_segs_in: 10,
         }
     }
 
@@ -199,5 +236,44 @@ mod tests {
         assert!(!seen(&[(201, OPEN)]).out_of_order(Some(OPEN)));
         assert!(seen(&[(201, OPEN), (450, overtaken)]).out_of_order(None));
         assert!(seen(&[(201, OPEN)]).out_of_order(Some(overtaken)), "by the view at the echo");
+    }
+
+    #[test]
+    fn what_overtook_before_the_silence_says_nothing_of_it() {
+        // The view before the first look is older than the last echo, whose gap was filled since.
+        let filled = TcpInfo { rcv_ooopack: 6, bytes_received: 704, data_segs_in: 12, ..OPEN };
+        let silence = seen(&[(201, filled), (450, filled)]);
+        assert!(!silence.out_of_order(Some(filled)));
+        assert_eq!(silence.came_again(), Some(0));
+    }
+
+    #[test]
+    fn what_was_sent_counts_from_when_others_are_known_to_pass() {
+        let mut silence = Silence::default();
+        for (echoed, transmissions, since) in [
+            (false, 2, false),
+            (true, 3, false),
+            (true, 3, false),
+            (false, 3, false),
+            (true, 4, true),
+            (true, 4, true),
+        ] {
+            silence.others_pass(echoed, transmissions);
+            assert_eq!(silence.sent_since_others_passed(), since, "{echoed} {transmissions}");
+        }
+    }
+
+    #[test]
+    fn segments_that_came_again_are_counted_by_what_they_did_not_add() {
+        let again = |n: u32| TcpInfo { data_segs_in: 10 + n, ..OPEN };
+        assert_eq!(seen(&[(201, again(1)), (450, again(1)), (700, again(3))]).came_again(), Some(3));
+        // One that waits behind a gap is new, and one that fills it too.
+        let ahead = TcpInfo { rcv_ooopack: 6, ..again(1) };
+        assert_eq!(seen(&[(201, OPEN), (450, ahead)]).came_again(), Some(0));
+        let new = TcpInfo { bytes_received: 704, ..again(1) };
+        assert_eq!(seen(&[(201, OPEN), (450, new)]).came_again(), Some(0));
+        // An older kernel counts none.
+        let old = TcpInfo { data_segs_in: 0, ..OPEN };
+        assert_eq!(seen(&[(201, old), (450, old)]).came_again(), None);
     }
 }

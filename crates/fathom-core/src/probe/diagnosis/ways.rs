@@ -9,11 +9,20 @@ const SLACK_NS: i64 = 20_000_000;
 /// ...and what part of the round trip beside.
 const SLACK_PART: i64 = 20;
 
+/// A sample that took so much longer than the shortest of late has not waited for anything to be sent again (Linux waits
+/// 200 ms at the least, `TCP_RTO_MIN`), and neither kernel holds the next one back.
+const IN_TIME_NS: u64 = 150_000_000;
+/// Of late: within so many reads, or twice as many.
+const LATELY: u32 = 32;
+
 /// What was usual, and what came last.
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Ways {
     usual: Option<Usual>,
     last: Option<Stamped>,
+    /// The shortest round trips of the reads before the latest [`LATELY`], and of these so far.
+    shortest: [Option<u64>; 2],
+    reads: u32,
     /// Whether the latest echo had come in time.
     calm: bool,
     /// The reflector that stamps.
@@ -46,8 +55,21 @@ impl Ways {
         self.tells_pauses
     }
 
-    /// Echoes came. `usual`: nothing held them up.
-    pub(in crate::probe) fn came(&mut self, last: Stamped, usual: bool) {
+    /// Whether a sample took no longer than others of late.
+    fn is_in_time(&mut self, sample: &Stamped) -> bool {
+        let took_ns = sample.read_ns.saturating_sub(sample.sent_ns);
+        if self.reads.is_multiple_of(LATELY) {
+            self.shortest = [self.shortest[1], None];
+        }
+        self.reads = self.reads.wrapping_add(1);
+        self.shortest[1] = Some(self.shortest[1].map_or(took_ns, |shortest| shortest.min(took_ns)));
+        let shortest = self.shortest.into_iter().flatten().min();
+        shortest.is_some_and(|shortest| took_ns < shortest + IN_TIME_NS)
+    }
+
+    /// Echoes came. `free`: no stall or delay held them up.
+    pub(in crate::probe) fn came(&mut self, last: Stamped, free: bool) {
+        let usual = self.is_in_time(&last) && free;
         let (forward_ns, back_ns) = differences(&last);
         let (identity, epoch) = (last.stamps.identity, last.stamps.epoch);
         // After its clock was set there is no other reference than what comes.

@@ -7,7 +7,7 @@ use crate::probe::diagnosis::canary::explained;
 use crate::probe::path::Path;
 use crate::probe::policy::give_up;
 use crate::stall::Change;
-use crate::verdict::Outcome;
+use crate::verdict::{Fresh, Outcome};
 
 /// While a connection stalls, the kernel's view of it is taken this often: after an error it reads zero.
 const STALL_LOOK_NS: u64 = 250_000_000;
@@ -48,6 +48,8 @@ pub(super) fn look(
     if give_up_at.is_some_and(|at| now >= at) {
         return Next::Abandon(give_up::words(now.saturating_sub(sent_ns)));
     }
+    let echoed = path.canaries.since(from_ns) == Fresh::Echoed;
+    connection.silence.others_pass(echoed, connection.transmissions(transport));
     let retransmits = connection.retransmits();
     let change = connection.silence.look(now, threshold_ns, missing, retransmits);
     let ordinal = connection.ordinal();

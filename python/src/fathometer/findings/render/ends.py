@@ -22,6 +22,7 @@ VERDICTS: Final = {
     "peer_down": "the reflector was down",
     "peer_paused": "the reflector did not run",
     "local_paused": "this host did not run",
+    "delayed": "a queue or a slower path held echoes up",
     "unknown": "why is not known",
 }
 """The codes as a person calls them; what speaks for them is the recording's."""
@@ -37,9 +38,22 @@ HOW: Final = {
 }
 
 
+WAYS: Final = {"forward": " on the way there", "return": " on the way back"}
+"""From the probe to the reflector, and from there."""
+
+
 def verdict(code: str | None) -> str:
     """A verdict as a person calls it."""
     return VERDICTS.get(code or "unknown", (code or "unknown").replace("_", " "))
+
+
+def _verdict(f: Finding) -> str:
+    """The verdict of a stall or an end, with the way that it names, or with what it leaves open."""
+    could_be = f.terms.get("could be", "").split()
+    if f.cause in {None, "unknown"} and could_be:
+        return f"{verdict(f.cause)}: {' or '.join(map(verdict, could_be))}"
+    way = WAYS.get(f.terms.get("way", ""), "") if f.cause == "path_down" else ""
+    return verdict(f.cause) + way
 
 
 @finding("death", 80)
@@ -47,7 +61,7 @@ def _death(f: Finding) -> str:
     age = f.quantities.get("age")
     lived = f" at an age of {duration(age.value)}" if age else ""
     how = HOW.get(f.terms["how"], f.terms["how"] or "how is not recorded")
-    return f"connection {f.connection} ended{lived} ({how}): {verdict(f.cause)}"
+    return f"connection {f.connection} ended{lived} ({how}): {_verdict(f)}"
 
 
 @finding("more deaths", 80)
@@ -67,12 +81,35 @@ def _stall(f: Finding) -> str:
     lasted = f"for {duration(length.value)}" if length else "until the recording ended"
     over = {"recovered": " and recovered", "not recovered": " and did not recover", "open": ""}
     notice = "; it falls into a maintenance that was announced" if f.terms["announced"] else ""
-    return f"connection {f.connection} stalled {lasted}{over[f.terms['end']]}: {verdict(f.cause)}{notice}"
+    return f"connection {f.connection} stalled {lasted}{over[f.terms['end']]}: {_verdict(f)}{notice}"
 
 
 @finding("more stalls", 55)
 def _more_stalls(f: Finding) -> str:
     return count(int(f.quantities["more"].value), "shorter stall")
+
+
+@finding("delay", 50)
+def _delay(f: Finding) -> str:
+    q = f.quantities
+    lasted = f"for {duration(q['length'].value)}" if "length" in q else "until the recording ended"
+    late = f"{count(int(q['late'].value), 'echo')} ".replace("echos", "echoes") if "late" in q else "echoes "
+    way = WAYS.get(f.terms["way"], "")
+    most = duration(q["most"].value)
+    return (
+        f"connection {f.connection} was slow {lasted}: {late}took up to {most}, a queue or a slower path{way}"
+    )
+
+
+@finding("more delays", 50)
+def _more_delays(f: Finding) -> str:
+    return count(int(f.quantities["more"].value), "smaller delay")
+
+
+@says(FACTS, "ways")
+def _ways(one: Fact) -> str:
+    there, back = (duration(one.quantities[way].value) for way in ("there", "back"))
+    return f"by the reflector's stamps the slowest was late by {there} on the way there and by {back} back"
 
 
 @finding("refused", 60)

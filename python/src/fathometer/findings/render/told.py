@@ -14,6 +14,7 @@ NAMES: Final = {
     "pause then loss": "a pause, then the flow was lost",
     "standstill": "standstill",
     "stall": "stall",
+    "delay": "delay",
     "flow loss": "flow forgotten",
     "idle limit": "idle limit",
     "outage": "outage",

@@ -1,0 +1,140 @@
+//! Times in which echoes came, and took far longer than usual.
+
+use super::join::Joined;
+use super::moment::Moment;
+use super::words::{count, list, ordinals, times};
+use super::{Confidence, Line};
+use crate::event::{Event, EventKind};
+use crate::units::duration_text as duration;
+use crate::verdict::{Direction, Verdict};
+
+/// Delays that follow one another this closely, on whichever connections, are told as one.
+const SAME_SPELL_NS: u64 = 10_000_000_000;
+
+/// One connection's delay.
+#[derive(Debug, Clone, Copy)]
+struct Delay {
+    connection: Option<u32>,
+    from: Moment,
+    to: Moment,
+    late: u64,
+    most_ns: u64,
+    /// How much longer than usual the slowest took there and back, where the reflector's stamps tell.
+    ways_ns: Option<(u64, u64)>,
+    direction: Option<Direction>,
+    confidence: Confidence,
+    over: bool,
+}
+
+/// A line for each spell of delays.
+pub(super) fn lines(events: &[Event], joined: &Joined<'_>) -> Vec<(u64, Line)> {
+    let mut spells: Vec<Vec<Delay>> = Vec::new();
+    for delay in delays(events) {
+        let near = |spell: &&mut Vec<Delay>| {
+            spell.iter().any(|one| delay.from.mono_ns <= one.to.mono_ns.saturating_add(SAME_SPELL_NS))
+        };
+        match spells.last_mut().filter(near) {
+            Some(spell) => spell.push(delay),
+            None => spells.push(vec![delay]),
+        }
+    }
+    spells.iter().filter_map(|spell| told(spell, joined)).collect()
+}
+
+/// By their beginnings.
+fn delays(events: &[Event]) -> Vec<Delay> {
+    let mut delays: Vec<Delay> = Vec::new();
+    for event in events {
+        let (at, connection) = (Moment::of(event), event.connection);
+        match event.kind {
+            EventKind::DelayBegan { rtt_ns, .. } => delays.push(Delay {
+                connection,
+                from: at.earlier(rtt_ns),
+                to: at,
+                late: 1,
+                most_ns: rtt_ns,
+                ways_ns: None,
+                direction: None,
+                confidence: Confidence::Medium,
+                over: false,
+            }),
+            EventKind::DelayEnded {
+                duration_ns,
+                samples,
+                most_ns,
+                forward_ns,
+                back_ns,
+                direction,
+                confidence,
+                ..
+            } => {
+                let open =
+                    delays.iter_mut().rev().find(|delay| delay.connection == connection && !delay.over);
+                let Some(delay) = open else { continue };
+                let (from, ways_ns) = (delay.from, forward_ns.zip(back_ns));
+                // It is told some samples after its last one.
+                let after_ns = at.mono_ns.saturating_sub(from.mono_ns).saturating_sub(duration_ns);
+                let (to, late, over) = (at.earlier(after_ns), samples, true);
+                *delay = Delay { connection, from, to, late, most_ns, ways_ns, direction, confidence, over };
+            }
+            _ => {}
+        }
+    }
+    delays.sort_by_key(|delay| delay.from.mono_ns);
+    delays
+}
+
+fn told(spell: &[Delay], joined: &Joined<'_>) -> Option<(u64, Line)> {
+    let (first, slowest) = (spell.first()?, spell.iter().max_by_key(|delay| delay.most_ns)?);
+    let mut connections: Vec<u32> = spell.iter().filter_map(|delay| delay.connection).collect();
+    connections.sort_unstable();
+    connections.dedup();
+    let to_ns = spell.iter().map(|delay| delay.to.mono_ns).max()?;
+    let lasted = duration(to_ns.saturating_sub(first.from.mono_ns));
+    let who = match connections.as_slice() {
+        [] => "a connection was".to_owned(),
+        [id] => match joined.remotes.get(id) {
+            Some(remote) => format!("connection #{id} to {remote} was"),
+            None => format!("connection #{id} was"),
+        },
+        all => format!("{} ({}) were", count(all.len() as u64, "connection"), ordinals(all)),
+    };
+    let often = match spell.len() {
+        1 => format!("slow for {lasted}"),
+        n => format!("slow {} within {lasted}", times(n as u64)),
+    };
+    let late: u64 = spell.iter().map(|delay| delay.late).sum();
+    let goes_on =
+        if spell.iter().all(|delay| delay.over) { "" } else { ", and still was when last heard of" };
+    let most = duration(slowest.most_ns);
+    let because = because(slowest);
+    let statement = format!(
+        "{who} {often}{goes_on}: {} took up to {most}, and came. Verdict: delayed, because {because}",
+        count(late, "echo").replace("echos", "echoes")
+    );
+    let mut evidence = vec![because];
+    let ways: Vec<Option<Direction>> = spell.iter().map(|delay| delay.direction).collect();
+    if ways.iter().any(|way| *way != ways[0]) {
+        evidence.push("not every one of them was slow on the same way".to_owned());
+    }
+    let line = Line {
+        at: first.from.utc,
+        connection: first.connection.filter(|_| connections.len() == 1),
+        statement,
+        evidence,
+        cause: None,
+        verdict: Some(Verdict::Delayed),
+        confidence: spell.iter().map(|delay| delay.confidence).min()?,
+    };
+    Some((first.from.mono_ns, line))
+}
+
+/// What speaks for it, by the slowest sample.
+fn because(slowest: &Delay) -> String {
+    let Some((there, back)) = slowest.ways_ns else {
+        return "echoes kept coming, late: a queue or a slower path; on which way is not known".to_owned();
+    };
+    let ways = [(there, "on the way there"), (back, "on the way back")];
+    let ways = ways.map(|(ns, way)| format!("{} {way}", duration(ns)));
+    format!("echoes kept coming, and the slowest was late by {}: a queue or a slower path", list(&ways))
+}
