@@ -187,7 +187,7 @@ fn two_faults_at_a_time_make_no_wrong_verdict() {
     println!("{told} incidents: {unknown} not known, {} wrong, {sure} of them sure", wrong.len());
     assert!(told > seeds / 2, "the faults made hardly an incident: {told}");
     assert!(unknown * 2 < told, "{unknown} of {told} are not known");
-    // The aim is one in 200; what is left are a quiet that a pause of this host made and that is taken for an idle limit,
-    // and the way of a cut that lies within another fault of the same connection.
+    // One in 200 at the most. What is left are flows that were forgotten just as the path was cut, so that nothing shows
+    // which came first, and a server that stood still twice, of which it can tell the second time only.
     assert!(wrong.len() as u64 * 200 <= told, "{} of {told} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -201,7 +201,7 @@ def test_echoes_that_came_late_are_a_delay_and_neither_silence_nor_loss(tmp_path
     assert (delay.cause, delay.confidence) == ("delayed", "high" if ended else "medium")
     assert delay.from_ns == at - SECOND
     said = render.statement(delay)
-    assert said.startswith("connection 0 was slow ")
+    assert said.startswith("path: connection 0 was slow ")
     if ended:
         assert delay.to_ns == at + 5 * SECOND
         assert said.endswith("5 echoes took up to 3.00 s, a queue or a slower path on the way back")

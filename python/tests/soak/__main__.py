@@ -1,7 +1,7 @@
 """Real faults, at random, in networks of their own: what the recording says is held against what was done.
 
-As root, in python/tests: python -m soak [--seed N] [--rounds N] [--beside N] [--keep DIR] [KIND ...]; each kind
-takes about twenty seconds. It fails where something said is wrong, missed or invented; "not known" is counted only.
+As root, in python/tests: python -m soak [--seed N] [--rounds N] [--beside N] [--keep DIR] [KIND ...]; a kind takes
+about twenty seconds. It fails where something said is wrong, missed or invented; "not known" is only counted.
 """
 
 import argparse
