@@ -1,7 +1,7 @@
 """Real faults, at random, in networks of their own: what the recording says is held against what was done.
 
-As root, in python/tests: python -m soak [--seed N] [--rounds N] [--beside N] [--keep DIR] [KIND ...]; a kind takes
-about twenty seconds. It fails where something said is wrong, missed or invented; "not known" is only counted.
+As root, in python/tests: python -m soak [--seed N] [--rounds N] [--beside N] [--keep DIR] [KIND ...]; a kind
+takes some twenty seconds. It fails where anything said is wrong, missed or invented; "not known" is counted.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from soak.kinds import KINDS
-from soak.scene import Scene
+from soak.scene import Scene, StuckError
 
 OURS = {"finished", "refreshed"}
 PAUSES = {"peer_paused", "local_paused"}
@@ -59,7 +59,9 @@ def judged(incident, truth):
 def run(fathom, directory, name, seed):
     """One fault: its account, and how each incident was judged."""
     rng = random.Random(f"{name}/{seed}")
-    with Scene(fathom, directory / f"{name}-{seed}", f"soak-{os.getpid()}-{name[:12]}-{seed}", rng) as scene:
+    with Scene(
+        fathom, directory / f"{name}-{seed}", f"soak{os.getpid()}-{list(KINDS).index(name)}-{seed}", rng
+    ) as scene:
         truth = KINDS[name](scene)
         scene.end()
         told = incidents(scene.events())
@@ -111,11 +113,14 @@ def main():
             for name in arguments.kinds or KINDS
         ]
         for one in runs:
-            lines, counts = one.result()
+            try:
+                lines, counts = one.result()
+            except (StuckError, OSError, subprocess.SubprocessError) as error:
+                lines, counts = [f"stuck: {error}"], Counter(stuck=1)
             print("\n".join(lines), flush=True)
             total += counts
     print(", ".join(f"{n} {judgement}" for judgement, n in sorted(total.items())))
-    return int(bool(total["WRONG"] or total["missed"]))
+    return int(bool(total["WRONG"] or total["missed"] or total["stuck"]))
 
 
 if __name__ == "__main__":

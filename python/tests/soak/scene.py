@@ -64,7 +64,9 @@ class Scene:
 
     def call(self, *words):
         words = [self.fathom, *map(str, words)]
-        subprocess.run(words, check=True, capture_output=True, text=True, timeout=LIMIT)
+        outcome = subprocess.run(words, check=False, capture_output=True, text=True, timeout=LIMIT)
+        if outcome.returncode:
+            raise StuckError(f"{' '.join(words)}: {outcome.stderr.strip()}")
 
     def inside(self, host, *words):
         """A command line that runs at a host."""
@@ -105,7 +107,7 @@ class Scene:
         text = "add table inet soak\ndelete table inet soak\n"
         if rules:
             text += f"table inet soak {{ chain c {{ type filter hook {hook} priority 0\n"
-            text += "\n".join(rules) + "\n} }\n"
+            text += "\n".join(rules) + "\n}\n}\n"
         nft = self.inside(host, "nft", "-f", "-")
         subprocess.run(nft, input=text, check=True, capture_output=True, text=True, timeout=LIMIT)
 
