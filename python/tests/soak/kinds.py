@@ -1,7 +1,7 @@
 """The faults: each does one thing, once, at random, and says what is then true.
 
-`says(...)` names every verdict, with its way where there is one, that would be true of what comes of it, stall or
-end; `unknown` is never wrong. `least`: so many incidents there must be.
+`says(...)` names every verdict, with its way where there is one, that would be true of the stalls and ends
+that come of it; `unknown` is never wrong. `least`: so many incidents there must be.
 """
 
 import time
