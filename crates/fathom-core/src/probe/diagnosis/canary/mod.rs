@@ -93,7 +93,7 @@ impl Canaries {
 
     /// Whether one that was begun between two moments had no answer to its first SYN.
     pub(in crate::probe) fn lost_between(&self, from_ns: u64, to_ns: u64) -> bool {
-        self.lost_ns.is_some_and(|at| (from_ns..=to_ns).contains(&at))
+        self.lost_ns.is_some_and(|at| (from_ns..to_ns).contains(&at))
     }
 
     /// Whether explanations are still to come.
