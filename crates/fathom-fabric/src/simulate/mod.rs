@@ -80,6 +80,15 @@ pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Simulation, St
     Simulation::new(scenario, options)
 }
 
+/// When a host did not run.
+#[derive(Debug, Default)]
+struct StoodStill {
+    /// Events that have it stand still now.
+    events: u32,
+    /// From, to (none while it goes on), oldest first.
+    pauses: Vec<(u64, Option<u64>)>,
+}
+
 /// A simulation at work: an iterator of what comes of it. It ends at the time the scenario states.
 #[derive(Debug)]
 pub struct Simulation {
@@ -89,7 +98,7 @@ pub struct Simulation {
     probes: Vec<Probe>,
     specs: Vec<ProbeSpec>,
     /// By host's name: when it did not run.
-    pauses: HashMap<String, (u32, Vec<(u64, Option<u64>)>)>,
+    pauses: HashMap<String, StoodStill>,
     /// The ends of reflectors' processes and the beginnings of the next ones, the next of all last.
     restarts: Vec<Turn>,
     /// The names of the hosts that the probes run at.
@@ -239,7 +248,7 @@ impl Simulation {
 
     fn run_probe(&mut self, i: usize) {
         let Self { probes, hosts, pauses, ends, ready, now_ns, .. } = self;
-        let pauses = pauses.get(&ends[i]).map_or(&[][..], |(_, pauses)| pauses.as_slice());
+        let pauses = pauses.get(&ends[i]).map_or(&[][..], |host| host.pauses.as_slice());
         let host = &mut hosts[probes[i].at];
         probes[i].run(*now_ns, host, pauses, &mut |made| ready.push_back(item(i, made)));
     }
@@ -266,7 +275,7 @@ impl Simulation {
     fn note_freeze(&mut self, truth: &Truth) {
         let Some(begins) = truth.stands_still() else { return };
         let Some(id) = self.world.host(&truth.place) else { return };
-        let (standing, pauses) = self.pauses.entry(truth.place.clone()).or_default();
+        let StoodStill { events: standing, pauses } = self.pauses.entry(truth.place.clone()).or_default();
         // Two pauses may overlap: it runs when the last one is over, and knows of one.
         *standing = if begins { *standing + 1 } else { standing.saturating_sub(1) };
         match (pauses.last_mut().filter(|pause| pause.1.is_none()), *standing) {
