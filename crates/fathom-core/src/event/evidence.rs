@@ -22,7 +22,7 @@ pub struct Evidence {
     pub error: Option<String>,
     /// The kernel's view at the last sample before the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tcp: Option<TcpInfo>,
+    pub tcp: Option<Box<TcpInfo>>,
 }
 
 /// The part of the kernel's `TCP_INFO` that explains things. Linux; other systems fill what they have.

@@ -455,7 +455,7 @@ impl Connection {
             outstanding: self.stream.outstanding() as u64,
             silent_ns: self.stream.last_received_ns().map(|at| now.saturating_sub(at)),
             error,
-            tcp: self.info,
+            tcp: self.info.map(Box::new),
         };
         let clock = cx.clock.clone();
         self.stream.close(&clock, |sample| cx.sample(path, sample));

@@ -234,7 +234,7 @@ fn closing_facts(context: &Context<'_>, closing: &Closing<'_>) -> Vec<String> {
     }
     facts.extend(evidence.silent_ns.map(|ns| format!("the last byte came {} before the end", duration(ns))));
     facts.extend(evidence.error.as_ref().map(|error| format!("the error was \"{error}\"")));
-    if let Some(tcp) = evidence.tcp {
+    if let Some(tcp) = &evidence.tcp {
         facts.push(format!(
             "TCP_INFO, last look before the end: {} unacknowledged, {} timeouts in a row, back-off {}, {} segments sent again in its life",
             tcp.unacked, tcp.retransmits, tcp.backoff, tcp.total_retrans

@@ -300,7 +300,14 @@ impl Dialer {
         let age_ns = now.saturating_sub(dial.done_ns.unwrap_or(now));
         let (error, tcp) = (error.map(|e| e.text.clone()), dial.info);
         let (sent, answered, last_answered_seq) = (1, 1, Some(0));
-        let evidence = Evidence { sent, answered, last_answered_seq, error, tcp, ..Evidence::default() };
+        let evidence = Evidence {
+            sent,
+            answered,
+            last_answered_seq,
+            error,
+            tcp: tcp.map(Box::new),
+            ..Evidence::default()
+        };
         // It had been measured and closed here: however the peer takes that, it is no loss.
         let cause = ClosingCause::Finished;
         let kind = EventKind::ConnectionClosed { cause, verdict: None, errno: None, age_ns, evidence };
