@@ -183,7 +183,9 @@ fn two_faults_at_a_time_make_no_wrong_verdict() {
             }
         }
     }
-    wrong.iter().for_each(|one| println!("{one}"));
+    for one in &wrong {
+        println!("{one}");
+    }
     println!("{told} incidents: {unknown} not known, {} wrong, {sure} of them sure", wrong.len());
     assert!(told > seeds / 2, "the faults made hardly an incident: {told}");
     assert!(unknown * 2 < told, "{unknown} of {told} are not known");
