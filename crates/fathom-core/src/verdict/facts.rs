@@ -1,5 +1,6 @@
 //! What was seen of a silence and of its end.
 
+use super::server::{Server, server};
 use super::{Direction, Fresh, Reported};
 use crate::cause::ClosingCause;
 
@@ -259,6 +260,11 @@ impl Facts {
             Direction::Return => self.has_local_pause() || self.has_come_again(),
         };
         (!otherwise).then_some(direction)
+    }
+
+    /// Who answers now, compared with who served the connection.
+    pub(super) fn server(&self) -> Server {
+        server(self.served_by, self.reported, (self.opened_ns, self.ended_ns))
     }
 
     /// Nothing acknowledged what was sent again and again.

@@ -1,7 +1,7 @@
 //! The facts by which the table decides: when each holds, what docs/verdicts.md calls it, and its sentence.
 
 use super::facts::{Acknowledged as Ack, Facts, Outcome};
-use super::server::{Server, server};
+use super::server::Server;
 use super::way;
 use super::{Direction, Fresh, seconds};
 use crate::cause::ClosingCause as C;
@@ -122,11 +122,11 @@ impl Fact {
                     served != answers && fathom_wire::is_same_place(served, answers)
                 })
             }
-            Self::StillRuns => server(facts) == Server::Same,
-            Self::ReplacedBefore => server(facts) == Server::ReplacedBefore,
-            Self::ReplacedSoon => server(facts) == Server::ReplacedSoon,
-            Self::AnotherAnswers => server(facts) == Server::Elsewhere,
-            Self::BeganAfter => server(facts) == Server::BeganAfter,
+            Self::StillRuns => facts.server() == Server::Same,
+            Self::ReplacedBefore => facts.server() == Server::ReplacedBefore,
+            Self::ReplacedSoon => facts.server() == Server::ReplacedSoon,
+            Self::AnotherAnswers => facts.server() == Server::Elsewhere,
+            Self::BeganAfter => facts.server() == Server::BeganAfter,
             Self::IdledTooLong => facts.idled_too_long(),
             Self::OthersLost => facts.others_lost,
             Self::Unanswered => {

@@ -1,6 +1,6 @@
 //! The reflector: what it said of the connection, and whether the one that said it is the one that served it.
 
-use super::{Direction, Facts};
+use super::Direction;
 use crate::peer_report::{PeerReport, Responder};
 
 /// A time told as "so long ago" is known to a round trip and a millisecond; this covers both.
@@ -75,9 +75,13 @@ pub(super) enum Server {
     BeganAfter,
 }
 
-/// Who answers now, as far as that bears on the connection's end.
-pub(super) fn server(facts: &Facts) -> Server {
-    let Facts { served_by, reported, opened_ns, ended_ns, .. } = *facts;
+/// Who answers now, as far as that bears on the connection's end. `served_by`: who answered while the connection lived,
+/// which began at `opened_ns` and ended at `ended_ns`.
+pub(super) fn server(
+    served_by: Option<u32>,
+    reported: Option<Reported>,
+    (opened_ns, ended_ns): (u64, u64),
+) -> Server {
     let Some(reported) = reported else { return Server::NotKnown };
     let (Some(Responder { identity, .. }), Some(began)) = (reported.report.responder, reported.began_ns())
     else {
