@@ -1,5 +1,6 @@
 """What a study over SSH is made of, without SSH: binaries by their headers, errors by ssh's words."""
 
+import asyncio
 import json
 import os
 import struct
@@ -16,6 +17,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.deadlines import MARGIN_NS, deadline_ns, most_bytes, round_deadline_ns
 from fathometer.study.model import SshHost
 from fathometer.study.plan import plan
+from fathometer.study.processes import Processes
 from fathometer.study.read import notes, parse
 from fathometer.study.ssh import shell
 from fathometer.study.ssh.answers import (
@@ -31,9 +33,11 @@ from fathometer.study.ssh.answers import (
     shell_answer,
 )
 from fathometer.study.ssh.binary import binaries, binary_for, read_binary
-from fathometer.study.ssh.connection import options, socket_name
+from fathometer.study.ssh.connection import SshConnection, options, socket_name
 from fathometer.study.ssh.mirror import Mirror
-from fathometer.study.ssh.trouble import Lost, explain
+from fathometer.study.ssh.place import RemotePlace
+from fathometer.study.ssh.remote import Remote
+from fathometer.study.ssh.trouble import HostError, Lost, explain
 from support.programs import fathom
 
 MOST = 1 << 20
@@ -388,6 +392,19 @@ def test_a_mirror_follows_no_link(tmp_path):
             pass
         assert precious.read_bytes() == b"kept"
         assert list(tmp_path.glob("precious*")) == [precious]
+
+
+def test_a_probe_that_is_said_to_run_for_ever_is_not_waited_for(tmp_path, monkeypatch):
+    """Its host ends it at its limit; one that says otherwise was asked again and again, without end."""
+    connection = SshConnection("b", SshHost(address="vm"), "0", tmp_path / "control", Processes("0"))
+    remote = Remote(connection, lambda _: None)
+
+    async def runs(*_):
+        return look(state=State("running"))
+
+    monkeypatch.setattr(remote, "look", runs)
+    with pytest.raises(HostError, match='host "b": the probe still runs there, long after its time limit'):
+        asyncio.run(RemotePlace(remote, "vm")._follow("job", Mirror(tmp_path / "here", MOST), 0.0, over=-1.0))
 
 
 def test_a_host_s_words(tmp_path):

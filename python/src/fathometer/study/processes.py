@@ -84,11 +84,13 @@ class Processes:
             # It does not listen to us: nothing gentle.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
+            _close_pipes(process)
             raise
         finally:
             for work in works:
                 work.cancel()
             await self.stop(process)
+            _close_pipes(process)
         return process.returncode or 0, out, err
 
     async def stop(self, process: Process) -> None:
@@ -109,8 +111,13 @@ class Processes:
             await self.stop(process)
 
 
+def _close_pipes(process: Process) -> None:
+    """Also those that another process holds open. asyncio waits for their end, and has no public way."""
+    process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
+
+
 async def _read(output: asyncio.StreamReader | None, most: int) -> bytes:
-    """All that a command writes. Its end is not waited for where it is too long: another process may hold the
+    """All that a command writes. Where it is too long its end is not waited for: another process may hold the
     pipe open, as the master of a shared connection of ``ssh`` does.
     """
     data = bytearray()
