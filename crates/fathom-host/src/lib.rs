@@ -46,6 +46,13 @@
 //! `{"state":"expired"}` (its time was over) or `{"state":"lost"}` (it ended and left no word, as its host was restarted
 //! or its supervisor killed).
 //!
+//! # What `start` starts
+//!
+//! `fathom host supervise DIRECTORY LIMIT_S -- ARGV...` in a session of its own: it passes SIGTERM, SIGINT and SIGHUP on to its
+//! program as SIGTERM, asks it to end when its time is over (and ends it 10 s later), and leaves word of how it ended. Below
+//! it `fathom host become DIRECTORY SUPERVISOR -- ARGV...` leaves word of itself and becomes the program, which is asked to
+//! end when its supervisor does, however that happens. Nobody else calls these two.
+//!
 //! # On disk
 //!
 //! Everything is in `~/.fathom/studies/STUDY/HOST`: the file `lock`, and in `jobs` a directory for each job with
