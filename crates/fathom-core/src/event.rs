@@ -1,8 +1,12 @@
 //! What happens in a run besides samples: one line each in `events.jsonl`.
 
 mod evidence;
+mod lost;
+#[cfg(test)]
+mod tests;
 
 pub use evidence::{Evidence, TcpInfo};
+pub use lost::{LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, why_lost};
 
 use crate::cause::ClosingCause;
 use crate::loss::Losses;
@@ -11,32 +15,11 @@ use crate::verdict::{Confidence, Direction, Explanation, Fresh, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// Rows were lost because writing fell behind what was measured.
-pub const LOST_BEHIND: &str = "behind";
-/// Rows were lost because the disk had no room.
-pub const LOST_NO_SPACE: &str = "no_space";
-/// Rows were lost because an error of the disk had stopped the recording.
-pub const LOST_STOPPED: &str = "stopped";
-/// Rows were lost because the process was killed, or its host failed, before they were on the disk.
-pub const LOST_CRASH: &str = "crash";
-/// Rows were on the disk and cannot be read any more.
-pub const LOST_UNREADABLE: &str = "unreadable";
 /// The note of a run one of whose probing threads failed. Nobody knows how many samples of that thread were under way.
 pub const PROBING_FAILED: &str =
     "probing ended early: a probing thread failed; samples that were under way then have no rows";
 /// The mode of a throughput test, as recordings and summaries name it.
 pub const THROUGHPUT_MODE: &str = "tcp-throughput";
-
-/// Why rows are missing, as a sentence without its end, from the reason of a `recording.overflowed`.
-pub fn why_lost(reason: Option<&str>) -> &'static str {
-    match reason {
-        Some(LOST_NO_SPACE) => "the disk was full",
-        Some(LOST_STOPPED) => "an error of the disk had stopped the recording",
-        Some(LOST_CRASH) => "the probe was killed, or its host failed",
-        Some(LOST_UNREADABLE) => "the recording was damaged",
-        _ => "writing could not keep up",
-    }
-}
 
 /// One event of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -339,6 +322,13 @@ pub enum EventKind {
         /// Samples that were due, whether they were sent or not.
         due: u64,
     },
+    /// So many samples of this path have fallen due while some are out for more than 100 ms. Told once a second as long as that
+    /// lasts. Never in an event log: the recorder keeps the latest beside it, for a recovery.
+    #[serde(rename = "schedule.progress")]
+    ScheduleProgress {
+        /// Samples that were due, whether they were sent or not.
+        due: u64,
+    },
     /// Echoes whose bytes differ from what was sent.
     #[serde(rename = "echo.corrupted")]
     EchoCorrupted {
@@ -455,6 +445,7 @@ impl EventKind {
             Self::LoadEnded { .. } => "load.ended",
             Self::ScheduleOverrun { .. } => "schedule.overrun",
             Self::ScheduleEnded { .. } => "schedule.ended",
+            Self::ScheduleProgress { .. } => "schedule.progress",
             Self::EchoCorrupted { .. } => "echo.corrupted",
             Self::EchoForeign { .. } => "echo.foreign",
             Self::EchoDuplicated { .. } => "echo.duplicated",
@@ -464,57 +455,6 @@ impl EventKind {
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::RecordingResumed { .. } => "recording.resumed",
             Self::Note { .. } => "note",
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_reads_as_the_format_says() {
-        let event = Event {
-            at: "2026-11-21T10:00:00.000000005Z".parse().unwrap(),
-            mono_ns: 7,
-            connection: Some(2),
-            kind: EventKind::StallBegan { seq: 5, outstanding: 3, threshold_ns: 200_000_000 },
-        };
-        let line = serde_json::to_string(&event).unwrap();
-        assert_eq!(
-            line,
-            r#"{"at":"2026-11-21T10:00:00.000000005Z","mono_ns":7,"connection":2,"kind":"stall.began","seq":5,"outstanding":3,"threshold_ns":200000000}"#
-        );
-        assert_eq!(serde_json::from_str::<Event>(&line).unwrap(), event);
-    }
-
-    #[test]
-    fn a_peer_report_reads_as_the_format_says() {
-        let head = r#"{"at":"2026-11-21T10:00:00Z","mono_ns":7,"connection":2,"kind":"connection.explained","about":"closing","verdict":"path_down","direction":"return","because":["a fact"],"fresh":"no_answer""#;
-        for tail in [
-            "}",
-            r#","reflector":{"standing":"open","last_seq":41,"received_ns":5,"unsent_bytes":0,"unacked":3}}"#,
-            r#","reflector":{"standing":"not_known","began_ns":5}}"#,
-        ] {
-            let line = format!("{head}{tail}");
-            let event: Event = serde_json::from_str(&line).unwrap();
-            assert_eq!(serde_json::to_string(&event).unwrap(), line);
-        }
-    }
-
-    #[test]
-    fn the_name_is_the_one_in_the_file() {
-        let kinds = [
-            EventKind::RecordingStarted {},
-            EventKind::RecordingEnded { samples: 0, error: None },
-            EventKind::ClockStepped { step_ns: -5 },
-            EventKind::Note { text: String::new() },
-            EventKind::Pause { host: "local".into(), duration_ns: 1, reason: None },
-            EventKind::EchoDuplicated { seq: 0, count: 1 },
-        ];
-        for kind in kinds {
-            let written = serde_json::to_value(&kind).unwrap();
-            assert_eq!(written["kind"], kind.name());
         }
     }
 }

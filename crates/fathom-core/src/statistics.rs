@@ -6,19 +6,27 @@
 
 mod gaps;
 mod group;
+mod outages;
+mod reasons;
 mod under_load;
 
 pub use gaps::{Gap, Gaps};
 pub use group::Group;
+pub use outages::{OUTAGES_KEPT, Outage, OutageEnd, Outages};
+pub use reasons::Reasons;
 pub use under_load::UnderLoad;
 
 use crate::cause::ClosingCause;
-use crate::event::{Event, EventKind};
+use crate::event::{Event, EventKind, LOST_BEHIND};
 use crate::histogram::Histogram;
 use crate::loss::Losses;
 use crate::sample::{Flags, Sample};
 use jiff::Timestamp;
 use std::collections::BTreeMap;
+
+/// Events of the files themselves.
+const BOOKKEEPING: [&str; 5] =
+    ["recording.started", "recording.ended", "recording.recovered", "segment.closed", "schedule.progress"];
 
 /// Closed connections that keep their own line.
 pub const CLOSED_KEPT: usize = 1_000;
@@ -62,8 +70,13 @@ pub struct Statistics {
     pub corrupt: u64,
     /// Samples flagged as warm-up: counted above, left out of the distributions.
     pub warm_up: u64,
-    /// Due but never sent, because this host or the connection was not ready.
-    pub skipped: u64,
+    /// Due but never sent: `unconnected`, `blocked` (the connection took no more) or `late` (this host did not run).
+    pub not_sent: Reasons,
+    /// Sent, and without a row in the recording, by the reason of `recording.overflowed`. A run that goes on may have counted
+    /// them above; its recording read back cannot have.
+    pub not_recorded: Reasons,
+    /// Times without a connection that answers.
+    pub outages: Outages,
     /// What is known of datagrams that were lost, came twice or out of order; `unknown` is kept by [`Statistics::loss`].
     losses: Losses,
     /// How far differences of the two clocks may be from the truth, in ns, at the most; `None`: nobody said.
@@ -88,6 +101,14 @@ pub struct Statistics {
     pub events: BTreeMap<String, u64>,
     /// First and last `sent_ns` seen.
     pub span_ns: Option<(i64, i64)>,
+    /// When the sample seen last was sent.
+    pub last_sent_ns: Option<i64>,
+    /// An event said that the recording ended in order.
+    pub ended: bool,
+    /// The earliest and the latest event seen, by the monotonic clock of the run, in ns.
+    pub mono_ns: Option<(u64, u64)>,
+    /// The same of the latest that is no bookkeeping of the recording's files.
+    pub last_told_ns: Option<u64>,
     /// By size, where samples of more than one have been seen; empty otherwise.
     pub by_size: BTreeMap<u32, Group>,
     /// Samples sent under a load of ours, and that load.
@@ -96,6 +117,8 @@ pub struct Statistics {
     pub gaps: Gaps,
     first_size: Option<u32>,
     closed: usize,
+    /// Samples that were due, by the schedule's end.
+    due: Option<u64>,
 }
 
 impl Statistics {
@@ -110,6 +133,7 @@ impl Statistics {
         self.samples += 1;
         let (first, last) = self.span_ns.unwrap_or((sample.sent_ns, sample.sent_ns));
         self.span_ns = Some((first.min(sample.sent_ns), last.max(sample.sent_ns)));
+        self.last_sent_ns = Some(sample.sent_ns);
         if let Some(connection) = self.connections.get_mut(&sample.connection) {
             connection.samples += 1;
         }
@@ -195,9 +219,28 @@ impl Statistics {
         Losses { unknown: self.unanswered.saturating_sub(forward + backward), ..self.losses }
     }
 
+    /// Samples that were due, sent or not.
+    pub fn due(&self) -> u64 {
+        self.due.unwrap_or(self.samples.saturating_add(self.not_sent.total()))
+    }
+
+    /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
+    /// them. What this host did not come to send says nothing of the path. `None`: there was none.
+    pub fn availability(&self) -> Option<f64> {
+        let of_the_path = self.not_sent.total().saturating_sub(self.not_sent.of("late"));
+        let asked = self.samples.saturating_add(of_the_path);
+        (asked > 0).then(|| self.answered as f64 / asked as f64)
+    }
+
     /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         self.count_event(event.kind.name());
+        let (first, last) = self.mono_ns.unwrap_or((event.mono_ns, event.mono_ns));
+        self.mono_ns = Some((first.min(event.mono_ns), last.max(event.mono_ns)));
+        if !BOOKKEEPING.contains(&event.kind.name()) {
+            self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns));
+        }
+        self.outages.event(event);
         match &event.kind {
             EventKind::ConnectionOpened { connect_ns, tls_ns, .. } => {
                 self.connect.record(*connect_ns);
@@ -233,7 +276,12 @@ impl Statistics {
                     connection.verdict = Some(explanation.verdict.name().to_owned());
                 }
             }
-            EventKind::ScheduleOverrun { skipped, .. } => self.skipped += skipped,
+            EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),
+            EventKind::RecordingEnded { .. } => self.ended = true,
+            EventKind::ScheduleEnded { due } => self.due = Some(self.due.unwrap_or(0).saturating_add(*due)),
+            EventKind::RecordingOverflowed { lost, reason } => {
+                self.not_recorded.add(reason.as_deref().unwrap_or(LOST_BEHIND), *lost);
+            }
             EventKind::LoadEnded { duration_ns, sent_bytes, echoed_bytes, .. } => {
                 self.under_load.ended(*duration_ns, *sent_bytes, *echoed_bytes);
             }
@@ -248,8 +296,7 @@ impl Statistics {
     /// Counts an event by its kind, known to this version or not. Bookkeeping of the files themselves is no event of
     /// the run, and differs between a run that goes on and its recording read back.
     pub fn count_event(&mut self, kind: &str) {
-        if matches!(kind, "recording.started" | "recording.ended" | "recording.recovered" | "segment.closed")
-        {
+        if BOOKKEEPING.contains(&kind) {
             return;
         }
         match self.events.get_mut(kind) {

@@ -2,6 +2,7 @@
 //! recording's: the same code, so that both say the same. [`json`] and [`text`] take the same two things.
 
 mod idle_gaps;
+mod outages;
 mod sizes;
 mod table;
 mod under_load;
@@ -159,7 +160,11 @@ struct Json<'a> {
     unanswered: u64,
     corrupt: u64,
     warm_up: u64,
+    due: u64,
     not_sent: u64,
+    not_sent_by: &'a BTreeMap<String, u64>,
+    not_recorded: &'a BTreeMap<String, u64>,
+    availability: Option<f64>,
     loss: Option<Losses>,
     clock_error_ns: Option<u64>,
     rtt_ns: Option<Distribution>,
@@ -173,6 +178,8 @@ struct Json<'a> {
     idle_gaps: Option<Vec<idle_gaps::Json>>,
     connections: Vec<ConnectionLine<'a>>,
     connections_omitted: u64,
+    outages: Vec<outages::Json>,
+    outages_omitted: u64,
     events: &'a BTreeMap<String, u64>,
     recording: Option<&'a str>,
 }
@@ -212,7 +219,11 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         unanswered: s.unanswered,
         corrupt: s.corrupt,
         warm_up: s.warm_up,
-        not_sent: s.skipped,
+        due: s.due(),
+        not_sent: s.not_sent.total(),
+        not_sent_by: s.not_sent.by_name(),
+        not_recorded: s.not_recorded.by_name(),
+        availability: s.availability(),
         loss: of_datagrams(heading).then(|| s.loss()),
         clock_error_ns: s.clock_error_ns,
         rtt_ns: of_one_kind(&s.rtt),
@@ -226,6 +237,8 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         under_load: under_load::json(heading.load.as_ref(), &s.under_load),
         connections: s.connections.iter().map(line).collect(),
         connections_omitted: s.connections_omitted,
+        outages: outages::json(s),
+        outages_omitted: s.outages.omitted(),
         events: &s.events,
         recording: heading.recording.as_deref(),
     };
@@ -269,6 +282,7 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
             table::text(&mut out, heading, s);
         }
     }
+    outages::text(&mut out, s);
     connections(&mut out, s);
     let quiet = [
         "recording.started",
@@ -317,8 +331,8 @@ fn counts(s: &Statistics) -> String {
     if s.corrupt > 0 {
         parts.push(format!("{} corrupt{}", s.corrupt, share(s.corrupt)));
     }
-    if s.skipped > 0 {
-        parts.push(format!("{} due but not sent", s.skipped));
+    if s.not_sent.total() > 0 {
+        parts.push(format!("{} due but not sent", s.not_sent.total()));
     }
     if s.warm_up > 0 {
         parts.push(format!("{} warm-up, not in the figures below", s.warm_up));

@@ -82,7 +82,7 @@ impl Error {
         move |source| Self::Io { operation, path, source }
     }
 
-    /// Whether there is no space left to write to.
+    /// Whether there is no space left to write to: the disk is full, a quota is, or the file has reached the limit of its size.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Io { source, .. } if full(source))
     }
@@ -106,13 +106,17 @@ fn is_link(error: &io::Error) -> bool {
 }
 
 fn full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }
 
 /// How to mend what the operating system refused.
 fn remedy(error: &io::Error) -> &'static str {
     match error.kind() {
         _ if is_link(error) => "a symbolic link stands in its place; remove it, or choose another directory",
+        io::ErrorKind::FileTooLarge => {
+            "raise the limit on the size of files (`ulimit -f`); what was written so far stays readable"
+        }
         _ if full(error) => "free some space; what was written so far stays readable",
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
             "choose a directory that you may write to"

@@ -6,6 +6,8 @@
 //! puts an interrupted one in order, [`verify()`] checks every law of the format, [`export()`] hands the samples to
 //! other programs. No clock is read here: times are arguments.
 
+mod amounts;
+mod checksum;
 mod columns;
 mod convert;
 mod damage;
@@ -33,8 +35,8 @@ pub use events::{Entry, Events};
 pub use export::{Format, export, run};
 pub use fathom_core::summary::PathLabels;
 pub use manifest::{ClockAnchor, Manifest, ReflectorFacts, Tool};
-pub use recorder::{Gaps, Options, Recorder};
-pub use recording::{Recording, Samples};
+pub use recorder::{Gaps, LogSum, Options, Recorder};
+pub use recording::{Recording, Samples, recordings_in};
 pub use recover::{Recovery, recover};
 pub use verify::{Finding, Verification, verify};
 
@@ -48,6 +50,9 @@ pub(crate) const EVENTS: &str = "events.jsonl";
 pub(crate) const LOCK: &str = ".lock";
 /// Blocks kept back for the last words on a full disk.
 pub(crate) const RESERVE: &str = ".reserve";
+
+/// What had fallen due when samples were last out for long, while a probe writes and after it was killed.
+pub(crate) const PROGRESS: &str = ".progress";
 
 /// The name of a segment's file.
 pub(crate) fn segment_name(ordinal: u32, extension: &str) -> String {

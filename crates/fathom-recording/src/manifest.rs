@@ -1,6 +1,7 @@
 //! `recording.json`: what was measured, from where, with what, and when.
 
 use crate::disk::Disk;
+use crate::recorder::LogSum;
 use crate::{Error, FORMAT_VERSION, MANIFEST};
 use fathom_core::clock::Anchor;
 use fathom_core::summary::PathLabels;
@@ -49,6 +50,9 @@ pub struct Manifest {
     /// Simultaneous readings of both clocks, oldest first, at most 1,024.
     #[serde(default)]
     pub clock_anchors: Vec<ClockAnchor>,
+    /// The event log as it was when the recording ended; absent before, and in older recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<LogSum>,
     /// Whatever else stands in the file.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
@@ -131,6 +135,7 @@ impl Manifest {
             cloud: None,
             reflector: ReflectorFacts::default(),
             clock_anchors: Vec::new(),
+            events: None,
             extra: Map::new(),
         }
     }

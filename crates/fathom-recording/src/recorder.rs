@@ -2,24 +2,29 @@
 
 pub(crate) mod appender;
 mod kept;
+pub(crate) mod log;
 mod losses;
+pub(crate) mod progress;
 mod room;
+mod segments;
 
+pub use log::LogSum;
 pub use room::Gaps;
 
-use crate::convert::{Closed, convert};
+use crate::convert::Closed;
 use crate::disk::{Disk, RealDisk};
 use crate::manifest::ClockAnchor;
-use crate::stream::{Encoder, head};
-use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE, segment_name};
-use appender::Appender;
+use crate::stream::Encoder;
+use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE};
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind, LOST_NO_SPACE, LOST_STOPPED};
 use fathom_core::sample::Sample;
 use jiff::Timestamp;
 use kept::Kept;
+use log::Log;
 use losses::Losses;
 use room::Waiting;
+use segments::OpenSegment;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -64,7 +69,7 @@ pub struct Recorder {
     manifest: Manifest,
     /// Locked for as long as it is open.
     _lock: File,
-    events: Appender,
+    events: Log,
     open: Option<OpenSegment>,
     next_segment: u32,
     closing: Option<(u32, JoinHandle<Result<Closed, Error>>)>,
@@ -99,14 +104,6 @@ pub struct Recorder {
 struct Stopped {
     reason: String,
     at: Timestamp,
-}
-
-#[derive(Debug)]
-struct OpenSegment {
-    ordinal: u32,
-    file: Appender,
-    rows: u64,
-    opened_ns: u64,
 }
 
 impl Recorder {
@@ -147,7 +144,7 @@ impl Recorder {
     ) -> Result<Self, Error> {
         room::reserve(disk.as_ref(), dir)?;
         manifest.write(disk.as_ref(), dir)?;
-        let events = Appender::open(disk.as_ref(), dir.join(EVENTS))?;
+        let events = Log::create(disk.as_ref(), dir)?;
         let now_ns = manifest.clock_anchors.first().map_or(0, |a| a.mono_ns);
         let at = manifest.started_at;
         let mut recorder = Self {
@@ -247,64 +244,6 @@ impl Recorder {
         })
     }
 
-    /// Writes an event at once. The end of a connection follows the rows of that connection, with what comes after it at the
-    /// latest at the next [`Recorder::flush`]: a kill leaves no connection that is over and lacks its last rows.
-    ///
-    /// On a full disk an event takes the reserve; where that is used up too, it is written when there is room again. An event
-    /// that cannot be written for another reason is tried again.
-    pub fn event(&mut self, event: &Event) -> Result<(), Error> {
-        let line = self.line(event)?;
-        let ends = matches!(event.kind, EventKind::ConnectionClosed { .. });
-        let waits = ends && !self.pending.is_empty();
-        if self.kept.is_empty() && !waits {
-            let Err(error) = self.append_event(&line) else { return Ok(()) };
-            if self.ending && self.stopped.is_none() {
-                return Err(error);
-            }
-            self.kept.push(event, &line);
-            if error.is_full() && self.stopped.is_none() {
-                self.wait_for_room();
-                return Ok(());
-            }
-            return Err(error);
-        }
-        self.kept.push(event, &line);
-        let small = self.kept.len() < KEPT_AT_MOST;
-        if self.stopped.is_some() {
-            // What a broken disk refuses again and again must not be copied each time.
-            return if small { self.write_kept(true) } else { Ok(()) };
-        }
-        let rare = event.mono_ns.saturating_sub(self.written_ns) >= ENDS_EVERY_NS;
-        if self.waiting.is_none() && (rare || !small) {
-            return self.guarded(|r| r.write_through(event.mono_ns));
-        }
-        Ok(())
-    }
-
-    /// Writes the rows that are pending, and the events that wait for them.
-    fn write_through(&mut self, now_ns: u64) -> Result<(), Error> {
-        self.write_pending()?;
-        self.written_ns = now_ns;
-        self.write_kept(true)
-    }
-
-    fn line(&self, event: &Event) -> Result<Vec<u8>, Error> {
-        let mut line = serde_json::to_vec(event)
-            .map_err(|e| Error::Segment { path: self.dir.join(EVENTS), reason: e.to_string() })?;
-        line.push(b'\n');
-        Ok(line)
-    }
-
-    fn append_event(&mut self, line: &[u8]) -> Result<(), Error> {
-        self.events.append(self.disk.as_ref(), line).or_else(|error| {
-            if !error.is_full() {
-                return Err(error);
-            }
-            self.release_reserve();
-            self.events.append(self.disk.as_ref(), line)
-        })
-    }
-
     /// Adds a clock anchor and rewrites the manifest.
     pub fn anchor(&mut self, anchor: Anchor, stepped: bool) -> Result<(), Error> {
         self.refuse_if_stopped()?;
@@ -342,6 +281,8 @@ impl Recorder {
         error: Option<&str>,
     ) -> Result<u64, Error> {
         self.now_ns = now_mono_ns;
+        // The last words may need its block.
+        progress::remove(self.disk.as_ref(), &self.dir);
         let mut ended = Ok(());
         if self.stopped.is_none() {
             self.ending = true;
@@ -354,9 +295,7 @@ impl Recorder {
                 r.tell_gap()?;
                 let kind = EventKind::RecordingEnded { samples: r.rows, error: error.map(str::to_owned) };
                 r.event(&Event { at: ended_at, mono_ns: now_mono_ns, connection: None, kind })?;
-                r.events.sync(r.disk.as_ref())?;
-                r.manifest.ended_at = Some(ended_at);
-                r.manifest.write(r.disk.as_ref(), &r.dir)
+                r.seal(ended_at)
             });
         }
         // A conversion that outlived the stop must not outlive the lock.
@@ -375,8 +314,14 @@ impl Recorder {
         let Some(Stopped { at, .. }) = self.stopped else { return Ok(()) };
         self.write_kept(true)?;
         self.tell_lost()?;
+        self.seal(at)
+    }
+
+    /// Says in the manifest that the recording has ended, and what its event log is from then on.
+    fn seal(&mut self, ended_at: Timestamp) -> Result<(), Error> {
         self.events.sync(self.disk.as_ref())?;
-        self.manifest.ended_at = Some(at);
+        self.manifest.ended_at = Some(ended_at);
+        self.manifest.events = Some(self.events.sum());
         self.manifest.write(self.disk.as_ref(), &self.dir)
     }
 
@@ -410,46 +355,12 @@ impl Recorder {
     }
 
     fn release_reserve(&self) {
+        progress::remove(self.disk.as_ref(), &self.dir);
         let _ = self.disk.remove(&self.dir.join(RESERVE));
     }
 
     fn wall_clock(&self) -> Timestamp {
         self.manifest.clock_anchors.last().map_or(self.manifest.started_at, |a| a.at(self.now_ns))
-    }
-
-    fn write_pending(&mut self) -> Result<(), Error> {
-        if self.pending.is_empty() {
-            return Ok(());
-        }
-        if self.open.is_none() {
-            self.open_segment()?;
-        }
-        let Some(segment) = &mut self.open else { return Ok(()) };
-        let mut written = 0;
-        let done = self.pending.chunks(FLUSH_ROWS).try_for_each(|chunk| {
-            segment.file.append(self.disk.as_ref(), self.encoder.encode(chunk))?;
-            written += chunk.len();
-            Ok(())
-        });
-        segment.rows += written as u64;
-        self.rows += written as u64;
-        self.pending.drain(..written);
-        done?;
-        if segment.rows >= self.options.segment_rows { self.close_segment() } else { Ok(()) }
-    }
-
-    fn open_segment(&mut self) -> Result<(), Error> {
-        let ordinal = self.next_segment;
-        let path = self.dir.join(segment_name(ordinal, "arrows"));
-        let mut file = Appender::open(self.disk.as_ref(), path.clone())?;
-        // An attempt that found no room may have left its beginning.
-        file.empty(self.disk.as_ref())?;
-        let schema = head().map_err(|e| Error::Segment { path, reason: e.to_string() })?;
-        file.append(self.disk.as_ref(), &schema)?;
-        self.disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
-        self.next_segment += 1;
-        self.open = Some(OpenSegment { ordinal, file, rows: 0, opened_ns: self.now_ns });
-        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), Error> {
@@ -458,78 +369,6 @@ impl Recorder {
             segment.file.sync(self.disk.as_ref())?;
         }
         self.events.sync(self.disk.as_ref())
-    }
-
-    fn close_segment(&mut self) -> Result<(), Error> {
-        let Some(mut segment) = self.open.take() else { return Ok(()) };
-        segment.file.sync(self.disk.as_ref())?;
-        tracing::debug!(dir = %self.dir.display(), segment = segment.ordinal, rows = segment.rows, "closing a segment");
-        // Whatever fails from here on, it is closed later.
-        self.unclosed.push(segment.ordinal);
-        self.collect_closed(true)?;
-        if segment.rows <= INLINE_ROWS {
-            return self.close_unclosed();
-        }
-        let (disk, dir, ordinal) = (Arc::clone(&self.disk), self.dir.clone(), segment.ordinal);
-        let thread = std::thread::Builder::new()
-            .name("segment".to_owned())
-            .spawn(move || convert(disk.as_ref(), &dir, ordinal, true))
-            .map_err(Error::io("start a thread to close", &segment.file.path))?;
-        self.closing = Some((segment.ordinal, thread));
-        self.unclosed.retain(|&ordinal| ordinal != segment.ordinal);
-        Ok(())
-    }
-
-    /// Closes what could not be closed at its time.
-    fn close_unclosed(&mut self) -> Result<(), Error> {
-        while let Some(&ordinal) = self.unclosed.first() {
-            let closed = convert(self.disk.as_ref(), &self.dir, ordinal, true)?;
-            self.list_closed(ordinal, &closed)?;
-            self.unclosed.remove(0);
-        }
-        Ok(())
-    }
-
-    fn collect_closed(&mut self, wait: bool) -> Result<(), Error> {
-        match self.closing.take() {
-            Some((ordinal, thread)) if wait || thread.is_finished() => {
-                let path = self.dir.join(segment_name(ordinal, "arrows"));
-                let closed = thread
-                    .join()
-                    .map_err(|_| Error::Segment { path, reason: "its conversion panicked".into() })?;
-                let listed = closed.and_then(|closed| self.list_closed(ordinal, &closed));
-                if listed.is_err() {
-                    self.unclosed.push(ordinal);
-                }
-                listed
-            }
-            still => {
-                self.closing = still;
-                Ok(())
-            }
-        }
-    }
-
-    fn list_closed(&mut self, ordinal: u32, closed: &Closed) -> Result<(), Error> {
-        let (at, mono_ns) = (self.wall_clock(), self.now_ns);
-        let line = self.line(&closed.event(at, mono_ns))?;
-        self.append_event(&line)?;
-        self.events.sync(self.disk.as_ref())?;
-        let old = self.dir.join(segment_name(ordinal, "arrows"));
-        self.disk.remove(&old).map_err(Error::io("remove", &old))
-    }
-}
-
-impl Closed {
-    /// The event that lists the segment: from here on readers trust the Parquet file.
-    pub(crate) fn event(&self, at: Timestamp, mono_ns: u64) -> Event {
-        let kind = EventKind::SegmentClosed {
-            file: self.file.clone(),
-            rows: self.rows,
-            bytes: self.bytes,
-            crc32: self.crc32,
-        };
-        Event { at, mono_ns, connection: None, kind }
     }
 }
 
@@ -546,6 +385,7 @@ pub(crate) fn lock(disk: &dyn Disk, dir: &Path) -> Result<File, Error> {
 
 /// Removes what only a running recording needs. A leftover does no harm.
 pub(crate) fn tidy(disk: &dyn Disk, dir: &Path) {
+    progress::remove(disk, dir);
     let _ = disk.remove(&dir.join(RESERVE));
     let _ = disk.remove(&dir.join(LOCK));
 }

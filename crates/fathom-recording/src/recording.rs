@@ -4,18 +4,49 @@ use crate::columns::{arrow_schema, from_batch};
 use crate::convert::Closed;
 use crate::damage::Damage;
 use crate::events::{Entry, Events};
+use crate::recorder::LogSum;
 use crate::stream::Decoder;
-use crate::{Error, LOCK, Manifest, segment_name, segment_ordinal};
+use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufReader, ErrorKind, Read, Seek};
+use std::io::{BufReader, ErrorKind, Seek};
 use std::path::{Path, PathBuf};
 
 /// Samples that are read at once.
 const CHUNK_ROWS: usize = 8_192;
+
+/// Folders below one that are searched for recordings.
+const DEPTH: usize = 3;
+
+/// The recordings that `dir` stands for: itself, or those in it and in its folders, by name. What holds none stands for
+/// itself, so that opening it says what it lacks.
+pub fn recordings_in(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    search(dir, DEPTH, &mut found);
+    if found.is_empty() {
+        found.push(dir.to_owned());
+    }
+    found
+}
+
+fn search(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    if dir.join(MANIFEST).exists() {
+        return found.push(dir.to_owned());
+    }
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    // A link may lead back to where it stands.
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mut folders: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+    folders.sort_unstable();
+    if depth > 0 {
+        for folder in &folders {
+            search(folder, depth - 1, found);
+        }
+    }
+}
 
 /// An opened recording.
 #[derive(Debug)]
@@ -114,6 +145,17 @@ impl Recording {
         self.event_damage.iter().cloned().chain(samples.damage).collect()
     }
 
+    /// Whether a segment still stands in the file in which it was written.
+    pub(crate) fn has_open_segments(&self) -> bool {
+        self.ordinals.iter().any(|&ordinal| self.dir.join(segment_name(ordinal, "arrows")).exists())
+    }
+
+    /// The event log as it is now.
+    pub(crate) fn log_sum(&self) -> Result<LogSum, Error> {
+        let path = self.dir.join(EVENTS);
+        LogSum::of(&path).map_err(Error::io("read", &path))
+    }
+
     pub(crate) fn event_damage(&self) -> &[Damage] {
         &self.event_damage
     }
@@ -173,7 +215,8 @@ impl Recording {
         if len != listed.bytes {
             return Err(broken(&name, len, &format!("it should have {} bytes", listed.bytes)));
         }
-        let crc32 = checksum(&mut file).map_err(|e| unreadable(&name, len, &e))?;
+        let summed = checksum::of(&mut file).and_then(|sum| file.rewind().map(|()| sum));
+        let (_, crc32) = summed.map_err(|e| unreadable(&name, len, &e))?;
         if crc32 != listed.crc32 {
             return Err(broken(&name, len, "it does not have the checksum its event states"));
         }
@@ -193,19 +236,6 @@ impl Recording {
             builder.with_batch_size(CHUNK_ROWS).build().map_err(|e| broken(&name, len, &e.to_string()))?;
         Ok(Source::Parquet { reader, name, len })
     }
-}
-
-fn checksum(file: &mut File) -> std::io::Result<u32> {
-    let mut hasher = crc32fast::Hasher::new();
-    let mut buffer = vec![0; 64 << 10];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => break,
-            n => hasher.update(&buffer[..n]),
-        }
-    }
-    file.rewind()?;
-    Ok(hasher.finalize())
 }
 
 fn broken(name: &str, bytes: u64, reason: &str) -> Damage {

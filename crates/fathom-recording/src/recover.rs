@@ -6,11 +6,10 @@ use crate::disk::{Disk, RealDisk};
 use crate::events::Entry;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
-use crate::recorder::{lock, tidy};
+use crate::recorder::{lock, progress, tidy};
 use crate::recording::Recording;
 use crate::verify::conservation::Conservation;
-use crate::{EVENTS, Error, MANIFEST, segment_name};
-
+use crate::{EVENTS, Error, MANIFEST, Manifest, segment_name};
 use fathom_core::event::{Event, EventKind, LOST_CRASH, LOST_UNREADABLE};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -54,10 +53,16 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
     };
     recovery.damage.extend_from_slice(recording.event_damage());
 
+    let torn = recording.event_damage().last().filter(|d| d.torn);
+    if manifest.events.is_some() && (torn.is_some() || recording.has_open_segments()) {
+        // What follows changes the log. Interrupted in between, it must not look as if somebody else had.
+        let unsealed = Manifest { events: None, ..manifest.clone() };
+        unsealed.write(disk, dir)?;
+    }
     let evidence = Evidence::gather(&recording)?;
     let mut last_ns = evidence.last_ns;
     let mut events = Appender::open(disk, dir.join(EVENTS))?;
-    if let Some(torn) = recording.event_damage().last().filter(|d| d.torn) {
+    if let Some(torn) = torn {
         events.truncate(disk, torn.offset)?;
         recovery.needed = true;
         recovery.torn_bytes += torn.bytes;
@@ -115,6 +120,7 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
             }
             manifest.ended_at = Some(last_ns.map_or(manifest.started_at, timestamp));
         }
+        manifest.events = Some(recording.log_sum()?);
         manifest.write(disk, dir)?;
     }
     recovery.ended_at = manifest.ended_at;
@@ -143,6 +149,9 @@ fn untold(dir: &Path, damaged: bool) -> Result<Vec<(Option<u32>, u64)>, Error> {
         if let Entry::Known(event) = entry {
             conservation.event(&event);
         }
+    }
+    if let Some(due) = progress::read(dir) {
+        conservation.at_least_due(due);
     }
     let mut samples = recording.samples();
     samples.by_ref().flatten().for_each(|sample| conservation.row(&sample));

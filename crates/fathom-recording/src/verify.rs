@@ -5,6 +5,7 @@ pub(crate) mod conservation;
 
 use crate::damage::Damage;
 use crate::events::Entry;
+use crate::recorder::LogSum;
 use crate::recording::Recording;
 use crate::{EVENTS, Error, MANIFEST};
 use conservation::Conservation;
@@ -92,6 +93,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     let mut damage = recording.event_damage().to_vec();
     damage.extend_from_slice(samples.damage());
     log.check(&recording, running, rows, &mut findings);
+    if !running {
+        check_log_sum(&recording, &mut findings)?;
+    }
     // Rows that cannot be read are damage, and told as that.
     if damage.iter().all(|damage| damage.torn) {
         conservation.check(&mut findings);
@@ -103,6 +107,19 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         damage,
         findings: findings.0.into_values().collect(),
     })
+}
+
+/// Nothing was added to, taken from or changed in the event log since the recording ended.
+fn check_log_sum(recording: &Recording, findings: &mut Findings) -> Result<(), Error> {
+    let Some(stated) = recording.manifest().events else { return Ok(()) };
+    let found = recording.log_sum()?;
+    if found != stated {
+        findings.add(EVENTS, "the event log is what it was when the recording ended", || {
+            let LogSum { bytes, crc32 } = stated;
+            format!("{bytes} bytes with the checksum {crc32} then, {} with {} now", found.bytes, found.crc32)
+        });
+    }
+    Ok(())
 }
 
 fn at(sample: &Sample) -> String {
@@ -153,6 +170,8 @@ impl Findings {
 struct EventLog {
     count: u64,
     ended: Option<u64>,
+    /// Events that tell the recording's end.
+    ends: u64,
     recovered: bool,
 }
 
@@ -173,7 +192,10 @@ impl EventLog {
             }
             conservation.event(&event);
             match event.kind {
-                EventKind::RecordingEnded { samples, .. } => log.ended = Some(samples),
+                EventKind::RecordingEnded { samples, .. } => {
+                    log.ended = Some(samples);
+                    log.ends += 1;
+                }
                 EventKind::RecordingRecovered { .. } => log.recovered = true,
                 EventKind::SegmentClosed { file, rows, bytes, crc32 } => {
                     // An interrupted recovery may list a segment a second time, but never with other content.
@@ -200,6 +222,9 @@ impl EventLog {
             findings.add(EVENTS, "a recording that ended says so in its events", || {
                 "neither recording.ended nor recording.recovered".to_owned()
             });
+        }
+        if self.ends > 1 {
+            findings.add(EVENTS, "a recording ends once", || format!("{} ends", self.ends));
         }
         if let Some(samples) = self.ended
             && samples != rows

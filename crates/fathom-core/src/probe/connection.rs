@@ -279,9 +279,12 @@ impl Connection {
         let (mut resolved, mut foreign, mut awaited, mut held_up_read) = (0, false, false, false);
         let index = path.index();
         let threshold_ns = path.stall_threshold_ns(cx);
-        let delay = &mut self.delay;
+        let (delay, read) = (&mut self.delay, bytes);
         let sink = |arrival: Arrival<'_>| match arrival {
             Arrival::Resolved(sample) => {
+                if sample.rtt_ns.is_none() && !path.ever_answered() {
+                    path.greeted(read);
+                }
                 resolved += 1;
                 awaited |= Some(sample.seq) == last;
                 let waited = sample.seq < held_up_below;
@@ -300,6 +303,9 @@ impl Connection {
             }
             Arrival::Foreign(bytes) => {
                 foreign = true;
+                if !path.ever_answered() {
+                    path.greeted(read);
+                }
                 path.foreign(connection, bytes, transport);
             }
             Arrival::Duplicate(seq) => path.duplicated(connection, seq),

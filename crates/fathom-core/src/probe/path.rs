@@ -219,9 +219,10 @@ impl Path {
         self.foreign.add(connection, 0, count);
     }
 
-    /// Bytes came that begin otherwise than an echo, and may not be whole.
+    /// Bytes came that begin otherwise than an echo, and may not be whole. Of a server that never answered as a reflector, what it
+    /// said first is shown: its banner, not the end of it or what it made of our bytes.
     pub(super) fn greeted(&mut self, bytes: &[u8]) {
-        if self.foreign.is_empty() {
+        if self.foreign.is_empty() && (self.answered || self.foreign_first.is_empty()) {
             self.foreign_first = bytes[..bytes.len().min(EXCERPT)].escape_ascii().to_string();
         }
     }
@@ -235,8 +236,8 @@ impl Path {
         let first = &self.foreign_first;
         let first = if first.is_empty() { String::new() } else { format!(" (it sent \"{first}\")") };
         format!(
-            "{} does not echo what it is sent{first}; is a reflector (`fathom echo`, or an RFC 862 server) on that port?",
-            self.target
+            "{target} does not echo what it is sent{first}; is a reflector (`fathom echo`, or an RFC 862 server) on that port? To time connections to it: `fathom probe {target} --connect`",
+            target = self.target
         )
     }
 

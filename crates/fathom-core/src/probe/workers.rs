@@ -40,6 +40,11 @@ impl Worker {
         self.index == 0
     }
 
+    /// Whether it leads every connection of the run.
+    pub(super) fn is_alone(&self) -> bool {
+        self.of == 1
+    }
+
     /// Its share of the lanes, dealt out in turn.
     pub(super) fn lanes(&self, all: usize) -> impl Iterator<Item = usize> {
         (self.index..all).step_by(self.of)

@@ -6,6 +6,7 @@ use super::kept::Kept;
 use crate::disk::Disk;
 use crate::{Error, RESERVE};
 use fathom_core::event::{Event, EventKind};
+use fathom_core::units::duration_compact;
 use std::path::Path;
 
 /// Kept back for the last events and the manifest on a full disk.
@@ -30,6 +31,19 @@ pub struct Gaps {
     pub events: u64,
     /// For how long there was no room, in ns.
     pub waited_ns: u64,
+}
+
+impl Gaps {
+    /// What a recording lacks that waited for room, however often, and went on; `None`: nothing.
+    pub fn in_words(&self) -> Option<String> {
+        let what = match (self.rows, self.events) {
+            (0, 0) => return None,
+            (rows, 0) => format!("{rows} samples have no row"),
+            (0, events) => format!("{events} events are lost"),
+            (rows, events) => format!("{rows} samples have no row and {events} events are lost"),
+        };
+        Some(format!("{what}: the disk was full for {}", duration_compact(self.waited_ns)))
+    }
 }
 
 /// Keeps blocks back. Real bytes: a hole would reserve nothing.

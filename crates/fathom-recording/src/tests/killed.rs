@@ -193,3 +193,42 @@ fn a_recording_that_was_killed_before_its_first_event_is_recovered_to_a_sound_on
     assert_eq!(findings(&dir), Vec::<String>::new());
     assert!(!recover(&dir, manifest().started_at).unwrap().needed);
 }
+
+/// A silence of a minute, and the probe is killed in it: what had been sent and was not answered has no row yet, and was
+/// missing without a word.
+#[test]
+fn what_was_out_in_a_silence_is_told_as_lost_after_a_kill() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let mut recorder = recorder(&Arc::default(), home.path(), "tcp");
+    push(&mut recorder, 0, 0..20);
+    recorder.flush(SECOND).unwrap();
+    for second in 2..62 {
+        let kind = EventKind::ScheduleProgress { due: 20 + 10 * second };
+        recorder.event(&event(None, second * SECOND, kind)).unwrap();
+        recorder.flush(second * SECOND).unwrap();
+    }
+    drop(recorder);
+    assert_eq!(findings(&dir), [INTERRUPTED]);
+    let recovery = recover(&dir, manifest().started_at).unwrap();
+    assert_eq!((recovery.rows, recovery.lost), (20, 610));
+    assert_eq!(losses(&dir), [(None, 610, Some("crash".to_owned()))]);
+    assert_eq!(findings(&dir), Vec::<String>::new());
+    assert!(!recover(&dir, manifest().started_at).unwrap().needed);
+    let hidden = std::fs::read_dir(&dir).unwrap().flatten().map(|entry| entry.file_name());
+    assert!(hidden.into_iter().all(|name| !name.to_string_lossy().starts_with('.')));
+}
+
+/// The silence is over, and the rows are there: nothing is told that is not missing.
+#[test]
+fn what_was_out_and_came_back_is_not_told_as_lost() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let mut recorder = recorder(&Arc::default(), home.path(), "tcp");
+    recorder.event(&event(None, SECOND, EventKind::ScheduleProgress { due: 15 })).unwrap();
+    push(&mut recorder, 0, 0..20);
+    recorder.flush(2 * SECOND).unwrap();
+    drop(recorder);
+    assert_eq!(recover(&dir, manifest().started_at).unwrap().lost, 0);
+    assert_eq!((findings(&dir), losses(&dir)), (vec![], vec![]));
+}

@@ -12,6 +12,9 @@ use std::collections::HashMap;
 const OF_A_CONNECTION: &str = "of a connection the samples sent are its rows and its told losses";
 const OF_AN_OPEN_ONE: &str = "rows of a connection without an end follow one another up to the last";
 const OF_THE_RUN: &str = "what was due is sent, or told as not sent";
+const ENDS_ONCE: &str = "a connection ends once";
+const ENDS_AT_ALL: &str = "in a recording that ended in order every connection has its end";
+const AGREES: &str = "samples answered and outstanding at the end of a connection were sent";
 
 /// A crash may take rows of connections that ended this long before it: the promise is one second, and a disk that takes its
 /// time over a sync delays it.
@@ -23,10 +26,21 @@ struct Tally {
     /// Samples sent on it, by its end.
     sent: Option<u64>,
     ended_ns: u64,
+    /// It was established, by an event.
+    opened: bool,
+    /// Events that tell its end.
+    ends: u64,
+    /// By its end more were answered or outstanding than were sent.
+    contradicts_itself: bool,
     rows: u64,
     /// One more than the greatest number seen.
     next_seq: u64,
     lost: u64,
+}
+
+/// Whether a note says that events were lost, in the words of those who write it.
+fn tells_lost_events(text: &str) -> bool {
+    text.contains(" events were lost: ")
 }
 
 /// Who wrote the recording last.
@@ -57,6 +71,8 @@ pub(crate) struct Conservation {
     connections_are_samples: bool,
     /// What was under way in a probing thread that failed is in no count of the run.
     probing_failed: bool,
+    /// Events are missing, and a note says so.
+    events_lost: bool,
     /// When an error stopped the recording; later samples have no rows, and their loss is told at the end.
     stopped_ns: Option<u64>,
     /// The latest moment in the event log.
@@ -88,6 +104,7 @@ impl Conservation {
             in_order: mode.starts_with("tcp"),
             connections_are_samples: mode.starts_with("connect"),
             probing_failed: false,
+            events_lost: false,
             stopped_ns: None,
             last_ns: 0,
             state: match manifest.ended_at {
@@ -103,8 +120,14 @@ impl Conservation {
         match (&event.kind, event.connection) {
             (EventKind::ConnectionClosed { evidence, .. }, Some(connection)) => {
                 let known = evidence.sent > 0 || !self.connections_are_samples;
+                let resolved = evidence.answered.saturating_add(evidence.outstanding);
                 let tally = self.connections.entry(connection).or_default();
                 (tally.sent, tally.ended_ns) = (known.then_some(evidence.sent), event.mono_ns);
+                tally.ends += 1;
+                tally.contradicts_itself = resolved > evidence.sent && known;
+            }
+            (EventKind::ConnectionOpened { .. }, Some(connection)) => {
+                self.connections.entry(connection).or_default().opened = true;
             }
             (EventKind::RecordingOverflowed { lost, .. }, Some(connection)) => {
                 self.connections.entry(connection).or_default().lost += lost;
@@ -118,8 +141,14 @@ impl Conservation {
                 self.state = State::Recovered;
             }
             (EventKind::Note { text }, _) if text == PROBING_FAILED => self.probing_failed = true,
+            (EventKind::Note { text }, _) if tells_lost_events(text) => self.events_lost = true,
             _ => {}
         }
+    }
+
+    /// So many samples had fallen due when that was last noted, whatever the log says.
+    pub(crate) fn at_least_due(&mut self, due: u64) {
+        self.due = self.due.max(Some(due));
     }
 
     pub(crate) fn row(&mut self, sample: &Sample) {
@@ -146,7 +175,32 @@ impl Conservation {
                 format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost: {by}")
             });
         }
+        self.check_ends(findings);
         self.check_run(findings);
+    }
+
+    /// Each connection has one end, which agrees with itself.
+    fn check_ends(&self, findings: &mut Findings) {
+        // A probe that fails, or whose disk does, does not come to tell every end.
+        let told = self.state == State::Closed
+            && !self.probing_failed
+            && !self.events_lost
+            && self.stopped_ns.is_none();
+        let mut all: Vec<_> = self.connections.iter().collect();
+        all.sort_unstable_by_key(|(connection, _)| **connection);
+        for (connection, tally) in all {
+            if tally.ends > 1 {
+                let ends = tally.ends;
+                findings.add(EVENTS, ENDS_ONCE, || format!("connection {connection}: {ends} ends"));
+            }
+            if told && tally.opened && tally.ends == 0 {
+                findings
+                    .add(EVENTS, ENDS_AT_ALL, || format!("connection {connection}: no connection.closed"));
+            }
+            if tally.contradicts_itself {
+                findings.add(EVENTS, AGREES, || format!("connection {connection}"));
+            }
+        }
     }
 
     /// What a crash took: the rows that are missing of each connection, and those of the run of which it is not known of
@@ -172,7 +226,7 @@ impl Conservation {
         let mut cases = Vec::new();
         for connection in numbers {
             let tally = &self.connections[&connection];
-            let Tally { sent, ended_ns, rows, next_seq, lost } = *tally;
+            let Tally { sent, ended_ns, rows, next_seq, lost, .. } = *tally;
             let (law, sent) = match sent {
                 Some(sent) => (OF_A_CONNECTION, sent),
                 // It is not over, or nobody saw its end: it is judged by what is there.

@@ -85,6 +85,11 @@ impl Dialer {
         self.schedule.as_ref().map_or(0, Schedule::due)
     }
 
+    /// Whether a connection that was begun before this moment is not made yet.
+    pub(in crate::probe) fn owes_since(&self, sent_before: u64) -> bool {
+        self.dials.values().any(|dial| dial.done_ns.is_none() && dial.sent_ns < sent_before)
+    }
+
     pub(in crate::probe) fn has_begun(&self) -> bool {
         self.schedule.is_some()
     }

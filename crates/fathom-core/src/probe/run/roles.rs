@@ -17,6 +17,9 @@ use crate::sample::Flags;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+/// A sample that is out for longer is told as such while it is.
+const OUT_FOR_LONG_NS: u64 = 100_000_000;
+
 /// Whose connection a link is.
 #[derive(Debug, Clone, Copy)]
 enum Role {
@@ -436,6 +439,29 @@ impl Roles {
             }
         }
         self.report_anomalies(now, false, cx);
+        if cx.worker.is_alone() {
+            self.tell_progress(now, cx);
+        }
+    }
+
+    /// While samples are out for long, how many have fallen due, so that a kill takes none of them without a trace.
+    fn tell_progress(&mut self, now: u64, cx: &mut Context) {
+        let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
+        for p in 0..self.paths.len() {
+            let of_lanes = self.lanes.iter_mut().filter(|lane| lane.path() == p);
+            let mut open = of_lanes.filter_map(Lane::connection);
+            let owes = open.any(|c| c.stream.oldest().is_some_and(|(_, sent_ns)| sent_ns < sent_before));
+            if owes || self.dialers.get(p).is_some_and(|dialer| dialer.owes_since(sent_before)) {
+                let due = self.due(p);
+                cx.event(now, Some(p), None, EventKind::ScheduleProgress { due });
+            }
+        }
+    }
+
+    /// Samples of a path that have fallen due.
+    fn due(&self, p: usize) -> u64 {
+        let of_lanes: u64 = self.lanes.iter().filter(|lane| lane.path() == p).map(Lane::due).sum();
+        of_lanes + self.dialers.get(p).map_or(0, Dialer::due)
     }
 
     fn report_anomalies(&mut self, now: u64, last_chance: bool, cx: &mut Context) {
@@ -492,9 +518,8 @@ impl Roles {
         }
         self.report_anomalies(now, true, cx);
         for p in 0..self.paths.len() {
-            let of_lanes: u64 = self.lanes.iter().filter(|lane| lane.path() == p).map(Lane::due).sum();
-            let due = of_lanes + self.dialers.get(p).map_or(0, Dialer::due);
             if self.paths[p].origin_ns().is_some() {
+                let due = self.due(p);
                 cx.event(now, Some(p), None, EventKind::ScheduleEnded { due });
             }
         }

@@ -1,0 +1,204 @@
+//! When a path had no connection, or one on which nothing came back until the end: from when, for how long, and how it
+//! ended. Made from the events alone, so that a run and its recording read back say the same.
+//!
+//! A lane has one connection at a time. Its outage begins when the last byte came on a connection that was then lost, or
+//! with its first attempt to connect; and it ends with the connection on which something is answered again. A connection
+//! that is established and lost without an answer (a datagram socket; a proxy before a dead server) ends nothing.
+
+use crate::cause::ClosingCause;
+use crate::event::{Event, EventKind};
+use jiff::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
+
+/// Outages that are over and keep their own line.
+pub const OUTAGES_KEPT: usize = 1_000;
+
+/// One outage of one lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outage {
+    /// The connection that was lost or fell silent; `None`: there had not been one, or a sample that is a connection failed.
+    pub connection: Option<u32>,
+    /// What ended that connection; `None`: nothing did, it was silent until the run ended, or there was none.
+    pub cause: Option<ClosingCause>,
+    /// When it began, UTC.
+    pub began_at: Timestamp,
+    /// The same by the monotonic clock of the run, in ns.
+    pub began_ns: u64,
+    /// How it ended; `None`: it has not.
+    pub end: Option<OutageEnd>,
+}
+
+/// The end of an outage: a new connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OutageEnd {
+    /// The connection.
+    pub connection: Option<u32>,
+    /// When it was established, by the monotonic clock of the run, in ns.
+    pub at_ns: u64,
+    /// The peer may have been back so much earlier, in ns: since the latest attempt that failed was begun.
+    pub uncertain_ns: u64,
+}
+
+impl Outage {
+    /// How long it lasted, in ns; one that is not over, until `now_ns`.
+    pub fn lasted_ns(&self, now_ns: u64) -> u64 {
+        self.end.map_or(now_ns, |end| end.at_ns).saturating_sub(self.began_ns)
+    }
+}
+
+/// A lane, as far as its connections come and go.
+#[derive(Debug, Clone, Default)]
+struct Lane {
+    /// When the attempt under way was begun.
+    attempt_ns: Option<u64>,
+    /// An attempt was begun after the latest loss.
+    tried: bool,
+    /// The peer was surely not there at this moment of the outage.
+    down_ns: u64,
+    /// The latest outage, until the connection that ends it has proved itself.
+    outage: Option<Outage>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub struct Outages {
+    lanes: BTreeMap<u32, Lane>,
+    /// The lanes of open connections, and of those since when they are silent, where they are.
+    open: BTreeMap<u32, (u32, Option<(Timestamp, u64)>)>,
+    over: VecDeque<Outage>,
+    omitted: u64,
+}
+
+impl Outages {
+    /// Those that are known, oldest first: the latest [`OUTAGES_KEPT`] that are over, and all that are not.
+    pub fn all(&self) -> Vec<Outage> {
+        let of_lanes = self.lanes.values().filter_map(|lane| lane.outage.clone());
+        let mut all: Vec<Outage> = self.over.iter().cloned().chain(of_lanes).collect();
+        all.sort_by_key(|outage| outage.began_ns);
+        all
+    }
+
+    /// Outages that are over and have no line any more.
+    pub fn omitted(&self) -> u64 {
+        self.omitted
+    }
+
+    /// The oldest that is not over.
+    pub fn current(&self) -> Option<&Outage> {
+        let open = self.lanes.values().filter_map(|lane| lane.outage.as_ref());
+        open.filter(|outage| outage.end.is_none()).min_by_key(|outage| outage.began_ns)
+    }
+
+    /// A connection that was lost and did not come back, though that was tried.
+    pub fn lost_for_good(&self) -> Option<&Outage> {
+        let tried = self.lanes.values().filter(|lane| lane.tried);
+        tried.filter_map(|lane| lane.outage.as_ref()).find(|o| o.end.is_none() && o.cause.is_some())
+    }
+
+    /// Takes an event into account.
+    pub fn event(&mut self, event: &Event) {
+        let now = event.mono_ns;
+        match &event.kind {
+            EventKind::ConnectionOpening { lane, .. } => {
+                let lane = self.lanes.entry(lane.unwrap_or(0)).or_default();
+                (lane.attempt_ns, lane.tried) = (Some(now), true);
+            }
+            EventKind::ConnectionRefused { lane, .. } => {
+                let number = lane.unwrap_or(0);
+                let lane = self.lanes.entry(number).or_default();
+                let began_ns = lane.attempt_ns.take().unwrap_or(now);
+                lane.down_ns = began_ns;
+                self.begins(number, earlier(event, began_ns), began_ns, None, None);
+            }
+            EventKind::ConnectionOpened { lane, .. } => {
+                let number = lane.unwrap_or(0);
+                if let Some(connection) = event.connection {
+                    self.open.insert(connection, (number, None));
+                }
+                let lane = self.lanes.entry(number).or_default();
+                lane.attempt_ns = None;
+                let uncertain_ns = now.saturating_sub(lane.down_ns);
+                if let Some(outage) = lane.outage.as_mut().filter(|outage| outage.end.is_none()) {
+                    outage.end = Some(OutageEnd { connection: event.connection, at_ns: now, uncertain_ns });
+                }
+            }
+            EventKind::StallBegan { threshold_ns, .. } => {
+                if let Some((_, silent)) = event.connection.and_then(|id| self.open.get_mut(&id)) {
+                    let since_ns = now.saturating_sub(*threshold_ns);
+                    *silent = Some((earlier(event, since_ns), since_ns));
+                }
+            }
+            EventKind::StallEnded { .. } => {
+                if let Some((_, silent)) = event.connection.and_then(|id| self.open.get_mut(&id)) {
+                    *silent = None;
+                }
+            }
+            EventKind::ConnectionClosed { cause, evidence, age_ns, .. } => {
+                let Some((number, silent)) = event.connection.and_then(|id| self.open.remove(&id)) else {
+                    return;
+                };
+                let lane = self.lanes.entry(number).or_default();
+                if cause.is_loss() {
+                    lane.down_ns = now;
+                }
+                let unproved = evidence.answered == 0 && (evidence.sent > 0 || cause.is_loss());
+                if lane.goes_on(event.connection, unproved) {
+                    return;
+                }
+                let silent = silent.filter(|_| evidence.outstanding > 0);
+                if cause.is_loss() {
+                    lane.tried = false;
+                    let since_ns = now.saturating_sub(evidence.silent_ns.unwrap_or(*age_ns));
+                    let began_at = earlier(event, since_ns);
+                    self.begins(number, began_at, since_ns, event.connection, Some(*cause));
+                } else if let Some((began_at, since_ns)) = silent {
+                    self.begins(number, began_at, since_ns, event.connection, None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An outage of this lane begins, unless one goes on.
+    fn begins(
+        &mut self,
+        lane: u32,
+        began_at: Timestamp,
+        began_ns: u64,
+        connection: Option<u32>,
+        cause: Option<ClosingCause>,
+    ) {
+        let lane = self.lanes.entry(lane).or_default();
+        if lane.outage.as_ref().is_some_and(|outage| outage.end.is_none()) {
+            return;
+        }
+        let outage = Outage { connection, cause, began_at, began_ns, end: None };
+        if let Some(before) = lane.outage.replace(outage) {
+            self.over.push_back(before);
+            if self.over.len() > OUTAGES_KEPT {
+                self.over.pop_front();
+                self.omitted += 1;
+            }
+        }
+    }
+}
+
+impl Lane {
+    /// Where its latest outage was to end with this connection, which answered nothing: it goes on.
+    fn goes_on(&mut self, connection: Option<u32>, unproved: bool) -> bool {
+        let Some(outage) = &mut self.outage else { return false };
+        if unproved && outage.end.is_some_and(|end| end.connection == connection) {
+            outage.end = None;
+        }
+        outage.end.is_none()
+    }
+}
+
+/// The UTC of an earlier moment, by the clock of this event.
+fn earlier(event: &Event, mono_ns: u64) -> Timestamp {
+    let before = i64::try_from(event.mono_ns.saturating_sub(mono_ns)).unwrap_or(i64::MAX);
+    event.at.checked_sub(jiff::SignedDuration::from_nanos(before)).unwrap_or(event.at)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use super::*;
+use crate::event::Evidence;
+
+const S: u64 = 1_000_000_000;
+
+fn event(at_s: u64, connection: Option<u32>, kind: EventKind) -> Event {
+    let at = Timestamp::from_second(at_s as i64).unwrap();
+    Event { at, mono_ns: at_s * S, connection, kind }
+}
+
+fn opening(at_s: u64) -> Event {
+    let [target, remote] = ["t", "r"].map(String::from);
+    event(at_s, None, EventKind::ConnectionOpening { target, remote, attempt: 1, lane: Some(0) })
+}
+
+fn refused(at_s: u64) -> Event {
+    let (target, error) = ("t".to_owned(), "refused".to_owned());
+    let kind = EventKind::ConnectionRefused {
+        target,
+        remote: None,
+        errno: None,
+        error,
+        retry_in_ns: Some(S),
+        lane: Some(0),
+    };
+    event(at_s, None, kind)
+}
+
+fn opened(at_s: u64, connection: u32) -> Event {
+    let [target, local, remote] = ["t", "l", "r"].map(String::from);
+    let kind = EventKind::ConnectionOpened {
+        target,
+        local,
+        remote,
+        connect_ns: 0,
+        tls_ns: None,
+        interface: None,
+        lane: Some(0),
+    };
+    event(at_s, Some(connection), kind)
+}
+
+fn closed(at_s: u64, connection: u32, cause: ClosingCause, answered: u64, silent_s: Option<u64>) -> Event {
+    let silent_ns = silent_s.map(|s| s * S);
+    let evidence =
+        Evidence { sent: 9, answered, outstanding: 9 - answered, silent_ns, ..Evidence::default() };
+    let kind = EventKind::ConnectionClosed { cause, verdict: None, errno: None, age_ns: 2 * S, evidence };
+    event(at_s, Some(connection), kind)
+}
+
+fn told(events: &[Event]) -> Outages {
+    let mut outages = Outages::default();
+    for event in events {
+        outages.event(event);
+    }
+    outages
+}
+
+/// From the last byte to the connection that answers again; the peer was back at the earliest when the latest attempt that
+/// failed was begun.
+#[test]
+fn an_outage_is_from_the_last_byte_to_the_connection_that_answers_again() {
+    let outages = told(&[
+        opening(1),
+        opened(1, 0),
+        closed(10, 0, ClosingCause::Reset, 9, Some(3)),
+        opening(11),
+        refused(12),
+        opening(14),
+        opened(15, 1),
+        closed(20, 1, ClosingCause::Finished, 9, Some(0)),
+    ]);
+    let end = Some(OutageEnd { connection: Some(1), at_ns: 15 * S, uncertain_ns: 4 * S });
+    let began_at = Timestamp::from_second(7).unwrap();
+    let cause = Some(ClosingCause::Reset);
+    assert_eq!(outages.all(), [Outage { connection: Some(0), cause, began_at, began_ns: 7 * S, end }]);
+    assert_eq!((outages.current(), outages.lost_for_good()), (None, None));
+    assert_eq!(outages.all()[0].lasted_ns(99 * S), 8 * S);
+}
+
+#[test]
+fn what_never_comes_back_is_lost_for_good() {
+    let lost = [opening(1), opened(1, 0), closed(3, 0, ClosingCause::Reset, 9, Some(0))];
+    assert_eq!(told(&lost).lost_for_good(), None, "nobody has tried to come back yet");
+    let outages = told(&[&lost[..], &[opening(4), refused(4), opening(6), refused(6)]].concat());
+    assert_eq!(outages.lost_for_good(), outages.current());
+    assert_eq!(outages.current().map(|o| (o.began_ns, o.lasted_ns(12 * S))), Some((3 * S, 9 * S)));
+}
+
+/// Over UDP each attempt is "established" at once, and lost with the next ICMP message.
+#[test]
+fn a_connection_that_answers_nothing_ends_no_outage() {
+    let mut events = vec![opening(1), opened(1, 0), closed(3, 0, ClosingCause::Unreachable, 9, Some(0))];
+    for at in 4..9 {
+        let connection = at as u32 - 3;
+        let end = closed(at + 1, connection, ClosingCause::Unreachable, 0, None);
+        events.extend([opening(at), opened(at, connection), end]);
+    }
+    assert_eq!(told(&events).all().len(), 1);
+    assert!(told(&events).lost_for_good().is_some_and(|o| o.began_ns == 3 * S));
+    events.extend([opening(10), opened(10, 7), closed(12, 7, ClosingCause::Finished, 5, Some(0))]);
+    let outages = told(&events).all();
+    let end = Some(OutageEnd { connection: Some(7), at_ns: 10 * S, uncertain_ns: S });
+    assert_eq!((outages.len(), outages[0].began_ns, outages[0].end), (1, 3 * S, end));
+    // The last one was sent on, and nothing came back until the run ended.
+    let last = events.len() - 1;
+    events[last] = closed(12, 7, ClosingCause::Finished, 0, None);
+    assert!(told(&events).lost_for_good().is_some());
+}
+
+#[test]
+fn a_silence_that_lasts_to_the_end_is_an_outage_and_one_that_is_over_is_none() {
+    let stall = EventKind::StallBegan { seq: 4, outstanding: 1, threshold_ns: S };
+    let over = EventKind::StallEnded { duration_ns: S, samples: 1, recovered: true, retransmits: None };
+    let end = closed(12, 0, ClosingCause::Finished, 4, Some(8));
+    let silent = [opening(1), opened(1, 0), event(5, Some(0), stall), end];
+    let outages = told(&silent);
+    assert_eq!(outages.all().len(), 1);
+    assert_eq!((outages.all()[0].began_ns, outages.all()[0].cause), (4 * S, None));
+    assert_eq!(outages.lost_for_good(), None, "the connection was there to the end");
+    let mut recovered = silent.to_vec();
+    recovered.insert(3, event(9, Some(0), over));
+    assert!(told(&recovered).all().is_empty());
+}
+
+#[test]
+fn weeks_of_outages_take_bounded_memory() {
+    let mut outages = Outages::default();
+    outages.event(&opened(1, 0));
+    for n in 0..3_000 {
+        let at = 2 + 3 * u64::from(n);
+        for event in [closed(at, n, ClosingCause::Reset, 9, Some(0)), opening(at + 1), opened(at + 2, n + 1)]
+        {
+            outages.event(&event);
+        }
+    }
+    assert_eq!((outages.all().len(), outages.omitted()), (OUTAGES_KEPT + 1, 3_000 - 1_001));
+}

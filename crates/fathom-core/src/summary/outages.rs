@@ -1,0 +1,151 @@
+//! What a run lacks: samples that were not sent or have no row, and the times without a connection.
+
+use super::{clock_time, duration, line};
+use crate::cause::ClosingCause;
+use crate::event::why_lost;
+use crate::statistics::{Outage, Statistics};
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// Outages that get a line of their own in the text: the latest.
+const SHOWN: usize = 5;
+
+/// One outage of a lane.
+#[derive(Debug, Serialize)]
+pub(super) struct Json {
+    began_at: Timestamp,
+    lasted_ns: u64,
+    over: bool,
+    uncertain_ns: Option<u64>,
+    connection: Option<u32>,
+    cause: Option<&'static str>,
+    next_connection: Option<u32>,
+}
+
+/// How long an outage lasted; one that is not over, until the last event of the run.
+fn lasted_ns(outage: &Outage, s: &Statistics) -> u64 {
+    outage.lasted_ns(s.last_told_ns.unwrap_or(outage.began_ns))
+}
+
+/// Each outage.
+pub(super) fn json(s: &Statistics) -> Vec<Json> {
+    let one = |outage: &Outage| Json {
+        began_at: outage.began_at,
+        lasted_ns: lasted_ns(outage, s),
+        over: outage.end.is_some(),
+        uncertain_ns: outage.end.map(|end| end.uncertain_ns),
+        connection: outage.connection,
+        cause: outage.cause.map(ClosingCause::name),
+        next_connection: outage.end.and_then(|end| end.connection),
+    };
+    s.outages.all().iter().map(one).collect()
+}
+
+/// A line for each kind of lack that there is.
+pub(super) fn text(out: &mut String, s: &Statistics) {
+    let words = |reason: &str| match reason {
+        "unconnected" => "no connection".to_owned(),
+        "blocked" => "the connection took no more".to_owned(),
+        "late" => "this host was late".to_owned(),
+        other => other.to_owned(),
+    };
+    if s.not_sent.total() > 0 {
+        let parts: Vec<String> =
+            s.not_sent.iter().map(|(reason, n)| format!("{n} {}", words(reason))).collect();
+        line(out, format_args!("  not sent     {}", parts.join(", ")));
+    }
+    for (reason, n) in s.not_recorded.iter() {
+        let samples = if n == 1 { "sample" } else { "samples" };
+        line(out, format_args!("  not recorded {n} {samples}: {}", why_lost(Some(reason))));
+    }
+    if let Some(share) = s.availability().filter(|share| *share < 1.0) {
+        // Rounded down: what is not all is not 100 %.
+        line(out, format_args!("  availability {:.3} %", (share * 1e5).floor() / 1e3));
+    }
+    let all = s.outages.all();
+    let earlier = all.len().saturating_sub(SHOWN) as u64 + s.outages.omitted();
+    for outage in all.iter().rev().take(SHOWN).rev() {
+        let (at, lasted) = (clock_time(outage.began_at), duration(lasted_ns(outage, s)));
+        let how = match outage.end {
+            Some(end) if end.uncertain_ns > 0 => {
+                format!("for {lasted} (or up to {} less)", duration(end.uncertain_ns))
+            }
+            Some(_) => format!("for {lasted}"),
+            None => format!("not over after {lasted}"),
+        };
+        let connection = match (outage.connection, outage.cause) {
+            (Some(id), Some(cause)) => format!(", #{id} {cause}"),
+            (Some(id), None) => format!(", #{id} silent"),
+            (None, _) => String::new(),
+        };
+        line(out, format_args!("  outage       from {at} UTC, {how}{connection}"));
+    }
+    if earlier > 0 {
+        line(out, format_args!("               ({earlier} earlier ones; --json has the latest 1,000)"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cause::ClosingCause;
+    use crate::event::{Event, EventKind, Evidence, LOST_CRASH};
+    use crate::sample::Sample;
+    use crate::statistics::Statistics;
+    use crate::summary::{Heading, json, text};
+    use jiff::Timestamp;
+
+    const S: u64 = 1_000_000_000;
+
+    /// A reflector died at 2.7 s of 10 s and never came back: "27 samples, 27 answered, 0 unanswered", and nothing of what was not sent.
+    #[test]
+    fn every_due_sample_is_counted_and_an_outage_is_told() {
+        let mut s = Statistics::default();
+        let mut event = |at_ns: u64, connection, kind| {
+            let at = Timestamp::from_nanosecond(i128::from(at_ns)).unwrap();
+            s.event(&Event { at, mono_ns: at_ns, connection, kind });
+        };
+        let [target, local, remote] = ["t", "l", "r"].map(String::from);
+        let (connect_ns, tls_ns, interface, lane) = (1, None, None, Some(0));
+        event(
+            0,
+            Some(0),
+            EventKind::ConnectionOpened { target, local, remote, connect_ns, tls_ns, interface, lane },
+        );
+        let (cause, verdict, errno, age_ns) = (ClosingCause::Reset, None, Some(104), 28 * S / 10);
+        let evidence = Evidence { sent: 28, answered: 27, silent_ns: Some(S / 10), ..Evidence::default() };
+        event(age_ns, Some(0), EventKind::ConnectionClosed { cause, verdict, errno, age_ns, evidence });
+        for (skipped, reason) in [(70, "unconnected"), (2, "late")] {
+            event(
+                10 * S,
+                None,
+                EventKind::ScheduleOverrun { skipped, behind_ns: 1, reason: reason.to_owned() },
+            );
+        }
+        event(10 * S, None, EventKind::RecordingOverflowed { lost: 3, reason: Some(LOST_CRASH.to_owned()) });
+        event(10 * S, None, EventKind::ScheduleEnded { due: 103 });
+        for n in 0..28 {
+            s.sample(&Sample { size: 64, rtt_ns: (n < 27).then_some(50_000), ..Sample::default() });
+        }
+        let text = text(&Heading::default(), &s);
+        for expected in [
+            "28 samples, 27 answered, 0 late, 1 unanswered (3.571 %), 72 due but not sent",
+            "  not sent     2 this host was late, 70 no connection\n",
+            "  not recorded 3 samples: the probe was killed, or its host failed\n",
+            "  availability 27.551 %\n",
+            "  outage       from 00:00:02 UTC, not over after 7.3s, #0 reset\n",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in {text}");
+        }
+        let value: serde_json::Value = serde_json::from_str(&json(&Heading::default(), &s)).unwrap();
+        assert_eq!((&value["due"], &value["not_sent"]), (&103.into(), &72.into()));
+        assert_eq!(value["not_sent_by"], serde_json::json!({ "unconnected": 70, "late": 2 }));
+        assert_eq!(value["not_recorded"], serde_json::json!({ "crash": 3 }));
+        assert_eq!(value["availability"], 27.0 / 98.0);
+        let outage = &value["outages"][0];
+        assert_eq!((&outage["lasted_ns"], &outage["over"]), (&(73 * S / 10).into(), &false.into()));
+        assert_eq!(
+            (&outage["cause"], &outage["began_at"]),
+            (&"reset".into(), &"1970-01-01T00:00:02.7Z".into())
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! The event log of a recording that is being written, and the sum by which a reader knows that nothing in it was changed.
+
+use super::appender::Appender;
+use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder, progress};
+use crate::disk::Disk;
+use crate::{EVENTS, Error, checksum};
+use fathom_core::event::{Event, EventKind};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// How long the event log was when its recording ended, and the CRC-32 (IEEE 802.3) of all of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogSum {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Their checksum.
+    pub crc32: u32,
+}
+
+impl LogSum {
+    /// The sum over a file as it is now.
+    pub(crate) fn of(path: &Path) -> io::Result<Self> {
+        let (bytes, crc32) = checksum::of(&mut File::open(path)?)?;
+        Ok(Self { bytes, crc32 })
+    }
+}
+
+/// The event log as a file that only this recorder writes.
+#[derive(Debug)]
+pub(super) struct Log {
+    file: Appender,
+    bytes: u64,
+    sum: crc32fast::Hasher,
+}
+
+impl Log {
+    /// Makes the log of a new recording.
+    pub(super) fn create(disk: &dyn Disk, dir: &Path) -> Result<Self, Error> {
+        let file = Appender::open(disk, dir.join(EVENTS))?;
+        Ok(Self { file, bytes: 0, sum: crc32fast::Hasher::new() })
+    }
+
+    /// Appends whole lines: all of them, or none.
+    pub(super) fn append(&mut self, disk: &dyn Disk, lines: &[u8]) -> Result<(), Error> {
+        self.file.append(disk, lines)?;
+        self.bytes += lines.len() as u64;
+        self.sum.update(lines);
+        Ok(())
+    }
+
+    pub(super) fn sync(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+        self.file.sync(disk)
+    }
+
+    /// What the manifest says of the log once the recording has ended.
+    pub(super) fn sum(&self) -> LogSum {
+        LogSum { bytes: self.bytes, crc32: self.sum.clone().finalize() }
+    }
+}
+
+impl Recorder {
+    /// Writes an event at once. The end of a connection follows the rows of that connection, with what comes after it at the
+    /// latest at the next [`Recorder::flush`]: a kill leaves no connection that is over and lacks its last rows.
+    ///
+    /// On a full disk an event takes the reserve; where that is used up too, it is written when there is room again. An event
+    /// that cannot be written for another reason is tried again.
+    ///
+    /// `schedule.progress` is kept beside the log, for recovery.
+    pub fn event(&mut self, event: &Event) -> Result<(), Error> {
+        if let EventKind::ScheduleProgress { due } = event.kind {
+            if self.waiting.is_none() && self.stopped.is_none() {
+                // Where it cannot be written, a kill takes more; nothing else depends on it.
+                let _ = progress::write(self.disk.as_ref(), &self.dir, due);
+            }
+            return Ok(());
+        }
+        let line = self.line(event)?;
+        let ends = matches!(event.kind, EventKind::ConnectionClosed { .. });
+        let waits = ends && !self.pending.is_empty();
+        if self.kept.is_empty() && !waits {
+            let Err(error) = self.append_event(&line) else { return Ok(()) };
+            if self.ending && self.stopped.is_none() {
+                return Err(error);
+            }
+            self.kept.push(event, &line);
+            if error.is_full() && self.stopped.is_none() {
+                self.wait_for_room();
+                return Ok(());
+            }
+            return Err(error);
+        }
+        self.kept.push(event, &line);
+        let small = self.kept.len() < KEPT_AT_MOST;
+        if self.stopped.is_some() {
+            // What a broken disk refuses again and again must not be copied each time.
+            return if small { self.write_kept(true) } else { Ok(()) };
+        }
+        let rare = event.mono_ns.saturating_sub(self.written_ns) >= ENDS_EVERY_NS;
+        if self.waiting.is_none() && (rare || !small) {
+            return self.guarded(|r| r.write_through(event.mono_ns));
+        }
+        Ok(())
+    }
+
+    /// Writes the rows that are pending, and the events that wait for them.
+    pub(super) fn write_through(&mut self, now_ns: u64) -> Result<(), Error> {
+        self.write_pending()?;
+        self.written_ns = now_ns;
+        self.write_kept(true)
+    }
+
+    pub(super) fn line(&self, event: &Event) -> Result<Vec<u8>, Error> {
+        let mut line = serde_json::to_vec(event)
+            .map_err(|e| Error::Segment { path: self.dir.join(EVENTS), reason: e.to_string() })?;
+        line.push(b'\n');
+        Ok(line)
+    }
+
+    pub(super) fn append_event(&mut self, line: &[u8]) -> Result<(), Error> {
+        self.events.append(self.disk.as_ref(), line).or_else(|error| {
+            if !error.is_full() {
+                return Err(error);
+            }
+            self.release_reserve();
+            self.events.append(self.disk.as_ref(), line)
+        })
+    }
+}
