@@ -5,10 +5,11 @@ mod shell;
 mod short;
 
 use crate::exit::Failure;
-use crate::{echo, external, probe, recording};
+use crate::{echo, external, output, probe, recording, signals};
 #[cfg(target_os = "linux")]
 use crate::{fabric, host};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -77,6 +78,10 @@ enum Command {
 fn parse() -> Result<Cli, Failure> {
     let parsed = short::shorten(Cli::command()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
     parsed.map_err(|error| {
+        if !error.use_stderr() {
+            let printed = error.print().and_then(|()| io::stdout().flush());
+            return output::written("the help", printed).err().unwrap_or(Failure::Passed(0));
+        }
         let command = std::env::args().nth(1).unwrap_or_default();
         hints::hint(&command, &error).map_or_else(|| error.exit(), Failure::usage)
     })
@@ -84,6 +89,7 @@ fn parse() -> Result<Cli, Failure> {
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
+    signals::outlive_the_limit_of_files();
     let cli = match parse() {
         Ok(cli) => cli,
         Err(failure) => return failure.report(),

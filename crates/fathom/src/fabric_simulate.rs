@@ -1,6 +1,7 @@
 //! `fathom fabric simulate`: a scenario in virtual time, recorded like a run of `fathom probe`.
 
 use crate::exit::Failure;
+use crate::output;
 use crate::values;
 use fathom_core::clock::Anchor;
 use fathom_core::histogram::Histogram;
@@ -238,18 +239,19 @@ fn finish(
 ) -> Result<(), Failure> {
     let ended_ns = simulation.now_ns();
     let ended_at = at(simulation.clock(), ended_ns);
+    let mut text = String::new();
     for (spec, run) in simulation.probes().iter().zip(runs) {
         if let Some(recorder) = run.recorder {
             recorder.finish(ended_at, ended_ns).map_err(|e| Failure::run(e.to_string()))?;
         }
         let heading = heading(spec, &labels(scenario, spec), run.dir, ended_ns);
-        if args.json {
-            println!("{}", summary::json(&heading, &run.statistics));
+        text += &if args.json {
+            summary::json(&heading, &run.statistics) + "\n"
         } else {
-            print!("{}", summary::text(&heading, &run.statistics));
-        }
+            summary::text(&heading, &run.statistics)
+        };
     }
-    Ok(())
+    output::print("the summary", &text).map(drop)
 }
 
 /// `truth.jsonl`, as `fathom fabric up --truth` writes it, on the simulation's clock.

@@ -17,11 +17,13 @@ pub(crate) fn line_on_stderr(line: std::fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr().lock(), "{}", lines_cleaned(&line.to_string()));
 }
 
-/// Writes to standard output, at once. A reader that has gone away has seen enough: that is no failure. Anything else
-/// is: `what` says what could not be printed.
-pub(crate) fn print(what: &str, text: &str) -> Result<(), Failure> {
+/// Writes to standard output, at once; whether somebody still reads it. A reader that has gone away has seen enough: that
+/// is no failure. Anything else is: `what` says what could not be printed.
+pub(crate) fn print(what: &str, text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout().lock();
-    written(what, out.write_all(lines_cleaned(text).as_bytes()).and_then(|()| out.flush()))
+    let outcome = out.write_all(lines_cleaned(text).as_bytes()).and_then(|()| out.flush());
+    let read = outcome.is_ok();
+    written(what, outcome).map(|()| read)
 }
 
 /// How writing `what` to standard output went.

@@ -20,6 +20,14 @@ fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {
     thread.spawn(move || signals.forever().for_each(|_| asked())).map(drop)
 }
 
+/// From here on a file that reaches the limit of its size (`ulimit -f`) makes its write fail, as a full disk does, and does not
+/// end the process. A handler does that, and not ignoring the signal: programs that are started then find it as it was.
+pub(crate) fn outlive_the_limit_of_files() {
+    #[cfg(unix)]
+    // Where it cannot be set, the limit kills, as it does by default.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, std::sync::Arc::default());
+}
+
 /// Only a flag can be set safely from a handler here, and nothing else wakes a thread for it.
 #[cfg(not(unix))]
 fn watch(mut asked: impl FnMut() + Send + 'static) -> io::Result<()> {

@@ -198,9 +198,87 @@ fn what_cannot_be_printed_is_one_line_and_exit_code_1() {
     full(&format!("probe {target} --plain --every 5ms --record r"));
     assert_sound(&home.path().join("r"));
     full(&format!("probe {target} --count 3 --every 5ms --no-record --json --quiet"));
-    for command in ["summary", "explain", "verify", "export", "export --format parquet"] {
+    for command in ["summary", "explain", "verify", "recover", "export", "export --format parquet"] {
         full(&format!("recording {command} r"));
+        if !command.starts_with("export") {
+            full(&format!("recording {command} r --json"));
+        }
     }
+    // These panicked, or said nothing.
+    let scenario = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/azure-same-zone.toml");
+    full(&format!("fabric simulate {scenario} --for 3s"));
+    full(&format!("fabric simulate {scenario} --for 3s --json"));
+    full(&format!("fabric model {scenario} --samples 100"));
+    full("probe --show-config");
+    full("--help");
+    full("probe --help");
+    full("--version");
+}
+
+/// The file of `--plain` is on a disk that is full: that is told in one line, and the recording elsewhere is whole.
+#[test]
+fn a_full_disk_under_the_printed_samples_ends_the_run_in_order() {
+    if !support::needs_root() {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let disk = home.path().join("disk");
+    fs::create_dir(&disk).expect("made");
+    let place = disk.display().to_string();
+    support::must("mount", &["-t", "tmpfs", "-o", "size=64k", "fathom-test", &place]);
+    let echo = Echo::start("127.0.0.1");
+    let line = format!("{FATHOM} probe {} --plain --every 1ms --record r > disk/samples", echo.address());
+    let outcome = shell(home.path(), &line);
+    let printed = fs::read_to_string(disk.join("samples")).map(|text| text.lines().count());
+    support::must("umount", &[&place]);
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    assert_eq!(told.len(), 1, "{}", outcome.err);
+    assert!(told[0].contains("cannot print") && told[0].contains("No space left"), "{}", told[0]);
+    let dir = home.path().join("r");
+    assert_sound(&dir);
+    assert!(printed.is_ok_and(|lines| rows(&dir).len() + 2 >= lines), "what was printed is recorded");
+    let log = events(&dir);
+    assert_eq!(of_kind(&log, "recording.ended").len(), 1, "{log:#?}");
+    assert!(log.iter().all(|event| event["error"].is_null()), "{log:#?}");
+}
+
+/// The second of two runs that began in one second had the first's directory in its way, and ended.
+#[test]
+fn runs_that_begin_together_have_recordings_of_their_own_and_a_summary_of_their_folder() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let line = format!("{} --count 3 --every 10ms --label same --json --quiet", echo.address());
+    let probes: Vec<Probe> = (0..5).map(|_| Probe::start(home.path(), &line)).collect();
+    let mut dirs: Vec<String> = probes
+        .into_iter()
+        .map(|probe| probe.finish().summary()["recording"].as_str().expect("recorded").to_owned())
+        .collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    assert_eq!(dirs.len(), 5, "{dirs:?}");
+    for dir in &dirs {
+        assert_sound(&home.path().join(dir));
+    }
+    for folder in ["recordings", "."] {
+        let summaries = fathom(home.path(), &["recording", "summary", folder, "--json"]).summaries();
+        assert_eq!(summaries.len(), 5, "{summaries:?}");
+        assert!(summaries.iter().all(|summary| summary["samples"] == 3), "{summaries:?}");
+    }
+    // One that cannot be read hides none of the others.
+    fs::write(home.path().join(&dirs[0]).join("recording.json"), "{").expect("written");
+    let outcome = fathom(home.path(), &["recording", "summary", "recordings", "--json"]);
+    assert_eq!((outcome.code(), outcome.objects().len()), (1, 4), "{outcome:?}");
+    assert_eq!(outcome.err.lines().count(), 1, "{}", outcome.err);
+    // A folder without any says what it lacks; a reader that has gone ends it.
+    fs::create_dir(home.path().join("none")).expect("made");
+    let none = fathom(home.path(), &["recording", "summary", "none"]);
+    assert!(none.code() == 1 && none.err.contains("holds no recording"), "{none:?}");
+    let outcome = shell(
+        home.path(),
+        &format!("{FATHOM} recording summary . | head -1; echo \"codes ${{PIPESTATUS[*]}}\""),
+    );
+    assert!(outcome.err.is_empty() || outcome.err.lines().count() == 1, "{outcome:?}");
 }
 
 /// The terminal of a live view went away: the view read end-of-file at full speed, long after probing had ended.

@@ -296,3 +296,31 @@ fn recordings_that_are_none() {
     }
     assert_eq!(left_behind(home.path()), [Path::new("empty")]);
 }
+
+/// A server that speaks first: what it said first is shown, not the end of its banner.
+#[test]
+fn a_mail_server_is_named_by_the_beginning_of_its_banner() {
+    let banner = b"220 mail.example.com ESMTP Postfix (Debian/GNU) and a long line of courtesies for whoever connects\r\n";
+    for chunks in [1, 2] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("a probe connects");
+            // The banner comes after the first sample has been sent: its beginning then stands where an echo would.
+            let mut frame = [0; 64];
+            std::io::Read::read_exact(&mut stream, &mut frame).expect("a sample");
+            for part in banner.chunks(banner.len().div_ceil(chunks)) {
+                // The probe may have hung up after the first.
+                let _ = stream.write_all(part);
+            }
+            let _ = std::io::Read::read_to_end(&mut stream, &mut Vec::new());
+        });
+        let home = home();
+        let outcome =
+            Probe::start(home.path(), &format!("{address} --every 1s --no-record --quiet")).finish();
+        server.join().expect("in order");
+        assert_eq!(outcome.code(), 1, "{outcome:?}");
+        assert!(outcome.err.contains("(it sent \"220 mail.example.com ESMTP"), "{}", outcome.err);
+        assert!(outcome.err.contains(&format!("fathom probe {address} --connect")), "{}", outcome.err);
+    }
+}

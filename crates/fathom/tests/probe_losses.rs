@@ -13,7 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use support::counting::{Counting, Leave};
 use support::net::{Direction, Net};
-use support::probe::{Probe, assert_sound, wait_for_events};
+use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
 use support::rows::{
     ANSWERED_LATE, Events, FIRST_ON_CONNECTION, Row, UNANSWERED, ended_with_its_peer, events, has_kind,
@@ -50,7 +50,7 @@ impl Run {
         let probe = Probe::start_on(&net.probe, home.path(), &arguments);
         wait_for_events(&dir, "connection", |events| has_kind(events, "connection.opened"));
         support::wait_for("samples", || {
-            let export = support::probe::fathom(&dir, &["recording", "export", "."]);
+            let export = fathom(&dir, &["recording", "export", "."]);
             (export.out.lines().count() > 5).then_some(())
         });
         Some(Self { net, echo, probe, home, dir })
@@ -224,6 +224,10 @@ fn a_firewall_that_resets_is_a_reset() {
     run.wait_for("a refusal", |events| has_kind(events, "connection.refused"));
     run.net.restore();
     run.wait_for("a new connection", |events| of_kind(events, "connection.opened").len() == 2);
+    support::wait_for("a sample on it", || {
+        let csv = fathom(&run.dir, &["recording", "export", "."]).out;
+        support::rows::parse(&csv).iter().any(|row| row.at("connection") == 1).then_some(())
+    });
     let (summary, events, rows) = run.end();
     let closed = of_kind(&events, "connection.closed")[0];
     assert_eq!((&closed["cause"], number(closed, "errno")), (&"reset".into(), ECONNRESET), "{closed}");
@@ -297,7 +301,7 @@ fn lost_datagrams_are_unanswered_and_the_schedule_goes_on() {
     let probe = Probe::start_on(&net.probe, home.path(), &arguments);
     let dir = home.path().join("r");
     support::wait_for("samples", || {
-        let export = support::probe::fathom(home.path(), &["recording", "export", "r"]);
+        let export = fathom(home.path(), &["recording", "export", "r"]);
         (export.out.lines().count() > 3).then_some(())
     });
     // Finding its neighbour may have taken a fresh link long enough to be a stall of its own.

@@ -182,6 +182,67 @@ fn on_full_exit_ends_the_run() {
     assert_sound(&dir);
 }
 
+/// The disk had room again by the time the recording was closed: exit code 0, and "probing goes on" where it did not.
+#[test]
+fn on_full_exit_is_exit_code_1_also_where_the_last_rows_found_room() {
+    if !needs_root() {
+        return;
+    }
+    let disk = Small::mount();
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let dir = disk.path().join("r");
+    let arguments =
+        format!("{} --every 20ms --on-full exit --record {} --json", echo.address(), dir.display());
+    let probe = Probe::start(home.path(), &arguments);
+    wait_for_events(&dir, "a connection", |events| !of_kind(events, "connection.opened").is_empty());
+    let mut filling = std::fs::File::create(disk.path().join("ballast")).expect("created");
+    while Write::write(&mut filling, &[1; 512]).is_ok() {}
+    let outcome = probe.finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    assert_eq!(told.len(), 2, "{}", outcome.err);
+    assert!(told[0].contains("the disk is full, and --on-full exit ends the run"), "{}", told[0]);
+    assert!(told[1].contains("the run ended early by --on-full exit"), "{}", told[1]);
+    assert!(!outcome.err.contains("probing goes on"), "{}", outcome.err);
+    assert_sound(&dir);
+}
+
+/// A file that reaches its limit (`ulimit -f`): the signal killed the probe.
+#[test]
+fn a_limit_on_the_size_of_files_is_a_full_disk() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let line = format!(
+        "ulimit -f 256; exec {} probe {} --every 500us --count 8000 --record r --json",
+        support::FATHOM,
+        echo.address()
+    );
+    let outcome =
+        Probe::spawn(std::process::Command::new("bash").args(["-c", &line]).current_dir(home.path()))
+            .finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    assert_eq!(told.len(), 2, "{}", outcome.err);
+    assert!(told[0].contains("recording waits for room on the disk, probing goes on"), "{}", told[0]);
+    assert!(told.iter().all(|line| line.contains("ulimit -f")), "{}", outcome.err);
+    let summary = outcome.objects().pop().expect("a summary");
+    let number = |name: &str| summary[name].as_u64().expect(name);
+    assert_eq!(number("samples") + number("not_sent"), 8_000, "{summary}");
+    let dir = home.path().join("r");
+    assert_sound(&dir);
+    let kept = rows(&dir).len() as u64;
+    let lost: u64 =
+        of_kind(&events(&dir), "recording.overflowed").iter().filter_map(|e| e["lost"].as_u64()).sum();
+    assert_eq!(kept + lost, number("samples"), "each has a row, or its loss is told");
+    assert!(kept > 0 && lost > 0, "{kept} rows, {lost} lost");
+    // The summary says how many are missing, and why.
+    let again = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
+    assert_eq!(again["not_recorded"], serde_json::json!({ "no_space": lost }), "{again}");
+    let text = fathom(home.path(), &["recording", "summary", "r"]).out;
+    assert!(text.contains(&format!("  not recorded {lost} samples: the disk was full\n")), "{text}");
+}
+
 /// A reflector that answers each frame so much later, on one connection.
 fn delayed(delay: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");

@@ -14,6 +14,7 @@ use support::counting::{Arrivals, Counting, Leave};
 use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events, waited_ns};
 use support::reflector::Echo;
 use support::rows::{Row, events, has_kind, of_kind, parse};
+use support::withholding::{Plan, Withholding};
 
 const MOMENTS: usize = 20;
 const SECOND: Duration = Duration::from_secs(1);
@@ -178,6 +179,37 @@ fn a_recording_is_readable_while_it_is_written_and_is_not_recovered_then() {
     probe.signal("TERM");
     assert_eq!(probe.finish().code(), 0);
     assert_sound(&dir);
+}
+
+/// A silence of seconds, and the probe is killed in it: what it had sent was missing without a word.
+#[test]
+fn a_kill_in_a_silence_loses_nothing_without_a_word() {
+    let home = tempfile::tempdir().expect("a directory");
+    let reflector =
+        Withholding::start(64, Plan { answered: 100, withheld: usize::MAX / 128, recovers: true });
+    let probe = Probe::start(home.path(), &format!("{} --every 5ms --record r --quiet", reflector.address));
+    let dir = home.path().join("r");
+    // So many had been sent a while ago, and nothing of them but their number can be on the disk.
+    let due = support::wait_for("samples without an answer", || {
+        let text = fs::read_to_string(dir.join(".progress")).ok()?;
+        let due = serde_json::from_str::<Value>(&text).ok()?["due"].as_u64()?;
+        (due > 500).then_some(due)
+    });
+    probe.kill_9();
+    let came = reflector.frames() as u64;
+    let kept = whatever_reads(&dir).len() as u64;
+    assert_eq!(kept, 100, "those that were answered");
+    let told = recording("recover", &dir, "");
+    assert_eq!(told.code(), 0, "{told:?}");
+    let log = events(&dir);
+    let lost: u64 = of_kind(&log, "recording.overflowed").iter().filter_map(|e| e["lost"].as_u64()).sum();
+    assert!(kept + lost >= due && kept + lost <= came, "{lost} told as lost; {due} were due, {came} came");
+    let expected = format!("{lost} samples that were sent have no row, and are now told as lost");
+    assert!(told.out.contains(&expected), "{}", told.out);
+    assert_sound(&dir);
+    let summary = object(&recording("summary", &dir, "--json"));
+    assert_eq!(summary["not_recorded"], serde_json::json!({ "crash": lost }), "{summary}");
+    assert!(!dir.join(".progress").exists());
 }
 
 /// Runs a probe and kills it; the recording, the moment of the kill, how long its threads had waited for a processor,

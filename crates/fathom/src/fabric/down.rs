@@ -1,6 +1,7 @@
 //! `fathom fabric down`: takes a fabric away, also one whose daemon was killed.
 
 use crate::exit::Failure;
+use crate::output;
 use fathom_emulator::directory::{FabricDir, names};
 use fathom_emulator::take_down;
 use serde_json::json;
@@ -38,15 +39,16 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     } else {
         vec![FabricDir::find(args.name.as_deref().or(args.named.as_deref()))?]
     };
+    let mut lines = Vec::new();
     for fabric in fabrics {
         let name = fabric.name();
         let cleanup = take_down(&fabric)?;
-        if args.json {
-            println!("{}", json!({ "name": name, "ended": cleanup.ended, "left": cleanup.left }));
+        lines.push(if args.json {
+            format!("{}\n", json!({ "name": name, "ended": cleanup.ended, "left": cleanup.left }))
         } else {
-            println!("fabric {name} is down");
-        }
+            format!("fabric {name} is down\n")
+        });
         super::warn_of(&cleanup);
     }
-    Ok(())
+    output::print("what is down", &lines.concat()).map(drop)
 }

@@ -1,6 +1,7 @@
 //! `fathom fabric event`: makes something happen now.
 
 use crate::exit::Failure;
+use crate::output;
 use fathom_emulator::control::{Request, ask};
 use fathom_emulator::directory::FabricDir;
 use serde_json::Value;
@@ -122,12 +123,9 @@ fn quoted(text: &str) -> String {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let fabric = FabricDir::find(args.name.as_deref())?;
     let (event, _): (Value, _) = ask(&fabric, &Request::Event { toml: args.toml()? })?;
-    if args.json {
-        println!("{event}");
-    } else {
-        println!("{} in fabric {}", args.kind, fabric.name());
-    }
-    Ok(())
+    let text =
+        if args.json { event.to_string() } else { format!("{} in fabric {}", args.kind, fabric.name()) };
+    output::print("the event", &(text + "\n")).map(drop)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use crate::exit::Failure;
 use crate::fabric_simulate;
+use crate::output;
 use fathom_fabric::scenario::PathFigures;
 use std::path::PathBuf;
 
@@ -37,14 +38,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             .map_err(|e| Failure::usage(format!("path {}: {e}; correct its model", path.label)))
     });
     let models = models.collect::<Result<Vec<_>, _>>()?;
-    if args.json {
-        for model in &models {
-            println!("{}", serde_json::json!(model));
-        }
+    let text = if args.json {
+        models.iter().map(|model| serde_json::json!(model).to_string() + "\n").collect()
     } else {
-        print!("{}", text(&models));
-    }
-    Ok(())
+        text(&models)
+    };
+    output::print("the model", &text).map(drop)
 }
 
 fn text(models: &[PathFigures<'_>]) -> String {

@@ -1,6 +1,7 @@
 //! `fathom fabric status`: how a fabric is doing.
 
 use crate::exit::Failure;
+use crate::output;
 use fathom_emulator::control::{Request, ask};
 use fathom_emulator::directory::FabricDir;
 use serde_json::Value;
@@ -26,12 +27,8 @@ pub(super) struct Args {
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let fabric = FabricDir::find(args.name.as_deref())?;
     let (status, _): (Value, _) = ask(&fabric, &Request::Status)?;
-    if args.json {
-        println!("{status}");
-    } else {
-        print!("{}", text(&status));
-    }
-    Ok(())
+    let text = if args.json { format!("{status}\n") } else { text(&status) };
+    output::print("the status", &text).map(drop)
 }
 
 fn text(status: &Value) -> String {

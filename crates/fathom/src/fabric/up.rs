@@ -2,6 +2,7 @@
 
 use super::options::{FabricOptions, Leash};
 use crate::exit::Failure;
+use crate::output;
 use fathom_emulator::daemon::{self, Ready, Stopper};
 use fathom_emulator::directory::FabricDir;
 use fathom_os::peer;
@@ -42,8 +43,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         None => {}
     }
     let (ready, _daemon) = args.options.start(Leash::None)?;
-    show(&ready, args.json);
-    Ok(())
+    show(&ready, args.json)
 }
 
 /// Is the fabric's daemon: in the foreground, or started by `up` or `run`, which then holds the leash.
@@ -56,8 +56,7 @@ fn serve(args: &Args, started_by: Option<Leash>) -> Result<(), Failure> {
         if started_by.is_some() {
             return go_to_background(ready, fabric);
         }
-        show(ready, args.json);
-        Ok(())
+        show(ready, args.json)
     })
 }
 
@@ -82,10 +81,10 @@ fn go_to_background(ready: &Ready, fabric: &FabricDir) -> Result<(), Failure> {
 }
 
 /// Tells what has been made.
-fn show(ready: &Ready, json: bool) {
+fn show(ready: &Ready, json: bool) -> Result<(), Failure> {
     if json {
-        println!("{}", serde_json::to_string(ready).unwrap_or_default());
-        return;
+        let line = serde_json::to_string(ready).unwrap_or_default();
+        return output::print("what was made", &(line + "\n")).map(drop);
     }
     for note in &ready.notes {
         eprintln!("fathom: {note}");
@@ -93,19 +92,21 @@ fn show(ready: &Ready, json: bool) {
     if let Some(truth) = &ready.truth {
         eprintln!("fathom: the truth goes to {}", truth.display());
     }
-    println!("fabric {}: {} hosts", ready.name, ready.hosts.len());
+    let mut lines = vec![format!("fabric {}: {} hosts\n", ready.name, ready.hosts.len())];
     let names =
         ready.hosts.iter().map(|host| host.name.len()).chain(ready.middleboxes.iter().map(|(n, _)| n.len()));
     let width = names.max().unwrap_or(0);
     for host in &ready.hosts {
         let addresses: Vec<String> = host.addresses.iter().map(ToString::to_string).collect();
         let netns = host.netns.as_ref().map(|name| format!("   ip netns: {name}")).unwrap_or_default();
-        println!("  {:width$}  {}{netns}", host.name, addresses.join(" "));
+        lines.push(format!("  {:width$}  {}{netns}\n", host.name, addresses.join(" ")));
     }
     for (name, address) in &ready.middleboxes {
-        println!("  {name:width$}  {address}   middlebox");
+        lines.push(format!("  {name:width$}  {address}   middlebox\n"));
     }
+    output::print("what was made", &lines.concat())?;
     if let Some(first) = ready.hosts.first() {
         eprintln!("fathom: next: fathom fabric exec --name {} {} -- COMMAND", ready.name, first.name);
     }
+    Ok(())
 }

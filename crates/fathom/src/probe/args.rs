@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "every", help_heading = "What to send")]
     pub(super) ping_pong: bool,
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
-    #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "stall_after"], help_heading = "What to send")]
+    #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "reconnect_at_most", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
     #[command(flatten)]
     pub(super) tls: super::tls::TlsArgs,
@@ -128,7 +128,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "never|DURATION", default_value = "never", value_parser = never_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
     pub(super) give_up: NeverOr,
     /// Let the kernel end a connection that has owed an acknowledgement for this long (TCP_USER_TIMEOUT; default: its own limit, about 15 minutes)
-    #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["udp", "stamp"], value_parser = values::duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
     pub(super) user_timeout: Option<Duration>,
     /// Silence that counts as a stall: `auto` (4 x p99, at least 200ms), or a duration
     #[arg(long, value_name = "auto|DURATION", default_value = "auto", value_parser = auto_or_duration, help_heading = "When it goes wrong", allow_hyphen_values = true)]
@@ -140,7 +140,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "When it goes wrong")]
     pub(super) no_reconnect: bool,
     /// Wait at most this long before another attempt to connect; the waits grow from 100 ms, with jitter
-    #[arg(long, value_name = "DURATION", value_parser = values::duration, default_value = "5s", help_heading = "When it goes wrong")]
+    #[arg(long, value_name = "DURATION", conflicts_with = "no_reconnect", value_parser = values::duration, default_value = "5s", help_heading = "When it goes wrong")]
     pub(super) reconnect_at_most: Duration,
     /// Keep trying when the very first connection fails, instead of ending with an error
     #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
@@ -203,7 +203,7 @@ pub(crate) struct Args {
     pub(super) no_record: bool,
 
     /// When the disk is full: go on probing and record again when there is room, or end
-    #[arg(long, value_enum, default_value_t = OnFull::Wait, value_name = "WHAT", help_heading = "What to keep and show")]
+    #[arg(long, value_enum, default_value_t = OnFull::Wait, conflicts_with = "no_record", value_name = "WHAT", help_heading = "What to keep and show")]
     pub(super) on_full: OnFull,
     /// Also write the articles' CSV columns to this file while running
     #[arg(long, value_name = "FILE", help_heading = "What to keep and show")]
@@ -211,7 +211,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(super) formats: Formats,
     /// A line a sample, as ping does, instead of the live view
-    #[arg(long, conflicts_with = "quiet", help_heading = "What to keep and show")]
+    #[arg(long, conflicts_with_all = ["quiet", "json"], help_heading = "What to keep and show")]
     pub(super) plain: bool,
     /// Show nothing while running
     #[arg(short, long, help_heading = "What to keep and show")]

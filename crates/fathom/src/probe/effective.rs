@@ -114,7 +114,7 @@ pub(super) fn show(config: &Config) -> Result<(), Failure> {
 /// Prints settings, a line each or as JSON.
 pub(super) fn print(all: Map<String, Value>, json: bool) -> Result<(), Failure> {
     let text = if json { format!("{}\n", Value::Object(all)) } else { aligned(&all) };
-    output::print("the configuration", &text)
+    output::print("the configuration", &text).map(drop)
 }
 
 /// A line a setting, durations as people write them.

@@ -8,7 +8,7 @@ use super::start::Granted;
 use super::tables;
 use crate::exit::Failure;
 use fathom_os::host::HostFacts;
-use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
+use fathom_recording::{ClockAnchor, Error, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -38,11 +38,10 @@ pub(super) fn open_sinks(
     // The files of rows are made first: they are easier to take back.
     let tables = tables::open(config, started_at)?;
     let recorder = |(p, path): (usize, &Path)| {
-        let Some(dir) = directory(config, path, started_at) else { return Ok(None) };
-        let manifest = manifest(config, path, started_at, granted, cpu_latency);
-        let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
-        lock(live)[p].recording = Some(dir);
-        Ok(Some(recorder))
+        let manifest = || manifest(config, path, started_at, granted, cpu_latency);
+        let recorder = record(config, path, started_at, manifest)?;
+        lock(live)[p].recording = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
+        Ok(recorder)
     };
     match config.paths.iter().enumerate().map(recorder).collect::<Result<Vec<_>, Failure>>() {
         Ok(recorders) => {
@@ -80,7 +79,30 @@ pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
     }
 }
 
-pub(super) fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
+/// Begins the recording of a path; `None`: none is wanted. Where another run of the same second has the directory of that name
+/// already, a number follows.
+pub(super) fn record(
+    config: &Config,
+    path: &Path,
+    started_at: Timestamp,
+    manifest: impl FnOnce() -> Manifest,
+) -> Result<Option<Recorder>, Failure> {
+    let Some(wanted) = directory(config, path, started_at) else { return Ok(None) };
+    let (mut dir, mut next, manifest) = (wanted.clone(), 2, manifest());
+    loop {
+        match Recorder::create(&dir, manifest.clone()) {
+            Err(Error::Exists { .. } | Error::Running { .. })
+                if config.record == Record::Default && next < 1_000 =>
+            {
+                dir = PathBuf::from(format!("{}-{next}", wanted.display()));
+                next += 1;
+            }
+            made => return made.map(Some).map_err(|e| Failure::run(e.to_string())),
+        }
+    }
+}
+
+fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
     let name = file_name(&path.label);
     match &config.record {
         Record::No => None,

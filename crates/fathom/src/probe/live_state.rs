@@ -4,6 +4,8 @@
 use fathom_core::event::Event;
 use fathom_core::sample::Sample;
 use fathom_core::statistics::Statistics;
+use fathom_core::summary::clock_time;
+use fathom_core::units::duration_compact as duration;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -135,6 +137,15 @@ impl LiveState {
         if self.events.len() > EVENTS_KEPT {
             self.events.pop_front();
         }
+    }
+}
+
+impl LiveState {
+    /// Since when this path has had no connection that answers, in words, where it has none now.
+    pub(super) fn outage(&self, now_ns: u64) -> Option<String> {
+        let outage = self.statistics.outages.current()?;
+        let lasted = duration(outage.lasted_ns(now_ns) / 1_000_000_000 * 1_000_000_000);
+        Some(format!("no connection since {} UTC ({lasted})", clock_time(outage.began_at)))
     }
 }
 

@@ -252,5 +252,13 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
     if end.lost {
         return Err(Failure::run("a connection was lost, and --no-reconnect says not to make another"));
     }
+    for (path, state) in config.paths.iter().zip(live.iter()).filter(|_| !config.connect) {
+        if let Some(outage) = state.statistics.outages.lost_for_good() {
+            let (target, at) = (&path.target, summary::clock_time(outage.began_at));
+            return Err(Failure::run(format!(
+                "the connection to {target} was lost at {at} UTC and did not come back; is its reflector still there?"
+            )));
+        }
+    }
     Ok(())
 }

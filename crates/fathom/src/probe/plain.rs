@@ -7,6 +7,7 @@ use fathom_core::story::changed;
 use fathom_core::summary::{clock_time, number, unit_for};
 use fathom_core::units::duration_compact as duration;
 use fathom_core::units::rate_text as rate;
+use fathom_os::clock::mono_ns;
 use std::fmt::Write;
 
 /// Something to print.
@@ -20,6 +21,8 @@ pub(super) enum Line {
     RecordingStopped(u32, String),
     /// Recording of this path waits for room on the disk, and the error that says so.
     RecordingWaits(u32, String),
+    /// The disk is full, which ends the run, and the error that says so.
+    EndsOnFull(u32, String),
 }
 
 /// A line for a sample, as ping writes them.
@@ -147,11 +150,16 @@ pub(super) fn state(label: &str, at: jiff::Timestamp, state: &LiveState) -> Stri
         }
     }
     let _ = write!(out, ", {} unanswered", s.unanswered);
+    if s.not_sent.total() > 0 {
+        let _ = write!(out, ", {} not sent", s.not_sent.total());
+    }
     if state.stalled > 0 {
         let _ = write!(out, ", STALLED ({} connections)", state.stalled);
     }
-    // A sample without a byte is a connection that was made and closed.
-    if state.open == 0 && state.last.is_none_or(|last| last.size > 0) {
+    if let Some(since) = state.outage(mono_ns()) {
+        let _ = write!(out, ", {since}");
+    } else if state.open == 0 && state.last.is_none_or(|last| last.size > 0) {
+        // A sample without a byte is a connection that was made and closed.
         out.push_str(", not connected");
     }
     out

@@ -10,10 +10,9 @@ use super::tables::Table;
 use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
-use fathom_core::units::duration_compact as duration;
 use fathom_os::clock::mono_ns;
+use fathom_recording::Recorder;
 use fathom_recording::peers::Rows;
-use fathom_recording::{Gaps, Recorder};
 use jiff::Timestamp;
 use rtrb::Consumer;
 use std::io;
@@ -282,6 +281,10 @@ impl RunRecorder {
     /// An event of one path. A connection's opening gets the interface it leaves by, and what is different since the
     /// one before follows it.
     fn path_event(&mut self, path: u32, event: &mut Event) {
+        if let EventKind::ScheduleProgress { .. } = event.kind {
+            // For recovery, and for nobody else.
+            return self.write(path as usize, |recorder| recorder.event(event));
+        }
         let (at, mono_ns, connection) = (event.at, event.mono_ns, event.connection);
         let mut changes = Vec::new();
         if let EventKind::ConnectionOpened { local, remote, interface, .. } = &mut event.kind
@@ -367,7 +370,10 @@ impl RunRecorder {
         for event in events {
             if let EventKind::RecordingResumed { .. } = event.kind {
                 self.waits[p] = false;
-                self.errors[p] = missing(gaps);
+                // A run that the full disk has ended is over, whatever room there is now.
+                if !self.exit_on_full {
+                    self.errors[p] = gaps.in_words();
+                }
             }
             self.updates.push((p, Update::Event(event.clone())));
             self.show(Line::Event(Some(p as u32), Box::new(event)));
@@ -384,8 +390,9 @@ impl RunRecorder {
             self.stop.ask_once();
         }
         if !std::mem::replace(&mut self.waits[p], true) {
-            self.errors[p] = Some(error.clone());
-            let line = if self.exit_on_full { Line::RecordingStopped } else { Line::RecordingWaits };
+            let why = if self.exit_on_full { "the run ended early by --on-full exit: " } else { "" };
+            self.errors[p] = Some(format!("{why}{error}"));
+            let line = if self.exit_on_full { Line::EndsOnFull } else { Line::RecordingWaits };
             self.show(line(p as u32, error));
         }
     }
@@ -465,18 +472,6 @@ fn note_stamps(recorder: &mut Recorder, sample: &Sample) -> Result<(), fathom_re
         recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;
     }
     Ok(())
-}
-
-/// What a recording lacks that waited for room, however often, and went on.
-fn missing(gaps: Gaps) -> Option<String> {
-    let Gaps { rows, events, waited_ns } = gaps;
-    let what = match (rows, events) {
-        (0, 0) => return None,
-        (rows, 0) => format!("{rows} samples have no row"),
-        (0, events) => format!("{events} events are lost"),
-        (rows, events) => format!("{rows} samples have no row and {events} events are lost"),
-    };
-    Some(format!("{what}: the disk was full for {}", duration(waited_ns)))
 }
 
 #[cfg(test)]

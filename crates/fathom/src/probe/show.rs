@@ -120,6 +120,9 @@ fn print(config: &Config, live: &LiveStates, line: &Line) -> io::Result<()> {
         Line::RecordingWaits(path, error) => {
             tell!("fathom: {}: recording waits for room on the disk, probing goes on: {error}", label(*path));
         }
+        Line::EndsOnFull(path, error) => {
+            tell!("fathom: {}: the disk is full, and --on-full exit ends the run: {error}", label(*path));
+        }
         Line::Sample(..) | Line::Event(..) => {}
     }
     Ok(())
@@ -137,7 +140,7 @@ pub(super) fn live(config: &Config, live: &LiveStates, stop: &Stop, over: impl F
     }
     for (path, state) in config.paths.iter().zip(lock(live).iter()) {
         if let Some(error) = &state.recording_error {
-            tell!("fathom: {}: the recording is incomplete, probing went on: {error}", path.label);
+            tell!("fathom: {}: the recording is incomplete: {error}", path.label);
         }
     }
 }

@@ -8,7 +8,7 @@ use fathom_wire::rfc8762::{PACKET_LEN, TLV_HEADER_LEN, is_length};
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct StampArgs {
     /// Send STAMP test packets (RFC 8762, unauthenticated), over UDP to port 862 unless given: `fathom echo --stamp`, routers, TWAMP Light
-    #[arg(long, conflicts_with_all = ["udp", "connect"], help_heading = "What to send")]
+    #[arg(long, conflicts_with_all = ["udp", "tcp", "connect"], help_heading = "What to send")]
     stamp: bool,
     /// Whether the STAMP reflector counts (`stateful`: the count tells which way packets were lost) or repeats the packet's number (`stateless`); `auto`: it counts as soon as that shows
     #[arg(

@@ -6,7 +6,7 @@ use crate::output::{self, tell};
 use fathom_core::event::Event;
 use fathom_core::story::{Confidence, Gatherer, Line, Measured, State, tell};
 use fathom_core::text::{cleaned, lines_cleaned};
-use fathom_recording::{Entry, Recording};
+use fathom_recording::{Entry, Recording, recordings_in};
 use jiff::Timestamp;
 use serde_json::json;
 use std::collections::VecDeque;
@@ -23,7 +23,7 @@ Examples:
   fathom recording explain recordings/zone1-20260102T030405Z
   fathom recording explain recordings/* --json | jq 'select(.verdict == \"flow_forgotten\")'")]
 pub(super) struct Args {
-    /// Recordings; a running one too
+    /// Recordings, a running one too; or directories that hold recordings
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
     /// One JSON object a line of the story
@@ -38,7 +38,7 @@ type Story = (String, VecDeque<Line>);
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let mut damaged = false;
     let mut stories = Vec::new();
-    for dir in &args.dirs {
+    for dir in &args.dirs.iter().flat_map(|dir| recordings_in(dir)).collect::<Vec<_>>() {
         let (story, unreadable) = read(dir)?;
         stories.push(story);
         damaged |= unreadable;

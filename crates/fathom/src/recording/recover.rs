@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output;
+use fathom_recording::Recovery;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -9,7 +10,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its
-last evidence tells. A second call changes nothing. A running recording is refused.
+last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than 1.5 s
+before the probe was killed have their rows, or are told as lost.
 Exit code 0: in order; 1: something beyond a torn tail could not be read, or it failed.
 
 Examples:
@@ -29,14 +31,21 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         let report = json!({
             "format": 1, "recording": args.dir, "needed": done.needed, "samples": done.rows,
-            "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
+            "lost": done.lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
         });
         output::print("the result", &format!("{report}\n"))?;
     } else {
         let mut lines: Vec<String> = done.damage.iter().map(ToString::to_string).collect();
         let dir = args.dir.display();
         lines.push(if done.needed {
-            format!("{dir}: recovered {} samples, {} torn bytes cut off", done.rows, done.torn_bytes)
+            let Recovery { rows, lost, torn_bytes, .. } = done;
+            let saved = if rows == 1 { "sample" } else { "samples" };
+            let lost = match lost {
+                0 => String::new(),
+                1 => "; 1 sample that was sent has no row, and is now told as lost".to_owned(),
+                lost => format!("; {lost} samples that were sent have no row, and are now told as lost"),
+            };
+            format!("{dir}: recovered {rows} {saved}, {torn_bytes} torn bytes cut off{lost}")
         } else {
             format!("{dir}: nothing to recover")
         });

@@ -192,6 +192,13 @@ impl Config {
                 "--reconnect-at-most 0: attempts need time between them; the default is 5s",
             ));
         }
+        if let Some((warm_up, count)) =
+            args.warm_up.zip(args.count).filter(|(warm_up, count)| warm_up >= count)
+        {
+            return Err(Failure::usage(format!(
+                "--warm-up {warm_up} leaves none of --count {count} for the figures; give a larger --count"
+            )));
+        }
         let paths = target::paths(&args)?;
         let load = LoadPlan::new(&args)?;
         let (url, every) = (args.metadata_url, args.cloud_every);
@@ -430,6 +437,21 @@ mod tests {
             ("h --for 0", "until Ctrl-C"),
             ("h --priority --spin", "cannot be used with"),
             ("h -4 --source ::1", "family"),
+            ("h --stamp --tcp", "cannot be used with"),
+            ("h --no-record --on-full exit", "cannot be used with"),
+            ("h --udp --user-timeout 5s", "cannot be used with"),
+            ("h --stamp --user-timeout 5s", "cannot be used with"),
+            ("h --no-reconnect --reconnect-at-most 1s", "cannot be used with"),
+            ("h --connect --reconnect-at-most 1s", "cannot be used with"),
+            ("h --plain --json", "cannot be used with"),
+            ("h --throughput --stamp", "cannot be used with"),
+            ("h --throughput --load 1Mbit", "cannot be used with"),
+            ("h --throughput --idle-gap 1s", "cannot be used with"),
+            ("h --throughput --profile latte", "cannot be used with"),
+            ("h --throughput --threads 2", "cannot be used with"),
+            ("h --throughput --timeout 1s", "cannot be used with"),
+            ("h --throughput --on-full exit", "cannot be used with"),
+            ("h --warm-up 5 --count 5", "leaves none"),
             ("a b --csv x.csv", "export"),
             ("h --tag novalue", "as in"),
             ("h:0", "1 to 65535"),

@@ -8,6 +8,7 @@ use super::state::State;
 use crate::probe::live_state::{LiveState, LiveStates, Second, lock};
 use crate::probe::plain;
 use fathom_core::histogram::{Histogram, bucket_range, supports};
+use fathom_os::clock::mono_ns;
 use std::path::PathBuf;
 
 /// What tells whether a path has changed: everything else in its live state changes with one of these.
@@ -129,6 +130,8 @@ pub(super) struct Detail {
     pub(super) late: u64,
     pub(super) corrupt: u64,
     pub(super) skipped: u64,
+    /// Since when there is no connection, in words.
+    pub(super) outage: Option<String>,
     pub(super) connections: u64,
     pub(super) recording: Option<PathBuf>,
     pub(super) recording_stopped: bool,
@@ -159,7 +162,8 @@ impl Detail {
             unanswered: s.unanswered,
             late: s.late,
             corrupt: s.corrupt,
-            skipped: s.skipped,
+            skipped: s.not_sent.total(),
+            outage: state.outage(mono_ns()),
             connections: s.connections.len() as u64 + s.connections_omitted,
             recording: state.recording.clone(),
             recording_stopped: state.recording_error.is_some(),

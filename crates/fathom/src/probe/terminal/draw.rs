@@ -113,6 +113,7 @@ impl Picture<'_> {
         ];
         let odd = [(d.corrupt, "corrupt"), (d.skipped, "due but not sent")];
         facts.extend(odd.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
+        facts.extend(d.outage.clone());
         facts.push(match d.connections {
             n if n > u64::from(d.open) => format!("{} connections open of {n} so far", d.open),
             _ if d.open == 1 => "1 connection open".to_owned(),

@@ -33,18 +33,15 @@ impl TestRecorder {
     /// Makes the recording, or says why it cannot be made.
     pub(super) fn open(plan: &Plan) -> Result<Self, Failure> {
         let started_at = Timestamp::now();
-        let Some(dir) = keep::directory(&plan.config, plan.path(), started_at) else {
-            return Ok(Self::new(plan, None, None));
+        let manifest = || {
+            let mut manifest = keep::manifest(&plan.config, plan.path(), started_at, &Granted::new(), None);
+            manifest.probe = plan.effective();
+            manifest
         };
-        let mut manifest = keep::manifest(&plan.config, plan.path(), started_at, &Granted::new(), None);
-        manifest.probe = plan.effective();
-        let recorder = Recorder::create(&dir, manifest).map_err(|e| Failure::run(e.to_string()))?;
-        Ok(Self::new(plan, Some(recorder), Some(dir)))
-    }
-
-    fn new(plan: &Plan, recorder: Option<Recorder>, dir: Option<PathBuf>) -> Self {
+        let recorder = keep::record(&plan.config, plan.path(), started_at, manifest)?;
+        let dir = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
         let target = plan.path().target.to_string();
-        Self { recorder, dir, error: None, target, anchored_ns: mono_ns() }
+        Ok(Self { recorder, dir, error: None, target, anchored_ns: mono_ns() })
     }
 
     /// Its directory, for people.

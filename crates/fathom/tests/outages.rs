@@ -1,0 +1,131 @@
+//! A reflector that dies: every sample that was due is counted, the outage is told with how it ended, and a connection that
+//! was lost for good is exit code 1.
+
+mod support;
+
+use serde_json::Value;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::path::Path;
+use std::thread;
+use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events};
+use support::rows::{has_kind, of_kind};
+use support::wait_for;
+
+const FRAME: usize = 64;
+
+/// Echoes so many frames on one connection, and then is gone: nothing listens there any more.
+fn echo_frames(listener: TcpListener, frames: usize) {
+    let (mut stream, _) = listener.accept().expect("a probe connects");
+    drop(listener);
+    let mut frame = [0; FRAME];
+    for _ in 0..frames {
+        if stream.read_exact(&mut frame).and_then(|()| stream.write_all(&frame)).is_err() {
+            return;
+        }
+    }
+}
+
+fn listener() -> (TcpListener, SocketAddr) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = listener.local_addr().expect("bound");
+    (listener, address)
+}
+
+/// Each due sample is in one of the counts, in the run's own summary and in that of its recording.
+fn assert_all_are_counted(outcome: &Outcome, home: &Path, due: u64) -> Value {
+    let summary = outcome.objects().pop().expect("a summary");
+    let again = fathom(home, &["recording", "summary", "r", "--json"]).summary();
+    for summary in [&summary, &again] {
+        let of = |name: &str| summary[name].as_u64().unwrap_or_else(|| panic!("{name}: {summary}"));
+        assert_eq!(of("due"), due, "{summary}");
+        assert_eq!(of("answered") + of("unanswered") + of("not_sent"), due, "{summary}");
+        assert_eq!(summary["not_sent_by"]["unconnected"], of("not_sent"), "{summary}");
+        assert_eq!(summary["availability"].as_f64(), Some(of("answered") as f64 / due as f64), "{summary}");
+    }
+    assert_eq!(summary["outages"], again["outages"]);
+    assert_sound(&home.join("r"));
+    summary
+}
+
+/// "27 samples, 27 answered, 0 unanswered", nothing of what was not sent, and exit code 0.
+#[test]
+fn a_reflector_that_never_comes_back() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (listener, address) = listener();
+    let reflector = thread::spawn(move || echo_frames(listener, 50));
+    let line = format!("{address} --every 10ms --for 2s --record r --json --quiet");
+    let outcome = Probe::start(home.path(), &line).finish();
+    reflector.join().expect("in order");
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    let told: Vec<&str> = outcome.err.lines().collect();
+    assert_eq!(told.len(), 1, "{}", outcome.err);
+    assert!(told[0].contains(&address.to_string()) && told[0].contains("did not come back"), "{}", told[0]);
+    let summary = assert_all_are_counted(&outcome, home.path(), 200);
+    assert_eq!(summary["answered"], 50, "{summary}");
+    let outages = summary["outages"].as_array().expect("a list");
+    assert_eq!(outages.len(), 1, "{summary}");
+    assert_eq!((&outages[0]["over"], &outages[0]["connection"]), (&false.into(), &0.into()), "{summary}");
+    assert!(outages[0]["uncertain_ns"].is_null() && !outages[0]["cause"].is_null(), "{summary}");
+    // It lasted from about the fiftieth sample to the end, as the schedule has it.
+    let lasted_ns = outages[0]["lasted_ns"].as_u64().expect("a number");
+    let missing = summary["not_sent"].as_u64().expect("a number");
+    assert!(lasted_ns >= (missing - 1) * 10_000_000, "{summary}");
+    let text = fathom(home.path(), &["recording", "summary", "r"]).out;
+    for part in ["  not sent     ", " no connection\n", "  availability 25.000 %\n", "not over after "] {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
+
+#[test]
+fn a_reflector_that_comes_back_ends_the_outage_and_says_how_surely() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (first, address) = listener();
+    let reflector = thread::spawn(move || echo_frames(first, 50));
+    let line = format!("{address} --every 10ms --for 4s --reconnect-at-most 100ms --record r --json --quiet");
+    let probe = Probe::start(home.path(), &line);
+    reflector.join().expect("in order");
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "an attempt that fails", |events| has_kind(events, "connection.refused"));
+    let second = wait_for("the port", || TcpListener::bind(address).ok());
+    let reflector = thread::spawn(move || echo_frames(second, usize::MAX));
+    let outcome = probe.finish();
+    reflector.join().expect("in order");
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let summary = assert_all_are_counted(&outcome, home.path(), 400);
+    let outages = summary["outages"].as_array().expect("a list");
+    assert_eq!(outages.len(), 1, "{summary}");
+    let of = |name: &str| outages[0][name].as_u64().unwrap_or_else(|| panic!("{name}: {summary}"));
+    assert_eq!((&outages[0]["over"], of("next_connection")), (&true.into(), 1), "{summary}");
+    // The latest attempt that failed was begun within the outage.
+    let log = support::rows::events(&dir);
+    let opened = of_kind(&log, "connection.opened");
+    let failed = of_kind(&log, "connection.opening");
+    let failed = failed[failed.len() - 2]["mono_ns"].as_u64().expect("a number");
+    let back = opened[1]["mono_ns"].as_u64().expect("a number");
+    assert_eq!(of("uncertain_ns"), back - failed, "{summary}");
+    assert!(of("uncertain_ns") <= of("lasted_ns"), "{summary}");
+}
+
+/// Over UDP every attempt is "established" at once: a run without an answer looked connected.
+#[test]
+fn a_reflector_of_datagrams_that_never_comes_back() {
+    let home = tempfile::tempdir().expect("a directory");
+    let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
+    let address = socket.local_addr().expect("bound");
+    let reflector = thread::spawn(move || {
+        let mut frame = [0; FRAME];
+        for _ in 0..50 {
+            let (n, peer) = socket.recv_from(&mut frame).expect("a datagram");
+            socket.send_to(&frame[..n], peer).expect("sent");
+        }
+    });
+    let line = format!("{address} --udp --every 10ms --for 2s --record r --json --quiet");
+    let outcome = Probe::start(home.path(), &line).finish();
+    reflector.join().expect("in order");
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert!(outcome.err.contains("did not come back"), "{}", outcome.err);
+    let summary = assert_all_are_counted(&outcome, home.path(), 200);
+    let outages = summary["outages"].as_array().expect("a list");
+    assert_eq!((outages.len(), &outages[0]["over"]), (1, &false.into()), "{summary}");
+}
