@@ -141,7 +141,8 @@ impl Outages {
                 if cause.is_loss() {
                     lane.down_ns = now;
                 }
-                let unproved = evidence.answered == 0 && (evidence.sent > 0 || cause.is_loss());
+                // One that we closed may have been too young for an answer, unless it had been silent for too long.
+                let unproved = evidence.answered == 0 && (silent.is_some() || cause.is_loss());
                 if lane.goes_on(event.connection, unproved) {
                     return;
                 }

@@ -105,6 +105,9 @@ fn a_connection_that_answers_nothing_ends_no_outage() {
     // The last one was sent on, and nothing came back until the run ended.
     let last = events.len() - 1;
     events[last] = closed(12, 7, ClosingCause::Finished, 0, None);
+    assert!(told(&events).lost_for_good().is_none(), "it had no time to answer");
+    let stall = EventKind::StallBegan { seq: 0, outstanding: 1, threshold_ns: S };
+    events.insert(last, event(11, Some(7), stall));
     assert!(told(&events).lost_for_good().is_some());
 }
 
