@@ -33,7 +33,7 @@ pub(super) struct ManArgs {
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut text);
-    crate::output::print("the completions", &String::from_utf8_lossy(&text))
+    crate::output::print("the completions", &String::from_utf8_lossy(&text)).map(drop)
 }
 
 /// Writes a manual page of each command.
