@@ -309,7 +309,7 @@ impl Run {
 }
 
 /// Whether the last connection was lost, and attempts to come back led to none.
-fn lost_for_good(events: &[Value]) -> bool {
+pub(crate) fn lost_for_good(events: &[Value]) -> bool {
     let Some(end) = events.iter().rposition(|event| event["kind"] == "connection.closed") else {
         return false;
     };
