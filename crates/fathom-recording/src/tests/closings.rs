@@ -54,7 +54,12 @@ fn run(dir: &Path, lives: &[Life], not_sent: u64, killed: bool) {
             outstanding: life.unanswered,
             silent_ns: Some(3 * SECOND),
             error: None,
-            tcp: Some(TcpInfo { srtt_us: 51, rto_us: 201_000, total_retrans: 2, ..TcpInfo::default() }),
+            tcp: Some(Box::new(TcpInfo {
+                srtt_us: 51,
+                rto_us: 201_000,
+                total_retrans: 2,
+                ..TcpInfo::default()
+            })),
         };
         due += evidence.sent;
         let (cause, verdict, errno, age_ns) = (ClosingCause::Reset, None, Some(104), 9 * SECOND);
