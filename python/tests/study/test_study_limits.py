@@ -13,6 +13,7 @@ from fathometer.study.cgroups import Groups, Place, Tree, files, read_place
 from fathometer.study.model import HostLimits
 from fathometer.study.read import notes, parse
 from fathometer.study.slices import properties
+from support.programs import need_control_groups
 
 MIB = 1 << 20
 
@@ -152,18 +153,9 @@ def test_what_holds_nobody_is_found_out_from_inside(tree, monkeypatch):
     assert "cannot limit memory here" in said or "no control groups of version 2" in said
 
 
-def need_controllers():
-    """Whether version 2 can limit something here; else a test that wants that is skipped, visibly."""
-    place = cgroups.own_place()
-    top = place.mount / "cgroup.controllers" if place else None
-    there = set(top.read_text().split()) if top and top.exists() else set()
-    if os.geteuid() != 0 or not {"cpu", "memory"} <= there:
-        pytest.skip("control groups of version 2 with cpu and memory need root, and a machine that has them")
-
-
 @pytest.fixture
 def groups():
-    need_controllers()
+    need_control_groups()
     made = Groups(f"{os.getpid():08x}")
     yield made
     made.remove()

@@ -20,7 +20,7 @@ from fathometer.study.processes import marked
 from fathometer.study.read import read_study
 from fathometer.study.run import run_study
 from fathometer.study.stop import stop_study
-from support.programs import ROOT, need_fabrics
+from support.programs import ROOT, need_control_groups, need_fabrics
 from support.programs import fathom as built
 
 
@@ -211,6 +211,8 @@ READY = sorted(p for p in (ROOT / "studies").glob("*.toml") if p.stem != "firewa
 
 @pytest.mark.parametrize("path", READY, ids=lambda p: p.stem)
 def test_every_ready_study_runs_to_its_end(tmp_path, network, path):
+    if any(host.limits for host in read_study(path).host):
+        need_control_groups()
     done = CliRunner().invoke(
         study_app, ["run", str(path), "--output", str(tmp_path / "out"), "--quick", "--fathom", str(network)]
     )

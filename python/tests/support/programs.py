@@ -36,6 +36,19 @@ def need_fabrics():
         missing("what a fabric needs (root and /dev/net/tun)")
 
 
+def need_control_groups():
+    """Whether version 2 of them can limit something here; else the test that wants that is skipped, in CI
+    too: what a machine was booted with cannot be installed.
+    """
+    tops = [
+        line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if " cgroup2 " in line
+    ]
+    files = [Path(top) / "cgroup.controllers" for top in tops]
+    there = {name for file in files if file.exists() for name in file.read_text().split()}
+    if os.geteuid() != 0 or not {"cpu", "memory"} <= there:
+        pytest.skip("control groups of version 2 with cpu and memory need root, and a machine that has them")
+
+
 def tool(name):
     """A program by name."""
     return shutil.which(name) or missing(name)
