@@ -9,6 +9,7 @@ use fathom_core::loss::Reflector;
 use fathom_core::probe::{Request, Settings, Transport};
 use fathom_core::sample::Sample;
 use fathom_core::schedule::Pace;
+use fathom_core::verdict::Fresh;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use world::{Fault, MS, Outcome, Random, S, START, World, toy};
@@ -35,6 +36,7 @@ struct Script {
     faults: Vec<(u64, Fault)>,
     stops: Vec<u64>,
     short_writes: u64,
+    late_sends: bool,
     user_timeout_ns: u64,
 }
 
@@ -119,6 +121,10 @@ fn faults(speech: Speech, random: &mut Random, span_ns: u64) -> Vec<(u64, Fault)
             at += random.below(duration);
             faults.push((at, Fault::Step(random.between(0, 4 * S) as i64 - (2 * S) as i64)));
         }
+        // Who has lost its connection needs the name.
+        if matches!(fault, Fault::NameGone(_)) && random.below(2) == 0 {
+            faults.push((at, Fault::Reset));
+        }
     }
     faults
 }
@@ -136,7 +142,9 @@ fn world_of(seed: u64) -> (Script, World) {
     };
     let settings = settings(speech, &mut random);
     let span_ns = settings.duration_ns.unwrap_or(S);
-    let mut faults = faults(speech, &mut random, span_ns);
+    // In some runs all is well again long before the end.
+    let part = random.one_of(&[1, 1, 4]);
+    let mut faults = faults(speech, &mut random, span_ns / part);
     if random.below(10) == 0 {
         // From the start on.
         faults.insert(0, (0, Fault::NameGone(random.between(1, 20_000) * MS)));
@@ -154,6 +162,7 @@ fn world_of(seed: u64) -> (Script, World) {
     world.must_end_ns = 3 * span_ns + 300 * S;
     world.kernel_tells = random.below(2) == 0;
     world.short_writes = random.one_of(&[0, 0, 0, 2, 30]);
+    world.late_sends = random.below(6) == 0;
     world.split_reads = random.one_of(&[0, 0, 5, 40]);
     world.resolving_ns = random.one_of(&[0, 0, MS, 500 * MS]);
     world.lost_percent = random.one_of(&[0, 2, 20]);
@@ -166,8 +175,9 @@ fn world_of(seed: u64) -> (Script, World) {
     }
     stops.sort_unstable();
     world.stops = stops.iter().copied().collect();
-    let (short_writes, user_timeout_ns) = (world.short_writes, world.user_timeout_ns);
-    (Script { speech, settings, faults, stops, short_writes, user_timeout_ns }, world)
+    let (short_writes, late_sends, user_timeout_ns) =
+        (world.short_writes, world.late_sends, world.user_timeout_ns);
+    (Script { speech, settings, faults, stops, short_writes, late_sends, user_timeout_ns }, world)
 }
 
 /// Each due is a row or was told as not sent, and the run says how many there were.
@@ -240,7 +250,14 @@ fn check_recovery(script: &Script, outcome: &Outcome) -> bool {
     let loses = matches!(script.speech, Speech::Datagrams | Speech::Stamp) && settings.give_up_ns.is_some();
     let connects = matches!(script.speech, Speech::Connect(_));
     let stays = settings.reconnect || connects;
-    if given_up || crowded || loses || !stays || !script.stops.is_empty() || from + 5 * S > outcome.ended_ns {
+    if given_up
+        || crowded
+        || script.late_sends
+        || loses
+        || !stays
+        || !script.stops.is_empty()
+        || from + 5 * S > outcome.ended_ns
+    {
         return false;
     }
     let wrong = outcome.of(|kind| match kind {
@@ -258,6 +275,23 @@ fn check_recovery(script: &Script, outcome: &Outcome) -> bool {
     let lanes = paths * settings.connections as usize;
     assert!(connects || finished.len() == lanes, "{} of {lanes} lanes were back", finished.len());
     true
+}
+
+/// What is claimed of a canary fits what it asked: where the protocol cannot ask, it only connected, and elsewhere the
+/// kernel took its sample sooner than its time was up.
+fn check_claims(script: &Script, outcome: &Outcome) {
+    let claims = outcome.of(|kind| match kind {
+        EventKind::ConnectionExplained { fresh, .. } => Some(*fresh),
+        _ => None,
+    });
+    for (at, connection, fresh) in claims {
+        let asked = matches!(fresh, Fresh::Echoed | Fresh::SmallOnly | Fresh::Connected);
+        let fits = match script.speech {
+            Speech::Toy(false) => !asked,
+            _ => fresh != Fresh::OnlyConnected,
+        };
+        assert!(fits, "{fresh:?} of {connection:?} at {at}");
+    }
 }
 
 /// Timers fire for something: no chain of them goes on by itself.
@@ -280,6 +314,7 @@ fn check(seed: u64, seen: &Mutex<BTreeMap<&'static str, u64>>) {
             check_dues(&script, &outcome);
             check_wakes(&script, &outcome);
             if !paused {
+                check_claims(&script, &outcome);
                 check_stops(&script, &outcome);
                 check_silences(&script, &outcome);
             }

@@ -60,6 +60,10 @@ impl World {
                     self.resolving.push((at, path));
                 }
                 Output::Connect { link, path, remote, purpose } => self.connect(link, path, remote, purpose),
+                Output::Send { link } if self.late_sends => {
+                    self.outcome.held_up = true;
+                    self.sends.push(link);
+                }
                 Output::Send { link } => self.send(link),
                 Output::Look { link } => {
                     let tells = self.kernel_tells && !self.is_udp();
@@ -116,7 +120,7 @@ impl World {
         self.probe.handle(self.now, Input::Connected { link, local, resent: false, kernel: None });
     }
 
-    fn send(&mut self, link: LinkId) {
+    pub(super) fn send(&mut self, link: LinkId) {
         let now = self.now;
         let mut pen = vec![0; PEN];
         let Some(piece) = self.probe.write(link, &mut pen) else { return };

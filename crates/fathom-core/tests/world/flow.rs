@@ -114,7 +114,7 @@ impl Flow {
             Stage::Securing { ready_ns, .. } | Stage::Closing { ready_ns } => {
                 Some(ready_ns.max(silent_until))
             }
-            Stage::Open if self.forgotten => None,
+            Stage::Open if self.forgotten => self.writable_at(),
             Stage::Open => {
                 let packet = self.packets.front().map(|(at, ..)| (*at).max(silent_until).max(self.free_ns));
                 [packet, self.writable_at()].into_iter().flatten().min()

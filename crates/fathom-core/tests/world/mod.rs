@@ -74,6 +74,9 @@ pub(crate) struct World {
     pub(crate) is_toy: bool,
     /// Of a hundred writes, how many find too little room.
     pub(crate) short_writes: u64,
+    /// Whether the driver sends what it is asked for only after the next thing has happened.
+    pub(crate) late_sends: bool,
+    sends: Vec<LinkId>,
     /// Of a hundred answers, how many come in two parts.
     pub(crate) split_reads: u64,
     /// Whether the kernel tells what it knows of connections.
@@ -137,6 +140,8 @@ impl World {
             wall: Wall::default(),
             is_toy: speak.is_some(),
             short_writes: 0,
+            late_sends: false,
+            sends: Vec::new(),
             split_reads: 0,
             kernel_tells: false,
             known: BTreeMap::new(),
@@ -170,7 +175,12 @@ impl World {
                 self.outcome.end = self.probe.end().clone();
                 return self.outcome;
             }
+            let sends = std::mem::take(&mut self.sends);
             self.step();
+            for link in sends {
+                self.send(link);
+            }
+            self.obey();
             self.haunt();
         }
         panic!("the run does not end: now {} ns, wakes {:?}", self.now, self.probe.next_wake());
