@@ -262,6 +262,10 @@ fn check_recovery(script: &Script, outcome: &Outcome) -> bool {
     }
     let wrong = outcome.of(|kind| match kind {
         EventKind::ConnectionClosed { cause, .. } => cause.is_loss().then(|| format!("{kind:?}")),
+        // What waits for room in the kernel as the time ends is not sent.
+        EventKind::ScheduleOverrun { behind_ns, .. } if script.short_writes > 0 && *behind_ns < 100 * MS => {
+            None
+        }
         EventKind::ConnectionRefused { .. } | EventKind::ScheduleOverrun { .. } => Some(format!("{kind:?}")),
         _ => None,
     });
