@@ -20,7 +20,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz build dist python clean advisories cargo python-dev soak verdicts-table
+.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -106,6 +106,11 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	  mkdir -p fuzz/corpus/$$target; \
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
+
+fuzz-python: cargo python-dev ## each importer, and recordings changed by chance, for FUZZ_SECONDS (60)
+	cargo build $(QUIET) --locked -p fathom
+	cd python && FATHOM=$$PWD/../target/debug/fathom FATHOM_FUZZ_SECONDS=$(FUZZ_SECONDS) FATHOM_MUTATIONS_SECONDS=$(FUZZ_SECONDS) \
+	  ../.venv/bin/pytest -s tests/dataset/test_fuzz_importers.py tests/cli/test_mutated_recordings.py
 
 soak: cargo ## random faults in virtual time and, as root, real ones, other ones each round, for SOAK_SECONDS (3600)
 	@cargo build $(QUIET) --release --locked -p fathom
