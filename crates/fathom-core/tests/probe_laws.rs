@@ -415,7 +415,8 @@ fn a_thousand_random_runs_keep_the_laws() {
     });
     let seen = seen.into_inner().expect("no test panicked with it");
     eprintln!("{seeds} runs met: {seen:?}");
-    if seeds >= 1_000 {
+    // Of these seeds it is known; what is rare may be missing from another thousand.
+    if (first, seeds) == (1, 1_000) {
         let missed: Vec<_> = seen.iter().filter(|(_, times)| **times == 0).collect();
         assert!(missed.is_empty(), "the laws were never held against {missed:?}");
     }
