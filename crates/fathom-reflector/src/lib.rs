@@ -2,8 +2,8 @@
 //!
 //! It listens for probes and has no control surface: whatever comes in is a probe's message or a stranger's bytes, and
 //! both are echoed (RFC 862); a probe's question about a connection of its own is answered in its echo. One thread
-//! serves every connection, but for one that is [`alone`]. A [`Config`] becomes bound sockets ([`listen`]), those are
-//! served ([`server`]), and what was served is told ([`tally`], [`talk`]).
+//! serves every connection, but for one that is `alone`. A [`Config`] becomes bound sockets (`listen`), those are
+//! served (`server`), and what was served is told (`tally`, `talk`).
 
 mod address;
 mod allow;

@@ -54,7 +54,7 @@ fn arguments_that_cannot_be_used() {
         let outcome = Probe::start(home.path(), &format!("127.0.0.1 {arguments}")).finish();
         failed_in(&home, &outcome, 2, words);
     }
-    for target in ["127.0.0.1:0", "127.0.0.1:99999", "[::1", "http://x", ":7"] {
+    for target in ["127.0.0.1:0", "127.0.0.1:99999", "[::1", ":7"] {
         let home = home();
         let outcome = Probe::start(home.path(), target).finish();
         failed_in(&home, &outcome, 2, &[target, "HOST:PORT"]);
