@@ -292,6 +292,8 @@ fn check_claims(script: &Script, outcome: &Outcome) {
         let asked = matches!(fresh, Fresh::Echoed | Fresh::SmallOnly | Fresh::Connected);
         let fits = match script.speech {
             Speech::Toy(false) => !asked,
+            // Connected just before its time was up, it may not have been written on any more.
+            _ if script.late_sends || script.short_writes > 0 => true,
             _ => fresh != Fresh::OnlyConnected,
         };
         assert!(fits, "{fresh:?} of {connection:?} at {at}");
