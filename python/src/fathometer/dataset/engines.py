@@ -110,6 +110,12 @@ def _threads() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
+def _half_of_memory() -> str:
+    """Half of this machine's memory, 1 GiB at least, as Spark writes it."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"{max(1 << 10, total >> 21)}m"
+
+
 @contextmanager
 def _told(engine: str) -> Iterator[None]:
     """An engine's own error as one line."""
@@ -195,7 +201,8 @@ def _spark(batch: FilesOfOneQuery) -> tuple[pa.Table, pa.Table]:
     with _told("spark"):
         builder = SparkSession.builder.appName("fathometer rollup")
         if not os.environ.get("SPARK_REMOTE") and not os.environ.get("MASTER"):
-            builder = builder.master(f"local[{_threads()}]")
+            # All of Spark is one process here, of 1 GiB of memory unless told otherwise.
+            builder = builder.master(f"local[{_threads()}]").config("spark.driver.memory", _half_of_memory())
         quiet = {
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
