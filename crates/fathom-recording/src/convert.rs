@@ -118,7 +118,7 @@ impl Write for &mut Summed<'_> {
 pub(crate) fn convert(disk: &dyn Disk, dir: &Path, ordinal: u32, whole: bool) -> Result<Closed, Error> {
     let name = segment_name(ordinal, "arrows");
     let source = dir.join(&name);
-    let input = File::open(&source).map_err(Error::io("open", &source))?;
+    let input = crate::plain::open(&source).map_err(Error::io("open", &source))?;
     let len = input.metadata().map_err(Error::io("read", &source))?.len();
     let mut decoder = Decoder::new(BufReader::with_capacity(64 << 10, input), name, len);
 

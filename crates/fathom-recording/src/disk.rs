@@ -16,10 +16,11 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn append_to(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.append(true).create(true);
+        // A pipe in its place would be waited for.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::custom_flags(
             &mut options,
-            rustix::fs::OFlags::NOFOLLOW.bits() as i32,
+            (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32,
         );
         options.open(path)
     }

@@ -43,7 +43,7 @@ pub struct Events {
 impl Events {
     pub(crate) fn open(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(EVENTS);
-        let (input, len) = match File::open(&path) {
+        let (input, len) = match crate::plain::open(&path) {
             Ok(file) => {
                 let len = file.metadata().map_err(Error::io("read", &path))?.len();
                 (Some(BufReader::new(file.take(len))), len)

@@ -18,6 +18,7 @@ mod events;
 mod export;
 mod manifest;
 pub mod peers;
+mod plain;
 mod recorder;
 mod recording;
 mod recover;

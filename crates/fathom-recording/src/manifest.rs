@@ -8,7 +8,6 @@ use fathom_core::summary::PathLabels;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -162,7 +161,7 @@ impl Manifest {
     /// Reads the manifest of the recording in `dir`.
     pub(crate) fn read(dir: &Path) -> Result<Self, Error> {
         let path = dir.join(MANIFEST);
-        let file = File::open(&path).map_err(|e| {
+        let file = crate::plain::open(&path).map_err(|e| {
             if dir.is_dir() && e.kind() == std::io::ErrorKind::NotFound {
                 Error::NotARecording { dir: dir.to_owned() }
             } else {

@@ -124,7 +124,7 @@ impl Recording {
 
     /// Whether somebody is writing it now.
     pub fn is_running(&self) -> bool {
-        File::open(self.dir.join(LOCK))
+        crate::plain::open(&self.dir.join(LOCK))
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
@@ -172,7 +172,7 @@ impl Recording {
     fn segment(&self, ordinal: u32) -> Result<Source, Damage> {
         let parquet = self.parquet(ordinal);
         let name = segment_name(ordinal, "arrows");
-        match (parquet, File::open(self.dir.join(&name))) {
+        match (parquet, crate::plain::open(&self.dir.join(&name))) {
             (Ok(source), _) => Ok(source),
             (Err(_), Ok(file)) => {
                 let len = file.metadata().map_err(|e| unreadable(&name, 0, &e))?.len();
@@ -202,7 +202,7 @@ impl Recording {
     /// A Parquet file reaches its decoder only with the size and the checksum that its event states.
     fn parquet(&self, ordinal: u32) -> Result<Source, Damage> {
         let name = segment_name(ordinal, "parquet");
-        let opened = File::open(self.dir.join(&name));
+        let opened = crate::plain::open(&self.dir.join(&name));
         let Some(&listed) = self.listed.get(&ordinal) else {
             let bytes = opened.and_then(|f| f.metadata()).map_or(0, |m| m.len());
             return Err(broken(&name, bytes, "no event lists it, so it cannot be trusted"));

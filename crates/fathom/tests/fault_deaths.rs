@@ -146,6 +146,11 @@ fn both_until_the_end() {
     let (events, _) = run.end();
     let explained = explanations(&events, "closing")[0];
     assert_eq!(of_kind(&events, "connection.closed")[0]["cause"], "timed_out");
+    if explained["verdict"] == "unknown" {
+        // A fresh connection that was tried in the last of the silence was answered: then it may have been the flow.
+        let could_be = explained["could_be"].as_array().expect("verdicts");
+        return assert!(could_be.contains(&"path_down".into()), "{explained}");
+    }
     assert_eq!(explained["verdict"], "path_down", "{explained}");
     if explained.get("reflector").is_some() {
         assert_eq!(explained["direction"], "forward", "the way there was broken first: {explained}");

@@ -6,7 +6,6 @@ use crate::disk::Disk;
 use crate::{EVENTS, Error, checksum};
 use fathom_core::event::{Event, EventKind};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
@@ -22,7 +21,7 @@ pub struct LogSum {
 impl LogSum {
     /// The sum over a file as it is now.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        let (bytes, crc32) = checksum::of(&mut File::open(path)?)?;
+        let (bytes, crc32) = checksum::of(&mut crate::plain::open(path)?)?;
         Ok(Self { bytes, crc32 })
     }
 }

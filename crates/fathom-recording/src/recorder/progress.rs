@@ -5,8 +5,11 @@
 use crate::disk::Disk;
 use crate::{Error, PROGRESS};
 use serde::{Deserialize, Serialize};
-use std::fs;
+use std::io::Read;
 use std::path::Path;
+
+/// More than the file ever holds, in bytes.
+const LONGEST: u64 = 1 << 10;
 
 /// The content of the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,7 +29,8 @@ pub(super) fn write(disk: &dyn Disk, dir: &Path, due: u64) -> Result<(), Error> 
 
 /// The count that a killed probe left; none where it left none that can be read.
 pub(crate) fn read(dir: &Path) -> Option<u64> {
-    let text = fs::read_to_string(dir.join(PROGRESS)).ok()?;
+    let mut text = String::new();
+    crate::plain::open(&dir.join(PROGRESS)).ok()?.take(LONGEST).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok().map(|Progress { due }| due)
 }
 

@@ -15,7 +15,7 @@ fn json(name: &str) -> Value {
 }
 
 /// A copy: opening must not need to write, but recovery does.
-fn copy(name: &str) -> tempfile::TempDir {
+pub(super) fn copy(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(schema().join("golden").join(name)).unwrap() {
         let entry = entry.unwrap();

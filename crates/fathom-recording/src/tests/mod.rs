@@ -7,6 +7,8 @@ mod durable;
 mod golden;
 mod killed;
 mod ordinary;
+#[cfg(unix)]
+mod pipes;
 mod room;
 mod stopped;
 
