@@ -53,7 +53,7 @@ fn given_options_count_for_more_wherever_they_stand() {
         ("--profile article --ping-pong", json!(["tcp-ping-pong", 64, null, null, 39_600 * S, 0])),
         ("--profile latte --udp", json!(["udp-ping-pong", 4, null, 65_100, null, 0])),
         ("--profile psping --sizes 64,128", json!(["tcp-ping-pong", null, null, 10_005, null, 5])),
-        ("--profile psping --connect --count 4", json!(["connect", 0, S, 4, null, 5])),
+        ("--profile psping --connect --count 9", json!(["connect", 0, S, 9, null, 5])),
         ("--profile qperf --idle-gap 1s", json!(["tcp-idle-gap", 1, null, null, 2 * S, 0])),
     ] {
         assert_eq!(pace(&shown(home.path(), &format!("h {arguments}"))), expected, "{arguments}");

@@ -449,7 +449,6 @@ mod tests {
             ("h --throughput --idle-gap 1s", "cannot be used with"),
             ("h --throughput --profile latte", "cannot be used with"),
             ("h --throughput --threads 2", "cannot be used with"),
-            ("h --throughput --timeout 1s", "cannot be used with"),
             ("h --throughput --on-full exit", "cannot be used with"),
             ("h --warm-up 5 --count 5", "leaves none"),
             ("a b --csv x.csv", "export"),
