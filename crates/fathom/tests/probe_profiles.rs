@@ -56,7 +56,7 @@ fn given_options_count_for_more_wherever_they_stand() {
         ("--profile psping --connect --count 9", json!(["connect", 0, S, 9, null, 5])),
         ("--profile qperf --idle-gap 1s", json!(["tcp-idle-gap", 1, null, null, 2 * S, 0])),
     ] {
-        assert_eq!(pace(&shown(home.path(), &format!("h {arguments}"))), expected, "{arguments}");
+        assert_eq!(pace(&shown(home.path(), &format!("h:80 {arguments}"))), expected, "{arguments}");
     }
 }
 

@@ -301,7 +301,9 @@ impl Run {
         let outcome = self.probe.finish();
         assert_sound(&self.dir);
         let recorded = (events(&self.dir), rows(&self.dir));
-        assert_eq!(outcome.code(), i32::from(lost_for_good(&recorded.0)), "{}", outcome.err);
+        if !ends_unanswered(&recorded.0) {
+            assert_eq!(outcome.code(), i32::from(lost_for_good(&recorded.0)), "{}", outcome.err);
+        }
         checked_story(&self.dir, &recorded.0);
         drop((self.reflector, self.site, self.home));
         recorded
@@ -315,6 +317,13 @@ pub(crate) fn lost_for_good(events: &[Value]) -> bool {
     };
     let tried = events[end..].iter().any(|event| event["kind"] == "connection.opening");
     events[end]["cause"] != "finished" && tried
+}
+
+/// Whether nothing was answered on the last connection, which we closed: had it been silent for long enough to be a stall,
+/// what it was to end goes on; else it was too young to tell.
+fn ends_unanswered(events: &[Value]) -> bool {
+    let last = of_kind(events, "connection.closed").last().cloned();
+    last.is_some_and(|closed| closed["cause"] == "finished" && closed["evidence"]["answered"] == 0)
 }
 
 /// The explanations of stalls or of closings.
