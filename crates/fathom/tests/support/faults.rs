@@ -322,7 +322,7 @@ pub(crate) fn lost_for_good(events: &[Value]) -> bool {
 /// Whether nothing was answered on the last connection, which we closed: had it been silent for long enough to be a stall,
 /// what it was to end goes on; else it was too young to tell.
 fn ends_unanswered(events: &[Value]) -> bool {
-    let last = of_kind(events, "connection.closed").last().cloned();
+    let last = of_kind(events, "connection.closed").last().copied();
     last.is_some_and(|closed| closed["cause"] == "finished" && closed["evidence"]["answered"] == 0)
 }
 
