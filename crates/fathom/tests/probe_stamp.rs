@@ -262,7 +262,7 @@ fn a_reflector_that_goes_away_is_a_stall_and_its_port_a_death() {
     probe.signal("INT");
     let outcome = probe.finish();
     assert_eq!(outcome.code(), 1, "it was lost, and did not come back: {}", outcome.err);
-    let summary: serde_json::Value = serde_json::from_str(&outcome.out).expect("JSON");
+    let summary: Value = serde_json::from_str(&outcome.out).expect("JSON");
     assert!(summary["answered"].as_u64() > Some(0), "{summary}");
 }
 
