@@ -28,6 +28,7 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
+pub use checksum::LogSum;
 pub use columns::{COLUMNS, Column, Kind};
 pub use damage::Damage;
 pub use discard::discard_empty;
@@ -36,7 +37,7 @@ pub use events::{Entry, Events};
 pub use export::{Format, export, run};
 pub use fathom_core::summary::PathLabels;
 pub use manifest::{ClockAnchor, Manifest, ReflectorFacts, Tool};
-pub use recorder::{Gaps, LogSum, Options, Recorder};
+pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples, recordings_in};
 pub use recover::{Recovery, recover};
 pub use verify::{Finding, Verification, verify};

@@ -1,7 +1,7 @@
 //! `recording.json`: what was measured, from where, with what, and when.
 
+use crate::checksum::LogSum;
 use crate::disk::Disk;
-use crate::recorder::LogSum;
 use crate::{Error, FORMAT_VERSION, MANIFEST};
 use fathom_core::clock::Anchor;
 use fathom_core::summary::PathLabels;

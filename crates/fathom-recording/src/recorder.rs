@@ -8,7 +8,6 @@ pub(crate) mod progress;
 mod room;
 mod segments;
 
-pub use log::LogSum;
 pub use room::Gaps;
 
 use crate::convert::Closed;

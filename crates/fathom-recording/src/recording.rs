@@ -1,10 +1,10 @@
 //! Reading a recording: a finished one, an interrupted one, or one that is being written.
 
+use crate::checksum::LogSum;
 use crate::columns::{arrow_schema, from_batch};
 use crate::convert::Closed;
 use crate::damage::Damage;
 use crate::events::{Entry, Events};
-use crate::recorder::LogSum;
 use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;

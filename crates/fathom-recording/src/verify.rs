@@ -3,9 +3,9 @@
 
 pub(crate) mod conservation;
 
+use crate::checksum::LogSum;
 use crate::damage::Damage;
 use crate::events::Entry;
-use crate::recorder::LogSum;
 use crate::recording::Recording;
 use crate::{EVENTS, Error, MANIFEST};
 use conservation::Conservation;

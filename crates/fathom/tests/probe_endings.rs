@@ -232,7 +232,7 @@ fn a_full_disk_under_the_printed_samples_ends_the_run_in_order() {
     let printed = fs::read_to_string(disk.join("samples")).map(|text| text.lines().count());
     support::must("umount", &[&place]);
     assert_eq!(outcome.code(), 1, "{outcome:?}");
-    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    let told = outcome.told();
     assert_eq!(told.len(), 1, "{}", outcome.err);
     assert!(told[0].contains("cannot print") && told[0].contains("No space left"), "{}", told[0]);
     let dir = home.path().join("r");

@@ -4,7 +4,7 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
@@ -35,26 +35,49 @@ impl Drop for Small {
     }
 }
 
+/// A recording on a small disk, and a reflector to measure against.
+struct Recorded {
+    home: TempDir,
+    echo: Echo,
+    dir: PathBuf,
+    disk: Small,
+}
+
+impl Recorded {
+    fn begin() -> Self {
+        let disk = Small::mount();
+        let home = tempfile::tempdir().expect("a directory");
+        Self { home, echo: Echo::start("127.0.0.1"), dir: disk.path().join("r"), disk }
+    }
+
+    fn probe(&self, options: &str) -> Probe {
+        let (target, dir) = (self.echo.address(), self.dir.display());
+        Probe::start(self.home.path(), &format!("{target} {options} --record {dir} --json"))
+    }
+
+    /// Once a connection is recorded, takes whatever is free, to the last byte; what took it.
+    fn fill(&self) -> PathBuf {
+        wait_for_events(&self.dir, "a connection", |events| !of_kind(events, "connection.opened").is_empty());
+        let ballast = self.disk.path().join("ballast");
+        let mut filling = std::fs::File::create(&ballast).expect("created");
+        while Write::write(&mut filling, &[1; 512]).is_ok() {}
+        ballast
+    }
+}
+
 #[test]
 fn a_full_disk_stops_the_recording_and_not_the_probe() {
     if !needs_root() {
         return;
     }
-    let disk = Small::mount();
-    let home = tempfile::tempdir().expect("a directory");
-    let echo = Echo::start("127.0.0.1");
-    let dir = disk.path().join("r");
+    let recorded = Recorded::begin();
+    let (home, dir) = (&recorded.home, recorded.dir.as_path());
     let count = 12_000;
-    let arguments = format!(
-        "127.0.0.1:{} --every 500us --count {count} --record {} --json",
-        echo.address().port(),
-        dir.display()
-    );
-    let outcome = Probe::start(home.path(), &arguments).finish();
+    let outcome = recorded.probe(&format!("--every 500us --count {count}")).finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
 
     // It is told when it happens and again at the end, with the place and what to do.
-    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    let told = outcome.told();
     assert_eq!(told.len(), 2, "{}", outcome.err);
     assert!(told[0].contains("recording waits for room on the disk, probing goes on"), "{}", told[0]);
     assert!(told[1].contains("the recording is incomplete"), "{}", told[1]);
@@ -74,12 +97,12 @@ fn a_full_disk_stops_the_recording_and_not_the_probe() {
     assert_eq!(summary["connections"][0]["cause"], "finished", "{summary}");
 
     // What was written reads back: the samples in order from the first, as many as the last event counts.
-    let log = events(&dir);
+    let log = events(dir);
     let ended = of_kind(&log, "recording.ended");
     assert_eq!(ended.len(), 1, "{log:?}");
     assert!(ended[0]["error"].as_str().is_some_and(|e| e.contains("No space left")), "{}", ended[0]);
-    assert_sound(&dir);
-    let rows = rows(&dir);
+    assert_sound(dir);
+    let rows = rows(dir);
     assert_eq!(ended[0]["samples"], rows.len(), "{}", ended[0]);
     assert!(rows.len() as u64 > count / 20 && (rows.len() as u64) < count, "{} samples fitted", rows.len());
     let consecutive = rows.windows(2).all(|pair| pair[0].at("seq") + 1 == pair[1].at("seq"));
@@ -87,10 +110,10 @@ fn a_full_disk_stops_the_recording_and_not_the_probe() {
 
     // Putting it in order needs room: without, an error may say so, and nothing is lost by having tried.
     let recover = |dir: &Path| fathom(home.path(), &["recording", "recover", &dir.display().to_string()]);
-    let tried = recover(&dir);
+    let tried = recover(dir);
     assert!(tried.code() == 0 || tried.err.contains("free some space"), "{tried:?}");
-    assert_sound(&dir);
-    assert!(support::rows::rows(&dir) == rows, "recovering on a full disk changed samples");
+    assert_sound(dir);
+    assert!(support::rows::rows(dir) == rows, "recovering on a full disk changed samples");
     let roomy = home.path().join("roomy");
     must("cp", &["-r", &dir.display().to_string(), &roomy.display().to_string()]);
     let recovered = recover(&roomy);
@@ -133,30 +156,21 @@ fn a_disk_that_has_room_again_goes_on_being_recorded_on() {
     if !needs_root() {
         return;
     }
-    let disk = Small::mount();
-    let home = tempfile::tempdir().expect("a directory");
-    let echo = Echo::start("127.0.0.1");
-    let dir = disk.path().join("r");
-    let target = echo.address();
-    let arguments = format!("{target} --every 2ms --record {} --json", dir.display());
-    let probe = Probe::start(home.path(), &arguments);
-    wait_for_events(&dir, "a connection", |events| !of_kind(events, "connection.opened").is_empty());
-    let ballast = disk.path().join("ballast");
-    // Whatever is free, to the last byte.
-    let mut filling = std::fs::File::create(&ballast).expect("created");
-    while Write::write(&mut filling, &[1; 512]).is_ok() {}
-    drop(filling);
+    let recorded = Recorded::begin();
+    let dir = recorded.dir.as_path();
+    let probe = recorded.probe("--every 2ms");
+    let ballast = recorded.fill();
     // The reserve is given up when something finds no room.
     wait_for("the recording to wait", || (!dir.join(".reserve").exists()).then_some(()));
     std::fs::remove_file(&ballast).expect("removed");
-    wait_for_events(&dir, "it to go on", |events| !of_kind(events, "recording.resumed").is_empty());
+    wait_for_events(dir, "it to go on", |events| !of_kind(events, "recording.resumed").is_empty());
     probe.signal("TERM");
     let outcome = probe.finish();
     let summary = outcome.objects().pop().expect("a summary");
-    assert_sound(&dir);
-    let log = events(&dir);
+    assert_sound(dir);
+    let log = events(dir);
     let lost: u64 = of_kind(&log, "recording.overflowed").iter().filter_map(|e| e["lost"].as_u64()).sum();
-    assert_eq!(summary["samples"].as_u64(), Some(rows(&dir).len() as u64 + lost), "{log:#?}");
+    assert_eq!(summary["samples"].as_u64(), Some(rows(dir).len() as u64 + lost), "{log:#?}");
     assert_eq!(outcome.code(), i32::from(lost > 0), "{}", outcome.err);
     assert!(
         outcome.err.contains("waits for room") && outcome.err.contains("there is room again"),
@@ -170,16 +184,11 @@ fn on_full_exit_ends_the_run() {
     if !needs_root() {
         return;
     }
-    let disk = Small::mount();
-    let home = tempfile::tempdir().expect("a directory");
-    let echo = Echo::start("127.0.0.1");
-    let dir = disk.path().join("r");
-    let arguments =
-        format!("{} --every 500us --on-full exit --record {} --json", echo.address(), dir.display());
-    let outcome = Probe::start(home.path(), &arguments).finish();
+    let recorded = Recorded::begin();
+    let outcome = recorded.probe("--every 500us --on-full exit").finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
     assert!(outcome.err.contains("free some space"), "{}", outcome.err);
-    assert_sound(&dir);
+    assert_sound(&recorded.dir);
 }
 
 /// The disk had room again by the time the recording was closed: exit code 0, and "probing goes on" where it did not.
@@ -188,24 +197,17 @@ fn on_full_exit_is_exit_code_1_also_where_the_last_rows_found_room() {
     if !needs_root() {
         return;
     }
-    let disk = Small::mount();
-    let home = tempfile::tempdir().expect("a directory");
-    let echo = Echo::start("127.0.0.1");
-    let dir = disk.path().join("r");
-    let arguments =
-        format!("{} --every 20ms --on-full exit --record {} --json", echo.address(), dir.display());
-    let probe = Probe::start(home.path(), &arguments);
-    wait_for_events(&dir, "a connection", |events| !of_kind(events, "connection.opened").is_empty());
-    let mut filling = std::fs::File::create(disk.path().join("ballast")).expect("created");
-    while Write::write(&mut filling, &[1; 512]).is_ok() {}
+    let recorded = Recorded::begin();
+    let probe = recorded.probe("--every 20ms --on-full exit");
+    recorded.fill();
     let outcome = probe.finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
-    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    let told = outcome.told();
     assert_eq!(told.len(), 2, "{}", outcome.err);
     assert!(told[0].contains("the disk is full, and --on-full exit ends the run"), "{}", told[0]);
     assert!(told[1].contains("the run ended early by --on-full exit"), "{}", told[1]);
     assert!(!outcome.err.contains("probing goes on"), "{}", outcome.err);
-    assert_sound(&dir);
+    assert_sound(&recorded.dir);
 }
 
 /// A file that reaches its limit (`ulimit -f`): the signal killed the probe.
@@ -222,7 +224,7 @@ fn a_limit_on_the_size_of_files_is_a_full_disk() {
         Probe::spawn(std::process::Command::new("bash").args(["-c", &line]).current_dir(home.path()))
             .finish();
     assert_eq!(outcome.code(), 1, "{}", outcome.err);
-    let told: Vec<&str> = outcome.err.lines().filter(|line| line.starts_with("fathom: ")).collect();
+    let told = outcome.told();
     assert_eq!(told.len(), 2, "{}", outcome.err);
     assert!(told[0].contains("recording waits for room on the disk, probing goes on"), "{}", told[0]);
     assert!(told.iter().all(|line| line.contains("ulimit -f")), "{}", outcome.err);

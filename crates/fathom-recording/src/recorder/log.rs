@@ -2,29 +2,11 @@
 
 use super::appender::Appender;
 use super::{ENDS_EVERY_NS, KEPT_AT_MOST, Recorder, progress};
+use crate::checksum::LogSum;
 use crate::disk::Disk;
-use crate::{EVENTS, Error, checksum};
+use crate::{EVENTS, Error};
 use fathom_core::event::{Event, EventKind};
-use serde::{Deserialize, Serialize};
-use std::io;
 use std::path::Path;
-
-/// How long the event log was when its recording ended, and the CRC-32 (IEEE 802.3) of all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogSum {
-    /// Its bytes.
-    pub bytes: u64,
-    /// Their checksum.
-    pub crc32: u32,
-}
-
-impl LogSum {
-    /// The sum over a file as it is now.
-    pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        let (bytes, crc32) = checksum::of(&mut crate::plain::open(path)?)?;
-        Ok(Self { bytes, crc32 })
-    }
-}
 
 /// The event log as a file that only this recorder writes.
 #[derive(Debug)]

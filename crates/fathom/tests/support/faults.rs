@@ -310,13 +310,20 @@ impl Run {
     }
 }
 
-/// Whether the last connection was lost, and attempts to come back led to none.
+/// Whether the last connection was lost, and attempts to come back led to none: one that was established and lost
+/// without an answer brought nothing back, so that what was tried is all since the loss of one that had answered.
 pub(crate) fn lost_for_good(events: &[Value]) -> bool {
-    let Some(end) = events.iter().rposition(|event| event["kind"] == "connection.closed") else {
+    let closed = |event: &Value| event["kind"] == "connection.closed";
+    let answered = |event: &Value| event["evidence"]["answered"].as_u64() > Some(0);
+    let Some(last) = events.iter().rposition(closed) else {
         return false;
     };
-    let tried = events[end..].iter().any(|event| event["kind"] == "connection.opening");
-    events[end]["cause"] != "finished" && tried
+    let proved = events.iter().rposition(|event| closed(event) && answered(event));
+    let Some(began) = proved.or_else(|| events.iter().position(closed)) else {
+        return false;
+    };
+    let tried = events[began..].iter().any(|event| event["kind"] == "connection.opening");
+    events[last]["cause"] != "finished" && tried
 }
 
 /// Whether nothing was answered on the last connection, which we closed: had it been silent for long enough to be a stall,

@@ -103,6 +103,11 @@ impl Outcome {
         self.objects()
     }
 
+    /// The lines that it told its user.
+    pub(crate) fn told(&self) -> Vec<&str> {
+        self.err.lines().filter(|line| line.starts_with("fathom: ")).collect()
+    }
+
     /// The lines of standard output, each of which must be one JSON object.
     pub(crate) fn objects(&self) -> Vec<Value> {
         let object = |line: &str| {

@@ -20,7 +20,7 @@ from fathometer.dataset.format import EVENTS, Flags, segment_name, segment_ordin
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.manifest import read_manifest
 from fathometer.dataset.model import Event, Manifest
-from fathometer.dataset.places import regular
+from fathometer.dataset.places import regular, regular_for_arrow
 from fathometer.dataset.segments import read_open_from
 from fathometer.errors import FathometerError
 
@@ -152,7 +152,7 @@ class RecordingFollower:
         place = self._places.setdefault(ordinal, _Place())
         try:
             with (
-                regular(directory / segment_name(ordinal, "parquet")) as opened,
+                regular_for_arrow(directory / segment_name(ordinal, "parquet")) as opened,
                 pq.ParquetFile(opened) as file,
             ):
                 first = 0

@@ -253,3 +253,11 @@ def regular(place: FilePath) -> io.BufferedReader:
     except OSError:
         os.close(handle)
         raise
+
+
+def regular_for_arrow(place: FilePath) -> pa.OSFile:
+    """As `regular`, read by Arrow itself. A file of Python's would be read by Arrow's threads through the
+    interpreter, and one that still read at the end of the process ended it by SIGABRT.
+    """
+    regular(place).close()
+    return pa.OSFile(str(place))

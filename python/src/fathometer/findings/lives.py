@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ FEWEST_INCIDENTS: Final = 3
 """With deaths in them, from which it is asked whether these agree in age."""
 AGAIN_NS: Final = 60_000_000_000
 """Attempts to connect that follow each other this closely are one row of attempts."""
+_Told = TypeVar("_Told", Stall, Delay)
 
 
 def deaths(recording: Recording) -> list[Connection]:
@@ -187,15 +188,8 @@ def _stalls(where: Place, recording: Recording) -> list[Finding]:
     stalls = [
         (n, s) for n, s in enumerate(recording.stalls) if s.recovered is not False or s.connection not in gone
     ]
-    longest = sorted(stalls, key=lambda one: -(one[1].duration_ns or 0))[:MOST_STORIES]
-    made = [
-        _stall(replace(where, connection=s.connection), recording, n, s)
-        for n, s in sorted(longest, key=lambda one: one[1].began_ns)
-    ]
-    if len(stalls) > MOST_STORIES:
-        more = number(len(stalls) - MOST_STORIES)
-        made.append(Finding("more stalls", (where,), quantities={"more": more}))
-    return made
+    told, more = _longest(where, "more stalls", stalls, lambda s: s.duration_ns or 0)
+    return [_stall(replace(where, connection=s.connection), recording, n, s) for n, s in told] + more
 
 
 def _stall(where: Place, recording: Recording, n: int, s: Stall) -> Finding:
@@ -235,16 +229,18 @@ def _stall(where: Place, recording: Recording, n: int, s: Stall) -> Finding:
 
 
 def _delays(where: Place, recording: Recording) -> list[Finding]:
-    delays = list(enumerate(recording.delays))
-    longest = sorted(delays, key=lambda one: -one[1].most_ns)[:MOST_STORIES]
-    made = [
-        _delay(replace(where, connection=d.connection), recording, n, d)
-        for n, d in sorted(longest, key=lambda one: one[1].began_ns)
-    ]
-    if len(delays) > MOST_STORIES:
-        more = number(len(delays) - MOST_STORIES)
-        made.append(Finding("more delays", (where,), quantities={"more": more}))
-    return made
+    told, more = _longest(where, "more delays", list(enumerate(recording.delays)), lambda d: d.most_ns)
+    return [_delay(replace(where, connection=d.connection), recording, n, d) for n, d in told] + more
+
+
+def _longest(
+    where: Place, rest: str, every: list[tuple[int, _Told]], length: Callable[[_Told], int]
+) -> tuple[list[tuple[int, _Told]], list[Finding]]:
+    """The longest of them in the order of their beginnings, and how many more there were."""
+    longest = sorted(every, key=lambda one: -length(one[1]))[:MOST_STORIES]
+    left = number(len(every) - len(longest))
+    more = [Finding(rest, (where,), quantities={"more": left})] if len(every) > len(longest) else []
+    return sorted(longest, key=lambda one: one[1].began_ns), more
 
 
 def _delay(where: Place, recording: Recording, n: int, d: Delay) -> Finding:
