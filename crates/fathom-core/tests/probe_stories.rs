@@ -53,6 +53,18 @@ fn what_queues_behind_a_silence_does_not_hide_the_next() {
     assert_eq!(thresholds, [200 * MS; 3], "the least, as before the first silence");
 }
 
+/// While a stall goes on it is looked at every 250 ms. That look, which came after the stall was over, was the first at
+/// the silence that followed: shorter ones were not seen, longer ones told late (seed 115,055 of `probe_laws`).
+#[test]
+fn a_silence_right_after_a_stall_is_a_stall() {
+    for first in (500..1_000).step_by(10).map(|ms| ms * MS) {
+        let faults = [(3 * S, Fault::Silence(first)), (3 * S + first + 20 * MS, Fault::Silence(220 * MS))];
+        let outcome = World::new(every(5 * MS, 10 * S), 1).with(faults).run();
+        outcome.check_laws();
+        assert_eq!(outcome.stalls(), 2, "the first of {first} ns");
+    }
+}
+
 /// A freeze of 30 s at the articles' pace blinded the probe to anything under two minutes for most of an hour.
 #[test]
 fn a_long_freeze_does_not_blind_the_probe() {

@@ -347,7 +347,9 @@ impl Lane {
             Came::NoEcho => self.not_an_echo(now, path, cx),
             Came::Echoes { awaited } => {
                 self.opening.answered();
-                watch::silence_over(connection, now, path, cx);
+                if watch::silence_over(connection, now, path, cx) {
+                    self.watch_anew(now, path, cx);
+                }
                 self.after_echo(now, awaited, cx);
             }
         }
@@ -400,6 +402,17 @@ impl Lane {
         if let Some(connection) = self.connection() {
             connection.writable();
             self.pump(now, cx);
+        }
+    }
+
+    /// A stall is over. The next look was meant for it, and may come too late for the silence that begins now.
+    fn watch_anew(&mut self, now: u64, path: &Path, cx: &mut Context) {
+        let Link::Open(connection) = &self.link else { return };
+        let at = now + connection.asks_after_ns(path.stall_threshold_ns(cx));
+        if connection.missing(cx.settings.transport).is_some() {
+            self.arm(Timer::Watch, at, cx);
+        } else {
+            self.armed.disarm(Timer::Watch);
         }
     }
 
