@@ -6,6 +6,8 @@ SHELL := bash
 MUSL := x86_64-unknown-linux-musl
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
+# The first of the seeds, for a soak that goes on where another ended.
+SOAK_SEED ?= 1
 FUZZ_TARGETS ?= wire iperf3 recording packet
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
@@ -114,13 +116,13 @@ fuzz-python: cargo python-dev ## each importer, and recordings changed by chance
 
 soak: cargo ## random faults in virtual time and, as root, real ones, other ones each round, for SOAK_SECONDS (3600)
 	@cargo build $(QUIET) --release --locked -p fathom
-	@first=1; while ((SECONDS < $(SOAK_SECONDS))); do \
+	@first=$(SOAK_SEED); while ((SECONDS < $(SOAK_SECONDS))); do \
 	  export FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000; \
 	  cargo test $(QUIET) --release --locked -p fathom-core --test probe_laws a_thousand || exit 1; \
 	  cargo test $(QUIET) --release --locked -p fathom-fabric --test verdicts || exit 1; \
 	  (cd python/tests && python3 -m soak --fathom ../../target/release/fathom --seed $$first) || exit 1; \
 	  first=$$((first + 1000)); \
-	done; echo "$$((first - 1)) runs kept the laws, and as many pairs of faults made no verdict wrong"
+	done; echo "$$((first - $(SOAK_SEED))) runs kept the laws, and as many pairs of faults made no verdict wrong"
 
 python: ## the Python half, in .venv: .venv/bin/fathometer
 	@scripts/prepare-python.sh
