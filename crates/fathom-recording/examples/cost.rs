@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let dir = std::env::temp_dir().join(format!("fathom-cost-{}", std::process::id()));
     let manifest = Manifest::new("cost", "2026-01-01T00:00:00Z".parse()?, Tool::default());
     let started_at = manifest.started_at;
-    let options = Options { segment_rows: u64::MAX, segment_age_ns: u64::MAX };
+    let options = Options { segment_rows: u64::MAX, segment_age_ns: u64::MAX, readable: false };
     let mut recorder = Recorder::create_with(&dir, manifest, options)?;
     let begun = Instant::now();
     for (n, sample) in (1_u64..).zip(&samples) {

@@ -1,14 +1,25 @@
 //! Every operation that changes the disk, behind one small trait, so that tests can make each of them fail in turn.
 
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 /// What a writer asks of a disk. The provided methods are the real ones.
 pub(crate) trait Disk: fmt::Debug + Send + Sync {
+    /// Whether other accounts of this host may read what is made, as far as the process's umask lets them. Recordings name
+    /// hosts: by default they are their owner's alone.
+    fn is_readable(&self) -> bool {
+        false
+    }
+
+    /// Makes a directory and those above it, as far as they are missing. One that is there keeps its mode.
     fn create_dirs(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        let mut builder = DirBuilder::new();
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, if self.is_readable() { 0o777 } else { 0o700 });
+        builder.recursive(true).create(dir)
     }
 
     /// Opens for writing at the end, creating the file where there is none. A symbolic link in its place is an error: in a
@@ -22,7 +33,7 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
             &mut options,
             (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits() as i32,
         );
-        options.open(path)
+        with_mode(&mut options, self.is_readable()).open(path)
     }
 
     /// Makes a new file, in the place of one (or of a link) that is there.
@@ -31,7 +42,7 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        OpenOptions::new().write(true).create_new(true).open(path)
+        with_mode(OpenOptions::new().write(true).create_new(true), self.is_readable()).open(path)
     }
 
     fn write(&self, mut file: &File, bytes: &[u8]) -> io::Result<()> {
@@ -64,8 +75,40 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     }
 }
 
+/// With the mode that a new file gets.
+fn with_mode(options: &mut OpenOptions, is_readable: bool) -> &mut OpenOptions {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, if is_readable { 0o666 } else { 0o600 });
+    options
+}
+
 /// The operating system's.
 #[derive(Debug)]
 pub(crate) struct RealDisk;
 
 impl Disk for RealDisk {}
+
+/// The same, for a recording that others may read.
+#[derive(Debug)]
+struct ReadableDisk;
+
+impl Disk for ReadableDisk {
+    fn is_readable(&self) -> bool {
+        true
+    }
+}
+
+/// The operating system's, for a recording that others may read or not.
+pub(crate) fn real(is_readable: bool) -> Arc<dyn Disk> {
+    if is_readable { Arc::new(ReadableDisk) } else { Arc::new(RealDisk) }
+}
+
+/// The operating system's, for more files of a recording: others may read them if they may read this one.
+pub(crate) fn like(file: &Path) -> Arc<dyn Disk> {
+    #[cfg(unix)]
+    let others =
+        fs::symlink_metadata(file).is_ok_and(|m| std::os::unix::fs::MetadataExt::mode(&m) & 0o044 != 0);
+    #[cfg(not(unix))]
+    let others = file.exists();
+    real(others)
+}

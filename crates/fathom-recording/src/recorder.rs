@@ -11,7 +11,7 @@ mod segments;
 pub use room::Gaps;
 
 use crate::convert::Closed;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{self, Disk};
 use crate::manifest::ClockAnchor;
 use crate::stream::Encoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE};
@@ -44,18 +44,20 @@ const ENDS_EVERY_NS: u64 = 100_000_000;
 /// Bytes of events that wait for the next flush while the disk has room.
 const KEPT_AT_MOST: usize = 64 << 10;
 
-/// When segments close.
+/// When segments close, and who may read them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Rows after which a segment closes.
     pub segment_rows: u64,
     /// Age at which a segment closes, in ns.
     pub segment_age_ns: u64,
+    /// Whether other accounts of this host may read the recording, as far as the process's umask lets them.
+    pub readable: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_rows: 2 << 20, segment_age_ns: 3_600_000_000_000 }
+        Self { segment_rows: 2 << 20, segment_age_ns: 3_600_000_000_000, readable: false }
     }
 }
 
@@ -114,7 +116,7 @@ impl Recorder {
 
     /// As [`Recorder::create`], with other limits for segments.
     pub fn create_with(dir: &Path, manifest: Manifest, options: Options) -> Result<Self, Error> {
-        Self::create_on(Arc::new(RealDisk), dir, manifest, options)
+        Self::create_on(disk::real(options.readable), dir, manifest, options)
     }
 
     pub(crate) fn create_on(

@@ -2,7 +2,7 @@
 
 use crate::convert::{Closed, convert, last_moment};
 use crate::damage::Damage;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{self, Disk};
 use crate::events::Entry;
 use crate::manifest::{timestamp, utc_ns};
 use crate::recorder::appender::Appender;
@@ -33,9 +33,10 @@ pub struct Recovery {
 }
 
 /// Puts the recording in `dir` in order. Refuses one that a probe is writing; does nothing to one that ended in
-/// order, so that a second call changes nothing. `now` is the wall clock, for the events it adds.
+/// order, so that a second call changes nothing. Who could read the recording can read what
+/// is made of it. `now` is the wall clock, for the events it adds.
 pub fn recover(dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
-    recover_on(&RealDisk, dir, now)
+    recover_on(disk::like(&dir.join(MANIFEST)).as_ref(), dir, now)
 }
 
 pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<Recovery, Error> {

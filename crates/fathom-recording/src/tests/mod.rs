@@ -6,6 +6,8 @@ mod damaged;
 mod durable;
 mod golden;
 mod killed;
+#[cfg(unix)]
+mod modes;
 mod ordinary;
 #[cfg(unix)]
 mod pipes;
@@ -58,4 +60,4 @@ fn read(dir: &Path) -> Vec<Sample> {
 }
 
 /// Segments of a dozen rows, so that a short test closes several.
-const SMALL: Options = Options { segment_rows: 12, segment_age_ns: u64::MAX };
+const SMALL: Options = Options { segment_rows: 12, segment_age_ns: u64::MAX, readable: false };

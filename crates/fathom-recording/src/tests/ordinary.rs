@@ -59,7 +59,7 @@ fn a_segment_closes_by_age() {
 #[test]
 fn a_large_segment_is_converted_beside_the_writing() {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options { segment_rows: 140_000, segment_age_ns: u64::MAX };
+    let options = Options { segment_rows: 140_000, segment_age_ns: u64::MAX, readable: false };
     let mut recorder = Recorder::create_with(dir.path(), manifest(), options).unwrap();
     let all = samples(0..300_000);
     for s in &all {

@@ -86,7 +86,7 @@ fn run(rows_a_turn: u64, turns: u64, full: std::ops::Range<u64>) -> (tempfile::T
     let disk = Arc::new(Filling::default());
     let mut probed = manifest();
     probed.probe = serde_json::json!({ "mode": "tcp" });
-    let options = Options { segment_rows: 20_000, segment_age_ns: u64::MAX };
+    let options = Options { segment_rows: 20_000, segment_age_ns: u64::MAX, readable: false };
     let mut recorder =
         Recorder::create_on(Arc::clone(&disk) as Arc<dyn Disk>, &dir.path().join("r"), probed, options)
             .unwrap();
@@ -177,7 +177,7 @@ fn a_disk_that_stays_full_ends_with_every_loss_told() {
 fn begin(disk: &Arc<Filling>, dir: &Path, segment_rows: u64) -> Recorder {
     let mut probed = manifest();
     probed.probe = serde_json::json!({ "mode": "tcp" });
-    let options = Options { segment_rows, segment_age_ns: u64::MAX };
+    let options = Options { segment_rows, segment_age_ns: u64::MAX, readable: false };
     Recorder::create_on(Arc::clone(disk) as Arc<dyn Disk>, &dir.join("r"), probed, options).unwrap()
 }
 
