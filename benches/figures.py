@@ -80,7 +80,7 @@ def many_connections(work):
     seconds = 20 if QUICK else 60
     with reflector(FATHOM) as target:
         s, rss, cpu = probe(
-            target, "--connections", "10000", "--for", f"{seconds}s", "--record", f"{work}/many"
+            target, "--connections", "10000", "--connect-rate", "0", "--for", f"{seconds}s", "--record", f"{work}/many"
         )
     p99 = s["lateness_ns"]["p99"]
     lost = s["events"].get("recording.overflowed", 0)

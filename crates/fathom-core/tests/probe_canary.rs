@@ -280,7 +280,8 @@ fn what_a_kernel_takes_in_part_is_written_to_its_end() {
 
 /// So many connections die at one time: how long it takes to ask the reflector about each and to take its replies.
 fn asking(connections: u32) -> Duration {
-    let mut hand = Hand::connected(Settings { connections, ..settings(Transport::Tcp) });
+    let connect_rate = None;
+    let mut hand = Hand::connected(Settings { connections, connect_rate, ..settings(Transport::Tcp) });
     let lanes: Vec<LinkId> = hand.lanes.iter().copied().collect();
     assert_eq!(lanes.len(), connections as usize);
     hand.sends.clear();

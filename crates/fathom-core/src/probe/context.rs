@@ -1,6 +1,7 @@
 //! What every part of a probe uses: its settings, clocks, timers, and the outputs that wait to be polled.
 
 use super::io::{LinkId, Output};
+use super::openings::Openings;
 use super::pauses::Pauses;
 use super::protocol::Make;
 use super::settings::{Request, Settings};
@@ -12,10 +13,6 @@ use crate::sample::{Flags, Sample};
 use crate::schedule::Skipped;
 use jiff::Timestamp;
 use std::collections::VecDeque;
-
-/// Connections being established at one time: a thousand SYNs at once would overflow the peer's queue and come back
-/// as retransmissions in our own figures.
-const OPENING_AT_ONCE: usize = 128;
 
 /// How a run ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,37 +43,6 @@ impl RunEnd {
     }
 }
 
-/// Lanes take turns at connecting.
-#[derive(Debug, Default)]
-pub(super) struct Openings {
-    at_work: usize,
-    waiting: VecDeque<usize>,
-}
-
-impl Openings {
-    /// Whether a lane may begin now; otherwise its turn comes.
-    pub(super) fn admit(&mut self, lane: usize) -> bool {
-        let free = self.at_work < OPENING_AT_ONCE;
-        if !free {
-            self.waiting.push_back(lane);
-        }
-        free
-    }
-
-    pub(super) fn began(&mut self) {
-        self.at_work += 1;
-    }
-
-    pub(super) fn ended(&mut self) {
-        self.at_work -= 1;
-    }
-
-    /// The next lane whose turn has come.
-    pub(super) fn next(&mut self) -> Option<usize> {
-        if self.at_work < OPENING_AT_ONCE { self.waiting.pop_front() } else { None }
-    }
-}
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Context {
@@ -100,6 +66,7 @@ pub(super) struct Context {
 
 impl Context {
     pub(super) fn new(settings: Settings, speak: Option<Make>, worker: Worker, clock: ClockMap) -> Self {
+        let openings = Openings::new(settings.connect_ceiling(), worker.next_turn());
         Self {
             settings,
             speak,
@@ -108,7 +75,7 @@ impl Context {
             clock_error_ns: None,
             timers: Timers::default(),
             pauses: Pauses::default(),
-            openings: Openings::default(),
+            openings,
             load_flags: Flags::default(),
             stopping: false,
             end: RunEnd::default(),

@@ -3,6 +3,9 @@
 use crate::loss::Reflector;
 use crate::schedule::Pace;
 
+/// Attempts to connect a second, unless the settings say otherwise: a small server accepts as many beside its work.
+pub const CONNECT_RATE: u32 = 500;
+
 /// Which transport carries the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
@@ -74,6 +77,9 @@ pub struct Settings {
     pub reconnect: bool,
     /// The longest wait before an attempt to connect again.
     pub reconnect_at_most_ns: u64,
+    /// Attempts of all connections to connect, a second; `None`: there is no ceiling. Samples that are connections, canary
+    /// connections and datagrams, which cost nobody a handshake, do not count.
+    pub connect_rate: Option<u32>,
     /// Whether a target that was never reached is tried for as long as the run lasts.
     pub keep_trying: bool,
     /// The load beside the samples.
@@ -101,9 +107,15 @@ impl Settings {
             stall_after_ns: None,
             reconnect: true,
             reconnect_at_most_ns: super::policy::reconnect::AT_MOST_NS,
+            connect_rate: Some(CONNECT_RATE),
             keep_trying: false,
             load: None,
         }
+    }
+
+    /// The ceiling on attempts to connect a second, where there is one.
+    pub(super) fn connect_ceiling(&self) -> Option<u32> {
+        self.connect_rate.filter(|_| self.transport == Transport::Tcp)
     }
 
     /// Lanes in all.

@@ -18,6 +18,8 @@ pub(super) enum Timer {
     Drain,
     /// A ping-pong over datagrams waits no longer for an echo that may be lost.
     EchoLost,
+    /// A lane's turn to connect may have come.
+    Turn,
     /// Once a second, for the whole run.
     Tick,
     /// The run's first schedules wait no longer for lanes that are not connected.

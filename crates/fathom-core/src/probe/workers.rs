@@ -1,6 +1,7 @@
 //! What the probes of one run share when several threads each drive one: connections are numbered by the recording, and
 //! what concerns the whole run is told once.
 
+use super::openings::NextTurn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -16,6 +17,8 @@ pub struct Worker {
     ordinals: Arc<[AtomicU32]>,
     /// Each path's pause counter that was reported last; [`NONE`]: none was.
     remote_pauses: Arc<[AtomicU64]>,
+    /// When the next of them may connect.
+    next_turn: NextTurn,
 }
 
 impl Worker {
@@ -23,9 +26,10 @@ impl Worker {
     pub fn all(of: usize, paths: usize) -> Vec<Self> {
         let ordinals: Arc<[AtomicU32]> = (0..paths).map(|_| AtomicU32::new(0)).collect();
         let remote_pauses: Arc<[AtomicU64]> = (0..paths).map(|_| AtomicU64::new(NONE)).collect();
+        let next_turn = NextTurn::default();
         let worker = |index| {
             let (ordinals, remote_pauses) = (Arc::clone(&ordinals), Arc::clone(&remote_pauses));
-            Self { index, of, ordinals, remote_pauses }
+            Self { index, of, ordinals, remote_pauses, next_turn: Arc::clone(&next_turn) }
         };
         (0..of).map(worker).collect()
     }
@@ -48,6 +52,11 @@ impl Worker {
     /// Its share of the lanes, dealt out in turn.
     pub(super) fn lanes(&self, all: usize) -> impl Iterator<Item = usize> {
         (self.index..all).step_by(self.of)
+    }
+
+    /// What bounds the attempts to connect of all of them.
+    pub(super) fn next_turn(&self) -> NextTurn {
+        Arc::clone(&self.next_turn)
     }
 
     /// An ordinal for a new connection of a path.

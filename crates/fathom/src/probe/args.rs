@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "every", help_heading = "What to send")]
     pub(super) ping_pong: bool,
     /// Time the making of connections instead of echoes: one a sample, closed at once; any listening TCP port will do
-    #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "reconnect_at_most", "stall_after"], help_heading = "What to send")]
+    #[arg(long, conflicts_with_all = ["ping_pong", "udp", "size", "sizes", "connections", "csv", "timestamps", "no_reconnect", "reconnect_at_most", "connect_rate", "stall_after"], help_heading = "What to send")]
     pub(super) connect: bool,
     #[command(flatten)]
     pub(super) tls: super::tls::TlsArgs,
@@ -142,6 +142,9 @@ pub(crate) struct Args {
     /// Wait at most this long before another attempt to connect; the waits grow from 100 ms, with jitter
     #[arg(long, value_name = "DURATION", conflicts_with = "no_reconnect", value_parser = values::duration, default_value = "5s", help_heading = "When it goes wrong")]
     pub(super) reconnect_at_most: Duration,
+    /// Attempt to connect at most so many times a second, all connections together, when the run begins and when they come back; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = fathom_core::probe::CONNECT_RATE, conflicts_with_all = ["udp", "stamp"], help_heading = "When it goes wrong")]
+    pub(super) connect_rate: u32,
     /// Keep trying when the very first connection fails, instead of ending with an error
     #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
     pub(super) keep_trying: bool,
@@ -201,6 +204,9 @@ pub(crate) struct Args {
     /// Record nothing
     #[arg(long, conflicts_with = "record", help_heading = "What to keep and show")]
     pub(super) no_record: bool,
+    /// Let other accounts of this host read the recording, as far as the umask does; otherwise it is yours alone, since it names hosts
+    #[arg(long, conflicts_with = "no_record", help_heading = "What to keep and show")]
+    pub(super) readable: bool,
 
     /// When the disk is full: go on probing and record again when there is room, or end
     #[arg(long, value_enum, default_value_t = OnFull::Wait, conflicts_with = "no_record", value_name = "WHAT", help_heading = "What to keep and show")]

@@ -39,6 +39,7 @@ pub(super) fn of_probe(config: &Config) -> Value {
         "kernel_timestamps": config.stamped(),
         "reconnect": config.reconnect,
         "reconnect_at_most_ns": ns(config.reconnect_at_most),
+        "connect_rate": config.connect_rate,
         "source": config.source,
         "dscp": config.dscp,
         "nodelay": true,
@@ -52,9 +53,9 @@ fn of_run(config: &Config) -> Map<String, Value> {
         // In `of_probe`.
         pace: _, connect: _, tls: _, size: _, sizes: _, idle_gaps_ns: _, count: _, duration: _, connections: _, threads: _, warm_up: _,
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _,
-        reconnect_at_most: _, source: _,
+        reconnect_at_most: _, connect_rate: _, source: _,
         dscp: _, timestamps: _,
-        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, on_full, csv, formats, show, json,
+        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, on_full, csv, formats, show, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
@@ -75,6 +76,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "cloud_every_ns": cloud.every().map(ns),
         "cloud_tags": cloud.tags(),
         "record": directory(record),
+        "readable": readable,
         "on_full": match on_full { OnFull::Wait => "wait", OnFull::Exit => "exit" },
         "csv": csv.as_ref().map(|file| file.display().to_string()),
         "formats": formats.words(),

@@ -8,7 +8,7 @@ use super::start::Granted;
 use super::tables;
 use crate::exit::Failure;
 use fathom_os::host::HostFacts;
-use fathom_recording::{ClockAnchor, Error, Manifest, PathLabels, Recorder, ReflectorFacts, Tool};
+use fathom_recording::{ClockAnchor, Error, Manifest, Options, PathLabels, Recorder, ReflectorFacts, Tool};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -89,8 +89,9 @@ pub(super) fn record(
 ) -> Result<Option<Recorder>, Failure> {
     let Some(wanted) = directory(config, path, started_at) else { return Ok(None) };
     let (mut dir, mut next, manifest) = (wanted.clone(), 2, manifest());
+    let options = Options { readable: config.readable, ..Options::default() };
     loop {
-        match Recorder::create(&dir, manifest.clone()) {
+        match Recorder::create_with(&dir, manifest.clone(), options) {
             Err(Error::Exists { .. } | Error::Running { .. })
                 if config.record == Record::Default && next < 1_000 =>
             {

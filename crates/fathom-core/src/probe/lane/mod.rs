@@ -143,7 +143,7 @@ impl Lane {
         if cx.stopping || path.is_given_up() {
             self.link = Link::Done;
         } else if matches!(self.link, Link::Idle)
-            && cx.openings.admit(self.index)
+            && cx.openings.admit(self.index, now)
             && path.has_addresses_for(self.index, now, cx)
             && self.opening.begin(now, path, cx)
         {

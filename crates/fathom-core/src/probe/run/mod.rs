@@ -7,6 +7,7 @@ mod roles;
 use super::context::{Context, RunEnd};
 use super::io::{Input, LinkId, LoadReport, Output, Piece};
 use super::load::Load;
+use super::openings;
 use super::protocol::Make;
 use super::settings::{Request, Settings};
 use super::timers::Timer;
@@ -68,7 +69,9 @@ impl Probe {
     /// Begins.
     pub fn start(&mut self, now: u64) {
         self.cx.timers.set(now + SECOND_NS, Timer::Tick, 0);
-        self.cx.timers.set(now + START_GRACE_NS, Timer::Grace, 0);
+        // A lane that has to wait for its turn is not slow.
+        let turns_ns = openings::longest_ns(self.cx.settings.lanes(), self.cx.settings.connect_ceiling());
+        self.cx.timers.set(now.saturating_add(START_GRACE_NS + turns_ns), Timer::Grace, 0);
         if let Some(duration_ns) = self.cx.settings.duration_ns.filter(|_| self.cx.settings.keep_trying) {
             // There may never be a first connection: then the time counts from here.
             (0..self.roles.paths())
@@ -197,6 +200,8 @@ impl Probe {
                 // What fell due before the end is sent first: the driver has only been asked to.
                 Timer::End if self.cx.has_outputs() => return self.cx.timers.set(at, timer, index),
                 Timer::End => self.roles.path_over(index, now, &mut self.cx),
+                // What is due is done when this input is settled.
+                Timer::Turn => {}
                 Timer::Load => self.turn_load(now),
                 _ => self.roles.timer(timer, at, index, now, &mut self.cx),
             }
@@ -320,7 +325,8 @@ mod tests {
     fn the_end_of_a_path_is_timed_once() {
         let targets = vec!["a:7".to_owned(), "b:7".to_owned()];
         let duration_ns = Some(10 * SECOND_NS);
-        let settings = Settings { connections: 500, duration_ns, ..Settings::new(targets) };
+        let settings =
+            Settings { connections: 500, duration_ns, connect_rate: None, ..Settings::new(targets) };
         let mut probe = Probe::new(settings, Worker::alone(2), START);
         probe.start(START.mono_ns);
         connect_all(&mut probe, START.mono_ns);

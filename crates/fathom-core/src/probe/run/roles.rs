@@ -120,8 +120,11 @@ impl Roles {
 
     /// Lanes whose turn to connect has come.
     pub(super) fn open_waiting(&mut self, now: u64, cx: &mut Context) {
-        while let Some(next) = cx.openings.next() {
+        while let Some(next) = cx.openings.next(now) {
             self.open_lane(next, now, cx);
+        }
+        if let Some(at) = cx.openings.wake_at() {
+            cx.timers.set(at, Timer::Turn, 0);
         }
     }
 

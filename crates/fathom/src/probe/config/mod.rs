@@ -114,6 +114,8 @@ pub(crate) struct Config {
     pub(crate) reconnect: bool,
     /// The longest wait before another attempt to connect.
     pub(crate) reconnect_at_most: Duration,
+    /// Attempts to connect a second; none: as many as come.
+    pub(crate) connect_rate: Option<u32>,
     pub(crate) keep_trying: bool,
     pub(crate) family: Family,
     pub(crate) source: Option<IpAddr>,
@@ -124,6 +126,8 @@ pub(crate) struct Config {
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) cloud: fathom_cloud::Settings,
     pub(crate) record: Record,
+    /// Whether other accounts of this host may read the recordings.
+    pub(crate) readable: bool,
     pub(crate) on_full: OnFull,
     pub(crate) csv: Option<PathBuf>,
     pub(crate) formats: Formats,
@@ -230,6 +234,7 @@ impl Config {
             pause_clock: args.pause_clock.0,
             reconnect: !args.no_reconnect,
             reconnect_at_most: args.reconnect_at_most,
+            connect_rate: (args.connect_rate > 0).then_some(args.connect_rate),
             keep_trying: args.keep_trying,
             family,
             source: args.source,
@@ -244,6 +249,7 @@ impl Config {
                 (_, Some(dir)) => Record::Into(dir),
                 _ => Record::Default,
             },
+            readable: args.readable,
             on_full: args.on_full,
             csv: args.csv,
             formats: args.formats,

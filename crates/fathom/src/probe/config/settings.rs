@@ -34,6 +34,7 @@ impl Config {
             stall_after_ns: config.stall_after.map(ns),
             reconnect: config.reconnect,
             reconnect_at_most_ns: ns(config.reconnect_at_most),
+            connect_rate: config.connect_rate,
             keep_trying: config.keep_trying,
             load: config.load.map(|load| LoadSettings {
                 phase_ns: load.phase_ns,
