@@ -148,7 +148,7 @@ mod tests {
     }
 
     impl Run {
-        fn to_the_end(mut self) -> Self {
+        fn play(mut self) -> Self {
             while let Some(Reverse((at, thread, what))) = self.queue.pop() {
                 match what {
                     Happens::Wants(lane) => {
@@ -203,7 +203,7 @@ mod tests {
                 takes_ns: takes_ms * MS,
                 late_ns: late_ms * MS,
             };
-            let run = run.to_the_end();
+            let run = run.play();
             let lanes: BTreeSet<usize> = run.began.iter().map(|&(.., lane)| lane).collect();
             prop_assert_eq!(lanes.len(), wants.len(), "somebody's turn did not come");
             prop_assert_eq!(run.began.len(), wants.len());
