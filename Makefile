@@ -109,18 +109,19 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-fuzz-python: cargo python-dev ## each importer, and recordings changed by chance, for FUZZ_SECONDS (60)
+fuzz-python: cargo python-dev ## each importer, hosts' answers, and recordings changed by chance, for FUZZ_SECONDS (60)
 	cargo build $(QUIET) --locked -p fathom
 	cd python && FATHOM=$$PWD/../target/debug/fathom FATHOM_FUZZ_SECONDS=$(FUZZ_SECONDS) FATHOM_MUTATIONS_SECONDS=$(FUZZ_SECONDS) \
-	  ../.venv/bin/pytest -s tests/dataset/test_fuzz_importers.py tests/cli/test_mutated_recordings.py
+	  ../.venv/bin/pytest -s tests/dataset/test_fuzz_importers.py tests/study/test_fuzz_ssh_answers.py tests/cli/test_mutated_recordings.py
 
-soak: cargo ## random faults in virtual time and, as root, real ones, other ones each round, for SOAK_SECONDS (3600)
+soak: cargo ## random faults in virtual time and, as root, real ones, and kills, others each round, for SOAK_SECONDS (3600)
 	@cargo build $(QUIET) --release --locked -p fathom
 	@first=$(SOAK_SEED); while ((SECONDS < $(SOAK_SECONDS))); do \
 	  export FATHOM_FIRST_SEED=$$first FATHOM_SEEDS=1000; \
 	  cargo test $(QUIET) --release --locked -p fathom-core --test probe_laws a_thousand || exit 1; \
 	  cargo test $(QUIET) --release --locked -p fathom-fabric --test verdicts || exit 1; \
 	  (cd python/tests && python3 -m soak --fathom ../../target/release/fathom --seed $$first) || exit 1; \
+	  benches/kills.py --kills 40 --seed $$first || exit 1; \
 	  first=$$((first + 1000)); \
 	done; echo "$$((first - $(SOAK_SEED))) runs kept the laws, and as many pairs of faults made no verdict wrong"
 

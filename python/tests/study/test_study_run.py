@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -94,6 +95,7 @@ def test_a_study_of_this_machine(tmp_path, fathom):
     assert kinds(output)[-1] == "study.ended"
     assert left_running(output) == []
     assert not (tmp_path / "out.unfinished").exists()
+    assert stat.S_IMODE(output.stat().st_mode) == 0o700
     # Nothing is repeated; nothing is even started.
     before = kinds(output).count("run.started")
     assert run_study(file, output, fathom, False, said.append) == 6

@@ -40,7 +40,7 @@ def write_rollups(
             )
     temporary = output.with_name(f".{output.name}.{secrets.token_hex(4)}.tmp")
     try:
-        temporary.mkdir(parents=True)
+        temporary.mkdir(mode=0o700, parents=True)  # It names the hosts that its recordings name.
         _fill(recordings, rollups, engine, temporary)
         if output.exists():
             output.rmdir()

@@ -110,7 +110,8 @@ def _begin(directory: Path) -> Path:
         raise FathometerError("write recording", f"{directory} exists", "name another directory")
     temporary = directory.with_name(f".{directory.name}.{secrets.token_hex(4)}.tmp")
     try:
-        temporary.mkdir(parents=True)
+        # Recordings name hosts: they are their owner's alone, as the recorder has it.
+        temporary.mkdir(mode=0o700, parents=True)
     except OSError as error:
         raise FathometerError(
             "write recording", f"{directory}: {error.strerror}", "check the path and its permissions"

@@ -59,7 +59,8 @@ def run_study(
         study = quick(study)
     sha256 = _digest(study, file)
     try:
-        output.mkdir(parents=True, exist_ok=True)
+        # Recordings name hosts: what is in it is its owner's alone.
+        output.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise FathometerError(
             "run a study", f"{output}: {error.strerror}", "choose another --output"
@@ -275,6 +276,7 @@ class _Runner:
         partial = self.unfinished / where
         if partial.exists():
             partial.rename(_free(partial))
+        self.unfinished.mkdir(mode=0o700, parents=True, exist_ok=True)
         partial.parent.mkdir(parents=True, exist_ok=True)
         self.journal.note("run.started", run=where)
         label = f"[{run.number}/{len(self.runs)}] round {run.round}/{self.study.rounds}  {run.scenario.label}"

@@ -87,7 +87,7 @@ class Mirror:
             self._ended = look.files
         try:
             if look.files:
-                self.directory.mkdir(parents=True, exist_ok=True)
+                self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._there = {f.name: f for f in look.files}
             if self._there:
                 with self._opened() as directory:
@@ -169,7 +169,7 @@ class Mirror:
         """Holds the recording's lock, by which readers know one that still grows."""
         lock = self.directory / LOCK
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = os.fdopen(os.open(lock, os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600), "wb")
         except OSError as error:
             raise self._failed(error) from None
