@@ -13,6 +13,7 @@ pub mod histogram;
 pub mod interleave;
 pub mod load;
 pub mod loss;
+pub mod marks;
 pub mod notice;
 pub mod peer_report;
 pub mod probe;

@@ -48,6 +48,8 @@ pub struct PathLabels {
 pub struct Heading {
     /// The scenario's name.
     pub label: String,
+    /// What its figures may not be taken for ([`crate::marks`]); empty: they are of a real network.
+    pub marks: Vec<String>,
     /// From where to where.
     pub path: PathLabels,
     /// Address of the reflector.
@@ -147,6 +149,7 @@ struct ConnectionLine<'a> {
 #[derive(Debug, Serialize)]
 struct Json<'a> {
     format: u32,
+    marks: &'a [String],
     label: &'a str,
     path: &'a PathLabels,
     reflector: &'a str,
@@ -206,6 +209,7 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
     let of_one_kind = |h: &Histogram| (!sweep && s.gaps.all.is_empty()).then(|| Distribution::from(h));
     let json = Json {
         format: 1,
+        marks: &heading.marks,
         label: &heading.label,
         path: &heading.path,
         reflector: &heading.reflector,
@@ -265,6 +269,9 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
         _ => format!("  {} -> {}", route[0], route[1]),
     };
     let via = heading.path.via.as_ref().map_or(String::new(), |via| format!(" via {via}"));
+    for mark in &heading.marks {
+        line(&mut out, format_args!("{}", crate::marks::in_words(mark)));
+    }
     line(&mut out, format_args!("{}  {}{route}{via}", heading.label, heading.reflector));
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
     line(&mut out, format_args!("  {}", counts(s)));

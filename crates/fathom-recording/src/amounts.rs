@@ -24,6 +24,7 @@ impl Recording {
         let reflector = manifest.reflector.resolved.as_ref().unwrap_or(&manifest.reflector.address);
         Heading {
             label: manifest.label.clone(),
+            marks: manifest.marks(),
             path: manifest.path.clone(),
             reflector: reflector.clone(),
             mode: probe["mode"].as_str().unwrap_or("unknown").to_owned(),

@@ -4,6 +4,7 @@ use crate::checksum::LogSum;
 use crate::disk::Disk;
 use crate::{Error, FORMAT_VERSION, MANIFEST};
 use fathom_core::clock::Anchor;
+use fathom_core::marks;
 use fathom_core::summary::PathLabels;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,13 @@ pub struct Manifest {
     pub ended_at: Option<Timestamp>,
     /// What wrote it.
     pub tool: Tool,
+    /// What no figure of it may be taken for, as `emulated` ([`fathom_core::marks`]); empty: it is of a real network.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
+    /// The command line to make such a recording again, quoted for a shell and without secrets; absent in older
+    /// recordings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
     /// The probe's effective configuration.
     #[serde(default)]
     pub probe: Value,
@@ -129,6 +137,8 @@ impl Manifest {
             started_at,
             ended_at: None,
             tool,
+            marks: Vec::new(),
+            command: None,
             probe: Value::Null,
             host: Value::Null,
             cloud: None,
@@ -137,6 +147,21 @@ impl Manifest {
             events: None,
             extra: Map::new(),
         }
+    }
+
+    /// What its figures may not be taken for; also where it is older than the field and says it in another.
+    pub fn marks(&self) -> Vec<String> {
+        let mut marks = self.marks.clone();
+        let older = [
+            (marks::SIMULATED, self.extra.contains_key("simulated")),
+            (marks::QUICK, self.path.tags.get("quick").is_some_and(|quick| quick == "true")),
+        ];
+        for (mark, _) in older.into_iter().filter(|&(_, is)| is) {
+            if !marks.iter().any(|known| known == mark) {
+                marks.push(mark.to_owned());
+            }
+        }
+        marks
     }
 
     /// Adds an anchor. When the list is full every second interior one goes, but for those that mark a step.
@@ -238,6 +263,17 @@ mod tests {
         (0..3_000).for_each(|i| m.add_anchor(anchor(i, true)));
         assert_eq!(m.clock_anchors.len(), MAX_ANCHORS);
         assert_eq!((m.clock_anchors[0].mono_ns, m.clock_anchors[MAX_ANCHORS - 1].mono_ns), (0, 2_999));
+    }
+
+    #[test]
+    fn older_recordings_are_marked_by_what_they_say() {
+        let text = r#"{"format_version":1,"id":"i","label":"l","started_at":"2026-01-02T03:04:05Z","ended_at":null,
+            "tool":{"version":"9"},"path":{"tags":{"quick":"true"}},"simulated":{"seed":1}}"#;
+        let mut m: Manifest = serde_json::from_str(text).unwrap();
+        assert_eq!((m.marks(), &m.command), (vec!["simulated".to_owned(), "quick".to_owned()], &None));
+        m.marks = vec!["quick".to_owned(), "emulated".to_owned()];
+        assert_eq!(m.marks(), ["quick", "emulated", "simulated"]);
+        assert!(manifest().marks().is_empty());
     }
 
     #[test]

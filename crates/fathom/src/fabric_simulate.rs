@@ -5,6 +5,7 @@ use crate::output;
 use crate::values;
 use fathom_core::clock::Anchor;
 use fathom_core::histogram::Histogram;
+use fathom_core::marks;
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
 use fathom_fabric::scenario::{Path as ScenarioPath, ProbeSpec, Scenario};
@@ -178,6 +179,8 @@ fn at(clock: Anchor, mono_ns: u64) -> Timestamp {
 fn manifest(scenario: &Scenario, seed: u64, spec: &ProbeSpec, clock: Anchor) -> Manifest {
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
     let mut manifest = Manifest::new(spec.path.as_str(), at(clock, spec.begin_ns), tool);
+    manifest.marks = vec![marks::SIMULATED.to_owned()];
+    manifest.command = Some(crate::command_line::to_run_again());
     manifest.path = labels(scenario, spec);
     if let Some(path) = scenario.path(&spec.path) {
         let target = scenario.target(path).to_string();
@@ -311,6 +314,7 @@ impl Truths {
 fn heading(spec: &ProbeSpec, path: &PathLabels, dir: Option<PathBuf>, ended_ns: u64) -> Heading {
     Heading {
         label: spec.path.clone(),
+        marks: vec![marks::SIMULATED.to_owned()],
         path: path.clone(),
         reflector: "simulated".to_owned(),
         mode: "tcp".to_owned(),

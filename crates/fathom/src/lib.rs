@@ -1,6 +1,7 @@
 //! The `fathom` command: arguments become a validated configuration, the configuration a run, the run an exit code.
 
 mod cli;
+mod command_line;
 mod echo;
 mod exit;
 mod external;

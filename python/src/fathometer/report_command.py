@@ -316,15 +316,20 @@ def compare_command(
         progress("comparing")
         versus = comparisons(paths, threshold, (chosen,)) if chosen else comparisons(paths, threshold)
     if machine:
-        from fathometer.report.as_json import comparisons_as_json, scenario_as_json
+        from fathometer.report.as_json import comparisons_as_json, marks_as_json, scenario_as_json
 
         document = {
             "format": 1,
+            "marks": marks_as_json(opened),
             "scenarios": [scenario_as_json(s) for s in paths],
             "comparisons": comparisons_as_json(versus),
         }
         typer.echo(json.dumps(all_cleaned(document), indent=1, allow_nan=False))
         return
+    from fathometer.findings import marks
+
+    for sentence in marks.told(opened):
+        typer.echo(cleaned(sentence))
     _print(paths, versus)
 
 

@@ -230,7 +230,7 @@ def test_a_ready_study_on_the_fabric(tmp_path, network):
     assert run_study(ROOT / "studies" / "firewall-in-path.toml", output, network, True, print) == 8
     recordings = list(open_recordings([output]))
     assert len(recordings) == 8
-    assert {r.manifest.path.tags["quick"] for r in recordings} == {"true"}
+    assert {r.manifest.marks for r in recordings} == {("emulated", "quick")}
     (truth,) = output.glob("truth/*/truth.jsonl")
     assert '"truth.ended"' in truth.read_text()
     # The network was there: the firewall's way is longer in every single round (2,418 µs against 58 µs).

@@ -1,9 +1,11 @@
 //! Facts about this host that explain its figures, gathered once at the start of a run; those of its interface
 //! ([`NicFacts`]) whenever they are asked for.
 //!
-//! Everything is optional: what the system does not tell is absent, and nothing here fails. What identifies a host
-//! rather than explains it (its name, its serial numbers) is left out on purpose.
+//! Everything is optional: what the system does not tell is absent, and nothing here fails. Of what identifies a host only
+//! its name and keyed hashes ([`identity`]) are taken, so that recordings of two hosts are never taken for one host's;
+//! its serial numbers and the ids themselves are left out on purpose.
 
+mod identity;
 mod nic;
 mod sysctl;
 mod virtualization;
@@ -17,6 +19,18 @@ use std::collections::BTreeMap;
 /// What is known about a host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct HostFacts {
+    /// What the host calls itself, as `uname -n` has it.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// Which machine this is: `hmac-sha256:` and 32 hexadecimal digits, a hash of the machine id (`identity`).
+    #[serde(default)]
+    pub machine_id: Option<String>,
+    /// Which boot of it: the same of the kernel's boot id.
+    #[serde(default)]
+    pub boot_id: Option<String>,
+    /// The zone of its clocks, as `Europe/Berlin`.
+    #[serde(default)]
+    pub time_zone: Option<String>,
     /// Operating system as it names itself, as `Debian GNU/Linux 13 (trixie)`; from `os-release`, elsewhere its family.
     pub os: Option<String>,
     /// Release of the kernel, as `uname -r` has it.
@@ -55,6 +69,10 @@ impl HostFacts {
     pub fn gather(nic: Option<&str>) -> Self {
         let cpuinfo = read("/proc/cpuinfo").unwrap_or_default();
         Self {
+            name: identity::name(),
+            machine_id: identity::machine(),
+            boot_id: identity::boot(),
+            time_zone: identity::time_zone(),
             os: os_name(),
             kernel: kernel(),
             cpu: cpu_model(&cpuinfo),
@@ -153,6 +171,8 @@ mod tests {
         let uname = std::process::Command::new("uname").arg("-r").output().unwrap();
         assert_eq!(facts.kernel.as_deref(), Some(String::from_utf8(uname.stdout).unwrap().trim()));
         assert!(facts.os.is_some());
+        let name = std::process::Command::new("uname").arg("-n").output().unwrap();
+        assert_eq!(facts.name.as_deref(), Some(String::from_utf8(name.stdout).unwrap().trim()));
         assert!(facts.memory_bytes.unwrap() > 1 << 20);
         let (online, usable) = (facts.cores.online.unwrap(), facts.cores.usable.unwrap());
         assert!((1..=online).contains(&usable), "{usable} of {online}");

@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let error = Command::new(program)
         .args(arguments)
         .env(NAME_VARIABLE, fabric.path())
-        .env("FATHOM_FABRIC_HOST", &args.host)
+        .env(crate::probe::FABRIC_HOST, &args.host)
         .env(MARKER_VARIABLE, &entry.marker)
         .exec();
     let program = program.to_string_lossy();

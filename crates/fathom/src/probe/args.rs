@@ -162,7 +162,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63), help_heading = "How to get there")]
     pub(super) dscp: Option<u8>,
 
-    /// Name of this path in recordings and reports (default: the target)
+    /// Name of this path in recordings and reports (default: the target's host, with its port where that is not the default one)
     #[arg(long, value_name = "TEXT", help_heading = "What to call it")]
     pub(super) label: Option<String>,
     /// Where the probe is, in your words (a zone, a region)
@@ -177,6 +177,10 @@ pub(crate) struct Args {
     /// Anything else worth knowing later; may be given again
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = key_value, help_heading = "What to call it")]
     pub(super) tags: Vec<(String, String)>,
+
+    /// What the figures may not be taken for (`quick`: too short to count); shown before them everywhere
+    #[arg(long = "mark", value_name = "MARK", value_parser = ["quick", "emulated"], hide = true, help_heading = "What to call it")]
+    pub(super) mark: Vec<String>,
 
     /// Whose metadata service to watch for maintenance: azure, aws, gcp, off, or auto to look which (never delays the run)
     #[arg(

@@ -55,12 +55,13 @@ fn of_run(config: &Config) -> Map<String, Value> {
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _,
         reconnect_at_most: _, connect_rate: _, source: _,
         dscp: _, timestamps: _,
-        paths, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, on_full, csv, formats, show, json,
+        paths, marks, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, on_full, csv, formats, show, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
         "targets": targets(paths),
         "labels": labels(paths),
+        "marks": marks,
         "transport": match transport { Transport::Tcp => "tcp", Transport::Udp => "udp" },
         "stamp_reflector": stamp.map(|reflector| format!("{reflector:?}").to_lowercase()),
         "allow_high_rate": allow_high_rate,

@@ -134,6 +134,8 @@ pub(super) fn manifest(
     let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
     manifest.path = labels(config);
+    manifest.marks.clone_from(&config.marks);
+    manifest.command = Some(crate::command_line::to_run_again());
     manifest.probe = effective::of_probe(config);
     manifest.probe["granted"] = json!(granted);
     if let Some(words) = cpu_latency {

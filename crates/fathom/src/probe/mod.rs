@@ -24,6 +24,7 @@ mod tls;
 
 pub(crate) use args::Args;
 use args::OnFull;
+pub(crate) use config::FABRIC_HOST;
 
 use crate::exit::Failure;
 use crate::output::{self, tell};
@@ -192,6 +193,7 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
     for (path, state) in config.paths.iter().zip(live.iter()) {
         let heading = Heading {
             label: path.label.clone(),
+            marks: config.marks.clone(),
             path: keep::labels(config),
             reflector: state.remote.clone().unwrap_or_else(|| path.target.to_string()),
             mode: config.mode().to_owned(),

@@ -4,6 +4,7 @@ use super::progress::Progress;
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use fathom_core::event::Event;
+use fathom_core::marks;
 use fathom_core::story::{Confidence, Gatherer, Line, Measured, State, tell};
 use fathom_core::text::{cleaned, lines_cleaned};
 use fathom_recording::{Entry, Recording, recordings_in};
@@ -109,8 +110,16 @@ fn read(dir: &Path) -> Result<(Story, bool), Failure> {
             (None, false) => State::Interrupted,
         },
     };
-    let lines = tell(&measured, &events, &gatherer.finish());
-    Ok(((measured.label, lines.into()), damage.iter().any(|unreadable| !unreadable.torn)))
+    let marks = manifest.marks();
+    let marks = marks.iter().map(|mark| first(measured.started_at, marks::in_words(mark)));
+    let lines = marks.chain(tell(&measured, &events, &gatherer.finish())).collect();
+    Ok(((measured.label, lines), damage.iter().any(|unreadable| !unreadable.torn)))
+}
+
+/// A line that comes before what happened.
+fn first(at: Timestamp, statement: String) -> Line {
+    let (connection, evidence, cause, verdict) = (None, Vec::new(), None, None);
+    Line { at, connection, statement, evidence, cause, verdict, confidence: Confidence::High }
 }
 
 /// One story of several, by time; each keeps its own order, also where its wall clock was set back.

@@ -16,6 +16,8 @@ use std::fmt::Write;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Summary {
     format: u32,
+    #[serde(default)]
+    marks: Vec<String>,
     mode: String,
     label: String,
     path: PathLabels,
@@ -50,7 +52,7 @@ impl Recorded {
         }
         if let Some(ended) = self.ended {
             let summary: Summary = serde_json::from_value(ended).ok()?;
-            return Some(Summary { recording: Some(recording), ..summary });
+            return Some(Summary { recording: Some(recording), marks: manifest.marks(), ..summary });
         }
         let direction = Direction::deserialize(&probe["direction"]).ok()?;
         let parallel = u32::try_from(probe["connections"].as_u64()?).ok()?;
@@ -65,7 +67,7 @@ impl Recorded {
         let outcome = Outcome::new(direction, parallel, &traffic, &ours, None, Some(early));
         let reflector = manifest.reflector.resolved.as_ref().unwrap_or(&manifest.reflector.address);
         let (label, path) = (manifest.label.clone(), manifest.path.clone());
-        Some(Summary::new(label, path, reflector.clone(), outcome, Some(recording)))
+        Some(Summary::new(label, manifest.marks(), path, reflector.clone(), outcome, Some(recording)))
     }
 }
 
@@ -73,13 +75,14 @@ impl Summary {
     /// A test's outcome on its path.
     pub(crate) fn new(
         label: String,
+        marks: Vec<String>,
         path: PathLabels,
         reflector: String,
         outcome: Outcome,
         recording: Option<String>,
     ) -> Self {
         let mode = THROUGHPUT_MODE.to_owned();
-        Self { format: 1, mode, label, path, reflector, outcome, recording }
+        Self { format: 1, marks, mode, label, path, reflector, outcome, recording }
     }
 
     /// One line for machines.
@@ -100,6 +103,9 @@ impl Summary {
             (None, None) => String::new(),
             (from, to) => format!("  {} -> {}", word(from.as_ref()), word(to.as_ref())),
         };
+        for mark in &self.marks {
+            line(format_args!("{}", fathom_core::marks::in_words(mark)));
+        }
         line(format_args!("{}  {}{route}{via}", self.label, self.reflector));
         let streams = if self.outcome.parallel == 1 { "stream" } else { "streams" };
         let each_way = if self.outcome.direction == Direction::Bidirectional { " each way" } else { "" };

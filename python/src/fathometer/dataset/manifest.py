@@ -24,6 +24,7 @@ _KNOWN: Final = frozenset(
     (
         *("format_version", "id", "label", "path", "started_at", "ended_at"),
         *("tool", "probe", "host", "cloud", "reflector", "clock_anchors"),
+        *("marks", "command"),
     )
 )
 OTHER_DIRECTORY: Final = (
@@ -107,5 +108,7 @@ def _manifest(value: dict[str, Any]) -> Manifest:
             ClockAnchor(a["mono_ns"], parse_utc(a["utc"]), a.get("stepped", False))
             for a in value.get("clock_anchors", ())
         ),
+        said_marks=tuple(value.get("marks", ())),
+        command=value.get("command"),
         extra={name: field for name, field in value.items() if name not in _KNOWN},
     )

@@ -72,7 +72,34 @@ class Manifest:
     reflector: Mapping[str, Any]
     clock_anchors: tuple[ClockAnchor, ...]
     extra: Mapping[str, Any]
-    """Fields that this version does not know, and `imported`."""
+    """Fields that this version does not know, `imported` and `simulated`."""
+    said_marks: tuple[str, ...] = ()
+    """As the field has them; `marks` has those of older recordings too."""
+    command: str | None = None
+    """The command line that makes another like it, quoted for a shell; None: it does not say."""
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What its figures may not be taken for: ``emulated``, ``simulated``, ``quick``; empty: they are of a
+        real network.
+        """
+        older = {"simulated": "simulated" in self.extra, "quick": self.path.tags.get("quick") == "true"}
+        return tuple(dict.fromkeys((*self.said_marks, *(mark for mark, is_one in older.items() if is_one))))
+
+    @property
+    def host_id(self) -> str | None:
+        """Which host it was made on: the hash of its machine id, else its name; None: it does not say."""
+        return _of(self.host, "machine_id", str) or _of(self.host, "name", str)
+
+    @property
+    def host_name(self) -> str | None:
+        """What that host calls itself."""
+        return _of(self.host, "name", str)
+
+    @property
+    def target(self) -> str | None:
+        """What was measured, as the user named it."""
+        return _of(self.reflector, "address", str) or None
 
     @property
     def mode(self) -> str | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathometer.findings.model import Key, Scenario
+from fathometer.findings.model import Ends, Key, Scenario
+from fathometer.findings.parts import OF_STUDIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +25,11 @@ class _Place:
         start, to = (
             (paths[0].start, paths[0].to) if len({(p.start, p.to) for p in paths}) == 1 else (None, None)
         )
-        own = {"study", "round", "quick"}
         first = paths[0].tags if paths else {}
-        tags = {k: v for k, v in first.items() if k not in own and all(p.tags.get(k) == v for p in paths)}
-        return cls(replace(s.key, label=""), (start, to) if start and to else None, tags)
+        tags = {
+            k: v for k, v in first.items() if k not in OF_STUDIES and all(p.tags.get(k) == v for p in paths)
+        }
+        return cls(replace(s.key, label="", ends=Ends()), (start, to) if start and to else None, tags)
 
 
 def grouped(a: Scenario, b: Scenario) -> bool:

@@ -33,9 +33,29 @@ FIGURES = ("mean", "p50", "p95", "p99", "p99_9", "p99_99")
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """Between which ends something was measured, and what else the user said of it. Labels are words, and two
+    hosts may use the same: recordings that differ in any of this are never pooled.
+    """
+
+    start: str | None = None
+    """`from`, in the user's words."""
+    host: str | None = None
+    """Which host the probe ran on, where the user did not say from where; None: said, or not known."""
+    to: str | None = None
+    via: str | None = None
+    target: str | None = None
+    """What the probe was to talk to; None: not known."""
+    tags: tuple[tuple[str, str], ...] = ()
+    """The user's own, by name."""
+    marks: tuple[str, ...] = ()
+    """What the figures may not be taken for."""
+
+
+@dataclass(frozen=True, slots=True)
 class Key:
-    """What may be pooled: one label at one pacing, size, mode, silence and load (DESIGN.md 4: never across
-    them).
+    """What may be pooled: one label between the same ends at one pacing, size, mode, silence and load
+    (DESIGN.md 4: never across them).
     """
 
     label: str
@@ -49,6 +69,7 @@ class Key:
     """Of a run with silences: whether these are the first after those of one length, or the warm ones that
     followed them.
     """
+    ends: Ends = Ends()
 
     @property
     def name(self) -> str:

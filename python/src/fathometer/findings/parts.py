@@ -10,15 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.dataset.histogram import bucket_low
+from fathometer.dataset.model import Manifest
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.regroup import grid
 from fathometer.dataset.rollup import SHIFT, Counted, added
 from fathometer.dataset.selection import ALL, Selection
 from fathometer.dataset.totals import Totals
-from fathometer.findings.model import Key, Scenario
+from fathometer.findings.model import Ends, Key, Scenario
 from fathometer.stats.blocks import MOST, SHORTEST
 from fathometer.stats.series import BlockCounts, Buckets
 
+OF_STUDIES = frozenset(("study", "round", "quick"))
+"""Tags that a study adds: they tell runs of one path from each other."""
 _MOST_OF_ALL = 2 * MOST
 """Blocks of a scenario at most, where it has fewer recordings: more are only joined again."""
 
@@ -55,7 +58,7 @@ def parts(recording: Recording) -> list[Part]:
     part of the time.
     """
     manifest = recording.manifest
-    whole = Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns)
+    whole = Key(recording.label, manifest.mode, manifest.size, manifest.interval_ns, ends=_ends(manifest))
     every = [Part(whole, recording, ALL)]
     sizes = recording.totals.sizes
     if manifest.size is None and len(sizes) > 1:
@@ -69,6 +72,20 @@ def parts(recording: Recording) -> list[Part]:
             for silence in silences
         ]
     return [half for part in every for half in _by_load(part)]
+
+
+def _ends(manifest: Manifest) -> Ends:
+    path = manifest.path
+    return Ends(
+        start=path.start,
+        # Who says from where it was measured decides what counts as one place: a machine may be made anew.
+        host=None if path.start else manifest.host_id,
+        to=path.to,
+        via=path.via,
+        target=manifest.target,
+        tags=tuple(sorted((k, v) for k, v in path.tags.items() if k not in OF_STUDIES)),
+        marks=tuple(sorted(manifest.marks)),
+    )
 
 
 def _by_load(part: Part) -> list[Part]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, tzinfo
 
 import numpy as np
@@ -40,7 +41,65 @@ def grouped(recordings: Sequence[Recording]) -> dict[Key, list[Part]]:
     for recording in recordings:
         for part in parts(recording):
             by_key.setdefault(part.key, []).append(part)
+    by_key = _of_known_hosts(by_key)
     return {k: sorted(g, key=lambda p: p.recording.manifest.started_ns) for k, g in by_key.items()}
+
+
+def _of_known_hosts(by_key: dict[Key, list[Part]]) -> dict[Key, list[Part]]:
+    """With the recordings that do not say on which host they were made (older ones, imports) among those of
+    the only host that they can be of; where others are of several, they stay by themselves.
+    """
+    hosts: dict[Key, set[str]] = {}
+    for key in by_key:
+        if key.ends.host:
+            hosts.setdefault(_anywhere(key), set()).add(key.ends.host)
+    joined: dict[Key, list[Part]] = {}
+    for key, group in by_key.items():
+        known = hosts.get(key, set())
+        only = replace(key, ends=replace(key.ends, host=next(iter(known)))) if len(known) == 1 else key
+        joined.setdefault(only, []).extend(group)
+    return joined
+
+
+def _anywhere(key: Key) -> Key:
+    return replace(key, ends=replace(key.ends, host=None))
+
+
+def _names(groups: Mapping[Key, Sequence[Part]]) -> dict[Key, str]:
+    """A name of its own for each scenario: the label's, and where several have that, what tells them
+    apart.
+    """
+    alike: dict[str, list[Key]] = {}
+    for key in groups:
+        alike.setdefault(key.name, []).append(key)
+    names: dict[Key, str] = {}
+    taken: Counter[str] = Counter()
+    for name, keys in alike.items():
+        aspects = [_aspects(key, groups[key]) for key in keys]
+        telling = [n for n, same in enumerate(zip(*aspects, strict=True)) if len(set(same)) > 1]
+        for key, all_of_it in zip(keys, aspects, strict=True):
+            apart = ", ".join(filter(None, (all_of_it[n] for n in telling)))
+            own = f"{name} ({apart})" if apart else name
+            taken[own] += 1
+            names[key] = own if taken[own] == 1 else f"{own} ({taken[own]})"
+    return names
+
+
+def _aspects(key: Key, group: Sequence[Part]) -> tuple[str, ...]:
+    """What may tell a scenario from another of its label, in words; empty: not known."""
+    ends = key.ends
+    host = next((h for p in group if (h := p.recording.manifest.host_name)), ends.host)
+    return (
+        key.pacing,
+        f"from {ends.start or host}" if ends.start or ends.host else "",
+        # Hosts may be called alike.
+        f"host {ends.host[-8:]}" if ends.host and host == ends.host else "",
+        f"to {ends.to}" if ends.to else "",
+        f"via {ends.via}" if ends.via else "",
+        f"target {ends.target}" if ends.target else "",
+        ", ".join(f"{k}={v}" for k, v in ends.tags),
+        ", ".join(ends.marks),
+    )
 
 
 def scenarios(
@@ -50,10 +109,10 @@ def scenarios(
     too.
     """
     groups = grouped(recordings)
-    labels = Counter(key.name for key in groups)
+    names = _names(groups)
     every = []
     for key, group in groups.items():
-        name = key.name if labels[key.name] == 1 else f"{key.name} ({key.pacing})"
+        name = names[key]
         progress(name)
         every.append(_scenario(name, key, group, zone))
     return tuple(sorted(every, key=lambda s: (_median(s), s.name)))

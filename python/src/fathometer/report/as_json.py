@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
-from fathometer.findings import render
+from fathometer.findings import marks, render
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.doubts import in_words
 from fathometer.findings.finding import Advice, Finding, Incident, Place, Quantity
@@ -28,6 +29,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     owners = {part.id: incident.id for incident in analysis.incidents for part in incident.parts}
     return {
         "format": FORMAT,
+        "marks": marks_as_json(analysis.recordings),
         "recordings": [_recording(r) for r in analysis.recordings],
         "summaries": [_summary(s) for s in analysis.summaries],
         "refused": [str(e) for e in analysis.refused],
@@ -66,6 +68,16 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "advice": [_advice(a) for a in analysis.advice],
         "consistency": [remark_as_json(r) for r in analysis.consistency],
     }
+
+
+def marks_as_json(recordings: Sequence[Recording]) -> list[dict[str, Any]]:
+    """What the figures may not be taken for, and of which recordings."""
+    sentences = marks.told(recordings)
+    of = marks.marks_of(recordings).items()
+    return [
+        {"mark": mark, "recordings": ids, "statement": statement}
+        for (mark, ids), statement in zip(of, sentences, strict=True)
+    ]
 
 
 def _finding(f: Finding, incident: str | None) -> dict[str, Any]:
@@ -209,6 +221,10 @@ def _recording(recording: Any) -> dict[str, Any]:  # noqa: ANN401 - dataset.Reco
     return {
         "id": manifest.id,
         "label": manifest.label,
+        "marks": list(manifest.marks),
+        "host": manifest.host_name,
+        "machine_id": manifest.host.get("machine_id"),
+        "target": manifest.target,
         "directory": str(recording.directory),
         "from": manifest.path.start,
         "to": manifest.path.to,
@@ -247,6 +263,11 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
     return {
         "name": s.name,
         "label": s.key.label,
+        "from": s.key.ends.start,
+        "to": s.key.ends.to,
+        "target": s.key.ends.target,
+        "tags": dict(s.key.ends.tags),
+        "marks": list(s.key.ends.marks),
         "mode": s.key.mode,
         "size": s.key.size,
         "interval_ns": s.key.interval_ns,

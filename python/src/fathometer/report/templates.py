@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from fathometer import __version__
 from fathometer.clean import all_cleaned, cleaned
+from fathometer.findings import marks
 from fathometer.findings import render as words
 from fathometer.findings.finding import SILENT, Finding, Incident
 from fathometer.findings.model import Scenario, is_making
@@ -187,7 +188,7 @@ def _context(report: Page) -> dict[str, Any]:
         "page": report,
         "a": a,
         "measured": _measured(report),
-        "simulated": sum("simulated" in r.manifest.extra for r in a.recordings),
+        "marks": marks.told(a.recordings),
         "strip": verdicts(a, report.judgement),
         "worst": worst,
         "quiet": _quiet(a.scenarios),

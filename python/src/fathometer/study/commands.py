@@ -16,7 +16,7 @@ def probe_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
     words += ["--from", scenario.source, "--to", scenario.to]
     words += ["--via", scenario.via] if scenario.via else []
     tags = {**scenario.tags, "study": study.name, "round": str(run.round)}
-    tags |= {"quick": "true"} if short else {}
+    words += ["--mark", "quick"] if short else []
     for key, value in tags.items():
         words += ["--tag", f"{key}={value}"]
     words += _of_mode(probe)

@@ -15,6 +15,7 @@ use super::tls::Tls;
 use crate::exit::Failure;
 use fathom_core::gaps::WARM;
 use fathom_core::loss::Reflector;
+use fathom_core::marks;
 use fathom_core::schedule::Pace;
 use fathom_core::summary::{CONNECT, CONNECT_TLS};
 use std::collections::BTreeMap;
@@ -31,6 +32,9 @@ const DEFAULT_SIZE: u64 = 64;
 
 /// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
 const STAMPED_RATE: f64 = 1_000.0;
+
+/// What `fathom fabric exec` tells its commands.
+pub(crate) const FABRIC_HOST: &str = "FATHOM_FABRIC_HOST";
 
 /// Which transport carries the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +87,8 @@ pub(crate) enum Show {
 #[derive(Debug, Clone)]
 pub(crate) struct Config {
     pub(crate) paths: Vec<Path>,
+    /// What its figures may not be taken for.
+    pub(crate) marks: Vec<String>,
     pub(crate) pace: Pace,
     /// Each sample is a connection.
     pub(crate) connect: bool,
@@ -212,6 +218,7 @@ impl Config {
         let threads = checked_threads(args.threads, pace, connections)?;
         let config = Self {
             paths,
+            marks: marks(args.mark),
             pace,
             connect: args.connect,
             tls: Tls::new(&args.tls)?,
@@ -361,6 +368,15 @@ fn checked_threads(threads: u32, pace: Pace, connections: usize) -> Result<usize
         )));
     }
     Ok(threads)
+}
+
+/// What was said, and that this process runs on a host of an emulated network.
+fn marks(said: Vec<String>) -> Vec<String> {
+    let emulated = std::env::var_os(FABRIC_HOST).is_some().then(|| marks::EMULATED.to_owned());
+    let mut marks: Vec<String> = emulated.into_iter().chain(said).collect();
+    marks.sort_unstable();
+    marks.dedup();
+    marks
 }
 
 fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Failure> {

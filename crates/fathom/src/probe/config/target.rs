@@ -88,7 +88,7 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
         let label = match &args.label {
             Some(label) if args.targets.len() == 1 => label.clone(),
             Some(label) => format!("{label}-{target}"),
-            None => target.host.clone(),
+            None => unnamed(&target, port),
         };
         paths.push(Path { target, label });
     }
@@ -100,6 +100,12 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
         }
     }
     Ok(paths)
+}
+
+/// A target without a label: its host, and its port where that is not the one that goes without saying. A host may have
+/// another reflector, or another service, on each of its ports.
+fn unnamed(target: &Target, default_port: Option<u16>) -> String {
+    if default_port == Some(target.port) { target.host.clone() } else { target.to_string() }
 }
 
 #[cfg(test)]
@@ -135,6 +141,10 @@ mod tests {
         assert_eq!(labels("a b"), ["a", "b"]);
         assert_eq!(labels("a --label zone"), ["zone"]);
         assert_eq!(labels("a b --label zone"), ["zone-a:7007", "zone-b:7007"]);
-        assert_eq!(labels("a:1 a:2"), ["a:1-1", "a:2-2"]);
+        assert_eq!(labels("a:1 a:2 a"), ["a:1", "a:2", "a"]);
+        assert_eq!(labels("a:1 a:1"), ["a:1-1", "a:1-2"]);
+        assert_eq!(labels("a:7007 ::1 [::1]:7"), ["a", "::1", "[::1]:7"]);
+        assert_eq!(labels("db:5432 --connect"), ["db:5432"]);
+        assert_eq!(labels("a:862 b:863 --stamp"), ["a", "b:863"]);
     }
 }

@@ -68,7 +68,14 @@ fn summary(plan: &Plan, finished: &Finished, recording: Option<String>) -> Summa
     let (ours, theirs) = (&finished.ours, finished.theirs.as_ref());
     let outcome = Outcome::new(test.direction, test.parallel, &test.traffic, ours, theirs, early);
     let label = plan.path().label.clone();
-    Summary::new(label, keep::labels(&plan.config), finished.remote.to_string(), outcome, recording)
+    Summary::new(
+        label,
+        plan.config.marks.clone(),
+        keep::labels(&plan.config),
+        finished.remote.to_string(),
+        outcome,
+        recording,
+    )
 }
 
 /// Shows and records a test while it runs.
