@@ -49,17 +49,20 @@ const PAGE: usize = 256;
 impl Histogram {
     /// Adds one value in ns.
     pub fn record(&mut self, value_ns: i64) {
-        let value = value_ns.max(0) as u64;
-        let bucket = usize::from(bucket_of(value_ns));
+        self.add(bucket_of(value_ns), value_ns.max(0) as u64, 1);
+    }
+
+    fn add(&mut self, bucket: u16, value: u64, times: u64) {
+        let bucket = usize::from(bucket);
         if self.pages.is_empty() {
             self.pages.resize_with(BUCKETS / PAGE, || None);
         }
-        self.pages[bucket / PAGE].get_or_insert_with(|| Box::new([0; PAGE]))[bucket % PAGE] += 1;
+        self.pages[bucket / PAGE].get_or_insert_with(|| Box::new([0; PAGE]))[bucket % PAGE] += times;
         self.min = if self.count == 0 { value } else { self.min.min(value) };
         self.max = self.max.max(value);
-        self.count += 1;
-        self.sum += u128::from(value);
-        self.sum_of_squares += u128::from(value) * u128::from(value);
+        self.count += times;
+        self.sum += u128::from(value) * u128::from(times);
+        self.sum_of_squares += u128::from(value) * u128::from(value) * u128::from(times);
     }
 
     /// Adds all of another histogram.
@@ -80,6 +83,26 @@ impl Histogram {
                 *a += b;
             }
         }
+    }
+
+    /// What was added since an earlier state of this histogram: count and mean exact, extremes and deviation by its
+    /// buckets. Of what is no earlier state of it, all that it has more.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut only = Self::default();
+        let mut before = earlier.buckets().peekable();
+        for (bucket, count) in self.buckets() {
+            while before.peek().is_some_and(|&(b, _)| b < bucket) {
+                before.next();
+            }
+            let known = before.peek().filter(|&&(b, _)| b == bucket).map_or(0, |&(_, n)| n);
+            let (low, width) = bucket_range(bucket);
+            if count > known {
+                only.add(bucket, low + (width - 1) / 2, count - known);
+            }
+        }
+        only.sum = self.sum.saturating_sub(earlier.sum);
+        only
     }
 
     /// Number of values.

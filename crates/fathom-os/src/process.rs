@@ -43,6 +43,18 @@ pub fn cpu_times_ns() -> Option<(u64, u64)> {
     None
 }
 
+/// Kills the group of processes that this one leads (SIGKILL). One that is gone is no error; nothing elsewhere than on Unix.
+pub fn kill_group(leader: u32) {
+    #[cfg(unix)]
+    if let Some(pid) =
+        i32::try_from(leader).ok().filter(|&pid| pid > 1).and_then(rustix::process::Pid::from_raw)
+    {
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+    }
+    #[cfg(not(unix))]
+    let _ = leader;
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;

@@ -1,10 +1,12 @@
 //! The arguments of `fathom probe`, as typed. What they mean together is `config`'s business.
 
 mod load;
+mod operate;
 mod profile;
 mod throughput;
 
 pub(crate) use load::{LoadArgs, Rate};
+pub(crate) use operate::OperateArgs;
 pub(crate) use profile::Profile;
 pub(crate) use throughput::ThroughputArgs;
 
@@ -162,7 +164,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=63), help_heading = "How to get there")]
     pub(super) dscp: Option<u8>,
 
-    /// Name of this path in recordings and reports (default: the target's host, with its port where that is not the default one)
+    /// Name of this path in recordings and reports (default: HOST[:PORT])
     #[arg(long, value_name = "TEXT", help_heading = "What to call it")]
     pub(super) label: Option<String>,
     /// Where the probe is, in your words (a zone, a region)
@@ -232,6 +234,9 @@ pub(crate) struct Args {
     /// Print what the options amount to, defaults and profile included (--json: as JSON), and send nothing
     #[arg(long, help_heading = "What to keep and show")]
     pub(super) show_config: bool,
+
+    #[command(flatten)]
+    pub(super) operate: OperateArgs,
 
     /// Split round trips by the kernel's stamps into send stack, network, reflector and receive stack: `auto` (where the kernel can, up to 1,000 samples/s in all), `off` or `require`
     #[arg(

@@ -55,7 +55,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _,
         reconnect_at_most: _, connect_rate: _, source: _,
         dscp: _, timestamps: _,
-        paths, marks, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, on_full, csv, formats, show, json,
+        paths, marks, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, on_full, csv, formats, show, operate, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
@@ -88,7 +88,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "spin": spin,
         "priority": priority,
     });
-    let parts = [of_probe(config), all];
+    let parts = [of_probe(config), all, operate.shown()];
     parts.into_iter().filter_map(|part| part.as_object().cloned()).flatten().collect()
 }
 

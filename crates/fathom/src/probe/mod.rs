@@ -9,6 +9,7 @@ mod formats;
 mod keep;
 mod live_state;
 mod load;
+mod operate;
 mod outbox;
 mod plain;
 mod recorder;
@@ -39,6 +40,7 @@ use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
 use jiff::Timestamp;
 use live_state::{LiveState, LiveStates};
+use operate::{Hook, Textfile};
 use recorder::{CloudNotice, RunRecorder};
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
@@ -111,10 +113,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             probing.push(thread.map_err(cannot("start a probing thread"))?);
         }
         let granted = granted.recv().unwrap_or_default();
+        let textfile = Textfile::start(scope, config, &live)?;
         let sinks =
             keep::open_sinks(config, &granted, cpu_latency.as_ref().map(|(told, _)| told.as_str()), &live)?;
         let on_terminal = io::stdout().is_terminal() && !config.json;
-        let live_view = config.show == Show::Auto && on_terminal && !log_on_terminal;
+        let lines_wanted = config.operate.interval.is_some();
+        let live_view = config.show == Show::Auto && on_terminal && !log_on_terminal && !lines_wanted;
         let rest =
             if live_view || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
         let mut recorder =
@@ -125,6 +129,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if !live_view {
             recorder.print_to(lines, config.show == Show::Plain);
         }
+        let hook = Hook::of(config, live_view)?.map(|(sender, hook)| {
+            recorder.hand_events_to(sender);
+            hook
+        });
         let (tell_cloud, cloud) = std::sync::mpsc::channel();
         recorder.take_notices(cloud);
         // Ends with this scope, before the summary: it never holds a run up.
@@ -152,6 +160,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
             // Nobody takes the samples any more.
             stop.ask_at_once();
         }
+        if let Some(hook) = hook {
+            hook.finish();
+        }
+        drop(textfile);
         let mut end = RunEnd::default();
         for thread in probing {
             end.add(match thread.join() {

@@ -3,6 +3,7 @@
 
 use super::egress::{Egress, ends};
 use super::live_state::{LiveStates, lock};
+use super::operate::HookSender;
 use super::outbox::Message;
 use super::plain::Line;
 use super::stop::Stop;
@@ -62,6 +63,8 @@ pub(super) struct RunRecorder {
     /// Lines that wait for that: whoever prints them asks the live states where a connection leads.
     waiting_lines: Vec<Line>,
     lines: Option<SyncSender<Line>>,
+    /// Whom events are handed to.
+    hook: Option<HookSender>,
     /// Whether each sample is worth a line.
     every_sample: bool,
     /// How long to rest when there is nothing to do.
@@ -97,6 +100,7 @@ impl RunRecorder {
             updates: Vec::new(),
             waiting_lines: Vec::new(),
             lines: None,
+            hook: None,
             every_sample: false,
             rest,
             lines_lost: 0,
@@ -117,6 +121,11 @@ impl RunRecorder {
     pub(super) fn print_to(&mut self, lines: SyncSender<Line>, every_sample: bool) {
         self.lines = Some(lines);
         self.every_sample = every_sample;
+    }
+
+    /// Hands each event to a command.
+    pub(super) fn hand_events_to(&mut self, sender: HookSender) {
+        self.hook = Some(sender);
     }
 
     /// Records the cloud's notices too.
@@ -342,6 +351,14 @@ impl RunRecorder {
                 })
             });
         }
+        self.happened(path, event);
+    }
+
+    /// Tells those who listen of an event.
+    fn happened(&mut self, path: u32, event: &Event) {
+        if let Some(hook) = &self.hook {
+            hook.offer(path as usize, event);
+        }
         self.show(Line::Event(Some(path), Box::new(event.clone())));
     }
 
@@ -376,7 +393,7 @@ impl RunRecorder {
                 }
             }
             self.updates.push((p, Update::Event(event.clone())));
-            self.show(Line::Event(Some(p as u32), Box::new(event)));
+            self.happened(p as u32, &event);
         }
     }
 

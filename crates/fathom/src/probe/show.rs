@@ -2,6 +2,7 @@
 
 use super::config::{Config, Show};
 use super::live_state::{LiveState, LiveStates, lock};
+use super::operate::Intervals;
 use super::plain::{self, Line};
 use super::stop::Stop;
 use crate::exit::Failure;
@@ -10,6 +11,7 @@ use fathom_core::event::{Event, EventKind};
 use fathom_core::schedule::Pace;
 use fathom_core::summary;
 use fathom_core::units::duration_compact as duration;
+use fathom_os::clock::mono_ns;
 use jiff::Timestamp;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -63,10 +65,13 @@ pub(super) fn lines(
     let mut printing = Ok(());
     let mut readable = true;
     let mut next_state = Instant::now() + STATE_EVERY;
+    let mut intervals = Intervals::of(config, mono_ns());
     let mut introduced = vec![config.show == Show::Nothing; config.paths.len()];
     loop {
         // This thread sleeps until there is something to print: a run of weeks wakes it for nothing else.
-        match lines.recv_timeout(next_state.saturating_duration_since(Instant::now())) {
+        let until_state = next_state.saturating_duration_since(Instant::now());
+        let wait = intervals.as_ref().map_or(until_state, |intervals| intervals.due_in(mono_ns()));
+        match lines.recv_timeout(wait) {
             Ok(line) => {
                 if let Line::Event(Some(path), event) = &line
                     && matches!(event.kind, EventKind::ConnectionOpened { .. })
@@ -83,9 +88,26 @@ pub(super) fn lines(
             }
             Err(RecvTimeoutError::Timeout) if config.show != Show::Auto => next_state += STATE_EVERY,
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return printing,
+            Err(RecvTimeoutError::Disconnected) => {
+                let last = intervals.as_mut().map(|intervals| intervals.lines(mono_ns(), live));
+                return match last.filter(|_| readable) {
+                    Some(last) => printing.and(output::print("the intervals", &last).map(drop)),
+                    None => printing,
+                };
+            }
         }
-        if config.show == Show::Auto && Instant::now() >= next_state {
+        if let Some(now) = intervals.as_mut().and_then(|intervals| intervals.due(mono_ns(), live))
+            && readable
+        {
+            readable = output::print("the intervals", &now).unwrap_or_else(|failure| {
+                printing = Err(failure);
+                false
+            });
+            if !readable {
+                stop.ask();
+            }
+        }
+        if config.show == Show::Auto && intervals.is_none() && Instant::now() >= next_state {
             next_state += STATE_EVERY;
             let now = Timestamp::now();
             for (path, state) in config.paths.iter().zip(lock(live).iter()) {
@@ -95,7 +117,8 @@ pub(super) fn lines(
     }
 }
 
-fn is_opening_or_closing(event: &Event) -> bool {
+/// Where connections are the samples, these are their frame.
+pub(super) fn is_opening_or_closing(event: &Event) -> bool {
     matches!(event.kind, EventKind::ConnectionOpened { .. } | EventKind::ConnectionClosed { .. })
 }
 

@@ -1,11 +1,13 @@
 //! What a probe run is, checked: everything later code relies on holds once this is built.
 
 mod load;
+mod operate;
 mod polite;
 mod settings;
 mod target;
 
 pub(crate) use load::LoadPlan;
+pub(crate) use operate::{Command, Operate};
 pub(crate) use polite::{POLITE_IN_ALL, POLITE_PER_CONNECTION};
 pub(crate) use target::{Path, Target};
 
@@ -138,6 +140,7 @@ pub(crate) struct Config {
     pub(crate) csv: Option<PathBuf>,
     pub(crate) formats: Formats,
     pub(crate) show: Show,
+    pub(crate) operate: Operate,
     pub(crate) json: bool,
     pub(crate) timestamps: Timestamps,
     pub(crate) cpu: Option<usize>,
@@ -260,6 +263,7 @@ impl Config {
             on_full: args.on_full,
             csv: args.csv,
             formats: args.formats,
+            operate: Operate::new(args.operate)?,
             show: match (args.plain, args.quiet) {
                 (true, _) => Show::Plain,
                 (_, true) => Show::Nothing,
