@@ -1,4 +1,4 @@
-//! A run as Prometheus reads it (the text exposition format 0.0.4), for node_exporter's textfile collector. Names follow
+//! A run as Prometheus reads it (the text exposition format 0.0.4), for `node_exporter`'s textfile collector. Names follow
 //! Prometheus' conventions: base units, `_total` for what only grows.
 
 use crate::histogram::bucket_range;

@@ -69,7 +69,7 @@ fn exposed(text: &str) -> BTreeMap<String, f64> {
     assert!(text.ends_with('\n'));
     for line in text.lines() {
         if let Some(rest) = line.strip_prefix("# HELP ") {
-            current = rest.split(' ').next().expect("a name").to_owned();
+            rest.split(' ').next().expect("a name").clone_into(&mut current);
             assert!(seen.insert(current.clone()), "{current} comes twice");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').expect("name and kind");
@@ -196,7 +196,7 @@ fn a_command_is_run_for_each_event() {
     kinds.sort_unstable();
     assert_eq!(kinds, ["connection.closed", "connection.opened"], "{text}");
     assert!(
-        told.iter().all(|event| event["label"] == "zone" && event["target"] == Value::from(target.clone())),
+        told.iter().all(|event| event["label"] == "zone" && event["target"] == target.as_str()),
         "{text}"
     );
     let recorded = support::rows::events(&home.path().join("r"));

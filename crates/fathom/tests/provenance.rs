@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use support::probe::{Outcome, Probe, fathom};
-use support::reflector::{Echo, Reflector};
+use support::reflector::Echo;
 use support::{FATHOM, must, skip};
 
 fn manifest(dir: &Path) -> Value {

@@ -14,7 +14,7 @@ pub(crate) struct OperateArgs {
     /// Run this command for each event (a stall, an outage, a verdict) with the event as one JSON line on its standard input; by `sh -c` where it has anything but plain words. At most 4 run at a time, none for longer than 30 s, and none holds the probe up
     #[arg(long, value_name = "COMMAND", conflicts_with = "throughput")]
     pub(crate) on_event: Option<String>,
-    /// Keep the figures so far in this file for node_exporter's textfile collector: written anew every 10 s, replaced in one step
+    /// Keep the figures so far in this file for the textfile collector of Prometheus' node exporter: written anew every 10 s, replaced in one step
     #[arg(long, value_name = "FILE.prom", conflicts_with = "throughput")]
     pub(crate) textfile: Option<PathBuf>,
 }

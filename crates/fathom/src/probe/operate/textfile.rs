@@ -1,4 +1,4 @@
-//! `--textfile`: the figures so far, for node_exporter. A thread of its own writes: whatever its disk does holds nobody up.
+//! `--textfile`: the figures so far, for `node_exporter`. A thread of its own writes: whatever its disk does holds nobody up.
 
 use crate::exit::Failure;
 use crate::output::tell;
