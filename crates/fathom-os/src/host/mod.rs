@@ -2,7 +2,7 @@
 //! ([`NicFacts`]) whenever they are asked for.
 //!
 //! Everything is optional: what the system does not tell is absent, and nothing here fails. Of what identifies a host only
-//! its name and keyed hashes ([`identity`]) are taken, so that recordings of two hosts are never taken for one host's;
+//! its name and keyed hashes (`identity.rs`) are taken, so that recordings of two hosts are never taken for one host's;
 //! its serial numbers and the ids themselves are left out on purpose.
 
 mod identity;
