@@ -94,9 +94,9 @@ pub(crate) fn free_port() -> u16 {
 /// Runs a command to its end, which must be a success; gives its standard output.
 pub(crate) fn must(program: &str, arguments: &[&str]) -> String {
     let out = Command::new(program).args(arguments).output().unwrap_or_else(|e| panic!("{program}: {e}"));
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(out.status.success(), "{program} {}: {}: {said}", arguments.join(" "), out.status);
-    String::from_utf8_lossy(&out.stdout).into_owned()
+    let [told, said] = [&out.stdout, &out.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
+    assert!(out.status.success(), "{program} {}: {}: {told}{said}", arguments.join(" "), out.status);
+    told
 }
 
 /// Sends a signal to a child.

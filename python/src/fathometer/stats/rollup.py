@@ -8,11 +8,13 @@ but for the rounding of a bucket.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.stats.blocks import FEWEST, Cut, correlated
+from fathometer.stats.blocks import FEWEST, MOST, Cut, correlated
+from fathometer.stats.cycle import cycle_of, without_cycle
 from fathometer.stats.quantiles import (
     NINES,
     doubt_of,
@@ -24,17 +26,16 @@ from fathometer.stats.quantiles import (
     withheld,
 )
 from fathometer.stats.results import LEVEL, Doubt, DoubtCode, Estimate, Interval
-from fathometer.stats.series import BlockCounts, joined, settled
+from fathometer.stats.series import BlockCounts, settled
 
 
 def rollup_estimates(
     blocks: BlockCounts, ps: Sequence[float] = NINES, level: float = LEVEL
 ) -> tuple[Estimate, ...]:
     """Quantiles of all samples in the blocks."""
-    blocks = _without_empty(blocks)
-    base = settled(blocks) if blocks.number else blocks
-    worth = _worth(base, level)
-    return tuple(_one(blocks, base, p, worth, level) for p in ps)
+    base = _Base.of(_without_empty(blocks))
+    worth = base.worth(level)
+    return tuple(_one(base, p, worth, level) for p in ps)
 
 
 def rollup_mean(blocks: BlockCounts, level: float = LEVEL) -> Estimate:
@@ -42,69 +43,127 @@ def rollup_mean(blocks: BlockCounts, level: float = LEVEL) -> Estimate:
     blocks = _without_empty(blocks)
     if blocks.number == 0:
         return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
-    base = settled(blocks)
-    at = base.mean()
+    base = _Base.of(blocks)
+    at = blocks.mean()
     if base.number < FEWEST:
-        return Estimate(at, None, base.count, 0, Doubt(DoubtCode.FEW_SAMPLES, base.count))
+        return Estimate(at, None, blocks.count, 0, Doubt(DoubtCode.FEW_SAMPLES, blocks.count))
     # Blocks of unequal size: each one's departure from the mean, weighted by its size (a ratio estimator).
-    means = at + (base.sums - at * base.sizes) / base.sizes.mean()
-    doubt = doubt_of(Cut(base.number, round(base.count / base.number), base.independent))
-    if doubt is None and _tail_index(base) < HEAVY:
-        doubt = Doubt(DoubtCode.HEAVY_TAIL, base.count)
-    return Estimate(at, mean_interval(at, means, level), base.count, base.number, doubt)
+    means = at + base.departures(blocks.sums - at * blocks.sizes)
+    doubt = doubt_of(Cut(base.number, round(blocks.count / base.number), base.independent))
+    if doubt is None and _tail_index(blocks) < HEAVY:
+        doubt = Doubt(DoubtCode.HEAVY_TAIL, blocks.count)
+    return Estimate(at, mean_interval(at, means, level), blocks.count, base.number, doubt)
 
 
-def _worth(base: BlockCounts, level: float) -> float:
-    """Independent samples that the series is worth for its median."""
-    if base.number < FEWEST:
-        return float(base.count)
-    return min(_effective(base, s, level) for s in _sides(base, base.quantile(0.5)))
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """A series, and into how many longer blocks its spread is taken from, so that these are independent."""
+
+    fine: BlockCounts
+    number: int
+    independent: bool
+    cycle: int | None
+    """A cycle that is no part of the spread."""
+
+    @classmethod
+    def of(cls, fine: BlockCounts) -> _Base:
+        """Where there is a cycle, blocks are joined until what is left without it is independent."""
+        if fine.number == 0:
+            return cls(fine, 0, True, None)
+        cycle = cycle_of(fine.below(fine.quantile(0.5)) / fine.sizes)
+        if cycle is None:
+            base = settled(fine)
+            return cls(fine, base.number, base.independent, None)
+        # Of the sums of means: by their order alone it is judged whether they are correlated.
+        every = [without_cycle(m, cycle) for m in (fine.sums / fine.sizes, fine.medians())]
+        while len(every[0]) > MOST or (any(map(correlated, every)) and len(every[0]) // 2 >= FEWEST):
+            every = [_joined(m) for m in every]
+        return cls(fine, len(every[0]), not any(map(correlated, every)), cycle)
+
+    def departures(self, sums: NDArray[np.float64], number: int | None = None) -> NDArray[np.float64]:
+        """By how much the mean of each of so many blocks departs, from what the fine ones depart in sum."""
+        if self.cycle is not None:
+            sums = without_cycle(sums, self.cycle)
+        sums = _in_blocks(sums, self.number if number is None else number)
+        return np.asarray(sums * (len(sums) / self.fine.count), dtype=np.float64)
+
+    def shares(self, below: NDArray[np.float64], number: int | None = None) -> NDArray[np.float64]:
+        """The share of each block's samples that are below, in so many blocks."""
+        share = float(below.sum()) / self.fine.count
+        return share + self.departures(below - share * self.fine.sizes, number)
+
+    def is_correlated(self, below: NDArray[np.float64], number: int) -> bool:
+        """Whether the share below in one block tells of that in the next."""
+        if self.cycle is not None:
+            return correlated(self.shares(below, number))
+        return correlated(_in_blocks(below, number) / _in_blocks(self.fine.sizes, number))
+
+    def worth(self, level: float) -> float:
+        """Independent samples that the series is worth for its median."""
+        if self.number < FEWEST:
+            return float(self.fine.count)
+        sides = _sides(self.fine, self.fine.quantile(0.5))
+        return min(self.effective(s, self.number, level) for s in sides)
+
+    def effective(self, below: NDArray[np.float64], number: int, level: float) -> float:
+        """How many independent samples the share below is worth, by the spread of so many blocks."""
+        share = float(below.sum()) / self.fine.count
+        return effective_count(share, self.shares(below, number), self.fine.count, level)
+
+
+def _in_blocks(sums: NDArray[np.float64] | NDArray[np.int64], number: int) -> NDArray[np.float64]:
+    """Neighbours joined, two at a time as by `settled`, until there are so many."""
+    joined = np.asarray(sums, dtype=np.float64)
+    while len(joined) > number:
+        joined = _joined(joined)
+    return joined
+
+
+def _joined(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Every two neighbours become one; a remainder at the beginning joins the first."""
+    starts = np.arange(len(sums) // 2) * 2 + len(sums) % 2
+    starts[0] = 0
+    return np.asarray(np.add.reduceat(sums, starts), dtype=np.float64)
 
 
 def _without_empty(blocks: BlockCounts) -> BlockCounts:
     return blocks.pick(np.flatnonzero(blocks.sizes > 0))
 
 
-def _effective(blocks: BlockCounts, below: NDArray[np.float64], level: float) -> float:
-    share = float(below.sum()) / blocks.count
-    means = share + (below - share * blocks.sizes) / blocks.sizes.mean()
-    return effective_count(share, means, blocks.count, level)
-
-
-def _one(fine: BlockCounts, base: BlockCounts, p: float, worth: float, level: float) -> Estimate:
-    n = base.count
+def _one(base: _Base, p: float, worth: float, level: float) -> Estimate:
+    fine, n = base.fine, base.fine.count
     if n == 0:
         return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
-    at = base.quantile(p)
+    at = fine.quantile(p)
     if not supported(p, n, level):
         return Estimate(at, None, n, 0, Doubt(DoubtCode.UNSUPPORTED, n, quantile=p))
     if base.number < FEWEST:
         return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
     # The quantile is where the share of samples below passes `p`: from less, strictly below, to more, at or
     # below. Where many share the value the two differ, and each may be the correlated one.
-    while any(correlated(s / base.sizes) for s in _sides(base, at)) and base.number // 2 >= FEWEST:
-        base = joined(base, 2)
-    sides = _sides(base, at)
-    effective = min(_effective(base, s, level) for s in sides)
+    sides, number = _sides(fine, at), base.number
+    while any(base.is_correlated(s, number) for s in sides) and number // 2 >= FEWEST:
+        number //= 2
+    effective = min(base.effective(s, number, level) for s in sides)
     why = withheld(p, n, effective, worth, level)
     if why:
-        return Estimate(at, None, n, base.number, why)
-    independent = base.independent and not any(correlated(s / base.sizes) for s in sides)
+        return Estimate(at, None, n, number, why)
+    independent = base.independent and not any(base.is_correlated(s, number) for s in sides)
     low, high = shares_around(p, effective, level)
-    interval = Interval(min(base.within(low)[0], at), max(base.within(high)[1], at), level)
+    interval = Interval(min(fine.within(low)[0], at), max(fine.within(high)[1], at), level)
     doubt = (
-        doubt_of(Cut(base.number, round(n / base.number), independent))
+        doubt_of(Cut(number, round(n / number), independent))
         or few_bursts(p, n, worth, level)
         or _in_few_bursts(fine, p, _tail_of(fine, p, (at, interval.high), worth), effective)
-        or _undetermined(base, p, interval, (1 - high) * effective)
+        or _undetermined(fine, p, interval, (1 - high) * effective)
     )
-    return Estimate(at, interval, n, base.number, doubt)
+    return Estimate(at, interval, n, number, doubt)
 
 
-def _sides(base: BlockCounts, at: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sides(fine: BlockCounts, at: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How many samples of each block are at or below a value, and how many are below it."""
-    k = int(np.searchsorted(base.values, at))
-    counts = base.counts
+    k = int(np.searchsorted(fine.values, at))
+    counts = fine.counts
     strictly = np.asarray(counts[:, :k].sum(axis=1), dtype=np.float64)
     return strictly + counts[:, k], strictly
 
@@ -147,12 +206,12 @@ def _few_and_clustered(fine: BlockCounts, at: float) -> bool:
     return bursts < BURSTS and bool(above.sum() >= 3 * some)
 
 
-def _undetermined(base: BlockCounts, p: float, interval: Interval, above: float) -> Doubt | None:
+def _undetermined(fine: BlockCounts, p: float, interval: Interval, above: float) -> Doubt | None:
     """Where ties or the upper tail leave a quantile open. `above`: independent samples past its end."""
     if above < 1:
-        return Doubt(DoubtCode.HEAVY_TAIL, base.count, quantile=p)
-    inside = base.values[(base.values >= interval.low) & (base.values <= interval.high)]
-    taken = int(np.count_nonzero(base.counts[:, np.searchsorted(base.values, inside)].any(axis=0)))
+        return Doubt(DoubtCode.HEAVY_TAIL, fine.count, quantile=p)
+    inside = fine.values[(fine.values >= interval.low) & (fine.values <= interval.high)]
+    taken = int(np.count_nonzero(fine.counts[:, np.searchsorted(fine.values, inside)].any(axis=0)))
     if taken == 2 and interval.high - interval.low > COARSE * interval.high:
         return Doubt(DoubtCode.TIED, taken, quantile=p)
     return None
