@@ -3,7 +3,7 @@
 //! A question is a frame that any echo server sends back; only a reflector of ours writes an answer into it
 //! (`fathom_wire::question`). So "it was echoed and not answered" is known too, and is no report.
 
-use fathom_wire::{About, Answer, HEADER_LEN, Introduction, Question, Reply, Standing as Wire};
+use fathom_wire::{About, Answer, HEADER_LEN, Introduction, Question, Reply, Silence, Standing as Wire};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -60,7 +60,8 @@ pub struct Responder {
     /// How long ago it last read bytes from the connection, in ns; `None`: it does not know the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub received_ago_ns: Option<u64>,
-    /// How long ago its latest pause of 200 ms or more ended, in ns; `None`: there was none.
+    /// How long ago its pause of 200 ms or more ended that covers most of the silence asked about (older versions: its
+    /// latest one), in ns; `None`: there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_ago_ns: Option<u64>,
     /// How long that pause lasted, in ns. `None` as `paused_ago_ns`.
@@ -147,7 +148,7 @@ const ON_THE_WAY: usize = 64;
 pub struct Inquiry {
     session: u32,
     next_number: u64,
-    to_ask: VecDeque<(u32, About)>,
+    to_ask: VecDeque<(u32, Option<(u64, u64)>, About)>,
     on_the_way: VecDeque<Question>,
     /// The connections of both: a question about each is still to come back.
     under_way: BTreeSet<u32>,
@@ -178,20 +179,23 @@ impl Inquiry {
         }
     }
 
-    /// Asks about a connection too, unless that is under way.
-    pub fn about(&mut self, connection: u32) {
+    /// Asks about a connection too, unless that is under way. `silence`: when it was silent, from and to.
+    pub fn about(&mut self, connection: u32, silence: Option<(u64, u64)>) {
         if self.under_way.insert(connection) {
-            self.to_ask.extend([(connection, About::Connection), (connection, About::Reflector)]);
+            self.to_ask
+                .extend([About::Connection, About::Reflector].map(|about| (connection, silence, about)));
         }
     }
 
     /// The next question to send, if there is one and few enough are on the way.
-    pub fn next_question(&mut self) -> Option<[u8; HEADER_LEN]> {
+    pub fn next_question(&mut self, now_ns: u64) -> Option<[u8; HEADER_LEN]> {
         if self.on_the_way.len() >= ON_THE_WAY {
             return None;
         }
-        let (connection, about) = self.to_ask.pop_front()?;
-        let question = Question { session: self.session, connection, number: self.next_number, about };
+        let (connection, silence, about) = self.to_ask.pop_front()?;
+        let silence = silence.and_then(|(from, to)| Silence::between(from, to, now_ns));
+        let number = silence.map_or(self.next_number, |silence| silence.number(self.next_number));
+        let question = Question { session: self.session, connection, number, about };
         self.next_number += 1;
         self.on_the_way.push_back(question);
         Some(question.encode())
@@ -286,9 +290,9 @@ mod tests {
 
     fn ask(connections: impl IntoIterator<Item = u32>) -> (Inquiry, Vec<u8>) {
         let mut inquiry = Inquiry::new(7);
-        connections.into_iter().for_each(|connection| inquiry.about(connection));
+        connections.into_iter().for_each(|connection| inquiry.about(connection, None));
         let mut sent = Vec::new();
-        while let Some(question) = inquiry.next_question() {
+        while let Some(question) = inquiry.next_question(0) {
             sent.extend_from_slice(&question);
         }
         (inquiry, sent)
@@ -390,7 +394,7 @@ mod tests {
         assert_eq!(inquiry.again().count(), ON_THE_WAY);
         let mut reports = 0;
         inquiry.receive(&sent, |_, _| reports += 1).expect("echoes");
-        while let Some(question) = inquiry.next_question() {
+        while let Some(question) = inquiry.next_question(0) {
             inquiry.receive(&question, |_, _| reports += 1).expect("an echo");
         }
         assert_eq!((reports, inquiry.is_done()), (100, true));

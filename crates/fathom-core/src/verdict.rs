@@ -19,6 +19,7 @@ pub use table::markdown;
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::net::IpAddr;
 
 /// What the evidence says about why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,6 +103,26 @@ pub enum Fresh {
     Forbidden,
     /// It failed in some other way.
     Failed,
+}
+
+/// Who said what a fresh connection met, or what this host knows of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SaidBy {
+    /// It is not known: a RST says it without a name, as whatever is on the way can.
+    #[default]
+    NotKnown,
+    /// This host itself, before anything was sent.
+    ThisHost,
+    /// An ICMP message from the target's address.
+    Target,
+    /// An ICMP message from another address: something before the target.
+    Between(IpAddr),
+    /// This host: the gateway through which the target is reached did not answer for its hardware address.
+    NoGateway(IpAddr),
+    /// The same of the target, which is on a network of this host.
+    NoNeighbour,
+    /// This host: the interface by which it leaves is down or has no carrier.
+    NoCarrier,
 }
 
 /// A verdict and the facts that led to it, each a sentence.

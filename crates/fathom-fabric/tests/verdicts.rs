@@ -205,6 +205,25 @@ fn a_quiet_that_this_hosts_pause_made_is_no_idle_limit() {
     }
 }
 
+/// The connection dies of the first pause; when the reflector can be asked about it, it has stood still once more.
+#[test]
+fn of_two_pauses_of_the_server_the_one_in_the_silence_explains_it() {
+    let during = |fault, from_s: u64, to_s: u64| Made {
+        fault,
+        from_ns: from_s * 1_000 * MS,
+        to_ns: to_s * 1_000 * MS,
+    };
+    let cut = Fault::Cut(Way::Both);
+    let faults =
+        [during(Fault::ServerPause, 20, 26), during(cut, 25, 34), during(Fault::ServerPause, 28, 32)];
+    let text = written("reset", 50, 3, (1, 500), &faults);
+    let incidents = incidents(&Scenario::parse(&text, "two pauses").expect("a scenario"));
+    let first = incidents[0].said.as_ref().expect("an explanation");
+    assert!(incidents[0].to_ns < 25_000 * MS, "it died in the first pause: {incidents:#?}");
+    assert_eq!((first.verdict, first.confidence), (Verdict::PeerPaused, Some(Confidence::High)), "{first:?}");
+    assert!(first.because[0].contains("did not run for"), "{first:?}");
+}
+
 #[test]
 fn pairs_of_faults_that_were_once_told_wrong_are_told_right_or_not_at_all() {
     for (seed, what) in [
@@ -253,6 +272,6 @@ fn two_faults_at_a_time_make_no_wrong_verdict() {
     assert!(told > seeds / 2, "the faults made hardly an incident: {told}");
     assert!(unknown * 2 < told, "{unknown} of {told} are not known");
     // One in 200 at the most. What is left are flows that were forgotten just as the path was cut, so that nothing shows
-    // which came first, and a server that stood still twice, of which it can tell the second time only.
+    // which came first.
     assert!(wrong.len() as u64 * 200 <= told, "{} of {told} are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }

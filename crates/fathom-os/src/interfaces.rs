@@ -41,6 +41,28 @@ pub fn towards(local: SocketAddr, remote: SocketAddr) -> Option<String> {
     }
 }
 
+/// Where packets of a connection go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NextHop {
+    /// Whether the interface is up and has a carrier. `None`: not known.
+    pub carries: Option<bool>,
+    /// Whether they go to a gateway; else the peer itself is on a network of this host.
+    pub through_gateway: bool,
+    /// The gateway's address, where it is told.
+    pub gateway: Option<IpAddr>,
+}
+
+/// Where packets between these addresses go first, by the routing table now. Linux; `None`: not known, or no way is.
+pub fn next_hop(local: IpAddr, remote: IpAddr) -> Option<NextHop> {
+    #[cfg(target_os = "linux")]
+    return route::next_hop(local.to_canonical(), remote.to_canonical());
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (local, remote);
+        None
+    }
+}
+
 /// Every IPv4 and IPv6 address of every interface, in the system's order; empty where the system does not tell.
 pub fn addresses() -> Vec<InterfaceAddress> {
     let all = if_addrs::get_if_addrs().unwrap_or_default();

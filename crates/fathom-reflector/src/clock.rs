@@ -3,7 +3,7 @@
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, PauseClock};
-use fathom_wire::{ConnectionView, Introduction};
+use fathom_wire::{ConnectionView, Introduction, LongPauses, Silence};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,14 +47,14 @@ struct Paused {
     total_ns: AtomicU64,
     /// When the latest pause ended; 0: there was none.
     ended_ns: AtomicU64,
-    /// Up to here pauses have been counted; the latest long one, from and to.
+    /// Up to here pauses have been counted; the latest long ones.
     counted: Mutex<Counted>,
 }
 
 #[derive(Debug, Default)]
 struct Counted {
     until_ns: u64,
-    long: Option<(u64, u64)>,
+    long: LongPauses,
 }
 
 impl Paused {
@@ -67,15 +67,14 @@ impl Paused {
             self.ended_ns.store(ended_ns, Ordering::Relaxed);
             counted.until_ns = ended_ns;
             if more_ns >= LONG_PAUSE_NS {
-                counted.long = Some((began_ns, ended_ns));
+                counted.long.add(began_ns, ended_ns);
             }
         }
     }
 
-    /// The latest long pause: how many ms ago it ended, and how many it lasted.
-    fn long_ms(&self, now_ns: u64) -> Option<(u32, u32)> {
-        let (began, ended) = self.counted.lock().unwrap_or_else(PoisonError::into_inner).long?;
-        Some((ms(now_ns.saturating_sub(ended)), ms(ended - began)))
+    /// The long pause to tell of: how many ms ago it ended, and how many it lasted.
+    fn long_ms(&self, now_ns: u64, silence: Option<Silence>) -> Option<(u32, u32)> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner).long.told(now_ns, silence)
     }
 }
 
@@ -141,14 +140,15 @@ impl Clock {
         }
     }
 
-    /// Who this is, in an answer. The caller adds what it knows of the connection asked about.
-    pub(crate) fn introduction(&self) -> Introduction {
+    /// Who this is, in an answer, and how it stood still in the silence asked about. The caller adds what it knows of the
+    /// connection.
+    pub(crate) fn introduction(&self, silence: Option<Silence>) -> Introduction {
         let now_ns = mono_ns();
         self.paused_ns(now_ns);
         Introduction {
             age_ns: now_ns.saturating_sub(self.began_ns),
             identity: self.identity,
-            pause_ms: self.paused.long_ms(now_ns),
+            pause_ms: self.paused.long_ms(now_ns, silence),
             ..Introduction::default()
         }
     }
@@ -226,12 +226,12 @@ mod tests {
         clock.paused.count(now.saturating_sub(3_000 * MS), now.saturating_sub(1_000 * MS));
         assert!(clock.view(now - 995 * MS).waited);
         assert!(!clock.view(now - 850 * MS).waited);
-        let (ago, lasted) = clock.introduction().pause_ms.expect("a long pause");
+        let (ago, lasted) = clock.introduction(None).pause_ms.expect("a long pause");
         assert_eq!(lasted, 2_000);
         assert!(ago >= 1_000);
         // A short one is no stall of its own, and does not hide the long one.
         clock.paused.count(now - 100 * MS, now);
-        assert_eq!(clock.introduction().pause_ms.map(|(_, lasted)| lasted), Some(2_000));
+        assert_eq!(clock.introduction(None).pause_ms.map(|(_, lasted)| lasted), Some(2_000));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::clock::{Clock, ms};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
-use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Stamper, Standing};
+use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Silence, Stamper, Standing};
 use mio::net::TcpStream;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -178,10 +178,10 @@ impl Connection {
     }
 
     /// Who answers, to somebody who asks about it.
-    pub(crate) fn introduced(&self, clock: &Clock) -> Introduction {
+    pub(crate) fn introduced(&self, clock: &Clock, silence: Option<Silence>) -> Introduction {
         let received_ago_ms = Some(ms(mono_ns().saturating_sub(self.received_ns)));
         let (port, failure) = (Some(self.port), self.failure);
-        Introduction { port, failure, received_ago_ms, ..clock.introduction() }
+        Introduction { port, failure, received_ago_ms, ..clock.introduction(silence) }
     }
 
     /// Echoes what there is, up to its share.

@@ -113,18 +113,19 @@ impl Flows {
         // The slot of the connection that has its turn, and so asks, is empty meanwhile.
         let open = self.open.get(&key).map(|&slot| slots[slot as usize].as_ref());
         let ended = self.ended.get(&key);
+        let silence = question.silence();
         if question.about == About::Reflector {
             return Some(Reply::Reflector(match (open.flatten(), ended) {
-                (Some(open), _) => open.introduced(clock),
+                (Some(open), _) => open.introduced(clock, silence),
                 (None, Some(&Ended { received_ns, port, failure, .. })) => {
                     let received_ago_ms = Some(ms(mono_ns().saturating_sub(received_ns)));
-                    Introduction { port, failure, received_ago_ms, ..clock.introduction() }
+                    Introduction { port, failure, received_ago_ms, ..clock.introduction(silence) }
                 }
                 (None, None) => {
                     let received = self.datagrams.get(&key).map(|datagrams| datagrams.received_ns);
                     let ago = |received| clock.utc_of(mono_ns()).saturating_sub(received).max(0) as u64;
                     let received_ago_ms = received.map(|received| ms(ago(received)));
-                    Introduction { received_ago_ms, ..clock.introduction() }
+                    Introduction { received_ago_ms, ..clock.introduction(silence) }
                 }
             }));
         }

@@ -419,7 +419,7 @@ impl Server {
         if let Some(mut connection) = self.slots[slot].take() {
             if let Some(key) = connection.key {
                 let last = connection.seen(standing, &self.shared.clock);
-                let Introduction { port, failure, .. } = connection.introduced(&self.shared.clock);
+                let Introduction { port, failure, .. } = connection.introduced(&self.shared.clock, None);
                 let received_ns = connection.received_ns;
                 self.flows.ended(key, slot as u32, Ended { last, received_ns, port, failure });
             }

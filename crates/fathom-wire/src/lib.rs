@@ -15,9 +15,11 @@ pub mod message;
 pub mod pattern;
 pub mod question;
 pub mod rfc8762;
+pub mod silence;
 pub mod stamp;
 
 pub use frame::{HEADER_LEN, IDENTITY_MOST, Identity, MAX_LEN, ReflectorStamps, identity_of, is_same_place};
 pub use message::{Checker, Integrity, Key};
 pub use question::{About, Answer, Failure, Introduction, Question, Reply, Standing};
+pub use silence::{LongPauses, Silence};
 pub use stamp::{ConnectionView, Stamper};

@@ -7,7 +7,8 @@
 //!  offset size field          written by
 //!   0     12   as in any frame probe      kind 1, length 64
 //!  12      4   connection     probe       the connection asked about
-//!  16      8   number         probe       ordinal of the question, so that an answer is known again; bit 63: who are you
+//!  16      8   number         probe       so that an answer is known again; bit 63: who are you; bit 62: the silence asked
+//!                                         about began as many ms ago as bits 39..=61 say, and ended as 16..=38 do
 //!  24      4   session        probe       of the connection asked about
 //!  28      4   check          probe       CRC-32 of bytes 0..28
 //!  32      8   last_seq       reflector   sequence of the latest frame received on it
@@ -25,13 +26,15 @@
 //!  32      8   age_ns         for how long this process has run
 //!  40      4   identity       as in its stamps
 //!  44      4   received_ago   ms since bytes were last read from the connection asked about; FF FF FF FF = not known
-//!  48      4   paused_ago     ms since its latest pause of 200 ms or more ended; FF FF FF FF = there was none
+//!  48      4   paused_ago     ms since a pause of 200 ms or more ended: of the latest 16 the one that covers most of the
+//!                             silence asked about, without one the latest; FF FF FF FF = there was none
 //!  52      4   paused         ms that that pause lasted
 //!  56      2   port           peer's port of the connection asked about, as it arrives here; 0 = not known
 //!  58      2   flags          bit 0: answered; bits 1..=3: how the connection asked about failed; bit 15: set
 //!  60      4   check          CRC-32 of bytes 32..60
 //! ```
 
+use crate::Silence;
 use crate::frame::{
     Damaged, HEADER_LEN, IDENTITY_LEN, KIND_QUESTION, decode_head, encode_head, is_sealed, seal, u32_at,
     u64_at,
@@ -50,7 +53,7 @@ pub struct Question {
     pub session: u32,
     /// Ordinal of the connection asked about, in its recording.
     pub connection: u32,
-    /// Ordinal of the question, below 2^63.
+    /// By which its answer is known, below 2^63. See [`Question::silence`].
     pub number: u64,
     /// What is asked.
     pub about: About,
@@ -74,7 +77,8 @@ pub struct Introduction {
     pub identity: u32,
     /// How many ms ago bytes were last read from the connection asked about. `None`: it is not known.
     pub received_ago_ms: Option<u32>,
-    /// Its latest pause of 200 ms or more: how many ms ago it ended, and how many it lasted.
+    /// Its pause of 200 ms or more that covers most of the silence asked about, or without one the latest: how many ms ago
+    /// it ended, and how many it lasted.
     pub pause_ms: Option<(u32, u32)>,
     /// The peer's port of the connection asked about, as it arrives here. `None`: not known.
     pub port: Option<u16>,
@@ -151,6 +155,11 @@ impl Question {
         let head = encode_head(KIND_QUESTION, HEADER_LEN as u32, self.connection, number, self.session);
         out[..IDENTITY_LEN].copy_from_slice(&head);
         out
+    }
+
+    /// The silence that it is about, where it says one.
+    pub fn silence(&self) -> Option<Silence> {
+        Silence::in_number(self.number)
     }
 
     /// Reads the first half; `None` where these bytes are not the start of a question of this version.

@@ -398,7 +398,7 @@ impl Connection {
             Some(((_, sent_ns), quiet_ns)) => (sent_ns, quiet_ns),
             None => (now, self.stream.quiet_ns(now)),
         };
-        let fresh = path.canaries.since(from_ns);
+        let (fresh, fresh_said_by) = path.canaries.since(from_ns);
         Facts {
             outcome,
             ended_ns: now,
@@ -428,6 +428,7 @@ impl Connection {
                 earlier_ns: path.idle.earlier_ns,
             },
             fresh,
+            fresh_said_by,
             meanwhile: fresh,
             sent_since: self.silence.sent_since_others_passed(),
             others_lost: path.canaries.lost_between(from_ns, now),

@@ -5,7 +5,7 @@ use crate::event::{Event, TcpInfo};
 use crate::sample::Sample;
 use crate::stream::Counted;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// A connection, as the probe named it in [`Output::Connect`]. No name is used twice: what is still told of a connection
 /// that is gone is never taken for its successor's.
@@ -51,8 +51,18 @@ pub enum ErrorSource {
     Unspecified,
     /// This host, before anything was sent: its routing table, its addresses, its ports.
     ThisHost,
-    /// A filter on the way said that it is forbidden (ICMP administratively prohibited).
-    Filter,
+    /// An ICMP message.
+    Icmp {
+        /// It said that a filter forbids it (administratively prohibited).
+        forbids: bool,
+        /// Who sent it, where that is known.
+        from: Option<IpAddr>,
+    },
+    /// This host: its question for the hardware address of the next hop was not answered. The gateway; `None`: the next hop
+    /// is the target itself.
+    NoNeighbour(Option<IpAddr>),
+    /// This host: the interface by which it leaves is down or has no carrier.
+    NoCarrier,
     /// The handshake of TLS: `text` is a whole sentence for the user.
     Tls,
 }

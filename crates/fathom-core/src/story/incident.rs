@@ -40,6 +40,7 @@ impl Context<'_> {
     pub(super) fn lasted_ns(&self, stall: &Stall<'_>) -> u64 {
         match stall.end {
             Some(_) => stall.duration_ns,
+            None if stall.cut_short => stall.duration_ns,
             None => {
                 (self.last.duration_since(stall.start.utc).as_nanos().max(0) as u64).max(stall.duration_ns)
             }
@@ -196,6 +197,9 @@ fn stalled(context: &Context<'_>, stall: &Stall<'_>) -> String {
             )
         }
         (Some(_), _) => format!("stalled for {lasted} until it ended{again}"),
+        (None, _) if stall.cut_short => format!(
+            "stalled, and still waited after {lasted} when this probe closed it as planned: how it would have gone on is not known"
+        ),
         (None, State::Running) => {
             format!("stalls, for {lasted} so far: {} wait", count(stall.outstanding, "sample"))
         }

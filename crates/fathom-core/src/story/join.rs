@@ -33,6 +33,8 @@ pub(super) struct Stall<'a> {
     /// When the echo came, or the connection ended; `None`: not before the recording's end.
     pub(super) end: Option<Moment>,
     pub(super) duration_ns: u64,
+    /// It went on when we closed the connection, as was planned.
+    pub(super) cut_short: bool,
     pub(super) outstanding: u64,
     pub(super) samples: u64,
     pub(super) recovered: bool,
@@ -217,6 +219,7 @@ impl<'a> Joined<'a> {
                     start: at.earlier(*threshold_ns),
                     end: None,
                     duration_ns: *threshold_ns,
+                    cut_short: false,
                     outstanding: *outstanding,
                     samples: *outstanding,
                     recovered: false,
@@ -240,7 +243,12 @@ impl<'a> Joined<'a> {
                 if cause.is_loss() {
                     self.vacant.push_back(self.closings.len());
                 }
-                let stall = self.take_fatal_stall(connection);
+                let stall = if cause.is_loss() {
+                    self.take_fatal_stall(connection)
+                } else {
+                    self.cut_short(at, connection);
+                    None
+                };
                 let closing = Closing {
                     connection,
                     at,
@@ -325,6 +333,15 @@ impl<'a> Joined<'a> {
         }
         if let Some(lane) = lane {
             self.lanes.insert(Some(id), lane);
+        }
+    }
+
+    /// We close the connection, whatever it waits for: a stall that goes on is one that nobody saw the end of.
+    fn cut_short(&mut self, at: Moment, connection: Option<u32>) {
+        let stall = connection.and_then(|id| self.going_on.remove(&id));
+        if let Some(stall) = stall.and_then(|i| self.stalls.get_mut(i)) {
+            stall.duration_ns = at.mono_ns.saturating_sub(stall.start.mono_ns);
+            stall.cut_short = true;
         }
     }
 

@@ -1,7 +1,7 @@
 //! What was seen of a silence and of its end.
 
 use super::server::{Server, server};
-use super::{Direction, Fresh, Reported};
+use super::{Direction, Fresh, Reported, SaidBy};
 use crate::cause::ClosingCause;
 
 /// A pause explains a silence where what is left of it would not have been one...
@@ -124,6 +124,8 @@ pub struct Facts {
     pub idle: Idle,
     /// What a fresh connection met, begun within the silence or at the end.
     pub fresh: Fresh,
+    /// Who said so.
+    pub fresh_said_by: SaidBy,
     /// What the latest one met that was over before the end.
     pub meanwhile: Fresh,
     /// Something was sent on this one after a fresh one had been echoed during the silence.

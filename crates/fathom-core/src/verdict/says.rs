@@ -3,7 +3,7 @@
 use super::facts::{Acknowledged as Ack, Facts, Outcome};
 use super::server::Server;
 use super::way;
-use super::{Direction, Fresh, seconds};
+use super::{Direction, Fresh, SaidBy, seconds};
 use crate::cause::ClosingCause as C;
 use crate::peer_report::{Failure, Standing};
 
@@ -66,6 +66,10 @@ pub(super) enum Fact {
     FreshNoRoute,
     FreshForbidden,
     FreshFailed,
+    RefusedBetween,
+    RefusedByTarget,
+    NoGateway,
+    NoCarrier,
 }
 
 impl Fact {
@@ -144,6 +148,12 @@ impl Fact {
             Self::FreshNoRoute => facts.fresh == Fresh::NoRoute,
             Self::FreshForbidden => facts.fresh == Fresh::Forbidden,
             Self::FreshFailed => facts.fresh == Fresh::Failed,
+            Self::RefusedBetween => {
+                facts.fresh == Fresh::Refused && matches!(facts.fresh_said_by, SaidBy::Between(_))
+            }
+            Self::RefusedByTarget => facts.fresh == Fresh::Refused && facts.fresh_said_by == SaidBy::Target,
+            Self::NoGateway => matches!(facts.fresh_said_by, SaidBy::NoGateway(_)),
+            Self::NoCarrier => facts.fresh_said_by == SaidBy::NoCarrier,
         }
     }
 
@@ -238,6 +248,18 @@ impl Fact {
             Self::FreshNoRoute => "a fresh connection met \"network unreachable\"",
             Self::FreshForbidden => "a fresh connection was forbidden by a filter",
             Self::FreshFailed => "a fresh connection failed in another way",
+            Self::RefusedBetween => {
+                "a fresh connection was refused by an ICMP message of another address than the target's"
+            }
+            Self::RefusedByTarget => {
+                "a fresh connection was refused by an ICMP message of the target's own address"
+            }
+            Self::NoGateway => {
+                "a fresh connection could not leave: the gateway did not answer for its hardware address"
+            }
+            Self::NoCarrier => {
+                "a fresh connection could not leave: its interface here is down or has no carrier"
+            }
         }
     }
 
@@ -348,17 +370,48 @@ impl Fact {
             Self::FreshOnlyConnected => {
                 "a fresh connection was established; nothing was asked on it, so it says nothing of whoever answers there".into()
             }
-            Self::FreshRefused => "a fresh connection was refused, by the host or by something before it".into(),
+            Self::FreshRefused => match facts.fresh_said_by {
+                SaidBy::Between(_) => return Self::RefusedBetween.sentence(facts),
+                SaidBy::Target => return Self::RefusedByTarget.sentence(facts),
+                _ => "a fresh connection was refused, by the host or by something before it".into(),
+            },
+            Self::RefusedBetween => {
+                let SaidBy::Between(from) = facts.fresh_said_by else { return None };
+                format!("a fresh connection was refused by {from} (ICMP), which is not the target: something before it refuses")
+            }
+            Self::RefusedByTarget => {
+                "a fresh connection was refused by an ICMP message of the target's own address: the host is there".into()
+            }
+            Self::NoGateway => {
+                let SaidBy::NoGateway(gateway) = facts.fresh_said_by else { return None };
+                format!("a fresh connection could not leave this host's network: the gateway {gateway} did not answer for its hardware address")
+            }
+            Self::NoCarrier => {
+                "a fresh connection could not leave this host: the interface towards the target is down or has no carrier".into()
+            }
             Self::FreshNoAnswer => "a fresh connection got no answer either".into(),
-            Self::FreshNoHost => {
-                "a fresh connection met \"no route to host\": the network, or this host, found nobody at that address".into()
-            }
-            Self::FreshNoRoute => {
-                "a fresh connection met \"network unreachable\": a router, or this host, knows no way there".into()
-            }
-            Self::FreshForbidden => {
-                "a fresh connection was forbidden by a filter, here or on the way".into()
-            }
+            Self::FreshNoHost => format!(
+                "a fresh connection met \"no route to host\": {}",
+                match facts.fresh_said_by {
+                    SaidBy::Between(from) => format!("{from} says that it does not reach that address"),
+                    SaidBy::NoNeighbour => "the address is on this host's own network, and nobody there answers for its hardware address".into(),
+                    _ => "the network, or this host, found nobody at that address".into(),
+                }
+            ),
+            Self::FreshNoRoute => format!(
+                "a fresh connection met \"network unreachable\": {} no way there",
+                match facts.fresh_said_by {
+                    SaidBy::Between(from) => format!("the router {from} knows"),
+                    SaidBy::ThisHost => "this host knows".into(),
+                    _ => "a router, or this host, knows".into(),
+                }
+            ),
+            Self::FreshForbidden => match facts.fresh_said_by {
+                SaidBy::Between(from) => format!("a fresh connection was forbidden by a filter: {from} says so, which is not the target"),
+                SaidBy::Target => "a fresh connection was forbidden by a filter: the target's own address says so".into(),
+                SaidBy::ThisHost => "a fresh connection was forbidden by a filter of this host".into(),
+                _ => "a fresh connection was forbidden by a filter, here or on the way".into(),
+            },
             Self::FreshFailed => "a fresh connection was ended before its sample came back".into(),
             // Said by the direction, by the cause, or by what the verdict is about.
             Self::Survived

@@ -57,7 +57,12 @@ pub(super) const TABLE: &[Row] = &[
     row(&[RemotePauseExplains], &[Broken, PortUnreachable], PeerPaused, High),
     row(&[RemotePauseWouldExplain], &[TriedInVain, Broken], PeerPaused, Medium),
     // The connection lives, or lived until the run ended.
-    row(&[Survived, AnsweredByReplacement], &[OthersLost, FreshNoAnswer], PeerDown, Medium),
+    row(
+        &[Survived, AnsweredByReplacement],
+        &[OthersLost, FreshNoAnswer, NoGateway, NoCarrier, RefusedBetween],
+        PeerDown,
+        Medium,
+    ),
     // Which came first, or did the most of it, nobody saw.
     open(&[Survived, AnsweredByReplacement], &[PeerDown, PathDown]).and(BESIDE),
     row(&[Survived, EchoLate], &[], PathDown, High).and(BESIDE),
@@ -82,7 +87,10 @@ pub(super) const TABLE: &[Row] = &[
     row(&[Survived, SentAgain, NotAcknowledged, TellsPauses], &[RemotePartlyPaused], PathDown, Medium)
         .and(BESIDE),
     row(&[Survived, FreshNoRoute], &[], PathDown, High),
+    row(&[Survived, NoCarrier], &[], PathDown, High),
+    row(&[Survived, NoGateway], &[], PathDown, High),
     row(&[Survived, FreshForbidden], &[], PathDown, Medium),
+    row(&[Survived, RefusedBetween], &[], PathDown, Medium),
     open(&[Survived, NotAcknowledged, RemotePartlyPaused], &[PathDown, PeerPaused]),
     open(&[GoesOn, NotAcknowledged], &[PathDown, PeerPaused]).and(BESIDE),
     row(&[Survived, FreshNoAnswer, NotAcknowledged], &[], PathDown, Low).and(BESIDE),
@@ -99,17 +107,29 @@ pub(super) const TABLE: &[Row] = &[
     row(&[Broken, NotItsDoing], &[], FlowForgotten, Medium),
     row(&[PortUnreachable, StillRuns], &[], PathDown, Medium),
     row(&[BrokenOrUnreachablePort, BeganAfter], &[], PeerDown, Medium),
+    row(&[PortUnreachable, RefusedBetween], &[], PathDown, Medium),
+    // What broke the connection may be the same thing; nothing is known of the host.
+    open(&[Broken, RefusedBetween], &[FlowForgotten, PeerDown]),
+    row(&[PortUnreachable, RefusedByTarget], &[], PeerDown, Medium),
     row(&[BrokenOrUnreachablePort, FreshRefused], &[], PeerDown, Low).and(&[PortUnreachable]),
     row(&[Broken, FreshEchoed, IdledTooLong], &[], IdleExpired, Medium),
     open(&[ClosedInOrder, FreshEchoed], &[]),
     open(&[BrokenOrUnreachablePort], &[FlowForgotten, PeerDown]),
     // It ended in silence.
     // A process that is gone has its host answer by RST: in silence the host or the path was gone as well, or first.
-    row(&[Lost, ReplacedBefore], &[OthersLost, FreshNoAnswer], PeerDown, High),
+    row(
+        &[Lost, ReplacedBefore],
+        &[OthersLost, FreshNoAnswer, NoGateway, NoCarrier, RefusedBetween],
+        PeerDown,
+        High,
+    ),
     open(&[Lost, ReplacedBefore], &[PeerDown, PathDown]).and(BESIDE),
     open(&[Lost, AnotherAnswers], &[FlowForgotten, PeerDown, PathDown]),
     row(&[Lost, FreshNoRoute], &[], PathDown, High).and(BESIDE),
+    row(&[Lost, NoCarrier], &[], PathDown, High).and(BESIDE),
+    row(&[Lost, NoGateway], &[], PathDown, High).and(BESIDE),
     row(&[Lost, FreshForbidden], &[], PathDown, Medium).and(BESIDE),
+    row(&[Lost, RefusedBetween], &[], PathDown, Medium).and(BESIDE),
     row(&[Lost, FreshSmallOnly], &[], PathDown, Medium).and(BESIDE),
     row(&[Lost, ReportedOnlyAfter], &[RemotePartlyPaused], PathDown, Medium).and(BESIDE),
     open(&[Lost, RemotePartlyPaused], &[PathDown, PeerPaused]),

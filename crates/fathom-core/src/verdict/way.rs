@@ -2,7 +2,7 @@
 
 use super::facts::{Datagrams, Facts, Late};
 use super::server::Reported;
-use super::{Direction, Fresh, Verdict, samples, seconds};
+use super::{Direction, Fresh, SaidBy, Verdict, samples, seconds};
 
 /// A way held the sample up where it took so much of what the round trip took longer than usual: 4 of 5.
 const MOST: (u64, u64) = (4, 5);
@@ -70,11 +70,18 @@ pub(super) fn direction(facts: &Facts, verdict: Verdict, because: &mut Vec<Strin
     } else if undecided && verdict == Verdict::PathDown {
         if let Some(late) = facts.late.filter(|_| verdict == Verdict::PathDown) {
             because.push(both(late));
-        } else if !matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden) {
+        } else if !names_a_place(facts) {
             because.push("which way was lost is not known".to_owned());
         }
     }
     agreed
+}
+
+/// What a fresh connection met names the place, which is on the way there.
+fn names_a_place(facts: &Facts) -> bool {
+    matches!(facts.fresh, Fresh::NoRoute | Fresh::Forbidden)
+        || matches!(facts.fresh_said_by, SaidBy::NoGateway(_) | SaidBy::NoCarrier)
+        || facts.fresh == Fresh::Refused && matches!(facts.fresh_said_by, SaidBy::Between(_))
 }
 
 /// The way that took most of what the first late echo was late by.

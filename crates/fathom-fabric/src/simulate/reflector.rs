@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 
 use fathom_core::clock::Anchor;
-use fathom_wire::{About, Answer, ConnectionView, Introduction, Key, Question, Reply, Stamper, Standing};
+use fathom_wire::{
+    About, Answer, ConnectionView, Introduction, Key, LongPauses, Question, Reply, Stamper, Standing,
+};
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, State};
 
@@ -68,6 +70,7 @@ pub(super) struct Reflector {
     paused_ns: u64,
     /// When it last ran again, and for how long it had not.
     latest_pause: Option<(u64, u64)>,
+    long_pauses: LongPauses,
     /// Sockets that listen, and connections.
     served: Vec<Served>,
     ended: HashMap<Key, Ended>,
@@ -84,6 +87,7 @@ impl Reflector {
             identity: fathom_wire::identity_of(place, process),
             paused_ns: 0,
             latest_pause: None,
+            long_pauses: LongPauses::default(),
             served: Vec::new(),
             ended: HashMap::new(),
         }
@@ -113,6 +117,7 @@ impl Reflector {
     /// Another process begins.
     pub(super) fn start(&mut self, now_ns: u64) {
         (self.runs, self.paused_ns, self.latest_pause, self.began_ns) = (true, 0, None, now_ns);
+        self.long_pauses = LongPauses::default();
         // The next process at the same place.
         self.process = self.process.wrapping_add(1);
         self.identity = fathom_wire::identity_of(self.place, self.process);
@@ -121,6 +126,9 @@ impl Reflector {
     pub(super) fn paused(&mut self, now_ns: u64, duration_ns: u64) {
         self.paused_ns += duration_ns;
         self.latest_pause = Some((now_ns, duration_ns));
+        if duration_ns >= LONG_PAUSE_NS {
+            self.long_pauses.add(now_ns.saturating_sub(duration_ns), now_ns);
+        }
     }
 
     /// Whether a socket waits for connections to this port.
@@ -235,12 +243,11 @@ impl Reflector {
             let known = open.map(|at| (self.served[at].received_mono_ns, self.served[at].port));
             let known = known.or_else(|| ended.map(|ended| (ended.received_mono_ns, ended.port)));
             let ago_ms = |at: u64| (now_ns.saturating_sub(at) / 1_000_000) as u32;
-            let long = self.latest_pause.filter(|(_, lasted)| *lasted >= LONG_PAUSE_NS);
             return Some(Reply::Reflector(Introduction {
                 age_ns: now_ns - self.began_ns,
                 identity: self.identity,
                 received_ago_ms: known.map(|(received, _)| ago_ms(received)),
-                pause_ms: long.map(|(ended, lasted)| (ago_ms(ended), (lasted / 1_000_000) as u32)),
+                pause_ms: self.long_pauses.told(now_ns, question.silence()),
                 port: known.and_then(|(_, port)| port),
                 ..Introduction::default()
             }));

@@ -20,7 +20,7 @@ mod tcp_info;
 mod waiting;
 
 pub use datagram::{recv_datagram, tell_destinations, tell_hops};
-pub use icmp::forbidden_by_icmp;
+pub use icmp::icmp_error;
 pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
 pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
@@ -44,6 +44,15 @@ pub struct Datagram {
     pub ttl: Option<u8>,
 }
 
+/// What an ICMP error said of a connection or a datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IcmpError {
+    /// A filter forbids the way ("communication administratively prohibited").
+    pub forbids: bool,
+    /// Who sent the message. `None`: the system does not tell.
+    pub from: Option<IpAddr>,
+}
+
 /// How a probe's TCP connection is made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TcpOptions {
@@ -56,7 +65,7 @@ pub struct TcpOptions {
     /// How long data may stay unacknowledged before the kernel gives up (`TCP_USER_TIMEOUT`, RFC 5482), in ms; none:
     /// the system's default. Linux.
     pub user_timeout_ms: Option<u32>,
-    /// Keep what ICMP messages say for [`forbidden_by_icmp`]; they then end the connection at once, established or not.
+    /// Keep what ICMP messages say for [`icmp_error`]; they then end the connection at once, established or not.
     pub keep_icmp: bool,
 }
 
@@ -119,7 +128,20 @@ pub fn connect_udp(
     source: Option<IpAddr>,
     dscp: Option<u8>,
 ) -> io::Result<mio::net::UdpSocket> {
+    connect_udp_with(remote, source, dscp, false)
+}
+
+/// As [`connect_udp`]; `keep_icmp` as in [`TcpOptions`]: every ICMP error is then an error of the socket.
+pub fn connect_udp_with(
+    remote: SocketAddr,
+    source: Option<IpAddr>,
+    dscp: Option<u8>,
+    keep_icmp: bool,
+) -> io::Result<mio::net::UdpSocket> {
     let socket = client(remote, Type::DGRAM, Protocol::UDP, source, dscp)?;
+    if keep_icmp {
+        icmp::keep(&socket, remote)?;
+    }
     socket.connect(&remote.into())?;
     Ok(mio::net::UdpSocket::from_std(socket.into()))
 }

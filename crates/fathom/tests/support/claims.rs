@@ -97,7 +97,12 @@ fn check(line: &Value, events: &Events) {
         // A refusal may be of something before the host: only who it is that answers now shows that another is gone.
         ("peer_down", _) => states(event, "another process"),
         ("idle_expired", _) => said(event, "closed_idle"),
-        ("path_down", _) => event.get("direction").is_some() || states(event, "by its count"),
+        ("path_down", _) => {
+            event.get("direction").is_some()
+                || states(event, "by its count")
+                || states(event, "did not answer for its hardware address")
+                || states(event, "is down or has no carrier")
+        }
         ("peer_paused", _) => paused("remote"),
         ("local_paused", _) => paused("local"),
         _ => false,

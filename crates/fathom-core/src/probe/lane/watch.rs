@@ -48,7 +48,7 @@ pub(super) fn look(
     if give_up_at.is_some_and(|at| now >= at) {
         return Next::Abandon(give_up::words(now.saturating_sub(sent_ns)));
     }
-    let echoed = path.canaries.since(from_ns) == Fresh::Echoed;
+    let echoed = path.canaries.since(from_ns).0 == Fresh::Echoed;
     connection.silence.others_pass(echoed, connection.transmissions(transport));
     let retransmits = connection.retransmits();
     let change = connection.silence.look(now, threshold_ns, missing, retransmits);

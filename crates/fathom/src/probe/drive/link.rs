@@ -1,15 +1,16 @@
 //! One socket: writing messages into it and reading answers out of it.
 
 use fathom_core::event::TcpInfo;
-use fathom_core::probe::{LinkId, Probe, Progress, Purpose};
+use fathom_core::probe::{ErrorSource, LinkId, NetError, Probe, Progress, Purpose};
 use fathom_core::stream::Counted;
-use fathom_os::socket;
+use fathom_os::interfaces;
+use fathom_os::socket::{self, IcmpError};
 use fathom_os::timestamps::{self, TxKind};
 use mio::net::{TcpStream, UdpSocket};
 use rustls::ClientConnection;
 use std::collections::BTreeMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// A connected socket of either transport.
@@ -38,10 +39,20 @@ pub(super) struct Link {
     pub(super) stage: Stage,
     pub(super) purpose: Purpose,
     pub(super) path: usize,
+    pub(super) remote: SocketAddr,
     /// Whether the kernel stamps what goes over it.
     pub(super) stamped: bool,
     /// Whether a read of it can wait for its bytes.
     pub(super) reads_wait: bool,
+}
+
+impl Link {
+    /// An error of its socket; of a canary also who said so.
+    pub(super) fn net_error(&self, error: &io::Error) -> NetError {
+        let source =
+            if self.purpose == Purpose::Canary { self.socket.said_by(self.remote.ip()) } else { None };
+        NetError { source: source.unwrap_or_default(), ..NetError::from(error) }
+    }
 }
 
 /// All links by their places: those of lanes and canaries in a table, those of samples that are connections as they come.
@@ -100,6 +111,27 @@ impl Socket {
             Self::Udp(s) => s.local_addr().and_then(|local| Ok((local, s.peer_addr()?))),
         };
         ends.is_ok_and(|(local, remote)| local == remote)
+    }
+
+    /// Who said what the socket's error tells; `None`: the kernel does not tell. A host that gets no answer from its next
+    /// hop's link tells itself so, by an ICMP message of its own: then the routing table and the interface say more.
+    fn said_by(&self, remote: IpAddr) -> Option<ErrorSource> {
+        let (icmp, local) = match self {
+            Self::Tcp(s) => (socket::icmp_error(s)?, s.local_addr()),
+            Self::Udp(s) => (socket::icmp_error(s)?, s.local_addr()),
+        };
+        let local = local.ok()?.ip().to_canonical();
+        let IcmpError { forbids, from } = icmp;
+        if from != Some(local) || local == remote.to_canonical() {
+            return Some(ErrorSource::Icmp { forbids, from });
+        }
+        let hop = interfaces::next_hop(local, remote)?;
+        Some(match hop.gateway {
+            _ if hop.carries == Some(false) => ErrorSource::NoCarrier,
+            Some(gateway) => ErrorSource::NoNeighbour(Some(gateway)),
+            None if hop.through_gateway => ErrorSource::Unspecified,
+            None => ErrorSource::NoNeighbour(None),
+        })
     }
 
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {

@@ -232,7 +232,11 @@ impl<'a> Driver<'a> {
         while let Some((link, error)) = self.broken.pop_front() {
             let now = mono_ns();
             self.tell_pauses(now);
-            self.probe.handle(now, Input::Broken { link, error: NetError::from(&error) });
+            let error = match self.links.get_mut(link) {
+                Some(link) => link.net_error(&error),
+                None => NetError::from(&error),
+            };
+            self.probe.handle(now, Input::Broken { link, error });
             self.do_outputs();
         }
     }
@@ -309,14 +313,16 @@ impl<'a> Driver<'a> {
     /// Begins to connect.
     fn connect(&mut self, id: LinkId, path: usize, remote: SocketAddr, purpose: Purpose) {
         let (source, dscp) = (self.config.source, self.config.dscp);
+        let keep_icmp = purpose == Purpose::Canary;
         let since_ns = mono_ns();
         let begun = match self.config.transport {
-            Transport::Udp => socket::connect_udp(remote, source, dscp).and_then(|mut socket| {
-                self.register(&mut socket, id)?;
-                Ok(Socket::Udp(socket))
-            }),
+            Transport::Udp => {
+                socket::connect_udp_with(remote, source, dscp, keep_icmp).and_then(|mut socket| {
+                    self.register(&mut socket, id)?;
+                    Ok(Socket::Udp(socket))
+                })
+            }
             Transport::Tcp => {
-                let keep_icmp = purpose == Purpose::Canary;
                 let user_timeout = self.config.user_timeout.filter(|_| !keep_icmp);
                 let user_timeout_ms =
                     user_timeout.map(|d| d.as_millis().clamp(1, u128::from(u32::MAX)) as u32);
@@ -332,7 +338,7 @@ impl<'a> Driver<'a> {
         match begun {
             Ok(socket) => {
                 let (stage, stamped, reads_wait) = (Stage::Connecting, false, false);
-                self.links.put(Link { id, socket, stage, purpose, path, stamped, reads_wait });
+                self.links.put(Link { id, socket, stage, purpose, path, remote, stamped, reads_wait });
                 if self.config.transport == Transport::Udp {
                     self.connected(id, since_ns);
                 }

@@ -4,7 +4,7 @@ use super::link::{Socket, Stage};
 use super::{Driver, secure};
 use crate::probe::config::Transport;
 use crate::probe::tls::Trouble;
-use fathom_core::probe::{ErrorSource, Input, LinkId, NetError, Purpose};
+use fathom_core::probe::{ErrorSource, Input, LinkId, NetError};
 use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_os::socket;
 use std::io;
@@ -32,9 +32,7 @@ impl Driver<'_> {
                         }
                     }
                     Err(e) => {
-                        let filter = link.purpose == Purpose::Canary && socket::forbidden_by_icmp(tcp);
-                        let source = if filter { ErrorSource::Filter } else { ErrorSource::Unspecified };
-                        let error = NetError { source, ..NetError::from(&e) };
+                        let error = link.net_error(&e);
                         self.tell(now, Input::ConnectFailed { link: id, error });
                     }
                 }
@@ -96,7 +94,8 @@ impl Driver<'_> {
                     }
                 }
                 Err(e) => {
-                    self.tell_from_network(mono_ns(), Input::Broken { link: id, error: NetError::from(&e) });
+                    let error = link.net_error(&e);
+                    self.tell_from_network(mono_ns(), Input::Broken { link: id, error });
                 }
             }
             return None;

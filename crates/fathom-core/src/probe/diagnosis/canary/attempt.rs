@@ -141,17 +141,17 @@ impl Canary {
         self.stream.is_some()
     }
 
-    /// The reflector is to be asked about this connection.
-    pub(super) fn ask_about(&mut self, connection: u32) {
-        self.inquiry.about(connection);
+    /// The reflector is to be asked about this connection, which was silent between these times.
+    pub(super) fn ask_about(&mut self, (connection, from_ns, to_ns): (u32, u64, u64)) {
+        self.inquiry.about(connection, Some((from_ns, to_ns)));
     }
 
     /// Whether something waits that the driver is to be asked to send. It is taken as asked then.
-    pub(super) fn begins_to_send(&mut self) -> bool {
+    pub(super) fn begins_to_send(&mut self, now: u64) -> bool {
         if !self.established || self.sending || self.blocked {
             return false;
         }
-        while let Some(question) = self.inquiry.next_question() {
+        while let Some(question) = self.inquiry.next_question(now) {
             self.to_send.push_back(Message::Question(question));
         }
         self.sending = !self.to_send.is_empty();

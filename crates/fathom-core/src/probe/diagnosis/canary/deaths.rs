@@ -35,6 +35,13 @@ pub(in crate::probe) struct Death {
     pub(in crate::probe) replied: bool,
 }
 
+impl Death {
+    /// The connection, and when it was silent before its end: from, to.
+    pub(super) fn silence(&self) -> (u32, u64, u64) {
+        (self.connection, self.facts.from_ns(), self.facts.ended_ns)
+    }
+}
+
 /// Deaths in their order, which are all explained at once.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
@@ -53,9 +60,9 @@ impl Waiting {
         self.deaths.is_empty()
     }
 
-    /// The connections that died.
-    pub(super) fn connections(&self) -> impl Iterator<Item = u32> {
-        self.deaths.iter().map(|death| death.connection)
+    /// The connections that died, and when each was silent before: from, to.
+    pub(super) fn silences(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        self.deaths.iter().map(Death::silence)
     }
 
     /// Brings the reply to the question about a connection; whether its death waits here.
@@ -98,9 +105,9 @@ impl Unreported {
         self.deaths.clear();
     }
 
-    /// The connections that died.
-    pub(super) fn connections(&self) -> impl Iterator<Item = u32> {
-        self.deaths.iter().map(|death| death.connection)
+    /// The connections that died, and when each was silent before: from, to.
+    pub(super) fn silences(&self) -> impl Iterator<Item = (u32, u64, u64)> {
+        self.deaths.iter().map(Death::silence)
     }
 
     /// The question about a connection came back: its death, if it is one of these; it is so no more.

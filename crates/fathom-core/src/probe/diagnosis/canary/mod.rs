@@ -15,11 +15,11 @@ use crate::event::EventKind;
 use crate::probe::context::Context;
 use crate::probe::io::{ErrorSource, LinkId, NetError, Output, Piece, Progress, Purpose};
 use crate::probe::timers::Timer;
-use crate::verdict::{Facts, Fresh, explain};
+use crate::verdict::{Facts, Fresh, SaidBy, explain};
 use attempt::Canary;
 use deaths::{Unreported, Waiting};
 use std::io::ErrorKind;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 pub(in crate::probe) use attempt::Reply;
 pub(in crate::probe) use deaths::{Death, LocalView};
@@ -43,13 +43,13 @@ pub(in crate::probe) struct Canaries {
     /// The link of the current canary, or of the last one.
     link: LinkId,
     current: Option<Canary>,
-    /// What the last one met, and when.
-    last: Option<(Fresh, u64)>,
+    /// What the last one met, who said so, and when.
+    last: Option<((Fresh, SaidBy), u64)>,
     asked_ns: Option<u64>,
     /// When the last one was begun whose first SYN was not answered.
     lost_ns: Option<u64>,
-    /// Stalled connections that the reflector is to be asked about.
-    wanted: Vec<u32>,
+    /// Stalled connections that the reflector is to be asked about, and since when each is silent.
+    wanted: Vec<(u32, u64)>,
     /// Deaths that wait for the answer.
     deaths: Waiting,
     unreported: Unreported,
@@ -86,9 +86,9 @@ impl Canaries {
         self.link
     }
 
-    /// What a canary met since a moment.
-    pub(in crate::probe) fn since(&self, from_ns: u64) -> Fresh {
-        self.last.filter(|(_, at)| *at >= from_ns).map_or(Fresh::NotTried, |(fresh, _)| fresh)
+    /// What a canary met since a moment, and who said so.
+    pub(in crate::probe) fn since(&self, from_ns: u64) -> (Fresh, SaidBy) {
+        self.last.filter(|(_, at)| *at >= from_ns).map_or_else(Default::default, |(met, _)| met)
     }
 
     /// Whether one that was begun between two moments had no answer to its first SYN.
@@ -113,9 +113,11 @@ impl Canaries {
         cx: &mut Context,
     ) {
         if first && cx.asks_reflectors() && self.wanted.len() < WANTED {
-            self.wanted.push(connection);
+            self.wanted.push((connection, since_ns));
         }
-        if self.since(since_ns) == Fresh::NotTried || self.wanted.contains(&connection) {
+        if self.since(since_ns).0 == Fresh::NotTried
+            || self.wanted.iter().any(|(wanted, _)| *wanted == connection)
+        {
             self.ask(now, remote, size, cx);
         }
     }
@@ -131,13 +133,13 @@ impl Canaries {
         if cx.stopping {
             return self.explained(now, death.connection, &death.facts, cx);
         }
-        let (connection, size) = (death.connection, death.size);
+        let (silence, size) = (death.silence(), death.size);
         self.deaths.add(death);
         self.again_left = AGAIN_TIMES;
         if let Some(canary) = self.current.as_mut().filter(|canary| canary.is_established())
             && cx.asks_reflectors()
         {
-            canary.ask_about(connection);
+            canary.ask_about(silence);
         }
         self.ask(now, remote, size, cx);
     }
@@ -164,7 +166,7 @@ impl Canaries {
     /// else there is to ask.
     fn ask(&mut self, now: u64, remote: SocketAddr, size: u32, cx: &mut Context) {
         if self.current.is_some() {
-            return self.send(cx);
+            return self.send(now, cx);
         }
         let lately = self.asked_ns.is_some_and(|at| now.saturating_sub(at) < GAP_NS);
         if lately && self.deaths.is_empty() && self.unreported.is_empty() {
@@ -198,10 +200,10 @@ impl Canaries {
             return self.conclude(now, Fresh::OnlyConnected, open, cx);
         }
         if cx.asks_reflectors() {
-            let dead = self.deaths.connections().chain(self.unreported.connections());
-            dead.for_each(|connection| canary.ask_about(connection));
+            let dead = self.deaths.silences().chain(self.unreported.silences());
+            dead.for_each(|silence| canary.ask_about(silence));
         }
-        self.send(cx);
+        self.send(now, cx);
     }
 
     pub(in crate::probe) fn failed(
@@ -211,8 +213,9 @@ impl Canaries {
         open: Option<SocketAddr>,
         cx: &mut Context,
     ) {
-        if self.current.is_some() {
-            self.conclude(now, met(error), open, cx);
+        if let Some(canary) = &self.current {
+            let met = met(error, canary.remote.ip());
+            self.conclude_with(now, met, open, cx);
         }
     }
 
@@ -239,15 +242,15 @@ impl Canaries {
     pub(in crate::probe) fn sent(&mut self, now: u64, progress: Progress, cx: &mut Context) {
         if let Some(canary) = &mut self.current {
             canary.sent(now, progress);
-            self.send(cx);
+            self.send(now, cx);
         }
     }
 
     /// The canary takes data again.
-    pub(in crate::probe) fn writable(&mut self, cx: &mut Context) {
+    pub(in crate::probe) fn writable(&mut self, now: u64, cx: &mut Context) {
         if let Some(canary) = &mut self.current {
             canary.writable();
-            self.send(cx);
+            self.send(now, cx);
         }
     }
 
@@ -273,10 +276,10 @@ impl Canaries {
             return replies;
         }
         // What is still to be asked goes first.
-        self.send(cx);
+        self.send(now, cx);
         let Some(canary) = &mut self.current else { return replies };
         if canary.begins_large(now) {
-            self.send(cx);
+            self.send(now, cx);
         } else if canary.is_done() {
             self.conclude(now, Fresh::Echoed, open, cx);
         }
@@ -293,8 +296,13 @@ impl Canaries {
         cx: &mut Context,
     ) {
         let Some(canary) = &self.current else { return };
-        let fresh = if canary.has_echoed() { Fresh::Echoed } else { error.map_or(Fresh::Failed, met) };
-        self.conclude(now, fresh, open, cx);
+        let remote = canary.remote.ip();
+        let met = match error {
+            _ if canary.has_echoed() => (Fresh::Echoed, SaidBy::NotKnown),
+            Some(error) => met(error, remote),
+            None => (Fresh::Failed, SaidBy::NotKnown),
+        };
+        self.conclude_with(now, met, open, cx);
     }
 
     /// The timer fires: the canary's time is up, or datagrams are to be sent again, or it is time to try another.
@@ -322,7 +330,7 @@ impl Canaries {
                 self.conclude(now, fresh, open, cx);
             } else {
                 canary.resend(now);
-                self.send(cx);
+                self.send(now, cx);
             }
         }
         self.arm(cx);
@@ -339,10 +347,11 @@ impl Canaries {
     }
 
     /// Has the driver send what there is to send, as far as the canary is established and takes it.
-    fn send(&mut self, cx: &mut Context) {
+    fn send(&mut self, now: u64, cx: &mut Context) {
         let Some(canary) = self.current.as_mut().filter(|canary| canary.is_established()) else { return };
-        self.wanted.drain(..).for_each(|connection| canary.ask_about(connection));
-        if canary.begins_to_send() {
+        let wanted = self.wanted.drain(..);
+        wanted.for_each(|(connection, since_ns)| canary.ask_about((connection, since_ns, now)));
+        if canary.begins_to_send(now) {
             cx.emit(Output::Send { link: self.link });
         }
     }
@@ -360,8 +369,18 @@ impl Canaries {
         true
     }
 
-    /// The canary has met something: deaths that waited for it are explained.
     fn conclude(&mut self, now: u64, fresh: Fresh, open: Option<SocketAddr>, cx: &mut Context) {
+        self.conclude_with(now, (fresh, SaidBy::NotKnown), open, cx);
+    }
+
+    /// The canary has met something: deaths that waited for it are explained.
+    fn conclude_with(
+        &mut self,
+        now: u64,
+        (fresh, said_by): (Fresh, SaidBy),
+        open: Option<SocketAddr>,
+        cx: &mut Context,
+    ) {
         let canary = self.current.take();
         if canary.is_some() {
             cx.emit(Output::Close { link: self.link });
@@ -372,11 +391,11 @@ impl Canaries {
             self.again = Some((remote, now + AGAIN_NS));
             return self.arm(cx);
         }
-        self.last = Some((fresh, now));
+        self.last = Some(((fresh, said_by), now));
         self.wanted.clear();
         let answered = matches!(fresh, Fresh::Echoed | Fresh::SmallOnly);
         for mut death in self.deaths.take() {
-            death.facts.fresh = fresh;
+            (death.facts.fresh, death.facts.fresh_said_by) = (fresh, said_by);
             let (from_ns, ended_ns) = (death.facts.from_ns(), death.facts.ended_ns);
             death.facts.others_lost |= self.lost_between(from_ns, ended_ns);
             self.explained(now, death.connection, &death.facts, cx);
@@ -425,11 +444,12 @@ pub(in crate::probe) fn explained(
     cx.event(now, Some(path), Some(connection), kind);
 }
 
-/// What a failed attempt to connect says.
-fn met(error: &NetError) -> Fresh {
-    match (error.source, error.kind) {
+/// What a failed attempt to connect to `remote` says, and who says so.
+fn met(error: &NetError, remote: IpAddr) -> (Fresh, SaidBy) {
+    let fresh = match (error.source, error.kind) {
         // This host's own rules, where nothing was sent.
-        (ErrorSource::Filter, _) | (ErrorSource::ThisHost, ErrorKind::PermissionDenied) => Fresh::Forbidden,
+        (ErrorSource::Icmp { forbids: true, .. }, _)
+        | (ErrorSource::ThisHost, ErrorKind::PermissionDenied) => Fresh::Forbidden,
         // Nothing was sent: it is this host's own routing table that knows no way.
         (ErrorSource::ThisHost, ErrorKind::HostUnreachable) | (_, ErrorKind::NetworkUnreachable) => {
             Fresh::NoRoute
@@ -438,5 +458,17 @@ fn met(error: &NetError) -> Fresh {
         (_, ErrorKind::TimedOut) => Fresh::NoAnswer,
         (_, ErrorKind::HostUnreachable) => Fresh::NoHost,
         _ => Fresh::Failed,
-    }
+    };
+    let said_by = match error.source {
+        ErrorSource::ThisHost => SaidBy::ThisHost,
+        ErrorSource::Icmp { from: Some(from), .. } if from == remote.to_canonical() => SaidBy::Target,
+        ErrorSource::Icmp { from: Some(from), .. } => SaidBy::Between(from),
+        ErrorSource::NoNeighbour(Some(gateway)) => SaidBy::NoGateway(gateway),
+        ErrorSource::NoNeighbour(None) => SaidBy::NoNeighbour,
+        ErrorSource::NoCarrier => SaidBy::NoCarrier,
+        ErrorSource::Icmp { from: None, .. } | ErrorSource::Unspecified | ErrorSource::Tls => {
+            SaidBy::NotKnown
+        }
+    };
+    (fresh, said_by)
 }

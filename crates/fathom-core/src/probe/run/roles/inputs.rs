@@ -36,7 +36,7 @@ impl Roles {
             }
             Input::Writable { link } => match self.role(link) {
                 Role::Lane(i) => self.lanes[i].writable(now, cx),
-                Role::Canary(p) => self.paths[p].canaries.writable(cx),
+                Role::Canary(p) => self.paths[p].canaries.writable(now, cx),
                 Role::Dial(_) | Role::Gone => {}
             },
             Input::Kernel { link, info } => {

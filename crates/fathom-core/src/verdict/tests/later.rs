@@ -1,0 +1,113 @@
+//! What random pairs of faults in virtual time taught.
+
+use super::*;
+
+#[test]
+fn an_echo_that_waits_for_lost_acknowledgements_was_not_lost_on_the_way_back() {
+    // Heavy loss on the way there: the reflector received the request, and its kernel held the echo back until it knew
+    // that what it had sent before had come. It sent that again, and here it came again.
+    let received = same(Standing::Open, 60);
+    let facts = Facts { reported: received, ..STALLED };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Return), Some(Confidence::High)));
+    for late in [None, late(100, 4_900)] {
+        let facts = Facts { came_again: Some(2), late, ..facts };
+        let (verdict, direction, confidence) = told(&facts);
+        assert_eq!((verdict, direction, confidence), (Verdict::PathDown, None, Some(Confidence::Medium)));
+        let words = "2 segments came that had come before";
+        assert!(explain(&facts).because.iter().any(|sentence| sentence.starts_with(words)));
+    }
+    // A kernel that does not tell leaves it possible.
+    let facts = Facts { came_again: None, ..facts };
+    assert_eq!(told(&facts).2, Some(Confidence::Medium));
+    // It is no sign against a loss on the way there.
+    let facts = Facts { came_again: Some(2), late: late(4_900, 1), ..STALLED };
+    assert_eq!(told(&facts).1, Some(Direction::Forward));
+}
+
+#[test]
+fn what_waited_for_a_host_to_run_was_not_lost_on_a_way() {
+    // The way there was cut, and then this process did not run: the echo waited here.
+    let facts = Facts { local_pause_ns: 4 * S, late: late(900, 4_100), timeouts: 2, ..STALLED };
+    let (verdict, direction, _) = told(&facts);
+    assert_eq!((verdict, direction), (Verdict::PathDown, None));
+    let facts = Facts { reported: same(Standing::Open, 60), ..facts };
+    assert_eq!(told(&facts).1, None);
+    // The reflector's host did not run for a part of it, and what had not arrived there may have waited for that.
+    let paused = Some(RemotePause { ns: 2 * S, waited: Some(true) });
+    let facts = Facts { remote_pause: paused, reported: same(Standing::Open, 59), ..STALLED };
+    assert_eq!(told(&facts).1, None);
+}
+
+#[test]
+fn of_a_pause_and_a_loss_on_the_way_back_the_longer_explains() {
+    let both = |pause_ms, back_ms| Facts {
+        remote_pause: Some(RemotePause { ns: pause_ms * MS, waited: Some(true) }),
+        late: late(pause_ms, back_ms),
+        ..STALLED
+    };
+    assert_eq!(verdict(&both(2_900, 2_000)), Verdict::PeerPaused);
+    assert_ne!(verdict(&both(2_500, 2_600)), Verdict::PeerPaused);
+}
+
+#[test]
+fn a_reflector_that_ran_before_the_connection_was_made_took_nobodys_place_during_it() {
+    // Nothing was ever echoed on it: who served an earlier one is known, and that is gone.
+    let successor = Some(reported(Standing::NotKnown, 0, SUCCESSOR, 50));
+    let facts = Facts { ever_answered: false, fresh: Fresh::Echoed, reported: successor, ..DEAD };
+    assert_eq!(verdict(&facts), Verdict::PeerDown);
+    let facts = Facts { opened_ns: 90 * S, ..facts };
+    assert_eq!(verdict(&facts), Verdict::FlowForgotten);
+}
+
+#[test]
+fn that_others_pass_after_the_end_does_not_show_that_they_would_have_before() {
+    let facts = Facts { fresh: Fresh::Echoed, ..DEAD };
+    assert_eq!(told(&facts), (Verdict::FlowForgotten, None, Some(Confidence::Medium)));
+    // What was large was lost on the way, and passed again: a fresh one was echoed then, and the kernel, which waits twice
+    // as long each time, gave up before it tried once more.
+    for meanwhile in [Fresh::NotTried, Fresh::Connected, Fresh::Refused, Fresh::Echoed] {
+        let explanation = explain(&Facts { meanwhile, sent_since: false, ..facts });
+        assert_eq!(explanation.could_be, [Verdict::FlowForgotten, Verdict::PathDown], "{meanwhile:?}");
+    }
+}
+
+#[test]
+fn another_process_after_a_silence_in_which_others_were_lost_too_may_be_a_second_fault() {
+    let udp = Facts { answered_by: Some(SUCCESSOR), timeouts: 0, retransmits: None, ..STALLED };
+    assert_eq!(told(&udp), (Verdict::PeerDown, None, Some(Confidence::Medium)));
+    let restarted = Facts { reported: Some(reported(Standing::NotKnown, 0, SUCCESSOR, 3)), ..DEAD };
+    assert_eq!(told(&restarted), (Verdict::PeerDown, None, Some(Confidence::High)));
+    for facts in [udp, restarted] {
+        for facts in [Facts { others_lost: true, ..facts }, Facts { fresh: Fresh::NoAnswer, ..facts }] {
+            assert_eq!(explain(&facts).could_be, [Verdict::PeerDown, Verdict::PathDown]);
+        }
+    }
+}
+
+#[test]
+fn an_echo_that_could_not_have_come_before_the_end_was_not_lost_by_then() {
+    // The way there was cut; the last retransmission got through 100 ms before the kernel gave up.
+    let read = |before_ms| {
+        let ago = Some(S + before_ms * MS);
+        Facts { reported: with(same(Standing::Failed, 60), |who| who.received_ago_ns = ago), ..DEAD }
+    };
+    assert_eq!(told(&Facts { fresh: Fresh::NoAnswer, meanwhile: Fresh::NotTried, ..read(100) }).1, None);
+    assert_eq!(told(&Facts { fresh: Fresh::Echoed, ..read(100) }).1, None);
+    assert_eq!(told(&Facts { fresh: Fresh::Echoed, ..read(1_000) }).1, Some(Direction::Return));
+    // Where a round trip takes longer, later.
+    let far = Facts { fresh: Fresh::Echoed, round_trip_ns: S, ..read(1_000) };
+    assert_eq!(told(&far).1, None);
+}
+
+#[test]
+fn where_others_passed_during_the_silence_and_were_lost_too_it_may_have_been_the_flow_or_the_path() {
+    // A flow was forgotten, and the path was cut soon after.
+    let flow = Facts { fresh: Fresh::NoAnswer, reported: same(Standing::Open, 59), ..DEAD };
+    // Others were lost, passed again, and the flow was silent on.
+    let path = Facts { fresh: Fresh::Echoed, others_lost: true, ..DEAD };
+    for facts in [flow, path] {
+        assert_eq!(explain(&facts).could_be, [Verdict::FlowForgotten, Verdict::PathDown]);
+        let facts = Facts { meanwhile: Fresh::NotTried, ..facts };
+        assert_eq!(verdict(&facts), Verdict::PathDown);
+    }
+}
