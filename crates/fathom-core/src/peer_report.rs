@@ -143,12 +143,15 @@ impl From<Answer> for PeerReport {
 /// Questions on their way at one time: 4 KiB, which any empty send buffer takes.
 const ON_THE_WAY: usize = 64;
 
+/// From and to, by this host's monotonic clock.
+type Span = (u64, u64);
+
 /// Asks one reflector about connections of one session.
 #[derive(Debug)]
 pub struct Inquiry {
     session: u32,
     next_number: u64,
-    to_ask: VecDeque<(u32, Option<(u64, u64)>, About)>,
+    to_ask: VecDeque<(u32, Option<Span>, About)>,
     on_the_way: VecDeque<Question>,
     /// The connections of both: a question about each is still to come back.
     under_way: BTreeSet<u32>,
@@ -180,7 +183,7 @@ impl Inquiry {
     }
 
     /// Asks about a connection too, unless that is under way. `silence`: when it was silent, from and to.
-    pub fn about(&mut self, connection: u32, silence: Option<(u64, u64)>) {
+    pub fn about(&mut self, connection: u32, silence: Option<Span>) {
         if self.under_way.insert(connection) {
             self.to_ask
                 .extend([About::Connection, About::Reflector].map(|about| (connection, silence, about)));

@@ -5,6 +5,7 @@ mod delays;
 mod gather;
 mod incident;
 mod join;
+mod losses;
 mod moment;
 mod next;
 #[cfg(test)]
@@ -26,7 +27,7 @@ use join::{Joined, Overrun, Pause, join};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use tries::Tries;
-use words::{clock, count, list, ordinals, times};
+use words::{accounts, clock, count, list, ordinals, times, were};
 
 /// One line of the story.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -99,6 +100,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let incidents = told.len();
     told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
     told.extend(delays::lines(events, &joined));
+    told.extend(losses::line(events));
     pauses(&context, &mut told);
     let alone = |o: &&Overrun<'_>| !context.tells_of(o);
     told.extend(joined.overruns.iter().filter(alone).map(|o| (o.first.mono_ns, overrun(o))));
@@ -272,7 +274,8 @@ fn pauses(context: &Context<'_>, told: &mut Vec<(u64, Line)>) {
         for pause in all {
             let statement = format!("{who} did not run for {}", duration(pause.duration_ns));
             let mut line = Line::fact(pause.start.utc, statement);
-            line.evidence.extend(pause.reason.map(|reason| format!("its own accounts say: {reason}")));
+            line.evidence
+                .extend(pause.reason.map(|reason| format!("its own accounts say: {}", accounts(reason))));
             told.push((pause.start.mono_ns, line));
         }
     }
@@ -289,7 +292,8 @@ fn overrun(overrun: &Overrun<'_>) -> Line {
         "unconnected" => "there was no connection",
         other => other,
     };
-    let statement = format!("{} due were not sent: {why}", count(overrun.skipped, "sample"));
+    let statement =
+        format!("{} due {} not sent: {why}", count(overrun.skipped, "sample"), were(overrun.skipped));
     Line { connection: overrun.connection, ..Line::fact(overrun.first.utc, statement) }
 }
 

@@ -28,8 +28,8 @@ impl Silence {
 
     /// The number of a question about it. Ordinals that are 65,536 apart are one.
     pub fn number(self, ordinal: u64) -> u64 {
-        let spans = u64::from(self.from_ago_ms) << BITS | u64::from(self.to_ago_ms);
-        FLAG | spans << ORDINAL_BITS | ordinal % (1 << ORDINAL_BITS)
+        let spans = (u64::from(self.from_ago_ms) << BITS) | u64::from(self.to_ago_ms);
+        FLAG | (spans << ORDINAL_BITS) | (ordinal % (1 << ORDINAL_BITS))
     }
 
     /// The silence in a question's number, if one stands in it.

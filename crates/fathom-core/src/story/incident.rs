@@ -3,7 +3,7 @@
 use super::gather::{Baseline, Gathered};
 use super::join::{Closing, Incident, Joined, Overrun, Pause, Stall};
 use super::moment::Moment;
-use super::words::{count, ordinals};
+use super::words::{accounts, count, ordinals, were};
 use super::{Confidence, Line, State, next, tally, whose};
 use crate::cause::ClosingCause;
 use crate::units::duration_text as duration;
@@ -12,6 +12,8 @@ use jiff::Timestamp;
 
 /// Connections that end or stall within this of one another are told together.
 const TOGETHER_NS: u64 = 3_000_000_000;
+/// "Software caused connection abort" (Linux, errno(3)).
+const ECONNABORTED: i32 = 103;
 /// What was not sent during an incident is counted when sending goes on, a little after it.
 const COUNTED_WITHIN_NS: u64 = 1_000_000_000;
 
@@ -101,7 +103,7 @@ fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
     if let Some(before) = context.gathered.before.get(&incident.start().utc_ns()) {
         evidence.extend(usual("before it", before));
     }
-    evidence.extend(explained.and_then(|e| next::look(e.explanation)));
+    evidence.extend(explained.and_then(|e| next::look(e.explanation, destroyed_here(incident))));
     Line {
         at: incident.told_at().utc,
         connection: incident.connection(),
@@ -144,7 +146,8 @@ fn together(context: &Context<'_>, group: &[Incident<'_>], connections: &[u32]) 
     let mut evidence: Vec<String> = group.iter().take(8).map(|&i| each(context, i)).collect();
     evidence.extend(coincidences(context, group));
     if verdicts.len() == 1 {
-        evidence.extend(group[0].explained().and_then(|e| next::look(e.explanation)));
+        evidence
+            .extend(group[0].explained().and_then(|e| next::look(e.explanation, destroyed_here(group[0]))));
     }
     Line {
         at: first.utc,
@@ -163,6 +166,11 @@ fn together(context: &Context<'_>, group: &[Incident<'_>], connections: &[u32]) 
             .and_then(|_| group.iter().map(|&i| confidence(context, i)).min())
             .unwrap_or(Confidence::None),
     }
+}
+
+/// Whether this host's kernel destroyed the socket.
+fn destroyed_here(incident: Incident<'_>) -> bool {
+    matches!(incident, Incident::Closing(closing) if closing.errno == Some(ECONNABORTED))
 }
 
 fn each(context: &Context<'_>, incident: Incident<'_>) -> String {
@@ -216,7 +224,7 @@ fn ended(closing: &Closing<'_>) -> String {
         ClosingCause::PeerClosed => "the peer closed it (FIN)",
         ClosingCause::Reset => "it was reset (RST)",
         ClosingCause::TimedOut => "the kernel gave up retransmitting",
-        ClosingCause::Unreachable => "the network said that the peer cannot be reached (ICMP)",
+        ClosingCause::Unreachable => "this host or the network said that the peer cannot be reached",
         ClosingCause::Abandoned => "given up, as the policy of this run says",
         ClosingCause::LocalError => "an error of this host, or a peer that does not echo",
     };
@@ -251,7 +259,8 @@ fn closing_facts(context: &Context<'_>, closing: &Closing<'_>) -> Vec<String> {
         facts.extend(changes.map(|change| format!("for connection #{id} {change}")));
     }
     if closing.unsent > 0 {
-        facts.push(format!("{} due meanwhile were not sent", count(closing.unsent, "sample")));
+        let n = closing.unsent;
+        facts.push(format!("{} due meanwhile {} not sent", count(n, "sample"), were(n)));
     }
     facts
 }
@@ -261,7 +270,7 @@ fn coincidences(context: &Context<'_>, group: &[Incident<'_>]) -> Vec<String> {
     let mut found = Vec::new();
     for pause in &context.joined.pauses {
         if group.iter().any(|&i| overlaps(i, pause.start.mono_ns, pause.end_mono_ns)) {
-            let why = pause.reason.map_or_else(String::new, |reason| format!(" ({reason})"));
+            let why = pause.reason.map_or_else(String::new, |reason| format!(": {}", accounts(reason)));
             found.push(format!(
                 "at that time {} did not run for {}{why}",
                 whose(pause.host),
@@ -274,8 +283,9 @@ fn coincidences(context: &Context<'_>, group: &[Incident<'_>]) -> Vec<String> {
             overlaps(i, overrun.first.mono_ns.saturating_sub(COUNTED_WITHIN_NS), overrun.last.mono_ns)
         }) {
             found.push(format!(
-                "{} due were not sent ({})",
+                "{} due {} not sent ({})",
                 count(overrun.skipped, "sample"),
+                were(overrun.skipped),
                 overrun.reason
             ));
         }

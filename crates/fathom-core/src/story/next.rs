@@ -2,18 +2,23 @@
 
 use crate::verdict::{Direction, Explanation, Verdict};
 
-/// For an incident that was explained so.
-pub(super) fn look(explanation: &Explanation) -> Option<String> {
+/// Where packets were dropped or held up.
+pub(super) fn dropped(direction: Option<Direction>) -> &'static str {
+    match direction {
+        Some(Direction::Forward) => {
+            "what drops or holds packets on the way from here to the reflector at that time"
+        }
+        Some(Direction::Return) => {
+            "what drops or holds packets on the way from the reflector to here at that time"
+        }
+        None => "what drops or holds packets between here and the reflector at that time, on both ways",
+    }
+}
+
+/// For an incident that was explained so. `destroyed_here`: this host's kernel destroyed the socket.
+pub(super) fn look(explanation: &Explanation, destroyed_here: bool) -> Option<String> {
     let what = match explanation.verdict {
-        Verdict::PathDown | Verdict::Delayed => match explanation.direction {
-            Some(Direction::Forward) => {
-                "what drops or holds packets on the way from here to the reflector at that time"
-            }
-            Some(Direction::Return) => {
-                "what drops or holds packets on the way from the reflector to here at that time"
-            }
-            None => "what drops or holds packets between here and the reflector at that time, on both ways",
-        },
+        Verdict::PathDown | Verdict::Delayed => dropped(explanation.direction),
         Verdict::FlowForgotten => {
             "what keeps state of flows on the way (firewall, NAT, balancer): was it reloaded, replaced or full at that time?"
         }
@@ -26,6 +31,9 @@ pub(super) fn look(explanation: &Explanation) -> Option<String> {
         }
         Verdict::LocalPaused => {
             "what stopped this process or host at that time: a stopped process, stolen time, its control group's limits"
+        }
+        Verdict::Unknown if destroyed_here => {
+            "who ends sockets on this host: `ss -K`, an agent of its firewall or its network policy, its kernel's log"
         }
         Verdict::Unknown => return apart(&explanation.could_be),
     };

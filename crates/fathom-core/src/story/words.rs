@@ -15,6 +15,23 @@ pub(super) fn count(n: u64, one: &str) -> String {
     format!("{grouped} {one}{}", if n == 1 { "" } else { "s" })
 }
 
+/// `1 sample was`, `30 samples were`.
+pub(super) fn were(n: u64) -> &'static str {
+    if n == 1 { "was" } else { "were" }
+}
+
+/// What a host's own accounts say of a pause.
+pub(super) fn accounts(reason: &str) -> String {
+    match reason {
+        "stopped" => {
+            "it was not able to run: the process was stopped, or its control group or the whole machine frozen".into()
+        }
+        "host_scheduling" => "it was able to run, and the host ran others in its place".into(),
+        "steal" => "the hypervisor ran others in place of this machine".into(),
+        other => other.to_owned(),
+    }
+}
+
 /// `once`, `twice`, `50 times`.
 pub(super) fn times(n: u64) -> String {
     match n {

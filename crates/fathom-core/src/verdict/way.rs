@@ -128,25 +128,22 @@ fn both(late: Late) -> String {
 
 /// What the reflector counted says.
 fn by_count(Datagrams { missing, received }: Datagrams) -> (Option<Direction>, String) {
-    let n = if missing == 1 { "1 datagram".to_owned() } else { format!("{missing} datagrams") };
+    let n = if missing == 1 {
+        "1 datagram that is missing".to_owned()
+    } else {
+        format!("{missing} datagrams that are missing")
+    };
     match received {
         0 => (
             Some(Direction::Forward),
-            format!(
-                "by its count the reflector received none of the {n} that are missing: they were lost on the way there"
-            ),
+            format!("by its count the reflector received none of the {n}: the way there lost them"),
         ),
         received if received >= missing => (
             Some(Direction::Return),
-            format!(
-                "by its count the reflector received all of the {n} that are missing: their echoes were lost on the way back"
-            ),
+            format!("by its count the reflector received all of the {n}: the way back lost their echoes"),
         ),
-        received => (
-            None,
-            format!(
-                "by its count the reflector received {received} of the {n} that are missing: both ways lost some"
-            ),
-        ),
+        received => {
+            (None, format!("by its count the reflector received {received} of the {n}: both ways lost some"))
+        }
     }
 }

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 
 const ROUTER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 78, 1, 254));
 
-fn met(fresh: Fresh, fresh_said_by: SaidBy, facts: Facts) -> Facts {
-    Facts { fresh, fresh_said_by, meanwhile: Fresh::NotTried, sent_since: false, ..facts }
+fn met(fresh: Fresh, fresh_said_by: SaidBy, facts: &Facts) -> Facts {
+    Facts { fresh, fresh_said_by, meanwhile: Fresh::NotTried, sent_since: false, ..*facts }
 }
 
 fn says(facts: &Facts, words: &str) {
@@ -26,7 +26,7 @@ fn a_gateway_that_does_not_answer_and_an_interface_without_a_carrier_are_the_pat
     ];
     for (said_by, words) in cases {
         for facts in [DEAD, GOES_ON, QUIET] {
-            let facts = met(Fresh::NoHost, said_by, facts);
+            let facts = met(Fresh::NoHost, said_by, &facts);
             assert_eq!(told(&facts), (Verdict::PathDown, None, Some(Confidence::High)), "{facts:?}");
             says(&facts, words);
             let because = explain(&facts).because;
@@ -36,11 +36,11 @@ fn a_gateway_that_does_not_answer_and_an_interface_without_a_carrier_are_the_pat
         let paused = with(same(Standing::Open, 60), |who| {
             (who.paused_ago_ns, who.paused_ns) = (Some(S / 2), Some(6 * S));
         });
-        let facts = met(Fresh::NoHost, said_by, Facts { reported: paused, ..DEAD });
+        let facts = met(Fresh::NoHost, said_by, &Facts { reported: paused, ..DEAD });
         assert_eq!(verdict(&facts), Verdict::PeerPaused);
         // A restart meanwhile is a second fault, and nobody saw which came first.
         let restarted = Some(reported(Standing::NotKnown, 0, SUCCESSOR, 3));
-        let facts = met(Fresh::NoHost, said_by, Facts { reported: restarted, ..DEAD });
+        let facts = met(Fresh::NoHost, said_by, &Facts { reported: restarted, ..DEAD });
         assert_eq!(explain(&facts).could_be, [Verdict::PeerDown, Verdict::PathDown]);
     }
 }
@@ -53,7 +53,7 @@ fn a_host_that_a_router_or_nobody_on_the_own_network_finds_may_be_gone_or_cut_of
         (SaidBy::NotKnown, "the network, or this host, found nobody"),
     ];
     for (said_by, words) in cases {
-        let facts = met(Fresh::NoHost, said_by, DEAD);
+        let facts = met(Fresh::NoHost, said_by, &DEAD);
         assert_eq!(explain(&facts).could_be, [Verdict::PeerDown, Verdict::PathDown], "{said_by:?}");
         says(&facts, words);
     }
@@ -62,14 +62,14 @@ fn a_host_that_a_router_or_nobody_on_the_own_network_finds_may_be_gone_or_cut_of
 #[test]
 fn a_refusal_by_another_address_than_the_targets_is_no_word_of_the_host() {
     let between = SaidBy::Between(ROUTER);
-    let dead = met(Fresh::Refused, between, DEAD);
+    let dead = met(Fresh::Refused, between, &DEAD);
     assert_eq!(told(&dead), (Verdict::PathDown, None, Some(Confidence::Medium)));
     says(&dead, "refused by 10.78.1.254 (ICMP), which is not the target");
     // What broke it may be the same filter, or the host, which nobody asked.
-    let broken = met(Fresh::Refused, between, BROKEN);
+    let broken = met(Fresh::Refused, between, &BROKEN);
     assert_eq!(explain(&broken).could_be, [Verdict::FlowForgotten, Verdict::PeerDown]);
     // A RST has no sender of its own.
-    let anonymous = met(Fresh::Refused, SaidBy::NotKnown, BROKEN);
+    let anonymous = met(Fresh::Refused, SaidBy::NotKnown, &BROKEN);
     assert_eq!(told(&anonymous), (Verdict::PeerDown, None, Some(Confidence::Low)));
 }
 
@@ -82,13 +82,13 @@ fn port_unreachable_is_the_hosts_word_where_it_comes_from_the_host() {
         retransmits: None,
         ..DEAD
     };
-    let by = |said_by| told(&met(Fresh::Refused, said_by, ended));
+    let by = |said_by| told(&met(Fresh::Refused, said_by, &ended));
     assert_eq!(by(SaidBy::Target), (Verdict::PeerDown, None, Some(Confidence::Medium)));
     assert_eq!(by(SaidBy::Between(ROUTER)), (Verdict::PathDown, None, Some(Confidence::Medium)));
     assert_eq!(by(SaidBy::NotKnown), (Verdict::PeerDown, None, Some(Confidence::Low)));
     // Who served it runs, by its own word: whoever said so, it was not gone.
     let runs = Facts { reported: same(Standing::Open, 59), ..ended };
-    assert_eq!(verdict(&met(Fresh::Refused, SaidBy::Target, runs)), Verdict::PathDown);
+    assert_eq!(verdict(&met(Fresh::Refused, SaidBy::Target, &runs)), Verdict::PathDown);
 }
 
 #[test]
@@ -101,6 +101,6 @@ fn who_knows_no_way_or_forbids_it_is_named() {
         (Fresh::Forbidden, SaidBy::Between(ROUTER), "forbidden by a filter: 10.78.1.254 says so"),
         (Fresh::Refused, SaidBy::Target, "by an ICMP message of the target's own address"),
     ] {
-        says(&met(fresh, said_by, DEAD), words);
+        says(&met(fresh, said_by, &DEAD), words);
     }
 }
