@@ -36,6 +36,34 @@ pub struct Event {
     pub kind: EventKind,
 }
 
+/// Of a run that goes on from one recording to the next: what stands in those before the seam, so that the samples sent
+/// are the rows and the told losses of all of them together.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Carried {
+    /// Samples that have a row or were told as lost.
+    pub samples: u64,
+    /// Samples that were due and told as not sent.
+    pub not_sent: u64,
+    /// Of `samples`, those told as lost without a connection.
+    #[serde(default)]
+    pub lost_of_several: u64,
+    /// Connections that stay open over the seam.
+    #[serde(default)]
+    pub connections: Vec<CarriedConnection>,
+}
+
+/// A connection that stays open from one recording to the next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedConnection {
+    /// Its ordinal, the same in both.
+    pub connection: u32,
+    /// Its samples that have a row, or were told as lost, before the seam.
+    pub samples: u64,
+    /// The lane that it serves, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane: Option<u32>,
+}
+
 /// The kinds of event and what each carries. Names and fields are part of the recording format (`schema/`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind")]
@@ -51,6 +79,24 @@ pub enum EventKind {
         /// Why it ended before the run did (a full disk, say).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
+    },
+    /// The recording ends here, and its run goes on in another (`--rotate`).
+    #[serde(rename = "recording.rotated")]
+    RecordingRotated {
+        /// The other's id.
+        next: String,
+        /// What of the run stands here and in those before.
+        #[serde(flatten)]
+        carried: Carried,
+    },
+    /// The recording begins in the middle of a run, whose beginning is in another.
+    #[serde(rename = "recording.continues")]
+    RecordingContinues {
+        /// The other's id.
+        previous: String,
+        /// What of the run stands there and in those before.
+        #[serde(flatten)]
+        carried: Carried,
     },
     /// An open segment was closed: its rows now stand in a Parquet file.
     #[serde(rename = "segment.closed")]
@@ -424,6 +470,8 @@ impl EventKind {
     pub fn name(&self) -> &'static str {
         match self {
             Self::RecordingStarted {} => "recording.started",
+            Self::RecordingRotated { .. } => "recording.rotated",
+            Self::RecordingContinues { .. } => "recording.continues",
             Self::RecordingEnded { .. } => "recording.ended",
             Self::SegmentClosed { .. } => "segment.closed",
             Self::RecordingRecovered { .. } => "recording.recovered",

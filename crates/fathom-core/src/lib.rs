@@ -19,6 +19,7 @@ pub mod marks;
 pub mod notice;
 pub mod peer_report;
 pub mod probe;
+pub mod rotation;
 pub mod sample;
 pub mod schedule;
 pub mod stall;

@@ -25,8 +25,15 @@ use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// Events of the files themselves.
-const BOOKKEEPING: [&str; 5] =
-    ["recording.started", "recording.ended", "recording.recovered", "segment.closed", "schedule.progress"];
+const BOOKKEEPING: [&str; 7] = [
+    "recording.rotated",
+    "recording.continues",
+    "recording.started",
+    "recording.ended",
+    "recording.recovered",
+    "segment.closed",
+    "schedule.progress",
+];
 
 /// Closed connections that keep their own line.
 pub const CLOSED_KEPT: usize = 1_000;
@@ -48,6 +55,21 @@ pub struct Connection {
     pub verdict: Option<String>,
     /// The system's error number at the end.
     pub errno: Option<i32>,
+}
+
+impl Connection {
+    /// One of which nothing is known yet.
+    fn unseen() -> Self {
+        Self {
+            opened_at: None,
+            closed_at: None,
+            age_ns: None,
+            samples: 0,
+            cause: None,
+            verdict: None,
+            errno: None,
+        }
+    }
 }
 
 /// Sizes that have statistics of their own; samples of further ones are counted in the run's totals only.
@@ -119,6 +141,8 @@ pub struct Statistics {
     closed: usize,
     /// Samples that were due, by the schedule's end.
     due: Option<u64>,
+    /// Of those, the ones that an earlier recording of the same run accounts for.
+    before: u64,
 }
 
 impl Statistics {
@@ -221,7 +245,8 @@ impl Statistics {
 
     /// Samples that were due, sent or not.
     pub fn due(&self) -> u64 {
-        self.due.unwrap_or(self.samples.saturating_add(self.not_sent.total()))
+        let due = self.due.map(|due| due.saturating_sub(self.before));
+        due.unwrap_or(self.samples.saturating_add(self.not_sent.total()))
     }
 
     /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
@@ -247,15 +272,7 @@ impl Statistics {
                 if let Some(tls_ns) = tls_ns {
                     self.tls.record(*tls_ns);
                 }
-                let opened = Connection {
-                    opened_at: Some(event.at),
-                    closed_at: None,
-                    age_ns: None,
-                    samples: 0,
-                    cause: None,
-                    verdict: None,
-                    errno: None,
-                };
+                let opened = Connection { opened_at: Some(event.at), ..Connection::unseen() };
                 if let Some(id) = event.connection {
                     self.connections.insert(id, opened);
                 }
@@ -274,6 +291,13 @@ impl Statistics {
             EventKind::ConnectionExplained { about, explanation, .. } if about == "closing" => {
                 if let Some(connection) = event.connection.and_then(|id| self.connections.get_mut(&id)) {
                     connection.verdict = Some(explanation.verdict.name().to_owned());
+                }
+            }
+            // What stands in the recordings before is no part of this one.
+            EventKind::RecordingContinues { carried, .. } => {
+                self.before = carried.samples.saturating_add(carried.not_sent);
+                for one in &carried.connections {
+                    self.connections.insert(one.connection, Connection::unseen());
                 }
             }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),

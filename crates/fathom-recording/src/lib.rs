@@ -22,6 +22,7 @@ mod plain;
 mod recorder;
 mod recording;
 mod recover;
+mod rotation;
 mod stream;
 mod verify;
 
@@ -40,6 +41,7 @@ pub use manifest::{ClockAnchor, Manifest, ReflectorFacts, Tool};
 pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples, recordings_in};
 pub use recover::{Recovery, recover};
+pub use rotation::remove_old;
 pub use verify::{Finding, Verification, verify};
 
 /// The format this program writes.

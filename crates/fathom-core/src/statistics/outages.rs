@@ -122,6 +122,10 @@ impl Outages {
                     outage.end = Some(OutageEnd { connection: event.connection, at_ns: now, uncertain_ns });
                 }
             }
+            EventKind::RecordingContinues { carried, .. } => {
+                self.open
+                    .extend(carried.connections.iter().map(|c| (c.connection, (c.lane.unwrap_or(0), None))));
+            }
             EventKind::StallBegan { threshold_ns, .. } => {
                 if let Some((_, silent)) = event.connection.and_then(|id| self.open.get_mut(&id)) {
                     let since_ns = now.saturating_sub(*threshold_ns);

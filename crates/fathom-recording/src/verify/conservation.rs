@@ -33,6 +33,8 @@ struct Tally {
     /// By its end more were answered or outstanding than were sent.
     contradicts_itself: bool,
     rows: u64,
+    /// Samples of it that stand in the recordings before this one.
+    before: u64,
     /// One more than the greatest number seen.
     next_seq: u64,
     lost: u64,
@@ -64,6 +66,8 @@ pub(crate) struct Conservation {
     lost_of_several: u64,
     /// Samples that were due and not sent.
     not_sent: u64,
+    /// Samples of connections that ended before this recording began, whose rows and losses are in those before.
+    before: u64,
     due: Option<u64>,
     /// TCP resolves samples in the order in which they were sent.
     in_order: bool,
@@ -100,6 +104,7 @@ impl Conservation {
             connections: HashMap::new(),
             lost_of_several: 0,
             not_sent: 0,
+            before: 0,
             due: None,
             in_order: mode.starts_with("tcp"),
             connections_are_samples: mode.starts_with("connect"),
@@ -128,6 +133,25 @@ impl Conservation {
             }
             (EventKind::ConnectionOpened { .. }, Some(connection)) => {
                 self.connections.entry(connection).or_default().opened = true;
+            }
+            (EventKind::RecordingContinues { carried, .. }, _) => {
+                for one in &carried.connections {
+                    let tally = self.connections.entry(one.connection).or_default();
+                    (tally.before, tally.opened) = (one.samples, true);
+                }
+                let open: u64 = carried.connections.iter().map(|one| one.samples).sum();
+                self.not_sent += carried.not_sent;
+                self.lost_of_several += carried.lost_of_several;
+                self.before = carried.samples.saturating_sub(open.saturating_add(carried.lost_of_several));
+            }
+            // What stands here and before is what was sent, as far as it concerns this recording.
+            (EventKind::RecordingRotated { carried, .. }, _) => {
+                for one in &carried.connections {
+                    let tally = self.connections.entry(one.connection).or_default();
+                    (tally.sent, tally.ended_ns) = (Some(one.samples), event.mono_ns);
+                    tally.ends += 1;
+                }
+                self.due = Some(carried.samples.saturating_add(carried.not_sent));
             }
             (EventKind::RecordingOverflowed { lost, .. }, Some(connection)) => {
                 self.connections.entry(connection).or_default().lost += lost;
@@ -226,7 +250,8 @@ impl Conservation {
         let mut cases = Vec::new();
         for connection in numbers {
             let tally = &self.connections[&connection];
-            let Tally { sent, ended_ns, rows, next_seq, lost, .. } = *tally;
+            let Tally { sent, ended_ns, rows, before, next_seq, lost, .. } = *tally;
+            let rows = rows.saturating_add(before);
             let (law, sent) = match sent {
                 Some(sent) => (OF_A_CONNECTION, sent),
                 // It is not over, or nobody saw its end: it is judged by what is there.
@@ -250,7 +275,8 @@ impl Conservation {
     /// Samples of the run that have a row, or of which something is told.
     fn told(&self) -> u64 {
         let tallies = self.connections.values();
-        tallies.map(|tally| tally.rows + tally.lost).sum::<u64>() + self.lost_of_several + self.not_sent
+        let of_connections: u64 = tallies.map(|tally| tally.rows + tally.before + tally.lost).sum();
+        of_connections + self.before + self.lost_of_several + self.not_sent
     }
 
     fn check_run(&self, findings: &mut Findings) {

@@ -1,12 +1,14 @@
 //! Where a run is kept: its recordings and its CSV file.
 
-use super::config::{Config, Path, Record};
+use super::config::{Config, Path, Record, Rotation};
 use super::effective;
 use super::live_state::{LiveState, LiveStates, lock};
 use super::recorder::Sinks;
 use super::start::Granted;
 use super::tables;
 use crate::exit::Failure;
+use crate::output::tell;
+use fathom_core::clock::Anchor;
 use fathom_os::host::HostFacts;
 use fathom_recording::{ClockAnchor, Error, Manifest, Options, PathLabels, Recorder, ReflectorFacts, Tool};
 use jiff::Timestamp;
@@ -15,6 +17,9 @@ use std::path::PathBuf;
 
 /// The revision this binary was built from, where the build says.
 const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
+
+/// In the manifest of each recording of a rotation.
+const ROTATION: &str = "rotation";
 
 /// The user's words for the path.
 pub(super) fn labels(config: &Config) -> PathLabels {
@@ -73,7 +78,9 @@ pub(super) fn discard(config: &Config, live: &[LiveState]) {
 pub(super) fn discard_directory(config: &Config, dir: &std::path::Path) {
     fathom_recording::discard_empty(dir);
     // The directory above is the run's own too, but for one recording in a named one; one that holds anything stays.
-    let alone = matches!(config.record, Record::Into(_)) && config.paths.len() == 1;
+    let alone = matches!(config.record, Record::Into(_))
+        && config.paths.len() == 1
+        && config.operate.rotation.is_none();
     if let Some(above) = dir.parent().filter(|_| !alone) {
         let _ = std::fs::remove_dir(above);
     }
@@ -93,7 +100,8 @@ pub(super) fn record(
     loop {
         match Recorder::create_with(&dir, manifest.clone(), options) {
             Err(Error::Exists { .. } | Error::Running { .. })
-                if config.record == Record::Default && next < 1_000 =>
+                if (config.record == Record::Default || config.operate.rotation.is_some())
+                    && next < 1_000 =>
             {
                 dir = PathBuf::from(format!("{}-{next}", wanted.display()));
                 next += 1;
@@ -105,14 +113,13 @@ pub(super) fn record(
 
 fn directory(config: &Config, path: &Path, started_at: Timestamp) -> Option<PathBuf> {
     let name = file_name(&path.label);
+    let timed = || format!("{name}-{}", started_at.strftime("%Y%m%dT%H%M%SZ"));
     match &config.record {
         Record::No => None,
+        Record::Into(dir) if config.operate.rotation.is_some() => Some(dir.join(timed())),
         Record::Into(dir) if config.paths.len() == 1 => Some(dir.clone()),
         Record::Into(dir) => Some(dir.join(name)),
-        Record::Default => {
-            let time = started_at.strftime("%Y%m%dT%H%M%SZ");
-            Some(PathBuf::from("recordings").join(format!("{name}-{time}")))
-        }
+        Record::Default => Some(PathBuf::from("recordings").join(timed())),
     }
 }
 
@@ -135,6 +142,10 @@ pub(super) fn manifest(
     let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
     manifest.path = labels(config);
     manifest.marks.clone_from(&config.marks);
+    if let Some(Rotation { every, keep }) = config.operate.rotation {
+        let ns = |duration: std::time::Duration| duration.as_nanos() as u64;
+        manifest.extra.insert(ROTATION.to_owned(), json!({ "every_ns": ns(every), "keep_ns": keep.map(ns) }));
+    }
     manifest.command = Some(crate::command_line::to_run_again());
     manifest.probe = effective::of_probe(config);
     manifest.probe["granted"] = json!(granted);
@@ -146,6 +157,47 @@ pub(super) fn manifest(
     manifest.clock_anchors.push(ClockAnchor::new(fathom_os::clock::anchor(), false));
     manifest.reflector = ReflectorFacts { address: path.target.to_string(), ..ReflectorFacts::default() };
     manifest
+}
+
+/// Begins the recording in which the run of a path goes on.
+pub(super) fn next(
+    config: &Config,
+    path: &Path,
+    before: &Manifest,
+    anchor: Anchor,
+) -> Result<Option<Recorder>, Failure> {
+    let started = ClockAnchor::new(anchor, false);
+    let tool = before.tool.clone();
+    let fresh = Manifest::new(path.label.as_str(), started.utc, tool);
+    let manifest = || Manifest {
+        id: fresh.id,
+        started_at: started.utc,
+        ended_at: None,
+        events: None,
+        clock_anchors: vec![started],
+        ..before.clone()
+    };
+    record(config, path, started.utc, manifest)
+}
+
+/// Removes what `--keep` does not keep of the rotation that this recording is of.
+pub(super) fn remove_old(config: &Config, current: &Manifest, dir: &std::path::Path, now: Timestamp) {
+    let Some(Rotation { keep: Some(keep), .. }) = config.operate.rotation else { return };
+    let (Some(parent), Ok(before)) = (dir.parent(), now.checked_sub(keep)) else { return };
+    let of = |m: &Manifest| {
+        let host = |name: &str| m.host[name].clone();
+        let ours = m.extra.contains_key(ROTATION);
+        (ours, m.label.clone(), m.path.clone(), m.reflector.address.clone(), host("machine_id"), host("name"))
+    };
+    let ours = of(current);
+    let (removed, left) =
+        fathom_recording::remove_old(parent, before, |m| m.id != current.id && of(m) == ours);
+    for dir in removed {
+        tracing::info!(dir = %dir.display(), "removed: older than --keep");
+    }
+    for (dir, why) in left {
+        tell!("fathom: --keep leaves {}: {why}", dir.display());
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod outbox;
 mod plain;
 mod recorder;
 mod resolve;
+mod rotate;
 mod show;
 mod stamp;
 mod start;
@@ -42,6 +43,7 @@ use jiff::Timestamp;
 use live_state::{LiveState, LiveStates};
 use operate::{Hook, Textfile};
 use recorder::{CloudNotice, RunRecorder};
+use rotate::Rotating;
 use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -129,6 +131,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         if !live_view {
             recorder.print_to(lines, config.show == Show::Plain);
         }
+        recorder.rotate_by(Rotating::of(config));
         let hook = Hook::of(config, live_view)?.map(|(sender, hook)| {
             recorder.hand_events_to(sender);
             hook

@@ -6,14 +6,15 @@ use super::live_state::{LiveStates, lock};
 use super::operate::HookSender;
 use super::outbox::Message;
 use super::plain::Line;
+use super::rotate::Rotating;
 use super::stop::Stop;
 use super::tables::Table;
 use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
 use fathom_os::clock::mono_ns;
-use fathom_recording::Recorder;
 use fathom_recording::peers::Rows;
+use fathom_recording::{Gaps, Recorder};
 use jiff::Timestamp;
 use rtrb::Consumer;
 use std::io;
@@ -50,7 +51,7 @@ enum Update {
 }
 
 /// See the module.
-pub(super) struct RunRecorder {
+pub(super) struct RunRecorder<'a> {
     /// One a probing thread.
     rings: Vec<Consumer<Message>>,
     cloud: Option<Receiver<CloudNotice>>,
@@ -65,6 +66,8 @@ pub(super) struct RunRecorder {
     lines: Option<SyncSender<Line>>,
     /// Whom events are handed to.
     hook: Option<HookSender>,
+    /// When the recordings are followed by others.
+    rotating: Option<Rotating<'a>>,
     /// Whether each sample is worth a line.
     every_sample: bool,
     /// How long to rest when there is nothing to do.
@@ -81,7 +84,7 @@ pub(super) struct RunRecorder {
     exit_on_full: bool,
 }
 
-impl RunRecorder {
+impl<'a> RunRecorder<'a> {
     pub(super) fn new(
         rings: Vec<Consumer<Message>>,
         sinks: Vec<Sinks>,
@@ -101,6 +104,7 @@ impl RunRecorder {
             waiting_lines: Vec::new(),
             lines: None,
             hook: None,
+            rotating: None,
             every_sample: false,
             rest,
             lines_lost: 0,
@@ -121,6 +125,11 @@ impl RunRecorder {
     pub(super) fn print_to(&mut self, lines: SyncSender<Line>, every_sample: bool) {
         self.lines = Some(lines);
         self.every_sample = every_sample;
+    }
+
+    /// Goes on in new recordings from time to time.
+    pub(super) fn rotate_by(&mut self, rotating: Option<Rotating<'a>>) {
+        self.rotating = rotating;
     }
 
     /// Hands each event to a command.
@@ -148,6 +157,7 @@ impl RunRecorder {
                 flushed_ns = now;
                 self.look_at_egress(now);
                 self.flush(now);
+                self.rotate();
                 let took = Duration::from_nanos(mono_ns() - now);
                 if took > SLOW_FLUSH {
                     tracing::warn!(?took, "the disk is slow");
@@ -272,6 +282,9 @@ impl RunRecorder {
     fn sample(&mut self, path: u32, sample: &Sample) {
         let p = path as usize;
         self.updates.push((p, Update::Sample(*sample)));
+        if let Some(rotating) = &mut self.rotating {
+            rotating.sample(p, sample.connection);
+        }
         self.write(p, |recorder| note_stamps(recorder, sample));
         // A recorder that has stopped takes it too, and tells its loss.
         if let Some(recorder) = &mut self.sinks[p].recorder
@@ -326,6 +339,9 @@ impl RunRecorder {
     fn event(&mut self, path: u32, event: &Event) {
         let p = path as usize;
         self.updates.push((p, Update::Event(event.clone())));
+        if let Some(rotating) = &mut self.rotating {
+            rotating.event(p, event);
+        }
         if let Some(recorder) = &mut self.sinks[p].recorder
             && let Err(e) = recorder.event(event)
         {
@@ -376,14 +392,26 @@ impl RunRecorder {
         }
     }
 
+    /// Goes on in new recordings, where it is time.
+    fn rotate(&mut self) {
+        let Some(rotating) = &mut self.rotating else { return };
+        for (p, mut ended, error) in rotating.rotate(&mut self.sinks, &self.live) {
+            self.pass_on(p, ended.take_told(), &ended.gaps());
+            self.waits[p] = false;
+            if let Some(error) = error {
+                self.stopped(p, error);
+            }
+        }
+    }
+
     /// Passes on what a recorder told of its own accord: a gap, and that its recording goes on.
     fn told_by_recorder(&mut self, p: usize) {
         let Some(recorder) = &mut self.sinks[p].recorder else { return };
-        let events = recorder.take_told();
-        if events.is_empty() {
-            return;
-        }
-        let gaps = recorder.gaps();
+        let (events, gaps) = (recorder.take_told(), recorder.gaps());
+        self.pass_on(p, events, &gaps);
+    }
+
+    fn pass_on(&mut self, p: usize, events: Vec<Event>, gaps: &Gaps) {
         for event in events {
             if let EventKind::RecordingResumed { .. } = event.kind {
                 self.waits[p] = false;

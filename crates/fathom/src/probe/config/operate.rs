@@ -12,6 +12,8 @@ const SHELL: &str = "|&;<>()$`\\\"'*?[]#~=%!{}\n";
 /// The options, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Operate {
+    /// A new recording each period.
+    pub(crate) rotation: Option<Rotation>,
     /// A line about each target so often.
     pub(crate) interval: Option<Duration>,
     /// What is run for each event.
@@ -29,18 +31,37 @@ impl Operate {
                 file.display()
             )));
         }
+        let rotation = args.rotate.map(|every| Rotation { every, keep: args.keep });
+        if let Some(Rotation { every, keep: Some(keep) }) =
+            rotation.filter(|r| r.keep.is_some_and(|k| k < r.every))
+        {
+            return Err(Failure::usage(format!(
+                "--keep {keep:?} is shorter than a recording of --rotate {every:?}; keep at least one"
+            )));
+        }
         let on_event = args.on_event.as_deref().map(Command::new).transpose()?;
-        Ok(Self { interval: args.interval_report, on_event, textfile: args.textfile })
+        Ok(Self { rotation, interval: args.interval_report, on_event, textfile: args.textfile })
     }
 
     /// As `--show-config` prints it.
     pub(crate) fn shown(&self) -> Value {
         json!({
+            "rotate_ns": self.rotation.map(|r| r.every.as_nanos() as u64),
+            "keep_ns": self.rotation.and_then(|r| r.keep).map(|keep| keep.as_nanos() as u64),
             "interval_report_ns": self.interval.map(|every| every.as_nanos() as u64),
             "on_event": self.on_event.as_ref().map(Command::shown),
             "textfile": self.textfile.as_ref().map(|file| file.display().to_string()),
         })
     }
+}
+
+/// `--rotate` and `--keep`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rotation {
+    /// How long a recording is.
+    pub(crate) every: Duration,
+    /// How long one is kept after its end; none: for ever.
+    pub(crate) keep: Option<Duration>,
 }
 
 /// What is run.

@@ -1,0 +1,135 @@
+//! When a run goes on in another recording, and what it carries over the seam. Time is an argument.
+
+use crate::event::{Carried, CarriedConnection, Event, EventKind};
+use std::collections::BTreeMap;
+
+/// The moments of a rotation: whole multiples of its period since the Unix epoch, so that a period of a day ends at midnight
+/// UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Boundaries {
+    every_ns: i64,
+    next_ns: i64,
+}
+
+impl Boundaries {
+    /// The first boundary is the first one after now.
+    pub fn new(every_ns: u64, utc_ns: i64) -> Self {
+        let every_ns = i64::try_from(every_ns).unwrap_or(i64::MAX).max(1);
+        let mut made = Self { every_ns, next_ns: 0 };
+        made.next_ns = made.after(utc_ns);
+        made
+    }
+
+    fn after(&self, utc_ns: i64) -> i64 {
+        utc_ns.div_euclid(self.every_ns).saturating_add(1).saturating_mul(self.every_ns)
+    }
+
+    /// Whether a boundary has been crossed, which then counts as taken. A clock that is set back crosses none a second time,
+    /// and one that is set forward over many crosses them at once.
+    pub fn is_crossed(&mut self, utc_ns: i64) -> bool {
+        let crossed = utc_ns >= self.next_ns;
+        if crossed {
+            self.next_ns = self.after(utc_ns);
+        }
+        crossed
+    }
+}
+
+/// Counts what of a run stands in its recordings so far: given every sample and every event of a path, as the recorder is.
+#[derive(Debug, Default)]
+pub struct Tally {
+    samples: u64,
+    not_sent: u64,
+    lost_of_several: u64,
+    /// Connections that are open, with their samples and lanes.
+    open: BTreeMap<u32, (u64, Option<u32>)>,
+}
+
+impl Tally {
+    /// A sample that the recorder was given: it has a row, or the recorder tells its loss.
+    pub fn sample(&mut self, connection: u32) {
+        self.add(Some(connection), 1);
+    }
+
+    /// An event that the recorder was given.
+    pub fn event(&mut self, event: &Event) {
+        match (&event.kind, event.connection) {
+            (EventKind::ConnectionOpened { lane, .. }, Some(connection)) => {
+                self.open.insert(connection, (0, *lane));
+            }
+            (EventKind::ConnectionClosed { .. }, Some(connection)) => {
+                self.open.remove(&connection);
+            }
+            (EventKind::RecordingOverflowed { lost, .. }, connection) => self.add(connection, *lost),
+            (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, connection: Option<u32>, samples: u64) {
+        self.samples += samples;
+        match connection {
+            Some(connection) => {
+                if let Some((known, _)) = self.open.get_mut(&connection) {
+                    *known += samples;
+                }
+            }
+            None => self.lost_of_several += samples,
+        }
+    }
+
+    /// What stands before a seam that is made now.
+    pub fn carried(&self) -> Carried {
+        let connection = |(&connection, &(samples, lane)): (&u32, &(u64, Option<u32>))| CarriedConnection {
+            connection,
+            samples,
+            lane,
+        };
+        Carried {
+            samples: self.samples,
+            not_sent: self.not_sent,
+            lost_of_several: self.lost_of_several,
+            connections: self.open.iter().map(connection).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_NS: u64 = 86_400_000_000_000;
+
+    fn utc(text: &str) -> i64 {
+        text.parse::<jiff::Timestamp>().unwrap().as_nanosecond() as i64
+    }
+
+    #[test]
+    fn a_day_ends_at_midnight_utc_whenever_the_run_began() {
+        let mut days = Boundaries::new(DAY_NS, utc("2026-11-21T15:04:05.5Z"));
+        assert!(!days.is_crossed(utc("2026-11-21T23:59:59.999999999Z")));
+        assert!(days.is_crossed(utc("2026-11-22T00:00:00Z")));
+        assert!(!days.is_crossed(utc("2026-11-22T00:00:00.3Z")));
+        assert!(!days.is_crossed(utc("2026-11-22T23:59:59Z")));
+        assert!(days.is_crossed(utc("2026-11-23T00:00:00.2Z")));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_makes_one_seam_at_most() {
+        let mut days = Boundaries::new(DAY_NS, utc("2026-11-21T15:00:00Z"));
+        assert!(days.is_crossed(utc("2026-11-22T00:00:01Z")));
+        // Set back by an hour: midnight comes a second time.
+        assert!(!days.is_crossed(utc("2026-11-21T23:00:01Z")));
+        assert!(!days.is_crossed(utc("2026-11-22T00:00:01Z")));
+        // Set forward by four days.
+        assert!(days.is_crossed(utc("2026-11-26T12:00:00Z")));
+        assert!(!days.is_crossed(utc("2026-11-26T12:00:01Z")));
+        assert!(days.is_crossed(utc("2026-11-27T00:00:00Z")));
+        // One that begins on a boundary has a whole period before it; and before 1970 days are days too.
+        assert!(
+            !Boundaries::new(DAY_NS, utc("2026-11-22T00:00:00Z")).is_crossed(utc("2026-11-22T12:00:00Z"))
+        );
+        assert!(Boundaries::new(DAY_NS, -1).is_crossed(0));
+        assert!(!Boundaries::new(u64::MAX, 0).is_crossed(i64::MAX - 1));
+    }
+}

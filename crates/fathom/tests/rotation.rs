@@ -1,0 +1,219 @@
+//! A run whose recordings follow one another (`--rotate`): nothing is lost at a seam, and old ones go, and nothing else.
+
+mod support;
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use support::probe::{Probe, assert_sound, fathom};
+use support::reflector::Echo;
+use support::rows::{events, of_kind, rows};
+use support::{FATHOM, wait_for};
+
+fn probe(home: &Path, words: &[&str]) -> Probe {
+    Probe::spawn(Command::new(FATHOM).arg("probe").args(words).current_dir(home))
+}
+
+/// The recordings in a directory, by name, which is by time.
+fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("listed").path()).collect();
+    all.retain(|path| path.join("recording.json").exists());
+    all.sort();
+    all
+}
+
+fn manifest(dir: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(dir.join("recording.json")).expect("a manifest")).expect("JSON")
+}
+
+fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
+}
+
+/// Several connections that stay open over several seams.
+#[test]
+fn what_was_sent_is_in_the_recordings_together_each_sample_once() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address().to_string();
+    let words =
+        [target.as_str(), "--every", "3ms", "--connections", "3", "--for", "3300ms", "--label", "zone"];
+    let outcome = probe(
+        home.path(),
+        &[&words[..], &["--record", "kept", "--rotate", "1s", "--json", "--quiet"]].concat(),
+    )
+    .finish();
+    let summary = outcome.summary();
+    let all = recordings(&home.path().join("kept"));
+    assert!(all.len() >= 3, "{all:?}");
+    assert_eq!(
+        summary["recording"],
+        Value::from(
+            Path::new("kept")
+                .join(all.last().and_then(|p| p.file_name()).expect("one"))
+                .display()
+                .to_string()
+        )
+    );
+    let (mut seqs, mut told): (BTreeMap<i64, Vec<i64>>, _) = (BTreeMap::new(), 0);
+    let mut sent = BTreeMap::new();
+    for (n, dir) in all.iter().enumerate() {
+        // `verify` holds the law of each: what stands before it, its rows and its losses are what was sent.
+        assert_sound(dir);
+        let log = events(dir);
+        assert_eq!(of_kind(&log, "recording.continues").len(), usize::from(n > 0));
+        assert_eq!(of_kind(&log, "recording.rotated").len(), usize::from(n + 1 < all.len()));
+        told += of_kind(&log, "recording.overflowed").iter().map(|event| number(event, "lost")).sum::<u64>();
+        for row in rows(dir) {
+            seqs.entry(row.at("connection")).or_default().push(row.at("seq"));
+        }
+        for closed in of_kind(&log, "connection.closed") {
+            sent.insert(closed["connection"].as_i64().expect("which"), number(&closed["evidence"], "sent"));
+        }
+        if n > 0 {
+            let before = manifest(&all[n - 1]);
+            let continues = of_kind(&log, "recording.continues")[0];
+            let earlier = events(&all[n - 1]);
+            let seam = of_kind(&earlier, "recording.rotated")[0];
+            assert_eq!((&continues["previous"], &seam["next"]), (&before["id"], &manifest(dir)["id"]));
+            for field in ["samples", "not_sent", "connections"] {
+                assert_eq!(continues[field], seam[field], "{field}");
+            }
+            assert_eq!(continues["connections"].as_array().map(Vec::len), Some(3));
+            assert_eq!(before["ended_at"], manifest(dir)["started_at"]);
+        }
+        assert_eq!(fathom(home.path(), &["recording", "explain", &dir.display().to_string()]).code(), 0);
+    }
+    assert_eq!(seqs.len(), 3);
+    let rows: usize = seqs.values().map(Vec::len).sum();
+    assert_eq!(rows as u64 + told, number(&summary, "samples"));
+    for (connection, seqs) in &mut seqs {
+        seqs.sort_unstable();
+        assert!(
+            told > 0 || seqs.iter().copied().eq(0..seqs.len() as i64),
+            "connection {connection}: {seqs:?}"
+        );
+        assert_eq!(seqs.len() as u64 + told, sent[connection], "connection {connection}");
+    }
+    // Each says of itself what is in it, and together they say what the run said.
+    let of = |dir: &PathBuf| {
+        fathom(home.path(), &["recording", "summary", &dir.display().to_string(), "--json"]).summary()
+    };
+    let each: Vec<Value> = all.iter().map(of).collect();
+    for count in ["samples", "answered", "unanswered", "not_sent", "due"] {
+        let sum: u64 = each.iter().map(|one| number(one, count)).sum();
+        assert_eq!(sum, number(&summary, count), "{count}");
+    }
+}
+
+/// A row that is missing on either side of a seam is missed.
+#[test]
+fn a_sample_that_is_lost_at_a_seam_is_noticed() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address().to_string();
+    let words = [
+        target.as_str(),
+        "--every",
+        "5ms",
+        "--for",
+        "2200ms",
+        "--record",
+        "kept",
+        "--rotate",
+        "1s",
+        "--json",
+        "--quiet",
+    ];
+    probe(home.path(), &words).finish().summary();
+    for (dir, kind) in
+        recordings(&home.path().join("kept")).iter().take(2).zip(["recording.rotated", "recording.continues"])
+    {
+        let file = dir.join("events.jsonl");
+        let text = std::fs::read_to_string(&file).expect("a log");
+        let changed: Vec<String> = text
+            .lines()
+            .map(|line| {
+                let mut event: Value = serde_json::from_str(line).expect("JSON");
+                if event["kind"] == kind {
+                    let one = &mut event["connections"][0]["samples"];
+                    *one = Value::from(one.as_u64().expect("a number") + 1);
+                }
+                format!("{event}\n")
+            })
+            .collect();
+        std::fs::write(&file, changed.concat()).expect("written");
+        let found = fathom(home.path(), &["recording", "verify", &dir.display().to_string()]);
+        assert_eq!(found.code(), 1, "{found:?}");
+        assert!(
+            (found.out.clone() + &found.err).contains("the samples sent are its rows and its told losses"),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn old_recordings_of_the_rotation_go_and_nothing_else() {
+    let home = tempfile::tempdir().expect("a directory");
+    let kept = home.path().join("kept");
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address().to_string();
+    let short = |words: &[&str]| {
+        let words = [&[target.as_str(), "--count", "2", "--every", "1ms", "--quiet"], words].concat();
+        assert_eq!(probe(home.path(), &words).finish().code(), 0);
+    };
+    // The same label, but by no rotation; and another label's rotation.
+    short(&["--label", "zone", "--record", "kept/zone-20200101T000000Z"]);
+    short(&["--label", "other", "--record", "kept", "--rotate", "1d"]);
+    std::fs::write(kept.join("notes.txt"), "mine").expect("written");
+    // An earlier process of the same rotation: systemd has started it again.
+    short(&["--label", "zone", "--record", "kept", "--rotate", "1s"]);
+    let before = recordings(&kept);
+    assert_eq!(before.len(), 3, "{before:?}");
+    let earlier = before
+        .iter()
+        .find(|dir| manifest(dir)["label"] == "zone" && !manifest(dir)["rotation"].is_null())
+        .expect("it");
+    let words = [
+        target.as_str(),
+        "--every",
+        "10ms",
+        "--label",
+        "zone",
+        "--record",
+        "kept",
+        "--rotate",
+        "1s",
+        "--keep",
+        "1s",
+        "--quiet",
+    ];
+    let running = probe(home.path(), &words);
+    wait_for("the earlier process's recording to be removed", || (!earlier.exists()).then_some(()));
+    running.signal("TERM");
+    let outcome = running.finish();
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    for dir in before.iter().filter(|dir| *dir != earlier) {
+        assert_sound(dir);
+    }
+    assert!(kept.join("notes.txt").exists());
+    let ours = recordings(&kept).into_iter().filter(|dir| !before.contains(dir));
+    assert!(ours.inspect(|dir| assert_sound(dir)).count() >= 1);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let home = tempfile::tempdir().expect("a directory");
+    for (words, part) in [
+        (&["--rotate", "1d", "--keep", "1h"][..], "keep at least one"),
+        (&["--keep", "1d"], "--rotate"),
+        (&["--rotate", "10ms"], "1s at the least"),
+        (&["--rotate", "1d", "--no-record"], "cannot be used with"),
+    ] {
+        let out = fathom(home.path(), &[&["probe", "127.0.0.1:1"], words].concat());
+        assert_eq!(out.code(), 2, "{words:?}: {out:?}");
+        assert!(out.err.contains(part), "{words:?}: {out:?}");
+    }
+}
