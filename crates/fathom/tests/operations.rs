@@ -280,3 +280,30 @@ fn a_reflector_that_is_not_there_is_an_event_for_the_command() {
     running.signal("TERM");
     running.finish();
 }
+
+/// Ten targets ended with ten summaries of twenty lines each.
+#[test]
+fn many_targets_end_with_one_table() {
+    let home = tempfile::tempdir().expect("a directory");
+    let reflectors: Vec<Echo> = (0..5).map(|_| Echo::start("127.0.0.1")).collect();
+    let targets: Vec<String> = reflectors.iter().map(|echo| echo.address().to_string()).collect();
+    let run = |targets: &[String]| {
+        let words = [
+            &targets.iter().map(String::as_str).collect::<Vec<_>>()[..],
+            &["--count", "40", "--every", "2ms", "--no-record", "--quiet"],
+        ];
+        let outcome = probe(home.path(), &words.concat()).finish();
+        assert_eq!(outcome.code(), 0, "{outcome:?}");
+        outcome.out
+    };
+    let table = run(&targets);
+    assert_eq!(table.lines().filter(|line| line.contains("p50")).count(), 1, "{table}");
+    for target in &targets {
+        let row =
+            table.lines().find(|line| line.starts_with(target.as_str())).unwrap_or_else(|| panic!("{table}"));
+        assert!(row.contains(" 40 ") && row.contains(" % "), "{row}");
+    }
+    assert!(table.lines().count() < 12, "{table}");
+    let few = run(&targets[..2]);
+    assert!(few.lines().filter(|line| line.contains("p50")).count() >= 2, "{few}");
+}

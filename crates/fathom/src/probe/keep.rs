@@ -3,7 +3,7 @@
 use super::config::{Config, Path, Record, Rotation};
 use super::effective;
 use super::live_state::{LiveState, LiveStates, lock};
-use super::recorder::Sinks;
+use super::sinks::Sinks;
 use super::start::Granted;
 use super::tables;
 use crate::exit::Failure;

@@ -16,6 +16,8 @@ mod recorder;
 mod resolve;
 mod rotate;
 mod show;
+mod side_by_side;
+mod sinks;
 mod stamp;
 mod start;
 mod stop;
@@ -36,6 +38,7 @@ use drive::Driver;
 use fathom_cloud::CloudWatch;
 use fathom_core::probe::{RunEnd, Worker};
 use fathom_core::schedule::Pace;
+use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
@@ -205,7 +208,7 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
         let given_up = || Some(end.given_up.join("; ")).filter(|reasons| !reasons.is_empty());
         return Err(Failure::run(end.fatal.clone().or_else(given_up).unwrap_or_else(ended_early)));
     }
-    for (path, state) in config.paths.iter().zip(live.iter()) {
+    let headings = config.paths.iter().zip(live.iter()).map(|(path, state)| {
         let heading = Heading {
             label: path.label.clone(),
             marks: config.marks.clone(),
@@ -225,13 +228,22 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
             duration_ns,
             recording: state.recording.as_ref().map(|dir| dir.display().to_string()),
         };
-        let text = if config.json {
-            summary::json(&heading, &state.statistics) + "\n"
-        } else {
-            let others = config.formats.text(&heading, &state.statistics);
-            format!("\n{}{others}", summary::text(&heading, &state.statistics))
-        };
-        output::print("the summary", &text)?;
+        (heading, &state.statistics)
+    });
+    let summaries: Vec<(Heading, &Statistics)> = headings.collect();
+    let table = side_by_side::text(&summaries).filter(|_| !config.json && config.formats.words().is_empty());
+    if let Some(table) = table {
+        output::print("the summary", &format!("\n{table}"))?;
+    } else {
+        for (heading, statistics) in &summaries {
+            let text = if config.json {
+                summary::json(heading, statistics) + "\n"
+            } else {
+                let others = config.formats.text(heading, statistics);
+                format!("\n{}{others}", summary::text(heading, statistics))
+            };
+            output::print("the summary", &text)?;
+        }
     }
     if let Some(fatal) = &end.fatal {
         return Err(Failure::run(fatal.clone()));

@@ -7,8 +7,8 @@ use super::operate::HookSender;
 use super::outbox::Message;
 use super::plain::Line;
 use super::rotate::Rotating;
+use super::sinks::Sinks;
 use super::stop::Stop;
-use super::tables::Table;
 use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
@@ -29,13 +29,6 @@ const FLUSH_EVERY_NS: u64 = 250_000_000;
 const SLOW_FLUSH: Duration = Duration::from_millis(250);
 /// Messages taken before the live states are brought up to date.
 const BATCH: usize = 2_048;
-
-/// What is written of one path.
-pub(super) struct Sinks {
-    pub(super) recorder: Option<Recorder>,
-    /// Files of rows in other programs' formats.
-    pub(super) tables: Vec<Table>,
-}
 
 /// What the cloud's metadata service said, and when that became known here.
 pub(super) struct CloudNotice {

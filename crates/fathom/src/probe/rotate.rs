@@ -3,7 +3,7 @@
 use super::config::Config;
 use super::keep;
 use super::live_state::{LiveStates, lock};
-use super::recorder::Sinks;
+use super::sinks::Sinks;
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::rotation::{Boundaries, Tally};
