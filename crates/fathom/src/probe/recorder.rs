@@ -1,6 +1,7 @@
 //! The recording thread: takes the probing threads' messages, writes each path's sinks, and keeps the live states that the
 //! views show.
 
+mod stamps;
 use super::egress::{Egress, ends};
 use super::live_state::{LiveStates, lock};
 use super::operate::HookSender;
@@ -278,7 +279,7 @@ impl<'a> RunRecorder<'a> {
         if let Some(rotating) = &mut self.rotating {
             rotating.sample(p, sample.connection);
         }
-        self.write(p, |recorder| note_stamps(recorder, sample));
+        self.write(p, |recorder| stamps::note(recorder, sample));
         // A recorder that has stopped takes it too, and tells its loss.
         if let Some(recorder) = &mut self.sinks[p].recorder
             && let Err(e) = recorder.push(sample)
@@ -493,23 +494,6 @@ impl<'a> RunRecorder<'a> {
         }
         self.update_live();
     }
-}
-
-/// The first echo that could have carried stamps tells whether this reflector writes them. Among samples without a header,
-/// one that has none tells nothing.
-fn note_stamps(recorder: &mut Recorder, sample: &Sample) -> Result<(), fathom_recording::Error> {
-    let tells = |probe: &serde_json::Value| {
-        sample.reflector_ns.is_some()
-            || probe["sizes"][0].as_u64().is_none_or(|least| least >= fathom_wire::HEADER_LEN as u64)
-    };
-    if recorder.manifest().reflector.stamps.is_none()
-        && sample.rtt_ns.is_some()
-        && (sample.size as usize >= fathom_wire::HEADER_LEN || sample.reflector_ns.is_some())
-        && tells(&recorder.manifest().probe)
-    {
-        recorder.amend(|manifest| manifest.reflector.stamps = Some(sample.reflector_ns.is_some()))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
