@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fathometer import console
+from fathometer.counts import count
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import (
+    Dates,
     Delimiter,
     RttColumn,
     RttUnit,
@@ -81,13 +83,20 @@ def changes_command(
     delimiter: Delimiter = ",",
     missing: Unanswered = None,
     timezone: Zone = "UTC",
+    date_order: Dates = None,
 ) -> None:
     """Find when the level or the tail of round trips changed."""
     if follow:
         _follow(Path(source), machine=machine)
         return
     options = options_of(
-        time=time, rtt=rtt, unit=unit, delimiter=delimiter, missing=missing, timezone=timezone
+        time=time,
+        rtt=rtt,
+        unit=unit,
+        delimiter=delimiter,
+        missing=missing,
+        timezone=timezone,
+        date_order=date_order,
     )
     with console.Progress() as progress:
         progress("reading")
@@ -189,7 +198,7 @@ def _recording(path: str) -> _Series:
     if len(recordings) > 1:
         raise FathometerError(
             "find changes",
-            f"{path} holds {len(recordings)} recordings",
+            f"{path} holds {count(len(recordings), 'recording')}",
             f"name one of them, as {recordings[0].directory}",
             exit_code=ExitCode.USAGE,
         )
@@ -206,7 +215,8 @@ def _recording(path: str) -> _Series:
         samples = raw.samples(recording)
         return _Series(samples.value_ns, samples.sent_ns)
     values, at = shifts.series(recording)
-    note = f"{recording.rows:,} samples are too many to look at each: `sample` counts {len(values):,} medians"
+    of, medians = count(recording.rows, "sample"), count(len(values), "median")
+    note = f"{of} are too many to look at each: `sample` counts {medians}"
     return _Series(values, at, note, recording)
 
 

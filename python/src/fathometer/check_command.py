@@ -24,8 +24,10 @@ Examples:
 
     pbpaste | fathom check - --json
 
-The table's headings name statistics: min, mean, p50, p95, p99, p99.9, max, sd, count. A unit in a heading
-counts before --unit.
+The table's headings name statistics (min, mean, p50, p95, p99, p99.9, max, sd, count), or what was measured
+(latency, rtt, throughput, wait) where there is one figure of each. A unit in a heading counts before --unit.
+Also read: ratios, differences and percent changes beside their figures, segments of a series, when
+connections ended, figures by size or by place.
 
 Exit codes: 0 nothing impossible; 1 something is impossible, or the table cannot be read; 2 wrong usage.
 """
@@ -46,7 +48,7 @@ class Unit(StrEnum):
 
 def check_command(
     table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="A CSV, TOML or Markdown file, or - for Markdown.")
+        str, typer.Argument(metavar="TABLE", help="A CSV, TOML or Markdown file, or - for any of them.")
     ],
     machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
     unit: Annotated[Unit, typer.Option(help="Unit of figures that name none.")] = Unit.US,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import tzinfo
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -10,6 +11,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import typer
 
 from fathometer import console
+from fathometer.counts import count
 from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ Examples:
 
     fathom import csv trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative --record
     atlas
+
+    fathom import csv log.csv --time when --rtt rtt_ms --date-order dmy --timezone Europe/Berlin
 
 Tools: echo-client, sockperf, iperf3, irtt, flent, ethr, latte (and lagscope), psping, qperf, netperf, neper,
 ping, csv.
@@ -40,6 +44,22 @@ Delimiter = Annotated[str, typer.Option(help="csv: what stands between two cells
 Unanswered = Annotated[
     list[str] | None,
     typer.Option(metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."),
+]
+
+
+class DateOrder(StrEnum):
+    """Of dates such as 03/04/2026."""
+
+    DMY = "dmy"
+    MDY = "mdy"
+    YMD = "ymd"
+
+
+Dates = Annotated[
+    DateOrder | None,
+    typer.Option(
+        "--date-order", help="csv: how 3.4.2026 or 3/4/2026 is meant, where the column leaves it open."
+    ),
 ]
 Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")]
 
@@ -67,6 +87,7 @@ def import_command(
         int | None, typer.Option(min=1, help="Payload bytes each way, where the file does not say.")
     ] = None,
     timezone: Zone = "UTC",
+    date_order: Dates = None,
 ) -> None:
     """Bring another tool's output in, as a recording, or as a summary where it has no samples."""
     from fathometer.dataset import importers, write  # Only who imports pays for them.
@@ -86,6 +107,7 @@ def import_command(
         unit=unit,
         delimiter=delimiter,
         missing=missing,
+        date_order=date_order,
     )
     for file in files:
         imported = importers.read(file, options, tool=tool)
@@ -95,7 +117,9 @@ def import_command(
         for one in imported.series:
             lost = int((~one.answered).sum())
             unanswered = f", {lost} unanswered" if lost else ""
-            console.tell(f"{imported.tool}: {one.label}: {one.sent_ns.size} samples{unanswered}", err=True)
+            console.tell(
+                f"{imported.tool}: {one.label}: {count(one.sent_ns.size, 'sample')}{unanswered}", err=True
+            )
             _tell(one.notes)
         for summary in imported.summaries:
             console.tell(f"{imported.tool}: {summary.label}: a summary without samples", err=True)
@@ -110,6 +134,7 @@ def options_of(
     delimiter: str,
     missing: list[str] | None,
     timezone: str,
+    date_order: DateOrder | None = None,
     label: str | None = None,
     started_at: str | None = None,
     size: int | None = None,
@@ -124,6 +149,7 @@ def options_of(
         started_ns=_time(started_at),
         size=size,
         zone=_zone(timezone),
+        date_order=date_order and date_order.value,
         time=time,
         rtt=rtt,
         unit=unit,

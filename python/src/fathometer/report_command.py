@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 _CODES = """\
 Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
-A recording that cannot be read among others that can is told and left out. Of a damaged one, what can be
-read is used, and what is missing is told: that alone changes no exit code.
+A recording that cannot be read among others that can is named and left out. Of a damaged one, what can be
+read is used, and what is missing is named: that alone changes no exit code.
 """
-_MATTERS = "A smaller difference, either way, is told as none that matters."
+_MATTERS = "A smaller difference, either way, counts as none that matters."
 _CODES_OF_REPORT = """\
 With --slo or --baseline, for CI: 0 every goal is met and nothing became worse; 1 a goal is not met or cannot
 be decided, a path became slower or less available, cannot be compared or is gone, or there is no report;

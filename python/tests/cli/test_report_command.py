@@ -157,7 +157,7 @@ def test_an_empty_recording_makes_an_honest_report(tmp_path):
 def test_a_single_sample_has_no_percentiles(tmp_path):
     page, told = report_on(write(tmp_path / "s", np.array([123_456])), tmp_path)
     assert "A single round trip" in page
-    assert "no spread can be told" in page
+    assert "one value has no spread" in page
     figures = told["scenarios"][0]["rtt_ns"]
     assert figures["min"] == figures["max"] == 123_456
     assert all(figures[p]["value"] is None for p in ("p95", "p99", "p99_9", "p99_99"))

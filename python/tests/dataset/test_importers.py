@@ -150,7 +150,7 @@ def test_sockperf_is_always_the_whole_round_trip(read, column, first):
     assert series.sent_ns.tolist()[0] == 10**18 + 2_441_193_388
     assert series.size == 128
     assert any("RTT/2" in n for n in series.notes) == (column == "latency")
-    assert any("1 messages have no row" in n for n in series.notes)
+    assert any("lost: 1 message;" in n for n in series.notes)
 
 
 def test_sockperf_summaries_are_doubled_unless_full_rtt(read):
@@ -213,6 +213,48 @@ def test_iperf3_is_the_kernels_smoothed_rtt_and_never_samples(read, text):
     assert summary.series == ((10**9, 104_000), (2 * 10**9, 96_000))
     assert any("smoothed" in c for c in summary.cannot)
     assert any("control message" in n for n in summary.notes) == (text != IPERF3_LINES)
+
+
+SENT, RECEIVED = {"bits_per_second": 2.82e9, "retransmits": 3}, {"bits_per_second": 2_810_000_000.4}
+
+
+@pytest.mark.parametrize(
+    ("end", "intervals", "expected"),
+    [
+        (
+            {"sum_sent": SENT, "sum_received": RECEIVED},
+            IPERF3["intervals"],
+            {"sent_bits_per_s": 2_820_000_000, "received_bits_per_s": 2_810_000_000, "retransmits": 3},
+        ),
+        # On the receiving side, and of UDP, no stream has an rtt.
+        ({"sum_received": RECEIVED}, [], {"received_bits_per_s": 2_810_000_000}),
+        ({"sum": {"bits_per_second": 1e6}}, [], {"sent_bits_per_s": 1_000_000}),
+        # A client that was ended has no totals: its intervals then, without those that were left out.
+        (
+            {},
+            [{"sum": {"bits_per_second": n, "omitted": n == 9}, "streams": []} for n in (9, 100, 200)],
+            {"sent_bits_per_s": 150},
+        ),
+        ({"sum_sent": {"bits_per_second": "much"}, "sum_received": 7}, IPERF3["intervals"], None),
+        ({"sum_sent": {"bits_per_second": 1e300}}, IPERF3["intervals"], None),
+    ],
+)
+def test_what_iperf3_carried_is_kept(read, end, intervals, expected):
+    text = json.dumps({**IPERF3, "end": end, "intervals": intervals})
+    lines = [
+        {"event": "start", "data": IPERF3["start"]},
+        *({"event": "interval", "data": i} for i in intervals),
+    ]
+    streamed = "\n".join(json.dumps(e) for e in [*lines, {"event": "end", "data": end}])
+    for each in (text, streamed):
+        (summary,) = read(each).summaries
+        assert summary.throughput == expected
+        assert bool(summary.statistics) == bool(intervals and intervals[0]["streams"])
+
+
+def test_an_iperf3_without_an_rtt_and_without_a_total_is_refused(read):
+    with pytest.raises(FathometerError, match=r"neither an rtt nor what was carried|unable to send"):
+        read(json.dumps({**IPERF3, "intervals": []}))
 
 
 def test_irtt_round_trips_are_whole_and_losses_keep_their_place(read):
@@ -282,6 +324,75 @@ def test_any_table_by_epochs_or_dates_with_decimal_points_or_commas(read, times,
     assert np.diff(series.sent_ns)[-1] == 240_000_000_000
     assert series.rtt_ns.tolist() == [178_924_995, 0, 49_500_000]
     assert series.answered.tolist() == [True, False, True]
+
+
+DATES = "when;rtt\n\n{};1\n{};2\n"
+
+
+def dated(order=None):
+    return Options(time="when", rtt="rtt", unit="ms", delimiter=";", date_order=order)
+
+
+@pytest.mark.parametrize(
+    ("order", "dates", "first"),
+    [
+        (None, ("14.10.2016 21:17", "15.10.2016 21:17"), "2016-10-14T21:17:00Z"),
+        (None, ("2016/10/14 21:17", "2016/10/15 21:17"), "2016-10-14T21:17:00Z"),
+        (None, ("05/05/2016 21:17", "05/05/2016 21:18"), "2016-05-05T21:17:00Z"),
+        (None, ("3-4-2016 21:17", "13-4-2016 21:17"), "2016-04-03T21:17:00Z"),
+        ("dmy", ("03.04.2016 21:17", "04.04.2016 21:17"), "2016-04-03T21:17:00Z"),
+        ("mdy", ("03/04/2016 21:17", "03/05/2016 21:17"), "2016-03-04T21:17:00Z"),
+        ("mdy", ("3-4-16 21:17:00.5+02:00", "3-5-16 21:17"), "2016-03-04T19:17:00.5Z"),
+        ("ymd", ("16.03.04 21:17", "16.03.05 21:17"), "2016-03-04T21:17:00Z"),
+        ("dmy", ("04.03.99", "05.03.99"), "1999-03-04T00:00:00Z"),
+        # ISO 8601 is itself, whatever is said of the others.
+        ("dmy", ("2016-03-04 21:17", "05.03.2016 21:17"), "2016-03-04T21:17:00Z"),
+    ],
+)
+def test_dates_in_the_order_of_the_column_or_of_the_user(read, order, dates, first):
+    (series,) = read(DATES.format(*dates), dated(order)).series
+    assert series.sent_ns[0] == parse_utc(first)
+    assert np.diff(series.sent_ns)[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("order", "dates", "says"),
+    [
+        (
+            None,
+            ("03/04/2016 21:17", "04/04/2016 21:17"),
+            r"line 3: the date '03/04/2016 21:17' .*--date-order dmy",
+        ),
+        (None, ("05/05/2016 21:17", "06.05.2016 21:17"), r"line 4: the date '06\.05\.2016 21:17'"),
+        (None, ("14.10.16 21:17", "15.10.16 21:17"), r"line 3: .*--date-order dmy, mdy or ymd"),
+    ],
+)
+def test_a_date_that_can_be_read_in_several_ways_is_asked_about(read, order, dates, says):
+    # It was taken to have the day first, and every sample of an American's file lay in another month.
+    with pytest.raises(FathometerError, match=says) as refused:
+        read(DATES.format(*dates), dated(order))
+    assert refused.value.exit_code == ExitCode.USAGE
+
+
+@pytest.mark.parametrize(
+    ("order", "dates", "says"),
+    [
+        (
+            "dmy",
+            ("03/04/2016 21:17", "03/14/2016 21:17"),
+            "line 4 is '03/14/2016 21:17'.*no date in the order dmy",
+        ),
+        (None, ("13/04/2016 21:17", "03/14/2016 21:17"), "line 4 .*no date in the order dmy"),
+        (
+            "mdy",
+            ("03/04/2016 21:17", "yesterday"),
+            "line 4 is 'yesterday', which is neither a date nor an epoch",
+        ),
+    ],
+)
+def test_a_date_that_does_not_fit_is_named_by_its_line(read, order, dates, says):
+    with pytest.raises(FathometerError, match=says):
+        read(DATES.format(*dates), dated(order))
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_rows_with_another_number_of_cells_are_counted(tmp_path):
     rows = "".join(f"{i},{100 + i}{',5' if i % 3 == 0 else ''}\n" for i in range(300))
     (series,) = table(tmp_path, "time,rtt\n" + rows).series
     assert series.sent_ns.size == 200
-    assert "100 rows with another number of cells than 2 were left out" in series.notes
+    assert "left out: 100 rows with another number of cells than 2" in series.notes
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_no_text_is_one_line(tmp_path, content):
 @pytest.mark.parametrize("date", ["0001-01-01 00:00:00", "9999-12-31 23:59:59", "1600-01-01T00:00:00Z"])
 def test_a_date_that_no_recording_can_hold_is_one_line(tmp_path, date):
     """It was an OverflowError that asked for the tool's version."""
-    with pytest.raises(FathometerError, match=r"row 2 is .* the years 1677 to 2262"):
+    with pytest.raises(FathometerError, match=r"line 3 is .* the years 1677 to 2262"):
         table(tmp_path, f"time,rtt\n2026-01-01 00:00:00,1\n{date},1\n")
 
 

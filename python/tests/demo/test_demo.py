@@ -13,6 +13,8 @@ import pytest
 
 from fathometer.demo import command
 from fathometer.demo.files import LENGTH_NS, LOOPBACK, REGION, STUDY, paced, write_loopback, write_region
+from fathometer.demo.table import _between
+from fathometer.stats.results import Interval
 from fathometer.study.journal import first, read_journal
 from fathometer.study.processes import marked
 from fathometer.study.read import read_study
@@ -229,3 +231,8 @@ def test_where_no_network_can_be_made_it_says_so_and_measures_loopback(tmp_path,
     assert "64 bytes" in out
     assert "65,536 bytes" in out
     assert out.splitlines()[-1] == f"Report: {tmp_path / 'out' / 'report.html'}"
+
+
+def test_no_zero_is_negative():
+    # `-0.000 ms` stood in the demo's table.
+    assert _between(Interval(-400.0, 1_400.0, 0.95)) == "0.000 … 0.001"

@@ -39,7 +39,8 @@ def test_what_a_time_out_cuts_off_is_what_had_not_come_by_then(tmp_path):
         without = int(((rtt > wait) | (rtt == UNANSWERED)).sum())
         assert by_path["slow"].quantities[name].value == without
     assert render.statement(by_path["slow"]) == (
-        "slow: a client that waits for 1 s gives up on 14 of 20,000 samples (0.0700 %), 7 of which never came"
+        "slow: a client that waits for 1 s gives up on 14 of 20,000 samples (0.0700 %), "
+        "7 of which had no answer at all"
     )
     (table,) = [x.table for x in modes.extras(analysis) if x.name == "time-outs"]
     ((_, *cells),) = table.rows

@@ -232,7 +232,13 @@ def test_the_schema_takes_what_the_model_takes():
 
 def test_the_ready_studies_are_there():
     wanted = {"eleven-hours", "connection-methods", "hub-and-spoke", "psping-sizes", "accelerated-networking"}
-    wanted |= {"proximity-placement", "provider-comparison", "vm-size", "firewall-in-path"}
+    wanted |= {
+        "proximity-placement",
+        "provider-comparison",
+        "vm-size",
+        "firewall-in-path",
+        "zones-and-balancers",
+    }
     assert {p.stem for p in READY} == wanted
 
 

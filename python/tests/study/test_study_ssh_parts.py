@@ -355,7 +355,7 @@ def test_a_mirror_takes_no_more_than_there_can_be_and_waits_for_nothing_that_doe
     whole = look(events, manifest)
     mirror = Mirror(tmp_path / "still", MOST)
     assert mirror.take(whole, 4)
-    with pytest.raises(BadAnswer, match="8 bytes of the recording do not come"):
+    with pytest.raises(BadAnswer, match="missing of the recording: 8 bytes"):
         mirror.take(whole, 4)
     mirror = Mirror(tmp_path / "grows", MOST)
     assert mirror.take(whole, 4)

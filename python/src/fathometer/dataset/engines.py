@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fathometer.counts import count
 from fathometer.dataset import expression
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.rollup import LOST, Cells, PathCounts, PathKey, Rollup, packed
@@ -55,7 +56,7 @@ def roll_up(
         batches = _batches(recordings, Path(scratch))
         tables: list[tuple[pa.Table, pa.Table]] = []
         for number, batch in enumerate(batches, 1):
-            progress(f"{engine}: query {number} of {len(batches)} over {len(batch.files):,} files")
+            progress(f"{engine}: query {number} of {len(batches)} over {count(len(batch.files), 'file')}")
             tables.append(run(batch))
     cells = [c for c, _ in tables]
     paths = [p for _, p in tables]

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from fathometer.counts import count
+
 MAKING: Final = frozenset(("connect", "connect-tls"))
 """Modes whose samples are connections."""
 T = TypeVar("T")
@@ -29,7 +31,7 @@ class Damage:
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.reason} ({self.bytes} bytes from offset {self.offset} not read)"
+        return f"{self.file}: {self.reason} ({count(self.bytes, 'byte')} from offset {self.offset} not read)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fathometer.counts import count
 from fathometer.dataset.format import arrow_schema, segment_name, segment_ordinal
 from fathometer.dataset.model import Damage, Event
 from fathometer.dataset.places import NO_FILE, Place, RemotePath, footer_of, regular, size_of
@@ -116,7 +117,7 @@ def _parquet(directory: Place, ordinal: int, stated: Listed | None) -> Closed | 
     if not path.is_file():
         return broken(NO_FILE)
     if length != stated.bytes:
-        return broken(f"it should have {stated.bytes} bytes")
+        return broken(f"it should have {count(stated.bytes, 'byte')}")
     try:
         # Of one in a store it is looked at when it is read: as a whole, once (`places.opened`).
         if not isinstance(path, RemotePath) and _checksum(path) != stated.crc32:
@@ -125,7 +126,7 @@ def _parquet(directory: Place, ordinal: int, stated: Listed | None) -> Closed | 
             if not file.schema_arrow.remove_metadata().equals(arrow_schema()):
                 return broken("its columns are not those of format version 1")
             if file.metadata.num_rows != stated.rows:
-                return broken(f"it should have {stated.rows} rows")
+                return broken(f"it should have {count(stated.rows, 'row')}")
             (first, last), sizes = (_bounds(file, name) for name in ("sent_ns", "size"))
     except OSError as error:
         # Arrow tells of a damaged file as of one that cannot be read.

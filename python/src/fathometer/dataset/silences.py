@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from fathometer.counts import count
 from fathometer.dataset.batches import Bools, numbers
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.places import Place
@@ -37,7 +38,7 @@ def marked(directory: Place, source: Source, gaps_ns: tuple[int, ...]) -> Source
     if rows > MOST:
         raise FathometerError(
             "open recording",
-            f"{directory}: {rows:,} samples around silences, more than {MOST:,}",
+            f"{directory}: {count(rows, 'sample')} around silences, more than {MOST:,}",
             "measure with fewer connections or longer silences",
         )
     try:

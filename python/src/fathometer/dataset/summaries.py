@@ -38,6 +38,8 @@ class OpenedSummary:
     file: str
     notes: tuple[str, ...]
     """What was put right on import."""
+    throughput: Mapping[str, int]
+    """``sent_bits_per_s``, ``received_bits_per_s``, ``retransmits``; empty: the tool measures none."""
 
 
 def open_summaries(
@@ -106,6 +108,7 @@ def open_summary(directory: str | PathLike[str] | RemotePath) -> OpenedSummary:
         imported["tool"],
         imported["file"],
         tuple(imported["notes"]),
+        value.get("throughput") or {},
     )
 
 

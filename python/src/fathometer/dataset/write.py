@@ -276,6 +276,7 @@ def summary_json(summary: Summary, *, tool: str, file: str) -> Mapping[str, Any]
             "count": histogram.counts.tolist(),
         },
         "series": [list(point) for point in summary.series],
+        "throughput": None if summary.throughput is None else dict(summary.throughput),
         "cannot": list(summary.cannot),
         "imported": {"tool": tool, "file": file, "notes": list(summary.notes), **summary.extra},
     }

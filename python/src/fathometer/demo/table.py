@@ -28,6 +28,7 @@ PAIRS: Final = (
 )
 """What is asked of the map: a question in words, and the two scenarios whose medians answer it."""
 MOST_ADVICE: Final = 6
+NONE_SHOWN: Final = "no difference shown"
 TOPICS: Final = ("choice", "time-out", "refresh age", "keepalive")
 """Advice that follows from comparing and from the migration comes before what each path is good for."""
 
@@ -42,6 +43,8 @@ def show(analysis: Analysis, out: Console) -> None:
                 ("what it makes of the median", "difference", "95 % interval", "ratio", "95 %", ""), answers
             )
         )
+        if any(row[-1] == NONE_SHOWN for row in answers):
+            out.print(f"({NONE_SHOWN}: with so many questions at once, chance alone could do as much.)")
     for incident in (i for i in analysis.incidents if i.kind in {"migration", "pause then loss"}):
         out.print()
         out.print(f"{render.incident(incident)}.", soft_wrap=True)
@@ -92,7 +95,7 @@ def _answers(analysis: Analysis) -> Iterator[tuple[str, ...]]:
             low_high = Interval(-low_high.high, -low_high.low, low_high.level)
         yield (
             question,
-            f"{sign * median.difference / 1e6:+,.3f} ms",
+            f"{sign * median.difference / 1e6:+z,.3f} ms",
             _between(low_high),
             f"{ratio:.3g}×",
             "" if interval is None else f"{interval.low:.3g} … {interval.high:.3g}",
@@ -110,7 +113,7 @@ def _ratio(versus: Versus, base: str) -> tuple[float, Interval | None]:
 
 
 def _between(interval: Interval | None) -> str:
-    return "" if interval is None else f"{interval.low / 1e6:,.3f} … {interval.high / 1e6:,.3f}"
+    return "" if interval is None else f"{interval.low / 1e6:z,.3f} … {interval.high / 1e6:z,.3f}"
 
 
 def _ms(ns: float) -> str:

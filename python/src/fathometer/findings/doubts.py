@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fathometer.counts import are, count
 from fathometer.stats.results import Doubt, DoubtCode
 
 
@@ -11,7 +12,7 @@ def in_words(doubt: Doubt | None) -> str | None:
 
 
 def _sentence(doubt: Doubt) -> str:
-    count = f"{doubt.count:,}"
+    samples = count(doubt.count, "sample")
     worth = "" if doubt.worth is None else f"{doubt.worth:,.0f}"
     name = "" if doubt.quantile is None else f"p{100 * doubt.quantile:g}"
     match doubt.code:
@@ -20,21 +21,29 @@ def _sentence(doubt: Doubt) -> str:
         case DoubtCode.NO_RUNS:
             return "no runs"
         case DoubtCode.UNSUPPORTED:
-            return f"{count} samples are too few for {name}"
+            return f"{samples} {are(doubt.count)} too few for {name}"
         case DoubtCode.CORRELATED_UNSUPPORTED:
-            return f"correlated as they are, {count} samples count for {worth}: too few for {name}"
+            return (
+                f"{samples} depend on each other and are worth {worth} independent ones: too few for {name}"
+            )
         case DoubtCode.FEW_SAMPLES:
-            return f"{count} samples are too few for blocks"
+            return f"{samples} {are(doubt.count)} too few for blocks"
         case DoubtCode.FEW_BLOCKS:
-            return f"{count} independent blocks are too few (at least {doubt.needed})"
+            blocks = count(doubt.count, "independent block")
+            return f"{blocks} {are(doubt.count)} too few (at least {doubt.needed})"
         case DoubtCode.FEW_BURSTS:
-            return f"few bursts were seen ({count} samples count for {worth}): the interval may be too narrow"
+            few = f"few bursts were seen ({samples} are worth {worth} independent ones)"
+            return f"{few}: the interval may be too narrow"
         case DoubtCode.CORRELATED_BLOCKS:
-            return f"even {count} blocks of {worth} samples correlate: the interval may be too narrow"
+            blocks = count(doubt.count, "block")
+            return (
+                f"even the {blocks} of {worth} samples depend on each other: the interval may be too narrow"
+            )
         case DoubtCode.FEW_RUNS:
-            return f"{count} runs, fewer than {doubt.needed}"
+            return f"{count(doubt.count, 'run')}, fewer than {doubt.needed}"
         case DoubtCode.TIED:
-            return f"between {count} values that many samples share, the data cannot say which it is"
+            values = count(doubt.count, "value")
+            return f"between {values} that many samples share, the data cannot say which it is"
         case DoubtCode.HEAVY_TAIL:
             return "a few of the largest samples decide it: more of them could move it beyond its interval"
         case DoubtCode.NOT_POSITIVE:

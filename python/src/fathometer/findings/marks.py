@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from fathometer.counts import count
 from fathometer.dataset.recording import Recording
 
 _MEANT: Final = {
@@ -30,5 +31,5 @@ def told(recordings: Sequence[Recording]) -> tuple[str, ...]:
 
 def _sentence(mark: str, number: int, of: int) -> str:
     head, meant = _MEANT.get(mark, ("Marked", mark))
-    share = "" if number == of else f" ({number} of {of} recordings)"
+    share = "" if number == of else f" ({number} of {count(of, 'recording')})"
     return f"{head}{share}: {meant}."

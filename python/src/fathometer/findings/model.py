@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Literal
 
+from fathometer.counts import count
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.model import MAKING
 from fathometer.dataset.recording import Recording
@@ -84,7 +85,7 @@ class Key:
         """In words: `tcp, 64 bytes, one every 1 s`."""
         parts = [mode_in_words(self.mode)]
         if self.size:
-            parts.append(f"{self.size:,} bytes")
+            parts.append(count(self.size, "byte"))
         if self.interval_ns:
             parts.append(f"one every {_interval(self.interval_ns)}")
         return ", ".join(parts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fathometer.findings.words import count
+from fathometer.counts import are, count
 from fathometer.stats.calendar import FEWEST_WEEKS, Rhythm
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.first import First
@@ -14,19 +14,23 @@ def of_rhythm(rhythm: Rhythm) -> str:
     """Whether hours or weekdays differ."""
     if rhythm.p_value is None:
         if rhythm.of == "day":
-            return f"{rhythm.seen} whole days were measured, {rhythm.needed} are needed to speak of hours"
+            return (
+                f"measured: {count(rhythm.seen, 'whole day')}; {rhythm.needed} are needed to speak of hours"
+            )
         return f"weekdays can only be compared when at least two were seen {FEWEST_WEEKS} times"
     apart = "" if rhythm.swing is None else f", {100 * rhythm.swing:.1f} % apart"
     chance = f"p = {rhythm.p_value:.3f}"
     if rhythm.of == "day":
         if not rhythm.shown:
-            return f"no rhythm of the day is shown ({rhythm.seen} whole days, p = {rhythm.p_value:.2f})"
+            return (
+                f"no rhythm of the day is shown ({count(rhythm.seen, 'whole day')}, p = {rhythm.p_value:.2f})"
+            )
         return (
             f"the hour matters: highest at {rhythm.highest:02d}h, lowest at {rhythm.lowest:02d}h{apart} "
-            f"({rhythm.seen} days agree, {chance})"
+            f"(the same on {count(rhythm.seen, 'day')}, {chance})"
         )
     if not rhythm.shown:
-        return f"no rhythm of the week is shown ({rhythm.seen} days, p = {rhythm.p_value:.2f})"
+        return f"no rhythm of the week is shown ({count(rhythm.seen, 'day')}, p = {rhythm.p_value:.2f})"
     return f"the weekday matters: the highest and the lowest are{apart.removeprefix(',')} ({chance})"
 
 
@@ -38,7 +42,7 @@ def of_first(first: First) -> str:
     if first.differs is None:
         return (
             f"the first sample took {first.ratio:.2f} times as long as the others; {of} "
-            f"{'is' if first.connections == 1 else 'are'} too few to generalise"
+            f"{are(first.connections)} too few to generalise"
         )
     if first.differs:
         return f"the first sample of a connection takes {first.ratio:.2f} times as long as the others ({of})"
@@ -49,8 +53,8 @@ def of_ending(ending: Ending) -> str:
     """Whether a connection's last samples were unusual."""
     if ending.p_value is None:
         return (
-            f"the connection was too short to say what is usual for it ({ending.placebos} windows, "
-            f"{FEWEST_PLACEBOS} are needed)"
+            f"the connection was too short to say what is usual for it "
+            f"({count(ending.placebos, 'window')}, {FEWEST_PLACEBOS} are needed)"
         )
     changed = f"the last {ending.length} samples changed by {100 * ending.last_change:+.1f} %"
     if ending.unusual:

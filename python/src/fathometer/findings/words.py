@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from fathometer.counts import count as count  # noqa: PLC0414 - handed on
+
 _UNITS = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns"))
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -132,11 +134,6 @@ def lower(ratio: float) -> str:
     if ratio >= 1:
         return f"{share(1 - 1 / ratio)} lower"
     return f"{share(1 / ratio - 1)} higher" if ratio >= 0.5 else f"{times(1 / ratio)} as high"
-
-
-def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 stall`, `3 stalls`, `2,000 losses`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def often(number: int) -> str:

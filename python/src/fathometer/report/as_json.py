@@ -253,6 +253,7 @@ def _summary(s: OpenedSummary) -> dict[str, Any]:
         "size": s.size,
         "count": s.count,
         "rtt_ns": dict(s.figures_ns),
+        "throughput": dict(s.throughput) or None,
         "cannot": list(s.cannot),
         "notes": list(s.notes),
     }

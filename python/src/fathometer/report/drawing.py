@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from fathometer.counts import count
 from fathometer.dataset.regroup import Envelope
 from fathometer.findings.finding import Incident
 from fathometer.findings.model import Analysis
@@ -226,7 +227,7 @@ def _over_time(page: Page, part: Part, name: str, fine: Envelope) -> Figure | No
     of_figures = len(page.figures.get("time", [])) + 1
     columns = timeline.columns(fine, still, page.clock)
     lines = "median and p99" if "p99" in columns["lines"] else "median"
-    swept = f", {part.selection.size:,} bytes" if part.selection.size is not None else ""
+    swept = f", {count(part.selection.size, 'byte')}" if part.selection.size is not None else ""
     heading = Heading(
         f"time-{of_figures}",
         f"From {moment(recording.manifest.started_ns, analysis.zone)[:19]}{swept}",

@@ -168,5 +168,5 @@ def _extremes(answered: Sequence[Scenario]) -> list[Verdict]:
         return []
     trips = sum(s.rtt.count for s in answered)
     if trips == 1:
-        return [Verdict("A single round trip", duration(ends[0]), "plain", ("no spread can be told",))]
+        return [Verdict("A single round trip", duration(ends[0]), "plain", ("one value has no spread",))]
     return [Verdict("Round trips", span(min(ends), max(ends)), "plain", ("too few for a median",))]

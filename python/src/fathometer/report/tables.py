@@ -9,7 +9,7 @@ from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
-from fathometer.findings.words import count, duration, moment, span
+from fathometer.findings.words import count, duration, moment, rate, span
 from fathometer.findings.words import figure as number
 from fathometer.stats.family import Difference
 from fathometer.stats.results import Estimate
@@ -96,17 +96,32 @@ def of_tools(summaries: Sequence[OpenedSummary]) -> Table | None:
     if not summaries:
         return None
     names = ("min", "mean", "p50", "p95", "p99", "max")
+    carried = any(s.throughput for s in summaries)
     rows = [
         (
-            Cell(s.label, f"{s.tool}, {s.mode}" + (f", {s.size:,} bytes" if s.size else "")),
+            Cell(s.label, f"{s.tool}, {s.mode}" + (f", {count(s.size, 'byte')}" if s.size else "")),
             Cell(f"{s.count:,}" if s.count is not None else "not told"),
             *(Cell(duration(s.figures_ns[n])) if n in s.figures_ns else Cell("–") for n in names),
+            *([_carried(s)] if carried else []),
             Cell("; ".join(s.cannot)),
         )
         for s in summaries
     ]
-    head = ("run", "values", *names, "what it cannot support")
+    head = ("run", "values", *names, *(["throughput"] if carried else []), "what it cannot support")
     return Table("Other tools' figures, without samples", head, tuple(rows))
+
+
+def _carried(s: OpenedSummary) -> Cell:
+    """What a tool carried: as received where it says so, else as sent."""
+    received, sent = s.throughput.get("received_bits_per_s"), s.throughput.get("sent_bits_per_s")
+    if received is None and sent is None:
+        return Cell("–")
+    shown = sent if received is None else received
+    again = s.throughput.get("retransmits")
+    under = "as sent" if received is None else "as received"
+    if again is not None:
+        under += f", {count(again, 'segment')} sent again"
+    return Cell(rate(float(shown or 0)), under)
 
 
 def of_runs(scenarios: Sequence[Scenario]) -> Table | None:
@@ -120,7 +135,7 @@ def of_runs(scenarios: Sequence[Scenario]) -> Table | None:
             worst = Cell(
                 duration(s.worst.worst),
                 f"{s.worst.confidence_worst:.0%} sure above the p95 of runs",
-                f"{s.worst.runs_needed} runs are needed for 95 %",
+                f"for 95 % needed: {count(s.worst.runs_needed, 'run')}",
             )
         rows.append(
             (

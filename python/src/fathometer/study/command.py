@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.errors import ExitCode
 
 study_app = typer.Typer(
@@ -48,9 +49,8 @@ def _is_fine(file: Path) -> bool:
         return False
     for note in notes(study):
         typer.echo(cleaned(f"{file}: note: {note}"), err=True)
-    typer.echo(
-        f"{file}: {len(study.scenario)} scenarios, {study.rounds} repetitions, {len(plan(study))} runs"
-    )
+    scenarios, rounds = count(len(study.scenario), "scenario"), count(study.rounds, "repetition")
+    typer.echo(f"{file}: {scenarios}, {rounds}, {count(len(plan(study)), 'run')}")
     return True
 
 
@@ -96,7 +96,7 @@ def plan_command(
         )
     how = " side by side in each round" if study.order == "side-by-side" else ""
     waits = ", and the waits for its hours" if study.schedule.hours or study.schedule.weekdays else ""
-    typer.echo(f"{len(runs)} runs{how}, about {duration_text(total)}{waits}")
+    typer.echo(f"{count(len(runs), 'run')}{how}, about {duration_text(total)}{waits}")
 
 
 @study_app.command(
@@ -170,7 +170,7 @@ def stop(
 
     done = stop_study(output, fathom)
     ended = ["the study's runner"] if done.runner else []
-    ended += [f"{done.processes} processes"] if done.processes else []
+    ended += [count(done.processes, "process")] if done.processes else []
     ended += [f"fabric {name}" for name in done.fabrics]
     ended += [f"what was left on host {name}" for name in done.hosts]
     typer.echo(f"ended: {', '.join(ended)}" if ended else "nothing was left running")

@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from fathometer.counts import count
 from fathometer.study.words import (
     DURATION_PATTERN,
     RATE_PATTERN,
@@ -315,7 +316,7 @@ class Probe(_Part):
             raise ValueError(f'probe "{self.name}" has a size twice in `sizes`; name each once')
         if self.count is not None and self.count <= self.warm_up:
             raise ValueError(
-                f'probe "{self.name}" sends {self.count} samples, all of them warm-up; raise `count`'
+                f'probe "{self.name}" sends {count(self.count, "sample")}, all warm-up; raise `count`'
             )
         return self
 

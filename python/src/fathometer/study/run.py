@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
 from fathometer.study.commands import probe_command
@@ -173,13 +174,13 @@ class _Runner:
         if interrupted:
             raise FathometerError(
                 "finish the study",
-                f"interrupted after {len(self.done)} of {len(self.runs)} runs",
+                f"interrupted after {len(self.done)} of {count(len(self.runs), 'run')}",
                 "the same command goes on from there",
             )
         if self.failed:
             raise FathometerError(
                 "finish the study",
-                f"{len(self.failed)} of {len(self.runs)} runs failed, the last: {self.failed[-1]}",
+                f"{len(self.failed)} of {count(len(self.runs), 'run')} failed, the last: {self.failed[-1]}",
                 "the same command tries them again",
             )
         self.journal.note("study.ended", runs=len(self.runs))
@@ -188,10 +189,12 @@ class _Runner:
     async def _rounds(self) -> None:
         left = [r for r in self.runs if str(r.directory) not in self.done]
         if not left:
-            self.progress(f"all {len(self.runs)} runs are finished already")
+            self.progress(f"finished already: {count(len(self.runs), 'run')}")
             return
         about = duration_text(max(1, estimate_ns(self.study, tuple(left)) // 10**9) * 10**9)
-        self.progress(f"{self.study.name}: {len(left)} of {len(self.runs)} runs to go, about {about}")
+        self.progress(
+            f"{self.study.name}: {len(left)} of {count(len(self.runs), 'run')} to go, about {about}"
+        )
         schedule = self.study.schedule
         last: float | None = None
         clock = asyncio.get_running_loop().time
@@ -347,4 +350,7 @@ def _free(path: Path) -> Path:
 
 def _mean(summary: ProbeSummary | None) -> str:
     rtt = summary.rtt_ns if summary else None
-    return f", mean {rtt.mean / 1000:,.1f} µs of {rtt.count}" if rtt and rtt.mean else ""
+    if summary is None or rtt is None or not rtt.mean:
+        return ""
+    of = "" if rtt.count == summary.answered else f" of the {rtt.count} after the warm-up"
+    return f", mean {rtt.mean / 1000:,.1f} µs{of}"

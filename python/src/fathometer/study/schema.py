@@ -18,8 +18,8 @@ def study_schema() -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
         "title": "A study of Fathometer, format 1 (TOML)",
-        "description": "Shape only: names that must exist and rates that are too high are told by "
-        "`fathom study check`. See docs/studies.md.",
+        "description": "Shape only: `fathom study check` finds names that do not exist and rates that are "
+        "too high. See docs/studies.md.",
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 

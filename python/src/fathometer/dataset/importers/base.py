@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from fathometer.counts import count
 from fathometer.dataset.histogram import Histogram, Ints, bucket_of
 from fathometer.dataset.importers.reading import contents
 from fathometer.errors import FathometerError
@@ -51,6 +52,8 @@ class Options:
     """CSV: column of the round trip."""
     unit: str | None = None
     """CSV: unit of the round trip: s, ms, us, ns."""
+    date_order: str | None = None
+    """CSV: how 03/04/2026 is meant: dmy, mdy or ymd; None: as the whole column tells."""
     delimiter: str = ","
     missing: tuple[str, ...] = ()
     """CSV: ``negative``, ``zero``, or cells that mean an unanswered sample; empty ones always do."""
@@ -141,6 +144,10 @@ class Summary:
     """Width of the tool's bins: the error of every quantile from `histogram`."""
     series: tuple[tuple[int, int], ...] = ()
     """(ns since the run's start, ns): aggregates by interval, not samples."""
+    throughput: Mapping[str, int] | None = None
+    """``sent_bits_per_s``, ``received_bits_per_s``, ``retransmits``, as far as the tool gives them; None: it
+    measures none.
+    """
     cannot: tuple[str, ...] = ()
     """What this cannot support, each a sentence."""
     notes: tuple[str, ...] = ()
@@ -251,7 +258,7 @@ def read_csv(
     except pa.ArrowInvalid as error:
         raise file.bad(f"its table is not readable: {error}") from None
     if skipped and notes is not None:
-        notes.append(f"{skipped} rows with another number of cells than {len(names)} were left out")
+        notes.append(f"left out: {count(skipped, 'row')} with another number of cells than {len(names)}")
     return {name.strip().strip('"'): pc.utf8_trim_whitespace(table.column(i)) for i, name in enumerate(names)}
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
+from fathometer.counts import count
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.importers.base import (
     Bools,
@@ -51,7 +52,7 @@ def _read(file: File, options: Options) -> Imported:
     keep = has_sent & (sent > 0)
     notes: list[str] = []
     if not keep.all():
-        notes.append(f"{int((~keep).sum())} rows without a time of sending were left out")
+        notes.append(f"left out: {count(int((~keep).sum()), 'row')} without a time of sending")
     sent, received, rtt = sent[keep], received[keep], rtt[keep]
     answered = (has_rtt & has_received)[keep] & (rtt >= 0) & (received > 0)
     rtt = _put_right(sent, received, rtt, answered, notes)

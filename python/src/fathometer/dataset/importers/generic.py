@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fathometer.counts import count
 from fathometer.dataset.histogram import Ints
 from fathometer.dataset.importers.base import (
     UNITS,
@@ -25,10 +25,9 @@ from fathometer.dataset.importers.base import (
     shortened,
     unit_word,
 )  # fmt: skip
+from fathometer.dataset.importers.dates import read_dates
 from fathometer.errors import ExitCode, FathometerError
 
-_DAY_FIRST, _MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
-_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/\d{4}")
 _DECADE_NS = 10**17  # 1973: what is smaller is no time of a measurement, but a time since its start.
 
 
@@ -74,15 +73,15 @@ def _read(file: File, options: Options) -> Imported:
         answered &= rtt != 0
     sent, has_time = _times(time_cells, file, options, notes)
     if not has_time.all():
-        notes.append(f"{int((~has_time).sum())} rows without a time were left out")
+        notes.append(f"left out: {count(int((~has_time).sum()), 'row')} without a time")
         rtt, answered, sent = rtt[has_time], answered[has_time], sent[has_time]
     lost = int((~answered).sum())
     if lost:
-        notes.append(f"{lost} of {answered.size} rows are unanswered samples")
+        notes.append(f"unanswered: {lost} of {count(answered.size, 'row')}")
     steps = np.diff(sent)
     if steps.size and (steps < 0).any():
         notes.append(
-            f"the time goes back in {int((steps < 0).sum())} rows; they are kept in the order of the file"
+            f"the time goes back in {count(int((steps < 0).sum()), 'row')}; the order of the file is kept"
         )
     interval = int(np.median(steps)) if steps.size > 1 else None
     if interval and answered.any() and np.median(rtt[answered]) > 1_000 * interval > 0:
@@ -129,7 +128,7 @@ def _times(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str
         return np.zeros(len(cells), dtype=np.int64), present
     if re.fullmatch(r"-?\d+(\.\d*)?([eE][+-]?\d+)?", first):
         return _epochs(cells, float(first), file, options, notes)
-    return _dates(cells, file, options, notes), present
+    return read_dates(cells.to_pylist(), file, options, notes), present
 
 
 def _epochs(
@@ -145,56 +144,6 @@ def _epochs(
     if unit != "s":
         notes.append(f"the times in {options.time} are taken as {unit} since 1970")
     return exact(cells, unit, what=f"column {options.time}", file=file)
-
-
-def _dates(cells: pa.ChunkedArray, file: File, options: Options, notes: list[str]) -> Ints:
-    texts = cells.to_pylist()
-    order = _order(texts, notes)
-    naive = 0
-    moments = np.zeros(len(texts), dtype=np.int64)
-    for row, text in enumerate(texts):
-        if not text:
-            continue
-        try:
-            when = datetime.fromisoformat(text) if order is None else _slashed(text, order)
-        except ValueError:
-            raise file.bad(
-                f"column {options.time} in row {row + 1} is {text!r}, which is neither a date nor an epoch",
-                "name the column that holds the time with --time",
-            ) from None
-        if when.tzinfo is None:
-            naive += 1
-            when = when.replace(tzinfo=options.zone)
-        try:
-            since = when - datetime(1970, 1, 1, tzinfo=UTC)
-            moments[row] = (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000
-        except OverflowError:
-            raise file.bad(
-                f"column {options.time} in row {row + 1} is {text!r}, and a recording holds "
-                "the years 1677 to 2262",
-                "name the column that holds the time with --time",
-            ) from None
-    if naive:
-        notes.append(f"its dates name no zone; they are read as {options.zone} (--timezone)")
-    return moments
-
-
-def _order(texts: list[str | None], notes: list[str]) -> str | None:
-    """Which of two numbers in 14/10/2016 is the day, from the whole column; None: no such dates."""
-    pairs = [(int(m[1]), int(m[2])) for t in texts if t and (m := _SLASHED.match(t))]
-    if not pairs:
-        return None
-    if any(b > 12 for _, b in pairs):
-        return _MONTH_FIRST
-    if not any(a > 12 for a, _ in pairs):
-        notes.append("its dates read as well with the month first; the day is taken to stand first")
-    return _DAY_FIRST
-
-
-def _slashed(text: str, order: str) -> datetime:
-    date, _, clock = text.partition(" ")
-    day = datetime.strptime(date, order).date()  # noqa: DTZ007 - the zone is the caller's
-    return datetime.fromisoformat(f"{day}T{clock or '00:00'}")
 
 
 IMPORTER = Importer(

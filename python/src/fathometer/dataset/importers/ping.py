@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from fathometer import counts
 from fathometer.dataset.importers.base import File, Imported, Importer, Options, Series, label_of, ns
 
 # Where words follow that may be many, so many letters: a line must not be looked at again from each of them.
@@ -49,12 +50,12 @@ def _read(file: File, options: Options) -> Imported:
     # Their numbers are the file's: memory must not go by them.
     if count > len(rows) + max(_LOST, len(rows)):
         raise file.bad(
-            f"its numbers tell of {count:,} packets, and it holds the replies to {len(rows):,}",
+            f"its numbers tell of {counts.count(count, 'packet')}, and it holds the replies to {len(rows):,}",
             "check that its lines are of one run of ping",
         )
     notes = ["ICMP is not what TCP sees under accelerated networking"]
     if duplicates:
-        notes.append(f"{duplicates} duplicate replies were left out")
+        notes.append(f"left out: {counts.count(duplicates, 'duplicate reply', 'duplicate replies')}")
     stamped = [(s, r[0]) for s, r in rows.items() if r[0] is not None]
     if stamped:
         interval = _interval(stamped)
@@ -65,7 +66,9 @@ def _read(file: File, options: Options) -> Imported:
         began = file.started_ns(options, interval * count, notes)
     lost = count - len(rows)
     if lost and stamped:
-        notes.append(f"{lost} packets came not back; when they were sent follows from their numbers")
+        notes.append(
+            f"no reply to {counts.count(lost, 'packet')}; when they were sent follows from their numbers"
+        )
     sent = np.array([began], dtype=np.int64) + (first + np.arange(count, dtype=np.int64)) * interval
     trips = np.zeros(count, dtype=np.int64)
     answered = np.zeros(count, dtype=np.bool_)

@@ -60,7 +60,7 @@ def _read_latte(file: File, options: Options) -> Imported:
         outside = (count or 0) - histogram.count
         if outside > 0:
             notes.append(
-                f"{outside} of {count} values lie outside the capped histogram: quantiles above it are lost"
+                f"values outside the capped histogram: {outside} of {count}; quantiles above it are lost"
             )
         mean = statistics.get("mean")
         if mean and histogram.mean_ns and outside <= 0 and abs(histogram.mean_ns / mean - 1) > 0.25:

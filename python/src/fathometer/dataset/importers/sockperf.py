@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from fathometer.counts import count
 from fathometer.dataset.importers.base import (
     NO_SAMPLES,
     File,
@@ -60,20 +61,18 @@ def _samples(file: File, options: Options, header: re.Match[bytes]) -> Series:
     if sent.size:
         lost = int(packet.max()) + 1 - sent.size
         if lost > 0:
-            notes.append(
-                f"{lost} messages have no row: they were lost, and when they were sent is not in the file"
-            )
+            notes.append(f"lost: {count(lost, 'message')}; the file does not say when they were sent")
     else:
         notes.append("its log holds no sample: sockperf loses them when the server goes away")
     negative = received < sent
     if negative.any():
         notes.append(
-            f"{int(negative.sum())} rows are received before they are sent: they count as unanswered"
+            f"received before they were sent: {count(int(negative.sum()), 'row')}, which count as unanswered"
         )
     head = file.data[: header.start()].decode("utf-8", "replace")
     if re.search(r"dropped messages = 0", head) is None and "dropped messages" in head:
         match = re.search(r"dropped messages = (\d+)", head)
-        notes.append(f"sockperf counts {match[1] if match else '?'} dropped messages")
+        notes.append(f"messages that sockperf counts as dropped: {match[1] if match else '?'}")
     span = int(sent.max()) if sent.size else 0
     began = file.started_ns(options, span, notes)
     size, mode = _facts(head, options)

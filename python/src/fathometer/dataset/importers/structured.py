@@ -22,6 +22,9 @@ from fathometer.dataset.importers.base import (
     unit_word,
 )  # fmt: skip
 
+_MOST_BITS = 1 << 62
+"""A second: above it the figure is none, and what holds it would not go into the summary."""
+
 
 def _json(file: File) -> dict[str, Any]:
     try:
@@ -54,29 +57,39 @@ def _is_iperf3(file: File) -> bool:
 
 def _read_iperf3(file: File, options: Options) -> Imported:
     start: dict[str, Any]
+    end: Any
     if re.match(r'\s*\{"event"', file.head):
         events = _lines(file)
         start = next((e["data"] for e in events if e.get("event") == "start"), {})
         intervals = [e["data"] for e in events if e.get("event") == "interval"]
+        end = next((e["data"] for e in events if e.get("event") == "end"), {})
         error = next((e.get("data") for e in events if e.get("event") == "error"), None)
     else:
         value = _json(file)
         start, intervals, error = value.get("start", {}), value.get("intervals", []), value.get("error")
+        end = value.get("end", {})
+    end = end if isinstance(end, dict) else {}
     notes = [f"iperf3 ended with an error: {shortened(str(error))}"] if error else []
     points = []
     for interval in intervals:
         for stream in interval.get("streams", ()):
             if isinstance(stream.get("rtt"), int) and not stream.get("omitted") and stream["rtt"] > 0:
                 points.append((ns(stream["end"], "s"), stream["rtt"] * 1_000))  # noqa: PERF401
-    if not points:
-        why = "; ".join(notes) or "no interval of a TCP sender holds an rtt"
-        raise file.bad(why, "run iperf3 -J on the sending side, with TCP")
-    values = np.array([v for _, v in points])
     retransmits = sum(s.get("retransmits", 0) for i in intervals for s in i.get("streams", ()))
+    throughput = _iperf3_carried(end, intervals)
+    if not points and throughput is None:
+        why = "; ".join(notes) or "it holds neither an rtt nor what was carried"
+        raise file.bad(why, "run iperf3 -J to its end")
+    if not points:
+        notes.append("no interval holds an rtt: only the sending side of TCP has one")
+    values = np.array([v for _, v in points])
+    statistics = {"min": values.min(), "mean": values.mean(), "max": values.max()} if points else {}
+    protocol = str(start.get("test_start", {}).get("protocol", "tcp")).lower()
     summary = Summary(
-        label_of(file, options), "tcp", start.get("test_start", {}).get("blksize"), len(points),
-        {"min": int(values.min()), "mean": int(values.mean()), "max": int(values.max())},
-        series=tuple(points),
+        label_of(file, options), "udp" if protocol == "udp" else "tcp",
+        start.get("test_start", {}).get("blksize"), len(points),
+        {name: int(value) for name, value in statistics.items()},
+        series=tuple(points), throughput=throughput,
         cannot=(
             "no application round trips: this is the kernel's smoothed RTT (TCP_INFO), once an interval",
             "no percentiles: smoothing takes the tail away",
@@ -84,6 +97,33 @@ def _read_iperf3(file: File, options: Options) -> Imported:
         notes=tuple(notes), extra={"retransmits": retransmits, "statistic": "kernel_srtt"},
     )  # fmt: skip
     return Imported("iperf3", file.path, summaries=(summary,))
+
+
+def _iperf3_carried(end: dict[str, Any], intervals: list[dict[str, Any]]) -> dict[str, int] | None:
+    """What was sent and received, by the totals at its end, or else by its whole intervals."""
+    carried = {}
+    for name, ours in (("sum_sent", "sent_bits_per_s"), ("sum_received", "received_bits_per_s")):
+        if (bits := _bits(end.get(name))) is not None:
+            carried[ours] = bits
+    if not carried and (bits := _bits(end.get("sum"))) is not None:
+        carried["sent_bits_per_s"] = bits
+    if not carried:
+        sums = [s for i in intervals if isinstance(s := i.get("sum"), dict) and not s.get("omitted")]
+        rates = [bits for s in sums if (bits := _bits(s)) is not None]
+        if not rates:
+            return None
+        carried["sent_bits_per_s"] = sum(rates) // len(rates)
+    again = end.get("sum_sent", {}).get("retransmits") if isinstance(end.get("sum_sent"), dict) else None
+    if isinstance(again, int) and not isinstance(again, bool) and again >= 0:
+        carried["retransmits"] = again
+    return carried
+
+
+def _bits(total: object) -> int | None:
+    bits = total.get("bits_per_second") if isinstance(total, dict) else None
+    if not isinstance(bits, (int, float)) or isinstance(bits, bool) or not 0 <= bits < _MOST_BITS:
+        return None
+    return round(bits)
 
 
 def _is_irtt(file: File) -> bool:

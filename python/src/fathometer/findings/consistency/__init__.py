@@ -5,6 +5,7 @@ A law is either mathematical (no series can break it: *impossible*) or a matter 
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import PurePath
 
@@ -19,18 +20,35 @@ __all__ = ["Document", "Remark", "StatisticsRow", "check", "read", "remarks"]
 
 
 def read(text: str, name: str, default_unit: str = "us") -> Document:
-    """The figures of a file's text; its kind is told by its name (.toml, .csv, .tsv; anything else is taken
-    for Markdown).
+    """The figures of a file's text. Its name says what it is (.toml, .csv, .tsv; anything else is Markdown);
+    of what comes by a pipe (`-`) the text does.
     """
-    suffix = PurePath(name).suffix.lower()
+    suffix = _suffix(text) if name == "-" else PurePath(name).suffix.lower()
     if suffix == ".toml":
         try:
             return read_toml(text, default_unit)
         except tomllib.TOMLDecodeError as error:
             raise FathometerError("check", f"{name}: {error}", "mend the TOML") from error
     if suffix in {".csv", ".tsv"}:
-        return read_csv(text, PurePath(name).stem, default_unit)
+        return read_csv(text, "" if name == "-" else PurePath(name).stem, default_unit)
     return read_markdown(text, default_unit)
+
+
+_RULE = re.compile(r"^\s*\|?\s*:?-+:?\s*(?:\|\s*:?-*:?\s*)+$", re.MULTILINE)
+"""The line beneath the headings of a table of Markdown."""
+
+
+def _suffix(text: str) -> str:
+    """What a text without a name is: Markdown where a table is ruled, TOML where it reads as such, CSV where
+    its first line has several cells.
+    """
+    if _RULE.search(text):
+        return ".md"
+    try:
+        return ".toml" if tomllib.loads(text) else ".md"
+    except tomllib.TOMLDecodeError:
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        return ".csv" if re.search(r"[,;\t|]", first) else ".md"
 
 
 def remarks(document: Document) -> tuple[Remark, ...]:
@@ -58,6 +76,6 @@ def check(text: str, name: str, default_unit: str = "us") -> tuple[Remark, ...]:
             "check",
             f"{name}: no table of statistics in it",
             "give a CSV, TOML or Markdown table whose headings name statistics (min, mean, p50, p95, "
-            "p99, max, sd, count)",
+            "p99, max, sd, count) or what was measured (latency, throughput)",
         )
     return remarks(document)

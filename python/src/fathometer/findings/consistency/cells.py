@@ -60,6 +60,20 @@ STATISTIC_WORDS = {
     "99.9th": "p99_9",
 }
 COUNT_WORDS = {"count", "samples", "packets", "n", "iterations"}
+SINGLE_WORDS = {
+    "latency",
+    "rtt",
+    "delay",
+    "round-trip",
+    "roundtrip",
+    "wait",
+    "wait_time",
+    "network_io",
+    "throughput",
+    "bandwidth",
+    "bitrate",
+}
+"""What is measured, where a heading names no statistic of it."""
 
 _FIGURE = re.compile(
     r"^[~≈<>]?\s*(?P<sign>[+\-−]?)(?P<digits>\d[\d,]*(?:\.\d+)?|\.\d+)\s*(?P<unit>[a-zA-Zµμ%/]+)?\s*[!.]?$"
@@ -123,6 +137,12 @@ def unit(heading: str) -> str | None:
             if part in UNIT_WORDS and part != "x":
                 return UNIT_WORDS[part]
     return None
+
+
+def single(heading: str) -> bool:
+    """Whether a heading names what was measured and no statistic: `Latency (usec)`, `async_network_io_s`."""
+    text = heading.lower()
+    return statistic(heading) is None and any(word in text for word in SINGLE_WORDS)
 
 
 def is_count(heading: str) -> bool:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from fathometer.counts import count
 from fathometer.findings.consistency.model import ORDER, SHARES, Remark, StatisticsRow, number
 from fathometer.stats.quantiles import supported
 
@@ -191,8 +192,8 @@ def mean_with_maximum(s: StatisticsRow) -> Iterator[Remark]:
             s.row,
             "mean against maximum",
             "impossible",
-            f"{s.show('max')} among {s.count:,} samples makes the mean at least {number(round(least, 2))} "
-            f"{s.unit}, but {s.show('mean')} is printed",
+            f"{s.show('max')} among {count(s.count, 'sample')} makes the mean at least "
+            f"{number(round(least, 2))} {s.unit}, but {s.show('mean')} is printed",
         )
 
 
@@ -206,16 +207,16 @@ def count_supports(s: StatisticsRow) -> Iterator[Remark]:
                 s.row,
                 "count against tail",
                 "implausible",
-                f"{s.count:,} samples cannot show {name.replace('_', '.')}: fewer than one sample lies "
-                "beyond it",
+                f"{count(s.count, 'sample')} cannot show {name.replace('_', '.')}: fewer than one "
+                "sample lies beyond it",
             )
         elif name in s.figures and not supported(share, s.count) and share > 0.9:
             yield Remark(
                 s.row,
                 "count against tail",
                 "implausible",
-                f"{s.count:,} samples give {name.replace('_', '.')} no upper bound (95 % confidence "
-                f"needs {math.ceil(math.log(0.05) / math.log(share)):,})",
+                f"{count(s.count, 'sample')} cannot give {name.replace('_', '.')} an upper bound "
+                f"(95 % confidence needs {math.ceil(math.log(0.05) / math.log(share)):,})",
             )
 
 

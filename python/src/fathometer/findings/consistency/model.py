@@ -39,6 +39,15 @@ class StatisticsRow:
 
 
 @dataclass(frozen=True, slots=True)
+class TextTable:
+    """A table as text: the first column names the rows."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
 class Steps:
     """Figures in order, with the change of each to the one before as it was printed."""
 

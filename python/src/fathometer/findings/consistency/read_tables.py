@@ -5,20 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import dataclass
 from itertools import takewhile
 
 from fathometer.findings.consistency.cells import PrintedNumber, cell, is_count, statistic, unit, words
-from fathometer.findings.consistency.model import Claim, Document, Printed, StatisticsRow, Steps
-
-
-@dataclass(frozen=True, slots=True)
-class TextTable:
-    """A table as text: the first column names the rows."""
-
-    title: str
-    head: list[str]
-    rows: list[list[str]]
+from fathometer.findings.consistency.model import Claim, Document, Printed, StatisticsRow, Steps, TextTable
+from fathometer.findings.consistency.read_singles import read_singles
 
 
 def read_csv(text: str, name: str, default_unit: str) -> Document:
@@ -52,6 +43,11 @@ def read_markdown(text: str, default_unit: str) -> Document:
 
 def _table(title: str, lines: list[str]) -> TextTable | None:
     cells = [[c.strip().strip("*").strip() for c in line.strip().strip("|").split("|")] for line in lines]
+    # A page that was copied from a browser may break a row after its first cell.
+    for i in range(len(cells) - 1, 2, -1):
+        broken = len(cells[i - 1]) == 1 and not lines[i - 1].lstrip().startswith("|")
+        if broken and 1 + len(cells[i]) == len(cells[0]):
+            cells[i - 1 : i + 1] = [cells[i - 1] + cells[i]]
     if len(cells) < 3 or not all(re.fullmatch(r":?-+:?", c) for c in cells[1]):
         return None
     return TextTable(title, cells[0], cells[2:])
@@ -67,7 +63,8 @@ def _understood(tables: list[TextTable], default_unit: str) -> Document:
             _columns_are_series(table, document, default_unit)
         _changes(table, document, default_unit)
         _differences(table, document)
-    # Ratios name rows of other tables, so they come when all are read.
+    # What names rows of other tables comes when all are read.
+    read_singles(tables, document, default_unit, _named)
     for table in tables:
         _ratios(table, document)
     _segments_of(document)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 
+from fathometer.counts import count
 from fathometer.findings.consistency.model import (
     Claim,
     Document,
@@ -58,10 +59,10 @@ def tail_budget(s: Steps, summary: StatisticsRow) -> Iterator[Remark]:
                 s.row,
                 "segments against tail",
                 "impossible",
-                f"the means of all {len(above)} segments ({samples:,} samples) lie above "
+                f"the means of all segments ({len(above)} of {count(s.length, 'sample')}) lie above "
                 f"{summary.show(name)} (the lowest is {number(min(s.values))}), "
-                f"but at most {budget:,} of {summary.count:,} samples can: segments and summary do not "
-                "describe the same series",
+                f"but at most {budget:,} of {count(summary.count, 'sample')} can: "
+                "segments and summary do not describe the same series",
             )
             return
 
@@ -148,8 +149,8 @@ def grid(g: Grid) -> Iterator[Remark]:
                         "rank inversion without dispersion",
                         "implausible",
                         f"{left} {number(g.values[i][j])} and {g.places[k]} {number(g.values[i][k])} "
-                        f"{g.unit} are in the opposite order to all {len(others)} other rows "
-                        f"({high / low:.1f} times apart), and single figures without a spread cannot "
+                        f"{g.unit} are in the opposite order to all others ({count(len(others), 'row')}), "
+                        f"{high / low:.1f} times apart, and single figures without a spread cannot "
                         "say whether that is real",
                     )
 
@@ -168,7 +169,7 @@ def ends(e: Ends) -> Iterator[Remark]:
                 e.row,
                 "rival explanation",
                 "implausible",
-                f"all {len(known)} connections ended at an age of {min(ages) / 3600:.2f} "
+                f"the connections ({len(known)}) all ended at an age of {min(ages) / 3600:.2f} "
                 f"to {max(ages) / 3600:.2f} h (count times cadence), closer in age than in time: an age "
                 "limit explains these ends at least as well as a common event does",
             )

@@ -134,8 +134,7 @@ def _without_answers(f: Finding) -> str:
 def _coincidence(f: Finding) -> str:
     span = duration((f.to_ns or 0) - (f.from_ns or 0))
     return (
-        f"within {span} of {moment(f.from_ns or 0)} happened together: {whom(f.where)}: one cause is "
-        "likelier "
+        f"{whom(f.where)} were hit within {span}, from {moment(f.from_ns or 0)} on: one cause is likelier "
         "than chance"
     )
 

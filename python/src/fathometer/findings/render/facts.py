@@ -28,7 +28,7 @@ def whole(one: Fact, name: str) -> int:
 facts(
     {
         "recorded": "{text}",
-        "reasons": "{reason}: {times}",
+        "reasons": "the reason recorded {times:often}: {reason}",
         "notice": "{cloud} announced {what} for {at:moment}",
         "address changed": "the path's {what} changed from {from} to {to}",
         "opened": "connection {connection} was opened at {at:moment}",

@@ -20,8 +20,8 @@ findings(
         "pauses": (
             20,
             (
-                "{host:host} did not run {times:often}, {total:duration} in all, the longest for "
-                "{longest:duration}"
+                "{host:host} stood still {times:often}: {total:duration} in all, {longest:duration} at the "
+                "longest"
             ),
         ),
         "rolled up": (

@@ -10,7 +10,7 @@ findings(
             54,
             (
                 "a client that waits for {longest} gives up on {later} of {sent:count sample} "
-                "({share:share}), {never} of which never came"
+                "({share:share}), {never} of which had no answer at all"
             ),
         )
     }

@@ -29,7 +29,7 @@ NAMES: Final = {
 SIGNS: Final = {
     "notice": "the cloud announced it",
     "stolen": "the host's own accounts say that the time was stolen from it",
-    "copied": "round trips were longer up to then, as while memory is copied",
+    "copied": "round trips were longer until then, as they are while memory is copied",
     "hosts": "flows of different hosts were forgotten together",
 }
 """What only a migration shows."""
@@ -39,7 +39,7 @@ REMEDIES: Final = {
         "set TCP_USER_TIMEOUT (or keepalives) so that a forgotten flow is noticed in seconds, and reconnect"
     ),
     "retry": "reconnect with back-off, and keep a retry budget for as long as the outage lasted",
-    "timeout": "let clients wait longer than it stood still before they give a connection up",
+    "timeout": "let clients wait longer than the standstill before they give a connection up",
     "host": "give this host more processor time; what it measured meanwhile is its own delay",
     "probe host": "measure at a lower rate, or from a host that keeps it",
 }
@@ -88,7 +88,7 @@ def _migration(i: Incident) -> str:
     if "lost" in q:
         flows = count(int(q["lost"].value), "flow")
         verb = "was" if q["lost"].value == 1 else "were"
-        sentence += f"; {flows} from before it {verb} lost {duration(max(q['lost after'].value, 0))} after it"
+        sentence += f"; {flows} from before {verb} lost {duration(max(q['lost after'].value, 0))} later"
     if i.kind == "migration":
         signs = listed([SIGNS[s] for s in i.terms["signs"].split()])
         return f"{host} was migrated live: it {sentence.removeprefix(host + ' ')}; {signs}"

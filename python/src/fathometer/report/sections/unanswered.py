@@ -50,7 +50,8 @@ def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
 
 SECTION = Section(
     "silent",
-    "Stalls, and from the last answer of a connection that ended to the next one; overlaps once.",
+    "Counted are stalls, and the time from the last answer of a connection that ended to the first of the "
+    "next. What overlaps counts once.",
     _table,
     Picture("silent-share", "Time without answers", "The worst paths first.", _picture),
 )

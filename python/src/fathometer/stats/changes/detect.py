@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer.counts import count
 from fathometer.stats.changes.levels import level_changes
 from fathometer.stats.changes.model import Change, Examined, Settings, Undecided, confidence_of
 from fathometer.stats.changes.tails import tail_changes, too_few_for_tails
@@ -30,14 +31,15 @@ def examine(
     settings = settings or Settings()
     if at_ns is not None and len(at_ns) != len(rtt_ns):
         raise ValueError(
-            f"find changes: {len(rtt_ns)} round trips, but {len(at_ns)} times; give one for each"
+            f"find changes: {count(len(rtt_ns), 'round trip')}, but {count(len(at_ns), 'time')}; "
+            "give one for each"
         )
     given = np.asarray(rtt_ns, dtype=np.float64)
     where = np.flatnonzero(np.isfinite(given))
     rtt = given if len(where) == len(given) else given[where]
     undecided = too_few_for_tails(len(rtt), settings)
     if len(rtt) < settings.fewest:
-        reason = f"{len(rtt)} answered samples; {settings.fewest} are needed for a change of level"
+        reason = f"{count(len(rtt), 'answered sample')}; {settings.fewest} are needed for a change of level"
         return Examined((), (Undecided("level", len(rtt), settings.fewest, reason), *undecided))
 
     changes = [

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer import counts
 from fathometer.stats.changes.jumps import Jumps
 from fathometer.stats.changes.levels import Level
 from fathometer.stats.changes.model import Settings, Undecided
@@ -39,7 +40,7 @@ def too_few_for_tails(count: int, settings: Settings) -> tuple[Undecided, ...]:
         return ()
     events = int(count * (1 - settings.tail_quantile))
     reason = (
-        f"too few tail events: {count} samples have about {events} above their p"
+        f"too few tail events: of {counts.count(count, 'sample')} about {events} lie above p"
         f"{settings.tail_quantile * 100:g}, and {needed} are needed to tell a change of tail from chance"
     )
     return (Undecided("tail", events, needed, reason),)

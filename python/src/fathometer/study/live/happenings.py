@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.dataset.format import parse_utc
 from fathometer.dataset.model import Event
 from fathometer.study.outline import title_of
@@ -101,7 +102,7 @@ _Fields = Mapping[str, Any]
 
 
 def _stalled(f: _Fields) -> _Told:
-    return f"stall: {f['outstanding']} samples out, nothing comes back", "bad"
+    return f"stall: {count(f['outstanding'], 'sample')} out, nothing comes back", "bad"
 
 
 def _stall_ended(f: _Fields) -> _Told:
@@ -151,9 +152,9 @@ _EVENTS: Final[Mapping[str, Callable[[_Fields], _Told | None]]] = {
     "clock.stepped": lambda f: (f"the wall clock was set by {span(abs(f['step_ns']))}", "warn"),
     "maintenance": _maintenance,
     "address.changed": _changed,
-    "schedule.overrun": lambda f: (f"{f['skipped']} samples skipped: {f['reason']}", "warn"),
-    "echo.corrupted": lambda f: (f"{f['count']} echoes corrupted", "bad"),
-    "recording.overflowed": lambda f: (f"{f['lost']} samples lost by the recorder", "bad"),
+    "schedule.overrun": lambda f: (f"{count(f['skipped'], 'sample')} skipped: {f['reason']}", "warn"),
+    "echo.corrupted": lambda f: (f"{count(f['count'], 'echo')} corrupted", "bad"),
+    "recording.overflowed": lambda f: (f"{count(f['lost'], 'sample')} lost by the recorder", "bad"),
     "note": lambda f: (str(f["text"]), "plain"),
 }
 
@@ -165,8 +166,13 @@ def _finished(f: _Fields) -> _Told:
     return words, "good" if f.get("answered") == f["samples"] else "warn"
 
 
+def _runs(f: _Fields) -> str:
+    runs = f.get("runs")
+    return count(runs, "run") if isinstance(runs, int) else "its runs"
+
+
 _ENTRIES: Final[Mapping[str, Callable[[_Fields], _Told]]] = {
-    "study.started": lambda f: (f"study {f.get('study')} begins: {f.get('runs')} runs", "plain"),
+    "study.started": lambda f: (f"study {f.get('study')} begins: {_runs(f)}", "plain"),
     "study.resumed": lambda _: ("study goes on", "plain"),
     "run.started": lambda _: ("begins", "plain"),
     "run.finished": _finished,
@@ -174,6 +180,6 @@ _ENTRIES: Final[Mapping[str, Callable[[_Fields], _Told]]] = {
     "ssh.lost": lambda f: (f"host {f.get('host')} is not reached; what runs there goes on", "warn"),
     "ssh.back": lambda f: (f"host {f.get('host')} is reached again", "good"),
     "study.interrupted": lambda f: (str(f.get("reason")), "bad"),
-    "study.ended": lambda f: (f"all {f.get('runs')} runs are finished", "good"),
+    "study.ended": lambda f: (f"finished: {_runs(f)}", "good"),
     "study.stopped": lambda _: ("study stopped", "bad"),
 }

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from fathometer.counts import count
 from fathometer.dataset.format import EVENTS
 from fathometer.study.hosts import MOST_WORDS
 
@@ -256,7 +257,7 @@ def _all(output: bytes, *kinds: type[_Line]) -> list[tuple[Any, bytes]]:
 def _one(output: bytes, kind: type[_Line]) -> Any:  # noqa: ANN401 - one of the lines
     lines = _all(output, kind)
     if len(lines) != 1:
-        raise BadAnswer(f"it has {len(lines)} lines instead of one")
+        raise BadAnswer(f"it has {count(len(lines), 'line')} instead of one")
     return lines[0][0]
 
 

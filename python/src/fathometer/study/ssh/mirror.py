@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from fathometer.counts import count
 from fathometer.dataset.format import LOCK
 from fathometer.errors import FathometerError
 from fathometer.study.ssh.answers import OPEN_SEGMENT, BadAnswer, FilePiece, Look, Seen
@@ -79,7 +80,8 @@ class Mirror:
         size = sum(f.size for f in look.files)
         if size > self.most_bytes:
             raise BadAnswer(
-                f"the recording has {size:,} bytes there, and cannot have more than {self.most_bytes:,}"
+                f"the recording has {count(size, 'byte')} there, "
+                f"and cannot have more than {self.most_bytes:,}"
             )
         if look.ended:
             if self._ended is not None:
@@ -103,7 +105,7 @@ class Mirror:
             raise BadAnswer("the recording changes after its end")
         came = sum(len(piece.data) for piece in look.pieces)
         if came < min(budget, self.missing()):
-            raise BadAnswer(f"{self.missing():,} bytes of the recording do not come")
+            raise BadAnswer(f"missing of the recording: {count(self.missing(), 'byte')}")
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.live import Live as Screen
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.study.live.board import Board
 from fathometer.study.live.follow import StudyFollower, follow
 from fathometer.study.live.happenings import Happening
@@ -85,7 +86,7 @@ class _Drawing:
             board = self._follower.live.board(now_ns, alive=self._own or self._follower.alive())
             with self._lock:
                 width, height = self._console.size
-                words = f"reading, {board.done} runs so far" if more else self._words
+                words = f"reading, {count(board.done, 'run')} so far" if more else self._words
                 self._screen.update(picture(board, now_ns, width, height, words), refresh=True)
             if not more:
                 return board

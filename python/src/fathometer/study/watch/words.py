@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from fathometer.clean import cleaned
+from fathometer.counts import count
 from fathometer.study.live.board import Board, BoardRow
 from fathometer.study.live.happenings import Happening, Weight, span
 
@@ -38,12 +39,15 @@ def latest(row: BoardRow) -> tuple[str, Weight]:
         return row.happened.text, row.happened.weight
     if row.short_pauses == 0:
         return "", "plain"
-    return f"{row.short_pauses} short pauses of a host, at most {span(row.longest_short_ns)}", "plain"
+    return (
+        f"{count(row.short_pauses, 'short pause')} of a host, at most {span(row.longest_short_ns)}",
+        "plain",
+    )
 
 
 def progress(board: Board, now_ns: int) -> str:
     """How far the study is, and when it will be over."""
-    words = [f"{board.done} of {board.of} runs"]
+    words = [f"{board.done} of {count(board.of, 'run')}"]
     if board.failed:
         words.append(f"{board.failed} failed")
     if board.state == "gone":
