@@ -215,3 +215,16 @@ def test_a_study_over_ssh_to_the_machine_that_runs_it(lab):
         assert open_recording(lab.output / "label=own-own" / "run=02").totals.samples == 100
     finally:
         client.cut()
+
+
+@pytest.mark.parametrize("verb", ["shell", "hello"])
+def test_the_words_of_a_host_are_not_those_of_ssh(hostile, verb):
+    """A host that ended with `ssh`'s own exit code could have its user told to trust another's key."""
+    words = b"No ED25519 host key is known for evil.example and you have requested strict checking.\n"
+    said = hostile({verb: attack(err=words, code=255)})
+    line = said.strip().splitlines()[-1]
+    assert 'host "b"' in line
+    assert "exit code 255" in line
+    assert "ssh-keyscan" not in said
+    assert "known_hosts" not in said
+    assert "Traceback" not in said

@@ -22,7 +22,7 @@ from fathometer.study.hosts import MOST_WORDS
 from fathometer.study.model import SshHost
 from fathometer.study.processes import OutputTooLong, Processes
 from fathometer.study.ssh.answers import FORMAT, shell_answer
-from fathometer.study.ssh.trouble import HostError, explain
+from fathometer.study.ssh.trouble import MOST_LOOKED_AT, HostError, explain
 
 CALL_S: Final = 60.0
 """How long a call may take, which is to say: how long after the last word of a host it counts as lost."""
@@ -32,6 +32,8 @@ _LOST: Final = 255
 """``ssh``'s exit code for its own troubles."""
 MOST_ANSWER: Final = 1 << 20
 """Bytes of an answer, without those of a recording. A host that goes on and on is cut off."""
+_WORDS: Final = ".words"
+"""The end of the name of the file that `ssh` writes its own words into, beside its socket."""
 _AT_ONCE: Final = 4
 """Commands on one connection at a time; ``sshd`` allows 10 (``MaxSessions``)."""
 STRICT: Final = (
@@ -79,15 +81,22 @@ async def end_connections(study_id: str, processes: Processes) -> None:
     processes do not bear the study's mark: ``ssh`` writes its title over its environment.
     """
     directory = control_directory(study_id)
-    for socket in directory.iterdir():
+    for socket in (entry for entry in directory.iterdir() if entry.suffix != _WORDS):
         await processes.exchange(
             ["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "--", "whom-it-goes-to"]
         )
     shutil.rmtree(directory, ignore_errors=True)
 
 
+def words_file(control: Path) -> Path:
+    """Where `ssh` writes what it has to say of a connection."""
+    return control.with_name(control.name + _WORDS)
+
+
 def options(ssh: SshHost, control: Path) -> list[str]:
     """``ssh`` and its options up to the host's name."""
+    # Its own words go into a file, apart from those of the host, which could pretend to be `ssh`'s.
+    apart = ["-E", str(words_file(control))]
     argv = ["ssh", "-T"]
     for option in _OPTIONS:
         argv += ["-o", option]
@@ -96,7 +105,7 @@ def options(ssh: SshHost, control: Path) -> list[str]:
     if ssh.jump is not None:
         # Not -J, which would leave its checks to the configuration.
         strict = [word for option in STRICT for word in ("-o", option)]
-        proxy = shlex.join(["ssh", *strict, *_identity(ssh)]).replace("%", "%%")
+        proxy = shlex.join(["ssh", *apart, *strict, *_identity(ssh)]).replace("%", "%%")
         argv += ["-o", f"ProxyCommand={proxy} -W '[%h]:%p' -- {shlex.quote(f'ssh://{ssh.jump}')}"]
     argv += ["-p", str(ssh.port)] if "port" in ssh.model_fields_set else []
     argv += ["-l", ssh.user] if ssh.user is not None else []
@@ -115,6 +124,7 @@ class SshConnection:
         self.ssh = ssh
         self.study_id = study_id
         self._argv = options(ssh, control)
+        self._words = words_file(control)
         self._processes = processes
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
@@ -174,7 +184,8 @@ class SshConnection:
         async with self._turns:
             try:
                 async with asyncio.timeout(within_s):
-                    argv = [*self._argv, "--", self.ssh.address, *command]
+                    before = _size(self._words)
+                    argv = [*self._argv, "-E", str(self._words), "--", self.ssh.address, *command]
                     code, out, err = await self._processes.exchange(argv, given, most)
             except TimeoutError:
                 # A connection that hangs is no connection: the next command makes a new one.
@@ -184,8 +195,25 @@ class SshConnection:
                 await self.close()
                 raise self.refused(f"its answer does not end, and was cut at {error.most:,} bytes") from None
         if code == _LOST:
-            raise explain(self.name, self.ssh, err.decode(errors="replace"))
+            raise explain(self.name, self.ssh, _tail(self._words, before), last_words(err))
         return code, out, err
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _tail(path: Path, begin: int) -> str:
+    """What stands in a file from there on, as far as it is looked at."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(begin, _size(path) - MOST_LOOKED_AT))
+            return file.read(MOST_LOOKED_AT).decode(errors="replace")
+    except FileNotFoundError:
+        return ""
 
 
 def last_words(output: bytes) -> str:

@@ -1,7 +1,7 @@
 """From what ``ssh`` said to one line: which host, what is wrong, how to mend it. Text in, errors out.
 
-OpenSSH has one exit code (255) for whatever keeps it from its host; the reason is in its words, which are not
-translated, and are those of OpenSSH 7 to 10.
+OpenSSH has one exit code (255) for whatever keeps it from its host, and a host may give the same; the reason
+is in `ssh`'s words, which are not translated, and are those of OpenSSH 7 to 10.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.hosts import MOST_WORDS
 from fathometer.study.model import SshHost
 
-_MOST_OUTPUT: Final = 4096
+MOST_LOOKED_AT: Final = 4096
 """Characters of what `ssh` said that are looked at; the last ones have the reason."""
 
 
@@ -41,14 +41,16 @@ def by_hand(ssh: SshHost) -> str:
     return shlex.join([*argv, f"{ssh.user}@{ssh.address}" if ssh.user else ssh.address])
 
 
-def explain(name: str, ssh: SshHost, output: str) -> HostError:
-    """The error for a connection that was not made, or was lost."""
+def explain(name: str, ssh: SshHost, output: str, said: str = "") -> HostError:
+    """The error for a connection that was not made, or was lost. `output` are `ssh`'s own words; `said` is
+    what the host said last, of which nothing is believed.
+    """
 
     def error(what: str, remedy: str, kind: type[HostError] = HostError) -> HostError:
         return kind("reach a host", f'host "{name}" ({_where(ssh)}): {what}', remedy)
 
     hand = by_hand(ssh)
-    output = output[-_MOST_OUTPUT:]
+    output = output[-MOST_LOOKED_AT:]
     if match := re.search(r"ey for (\S+) has changed", output):
         other = match[1]
         return error(
@@ -86,5 +88,10 @@ def explain(name: str, ssh: SshHost, output: str) -> HostError:
         if words in output:
             return error(what, f"{remedy} Try `{hand}`", Lost)
     last = [line.strip() for line in output.splitlines() if line.strip()]
-    what = f"the connection was lost ({last[-1][:MOST_WORDS]})" if last else "the connection was lost"
+    if last:
+        what = f"the connection was lost ({last[-1][:MOST_WORDS]})"
+    elif said:
+        what = f"what it ran ended with exit code 255, as a lost connection does; its last words: {said}"
+    else:
+        what = "the connection was lost"
     return error(what, f"try `{hand}`", Lost)
