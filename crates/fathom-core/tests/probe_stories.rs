@@ -65,6 +65,45 @@ fn a_silence_right_after_a_stall_is_a_stall() {
     }
 }
 
+/// A silence that was looked at and was no stall left the next look where it was: with a threshold that had fallen since,
+/// the silence after it was missed.
+#[test]
+fn a_silence_after_one_that_was_no_stall_is_a_stall() {
+    let faults = [(740 * MS, Fault::Silence(560 * MS)), (1_340 * MS, Fault::Silence(360 * MS))];
+    let outcome = World::new(every(50 * MS, 5 * S), 1).with(faults).run();
+    outcome.check_laws();
+    let began = outcome.of(|kind| matches!(kind, EventKind::StallBegan { .. }).then_some(()));
+    // The threshold is 200 ms since the first second's end: of the first silence, too, which lasted until 1.3 s.
+    assert!(began.iter().any(|(at, ..)| *at > START.mono_ns + 1_350 * MS), "{began:?}");
+}
+
+/// The kernel took the last message in part, and the peer read no more: nothing was armed that would end the run.
+#[test]
+fn a_last_message_that_is_never_taken_whole_ends_the_run() {
+    let settings = Settings { count: Some(2), size: 100_000, duration_ns: None, ..every(100 * MS, S) };
+    let mut world = World::new(settings, 1).with([(50 * MS, Fault::Silence(1_000_000 * S))]);
+    (world.user_timeout_ns, world.must_end_ns) = (u64::MAX / 2, 600 * S);
+    let outcome = world.run();
+    outcome.check_laws();
+    assert!(outcome.ended_ns < START.mono_ns + 30 * S, "{}", outcome.ended_ns);
+}
+
+/// A late echo of a datagram that had been given up counted twice, and cut the planned silence short: 34 samples stood
+/// together where four do.
+#[test]
+fn a_late_echo_leaves_a_planned_silence_as_it_is() {
+    let settings = Settings { transport: Transport::Udp, idle_gaps_ns: vec![S], ..every(S, 10 * S) };
+    let mut world = World::new(Settings { pace: Pace::PingPong, ..settings }, 1);
+    world.rtt_ns = 5 * MS;
+    let outcome = world.with([(3_500 * MS, Fault::Slower(10))]).run();
+    outcome.check_laws();
+    let sent: Vec<i64> = outcome.samples.iter().map(|(_, sample)| sample.sent_ns).collect();
+    let together: Vec<usize> = sent.chunk_by(|a, b| b - a < 500_000_000).map(<[i64]>::len).collect();
+    // The last may be cut by the end of the run.
+    let whole = &together[..together.len() - 1];
+    assert!(whole.len() > 4 && whole.iter().all(|n| *n == 4), "{together:?}");
+}
+
 /// A freeze of 30 s at the articles' pace blinded the probe to anything under two minutes for most of an hour.
 #[test]
 fn a_long_freeze_does_not_blind_the_probe() {

@@ -12,7 +12,7 @@ use ring::digest::{Context, SHA256};
 use std::fs::File;
 use std::io::{self, BufRead, Read, Write};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 /// What `said` gives of each output.
@@ -93,15 +93,14 @@ fn hello(directory: &Directory, answer: &mut Answer<'_>) -> Result<(), Error> {
 
 fn start(job: &Job, limit_s: u64, argv: &[String], answer: &mut Answer<'_>) -> Result<(), Error> {
     if job.make()? {
-        let mut supervisor = command("supervise")?
-            .arg(job.path())
-            .arg(limit_s.to_string())
-            .arg("--")
-            .args(argv)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|e| Error::run(format!("cannot start a supervisor: {e}")))?;
+        let mut supervisor = match supervisor_of(job, limit_s, argv) {
+            Ok(supervisor) => supervisor,
+            Err(error) => {
+                // Nothing has begun: who asks again is not told that it has.
+                job.remove()?;
+                return Err(error);
+            }
+        };
         let deadline = Instant::now() + PATIENCE;
         // It leaves word of itself at once, or it ends.
         while job.supervisor().is_none() && Instant::now() < deadline {
@@ -119,6 +118,18 @@ fn start(job: &Job, limit_s: u64, argv: &[String], answer: &mut Answer<'_>) -> R
     let began_s = job.supervisor().map(|word| word.began_s);
     let age_s = began_s.map_or(0, |began_s| uptime_s().saturating_sub(began_s));
     tell(answer.line(&Line::Started { age_s, state: job.state() }))
+}
+
+fn supervisor_of(job: &Job, limit_s: u64, argv: &[String]) -> Result<Child, Error> {
+    command("supervise")?
+        .arg(job.path())
+        .arg(limit_s.to_string())
+        .arg("--")
+        .args(argv)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|e| Error::run(format!("cannot start a supervisor: {e}")))
 }
 
 fn look(job: &Job, budget: u64, want: &[(FileName, u64)], answer: &mut Answer<'_>) -> Result<(), Error> {

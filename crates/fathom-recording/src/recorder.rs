@@ -98,6 +98,8 @@ pub struct Recorder {
     /// What this recorder itself had to tell of the run.
     told: Vec<Event>,
     ending: bool,
+    /// The log tells of the end.
+    end_told: bool,
 }
 
 /// Why and when a recording stopped early.
@@ -174,6 +176,7 @@ impl Recorder {
             unclosed: Vec::new(),
             told: Vec::new(),
             ending: false,
+            end_told: false,
         };
         let kind = EventKind::RecordingStarted {};
         let line = recorder.line(&Event { at, mono_ns: now_ns, connection: None, kind })?;
@@ -296,7 +299,15 @@ impl Recorder {
                 r.tell_gap()?;
                 let kind = EventKind::RecordingEnded { samples: r.rows, error: error.map(str::to_owned) };
                 r.event(&Event { at: ended_at, mono_ns: now_mono_ns, connection: None, kind })?;
-                r.seal(ended_at)
+                r.end_told = true;
+                // The last words may need the block that was kept for them.
+                r.seal(ended_at).or_else(|error| {
+                    if !error.is_full() {
+                        return Err(error);
+                    }
+                    r.release_reserve();
+                    r.seal(ended_at)
+                })
             });
         }
         // A conversion that outlived the stop must not outlive the lock.
@@ -348,9 +359,11 @@ impl Recorder {
             self.release_reserve();
             // The disk has just failed; this and what follows are attempts.
             self.give_up_rows();
-            let kind = EventKind::RecordingEnded { samples: self.rows, error: Some(reason) };
-            // The error that matters is on its way to the caller.
-            let _ = self.event(&Event { at, mono_ns: self.now_ns, connection: None, kind });
+            // The error that matters is on its way to the caller. There is one end.
+            if !self.end_told {
+                let kind = EventKind::RecordingEnded { samples: self.rows, error: Some(reason) };
+                let _ = self.event(&Event { at, mono_ns: self.now_ns, connection: None, kind });
+            }
             let _ = self.events.sync(self.disk.as_ref());
         })
     }

@@ -124,7 +124,12 @@ impl Recording {
 
     /// Whether somebody is writing it now.
     pub fn is_running(&self) -> bool {
-        crate::plain::open(&self.dir.join(LOCK))
+        Self::is_written(&self.dir)
+    }
+
+    /// Whether a probe writes the recording that is in `dir`.
+    pub(crate) fn is_written(dir: &Path) -> bool {
+        crate::plain::open(&dir.join(LOCK))
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 

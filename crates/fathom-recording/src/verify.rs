@@ -66,8 +66,9 @@ impl Verification {
 
 /// Checks the recording in `dir`; `progress` is told the rows read, every now and then.
 pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification, Error> {
+    // Asked first: one that ends between the two is one that runs, and lacks nothing.
+    let running = Recording::is_written(dir);
     let recording = Recording::open(dir)?;
-    let running = recording.is_running();
     let mut findings = Findings::default();
     let mut conservation = Conservation::of(recording.manifest(), running);
     let log = EventLog::read(&recording, &mut conservation, &mut findings)?;

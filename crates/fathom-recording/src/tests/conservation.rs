@@ -98,6 +98,17 @@ fn connections_as_samples_of_older_recordings_are_not_counted_against_them() {
 }
 
 #[test]
+fn losses_that_no_number_holds_are_too_many_and_no_panic() {
+    let events = [
+        closed(0, 22),
+        lost(Some(0), u64::MAX / 2 + 1),
+        lost(Some(0), u64::MAX / 2 + 1),
+        lost(None, u64::MAX),
+    ];
+    assert!(!findings(&recording("tcp", &rows(0, 0..20), &events)).is_empty());
+}
+
+#[test]
 fn what_was_due_is_sent_or_told_as_not_sent() {
     let overrun = |skipped| {
         (None, EventKind::ScheduleOverrun { skipped, behind_ns: 1, reason: "unconnected".to_owned() })

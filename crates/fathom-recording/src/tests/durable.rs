@@ -151,11 +151,13 @@ fn nothing_acknowledged_is_lost_whichever_operation_fails() {
                 continue;
             }
             holds(&dir, &promised, &case);
+            let log = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
+            assert!(log.matches("\"recording.ended\"").count() <= 1, "{case}: {log}");
             let rows = read(&dir).len();
             recover(&dir, manifest().started_at).unwrap_or_else(|e| panic!("{case}: {e}"));
             assert_eq!(read(&dir).len(), rows, "{case}");
             let found = verify(&dir, |_| {}).unwrap();
-            assert!(found.damage.is_empty(), "{case}: {found:?}");
+            assert!(found.is_sound() && found.damage.is_empty(), "{case}: {found:?}");
             assert!(!recover(&dir, manifest().started_at).unwrap().needed, "{case}");
         }
     }

@@ -139,9 +139,9 @@ impl Conservation {
                     let tally = self.connections.entry(one.connection).or_default();
                     (tally.before, tally.opened) = (one.samples, true);
                 }
-                let open: u64 = carried.connections.iter().map(|one| one.samples).sum();
-                self.not_sent += carried.not_sent;
-                self.lost_of_several += carried.lost_of_several;
+                let open = carried.connections.iter().map(|one| one.samples).fold(0, u64::saturating_add);
+                self.not_sent = self.not_sent.saturating_add(carried.not_sent);
+                self.lost_of_several = self.lost_of_several.saturating_add(carried.lost_of_several);
                 self.before = carried.samples.saturating_sub(open.saturating_add(carried.lost_of_several));
             }
             // What stands here and before is what was sent, as far as it concerns this recording.
@@ -154,12 +154,19 @@ impl Conservation {
                 self.due = Some(carried.samples.saturating_add(carried.not_sent));
             }
             (EventKind::RecordingOverflowed { lost, .. }, Some(connection)) => {
-                self.connections.entry(connection).or_default().lost += lost;
+                let tally = self.connections.entry(connection).or_default();
+                tally.lost = tally.lost.saturating_add(*lost);
             }
-            (EventKind::RecordingOverflowed { lost, .. }, None) => self.lost_of_several += lost,
-            (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
+            (EventKind::RecordingOverflowed { lost, .. }, None) => {
+                self.lost_of_several = self.lost_of_several.saturating_add(*lost);
+            }
+            (EventKind::ScheduleOverrun { skipped, .. }, _) => {
+                self.not_sent = self.not_sent.saturating_add(*skipped);
+            }
             // Each probing thread tells of its own lanes.
-            (EventKind::ScheduleEnded { due }, _) => self.due = Some(self.due.unwrap_or(0) + due),
+            (EventKind::ScheduleEnded { due }, _) => {
+                self.due = Some(self.due.unwrap_or(0).saturating_add(*due));
+            }
             (EventKind::RecordingEnded { error: Some(_), .. }, _) => self.stopped_ns = Some(event.mono_ns),
             (EventKind::RecordingRecovered { .. }, _) if self.state == State::Closed => {
                 self.state = State::Recovered;
@@ -233,8 +240,8 @@ impl Conservation {
         let cases = self.cases();
         let cases = cases.iter().filter(|case| case.missing > 0 && (case.by_crash || damage));
         let mut untold: Vec<_> = cases.map(|case| (Some(case.connection), case.missing)).collect();
-        let of_connections: u64 = untold.iter().map(|(_, missing)| missing).sum();
-        let of_the_run = self.due.unwrap_or(0).saturating_sub(self.told() + of_connections);
+        let accounted = untold.iter().map(|(_, missing)| *missing).fold(self.told(), u64::saturating_add);
+        let of_the_run = self.due.unwrap_or(0).saturating_sub(accounted);
         if of_the_run > 0 && !self.probing_failed {
             untold.push((None, of_the_run));
         }
@@ -274,9 +281,10 @@ impl Conservation {
 
     /// Samples of the run that have a row, or of which something is told.
     fn told(&self) -> u64 {
-        let tallies = self.connections.values();
-        let of_connections: u64 = tallies.map(|tally| tally.rows + tally.before + tally.lost).sum();
-        of_connections + self.before + self.lost_of_several + self.not_sent
+        // A file may say any number.
+        let of_tallies = self.connections.values().flat_map(|tally| [tally.rows, tally.before, tally.lost]);
+        let of_the_run = [self.before, self.lost_of_several, self.not_sent];
+        of_tallies.chain(of_the_run).fold(0, u64::saturating_add)
     }
 
     fn check_run(&self, findings: &mut Findings) {

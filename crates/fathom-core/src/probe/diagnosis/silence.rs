@@ -73,6 +73,11 @@ impl Silence {
         if self.looked { threshold_ns } else { threshold_ns.min(FIRST_LOOK_NS + round_trip_ns(info)) }
     }
 
+    /// Whether the kernel was asked about it, as it is about each that lasts until the first look.
+    pub(in crate::probe) fn was_looked_at(&self) -> bool {
+        self.looked
+    }
+
     /// The stall that goes on.
     pub(in crate::probe) fn stall(&self) -> Option<Stall> {
         self.watch.current()

@@ -116,8 +116,9 @@ impl Lane {
         self.agenda.stop(cx.settings.pace, now);
         match self.connection() {
             Some(connection) if !connection.stream.is_idle() && linger_ns > 0 => {
-                self.armed.disarm(Timer::Drain);
-                self.arm(Timer::Drain, now + linger_ns, cx);
+                // A wait that has begun is not made longer.
+                let at = self.armed.at(Timer::Drain).map_or(now + linger_ns, |at| at.min(now + linger_ns));
+                self.arm(Timer::Drain, at, cx);
             }
             _ => self.finish(cx),
         }

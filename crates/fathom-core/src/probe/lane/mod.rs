@@ -134,7 +134,8 @@ impl Lane {
             Timer::Retry => self.open(now, path, cx),
             Timer::ConnectLimit => self.connect_late(now, path, cx),
             Timer::Drain => self.finish(cx),
-            _ => self.echo_lost(now, path, cx),
+            Timer::EchoLost => self.echo_lost(now, path, cx),
+            _ => debug_assert!(false, "{timer:?} is no lane's"),
         }
     }
 
@@ -223,7 +224,14 @@ impl Lane {
     pub(super) fn pump(&mut self, now: u64, cx: &mut Context) {
         loop {
             let Link::Open(connection) = &mut self.link else { return };
-            if !self.agenda.has_begun() || connection.is_taken() {
+            if !self.agenda.has_begun() {
+                return;
+            }
+            if connection.is_taken() {
+                // What was begun last may never be taken whole.
+                if self.agenda.is_over() {
+                    self.arm_drain(now, cx);
+                }
                 return;
             }
             if !connection.has_begun() {
@@ -252,13 +260,15 @@ impl Lane {
         } else if self.agenda.is_over() {
             // The last has been sent: the lane ends when all has come back, or after the timeout.
             match self.connection() {
-                Some(connection) if !connection.stream.is_idle() => {
-                    if self.armed.at(Timer::Drain).is_none() {
-                        self.arm(Timer::Drain, now + cx.settings.timeout_ns, cx);
-                    }
-                }
+                Some(connection) if !connection.stream.is_idle() => self.arm_drain(now, cx),
                 _ => self.finish(cx),
             }
+        }
+    }
+
+    fn arm_drain(&mut self, now: u64, cx: &mut Context) {
+        if self.armed.at(Timer::Drain).is_none() {
+            self.arm(Timer::Drain, now + cx.settings.timeout_ns, cx);
         }
     }
 
@@ -358,6 +368,8 @@ impl Lane {
     fn after_echo(&mut self, now: u64, awaited: bool, cx: &mut Context) {
         let Link::Open(connection) = &mut self.link else { return };
         let idle = connection.stream.is_idle();
+        // What comes after it was given up as lost is awaited by no schedule: the next sample has its time.
+        let awaited = awaited && self.agenda.next_due_ns().is_none();
         if cx.settings.pace == Pace::PingPong && awaited && !cx.stopping && !connection.is_taken() {
             self.armed.disarm(Timer::EchoLost);
             self.agenda.echo_is_over(now);
@@ -383,7 +395,8 @@ impl Lane {
     }
 
     /// Once a second: datagrams that will not come back, and dues that a full connection keeps from being sent.
-    pub(super) fn tick(&mut self, now: u64, cx: &mut Context) {
+    pub(super) fn tick(&mut self, now: u64, path: &Path, cx: &mut Context) {
+        self.watch_sooner(now, path, cx);
         let path = self.path;
         let Link::Open(connection) = &mut self.link else { return };
         let ordinal = connection.ordinal();
@@ -405,7 +418,8 @@ impl Lane {
         }
     }
 
-    /// A stall is over. The next look was meant for it, and may come too late for the silence that begins now.
+    /// A silence that was looked at is over. The next look was meant for it, and may come too late for the one that begins
+    /// now.
     fn watch_anew(&mut self, now: u64, path: &Path, cx: &mut Context) {
         let Link::Open(connection) = &self.link else { return };
         let at = now + connection.asks_after_ns(path.stall_threshold_ns(cx));
@@ -413,6 +427,18 @@ impl Lane {
             self.arm(Timer::Watch, at, cx);
         } else {
             self.armed.disarm(Timer::Watch);
+        }
+    }
+
+    /// The threshold may have fallen since the next look was set.
+    fn watch_sooner(&mut self, now: u64, path: &Path, cx: &mut Context) {
+        let Link::Open(connection) = &self.link else { return };
+        let (None, Some(armed)) = (connection.silence.stall(), self.armed.at(Timer::Watch)) else { return };
+        if let Some((_, from_ns)) = connection.silent_since(cx.settings.transport) {
+            let at = from_ns + connection.asks_after_ns(path.stall_threshold_ns(cx));
+            if at < armed {
+                self.arm(Timer::Watch, at.max(now), cx);
+            }
         }
     }
 

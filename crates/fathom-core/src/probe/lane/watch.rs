@@ -71,17 +71,17 @@ pub(super) fn look(
     Next::LookAt(give_up_at.map_or(next, |at| next.min(at)))
 }
 
-/// An echo came: the stall, if there was one (then true), is over and explained.
+/// An echo came: the stall, if there was one, is over and explained. True: the silence had been looked at.
 pub(super) fn silence_over(connection: &mut Connection, now: u64, path: &mut Path, cx: &mut Context) -> bool {
-    let stall = connection.silence.stall();
-    if let Some(stall) = stall {
+    let looked = connection.silence.was_looked_at();
+    if let Some(stall) = connection.silence.stall() {
         let facts = connection.facts(now, Outcome::Recovered, stall.sent_mono_ns, path, cx);
         stall_ended(connection, now, true, path, cx);
         explained(now, path.index(), connection.ordinal(), "stall", &facts, cx);
     }
     connection.silence.over();
     connection.read_is_over(path);
-    stall.is_some()
+    looked
 }
 
 /// The run ends while a stall goes on: it is explained as far as it goes, and has no end.

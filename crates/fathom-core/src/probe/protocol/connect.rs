@@ -328,10 +328,9 @@ impl Dialer {
         }
     }
 
-    /// A connection has taken too long to be made, or the peer to close its side.
+    /// A connection has taken too long to be made. One that was made in time has another limit.
     pub(in crate::probe) fn late(&mut self, now: u64, link: LinkId, path: &mut Path, cx: &mut Context) {
         match self.dials.get(&link).map(|dial| (dial.done_ns, dial.established_ns)) {
-            Some((Some(_), _)) => self.closed(now, link, None, path, cx),
             Some((None, Some(_))) => {
                 let text = format!(
                     "{} was connected and did not finish the TLS handshake; does it speak TLS on that port?",
@@ -344,7 +343,7 @@ impl Dialer {
             Some((None, None)) => {
                 self.failed(now, link, &NetError::of_kind(ErrorKind::TimedOut), path, cx);
             }
-            None => {}
+            Some((Some(_), _)) | None => {}
         }
     }
 

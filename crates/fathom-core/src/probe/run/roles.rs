@@ -253,7 +253,7 @@ impl Roles {
             path.usual.refresh();
         }
         for lane in &mut self.lanes {
-            lane.tick(now, cx);
+            lane.tick(now, &self.paths[lane.path()], cx);
         }
         for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
             dialer.tick(now, cx);
