@@ -294,7 +294,10 @@ impl Connection {
                 let held_up = waited || now < queued_until_ns;
                 held_up_read |= held_up;
                 if let Some(rtt_ns) = sample.rtt_ns.filter(|_| !held_up)
-                    && let Some(kind) = delay.came(sample.seq, rtt_ns as u64, now, threshold_ns)
+                    && let Some(kind) =
+                        delay.came(sample.seq, rtt_ns as u64, now, threshold_ns, |from, to| {
+                            cx.pauses.within(from, to)
+                        })
                 {
                     cx.event(now, Some(index), Some(connection), kind);
                 }

@@ -5,10 +5,15 @@ use crate::cause::ClosingCause;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+/// `EPERM` of Linux, which `ErrorKind` does not tell from `EACCES`.
+const EPERM: i32 = 1;
+
 /// The closing cause that an error of a connected socket stands for.
-pub(super) fn cause_of(kind: ErrorKind) -> ClosingCause {
+pub(super) fn cause_of(error: &NetError) -> ClosingCause {
     use ErrorKind as E;
-    match kind {
+    match error.kind {
+        // A filter of this host: nothing was sent (EPERM; what the network forbids is EACCES, below).
+        E::PermissionDenied if error.errno == Some(EPERM) => ClosingCause::LocalError,
         // A RST after a FIN is reported as EPIPE, any other as ECONNRESET (Linux tcp_reset()).
         E::ConnectionReset | E::BrokenPipe => ClosingCause::Reset,
         E::TimedOut => ClosingCause::TimedOut,
@@ -53,5 +58,20 @@ pub(super) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &N
             "{target}{at} reset the connection while it was being made; is something between refusing it?"
         ),
         _ => format!("cannot connect to {target}{at}: {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::io::ErrorSource;
+
+    #[test]
+    fn what_this_host_forbids_is_not_the_networks_doing() {
+        for (errno, cause) in [(1, ClosingCause::LocalError), (13, ClosingCause::Unreachable)] {
+            let (kind, source) = (ErrorKind::PermissionDenied, ErrorSource::Unspecified);
+            let error = NetError { kind, errno: Some(errno), text: String::new(), source };
+            assert_eq!(cause_of(&error), cause, "errno {errno}");
+        }
     }
 }

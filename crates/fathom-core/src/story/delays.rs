@@ -58,6 +58,11 @@ fn delays(events: &[Event]) -> Vec<Delay> {
                 confidence: Confidence::Medium,
                 over: false,
             }),
+            // The pause tells all of it.
+            EventKind::DelayEnded { verdict: Verdict::LocalPaused, .. } => {
+                let open = delays.iter().rposition(|delay| delay.connection == connection && !delay.over);
+                open.map(|at| delays.remove(at));
+            }
             EventKind::DelayEnded {
                 duration_ns,
                 samples,

@@ -36,6 +36,7 @@ pub(super) enum Fact {
     LocalPartlyPaused,
     EchoLate,
     RequestLate,
+    ReadWhenever,
     WaysLate,
     DatagramsCounted,
     NeverAnswered,
@@ -107,6 +108,8 @@ impl Fact {
             Self::LocalPartlyPaused => facts.has_local_pause(),
             Self::EchoLate => way::by_stamps(facts) == Some(Direction::Return),
             Self::RequestLate => way::by_stamps(facts) == Some(Direction::Forward),
+            // A datagram may have come long before it was read and stamped.
+            Self::ReadWhenever => !facts.tells_pauses && facts.acknowledged == Ack::NotKnown,
             Self::WaysLate => facts.ways_were_late(),
             Self::NeverAnswered => !facts.ever_answered,
             Self::DatagramsCounted => facts.datagrams.is_some_and(|datagrams| datagrams.missing > 0),
@@ -198,6 +201,9 @@ impl Fact {
                 "by the stamps of the first late echo, the one before having come in time and neither end having stood still for a fifth of the silence, the way back took four fifths or more of what it was late by, and no segment came that had come before"
             }
             Self::RequestLate => "by these stamps the way there did",
+            Self::ReadWhenever => {
+                "the reflector tells no pauses and no kernel acknowledged the request, so that it may have waited there to be read"
+            }
             Self::WaysLate => {
                 "by the stamps of the first late echo its ways took half of the silence or more, and neither end stood still for a fifth of it"
             }
@@ -423,6 +429,7 @@ impl Fact {
             | Self::RequestWaited
             | Self::EchoLate
             | Self::RequestLate
+            | Self::ReadWhenever
             | Self::DatagramsCounted
             | Self::WaysLate
             | Self::NothingCameAgain

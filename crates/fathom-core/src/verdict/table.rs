@@ -66,7 +66,9 @@ pub(super) const TABLE: &[Row] = &[
     // Which came first, or did the most of it, nobody saw.
     open(&[Survived, AnsweredByReplacement], &[PeerDown, PathDown]).and(BESIDE),
     row(&[Survived, EchoLate], &[], PathDown, High).and(BESIDE),
-    row(&[Survived, RequestLate], &[AcknowledgedAlone, Relayed, RequestWaited], PathDown, High).and(BESIDE),
+    row(&[Survived, RequestLate], &[AcknowledgedAlone, Relayed, RequestWaited, ReadWhenever], PathDown, High)
+        .and(BESIDE),
+    open(&[Survived, RequestLate, ReadWhenever], &[PathDown, PeerPaused]),
     row(&[Survived, RequestLate, TellsPauses], &[RequestWaited, RemotePartlyPaused], PathDown, Medium)
         .and(&[AcknowledgedAlone, Relayed]),
     // It may recover, or be the end: only the flow is concerned then, or the way of all.

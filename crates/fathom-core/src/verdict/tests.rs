@@ -171,6 +171,19 @@ fn row_2_an_echo_that_was_lost_on_the_way_back_is_no_pause_however_many_acknowle
     assert_eq!(explain(&facts).could_be, [Verdict::PeerPaused, Verdict::PathDown]);
 }
 
+/// STAMP: a reflector that was stopped stamps a request when it reads it. It was `path_down`, with high confidence.
+#[test]
+fn a_datagram_that_a_reflector_stamps_late_may_have_waited_there() {
+    let stamp = Facts { tells_pauses: false, timeouts: 0, retransmits: None, came_again: None, ..STALLED };
+    let facts = Facts { acknowledged: Acknowledged::NotKnown, late: late(4_900, 1), ..stamp };
+    let explained = explain(&facts);
+    assert_eq!((explained.verdict, explained.could_be.len()), (Verdict::Unknown, 2), "{explained:?}");
+    assert!(explained.could_be.contains(&Verdict::PeerPaused), "{explained:?}");
+    // The way back is another matter: it had read the request in time.
+    let facts = Facts { late: late(1, 4_900), ..facts };
+    assert_eq!(told(&facts), (Verdict::PathDown, Some(Direction::Return), Some(Confidence::High)));
+}
+
 #[test]
 fn row_3_acknowledgements_of_something_between_are_not_the_reflectors() {
     let relayed = with(same(Standing::Open, 59), |who| who.port = Some(PORT + 1));

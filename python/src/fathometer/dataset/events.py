@@ -194,8 +194,9 @@ def _explanation(event: Event) -> Explanation:
 
 
 def delays(events: Iterable[Event]) -> tuple[Delay, ...]:
-    """Every delay, in the order of beginning."""
+    """Every delay by its beginning, but for what this host slept through: the pause tells of that."""
     every: list[Delay] = []
+    slept: set[int] = set()
     open_: dict[int | None, int] = {}
     for e in events:
         if not e.known:
@@ -216,7 +217,9 @@ def delays(events: Iterable[Event]) -> tuple[Delay, ...]:
                 direction=f.get("direction"),
                 confidence=f["confidence"],
             )
-    return tuple(every)
+            if f["verdict"] == "local_paused":
+                slept.add(i)
+    return tuple(d for i, d in enumerate(every) if i not in slept)
 
 
 def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:

@@ -32,7 +32,7 @@ impl Lane {
         if let Some(connection) = self.connection() {
             connection.broke(error.kind);
         }
-        self.close(now, cause_of(error.kind), error.errno, Some(error.text), path, cx);
+        self.close(now, cause_of(&error), error.errno, Some(error.text), path, cx);
     }
 
     /// The connection is over; every sample still out on it is unanswered.

@@ -412,8 +412,14 @@ impl Lane {
 
     /// The connection takes data again.
     pub(super) fn writable(&mut self, now: u64, cx: &mut Context) {
+        let path = self.path;
         if let Some(connection) = self.connection() {
             connection.writable();
+            let ordinal = connection.ordinal();
+            // What fell due too long ago did so while nothing was taken.
+            if let Some(skipped) = self.agenda.skip_overdue(now) {
+                cx.skipped(now, path, Some(ordinal), skipped, "blocked");
+            }
             self.pump(now, cx);
         }
     }
