@@ -9,7 +9,7 @@ import pytest
 
 from fathometer.errors import FathometerError
 from fathometer.study import cgroups, slices
-from fathometer.study.cgroups import Groups, Place, Tree, files, read_place
+from fathometer.study.cgroups import Groups, Membership, Tree, files, read_membership
 from fathometer.study.model import HostLimits
 from fathometer.study.read import notes, parse
 from fathometer.study.slices import properties
@@ -82,14 +82,14 @@ cgroup {0}/memory cgroup rw,memory 0 0
 def test_where_we_are_in_the_control_groups(tmp_path):
     own = "5:freezer:/x\n4:memory:/outside/of/this/container\n3:cpu,cpuacct:/user\n0::/y\n"
     unified = tmp_path / "unified"
-    assert read_place(V1.format(tmp_path), own) == Place(unified, unified)
+    assert read_membership(V1.format(tmp_path), own) == Membership(unified, unified)
     (unified / "y").mkdir(parents=True)
-    assert read_place(V1.format(tmp_path), own) == Place(unified, unified / "y")
-    assert list(Place(unified, unified / "y").upwards()) == [unified / "y", unified]
-    assert read_place(V1.format(tmp_path), "0::/../outside\n") == Place(unified, unified)
+    assert read_membership(V1.format(tmp_path), own) == Membership(unified, unified / "y")
+    assert list(Membership(unified, unified / "y").upwards()) == [unified / "y", unified]
+    assert read_membership(V1.format(tmp_path), "0::/../outside\n") == Membership(unified, unified)
     # Version 1 alone.
-    assert read_place("cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n", own) is None
-    assert read_place(V1.format(tmp_path), "3:cpu:/\n") is None
+    assert read_membership("cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n", own) is None
+    assert read_membership(V1.format(tmp_path), "3:cpu:/\n") is None
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def tree(tmp_path):
     for group, controllers in ((own, "memory pids"), (tmp_path, "cpu memory pids")):
         (group / "cgroup.controllers").write_text(f"{controllers}\n")
         (group / "cgroup.subtree_control").write_text("memory\n")
-    return Place(tmp_path, own)
+    return Membership(tmp_path, own)
 
 
 def test_the_nearest_group_that_can_is_the_parent(tree):
@@ -119,7 +119,7 @@ def test_the_nearest_group_that_can_is_the_parent(tree):
 
 
 def refused(place, monkeypatch, limits="{ cpu = 0.5, memory = '64MiB' }"):
-    monkeypatch.setattr(cgroups, "own_place", lambda: place)
+    monkeypatch.setattr(cgroups, "own_membership", lambda: place)
     monkeypatch.setattr(slices, "systemd_runs", lambda: False)
     made, _ = study(limits)
     with pytest.raises(FathometerError) as error:
@@ -162,7 +162,7 @@ def groups():
 
 
 def left(groups):
-    place = cgroups.own_place()
+    place = cgroups.own_membership()
     return [g for p in place.upwards() for g in p.rglob(f"{slices.prefix(groups._id)}*")]
 
 

@@ -256,10 +256,15 @@ def test_ctrl_c_while_the_terminal_is_taken(tmp_path, monkeypatch, time):
 
     monkeypatch.setattr(console, "set_alt_screen", interrupted)
     monkeypatch.setattr(os, "kill", lambda *_: None)
-    with (
-        pytest.raises(KeyboardInterrupt),
-        _drawing(console, StudyFollower(tmp_path), "", own=True) as drawing,
-    ):
-        drawing.suspend()
+    # Spark, where a test of it ran in this process, left its own.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            _drawing(console, StudyFollower(tmp_path), "", own=True) as drawing,
+        ):
+            drawing.suspend()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(taken) == time
     assert restored(written.getvalue().encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from fathometer.findings.model import Ends, Key, Scenario
+from fathometer.findings.model import Between, Key, Scenario
 from fathometer.findings.parts import OF_STUDIES
 
 
@@ -29,7 +29,7 @@ class _Place:
         tags = {
             k: v for k, v in first.items() if k not in OF_STUDIES and all(p.tags.get(k) == v for p in paths)
         }
-        return cls(replace(s.key, label="", ends=Ends()), (start, to) if start and to else None, tags)
+        return cls(replace(s.key, label="", ends=Between()), (start, to) if start and to else None, tags)
 
 
 def grouped(a: Scenario, b: Scenario) -> bool:

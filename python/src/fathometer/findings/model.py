@@ -34,7 +34,7 @@ FIGURES = ("mean", "p50", "p95", "p99", "p99_9", "p99_99")
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Between:
     """Between which ends something was measured, and what else the user said of it. Labels are words, and two
     hosts may use the same: recordings that differ in any of this are never pooled.
     """
@@ -70,7 +70,7 @@ class Key:
     """Of a run with silences: whether these are the first after those of one length, or the warm ones that
     followed them.
     """
-    ends: Ends = Ends()
+    ends: Between = Between()
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from fathometer.dataset.regroup import grid
 from fathometer.dataset.rollup import SHIFT, Counted, added
 from fathometer.dataset.selection import ALL, Selection
 from fathometer.dataset.totals import Totals
-from fathometer.findings.model import Ends, Key, Scenario
+from fathometer.findings.model import Between, Key, Scenario
 from fathometer.stats.blocks import MOST, SHORTEST
 from fathometer.stats.series import BlockCounts, Buckets
 
@@ -74,9 +74,9 @@ def parts(recording: Recording) -> list[Part]:
     return [half for part in every for half in _by_load(part)]
 
 
-def _ends(manifest: Manifest) -> Ends:
+def _ends(manifest: Manifest) -> Between:
     path = manifest.path
-    return Ends(
+    return Between(
         start=path.start,
         # Who says from where it was measured decides what counts as one place: a machine may be made anew.
         host=None if path.start else manifest.host_id,

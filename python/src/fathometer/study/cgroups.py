@@ -98,11 +98,11 @@ def remove_left(study_id: str) -> None:
 
 
 def _way() -> _Ways:
-    return slices if slices.systemd_runs() else Tree(own_place())
+    return slices if slices.systemd_runs() else Tree(own_membership())
 
 
 @dataclass(frozen=True)
-class Place:
+class Membership:
     """Where this process is in the control groups of version 2."""
 
     mount: Path
@@ -115,15 +115,15 @@ class Place:
         yield from (p for p in self.group.parents if p == self.mount or self.mount in p.parents)
 
 
-def own_place() -> Place | None:
+def own_membership() -> Membership | None:
     """None: version 2 is not mounted here."""
     try:
-        return read_place(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
+        return read_membership(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
     except OSError:
         return None  # Not Linux.
 
 
-def read_place(mounts: str, own: str) -> Place | None:
+def read_membership(mounts: str, own: str) -> Membership | None:
     """From ``/proc/self/mounts`` (fstab(5)) and a process's ``/proc/PID/cgroup`` (cgroups(7))."""
     group = next((line.removeprefix("0::") for line in own.splitlines() if line.startswith("0::")), None)
     for line in mounts.splitlines():
@@ -132,7 +132,7 @@ def read_place(mounts: str, own: str) -> Place | None:
             mount = Path(where)
             inside = mount / group.lstrip("/")
             # In a container the path may be that outside of it.
-            return Place(mount, inside if ".." not in group and inside.is_dir() else mount)
+            return Membership(mount, inside if ".." not in group and inside.is_dir() else mount)
     return None
 
 
@@ -153,8 +153,8 @@ def _controllers(limits: HostLimits) -> set[str]:
 class Tree:
     """Groups that we make ourselves."""
 
-    def __init__(self, place: Place | None) -> None:
-        self._place = place
+    def __init__(self, membership: Membership | None) -> None:
+        self._membership = membership
 
     def make(self, study_id: str, host: str, limits: HostLimits) -> Enter:
         """Makes a host's group, below the nearest one whose children can have the controllers."""
@@ -167,10 +167,10 @@ class Tree:
         return lambda argv: ["/bin/sh", "-c", enter, "sh", *argv]
 
     def _parent(self, controllers: set[str]) -> Path:
-        if self._place is None:
+        if self._membership is None:
             raise _NotLimited("this machine has no control groups of version 2", _NO_CONTROLLER)
         refused: OSError | None = None
-        for group in self._place.upwards():
+        for group in self._membership.upwards():
             try:
                 if not controllers <= set((group / "cgroup.controllers").read_text().split()):
                     continue
@@ -188,7 +188,7 @@ class Tree:
 
     def remove_left(self, study_id: str) -> None:
         """Takes away a study's groups."""
-        for place in self._place.upwards() if self._place else ():
+        for place in self._membership.upwards() if self._membership else ():
             for group in place.glob(f"{slices.prefix(study_id)}*"):
                 # One that a process is still in stays, and holds nobody else back.
                 with contextlib.suppress(OSError):
@@ -207,11 +207,11 @@ def _check_from_inside(enter: Enter, limits: HostLimits) -> None:
     done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=_CALL_S)  # noqa: S603
     if done.returncode != 0:
         raise _NotLimited(done.stderr.strip() or "no process may enter its control group", _AS_ROOT)
-    place = read_place(Path("/proc/self/mounts").read_text(), done.stdout)
-    if place is None:
+    membership = read_membership(Path("/proc/self/mounts").read_text(), done.stdout)
+    if membership is None:
         raise _NotLimited("this machine has no control groups of version 2", _NO_CONTROLLER)
     for name, wanted in files(limits).items():
-        if name != _SWAP and not any(_says(group / name, wanted) for group in place.upwards()):
+        if name != _SWAP and not any(_says(group / name, wanted) for group in membership.upwards()):
             raise _no_controller({name.partition(".")[0]})
 
 
