@@ -238,7 +238,7 @@ pub enum EventKind {
         /// The same of the way back.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         back_ns: Option<u64>,
-        /// `delayed`.
+        /// `delayed`; `local_paused`: this host slept through most of it, and the path was not slow.
         verdict: Verdict,
         /// Which way took nearly all of it, where one did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
