@@ -125,6 +125,10 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
         manifest.write(disk, dir)?;
     }
     recovery.ended_at = manifest.ended_at;
+    if !recovery.needed {
+        // It ended in order; that it can be read is another matter.
+        recovery.damage = recording.damage();
+    }
     tidy(disk, dir);
     drop(held);
     Ok(recovery)

@@ -71,6 +71,20 @@ fn any_flipped_bit_of_a_batch_is_seen_or_harmless() {
     }
 }
 
+/// It said "nothing to recover", which is no word of what cannot be read.
+#[test]
+fn recovering_one_that_ended_in_order_tells_what_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    interrupted(dir.path());
+    recover(dir.path(), manifest().started_at).unwrap();
+    assert!(recover(dir.path(), manifest().started_at).unwrap().damage.is_empty());
+    let path = dir.path().join("samples-00000.parquet");
+    let len = fs::metadata(&path).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(len - 100).unwrap();
+    let again = recover(dir.path(), manifest().started_at).unwrap();
+    assert!(!again.needed && again.damage.iter().any(|damage| !damage.torn), "{again:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 

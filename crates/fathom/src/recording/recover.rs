@@ -47,7 +47,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             };
             format!("{dir}: recovered {rows} {saved}, {torn_bytes} torn bytes cut off{lost}")
         } else {
-            format!("{dir}: nothing to recover")
+            match done.damage.as_slice() {
+                [] => format!("{dir}: nothing to recover"),
+                _ => {
+                    format!("{dir}: it ended in order, and what cannot be read of it cannot be brought back")
+                }
+            }
         });
         output::print("the result", &(lines.join("\n") + "\n"))?;
     }

@@ -9,6 +9,7 @@ import numpy as np
 
 from fathometer.findings.finding import Advice, Confidence, Fact, Quantity, ns, number, times
 from fathometer.findings.model import Scenario, is_making
+from fathometer.stats.results import Estimate
 from fathometer.stats.runs import median_of_runs
 
 ROUND_TRIPS: Final = 10
@@ -19,6 +20,8 @@ what is fit for chatty use."""
 ALLOWED_NS: Final = {"same-zone": 1_000_000, "cross-zone": 3_000_000}
 """What a path of a class (its tag `class`) may cost in the median; one without the tag may cost as much as
 the widest of them, for beyond that nothing chatty is fit."""
+WIDE: Final = 3
+"""How many times its lower end the upper end of the interval of a mean to rely on may be."""
 FEWEST_CONNECTIONS: Final = 6
 """From which a median of their set-up has an interval."""
 MOST: Final = 3
@@ -47,8 +50,15 @@ def _batches(dear: Sequence[Scenario]) -> Iterator[Advice]:
             saves=_in_a_row(s, ROUND_TRIPS - 1),
             facts=(_figure(s, "mean"),),
             evidence=(f"{s.name}/mean",),
-            confidence="medium" if s.figure("mean").doubt else "high",
+            confidence=_sure(s.figure("mean")),
         )
+
+
+def _sure(mean: Estimate) -> Confidence:
+    """Of what is a multiple of a mean: one that a few samples make may be half or twice of it next time."""
+    if mean.interval is None or mean.interval.high > WIDE * mean.interval.low:
+        return "low"
+    return "medium" if mean.doubt else "high"
 
 
 def _in_a_row(s: Scenario, number_of: int) -> Quantity:
