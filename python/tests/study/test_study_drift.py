@@ -73,6 +73,9 @@ def one_after_the_other(measured, directory):
         shutil.copytree(recording.directory, copy)
         manifest = json.loads((copy / "recording.json").read_text())
         manifest["label"] = label
+        # Recordings of two targets, or between other ends, are never pooled.
+        manifest["path"] |= {"from": f"{label}-client", "to": f"{label}-server"}
+        manifest["reflector"]["address"] = f"{label}-server:7007"
         manifest["path"]["tags"]["round"] = str(round_)
         (copy / "recording.json").write_text(json.dumps(manifest))
     return directory

@@ -92,7 +92,7 @@ def test_plan_prints_the_runs(tmp_path):
     assert value["format"] == 1
     assert [r["directory"] for r in value["runs"]] == ["label=a/run=01"]
     assert value["runs"][0]["interval_ns"] == 1_000_000_000
-    assert "1 runs" in CliRunner().invoke(study_app, ["plan", str(path)]).stdout
+    assert "1 run, about" in CliRunner().invoke(study_app, ["plan", str(path)]).stdout
 
 
 def schedule(**fields):

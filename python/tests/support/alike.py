@@ -32,8 +32,20 @@ def recording(label, values_ns, start_ns=START, interval_ns=SECOND):
     cells = Cells((key >> BUCKET_BITS) + step[0], key & ((1 << BUCKET_BITS) - 1), number, total)
     ends = int(sent[0]), int(sent[-1]), int(values.min()), int(values.max())
     rollup = Rollup(step_ns, (PathCounts(KEY, n, n, 0, 0, *ends),), (cells,), 1)
+    ends = {
+        "path": SimpleNamespace(start=None, to=None, via=None, tags={}),
+        "host_id": None,
+        "host_name": None,
+        "target": None,
+    }
     manifest = SimpleNamespace(
-        id=f"{label} {start_ns}", mode="tcp", size=64, interval_ns=interval_ns, started_ns=start_ns
+        id=f"{label} {start_ns}",
+        mode="tcp",
+        size=64,
+        interval_ns=interval_ns,
+        started_ns=start_ns,
+        marks=(),
+        **ends,
     )
     return SimpleNamespace(
         label=label, manifest=manifest, rollup=rollup, totals=rollup.totals(), unsent=0, openings=None
