@@ -5,7 +5,7 @@
 
 use crate::histogram::Histogram;
 use crate::statistics::Statistics;
-use crate::summary::{clock_time, number, unit_for};
+use crate::summary::{clock_time, number, percent, unit_for};
 use crate::units::duration_compact as duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -161,9 +161,7 @@ impl Interval {
             }
         }
         if let Some(availability) = self.availability {
-            // Rounded down: what was not always there is not called 100 %.
-            let percent = (availability * 1e5).floor() / 1e3;
-            let _ = write!(out, ", {percent} % available so far");
+            let _ = write!(out, ", {} % available so far", percent(availability));
         }
         if let Some(since) = self.outage_since {
             let _ = write!(out, ", NO CONNECTION since {} UTC", clock_time(since));

@@ -412,6 +412,11 @@ pub fn unit_for(typical_ns: u64) -> (f64, &'static str) {
     if typical_ns >= 10_000_000 { (1e6, "ms") } else { (1e3, "µs") }
 }
 
+/// A share in percent, rounded down to a thousandth: what was not always so is not called 100 %.
+pub fn percent(share: f64) -> f64 {
+    (share * 1e5).floor() / 1e3
+}
+
 /// A number with as many decimals as it deserves.
 pub fn number(value: f64) -> String {
     match value {

@@ -1,6 +1,6 @@
 //! What a run lacks: samples that were not sent or have no row, and the times without a connection.
 
-use super::{clock_time, duration, line};
+use super::{clock_time, duration, line, percent};
 use crate::cause::ClosingCause;
 use crate::event::why_lost;
 use crate::statistics::{Outage, Statistics};
@@ -59,8 +59,7 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
         line(out, format_args!("  not recorded {n} {samples}: {}", why_lost(Some(reason))));
     }
     if let Some(share) = s.availability().filter(|share| *share < 1.0) {
-        // Rounded down: what is not all is not 100 %.
-        line(out, format_args!("  availability {:.3} %", (share * 1e5).floor() / 1e3));
+        line(out, format_args!("  availability {:.3} %", percent(share)));
     }
     let all = s.outages.all();
     let earlier = all.len().saturating_sub(SHOWN) as u64 + s.outages.omitted();

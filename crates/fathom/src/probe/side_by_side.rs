@@ -2,7 +2,7 @@
 
 use fathom_core::marks;
 use fathom_core::statistics::Statistics;
-use fathom_core::summary::{Heading, number, unit_for};
+use fathom_core::summary::{Heading, number, percent, unit_for};
 use fathom_core::text::cleaned;
 use std::fmt::Write;
 
@@ -37,7 +37,7 @@ pub(super) fn text(paths: &[(Heading, &Statistics)]) -> Option<String> {
             s.samples.to_string(),
             (s.unanswered + s.corrupt).to_string(),
             s.not_sent.total().to_string(),
-            s.availability().map_or_else(|| "-".to_owned(), percent),
+            s.availability().map_or_else(|| "-".to_owned(), |share| format!("{} %", percent(share))),
             time(s.rtt.supported_quantile(0.5)),
             time(s.rtt.supported_quantile(0.95)),
             time(s.rtt.supported_quantile(0.99)),
@@ -69,11 +69,6 @@ pub(super) fn text(paths: &[(Heading, &Statistics)]) -> Option<String> {
         let _ = writeln!(out, "recorded in {above} (a summary each: fathom recording summary {above})");
     }
     Some(out)
-}
-
-/// Rounded down: what was not always there is not called 100 %.
-fn percent(share: f64) -> String {
-    format!("{} %", (share * 1e5).floor() / 1e3)
 }
 
 /// A name of so many characters at most, without what stands in its middle: what tells names apart is at their ends.
