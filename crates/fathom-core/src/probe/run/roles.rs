@@ -271,21 +271,29 @@ impl Roles {
     /// While samples are out for long, how many have fallen due, so that a kill takes none of them without a trace.
     fn tell_progress(&mut self, now: u64, cx: &mut Context) {
         let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
-        for p in 0..self.paths.len() {
-            let of_lanes = self.lanes.iter_mut().filter(|lane| lane.path() == p);
-            let mut open = of_lanes.filter_map(Lane::connection);
-            let owes = open.any(|c| c.stream.oldest().is_some_and(|(_, sent_ns)| sent_ns < sent_before));
-            if owes || self.dialers.get(p).is_some_and(|dialer| dialer.owes_since(sent_before)) {
-                let due = self.due(p);
+        let mut owes: Vec<bool> = (0..self.paths.len())
+            .map(|p| self.dialers.get(p).is_some_and(|d| d.owes_since(sent_before)))
+            .collect();
+        for lane in &mut self.lanes {
+            let p = lane.path();
+            let oldest = lane.connection().and_then(|connection| connection.stream.oldest());
+            owes[p] |= oldest.is_some_and(|(_, sent_ns)| sent_ns < sent_before);
+        }
+        if owes.contains(&true) {
+            for (p, due) in self.due().into_iter().enumerate().filter(|(p, _)| owes[*p]) {
                 cx.event(now, Some(p), None, EventKind::ScheduleProgress { due });
             }
         }
     }
 
-    /// Samples of a path that have fallen due.
-    fn due(&self, p: usize) -> u64 {
-        let of_lanes: u64 = self.lanes.iter().filter(|lane| lane.path() == p).map(Lane::due).sum();
-        of_lanes + self.dialers.get(p).map_or(0, Dialer::due)
+    /// Samples of each path that have fallen due.
+    fn due(&self) -> Vec<u64> {
+        let mut due: Vec<u64> =
+            (0..self.paths.len()).map(|p| self.dialers.get(p).map_or(0, Dialer::due)).collect();
+        for lane in &self.lanes {
+            due[lane.path()] += lane.due();
+        }
+        due
     }
 
     fn report_anomalies(&mut self, now: u64, last_chance: bool, cx: &mut Context) {
@@ -341,9 +349,8 @@ impl Roles {
             path.canaries.explain_the_rest(now, cx);
         }
         self.report_anomalies(now, true, cx);
-        for p in 0..self.paths.len() {
+        for (p, due) in self.due().into_iter().enumerate() {
             if self.paths[p].origin_ns().is_some() {
-                let due = self.due(p);
                 cx.event(now, Some(p), None, EventKind::ScheduleEnded { due });
             }
         }
