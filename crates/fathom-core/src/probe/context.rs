@@ -138,11 +138,12 @@ impl Context {
         now: u64,
         path: usize,
         connection: Option<u32>,
-        skipped: Skipped,
+        skipped: Option<Skipped>,
         reason: &str,
-    ) {
-        let Skipped { count: skipped, behind_ns } = skipped;
+    ) -> bool {
+        let Some(Skipped { count: skipped, behind_ns }) = skipped else { return false };
         let kind = EventKind::ScheduleOverrun { skipped, behind_ns, reason: reason.to_owned() };
         self.event(now, Some(path), connection, kind);
+        true
     }
 }

@@ -102,9 +102,7 @@ impl Lane {
             Link::Open(connection) => (Some(connection.ordinal()), "late"),
             _ => (None, "unconnected"),
         };
-        if let Some(skipped) = self.agenda.give_up_dues(now) {
-            cx.skipped(now, self.path, connection, skipped, reason);
-        }
+        cx.skipped(now, self.path, connection, self.agenda.give_up_dues(now), reason);
     }
 
     /// No more samples: it ends when its echoes have come, or after `linger_ns`.

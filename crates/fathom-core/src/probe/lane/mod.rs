@@ -206,9 +206,7 @@ impl Lane {
         self.armed.disarm(Timer::ConnectLimit);
         self.link = Link::Open(Box::new(connection));
         if path.origin_ns().is_some() {
-            if let Some(skipped) = self.agenda.opened(now) {
-                cx.skipped(now, self.path, Some(ordinal), skipped, "unconnected");
-            }
+            cx.skipped(now, self.path, Some(ordinal), self.agenda.opened(now), "unconnected");
             self.pump(now, cx);
         }
         path.canaries.connected_again(now, remote, cx);
@@ -235,9 +233,8 @@ impl Lane {
                 return;
             }
             if !connection.has_begun() {
-                if let Some(skipped) = self.agenda.skip_overdue(now) {
-                    let ordinal = connection.ordinal();
-                    cx.skipped(now, self.path, Some(ordinal), skipped, "late");
+                let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
+                if cx.skipped(now, self.path, Some(ordinal), overdue, "late") {
                     continue;
                 }
                 if self.agenda.next_due_ns().is_none_or(|due| due > now) {
@@ -397,29 +394,23 @@ impl Lane {
     /// Once a second: datagrams that will not come back, and dues that a full connection keeps from being sent.
     pub(super) fn tick(&mut self, now: u64, path: &Path, cx: &mut Context) {
         self.watch_sooner(now, path, cx);
-        let path = self.path;
         let Link::Open(connection) = &mut self.link else { return };
-        let ordinal = connection.ordinal();
-        if cx.settings.transport == Transport::Udp && connection.expire(now, path, cx) {
+        if cx.settings.transport == Transport::Udp && connection.expire(now, self.path, cx) {
             return self.after_echo(now, false, cx);
         }
-        if connection.is_blocked()
-            && let Some(skipped) = self.agenda.skip_overdue(now)
-        {
-            cx.skipped(now, path, Some(ordinal), skipped, "blocked");
+        if connection.is_blocked() {
+            let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
+            cx.skipped(now, self.path, Some(ordinal), overdue, "blocked");
         }
     }
 
     /// The connection takes data again.
     pub(super) fn writable(&mut self, now: u64, cx: &mut Context) {
-        let path = self.path;
         if let Some(connection) = self.connection() {
             connection.writable();
-            let ordinal = connection.ordinal();
             // What fell due too long ago did so while nothing was taken.
-            if let Some(skipped) = self.agenda.skip_overdue(now) {
-                cx.skipped(now, path, Some(ordinal), skipped, "blocked");
-            }
+            let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
+            cx.skipped(now, self.path, Some(ordinal), overdue, "blocked");
             self.pump(now, cx);
         }
     }

@@ -135,8 +135,8 @@ impl Dialer {
         loop {
             let Some(schedule) = &mut self.schedule else { return };
             let room = self.dials.len() < AT_ONCE;
-            if let Some(skipped) = schedule.skip_overdue(now) {
-                cx.skipped(now, self.path, None, skipped, if room { "late" } else { "blocked" });
+            let reason = if room { "late" } else { "blocked" };
+            if cx.skipped(now, self.path, None, schedule.skip_overdue(now), reason) {
                 continue;
             }
             if !room {
@@ -362,20 +362,17 @@ impl Dialer {
 
     /// Once a second: dues that have waited for room for too long.
     pub(in crate::probe) fn tick(&mut self, now: u64, cx: &mut Context) {
-        if self.drain_ns.is_none()
-            && self.dials.len() >= AT_ONCE
-            && let Some(skipped) = self.schedule.as_mut().and_then(|schedule| schedule.skip_overdue(now))
-        {
-            cx.skipped(now, self.path, None, skipped, "blocked");
+        if self.drain_ns.is_none() && self.dials.len() >= AT_ONCE {
+            let overdue = self.schedule.as_mut().and_then(|schedule| schedule.skip_overdue(now));
+            cx.skipped(now, self.path, None, overdue, "blocked");
         }
     }
 
     /// No more are made, and what fell due before is told as not made; what is being made is given up then.
     pub(in crate::probe) fn drain(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
-        if let Some(skipped) = self.schedule.as_mut().and_then(|schedule| schedule.skip_unconnected(now)) {
-            let reason = if self.dials.len() < AT_ONCE { "late" } else { "blocked" };
-            cx.skipped(now, self.path, None, skipped, reason);
-        }
+        let given_up = self.schedule.as_mut().and_then(|schedule| schedule.skip_unconnected(now));
+        let reason = if self.dials.len() < AT_ONCE { "late" } else { "blocked" };
+        cx.skipped(now, self.path, None, given_up, reason);
         let at_ns = now.saturating_add(linger_ns);
         self.drain_ns = Some(self.drain_ns.map_or(at_ns, |before| before.min(at_ns)));
         if self.dials.is_empty() {
