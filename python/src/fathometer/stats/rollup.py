@@ -44,23 +44,31 @@ def rollup_mean(blocks: BlockCounts, level: float = LEVEL) -> Estimate:
     if blocks.number == 0:
         return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
     base = _Base.of(blocks)
-    at = blocks.mean()
+    at, n = base.blocks.mean(), base.count
     if base.number < FEWEST:
-        return Estimate(at, None, blocks.count, 0, Doubt(DoubtCode.FEW_SAMPLES, blocks.count))
+        return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
     # Blocks of unequal size: each one's departure from the mean, weighted by its size (a ratio estimator).
-    means = at + base.departures(blocks.sums - at * blocks.sizes)
-    doubt = doubt_of(Cut(base.number, round(blocks.count / base.number), base.independent))
-    if doubt is None and _tail_index(blocks) < HEAVY:
-        doubt = Doubt(DoubtCode.HEAVY_TAIL, blocks.count)
-    return Estimate(at, mean_interval(at, means, level), blocks.count, base.number, doubt)
+    means = at + base.departures(base.blocks.sums - at * base.sizes)
+    doubt = doubt_of(Cut(base.number, round(n / base.number), base.independent))
+    if doubt is None and _tail_index(base.blocks) < HEAVY:
+        doubt = Doubt(DoubtCode.HEAVY_TAIL, n)
+    return Estimate(at, mean_interval(at, means, level), n, base.number, doubt)
 
 
 @dataclass(frozen=True, slots=True)
 class _Base:
-    """A series, and into how many longer blocks its spread is taken from, so that these are independent."""
+    """A series, and from how many blocks its spread is taken, so that these are independent."""
 
     fine: BlockCounts
+    """As it came."""
+    blocks: BlockCounts
+    """As the spread is looked at first: settled, or where there is a cycle the fine ones."""
+    sizes: NDArray[np.int64]
+    """Of these blocks."""
+    count: int
+    """Samples in all."""
     number: int
+    """Into how many the blocks are joined."""
     independent: bool
     cycle: int | None
     """A cycle that is no part of the spread."""
@@ -68,47 +76,47 @@ class _Base:
     @classmethod
     def of(cls, fine: BlockCounts) -> _Base:
         """Where there is a cycle, blocks are joined until what is left without it is independent."""
-        if fine.number == 0:
-            return cls(fine, 0, True, None)
-        cycle = cycle_of(fine.below(fine.quantile(0.5)) / fine.sizes)
+        sizes = fine.sizes
+        count = int(sizes.sum())
+        cycle = cycle_of(fine.below(fine.quantile(0.5)) / sizes) if count else None
         if cycle is None:
-            base = settled(fine)
-            return cls(fine, base.number, base.independent, None)
+            blocks = settled(fine) if count else fine
+            return cls(fine, blocks, blocks.sizes, count, blocks.number, blocks.independent, None)
         # Of the sums of means: by their order alone it is judged whether they are correlated.
-        every = [without_cycle(m, cycle) for m in (fine.sums / fine.sizes, fine.medians())]
+        every = [without_cycle(m, cycle) for m in (fine.sums / sizes, fine.medians())]
         while len(every[0]) > MOST or (any(map(correlated, every)) and len(every[0]) // 2 >= FEWEST):
             every = [_joined(m) for m in every]
-        return cls(fine, len(every[0]), not any(map(correlated, every)), cycle)
+        return cls(fine, fine, sizes, count, len(every[0]), not any(map(correlated, every)), cycle)
 
     def departures(self, sums: NDArray[np.float64], number: int | None = None) -> NDArray[np.float64]:
-        """By how much the mean of each of so many blocks departs, from what the fine ones depart in sum."""
+        """By how much the mean of each of so many blocks departs, from what `blocks` depart in sum."""
         if self.cycle is not None:
             sums = without_cycle(sums, self.cycle)
         sums = _in_blocks(sums, self.number if number is None else number)
-        return np.asarray(sums * (len(sums) / self.fine.count), dtype=np.float64)
+        return np.asarray(sums * (len(sums) / self.count), dtype=np.float64)
 
-    def shares(self, below: NDArray[np.float64], number: int | None = None) -> NDArray[np.float64]:
+    def shares(self, below: NDArray[np.float64], number: int) -> NDArray[np.float64]:
         """The share of each block's samples that are below, in so many blocks."""
-        share = float(below.sum()) / self.fine.count
-        return share + self.departures(below - share * self.fine.sizes, number)
+        share = float(below.sum()) / self.count
+        return share + self.departures(below - share * self.sizes, number)
 
     def is_correlated(self, below: NDArray[np.float64], number: int) -> bool:
         """Whether the share below in one block tells of that in the next."""
         if self.cycle is not None:
             return correlated(self.shares(below, number))
-        return correlated(_in_blocks(below, number) / _in_blocks(self.fine.sizes, number))
+        return correlated(_in_blocks(below, number) / _in_blocks(self.sizes, number))
 
     def worth(self, level: float) -> float:
         """Independent samples that the series is worth for its median."""
         if self.number < FEWEST:
-            return float(self.fine.count)
-        sides = _sides(self.fine, self.fine.quantile(0.5))
+            return float(self.count)
+        sides = _sides(self.blocks, self.blocks.quantile(0.5))
         return min(self.effective(s, self.number, level) for s in sides)
 
     def effective(self, below: NDArray[np.float64], number: int, level: float) -> float:
         """How many independent samples the share below is worth, by the spread of so many blocks."""
-        share = float(below.sum()) / self.fine.count
-        return effective_count(share, self.shares(below, number), self.fine.count, level)
+        share = float(below.sum()) / self.count
+        return effective_count(share, self.shares(below, number), self.count, level)
 
 
 def _in_blocks(sums: NDArray[np.float64] | NDArray[np.int64], number: int) -> NDArray[np.float64]:
@@ -131,17 +139,17 @@ def _without_empty(blocks: BlockCounts) -> BlockCounts:
 
 
 def _one(base: _Base, p: float, worth: float, level: float) -> Estimate:
-    fine, n = base.fine, base.fine.count
+    blocks, n = base.blocks, base.count
     if n == 0:
         return Estimate(float("nan"), None, 0, 0, Doubt(DoubtCode.NO_SAMPLES))
-    at = fine.quantile(p)
+    at = blocks.quantile(p)
     if not supported(p, n, level):
         return Estimate(at, None, n, 0, Doubt(DoubtCode.UNSUPPORTED, n, quantile=p))
     if base.number < FEWEST:
         return Estimate(at, None, n, 0, Doubt(DoubtCode.FEW_SAMPLES, n))
     # The quantile is where the share of samples below passes `p`: from less, strictly below, to more, at or
     # below. Where many share the value the two differ, and each may be the correlated one.
-    sides, number = _sides(fine, at), base.number
+    sides, number = _sides(blocks, at), base.number
     while any(base.is_correlated(s, number) for s in sides) and number // 2 >= FEWEST:
         number //= 2
     effective = min(base.effective(s, number, level) for s in sides)
@@ -150,20 +158,20 @@ def _one(base: _Base, p: float, worth: float, level: float) -> Estimate:
         return Estimate(at, None, n, number, why)
     independent = base.independent and not any(base.is_correlated(s, number) for s in sides)
     low, high = shares_around(p, effective, level)
-    interval = Interval(min(fine.within(low)[0], at), max(fine.within(high)[1], at), level)
+    interval = Interval(min(blocks.within(low)[0], at), max(blocks.within(high)[1], at), level)
     doubt = (
         doubt_of(Cut(number, round(n / number), independent))
         or few_bursts(p, n, worth, level)
-        or _in_few_bursts(fine, p, _tail_of(fine, p, (at, interval.high), worth), effective)
-        or _undetermined(fine, p, interval, (1 - high) * effective)
+        or _in_few_bursts(base.fine, p, _tail_of(base.fine, p, (at, interval.high), worth), effective)
+        or _undetermined(blocks, p, interval, (1 - high) * effective)
     )
     return Estimate(at, interval, n, number, doubt)
 
 
-def _sides(fine: BlockCounts, at: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _sides(blocks: BlockCounts, at: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """How many samples of each block are at or below a value, and how many are below it."""
-    k = int(np.searchsorted(fine.values, at))
-    counts = fine.counts
+    k = int(np.searchsorted(blocks.values, at))
+    counts = blocks.counts
     strictly = np.asarray(counts[:, :k].sum(axis=1), dtype=np.float64)
     return strictly + counts[:, k], strictly
 
@@ -206,12 +214,12 @@ def _few_and_clustered(fine: BlockCounts, at: float) -> bool:
     return bursts < BURSTS and bool(above.sum() >= 3 * some)
 
 
-def _undetermined(fine: BlockCounts, p: float, interval: Interval, above: float) -> Doubt | None:
+def _undetermined(blocks: BlockCounts, p: float, interval: Interval, above: float) -> Doubt | None:
     """Where ties or the upper tail leave a quantile open. `above`: independent samples past its end."""
     if above < 1:
-        return Doubt(DoubtCode.HEAVY_TAIL, fine.count, quantile=p)
-    inside = fine.values[(fine.values >= interval.low) & (fine.values <= interval.high)]
-    taken = int(np.count_nonzero(fine.counts[:, np.searchsorted(fine.values, inside)].any(axis=0)))
+        return Doubt(DoubtCode.HEAVY_TAIL, blocks.count, quantile=p)
+    inside = blocks.values[(blocks.values >= interval.low) & (blocks.values <= interval.high)]
+    taken = int(np.count_nonzero(blocks.counts[:, np.searchsorted(blocks.values, inside)].any(axis=0)))
     if taken == 2 and interval.high - interval.low > COARSE * interval.high:
         return Doubt(DoubtCode.TIED, taken, quantile=p)
     return None
