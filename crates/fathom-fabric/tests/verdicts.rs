@@ -187,13 +187,12 @@ fn drawn(seed: u64) -> ([Made; 2], Scenario) {
     (faults, Scenario::parse(&text, "two").unwrap_or_else(|e| panic!("{e}\n{text}")))
 }
 
+fn during(fault: Fault, from_s: u64, to_s: u64) -> Made {
+    Made { fault, from_ns: from_s * 1_000 * MS, to_ns: to_s * 1_000 * MS }
+}
+
 #[test]
 fn a_quiet_that_this_hosts_pause_made_is_no_idle_limit() {
-    let during = |fault, from_s: u64, to_s: u64| Made {
-        fault,
-        from_ns: from_s * 1_000 * MS,
-        to_ns: to_s * 1_000 * MS,
-    };
     let faults = [during(Fault::ClientPause, 20, 25), during(Fault::Flush, 22, 22)];
     for unknown in ["drop", "reset"] {
         let text = written(unknown, 50, 6, (1, 500), &faults);
@@ -208,11 +207,6 @@ fn a_quiet_that_this_hosts_pause_made_is_no_idle_limit() {
 /// The connection dies of the first pause; when the reflector can be asked about it, it has stood still once more.
 #[test]
 fn of_two_pauses_of_the_server_the_one_in_the_silence_explains_it() {
-    let during = |fault, from_s: u64, to_s: u64| Made {
-        fault,
-        from_ns: from_s * 1_000 * MS,
-        to_ns: to_s * 1_000 * MS,
-    };
     let cut = Fault::Cut(Way::Both);
     let faults =
         [during(Fault::ServerPause, 20, 26), during(cut, 25, 34), during(Fault::ServerPause, 28, 32)];

@@ -5,14 +5,11 @@ found stays in `tests/corpora/ssh`.
 """
 
 import json
-import os
 import re
 import shutil
-import time
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 from fathometer.errors import FathometerError
 from fathometer.study.model import SshHost
@@ -20,9 +17,8 @@ from fathometer.study.ssh import answers
 from fathometer.study.ssh.answers import BadAnswer, RefusedByHost
 from fathometer.study.ssh.mirror import Mirror
 from fathometer.study.ssh.trouble import HostError, explain
-from support.damage_text import damaged
+from support.damage_text import each_of, told_well
 
-SECONDS = float(os.environ.get("FATHOM_FUZZ_SECONDS", "0"))
 CORPORA = Path(__file__).parents[1] / "corpora" / "ssh"
 FILES = re.compile(r"\.?(recording\.json|events\.jsonl|samples-[0-9]{5,12}\.(parquet|arrows))(\.part)?")
 MOST_BYTES = 1 << 16
@@ -87,29 +83,6 @@ TROUBLE = [
 ]
 
 
-def told_well(line):
-    return "\n" not in line and len(line) < 1_500 and line.isprintable()
-
-
-def each_of(texts, check):
-    """Checks what was changed by chance, for as long as it is to be."""
-
-    @settings(
-        max_examples=1_000 if SECONDS else 60,
-        derandomize=not SECONDS,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(damaged(texts))
-    def each(data):
-        check(data)
-
-    end = time.monotonic() + SECONDS
-    each()
-    while time.monotonic() < end:
-        each()
-
-
 def read_or_refused(read, data):
     """What is read, or None: it is refused, in a line as it is shown to people."""
     try:
@@ -155,12 +128,12 @@ def mirrored(data, home):
 
 
 def test_a_look_is_mirrored_or_refused(tmp_path):
-    each_of(LOOKS, lambda data: mirrored(data, tmp_path / "home"))
+    each_of(LOOKS, lambda data: mirrored(data, tmp_path / "home"), examples=60)
 
 
 @pytest.mark.parametrize("read", OTHERS, ids=lambda read: read.__name__)
 def test_an_answer_is_read_or_refused(read):
-    each_of(OTHERS[read], lambda data: read_or_refused(read, data))
+    each_of(OTHERS[read], lambda data: read_or_refused(read, data), examples=60)
 
 
 def told_in_a_line(data):
@@ -171,7 +144,7 @@ def told_in_a_line(data):
 
 
 def test_what_ssh_said_is_told_in_a_line():
-    each_of(TROUBLE, told_in_a_line)
+    each_of(TROUBLE, told_in_a_line, examples=60)
 
 
 @pytest.mark.parametrize("path", sorted(CORPORA.iterdir()), ids=lambda p: p.name)

@@ -1,9 +1,14 @@
 """Text as a tool writes it, made into what none writes."""
 
+import os
 import re
+import time
 
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+SECONDS = float(os.environ.get("FATHOM_FUZZ_SECONDS", "0"))
+"""For how long each of these tests goes on, beyond what `make test` has time for."""
 TOKENS = (
     *(b"-1", b"0", b"1e999999", b"1e400", b"-0.0", b"nan", b"inf", b"1.2.3", b"9223372036854775807"),
     *(b"9223372036854775808", b"18446744073709551616", b"10000000000000000000", b"9" * 400, b"9" * 5_000),
@@ -27,6 +32,30 @@ TOKENS = (
 )
 _NUMBER = re.compile(rb"\d[\d.]*")
 _WORD = re.compile(rb"[A-Za-z_]{2,}")
+
+
+def each_of(texts, check, examples):
+    """Checks what was changed by chance: so many in `make test`, else for `SECONDS`."""
+
+    @settings(
+        max_examples=1_000 if SECONDS else examples,
+        derandomize=not SECONDS,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(damaged(texts))
+    def each(data):
+        check(data)
+
+    end = time.monotonic() + SECONDS
+    each()
+    while time.monotonic() < end:
+        each()
+
+
+def told_well(line):
+    """Whether it is an error as people may be shown it."""
+    return "\n" not in line and len(line) < 1_500 and line.isprintable()
 
 
 @st.composite
