@@ -38,8 +38,9 @@ demo: cargo python ## everything it needs, then an emulated cloud region, measur
 	@cargo build $(QUIET) --release --locked -p fathom
 	@PATH="$$PWD/target/release:$$PWD/.venv/bin:$$PATH" fathom demo $(DEMO)
 
-check: check-rust check-python ## format, lints, types, documentation, licences, layers, circles, scripts, versions
+check: check-rust check-python ## format, lints, types, documentation, licences, layers, circles, words, scripts, versions
 	scripts/check-versions.py
+	scripts/check-words.py
 	scripts/check-shell.sh
 
 check-rust: cargo ## the Rust part of it

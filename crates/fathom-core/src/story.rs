@@ -141,7 +141,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         ("connect", _) => format!("a connection {pace}"),
         ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
         (_, 0) => format!("samples of several sizes {pace}"),
-        _ => format!("{size} bytes {pace}"),
+        _ => format!("{} {pace}", count(u64::from(*size), "byte")),
     };
     let statement = format!("{reflector} was measured with {what} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
@@ -339,8 +339,9 @@ fn other(event: &Event) -> Option<Line> {
         }
         EventKind::RecordingRecovered { rows, torn_bytes } => {
             format!(
-                "the recording had been interrupted and was recovered: {} saved, {torn_bytes} torn bytes left out",
-                count(*rows, "sample")
+                "the recording had been interrupted and was recovered: {} saved, {} left out",
+                count(*rows, "sample"),
+                count(*torn_bytes, "torn byte")
             )
         }
         EventKind::Note { text } => format!("noted: {text}"),

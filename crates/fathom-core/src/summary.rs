@@ -14,7 +14,7 @@ use crate::cause::ClosingCause;
 use crate::histogram::Histogram;
 use crate::loss::Losses;
 use crate::statistics::{Connection, Group, Statistics};
-use crate::text::cleaned;
+use crate::text::{cleaned, count};
 use crate::units::duration_compact as duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -327,8 +327,7 @@ fn counts(s: &Statistics) -> String {
     let share = |n: u64| {
         if s.samples > 0 { format!(" ({:.3} %)", 100.0 * n as f64 / s.samples as f64) } else { String::new() }
     };
-    let plural = if s.samples == 1 { "" } else { "s" };
-    let mut parts = vec![format!("{} sample{plural}, {} answered", s.samples, s.answered)];
+    let mut parts = vec![format!("{}, {} answered", count(s.samples, "sample"), s.answered)];
     parts.push(format!("{} late", s.late));
     parts.push(format!(
         "{} unanswered{}",
@@ -398,8 +397,8 @@ fn connection(id: u32, c: &Connection) -> String {
     let age = c.age_ns.map_or_else(|| "still open".to_owned(), |ns| format!("lived {}", duration(ns)));
     let cause = c.cause.map_or("", ClosingCause::name);
     let errno = c.errno.map_or_else(String::new, |n| format!(" (errno {n})"));
-    let plural = if c.samples == 1 { "" } else { "s" };
-    format!("#{id} opened {opened} UTC, {age}, {} sample{plural}, {cause}{errno}", c.samples)
+    let samples = count(c.samples, "sample");
+    format!("#{id} opened {opened} UTC, {age}, {samples}, {cause}{errno}")
 }
 
 /// Hours, minutes and seconds of a moment, UTC.

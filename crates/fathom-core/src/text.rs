@@ -1,6 +1,7 @@
 //! Text that comes from outside (labels, events, what peers answer), made fit to be shown on a terminal or in a line
 //! of a log: the rules of the Python half's `clean.py`. Recordings keep it as it came; it is cleaned where it is
-//! printed.
+//! printed. And numbers with their noun, which every message of this half that counts something is made by
+//! (`scripts/check-words.py` finds those that are not).
 
 use std::borrow::Cow;
 
@@ -15,6 +16,22 @@ pub fn cleaned(text: &str) -> Cow<'_, str> {
 /// As [`cleaned`], for a text of several lines of ours: line feeds stay, and tabs.
 pub fn lines_cleaned(text: &str) -> Cow<'_, str> {
     replaced(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// `1 sample`, `30 samples`, `2 echoes`, `0 losses`.
+pub fn count(n: u64, one: &str) -> String {
+    format!("{n} {}", noun(n, one))
+}
+
+/// The noun alone, as it stands after a number: `sample` after 1, `samples` after any other.
+pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
+    match one {
+        _ if n == 1 => Cow::Borrowed(one),
+        _ if ["o", "s", "x", "ch", "sh"].iter().any(|end| one.ends_with(end)) => {
+            Cow::Owned(format!("{one}es"))
+        }
+        _ => Cow::Owned(format!("{one}s")),
+    }
 }
 
 fn replaced(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
@@ -54,6 +71,21 @@ fn is_unfit(c: char) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn one_of_a_thing_is_no_plural() {
+        for (n, one, text) in [
+            (0, "sample", "0 samples"),
+            (1, "sample", "1 sample"),
+            (41_588, "sample", "41588 samples"),
+            (1, "echo", "1 echo"),
+            (2, "echo", "2 echoes"),
+            (3, "loss", "3 losses"),
+            (4, "open file", "4 open files"),
+        ] {
+            assert_eq!(count(n, one), text);
+        }
+    }
 
     #[test]
     fn nothing_is_left_that_a_terminal_obeys() {

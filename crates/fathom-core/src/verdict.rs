@@ -17,6 +17,7 @@ pub use facts::{Acknowledged, Datagrams, Facts, Idle, Late, Outcome, RemotePause
 pub use server::Reported;
 pub use table::markdown;
 
+use crate::text::count;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::IpAddr;
@@ -166,7 +167,7 @@ fn alternatives(verdicts: &[Verdict]) -> String {
 }
 
 fn samples(n: u64) -> String {
-    if n == 1 { "1 sample sent since".to_owned() } else { format!("{n} samples sent since") }
+    format!("{} sent since", count(n, "sample"))
 }
 
 fn seconds(ns: u64) -> String {

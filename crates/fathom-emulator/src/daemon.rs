@@ -121,7 +121,7 @@ pub fn run<E: From<Error>>(
     let name = options.name.clone();
     let Some(_lock) = dir.lock_unless_alive()? else {
         return Err(Error::Run(format!(
-            "fabric {name} is up already; take it down with `fathom fabric down {name}`, or say --name OTHER"
+            "fabric {name} is up already; take it down with `fathom fabric down {name}`, or use --name OTHER"
         ))
         .into());
     };
@@ -247,7 +247,7 @@ fn host_records(scenario: &Scenario, name: &str) -> Result<Vec<HostRecord>, Erro
         if let Some(netns) = netns.as_ref().filter(|netns| namespace::is_named(netns)) {
             return Err(Error::run(format!(
                 "a network namespace {netns} is there already and not this fabric's; remove it with `ip netns delete \
-                 {netns}`, or say --name OTHER"
+                 {netns}`, or use --name OTHER"
             )));
         }
         records.push(HostRecord {

@@ -1,6 +1,6 @@
 //! What could not be read, said and not guessed.
 
-use fathom_core::text::cleaned;
+use fathom_core::text::{cleaned, count};
 use serde::Serialize;
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, offset, bytes, reason, .. } = self;
         // One line, whatever the reason quotes.
-        let reason = cleaned(reason);
-        write!(f, "{file}: {reason} ({bytes} bytes from offset {offset} not read)")
+        let (reason, bytes) = (cleaned(reason), count(*bytes, "byte"));
+        write!(f, "{file}: {reason} ({bytes} from offset {offset} not read)")
     }
 }

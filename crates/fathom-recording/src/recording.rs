@@ -9,6 +9,7 @@ use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
+use fathom_core::text::count;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -218,7 +219,7 @@ impl Recording {
         })?;
         let len = file.metadata().map_err(|e| unreadable(&name, listed.bytes, &e))?.len();
         if len != listed.bytes {
-            return Err(broken(&name, len, &format!("it should have {} bytes", listed.bytes)));
+            return Err(broken(&name, len, &format!("it should have {}", count(listed.bytes, "byte"))));
         }
         let summed = checksum::of(&mut file).and_then(|sum| file.rewind().map(|()| sum));
         let (_, crc32) = summed.map_err(|e| unreadable(&name, len, &e))?;
@@ -235,7 +236,7 @@ impl Recording {
             return Err(broken(&name, len, "its columns are not those of format version 1"));
         }
         if builder.metadata().file_metadata().num_rows() as u64 != listed.rows {
-            return Err(broken(&name, len, &format!("it should have {} rows", listed.rows)));
+            return Err(broken(&name, len, &format!("it should have {}", count(listed.rows, "row"))));
         }
         let reader =
             builder.with_batch_size(CHUNK_ROWS).build().map_err(|e| broken(&name, len, &e.to_string()))?;

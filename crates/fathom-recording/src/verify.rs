@@ -11,7 +11,7 @@ use crate::{EVENTS, Error, MANIFEST};
 use conservation::Conservation;
 use fathom_core::event::EventKind;
 use fathom_core::sample::{Flags, Sample};
-use fathom_core::text::cleaned;
+use fathom_core::text::{self, cleaned};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -89,7 +89,8 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     }
     if samples.disagreeing() > 0 {
         let count = samples.disagreeing();
-        findings.add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || format!("{count} rows"));
+        findings
+            .add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || text::count(count, "row"));
     }
     let mut damage = recording.event_damage().to_vec();
     damage.extend_from_slice(samples.damage());

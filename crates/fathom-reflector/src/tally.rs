@@ -1,5 +1,6 @@
 //! What the reflector served, counted.
 
+use fathom_core::text::count;
 use serde::Serialize;
 
 /// Counts since the start. The names are those of `--json`.
@@ -105,10 +106,13 @@ impl Tally {
         let stamp = reasons(&[(self.stamp_packets, "STAMP packets")]);
         let uptime = fathom_core::units::duration_exact(self.uptime_ns / 1_000_000 * 1_000_000);
         format!(
-            "served {connections} connections{ends}, refused {}{why}; {datagrams} datagrams{stamp}, refused {}{udp_why}; \
-             {messages_stamped} messages stamped, {bytes} bytes echoed, in {uptime}",
+            "served {}{ends}, refused {}{why}; {}{stamp}, refused {}{udp_why}; {} stamped, {} echoed, in {uptime}",
+            count(*connections, "connection"),
             refused.total(),
+            count(*datagrams, "datagram"),
             udp.total(),
+            count(*messages_stamped, "message"),
+            count(*bytes, "byte"),
         )
     }
 }

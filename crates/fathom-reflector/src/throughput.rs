@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::error::Error;
 use crate::listen::open_tcp;
 use crate::talk::note;
+use fathom_core::text::count;
 use fathom_core::units::size_text;
 use fathom_iperf3::codec::MAX_PARALLEL;
 use fathom_iperf3::machine::agreement::Limits;
@@ -42,10 +43,8 @@ fn sentence(notice: &Notice) -> String {
         Notice::Began { peer, version, direction, parallel, seconds } => {
             let version = version.as_deref().unwrap_or("?");
             let time = seconds.map_or("until it says so".to_owned(), |s| format!("{s} s"));
-            let streams = if *parallel == 1 { "stream" } else { "streams" };
-            format!(
-                "throughput test of {peer} (client {version}): {direction:?}, {parallel} {streams}, {time}"
-            )
+            let streams = count((*parallel).into(), "stream");
+            format!("throughput test of {peer} (client {version}): {direction:?}, {streams}, {time}")
         }
         Notice::Ended { peer, sent, received, early } => {
             let early = early.as_ref().map_or(String::new(), |why| format!(", ended early: {why}"));

@@ -204,7 +204,7 @@ fn a_kill_in_a_silence_loses_nothing_without_a_word() {
     let log = events(&dir);
     let lost: u64 = of_kind(&log, "recording.overflowed").iter().filter_map(|e| e["lost"].as_u64()).sum();
     assert!(kept + lost >= due && kept + lost <= came, "{lost} told as lost; {due} were due, {came} came");
-    let expected = format!("{lost} samples that were sent have no row, and are now told as lost");
+    let expected = format!("{lost} samples sent without a row, now recorded as lost");
     assert!(told.out.contains(&expected), "{}", told.out);
     assert_sound(&dir);
     let summary = object(&recording("summary", &dir, "--json"));

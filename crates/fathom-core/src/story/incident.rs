@@ -248,8 +248,11 @@ fn closing_facts(context: &Context<'_>, closing: &Closing<'_>) -> Vec<String> {
     facts.extend(evidence.error.as_ref().map(|error| format!("the error was \"{error}\"")));
     if let Some(tcp) = &evidence.tcp {
         facts.push(format!(
-            "TCP_INFO, last look before the end: {} unacknowledged, {} timeouts in a row, back-off {}, {} segments sent again in its life",
-            tcp.unacked, tcp.retransmits, tcp.backoff, tcp.total_retrans
+            "TCP_INFO, last look before the end: {} unacknowledged, {} in a row, back-off {}, {} sent again in its life",
+            tcp.unacked,
+            count(tcp.retransmits.into(), "timeout"),
+            tcp.backoff,
+            count(tcp.total_retrans.into(), "segment")
         ));
     }
     if let Some((at, id)) = closing.again {

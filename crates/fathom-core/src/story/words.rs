@@ -2,6 +2,8 @@
 
 use jiff::Timestamp;
 
+use crate::text::noun;
+
 /// `1 sample`, `30 samples`, `1,800 samples`.
 pub(super) fn count(n: u64, one: &str) -> String {
     let digits = n.to_string();
@@ -12,7 +14,7 @@ pub(super) fn count(n: u64, one: &str) -> String {
         }
         grouped.push(digit);
     }
-    format!("{grouped} {one}{}", if n == 1 { "" } else { "s" })
+    format!("{grouped} {}", noun(n, one))
 }
 
 /// `1 sample was`, `30 samples were`.

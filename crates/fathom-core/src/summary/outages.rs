@@ -4,6 +4,7 @@ use super::{clock_time, duration, line, percent};
 use crate::cause::ClosingCause;
 use crate::event::why_lost;
 use crate::statistics::{Outage, Statistics};
+use crate::text::count;
 use jiff::Timestamp;
 use serde::Serialize;
 
@@ -55,8 +56,7 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
         line(out, format_args!("  not sent     {}", parts.join(", ")));
     }
     for (reason, n) in s.not_recorded.iter() {
-        let samples = if n == 1 { "sample" } else { "samples" };
-        line(out, format_args!("  not recorded {n} {samples}: {}", why_lost(Some(reason))));
+        line(out, format_args!("  not recorded {}: {}", count(n, "sample"), why_lost(Some(reason))));
     }
     if let Some(share) = s.availability().filter(|share| *share < 1.0) {
         line(out, format_args!("  availability {:.3} %", percent(share)));

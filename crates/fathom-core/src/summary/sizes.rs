@@ -2,6 +2,7 @@
 
 use super::{Distribution, GroupLine, Heading, line, number, unit_for};
 use crate::statistics::{Group, Statistics};
+use crate::text::count;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -27,11 +28,11 @@ pub(super) fn is_sweep(heading: &Heading, s: &Statistics) -> bool {
 /// The size of samples, or what sizes they have, in words.
 pub fn sizes_in_words(size: Option<u32>, sizes: &[u32]) -> String {
     match (size, sizes) {
-        (Some(size), _) => format!("{size} bytes"),
+        (Some(size), _) => count(size.into(), "byte"),
         (None, [least, .., most]) => {
             format!("{} sizes from {least} to {most} bytes in random order,", sizes.len())
         }
-        (None, [only]) => format!("{only} bytes"),
+        (None, [only]) => count((*only).into(), "byte"),
         (None, []) => "several sizes".to_owned(),
     }
 }

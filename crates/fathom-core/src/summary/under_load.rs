@@ -2,6 +2,7 @@
 
 use super::{GroupLine, duration, line, table};
 use crate::statistics::{Statistics, UnderLoad};
+use crate::text::count;
 use crate::units::rate_text as rate;
 use serde::Serialize;
 
@@ -50,14 +51,14 @@ pub(super) fn json(asked: Option<&Load>, loaded: &UnderLoad) -> Option<Json> {
 /// Both in one table, with what the load was.
 pub(super) fn text(out: &mut String, load: &Load, s: &Statistics) {
     let loaded = &s.under_load;
-    let asked = load.asked_bits_per_s.map_or("as much as goes".to_owned(), rate);
-    let carriers = if load.connections == 1 { "connection" } else { "connections" };
-    line(out, format_args!("  load         asked: {asked} over {} {carriers}", load.connections));
+    let asked = load.asked_bits_per_s.map_or("as much as the path carries".to_owned(), rate);
+    let carriers = count(load.connections.into(), "connection");
+    line(out, format_args!("  load         asked: {asked} over {carriers}"));
     if let (Some(sent), Some(echoed)) = (loaded.sent_bits_per_s(), loaded.echoed_bits_per_s()) {
         let (sent, echoed) = (rate(sent), rate(echoed));
         let (n, length) = (loaded.phases, duration(loaded.duration_ns));
-        let phases = if n == 1 { "phase" } else { "phases" };
-        line(out, format_args!("               {sent} sent, {echoed} echoed ({n} {phases}, {length})"));
+        let phases = count(n, "phase");
+        line(out, format_args!("               {sent} sent, {echoed} echoed ({phases}, {length})"));
     } else {
         line(out, format_args!("               no loaded phase came to its end"));
     }

@@ -6,6 +6,7 @@ use super::way;
 use super::{Direction, Fresh, SaidBy, seconds};
 use crate::cause::ClosingCause as C;
 use crate::peer_report::{Failure, Standing};
+use crate::text::count;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -304,16 +305,15 @@ impl Fact {
                 "the connection arrives at the reflector from another port: something between acknowledges in its name, or translates".into()
             }
             Self::TriedInVain => {
-                format!("the kernel sent again {} times in a row without an acknowledgement", facts.timeouts)
+                let times = count(facts.timeouts.into(), "time");
+                format!("the kernel sent again {times} in a row without an acknowledgement")
             }
             Self::SentAgain => {
-                let n = facts.retransmits?;
-                format!("the kernel sent {n} segment{} again", if n == 1 { "" } else { "s" })
+                format!("the kernel sent {} again", count(facts.retransmits?.into(), "segment"))
             }
             Self::OutOfOrder => "echoes of later samples had come, and waited here for the missing one".into(),
             Self::CameAgain => {
-                let n = facts.came_again?;
-                let segments = if n == 1 { "1 segment".to_owned() } else { format!("{n} segments") };
+                let segments = count(facts.came_again?.into(), "segment");
                 format!("{segments} came that had come before: the reflector's kernel sent again what it had no acknowledgement of")
             }
             Self::LocalPartlyPaused => "this host did not run for a part of that time either".into(),

@@ -3,6 +3,7 @@
 use super::facts::{Datagrams, Facts, Late};
 use super::server::Reported;
 use super::{Direction, Fresh, SaidBy, Verdict, samples, seconds};
+use crate::text::count;
 
 /// A way held the sample up where it took so much of what the round trip took longer than usual: 4 of 5.
 const MOST: (u64, u64) = (4, 5);
@@ -128,11 +129,8 @@ fn both(late: Late) -> String {
 
 /// What the reflector counted says.
 fn by_count(Datagrams { missing, received }: Datagrams) -> (Option<Direction>, String) {
-    let n = if missing == 1 {
-        "1 datagram that is missing".to_owned()
-    } else {
-        format!("{missing} datagrams that are missing")
-    };
+    let are = if missing == 1 { "is" } else { "are" };
+    let n = format!("{} that {are} missing", count(missing, "datagram"));
     match received {
         0 => (
             Some(Direction::Forward),

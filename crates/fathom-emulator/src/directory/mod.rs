@@ -301,7 +301,10 @@ fn only(names: &[String]) -> Result<String, Error> {
     match names {
         [one] => Ok(one.clone()),
         [] => Err(Error::run("no fabric is up; make one with: fathom fabric up SCENARIO.toml")),
-        several => Err(Error::Usage(format!("which fabric? say --name with one of: {}", several.join(", ")))),
+        several => Err(Error::Usage(format!(
+            "there are several fabrics: choose one with --name: {}",
+            several.join(", ")
+        ))),
     }
 }
 

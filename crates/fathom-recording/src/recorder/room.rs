@@ -6,6 +6,7 @@ use super::kept::Kept;
 use crate::disk::Disk;
 use crate::{Error, RESERVE};
 use fathom_core::event::{Event, EventKind};
+use fathom_core::text::count;
 use fathom_core::units::duration_compact;
 use std::path::Path;
 
@@ -38,9 +39,11 @@ impl Gaps {
     pub fn in_words(&self) -> Option<String> {
         let what = match (self.rows, self.events) {
             (0, 0) => return None,
-            (rows, 0) => format!("{rows} samples have no row"),
-            (0, events) => format!("{events} events are lost"),
-            (rows, events) => format!("{rows} samples have no row and {events} events are lost"),
+            (rows, 0) => format!("{} without a row", count(rows, "sample")),
+            (0, events) => format!("{} lost", count(events, "event")),
+            (rows, events) => {
+                format!("{} without a row, {} lost", count(rows, "sample"), count(events, "event"))
+            }
         };
         Some(format!("{what}: the disk was full for {}", duration_compact(self.waited_ns)))
     }
@@ -105,7 +108,7 @@ impl Recorder {
             return Ok(());
         }
         let lost = self.kept.lost();
-        let text = format!("{lost} events were lost: the disk was full");
+        let text = format!("{} lost: the disk was full", count(lost, "event"));
         let note = (lost > 0).then(|| self.own_event(None, EventKind::Note { text }));
         let (mut lines, counts) = self.kept.content();
         for event in counts.chain(&note) {

@@ -50,7 +50,7 @@ fn a_connection_with_fewer_rows_than_samples_is_named_with_the_number_that_is_mi
     assert_eq!(findings(&recording("tcp", &of, &[closed(3, 20), closed(4, 5)])), Vec::<String>::new());
     assert_eq!(
         findings(&recording("tcp", &of, &[closed(3, 27), closed(4, 5)])),
-        ["connection 3: 27 sent, 20 rows, 0 told as lost: 7 are missing"]
+        ["connection 3: 27 sent, 20 rows, 0 told as lost: 7 missing"]
     );
     assert_eq!(
         findings(&recording("tcp", &of, &[closed(3, 20), closed(4, 3)])),
@@ -73,7 +73,7 @@ fn a_told_loss_is_no_missing_row() {
     );
     assert_eq!(
         findings(&recording("tcp", &of, &[closed(0, 27), lost(None, 4)])),
-        ["connection 0: 27 sent, 20 rows, 0 told as lost: 3 are missing"]
+        ["connection 0: 27 sent, 20 rows, 0 told as lost: 3 missing"]
     );
 }
 
@@ -83,7 +83,7 @@ fn a_connection_without_an_end_is_judged_by_its_rows() {
     let gap = [rows(0, 0..9), rows(0, 12..14)].concat();
     assert_eq!(
         findings(&recording("tcp", &gap, &[])),
-        ["connection 0: 14 sent, 11 rows, 0 told as lost: 3 are missing"]
+        ["connection 0: 14 sent, 11 rows, 0 told as lost: 3 missing"]
     );
     assert!(findings(&recording("tcp", &gap, &[lost(Some(0), 3)])).is_empty());
     // A datagram that is lost is resolved a minute later than those sent after it.
@@ -118,7 +118,7 @@ fn what_was_due_is_sent_or_told_as_not_sent() {
     assert!(findings(&recording("tcp", &rows(0, 0..20), &events(30))).is_empty());
     assert_eq!(
         findings(&recording("tcp", &rows(0, 0..20), &events(31))),
-        ["31 due, 20 rows, 2 told as lost, 8 told as not sent: 1 are missing"]
+        ["31 due, 20 rows, 2 told as lost, 8 told as not sent: 1 missing"]
     );
     assert_eq!(
         findings(&recording("tcp", &rows(0, 0..20), &events(28))),

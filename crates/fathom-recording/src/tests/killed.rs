@@ -71,7 +71,7 @@ fn losses(dir: &Path) -> Vec<(Option<u32>, u64, Option<String>)> {
 const INTERRUPTED: &str =
     "it was interrupted, up to its last second may be missing; `fathom recording recover` puts it in order";
 
-/// With a connection for each sample a kill nearly always left "connection 37: 1 sent, 0 rows: 1 are missing", also after
+/// With a connection for each sample a kill nearly always left "connection 37: 1 sent, 0 rows: 1 missing", also after
 /// `recover`: the end was on the disk at once, and the row 250 ms later.
 #[test]
 fn a_kill_leaves_no_connection_that_is_over_without_its_rows() {
@@ -154,7 +154,7 @@ fn recovery_tells_what_a_crash_took_of_each_connection_and_of_nothing_older() {
     recorder.event(&closed(0, 20, SECOND)).unwrap();
     recorder.event(&event(None, 61 * SECOND, EventKind::Note { text: "later".into() })).unwrap();
     drop(recorder);
-    let missing = "connection 0: 20 sent, 19 rows, 0 told as lost: 1 are missing";
+    let missing = "connection 0: 20 sent, 19 rows, 0 told as lost: 1 missing";
     assert!(findings(&dir).contains(&missing.to_owned()), "{:?}", findings(&dir));
     recover(&dir, manifest().started_at).unwrap();
     assert_eq!(findings(&dir), [missing]);

@@ -219,7 +219,7 @@ fn beyond_what_memory_holds_of_events_what_counts_is_kept() {
     assert!(recorder.flush(3 * SECOND).is_err());
     disk.empty();
     // The first attempts to tell of it fail.
-    for refused in [("events were lost", 1), ("recording.resumed", 2)] {
+    for refused in [("events lost", 1), ("recording.resumed", 2)] {
         *disk.refused.lock().unwrap() = refused;
         recorder.flush(4 * SECOND).unwrap_err();
         assert_eq!(disk.refused.lock().unwrap().1, 0, "{refused:?}");
@@ -234,7 +234,7 @@ fn beyond_what_memory_holds_of_events_what_counts_is_kept() {
     let count = |holds: fn(&EventKind) -> bool| all.iter().filter(|kind| holds(kind)).count() as u64;
     let kept = count(|kind| matches!(kind, EventKind::Note { text } if text.starts_with('x')));
     assert!(kept < notes);
-    let lost = format!("{} events were lost: the disk was full", notes - kept);
+    let lost = format!("{} events lost: the disk was full", notes - kept);
     assert_eq!(
         all.iter().filter(|kind| **kind == EventKind::Note { text: lost.clone() }).count(),
         1,

@@ -40,9 +40,9 @@ struct Tally {
     lost: u64,
 }
 
-/// Whether a note says that events were lost, in the words of those who write it.
+/// Whether a note says that events were lost, in the words of those who write it, and of those who wrote it before.
 fn tells_lost_events(text: &str) -> bool {
-    text.contains(" events were lost: ")
+    [" event lost: ", " events lost: ", " events were lost: "].iter().any(|words| text.contains(words))
 }
 
 /// Who wrote the recording last.
@@ -198,11 +198,8 @@ impl Conservation {
             }
             let Case { connection, law, sent, rows, lost, missing, too_many, .. } = case;
             findings.add("samples", law, || {
-                let by = if too_many > 0 {
-                    format!("{too_many} too many")
-                } else {
-                    format!("{missing} are missing")
-                };
+                let by =
+                    if too_many > 0 { format!("{too_many} too many") } else { format!("{missing} missing") };
                 format!("connection {connection}: {sent} sent, {rows} rows, {lost} told as lost: {by}")
             });
         }
@@ -303,7 +300,7 @@ impl Conservation {
                 let rows: u64 = self.connections.values().map(|tally| tally.rows).sum();
                 let (not_sent, lost) = (self.not_sent, told - rows - self.not_sent);
                 let by = if told < due {
-                    format!("{} are missing", due - told)
+                    format!("{} missing", due - told)
                 } else {
                     format!("{} too many", told - due)
                 };

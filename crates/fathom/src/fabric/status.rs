@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output;
+use fathom_core::text::count;
 use fathom_emulator::control::{Request, ask};
 use fathom_emulator::directory::FabricDir;
 use serde_json::Value;
@@ -34,26 +35,27 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 fn text(status: &Value) -> String {
     let mut lines = Vec::new();
     let (fabric, world) = (&status["fabric"], &status["world"]);
-    let count = &world["counters"];
+    let counters = &world["counters"];
+    let packets = |n: &Value| count(n.as_u64().unwrap_or(0), "packet");
     lines.push(format!(
-        "fabric {} (process {}): {} packets in, {} made, {} delivered, {} dropped, {} taken; {} on their way, {} held",
+        "fabric {} (process {}): {} in, {} made, {} delivered, {} dropped, {} taken; {} on their way, {} held",
         word(&fabric["name"]),
         fabric["pid"],
-        count["packets_in"],
-        count["made"],
-        count["delivered"],
-        count["dropped"],
-        count["taken"],
+        packets(&counters["packets_in"]),
+        counters["made"],
+        counters["delivered"],
+        counters["dropped"],
+        counters["taken"],
         world["in_fabric"],
         world["held"],
     ));
     let late = &status["lateness_ns"];
     lines.push(format!(
-        "late by {} (median), {} (p99), {} (most) over {} packets; a wait spins for {}",
+        "late by {} (median), {} (p99), {} (most) over {}; a wait spins for {}",
         us(&late["p50"]),
         us(&late["p99"]),
         us(&late["max"]),
-        late["count"],
+        packets(&late["count"]),
         us(&status["spin_window_ns"]),
     ));
     for (name, what) in [
@@ -69,7 +71,7 @@ fn text(status: &Value) -> String {
         let mut line = format!("host {}  {}", word(&host["name"]), addresses.join(" "));
         // Infallible, as below: the text is in memory.
         if host["frozen"] == true {
-            let _ = write!(line, "  stands still, {} packets held", host["held"]);
+            let _ = write!(line, "  stands still, {} held", packets(&host["held"]));
         }
         if host["brownout_ns"].as_u64() > Some(0) {
             let _ = write!(line, "  brownout, {} more each way", us(&host["brownout_ns"]));

@@ -3,6 +3,7 @@
 use super::options::{FabricOptions, Leash};
 use crate::exit::Failure;
 use crate::output;
+use fathom_core::text::count;
 use fathom_emulator::daemon::{self, Ready, Stopper};
 use fathom_emulator::directory::FabricDir;
 use fathom_os::peer;
@@ -92,7 +93,7 @@ fn show(ready: &Ready, json: bool) -> Result<(), Failure> {
     if let Some(truth) = &ready.truth {
         eprintln!("fathom: the truth goes to {}", truth.display());
     }
-    let mut lines = vec![format!("fabric {}: {} hosts\n", ready.name, ready.hosts.len())];
+    let mut lines = vec![format!("fabric {}: {}\n", ready.name, count(ready.hosts.len() as u64, "host"))];
     let names =
         ready.hosts.iter().map(|host| host.name.len()).chain(ready.middleboxes.iter().map(|(n, _)| n.len()));
     let width = names.max().unwrap_or(0);

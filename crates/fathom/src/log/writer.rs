@@ -1,5 +1,6 @@
 //! Writes the log from a thread of its own: a terminal that is held, or a slow disk, must not hold up whoever logs.
 
+use fathom_core::text::count;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -69,10 +70,8 @@ fn write(mut out: Box<dyn Write + Send>, waiting: &Receiver<Message>, lost: &Ato
     for message in waiting {
         let gone = lost.swap(0, Ordering::Relaxed);
         if gone > 0 {
-            let _ = writeln!(
-                out,
-                "({gone} lines of the log were lost here: it is not written as fast as it grows)"
-            );
+            let lines = count(gone, "line");
+            let _ = writeln!(out, "({lines} of the log lost here: it is not written as fast as it grows)");
         }
         match message {
             Message::Line(line) => _ = out.write_all(&line),

@@ -40,6 +40,7 @@ use fathom_core::probe::{RunEnd, Worker};
 use fathom_core::schedule::Pace;
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
+use fathom_core::text::count;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::reactor::Reactor;
 use jiff::Timestamp;
@@ -185,7 +186,8 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let duration_ns = mono_ns() - started_ns;
     if lines_lost > 0 {
         tell!(
-            "fathom: {lines_lost} lines were not shown: this terminal was too slow (the recording has them)"
+            "fathom: {} not shown: this terminal was too slow (the recording has all)",
+            count(lines_lost, "line")
         );
     }
     conclude(&config, &live, &end, duration_ns).and(printing)

@@ -9,6 +9,7 @@
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::sample::Sample;
+use fathom_core::text::count;
 use fathom_os::clock::{mono_ns, utc_ns};
 use jiff::Timestamp;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -197,8 +198,8 @@ impl Outbox {
         }
         let events = std::mem::take(&mut self.events_lost);
         if events > 0 {
-            let kind =
-                EventKind::Note { text: format!("{events} events were lost: writing could not keep up") };
+            let text = format!("{} lost: writing could not keep up", count(events, "event"));
+            let kind = EventKind::Note { text };
             let event = Event { at: Timestamp::now(), mono_ns: mono_ns(), connection: None, kind };
             self.waiting.push(Message::Event(None, Box::new(event)));
         }

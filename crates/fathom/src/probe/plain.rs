@@ -5,6 +5,7 @@ use fathom_core::event::{Event, EventKind, why_lost};
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::story::changed;
 use fathom_core::summary::{clock_time, number, unit_for};
+use fathom_core::text::{self, count};
 use fathom_core::units::duration_compact as duration;
 use fathom_core::units::rate_text as rate;
 use fathom_os::clock::mono_ns;
@@ -40,7 +41,8 @@ pub(super) fn sample(label: &str, remote: &str, sample: &Sample, several: bool) 
         Some(rtt_ns) => {
             let (divisor, unit) = unit_for(rtt_ns as u64);
             let rtt = number(rtt_ns as f64 / divisor);
-            let _ = write!(out, "{} bytes from {remote}: seq={} rtt={rtt} {unit}", sample.size, sample.seq);
+            let bytes = count(sample.size.into(), "byte");
+            let _ = write!(out, "{bytes} from {remote}: seq={} rtt={rtt} {unit}", sample.seq);
         }
         None if sample.flags.contains(Flags::CORRUPTED) => {
             let _ = write!(out, "corrupted echo from {remote}: seq={}", sample.seq);
@@ -78,7 +80,7 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
             let errno = errno.map_or_else(String::new, |n| format!(", errno {n}"));
             let error = evidence.error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
             let out = evidence.outstanding;
-            let out = if out > 0 { format!(", {out} samples unanswered") } else { String::new() };
+            let out = if out > 0 { format!(", {} unanswered", count(out, "sample")) } else { String::new() };
             format!("closed after {}: {cause}{errno}{error}{out}", duration(*age_ns))
         }
         EventKind::StallBegan { seq, outstanding, .. } => {
@@ -86,7 +88,8 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
         }
         EventKind::StallEnded { duration_ns, samples, recovered, .. } => {
             let how = if *recovered { "over" } else { "ended with its connection" };
-            format!("stall {how} after {} ({samples} samples sent meanwhile)", duration(*duration_ns))
+            let samples = count(*samples, "sample");
+            format!("stall {how} after {} ({samples} sent meanwhile)", duration(*duration_ns))
         }
         EventKind::Pause { host, duration_ns, .. } => {
             format!("{host} host did not run for {}", duration(*duration_ns))
@@ -104,9 +107,9 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
         }
         EventKind::AddressChanged { what, from, to } => changed(what, from, to),
         EventKind::LoadBegan { asked_bits_per_s, connections, .. } => {
-            let asked = asked_bits_per_s.map_or("as much as goes".to_owned(), rate);
-            let carriers = if *connections == 1 { "connection" } else { "connections" };
-            format!("under load from now on: {asked} over {connections} {carriers}")
+            let asked = asked_bits_per_s.map_or("as much as the path carries".to_owned(), rate);
+            let carriers = count((*connections).into(), "connection");
+            format!("under load from now on: {asked} over {carriers}")
         }
         EventKind::LoadEnded { duration_ns, sent_bits_per_s, echoed_bits_per_s, error, .. } => {
             let error = error.as_ref().map_or_else(String::new, |e| format!(": {e}"));
@@ -114,20 +117,23 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
             format!("load over after {}: {sent} sent, {echoed} echoed{error}", duration(*duration_ns))
         }
         EventKind::ScheduleOverrun { skipped, reason, .. } => {
-            format!("{skipped} samples due but not sent ({reason})")
+            format!("{} due but not sent ({reason})", count(*skipped, "sample"))
         }
         EventKind::EchoCorrupted { seq, count } => {
-            format!("{count} corrupted echoes, the first of sample {seq}")
+            format!("{}, the first of sample {seq}", text::count(*count, "corrupted echo"))
         }
-        EventKind::EchoForeign { count, first } => format!("{count} bytes that are no echo of ours: {first}"),
+        EventKind::EchoForeign { count, first } => {
+            format!("{} not of an echo of ours: {first}", text::count(*count, "byte"))
+        }
         EventKind::EchoDuplicated { seq, count } => {
-            format!("{count} echoes came again, the first of sample {seq}")
+            format!("{} came again, the first of sample {seq}", text::count(*count, "echo"))
         }
         EventKind::RecordingOverflowed { lost, reason } => {
-            format!("{lost} samples not recorded: {}", why_lost(reason.as_deref()))
+            format!("{} not recorded: {}", count(*lost, "sample"), why_lost(reason.as_deref()))
         }
         EventKind::RecordingResumed { waited_ns, lost } => {
-            let lost = if *lost > 0 { format!("; {lost} samples have no row") } else { String::new() };
+            let lost =
+                if *lost > 0 { format!("; {} without a row", count(*lost, "sample")) } else { String::new() };
             format!("there is room again after {}: the recording goes on{lost}", duration(*waited_ns))
         }
         EventKind::Note { text } => text.clone(),
@@ -139,7 +145,7 @@ pub(super) fn event(label: Option<&str>, event: &Event) -> Option<String> {
 /// A line for the state of a path, every ten seconds.
 pub(super) fn state(label: &str, at: jiff::Timestamp, state: &LiveState) -> String {
     let s = &state.statistics;
-    let mut out = format!("{} {label}: {} samples", clock_time(at), s.samples);
+    let mut out = format!("{} {label}: {}", clock_time(at), count(s.samples, "sample"));
     let (divisor, unit) = unit_for(s.rtt.quantile(0.5).unwrap_or(0));
     if let Some(rtt_ns) = state.last.and_then(|last| last.rtt_ns) {
         let _ = write!(out, ", last {} {unit}", number(rtt_ns as f64 / divisor));
@@ -154,7 +160,7 @@ pub(super) fn state(label: &str, at: jiff::Timestamp, state: &LiveState) -> Stri
         let _ = write!(out, ", {} not sent", s.not_sent.total());
     }
     if state.stalled > 0 {
-        let _ = write!(out, ", STALLED ({} connections)", state.stalled);
+        let _ = write!(out, ", STALLED ({})", count(state.stalled.into(), "connection"));
     }
     if let Some(since) = state.outage(mono_ns()) {
         let _ = write!(out, ", {since}");

@@ -10,6 +10,7 @@ use crate::output::{self, tell};
 use fathom_core::event::{Event, EventKind};
 use fathom_core::schedule::Pace;
 use fathom_core::summary;
+use fathom_core::text;
 use fathom_core::units::duration_compact as duration;
 use fathom_os::clock::mono_ns;
 use jiff::Timestamp;
@@ -33,8 +34,8 @@ fn introduction(config: &Config, path: usize, state: &LiveState) -> String {
     };
     let end = match (config.count, config.duration) {
         (None, None) => "until Ctrl-C".to_owned(),
-        (Some(count), _) if config.connect => format!("{count} times"),
-        (Some(count), _) => format!("{count} times on each connection"),
+        (Some(count), _) if config.connect => text::count(count, "time"),
+        (Some(count), _) => format!("{} on each connection", text::count(count, "time")),
         (None, Some(time)) => format!("for {}", duration(time.as_nanos() as u64)),
     };
     let kept = state

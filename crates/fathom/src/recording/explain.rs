@@ -6,7 +6,7 @@ use crate::output::{self, tell};
 use fathom_core::event::Event;
 use fathom_core::marks;
 use fathom_core::story::{Confidence, Gatherer, Line, Measured, State, tell};
-use fathom_core::text::{cleaned, lines_cleaned};
+use fathom_core::text::{cleaned, count, lines_cleaned};
 use fathom_recording::{Entry, Recording, recordings_in};
 use jiff::Timestamp;
 use serde_json::json;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Times are UTC. Confidence says how sure a verdict is: high, medium, low, or none where why is not known
-(docs/verdicts.md). Several recordings are told as one story, in the order of time.
+(docs/verdicts.md). Several recordings make one story, in the order of time.
 
 Examples:
   fathom recording explain recordings/zone1-20260102T030405Z
@@ -92,7 +92,7 @@ fn read(dir: &Path) -> Result<(Story, bool), Failure> {
         tell!("fathom: {}: {unreadable}", dir.display());
     }
     if unknown > 0 {
-        tell!("fathom: {}: {unknown} events are of a later version and not told", dir.display());
+        tell!("fathom: {}: left out {} of a later version", dir.display(), count(unknown, "event"));
     }
     let manifest = recording.manifest();
     let reflector = manifest.reflector.resolved.as_ref().unwrap_or(&manifest.reflector.address);

@@ -6,6 +6,7 @@ use crate::exit::Failure;
 use crate::output::{self, tell};
 use clap::ValueEnum;
 use fathom_core::summary::{CONNECT, CONNECT_TLS};
+use fathom_core::text::count;
 use fathom_recording::peers::{Buckets, ResultFormat, RowFormat, Totals, result};
 use fathom_recording::{Format, Recording};
 use std::fs::File;
@@ -93,7 +94,7 @@ fn conclude(args: &Args, recording: &Recording, rows: u64) -> Result<(), Failure
         tell!("fathom: left out of the export: {damage}");
     }
     if let Some(path) = &args.output {
-        tell!("{rows} samples written to {}", path.display());
+        tell!("{} written to {}", count(rows, "sample"), path.display());
     }
     if damage.is_empty() || recording.is_running() { Ok(()) } else { Err(Failure::Told) }
 }

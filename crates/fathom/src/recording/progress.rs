@@ -1,5 +1,6 @@
 //! A line on standard error for what takes longer than two seconds, where somebody is looking.
 
+use fathom_core::text::count;
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
@@ -20,7 +21,7 @@ impl Progress {
     pub(crate) fn rows(&mut self, rows: u64) {
         let now = Instant::now();
         if self.next.is_some_and(|next| now >= next) {
-            eprint!("\r{} {rows} samples…", self.verb);
+            eprint!("\r{} {}…", self.verb, count(rows, "sample"));
             self.shown = true;
             self.next = Some(now + Duration::from_millis(500));
         }

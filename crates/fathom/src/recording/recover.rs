@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output;
+use fathom_core::text::count;
 use fathom_recording::Recovery;
 use serde_json::json;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its
 last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than 1.5 s
-before the probe was killed have their rows, or are told as lost.
+before the probe was killed have their rows, or are counted as lost.
 Exit code 0: in order; 1: something beyond a torn tail could not be read, or it failed.
 
 Examples:
@@ -39,13 +40,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let dir = args.dir.display();
         lines.push(if done.needed {
             let Recovery { rows, lost, torn_bytes, .. } = done;
-            let saved = if rows == 1 { "sample" } else { "samples" };
             let lost = match lost {
                 0 => String::new(),
-                1 => "; 1 sample that was sent has no row, and is now told as lost".to_owned(),
-                lost => format!("; {lost} samples that were sent have no row, and are now told as lost"),
+                lost => format!("; {} sent without a row, now recorded as lost", count(lost, "sample")),
             };
-            format!("{dir}: recovered {rows} {saved}, {torn_bytes} torn bytes cut off{lost}")
+            let (saved, torn) = (count(rows, "sample"), count(torn_bytes, "torn byte"));
+            format!("{dir}: recovered {saved}, {torn} cut off{lost}")
         } else {
             match done.damage.as_slice() {
                 [] => format!("{dir}: nothing to recover"),

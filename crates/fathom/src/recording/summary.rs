@@ -72,7 +72,7 @@ pub(super) struct Amounts {
     pub(super) whole: bool,
 }
 
-/// Reads a recording to its end; what cannot be read is told.
+/// Reads a recording to its end, and names what cannot be read.
 pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let mut statistics = Statistics::with_gaps(&recording.manifest().idle_gaps_ns());

@@ -3,6 +3,7 @@
 use super::progress::Progress;
 use crate::exit::Failure;
 use crate::output;
+use fathom_core::text::count;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -39,8 +40,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         lines.extend(found.findings.iter().map(ToString::to_string));
         let running = if found.running { ", still running" } else { "" };
         let verdict = if found.is_sound() { "sound" } else { "NOT sound" };
-        let (dir, rows, events) = (args.dir.display(), found.rows, found.events);
-        lines.push(format!("{dir}: {verdict} ({rows} samples, {events} events{running})"));
+        let (rows, events) = (count(found.rows, "sample"), count(found.events, "event"));
+        lines.push(format!("{}: {verdict} ({rows}, {events}{running})", args.dir.display()));
         output::print("the result", &(lines.join("\n") + "\n"))?;
     }
     if found.is_sound() { Ok(()) } else { Err(Failure::Told) }

@@ -1,7 +1,7 @@
 //! The summary of a throughput test, for people and for machines (`schema/throughput.md`).
 
 use fathom_core::event::{Event, EventKind, THROUGHPUT_MODE};
-use fathom_core::text::cleaned;
+use fathom_core::text::{cleaned, count};
 use fathom_core::units::duration_compact as duration;
 use fathom_core::units::{rate_text, size_text};
 use fathom_iperf3::outcome::{Flow, Outcome};
@@ -107,7 +107,7 @@ impl Summary {
             line(format_args!("{}", fathom_core::marks::in_words(mark)));
         }
         line(format_args!("{}  {}{route}{via}", self.label, self.reflector));
-        let streams = if self.outcome.parallel == 1 { "stream" } else { "streams" };
+        let streams = count(self.outcome.parallel.into(), "stream");
         let each_way = if self.outcome.direction == Direction::Bidirectional { " each way" } else { "" };
         let limit = self
             .outcome
@@ -120,8 +120,7 @@ impl Summary {
         };
         let block = size_text(u64::from(self.outcome.block_bytes));
         line(format_args!(
-            "  {} {streams}{each_way}, blocks of {block}{limit}, for {}{omitted}",
-            self.outcome.parallel,
+            "  {streams}{each_way}, blocks of {block}{limit}, for {}{omitted}",
             duration(self.outcome.duration_ns)
         ));
         if let Some(why) = &self.outcome.ended_early {

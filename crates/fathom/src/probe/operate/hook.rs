@@ -7,6 +7,7 @@ use crate::probe::config::{Command, Config};
 use crate::probe::plain;
 use crate::probe::show::is_opening_or_closing;
 use fathom_core::event::Event;
+use fathom_core::text::count;
 use serde_json::json;
 use std::io::Write as _;
 use std::process::{Child, ExitStatus, Stdio};
@@ -124,8 +125,12 @@ impl Hook {
         }
         match self.shared.dropped.load(Ordering::Relaxed) {
             0 => {}
-            1 => tell!("fathom: --on-event: 1 event was not handed over: the command takes too long"),
-            n => tell!("fathom: --on-event: {n} events were not handed over: the command takes too long"),
+            n => {
+                tell!(
+                    "fathom: --on-event: {} not handed over: the command takes too long",
+                    count(n, "event")
+                );
+            }
         }
     }
 }
@@ -142,7 +147,7 @@ fn work(waiting: &Mutex<Receiver<String>>, shared: &Shared) {
         match run(&line, shared) {
             Ok(Some(status)) if status.success() => {}
             Ok(Some(status)) => shared.failed(format!(
-                "fathom: --on-event {name} ended with {status}; probing goes on (this is told once)"
+                "fathom: --on-event {name} ended with {status}; probing goes on (said once)"
             )),
             Ok(None) => {
                 let why = if shared.over.load(Ordering::Relaxed) {
@@ -150,11 +155,11 @@ fn work(waiting: &Mutex<Receiver<String>>, shared: &Shared) {
                 } else {
                     format!("it took longer than {} s", PATIENCE.as_secs())
                 };
-                shared.failed(format!("fathom: --on-event {name} was ended: {why} (this is told once)"));
+                shared.failed(format!("fathom: --on-event {name} was ended: {why} (said once)"));
             }
             Err(e) => {
                 shared.failed(format!(
-                    "fathom: cannot run --on-event {name}: {e}; probing goes on (this is told once)"
+                    "fathom: cannot run --on-event {name}: {e}; probing goes on (said once)"
                 ));
             }
         }

@@ -43,10 +43,7 @@ impl Textfile {
                 if let Err(e) = write(&file, &text(config, live, started_s, !over))
                     && !std::mem::replace(&mut told, true)
                 {
-                    tell!(
-                        "fathom: cannot write {}: {e}; probing goes on (this is told once)",
-                        file.display()
-                    );
+                    tell!("fathom: cannot write {}: {e}; probing goes on (said once)", file.display());
                 }
                 if over {
                     return;

@@ -120,7 +120,7 @@ fn a_clock_that_is_set_back_does_not_unbind_the_queue() {
             Message::Lost { connection: Some(7), samples, .. } => lost += samples,
             Message::Event(_, event) => match &event.kind {
                 EventKind::ScheduleOverrun { skipped: more, .. } => skipped += more,
-                EventKind::Note { text } if text.contains("were lost") => {
+                EventKind::Note { text } if text.contains(" lost: ") => {
                     notes_lost +=
                         text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
                 }

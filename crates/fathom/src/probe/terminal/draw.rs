@@ -7,6 +7,7 @@ use super::inks::{Inks, alarm, rule};
 use super::plan::{ALL_FIGURES, HELP, Plan};
 use super::state::State;
 use super::{bars, strip, table};
+use fathom_core::text;
 use fathom_core::units::duration_compact as duration;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
@@ -107,17 +108,17 @@ impl Picture<'_> {
         };
         rule(buf, area, &format!("{label}{remote}{which}"), inks);
         let mut facts = vec![
-            format!("{} samples", d.samples),
+            text::count(d.samples, "sample"),
             format!("{} unanswered", d.unanswered),
             format!("{} late", d.late),
         ];
         let odd = [(d.corrupt, "corrupt"), (d.skipped, "due but not sent")];
         facts.extend(odd.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
         facts.extend(d.outage.clone());
+        let open = text::count(d.open.into(), "connection");
         facts.push(match d.connections {
-            n if n > u64::from(d.open) => format!("{} connections open of {n} so far", d.open),
-            _ if d.open == 1 => "1 connection open".to_owned(),
-            _ => format!("{} connections open", d.open),
+            n if n > u64::from(d.open) => format!("{open} open of {n} so far"),
+            _ => format!("{open} open"),
         });
         let mut figures = vec![];
         if area.width < ALL_FIGURES {

@@ -20,11 +20,7 @@ pub(super) fn introduction(plan: &Plan, recording: Option<&str>) {
         Direction::Reverse => "to here",
         Direction::Bidirectional => "both ways",
     };
-    let streams = if plan.test.parallel == 1 {
-        "one stream".to_owned()
-    } else {
-        format!("{} streams", plan.test.parallel)
-    };
+    let streams = fathom_core::text::count(plan.test.parallel.into(), "stream");
     let time = duration(plan.test.duration.as_nanos() as u64);
     let kept = recording.map_or("not recorded".to_owned(), |dir| format!("recorded in {dir}"));
     tell!("measuring throughput {which}, {}, {streams}, for {time}; {kept}", plan.path().target);
