@@ -3,7 +3,9 @@
 //! A question is a frame that any echo server sends back; only a reflector of ours writes an answer into it
 //! (`fathom_wire::question`). So "it was echoed and not answered" is known too, and is no report.
 
-use fathom_wire::{About, Answer, HEADER_LEN, Introduction, Question, Reply, Silence, Standing as Wire};
+use fathom_wire::{
+    About, Answer, HEADER_LEN, Introduction, Question, Reply, Secret, Silence, Standing as Wire,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -161,6 +163,8 @@ pub struct Inquiry {
     half: Vec<(u32, Option<Reply>)>,
     /// An echo that has come in part (TCP).
     part: Vec<u8>,
+    /// What its questions bear the code of.
+    secret: Option<Secret>,
 }
 
 /// What came back is no question of ours.
@@ -179,7 +183,22 @@ impl Inquiry {
             came_back: 0,
             half: Vec::new(),
             part: Vec::with_capacity(HEADER_LEN),
+            secret: None,
         }
+    }
+
+    /// The same, whose questions bear the code of a secret; none: they bear none.
+    #[must_use]
+    pub fn sealed(self, secret: Option<Secret>) -> Self {
+        Self { secret, ..self }
+    }
+
+    fn written(&self, question: &Question) -> [u8; HEADER_LEN] {
+        let mut bytes = question.encode();
+        if let Some(secret) = &self.secret {
+            secret.seal(&mut bytes);
+        }
+        bytes
     }
 
     /// Asks about a connection too, unless that is under way. `silence`: when it was silent, from and to.
@@ -201,12 +220,12 @@ impl Inquiry {
         let question = Question { session: self.session, connection, number, about };
         self.next_number += 1;
         self.on_the_way.push_back(question);
-        Some(question.encode())
+        Some(self.written(&question))
     }
 
     /// The questions on the way, to be sent again: datagrams get lost.
     pub fn again(&self) -> impl Iterator<Item = [u8; HEADER_LEN]> {
-        self.on_the_way.iter().map(Question::encode)
+        self.on_the_way.iter().map(|question| self.written(question))
     }
 
     /// Whether nothing is to be asked or waited for.

@@ -11,7 +11,7 @@ use crate::clock::ClockMap;
 use crate::loss::{Attribution, Fate, Reflector};
 use crate::probe::protocol::{Echo, Protocol};
 use crate::sample::{Flags, Sample};
-use fathom_wire::{HEADER_LEN, Integrity, Key, ReflectorStamps};
+use fathom_wire::{HEADER_LEN, Integrity, Key, ReflectorStamps, Secret};
 use parts::split;
 use stamped::Session;
 use std::collections::VecDeque;
@@ -151,6 +151,11 @@ impl Stream {
     /// A new connection, whose messages are of `size` bytes until [`Stream::set_size`]. An echo later than `timeout_ns` is flagged late.
     pub fn new(key: Key, size: u32, timeout_ns: u64) -> Self {
         Self::speaking(Box::new(Echo::new(key)), key, size, timeout_ns)
+    }
+
+    /// The same, whose messages bear the code of a secret; none: they bear none.
+    pub fn sealed(secret: Option<Secret>, key: Key, size: u32, timeout_ns: u64) -> Self {
+        Self::speaking(Box::new(Echo::sealed(key, secret)), key, size, timeout_ns)
     }
 
     /// The same, of requests and answers of another protocol.

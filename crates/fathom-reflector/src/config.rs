@@ -3,6 +3,7 @@
 use crate::address::Protocol;
 use crate::allow::Allow;
 use crate::stamp::Kind;
+use fathom_wire::Secret;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -17,6 +18,8 @@ pub struct Config {
     pub stamp: Kind,
     /// Whom to answer.
     pub allow: Allow,
+    /// Only who knows it is answered; none: everybody.
+    pub key: Option<Secret>,
     /// None: as many as the open-files limit allows.
     pub max_connections: Option<u32>,
     /// A connection on which nothing moved for so long is closed; none: never.

@@ -1,9 +1,10 @@
 //! One TCP connection: bytes in, stamped, out again.
 
 use crate::clock::{Clock, ms};
+use crate::gate::{Gate, Stranger};
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
-use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Silence, Stamper, Standing};
+use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Secret, Silence, Stamper, Standing};
 use mio::net::TcpStream;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -39,6 +40,8 @@ pub(crate) struct Connection {
     /// A short read does not mean that nothing is left: the peer has ended its side, or sent urgent data, at which
     /// a read stops short.
     read_to_the_end: bool,
+    /// With a key: what may be echoed. Boxed, as above.
+    gate: Option<Box<Gate>>,
     /// How it failed, if it did.
     failure: Failure,
     /// Whether it waits in the server's queue of unfinished turns.
@@ -65,6 +68,8 @@ pub(crate) enum Turn {
     Finished,
     /// The connection broke.
     Failed,
+    /// The peer does not know the key.
+    Stranger,
 }
 
 /// What the connections of a server share during a turn.
@@ -133,9 +138,15 @@ impl Connection {
             received_ns: now_ns,
             key: None,
             read_to_the_end: false,
+            gate: None,
             failure: Failure::NotTold,
             queued: false,
         }
+    }
+
+    /// The same, where only who knows the secret is answered; none: everybody.
+    pub(crate) fn of_those_who_know(self, secret: Option<Secret>) -> Self {
+        Self { gate: secret.map(|secret| Box::new(Gate::new(secret))), ..self }
     }
 
     /// Takes note that the kernel told of an end of the peer's side, or of urgent data.
@@ -143,9 +154,11 @@ impl Connection {
         self.read_to_the_end = true;
     }
 
-    /// Whether it is the one that came at this moment, and has sent nothing.
+    /// Whether it is the one that came at this moment, and has sent nothing; where there is a key, nothing that shows that its
+    /// peer knows it.
     pub(crate) fn is_silent_since(&self, opened_ns: u64) -> bool {
-        self.opened_ns == opened_ns && self.received_ns == opened_ns
+        let is_unknown = self.gate.as_ref().is_some_and(|gate| !gate.proven);
+        self.opened_ns == opened_ns && (self.received_ns == opened_ns || is_unknown)
     }
 
     /// Whether every byte has gone back.
@@ -190,6 +203,11 @@ impl Connection {
     }
 
     fn failed(&mut self, error: &io::Error) -> Turn {
+        if let Some(cause) = error.get_ref()
+            && cause.is::<Stranger>()
+        {
+            return Turn::Stranger;
+        }
         self.failure = match error.kind() {
             io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Failure::Reset,
             io::ErrorKind::TimedOut => Failure::TimedOut,
@@ -206,17 +224,18 @@ impl Connection {
         }
         for _ in 0..READS_A_TURN {
             let len = shared.read_len();
-            let read = match read_now(&self.stream, &mut shared.scratch[..len]) {
+            let before = self.put_before(shared);
+            let read = match read_now(&self.stream, &mut shared.scratch[before..len]) {
                 Ok(0) => return Ok(Turn::Finished),
                 Ok(read) => read,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Ok(Turn::Waiting),
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
                 Err(e) => return Err(e),
             };
-            if !self.echo(shared, read, ask)? {
+            if !self.echo(shared, before + read, ask)? {
                 return Ok(Turn::Waiting);
             }
-            if read < len && SHORT_READ_IS_LAST && !self.read_to_the_end {
+            if before + read < len && SHORT_READ_IS_LAST && !self.read_to_the_end {
                 return Ok(Turn::Waiting);
             }
         }
@@ -231,26 +250,38 @@ impl Connection {
     /// Waits for what comes next and echoes it. `Unfinished`: all went well; `Waiting`: nothing came in time, or the peer
     /// takes no more. Questions are not answered here: a connection that asks is not one that is back to back.
     pub(crate) fn wait_turn(&mut self, shared: &mut Shared) -> Turn {
-        let read = match read_waiting(&self.stream, &mut shared.scratch) {
+        let before = self.put_before(shared);
+        let read = match read_waiting(&self.stream, &mut shared.scratch[before..]) {
             Ok(0) => return Turn::Finished,
             Ok(read) => read,
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => return Turn::Waiting,
             Err(e) if e.kind() == io::ErrorKind::Interrupted => return Turn::Unfinished,
             Err(e) => return self.failed(&e),
         };
-        match self.echo(shared, read, &|_, _| None) {
+        match self.echo(shared, before + read, &|_, _| None) {
             Ok(true) => Turn::Unfinished,
             Ok(false) => Turn::Waiting,
             Err(e) => self.failed(&e),
         }
     }
 
-    /// Echoes the `read` bytes in the scratch buffer; whether all of them went. What did not is held.
+    /// Puts what the gate holds back before what is read next; how many bytes that is.
+    fn put_before(&self, shared: &mut Shared) -> usize {
+        let held = self.gate.as_deref().map_or(&[][..], Gate::held);
+        shared.scratch[..held.len()].copy_from_slice(held);
+        held.len()
+    }
+
+    /// Echoes the `read` bytes in the scratch buffer, but for what the gate holds back; whether all of them went. What did not is held.
     fn echo(&mut self, shared: &mut Shared, read: usize, ask: Ask<'_>) -> io::Result<bool> {
         let received_mono_ns = mono_ns();
         let frames = self.stamper.frames();
-        let bytes = &mut shared.scratch[..read];
         (self.active_ns, self.received_ns) = (received_mono_ns, received_mono_ns);
+        let mut read = read;
+        if let Some(gate) = &mut self.gate {
+            read = gate.pass(&mut shared.scratch[..read]).map_err(io::Error::other)?;
+        }
+        let bytes = &mut shared.scratch[..read];
         let out = &mut AtOnce(&self.stream);
         let (written, answered) = send(out, &mut self.stamper, &shared.clock, received_mono_ns, bytes, ask)?;
         shared.bytes += written as u64;

@@ -13,8 +13,8 @@ use crate::stamp::Sessions;
 use crate::tally::Tally;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{Datagram, recv_datagram};
-use fathom_wire::frame::Identity;
-use fathom_wire::{Key, Stamper};
+use fathom_wire::frame::{IDENTITY_LEN, Identity};
+use fathom_wire::{HEADER_LEN, Key, Stamper};
 use mio::net::UdpSocket;
 use std::io;
 
@@ -57,11 +57,15 @@ impl Datagrams {
                 tally.datagrams_refused.address += 1;
                 continue;
             }
-            let bytes = &mut shared.scratch[..len];
+            let bytes = &shared.scratch[..len];
             let refused = &mut tally.datagrams_refused;
             if let Some(count) = self.guard.refusal(bytes, stamp.is_some(), peer, received_ns, refused) {
                 *count += 1;
                 continue;
+            }
+            if self.guard.is_keyed() {
+                // The code has been looked at: from here on it is a request like any other.
+                shared.scratch[IDENTITY_LEN..HEADER_LEN].fill(0);
             }
             if let Some(sessions) = &mut stamp {
                 let view = shared.clock.view(received_ns);

@@ -10,6 +10,7 @@
 //! * so is a STAMP packet in which a reflector has written when it received it;
 //! * other bytes that come back as they were sent to the same peer a moment ago are an echo too, and messages too short
 //!   to tell that are answered a few times a second: what goes round comes back sooner, and ends when one is left out;
+//! * where there is a key, only what somebody wrote who knows it gets an answer, and no answer is of that kind;
 //! * addresses that stand for many hosts or none get no answer;
 //! * all answers together stay below `--udp-max-rate`, and no peer takes the others' share of it ([`crate::rate`]).
 //!
@@ -22,7 +23,7 @@ use crate::rate::{Bound, Rate, Shares};
 use crate::tally::DatagramsRefused;
 use fathom_wire::HEADER_LEN;
 use fathom_wire::frame::{IDENTITY_LEN, Identity};
-use fathom_wire::{Question, rfc8762};
+use fathom_wire::{Question, Secret, rfc8762};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -61,6 +62,7 @@ pub(crate) struct Guard {
     sent: Lately<(SocketAddr, u64), u64>,
     short: Lately<SocketAddr, Rate>,
     digest: RandomState,
+    secret: Option<Secret>,
 }
 
 impl Guard {
@@ -73,7 +75,25 @@ impl Guard {
             sent: Lately::default(),
             short: Lately::default(),
             digest: RandomState::new(),
+            secret: None,
         }
+    }
+
+    /// The same, where only who knows the secret gets an answer; none: everybody.
+    pub(crate) fn of_those_who_know(self, secret: Option<Secret>) -> Self {
+        Self { secret, ..self }
+    }
+
+    /// Whether requests that get an answer bear a code.
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// Whether somebody who knows the secret wrote this, as far as that is asked for.
+    fn knows(&self, bytes: &[u8]) -> bool {
+        self.secret.as_ref().is_none_or(|secret| {
+            bytes.first_chunk().is_some_and(|head| frame_of(bytes).is_some() && secret.has_sealed(head))
+        })
     }
 
     /// The count of the reason for which a datagram gets no answer, if there is one. `is_stamp`: it came to a port
@@ -92,7 +112,9 @@ impl Guard {
             Some(&mut refused.address)
         } else if self.may_be_an_echo_server(peer.port()) {
             Some(&mut refused.port)
-        } else if self.is_an_echo(bytes, is_stamp, peer, now_ns) {
+        } else if !self.knows(bytes) {
+            Some(&mut refused.key)
+        } else if !self.is_keyed() && self.is_an_echo(bytes, is_stamp, peer, now_ns) {
             Some(&mut refused.echo)
         } else if self.shares.as_mut().is_some_and(|shares| !shares.takes_one(peer.ip(), now_ns)) {
             Some(&mut refused.rate)

@@ -14,6 +14,7 @@ mod connection;
 mod datagram;
 mod error;
 mod flows;
+mod gate;
 mod guard;
 mod help;
 mod idle;
@@ -76,17 +77,17 @@ impl Reflector {
     /// Serves until it is stopped or its time is over.
     pub fn run(self) -> Result<(), Error> {
         for bound in self.server.sockets() {
-            self.talk.listening(bound.protocol, bound.address);
+            self.talk.listening(bound.protocol, bound.address)?;
         }
         for address in self.throughput.iter().flat_map(|(_, addresses)| addresses) {
-            self.talk.listening_for_throughput(*address);
+            self.talk.listening_for_throughput(*address)?;
         }
         let tally = self.server.run(&self.stop)?;
-        self.talk.served(&tally);
+        let told = self.talk.served(&tally);
         if let Some((service, _)) = self.throughput {
             let served = service.stop();
-            self.talk.throughput_served(&served, &throughput::total(&served));
+            self.talk.throughput_served(&served, &throughput::total(&served))?;
         }
-        Ok(())
+        told
     }
 }

@@ -18,7 +18,7 @@ use crate::stamp::Sessions;
 use crate::talk::note;
 use crate::tally::Tally;
 use fathom_os::clock::mono_ns;
-use fathom_wire::{Introduction, Question, Standing};
+use fathom_wire::{Introduction, Question, Secret, Standing};
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -63,6 +63,8 @@ pub(crate) struct Server {
     datagrams: Datagrams,
     stamp: Sessions,
     allow: crate::allow::Allow,
+    /// Only who knows it is answered.
+    key: Option<Secret>,
     idle: Option<IdleQueue>,
     silent: Silent,
     accept_again_ns: Option<u64>,
@@ -108,13 +110,12 @@ impl Server {
             flows: Flows::new(),
             pause_clock: config.pause_clock,
             stamp: Sessions::new(config.stamp),
-            datagrams: Datagrams::new(Guard::new(
-                config.allow.clone(),
-                config.udp_any_port,
-                own_ports,
-                config.udp_max_rate,
-            )),
+            datagrams: Datagrams::new(
+                Guard::new(config.allow.clone(), config.udp_any_port, own_ports, config.udp_max_rate)
+                    .of_those_who_know(config.key.clone()),
+            ),
             allow: config.allow.clone(),
+            key: config.key.clone(),
             idle: config.idle_timeout_ns.map(IdleQueue::new),
             silent: Silent::default(),
             accept_again_ns: None,
@@ -314,6 +315,10 @@ impl Server {
         match turn {
             Turn::Waiting | Turn::Unfinished => {}
             Turn::Finished => self.close(slot, Standing::ClosedByProbe),
+            Turn::Stranger => {
+                self.tally.refused.key += 1;
+                self.close(slot, Standing::Failed);
+            }
             Turn::Failed => {
                 self.tally.connections_failed += 1;
                 self.close(slot, Standing::Failed);
@@ -385,7 +390,7 @@ impl Server {
         stream.set_nodelay(true)?;
         let slot = self.free.last().map_or(self.slots.len(), |&slot| slot as usize);
         let token = Token(FIRST_SOCKET + self.sockets.len() + slot);
-        let mut connection = Connection::new(stream, peer.port(), now_ns);
+        let mut connection = Connection::new(stream, peer.port(), now_ns).of_those_who_know(self.key.clone());
         self.poll.registry().register(connection.stream(), token, interest())?;
         if slot == self.slots.len() {
             self.slots.push(Some(connection));

@@ -43,6 +43,8 @@ pub(crate) struct Refused {
     pub(crate) not_allowed: u64,
     /// Beyond `--max-connections`.
     pub(crate) too_many: u64,
+    /// Without the key of `--key`; these were among those served until they sent something.
+    pub(crate) key: u64,
 }
 
 /// Why datagrams got no answer.
@@ -60,19 +62,22 @@ pub(crate) struct DatagramsRefused {
     pub(crate) rate: u64,
     /// To a STAMP port, and shorter than a STAMP packet.
     pub(crate) short: u64,
+    /// Without the key of `--key`.
+    pub(crate) key: u64,
     /// The host would not send the answer.
     pub(crate) unsent: u64,
 }
 
 impl Refused {
     pub(crate) fn total(&self) -> u64 {
-        self.not_allowed + self.too_many
+        self.not_allowed + self.too_many + self.key
     }
 }
 
 impl DatagramsRefused {
     pub(crate) fn total(&self) -> u64 {
-        self.not_allowed + self.port + self.address + self.echo + self.rate + self.short + self.unsent
+        let ours = self.rate + self.short + self.key + self.unsent;
+        self.not_allowed + self.port + self.address + self.echo + ours
     }
 }
 
@@ -93,7 +98,11 @@ impl Tally {
             (self.connections_silent_closed, "closed to make room, having sent nothing"),
             (self.connections_failed, "failed"),
         ]);
-        let why = reasons(&[(refused.not_allowed, "not allowed"), (refused.too_many, "too many")]);
+        let why = reasons(&[
+            (refused.not_allowed, "not allowed"),
+            (refused.too_many, "too many"),
+            (refused.key, "without the key"),
+        ]);
         let udp_why = reasons(&[
             (udp.not_allowed, "not allowed"),
             (udp.port, "from a port of another echo server"),
@@ -101,6 +110,7 @@ impl Tally {
             (udp.echo, "echoes already"),
             (udp.rate, "over the rate"),
             (udp.short, "too short for STAMP"),
+            (udp.key, "without the key"),
             (udp.unsent, "not sent by this host"),
         ]);
         let stamp = reasons(&[(self.stamp_packets, "STAMP packets")]);

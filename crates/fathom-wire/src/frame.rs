@@ -22,7 +22,7 @@
 //!
 //! The identity comes first and the reflector's part after it, so that a reflector can pass bytes on as they
 //! arrive and has seen the whole identity before it must write a stamp: it never holds a byte back.
-//! In a request the reflector's part is zero.
+//! In a request the reflector's part is zero, or, where both ends have a key, the code of [`crate::secret`].
 //!
 //! A probe that knows only bit 0 of the flags reads the stamps all the same. A reflector that writes only bit 0 has no
 //! identity (0), and then the others say nothing.

@@ -8,18 +8,21 @@
 //! [`pattern`]. A shorter message has no room for a header; it is the first bytes of its sequence number and
 //! the pattern (see [`message`]). Any RFC 862 server echoes either kind byte for byte; a reflector of ours
 //! recognises frames in the stream and writes its stamps into them ([`stamp`]), and answers what it is asked
-//! ([`question`]). STAMP, which other measuring systems speak, is beside it ([`rfc8762`]).
+//! ([`question`]); with a [`secret`], for those alone who know it. STAMP, which other measuring systems speak, is beside it
+//! ([`rfc8762`]).
 
 pub mod frame;
 pub mod message;
 pub mod pattern;
 pub mod question;
 pub mod rfc8762;
+pub mod secret;
 pub mod silence;
 pub mod stamp;
 
 pub use frame::{HEADER_LEN, IDENTITY_MOST, Identity, MAX_LEN, ReflectorStamps, identity_of, is_same_place};
 pub use message::{Checker, Integrity, Key};
 pub use question::{About, Answer, Failure, Introduction, Question, Reply, Standing};
+pub use secret::Secret;
 pub use silence::{LongPauses, Silence};
 pub use stamp::{ConnectionView, Stamper};

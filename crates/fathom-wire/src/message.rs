@@ -2,6 +2,7 @@
 
 use crate::frame::{HEADER_LEN, IDENTITY_LEN, Identity, ReflectorStamps};
 use crate::pattern;
+use crate::secret::Secret;
 
 /// What makes the messages of one connection its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,8 +26,29 @@ impl Key {
     /// # Panics
     /// If `offset + out.len() > size`.
     pub fn fill(self, sequence: u64, size: u32, offset: usize, out: &mut [u8]) {
+        self.fill_sealed(None, sequence, size, offset, out);
+    }
+
+    /// As [`Key::fill`]; where there is a secret, a frame bears its code.
+    ///
+    /// # Panics
+    /// If `offset + out.len() > size`.
+    pub fn fill_sealed(
+        self,
+        secret: Option<&Secret>,
+        sequence: u64,
+        size: u32,
+        offset: usize,
+        out: &mut [u8],
+    ) {
         assert!(offset + out.len() <= size as usize, "a message has no bytes past its end");
-        let head = self.head(sequence, size);
+        let mut head = self.head(sequence, size);
+        if let Some(secret) = secret
+            && head.len == HEADER_LEN
+            && offset < HEADER_LEN
+        {
+            secret.seal(&mut head.bytes);
+        }
         let head = head.bytes();
         let from_head = head.len().saturating_sub(offset).min(out.len());
         if from_head > 0 {

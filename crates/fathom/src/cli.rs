@@ -32,7 +32,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Answer probes: an RFC 862 echo server that also stamps our own frames
-    Echo(echo::Args),
+    Echo(Box<echo::Args>),
     /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
     Probe(Box<probe::Args>),
     /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
@@ -95,7 +95,7 @@ pub fn main() -> ExitCode {
         Err(failure) => return failure.report(),
     };
     let done: Result<ExitCode, Failure> = match cli.command {
-        Command::Echo(args) => echo::run(args).map(|()| ExitCode::SUCCESS),
+        Command::Echo(args) => echo::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Fabric(args) => fabric::run(args).map(|()| ExitCode::SUCCESS),

@@ -11,6 +11,7 @@ mod fabric;
 mod fabric_simulate;
 #[cfg(target_os = "linux")]
 mod host;
+mod key_file;
 mod log;
 mod output;
 mod probe;

@@ -209,6 +209,8 @@ fn what_cannot_be_printed_is_one_line_and_exit_code_1() {
     full(&format!("fabric simulate {scenario} --for 3s"));
     full(&format!("fabric simulate {scenario} --for 3s --json"));
     full(&format!("fabric model {scenario} --samples 100"));
+    // It served on, and nobody was told where.
+    full("echo --json --listen 127.0.0.1:0");
     full("probe --show-config");
     full("--help");
     full("probe --help");

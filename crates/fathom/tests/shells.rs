@@ -11,7 +11,11 @@ fn bash_takes_the_completions_and_knows_an_option() {
     for (shell, part) in [("bash", "--reconnect-at-most"), ("zsh", "--idle-timeout"), ("fish", "summary")] {
         let printed = fathom(&["completions", shell]);
         assert!(printed.status.success(), "{shell}: {printed:?}");
-        assert!(String::from_utf8_lossy(&printed.stdout).contains(part), "{shell}");
+        let text = String::from_utf8_lossy(&printed.stdout);
+        assert!(text.contains(part), "{shell}");
+        // What people do not call was offered to them.
+        assert!(!text.contains("fathom host") && !text.contains("fathom__host"), "{shell}");
+        assert!(!text.contains("Serve a study on this host"), "{shell}");
     }
     let home = tempfile::tempdir().expect("a directory");
     let file = home.path().join("fathom.bash");
@@ -32,6 +36,9 @@ fn every_command_has_a_manual_page() {
     for name in ["fathom.1", "fathom-echo.1", "fathom-recording-explain.1"] {
         assert!(home.path().join(name).is_file(), "{name}");
     }
+    assert!(!home.path().join("fathom-host.1").exists());
+    let overview = std::fs::read_to_string(home.path().join("fathom.1")).expect("a page");
+    assert!(overview.contains("Examples") && overview.contains("echo"), "{overview}");
     let nowhere = fathom(&["man", &format!("{directory}/nowhere")]);
     assert_eq!(nowhere.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&nowhere.stderr).contains("a directory that is there"), "{nowhere:?}");

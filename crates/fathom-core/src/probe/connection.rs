@@ -83,7 +83,7 @@ impl Connection {
         let (size, timeout_ns) = (cx.settings.size, cx.settings.timeout_ns);
         let stream = match cx.speak {
             Some(make) => Stream::speaking(make(key), key, size, timeout_ns),
-            None => Stream::new(key, size, timeout_ns),
+            None => Stream::sealed(cx.settings.secret.clone(), key, size, timeout_ns),
         };
         let mut stream = stamp::of_kind(stream, cx.settings.request);
         stream.opened(now);

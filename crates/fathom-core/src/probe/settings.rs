@@ -2,6 +2,7 @@
 
 use crate::loss::Reflector;
 use crate::schedule::Pace;
+use fathom_wire::Secret;
 
 /// Attempts to connect a second, unless the settings say otherwise: a small server accepts as many beside its work.
 pub const CONNECT_RATE: u32 = 500;
@@ -82,6 +83,8 @@ pub struct Settings {
     pub connect_rate: Option<u32>,
     /// Whether a target that was never reached is tried for as long as the run lasts.
     pub keep_trying: bool,
+    /// What the reflector wants to see that this probe knows; `None`: it answers everybody.
+    pub secret: Option<Secret>,
     /// The load beside the samples.
     pub load: Option<LoadSettings>,
 }
@@ -109,6 +112,7 @@ impl Settings {
             reconnect_at_most_ns: super::policy::reconnect::AT_MOST_NS,
             connect_rate: Some(CONNECT_RATE),
             keep_trying: false,
+            secret: None,
             load: None,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::{Cli, short};
 use crate::exit::Failure;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory};
 use clap_complete::Shell;
 use std::path::PathBuf;
 
@@ -29,16 +29,25 @@ pub(super) struct ManArgs {
     directory: PathBuf,
 }
 
+/// Without what people do not call: `host`, which a study's runner does.
+fn for_people(all: &Command) -> Command {
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect::<Vec<_>>();
+    // A command gives none of its own away again.
+    let mut few = Command::new("fathom").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    few = all.get_about().cloned().into_iter().fold(few, Command::about);
+    all.get_after_help().cloned().into_iter().fold(few, Command::after_help)
+}
+
 /// Prints a shell's completions.
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "fathom", &mut text);
+    clap_complete::generate(args.shell, &mut for_people(&Cli::command()), "fathom", &mut text);
     crate::output::print("the completions", &String::from_utf8_lossy(&text)).map(drop)
 }
 
 /// Writes a manual page of each command.
 pub(super) fn man(args: &ManArgs) -> Result<(), Failure> {
-    clap_mangen::generate_to(short::shorten(Cli::command()), &args.directory).map_err(|e| {
+    clap_mangen::generate_to(for_people(&short::shorten(Cli::command())), &args.directory).map_err(|e| {
         let directory = args.directory.display();
         Failure::run(format!(
             "cannot write manual pages into {directory}: {e}; name a directory that is there"

@@ -4,6 +4,7 @@ use crate::values;
 use fathom_reflector::{Listen, listen, network, stamp};
 use ipnet::IpNet;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Arguments of `fathom echo`.
@@ -29,6 +30,11 @@ pub(crate) struct Args {
     /// Answer these networks only; may be given more than once [default: everybody]
     #[arg(long, value_name = "CIDR", value_parser = network)]
     pub(super) allow: Vec<IpNet>,
+
+    /// Answer only who knows the secret in this file (`fathom probe --key` with the same): nothing else is echoed, stamped or
+    /// told. The file is its owner's alone and holds 16 bytes or more
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["addresses", "port"])]
+    pub(super) key: Option<PathBuf>,
 
     /// Serve at most this many connections at once; more are closed as they come [default: what the open-files
     /// limit allows]
@@ -117,6 +123,7 @@ Examples:
   fathom echo --listen 7                       the standard echo port (needs a right)
   fathom echo --listen tcp://10.0.0.4:7007     one address, TCP only
   fathom echo --allow 10.0.0.0/8               answer the virtual network only
+  fathom echo --key FILE                       answer only who knows the secret in the file
   fathom echo --idle-timeout 1h --max-connections 1000
   fathom echo --throughput                     answer throughput tests too, on port 5201
   fathom echo --stamp                          STAMP (RFC 8762) on UDP port 862 too, for others' senders

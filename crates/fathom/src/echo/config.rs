@@ -54,6 +54,7 @@ pub(super) fn from_args(args: Args) -> Result<Config, Failure> {
         sockets_are_default,
         stamp: if args.stamp.stateless { Kind::Stateless } else { Kind::Stateful },
         allow: Allow::new(args.allow),
+        key: args.key.as_deref().map(crate::key_file::read).transpose()?,
         max_connections: args.max_connections,
         idle_timeout_ns: args.idle_timeout.map(nanos),
         udp_any_port: args.udp_any_port,

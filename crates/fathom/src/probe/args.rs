@@ -151,6 +151,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
     pub(super) keep_trying: bool,
 
+    /// Show the reflector that this probe knows the secret in this file, where it answers nobody else (`fathom echo --key`); the file is its owner's alone and holds 16 bytes or more
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["connect", "stamp", "load"], help_heading = "How to get there")]
+    pub(super) key: Option<PathBuf>,
     /// Use IPv4 only
     #[arg(short = '4', long = "ipv4", conflicts_with = "ipv6", help_heading = "How to get there")]
     pub(super) ipv4: bool,

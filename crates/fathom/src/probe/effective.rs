@@ -55,7 +55,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         load: _, timeout: _, give_up: _, user_timeout: _, stall_after: _, pause_clock: _, reconnect: _,
         reconnect_at_most: _, connect_rate: _, source: _,
         dscp: _, timestamps: _,
-        paths, marks, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, on_full, csv, formats, show, operate, json,
+        paths, marks, transport, stamp, allow_high_rate, keep_trying, family, from, to, via, tags, cloud, record, readable, secret, on_full, csv, formats, show, operate, json,
         cpu, cpu_latency_us, spin, priority,
     } = config;
     let all = json!({
@@ -78,6 +78,7 @@ fn of_run(config: &Config) -> Map<String, Value> {
         "cloud_tags": cloud.tags(),
         "record": directory(record),
         "readable": readable,
+        "keyed": secret.is_some(),
         "on_full": match on_full { OnFull::Wait => "wait", OnFull::Exit => "exit" },
         "csv": csv.as_ref().map(|file| file.display().to_string()),
         "formats": formats.words(),

@@ -124,6 +124,8 @@ pub(crate) struct Config {
     pub(crate) reconnect_at_most: Duration,
     /// Attempts to connect a second; none: as many as come.
     pub(crate) connect_rate: Option<u32>,
+    /// What the reflector wants to see that this probe knows.
+    pub(crate) secret: Option<fathom_wire::Secret>,
     pub(crate) keep_trying: bool,
     pub(crate) family: Family,
     pub(crate) source: Option<IpAddr>,
@@ -147,6 +149,17 @@ pub(crate) struct Config {
     pub(crate) cpu_latency_us: Option<u32>,
     pub(crate) spin: bool,
     pub(crate) priority: bool,
+}
+
+/// The secret of `--key`. What shows that it is known stands in the header of a message.
+fn secret(file: Option<&std::path::Path>, size: u32) -> Result<Option<fathom_wire::Secret>, Failure> {
+    let least = fathom_wire::HEADER_LEN;
+    if file.is_some() && (size as usize) < least {
+        return Err(Failure::usage(format!(
+            "--key: messages of {size} bytes have no room for its code; give {least} bytes or more (--size, --sizes)"
+        )));
+    }
+    file.map(crate::key_file::read).transpose()
 }
 
 impl Config {
@@ -244,6 +257,7 @@ impl Config {
             pause_clock: args.pause_clock.0,
             reconnect: !args.no_reconnect,
             reconnect_at_most: args.reconnect_at_most,
+            secret: secret(args.key.as_deref(), size)?,
             connect_rate: (args.connect_rate > 0).then_some(args.connect_rate),
             keep_trying: args.keep_trying,
             family,

@@ -35,6 +35,7 @@ impl Config {
             reconnect: config.reconnect,
             reconnect_at_most_ns: ns(config.reconnect_at_most),
             connect_rate: config.connect_rate,
+            secret: config.secret.clone(),
             keep_trying: config.keep_trying,
             load: config.load.map(|load| LoadSettings {
                 phase_ns: load.phase_ns,

@@ -99,7 +99,7 @@ impl Canary {
             remote,
             asked_ns: now,
             stream,
-            inquiry: Inquiry::new(key.session),
+            inquiry: Inquiry::new(key.session).sealed(cx.settings.secret.clone()),
             to_send: VecDeque::new(),
             begun: 0,
             sending: false,
@@ -340,7 +340,9 @@ fn samples(key: Key, cx: &Context) -> Option<Stream> {
             let protocol = make(key);
             protocol.canary_may_ask().then(|| Stream::speaking(protocol, key, size, timeout_ns))
         }
-        (None, Request::Echo) => Some(Stream::new(key, HEADER_LEN as u32, timeout_ns)),
+        (None, Request::Echo) => {
+            Some(Stream::sealed(cx.settings.secret.clone(), key, HEADER_LEN as u32, timeout_ns))
+        }
         (None, request @ Request::Stamp(_)) => {
             Some(stamp::of_kind(Stream::new(key, size.min(HEADER_LEN as u32), timeout_ns), request))
         }
