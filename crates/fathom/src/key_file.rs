@@ -1,6 +1,7 @@
 //! `--key FILE`: the secret that probe and reflector share. It comes from a file, since others of this host see a command line.
 
 use crate::exit::Failure;
+use fathom_core::text::count;
 use fathom_wire::Secret;
 use std::fs::File;
 use std::io::Read;
@@ -18,8 +19,9 @@ pub(crate) fn read(path: &Path) -> Result<Secret, Failure> {
     let end = bytes.iter().rposition(|byte| !matches!(byte, b'\n' | b'\r')).map_or(0, |at| at + 1);
     if end < LEAST {
         return Err(Failure::usage(format!(
-            "--key {}: it holds {end} bytes, and fewer than {LEAST} could be guessed; {MAKE}",
-            path.display()
+            "--key {}: it holds {}, and fewer than {LEAST} could be guessed; {MAKE}",
+            path.display(),
+            count(end as u64, "byte")
         )));
     }
     Ok(Secret::new(&bytes[..end]))

@@ -20,6 +20,7 @@ use fathom_core::loss::Reflector;
 use fathom_core::marks;
 use fathom_core::schedule::Pace;
 use fathom_core::summary::{CONNECT, CONNECT_TLS};
+use fathom_core::text::count;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -156,7 +157,8 @@ fn secret(file: Option<&std::path::Path>, size: u32) -> Result<Option<fathom_wir
     let least = fathom_wire::HEADER_LEN;
     if file.is_some() && (size as usize) < least {
         return Err(Failure::usage(format!(
-            "--key: messages of {size} bytes have no room for its code; give {least} bytes or more (--size, --sizes)"
+            "--key: messages of {} have no room for its code; give {least} bytes or more (--size, --sizes)",
+            count(size.into(), "byte")
         )));
     }
     file.map(crate::key_file::read).transpose()
