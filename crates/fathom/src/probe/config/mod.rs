@@ -154,10 +154,10 @@ pub(crate) struct Config {
 
 /// The secret of `--key`. What shows that it is known stands in the header of a message.
 fn secret(file: Option<&std::path::Path>, size: u32) -> Result<Option<fathom_wire::Secret>, Failure> {
-    let least = fathom_wire::HEADER_LEN;
-    if file.is_some() && (size as usize) < least {
+    const LEAST: usize = fathom_wire::HEADER_LEN;
+    if file.is_some() && (size as usize) < LEAST {
         return Err(Failure::usage(format!(
-            "--key: messages of {} have no room for its code; give {least} bytes or more (--size, --sizes)",
+            "--key: messages of {} have no room for its code; give {LEAST} bytes or more (--size, --sizes)",
             count(size.into(), "byte")
         )));
     }
