@@ -8,7 +8,8 @@
 
 use crate::connection::{Connection, Shared};
 use crate::flows::Flows;
-use crate::guard::{Frame, Guard, frame_of};
+use crate::frame::{Frame, frame_of};
+use crate::guard::Guard;
 use crate::stamp::Sessions;
 use crate::tally::Tally;
 use fathom_os::clock::mono_ns;

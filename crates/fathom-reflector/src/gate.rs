@@ -1,7 +1,7 @@
 //! With `--key`: what of a TCP stream may be echoed. A frame passes once its whole header is there and was written by somebody
 //! who knows the key; anything else ends the connection before a byte of it has gone back.
 
-use crate::guard::{Frame, frame_of};
+use crate::frame::{Frame, frame_of};
 use fathom_wire::frame::{IDENTITY_LEN, MAGIC};
 use fathom_wire::{HEADER_LEN, Secret};
 use std::fmt;

@@ -19,11 +19,12 @@
 use crate::address::DEFAULT_PORT;
 use crate::allow::Allow;
 use crate::flows::Lately;
+use crate::frame::frame_of;
 use crate::rate::{Bound, Rate, Shares};
 use crate::tally::DatagramsRefused;
 use fathom_wire::HEADER_LEN;
-use fathom_wire::frame::{IDENTITY_LEN, Identity};
-use fathom_wire::{Question, Secret, rfc8762};
+use fathom_wire::frame::IDENTITY_LEN;
+use fathom_wire::{Secret, rfc8762};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -36,20 +37,6 @@ const COMES_BACK_NS: u64 = 300_000_000;
 const TELLING_LEN: usize = 8;
 /// ...and so few are answered a second, and at once.
 const TOO_SHORT: Bound = Bound::new(10, 1_000_000_000);
-
-/// What a datagram is, if it is ours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Frame {
-    Echo(Identity),
-    Question,
-}
-
-/// Reads a datagram's head.
-pub(crate) fn frame_of(bytes: &[u8]) -> Option<Frame> {
-    let head = bytes.first_chunk::<IDENTITY_LEN>().filter(|_| bytes.len() >= HEADER_LEN)?;
-    let echo = Identity::decode(head).map(Frame::Echo);
-    echo.or_else(|| Question::decode(head).map(|_| Frame::Question))
-}
 
 /// Decides who gets an answer.
 #[derive(Debug)]

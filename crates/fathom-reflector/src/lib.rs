@@ -14,6 +14,7 @@ mod connection;
 mod datagram;
 mod error;
 mod flows;
+mod frame;
 mod gate;
 mod guard;
 mod help;
