@@ -9,10 +9,11 @@ use fathom_core::loss::Reflector;
 use fathom_core::probe::{Request, Settings, Transport};
 use fathom_core::sample::Sample;
 use fathom_core::schedule::Pace;
+use fathom_core::stall::TIMES_P99;
 use fathom_core::verdict::Fresh;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
-use world::{Fault, MS, Outcome, Random, S, START, World, toy};
+use world::{Fault, MS, Outcome, Random, S, SILENCE_NS, START, World, toy};
 
 const EVERY_NS: [u64; 6] = [S, 100 * MS, 50 * MS, 10 * MS, 5 * MS, 2 * MS];
 
@@ -53,6 +54,7 @@ impl Script {
                 | Fault::LocalPause(d)
                 | Fault::Slew(_, d) => d,
                 Fault::ForgetFlows => self.user_timeout_ns,
+                Fault::LargeLost(d) => d + self.user_timeout_ns,
                 _ => 0,
             }
         };
@@ -89,6 +91,8 @@ fn settings(speech: Speech, random: &mut Random) -> Settings {
         reconnect: random.below(8) != 0,
         keep_trying: random.below(3) == 0,
         timeout_ns: random.between(1, 6) * S,
+        count: (random.below(6) == 0).then(|| random.between(1, 400)),
+        idle_gaps_ns: if ping_pong && random.below(2) == 0 { vec![50 * MS, 700 * MS, 3 * S] } else { vec![] },
         ..Settings::new((0..paths).map(|p| format!("host-{p}:7007")).collect())
     }
 }
@@ -100,7 +104,7 @@ fn faults(speech: Speech, random: &mut Random, span_ns: u64) -> Vec<(u64, Fault)
     for _ in 0..count {
         at += random.between(MS, 2 * span_ns / (count + 1));
         let duration = random.between(50, 12_000) * MS;
-        let fault = match random.below(16) {
+        let fault = match random.below(17) {
             0..5 => Fault::Silence(duration),
             5 => Fault::ForgetFlows,
             6 => Fault::Reset,
@@ -113,6 +117,7 @@ fn faults(speech: Speech, random: &mut Random, span_ns: u64) -> Vec<(u64, Fault)
             12 => Fault::NameGone(duration),
             13 => Fault::NameMoves,
             14 => Fault::TlsBad(duration),
+            15 => Fault::LargeLost(duration),
             _ => Fault::LocalPause(random.between(1, 3_000) * MS),
         };
         faults.push((at, fault));
@@ -203,15 +208,32 @@ fn check_dues(script: &Script, outcome: &Outcome) {
     let lanes = begun * u64::from(settings.connections);
     let per_lane = settings.duration_ns.expect("it has one").div_ceil(every);
     // Paths begin at different times, on one grid: the first due of each lies within one interval of its beginning.
-    assert!(all <= lanes * per_lane && all + lanes >= lanes * per_lane, "{all} of {}", lanes * per_lane);
+    assert!(all <= lanes * per_lane, "{all} of {}", lanes * per_lane);
+    let counted = settings.count.map(|count| lanes * count);
+    assert!(counted.is_none_or(|most| rows.len() as u64 <= most), "{} rows of {counted:?}", rows.len());
+    // It ends by its time, or because as many were sent as were asked for.
+    let by_time = all + lanes >= lanes * per_lane;
+    assert!(
+        by_time || counted.is_some_and(|least| all >= least),
+        "{all} of {} or {counted:?}",
+        lanes * per_lane
+    );
 }
 
 /// Every silence beyond the threshold is a stall that is told at its time; nothing else is.
 fn check_silences(script: &Script, outcome: &Outcome) {
-    let tcp = script.settings.transport == Transport::Tcp;
-    let Some(threshold) = script.settings.stall_after_ns.filter(|_| tcp) else { return };
+    if script.settings.transport != Transport::Tcp {
+        return;
+    }
+    let began = outcome.of(|kind| match kind {
+        EventKind::StallBegan { threshold_ns, .. } => Some(*threshold_ns),
+        _ => None,
+    });
+    let Some(threshold) = script.settings.stall_after_ns else {
+        return check_silences_by_usual_tails(&began, outcome);
+    };
     let mut told: BTreeMap<u64, i64> = BTreeMap::new();
-    for (at, ..) in outcome.of(|kind| matches!(kind, EventKind::StallBegan { .. }).then_some(())) {
+    for (at, ..) in began {
         *told.entry(at).or_default() += 1;
     }
     for (from, to) in &outcome.silences {
@@ -224,6 +246,28 @@ fn check_silences(script: &Script, outcome: &Outcome) {
     }
     told.retain(|_, left| *left != 0);
     assert!(told.is_empty(), "stalls (+) without a silence, silences (-) without a stall: {told:?}");
+}
+
+/// Where the probe finds the threshold itself: what it calls a stall was as long as it says, and a silence is told that no usual
+/// tail can hide. Where none is longer than a second before anything is usual, and each is longer than four times what may be
+/// learned from the shorter ones, it cannot.
+fn check_silences_by_usual_tails(began: &[(u64, Option<u32>, u64)], outcome: &Outcome) {
+    let silences = &outcome.silences;
+    for (at, _, threshold) in began {
+        let mut all = silences.iter().chain(&outcome.further_silences);
+        let of = all.any(|(from, to)| from + threshold <= *at && at <= to);
+        assert!(of, "a stall at {at} of no silence of {threshold}: {silences:?}");
+    }
+    let mut lengths: Vec<u64> = silences.iter().map(|(from, to)| to - from).collect();
+    lengths.sort_unstable();
+    let may_hide = lengths.iter().fold(TIMES_P99 * SILENCE_NS, |threshold, &length| {
+        if length < threshold { TIMES_P99 * length } else { threshold }
+    });
+    let may_hide = may_hide.max(S);
+    for (from, to) in silences.iter().filter(|(from, to)| to - from > may_hide) {
+        let told = began.iter().any(|(at, ..)| *from <= *at && *at <= from + may_hide);
+        assert!(told, "a silence from {from} to {to}, of more than {may_hide}, is no stall: {began:?}");
+    }
 }
 
 /// The run ends when it is told to: the first time it waits for the last echoes, the second time for nothing.

@@ -10,6 +10,7 @@ use super::io::{Piece, Progress};
 use super::path::Path;
 use super::protocol::stamp;
 use super::settings::Transport;
+use super::usual::LastSilence;
 use crate::cause::ClosingCause;
 use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::loss::Losses;
@@ -60,6 +61,7 @@ pub(super) struct Connection {
     /// Later ones queue behind those, until round trips are as before, or until then: a path that is slower for good is
     /// to be learned.
     queued_until_ns: u64,
+    last_silence: LastSilence,
     /// UDP: what is known of losses and has not been told.
     losses: Losses,
     losses_told: RateLimit,
@@ -99,6 +101,7 @@ impl Connection {
             silence: Silence::default(),
             held_up_below: 0,
             queued_until_ns: 0,
+            last_silence: LastSilence::default(),
             losses: Losses::default(),
             losses_told: RateLimit::default(),
             ways: Ways::default(),
@@ -274,8 +277,9 @@ impl Connection {
         let stalled = stall.is_some();
         let held_up_below = if stalled { self.stream.next_seq() } else { self.held_up_below };
         let mut queued_until_ns = stall.map_or(self.queued_until_ns, |stall| 2 * now - stall.sent_mono_ns);
-        let usual_ns = path.usual.p99_ns().unwrap_or_else(|| path.usual.threshold_ns()) as i64;
-        let last = self.stream.next_seq().checked_sub(1);
+        let usual_ns = path.usual.p99_ns().unwrap_or_else(|| path.usual.threshold_ns());
+        let (next_seq, mut last_silence) = (self.stream.next_seq(), self.last_silence);
+        let last = next_seq.checked_sub(1);
         let (mut resolved, mut foreign, mut awaited, mut held_up_read) = (0, false, false, false);
         let index = path.index();
         let threshold_ns = path.stall_threshold_ns(cx);
@@ -288,7 +292,7 @@ impl Connection {
                 resolved += 1;
                 awaited |= Some(sample.seq) == last;
                 let waited = sample.seq < held_up_below;
-                if !waited && sample.rtt_ns.is_some_and(|rtt_ns| rtt_ns <= usual_ns) {
+                if !waited && sample.rtt_ns.is_some_and(|rtt_ns| rtt_ns <= usual_ns as i64) {
                     queued_until_ns = 0;
                 }
                 let held_up = waited || now < queued_until_ns;
@@ -301,7 +305,12 @@ impl Connection {
                 {
                     cx.event(now, Some(index), Some(connection), kind);
                 }
-                path.resolved_sample(now, &sample, held_up || delay.is_unusual(now));
+                let waited = sample.rtt_ns.map(|rtt_ns| {
+                    last_silence.came(now, sample.seq, rtt_ns.max(0) as u64, next_seq, usual_ns)
+                });
+                let unusual_ns = delay.unusual_ns(now);
+                let waited = waited.map(|waited| waited.at_least(unusual_ns.unwrap_or(0)));
+                path.resolved_sample(now, &sample, waited, held_up || unusual_ns.is_some());
                 cx.sample(index, sample);
             }
             Arrival::Foreign(bytes) => {
@@ -330,6 +339,7 @@ impl Connection {
             return Came::Part;
         }
         (self.held_up_below, self.queued_until_ns) = (held_up_below, queued_until_ns);
+        self.last_silence = last_silence;
         (self.stamped, self.held_up_read) = (self.stream.stamped(), held_up_read);
         let ways = &self.ways;
         self.delay.look(self.stamped, |slowest| ways.late(slowest));

@@ -7,7 +7,7 @@ use super::io::{LinkId, Output};
 use super::policy::reconnect::Addresses;
 use super::settings::Transport;
 use super::timers::Timer;
-use super::usual::Usual;
+use super::usual::{Usual, Waited};
 use crate::event::EventKind;
 use crate::sample::Sample;
 use crate::stream::ClockBound;
@@ -201,12 +201,19 @@ impl Path {
         self.answered
     }
 
-    /// A sample was resolved by what came. `held_up`: it waited in a stall.
-    pub(super) fn resolved_sample(&mut self, now: u64, sample: &Sample, held_up: bool) {
-        match sample.rtt_ns {
-            Some(rtt_ns) => {
+    /// A sample was resolved by what came; `waited`: an echo, after this silence. `held_up`: it waited in a stall, or in a
+    /// queue that is not usual.
+    pub(super) fn resolved_sample(
+        &mut self,
+        now: u64,
+        sample: &Sample,
+        waited: Option<Waited>,
+        held_up: bool,
+    ) {
+        match sample.rtt_ns.zip(waited) {
+            Some((rtt_ns, waited)) => {
                 self.answered = true;
-                self.usual.add(now, rtt_ns, held_up);
+                self.usual.add(now, rtt_ns, waited, held_up);
             }
             None => self.corrupted.add(sample.connection, sample.seq, 1),
         }

@@ -5,9 +5,12 @@ use super::{START, World, toy};
 use fathom_core::clock::Anchor;
 use fathom_core::event::EventKind;
 use fathom_core::probe::{Input, LinkId, NetError, Output, Progress, Purpose};
+use fathom_wire::HEADER_LEN;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
+/// Where the probe finds the threshold itself, silences from here on are the truth to hold it against.
+pub(crate) const SILENCE_NS: u64 = 100_000_000;
 /// Bytes that are written at once.
 const PEN: usize = 4 << 10;
 
@@ -170,11 +173,13 @@ impl World {
         let (now, udp) = (self.now, self.is_udp());
         let arrives = now + self.one_way();
         let lost = udp && (self.random.percent(self.lost_percent) || self.lose.contains(&self.datagrams));
-        let lost = lost || (udp && now < self.silent_until);
+        let too_large = size > HEADER_LEN && now < self.large_lost_until;
+        let lost = lost || too_large || (udp && now < self.silent_until);
         self.datagrams += u64::from(udp);
         let answer = if self.is_toy { toy::ANSWER } else { size };
         let flow = self.flows.get_mut(&link).expect("it was found");
         flow.handed_over += u64::from(begins);
+        flow.forgotten |= too_large && !udp;
         if begins && !udp {
             flow.owes(now, answer);
         }
@@ -193,11 +198,14 @@ impl World {
 
     /// Something comes of a link, or (`None`) it ends: what it was silent for, with samples out.
     pub(super) fn silence_ends(&mut self, link: LinkId, bytes: Option<usize>) {
-        let threshold = self.settings.stall_after_ns.unwrap_or(u64::MAX);
+        let threshold = self.settings.stall_after_ns.unwrap_or(SILENCE_NS);
         let (now, udp) = (self.now, self.is_udp());
         let Some(flow) = self.flows.get_mut(&link) else { return };
         if flow.purpose == Purpose::Samples && !udp {
-            self.outcome.silences.extend(flow.comes(now, bytes, threshold));
+            let Some((from, to, is_first)) = flow.comes(now, bytes, threshold) else { return };
+            let silences =
+                if is_first { &mut self.outcome.silences } else { &mut self.outcome.further_silences };
+            silences.push((from, to));
         }
     }
 }

@@ -10,6 +10,8 @@ use std::io::ErrorKind;
 pub(crate) enum Fault {
     /// Nothing gets through for so long, and everything then: TCP sends again what was lost.
     Silence(u64),
+    /// Messages of more than a header get lost for so long, and on TCP what follows them: a path that swallows large packets.
+    LargeLost(u64),
     /// The connections that are open get nothing through any more; new ones work.
     ForgetFlows,
     /// Every open connection is reset.
@@ -42,6 +44,7 @@ impl World {
         let reset = |link| Input::Broken { link, error: NetError::of_kind(ErrorKind::ConnectionReset) };
         match fault {
             Fault::Silence(duration) => self.silent_until = self.silent_until.max(now + duration),
+            Fault::LargeLost(duration) => self.large_lost_until = now + duration,
             Fault::ForgetFlows => {
                 for flow in self.flows.values_mut().filter(|flow| flow.stage == Stage::Open) {
                     flow.forgotten = true;

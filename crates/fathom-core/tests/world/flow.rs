@@ -179,16 +179,23 @@ impl Flow {
         }
     }
 
-    /// The truth: bytes come, or it ends (`None`). The silence that began a stall by this threshold: from, to.
-    pub(crate) fn comes(&mut self, now: u64, bytes: Option<usize>, threshold: u64) -> Option<(u64, u64)> {
+    /// The truth: bytes come, or it ends (`None`). The silence that is over, if it was as long as this threshold: from, to, and
+    /// whether it was the first since an echo.
+    pub(crate) fn comes(
+        &mut self,
+        now: u64,
+        bytes: Option<usize>,
+        threshold: u64,
+    ) -> Option<(u64, u64, bool)> {
         let from = self.owed.front().map(|(sent, _)| (*sent).max(self.last_received));
-        let long = from.filter(|from| !self.stalled && now - from >= threshold);
+        let long = from.filter(|from| now - from >= threshold);
+        let is_first = !self.stalled;
         self.stalled |= long.is_some_and(|from| now - from > threshold);
         self.last_received = now;
         self.received += bytes.unwrap_or(0) as u64;
         while self.owed.pop_front_if(|(_, end)| *end <= self.received).is_some() {
             self.stalled = false;
         }
-        long.map(|from| (from, now))
+        long.map(|from| (from, now, is_first))
     }
 }

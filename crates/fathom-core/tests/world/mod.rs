@@ -16,6 +16,7 @@ pub(crate) mod toy;
 mod wall;
 
 pub(crate) use chance::Random;
+pub(crate) use driver::SILENCE_NS;
 pub(crate) use faults::Fault;
 pub(crate) use outcome::Outcome;
 
@@ -45,6 +46,7 @@ pub(crate) struct World {
     random: Random,
     faults: VecDeque<(u64, Fault)>,
     silent_until: u64,
+    large_lost_until: u64,
     refuse_until: u64,
     paused_until: u64,
     name_gone_until: u64,
@@ -121,6 +123,7 @@ impl World {
             random: Random(seed),
             faults: VecDeque::new(),
             silent_until: 0,
+            large_lost_until: 0,
             refuse_until: 0,
             paused_until: 0,
             name_gone_until: 0,

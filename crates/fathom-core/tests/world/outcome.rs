@@ -11,9 +11,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) struct Outcome {
     pub(crate) samples: Vec<(usize, Sample)>,
     pub(crate) events: Vec<(Option<usize>, Event)>,
-    /// Truth: silences of the threshold and longer that began a stall, with samples out: from, to. Where the settings
-    /// name a threshold, over TCP.
+    /// Truth: silences with samples out over TCP, of the threshold that the settings name and longer, or of `SILENCE_NS`: from, to.
     pub(crate) silences: Vec<(u64, u64)>,
+    /// Those that came when a part of the missing echo had.
+    pub(crate) further_silences: Vec<(u64, u64)>,
     /// Truth: messages of which the kernel was given the beginning.
     pub(crate) handed_over: BTreeMap<LinkId, u64>,
     /// The path and the ordinal of connections.

@@ -22,7 +22,7 @@ fn sigterm_ends_it_with_counts() {
     assert_eq!(counts["connections"], 1);
     assert_eq!(counts["bytes"], 10);
     assert!(counts["uptime_ns"].as_u64().is_some_and(|ns| ns > 0), "{counts}");
-    assert!(said.contains("served 1 connections (1 still open), refused 0;"), "{said}");
+    assert!(said.contains("served 1 connection (1 still open), refused 0;"), "{said}");
     assert!(said.contains("10 bytes echoed"), "{said}");
 }
 

@@ -81,9 +81,10 @@ impl Delay {
         self.current.is_some()
     }
 
-    /// Whether what comes now says nothing about what is usual.
-    pub(in crate::probe) fn is_unusual(&self, now: u64) -> bool {
-        self.current.is_some_and(|current| now.saturating_sub(current.began_ns) < USUAL_AFTER_NS)
+    /// The longest round trip so far of a delay in which what comes says nothing about what is usual.
+    pub(in crate::probe) fn unusual_ns(&self, now: u64) -> Option<u64> {
+        let current = self.current.filter(|current| now.saturating_sub(current.began_ns) < USUAL_AFTER_NS);
+        current.map(|current| current.most_ns)
     }
 
     /// The stamps of the slowest sample tell which way it was: they are looked at once its read is over.

@@ -10,6 +10,7 @@ use crate::probe::io::{ErrorSource, LinkId, NetError, Output, Purpose};
 use crate::probe::path::Path;
 use crate::probe::settings::Request;
 use crate::probe::timers::Timer;
+use crate::probe::usual::Waited;
 use crate::probe::words::connect_advice;
 use crate::sample::{Flags, Sample};
 use crate::schedule::Schedule;
@@ -233,7 +234,7 @@ impl Dialer {
             retransmits: dial.info.map(|info| info.total_retrans.min(u32::from(u16::MAX)) as u16),
             ..dial.row(flags, cx)
         };
-        path.resolved_sample(now, &sample, false);
+        path.resolved_sample(now, &sample, Some(Waited::for_itself(rtt_ns)), false);
         cx.sample(self.path, sample);
         // Our FIN. The peer's is waited for: a socket that is closed with bytes unread (a greeting) would send a RST.
         cx.emit(Output::Shutdown { link });
@@ -387,11 +388,22 @@ impl Dialer {
         if self.drain_ns.is_none_or(|at| now < at) {
             return;
         }
-        let links: Vec<LinkId> = self.dials.keys().copied().collect();
-        for link in links {
+        for link in self.links() {
             self.late(now, link, path, cx);
         }
         self.over = true;
+    }
+
+    /// Nothing is waited for, not even that the peers close what was measured.
+    pub(in crate::probe) fn end(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
+        self.drained(now, path, cx);
+        for link in self.links() {
+            self.closing_late(now, link, path, cx);
+        }
+    }
+
+    fn links(&self) -> Vec<LinkId> {
+        self.dials.keys().copied().collect()
     }
 }
 

@@ -337,7 +337,7 @@ impl Roles {
         for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
             dialer.drain(now, linger_ns, cx);
             if linger_ns == 0 {
-                dialer.drained(now, path, cx);
+                dialer.end(now, path, cx);
             }
         }
     }
