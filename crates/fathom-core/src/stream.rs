@@ -147,6 +147,12 @@ const STAMPS_SOUGHT: usize = 256;
 /// started anew): ten minutes, in µs.
 const REMOTE_PAUSE_LIMIT_US: u32 = 600_000_000;
 
+/// What a reflector's pause counter gained from one echo to a later one, in ns; 0 where it was another's.
+pub fn pause_gained_ns(before_us: u32, pause_us: u32) -> u64 {
+    let gained_us = pause_us.wrapping_sub(before_us);
+    if gained_us > REMOTE_PAUSE_LIMIT_US { 0 } else { u64::from(gained_us) * 1_000 }
+}
+
 impl Stream {
     /// A new connection, whose messages are of `size` bytes until [`Stream::set_size`]. An echo later than `timeout_ns` is flagged late.
     pub fn new(key: Key, size: u32, timeout_ns: u64) -> Self {
@@ -478,12 +484,9 @@ impl Stream {
     /// What the reflector's pause counter gained since the previous frame, in ns.
     fn remote_pause(&mut self, pause_us: u32) -> u64 {
         let before = self.remote_pause_us.replace(pause_us);
-        let gained = before.map_or(0, |before| pause_us.wrapping_sub(before));
-        if gained > REMOTE_PAUSE_LIMIT_US {
-            return 0;
-        }
-        self.remote_pause_gained_us += u64::from(gained);
-        u64::from(gained) * 1_000
+        let gained_ns = before.map_or(0, |before| pause_gained_ns(before, pause_us));
+        self.remote_pause_gained_us += gained_ns / 1_000;
+        gained_ns
     }
 
     fn row(&self, clock: &ClockMap, sent: &InFlight, flags: Flags) -> Sample {

@@ -204,6 +204,18 @@ fn a_quiet_that_this_hosts_pause_made_is_no_idle_limit() {
     }
 }
 
+/// A fresh connection is silent from its first sample on: no earlier echo on it says what the reflector's pauses were before.
+#[test]
+fn a_pause_that_the_first_sample_of_a_connection_waits_for_is_not_denied() {
+    let faults = [during(Fault::Flush, 18, 18), during(Fault::ServerPause, 19, 21)];
+    let text = written("reset", 1_000, 4, (1, 3_483), &faults);
+    let incidents = incidents(&Scenario::parse(&text, "fresh").expect("a scenario"));
+    let stall = incidents.iter().find(|i| i.from_ns > 18_500 * MS).expect("the pause is a silence");
+    let said = stall.said.as_ref().expect("an explanation");
+    assert!(said.because.iter().all(|fact| !fact.contains("no pause")), "{said:?}");
+    assert_eq!(wrong_of(&faults, &incidents), []);
+}
+
 /// The connection dies of the first pause; when the reflector can be asked about it, it has stood still once more.
 #[test]
 fn of_two_pauses_of_the_server_the_one_in_the_silence_explains_it() {

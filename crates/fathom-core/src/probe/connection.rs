@@ -1,5 +1,7 @@
 //! One open connection: what is out on it, what came back, and what is known of it when it is silent or ends.
 
+mod facts;
+
 use super::anomalies::RateLimit;
 use super::context::Context;
 use super::diagnosis::canary::LocalView;
@@ -17,7 +19,6 @@ use crate::loss::Losses;
 use crate::sample::Flags;
 use crate::schedule::Pace;
 use crate::stream::{Arrival, KernelView, Receipt, Stamped, Stream};
-use crate::verdict::{Facts, Idle, Outcome, RemotePause};
 use fathom_wire::Key;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -355,6 +356,7 @@ impl Connection {
         if let Some((_, last)) = self.stamped.take() {
             self.ways.came(last, !self.held_up_read && !self.delay.goes_on());
             path.served_by = self.ways.identity().or(path.served_by);
+            path.stamped = Some(last).filter(|last| last.stamps.identity != 0);
             path.tells_pauses = self.ways.tells_pauses();
         }
     }
@@ -396,61 +398,6 @@ impl Connection {
         LocalView {
             first_missing: self.stream.last_answered_seq().map_or(0, |seq| seq + 1),
             sent: self.stream.next_seq(),
-        }
-    }
-
-    /// What is known of a silence at its end. `from_ns`: since when nothing came.
-    pub(super) fn facts(&self, now: u64, outcome: Outcome, from_ns: u64, path: &Path, cx: &Context) -> Facts {
-        let recovered = outcome == Outcome::Recovered;
-        let before = self.silence.stall().and_then(|stall| stall.retransmits_before);
-        let first = self.stamped.map(|(first, _)| first).filter(|_| recovered);
-        let told = first.filter(|first| first.stamps.identity != 0);
-        let identity = self.ways.identity();
-        let udp = cx.settings.transport == Transport::Udp;
-        let (quiet_to, quiet_ns) = match self.stream.oldest().zip(self.stream.oldest_quiet_ns()) {
-            Some(((_, sent_ns), quiet_ns)) => (sent_ns, quiet_ns),
-            None => (now, self.stream.quiet_ns(now)),
-        };
-        let (fresh, fresh_said_by) = path.canaries.since(from_ns);
-        Facts {
-            outcome,
-            ended_ns: now,
-            opened_ns: self.opened_ns,
-            silent_ns: now.saturating_sub(from_ns),
-            round_trip_ns: self.info.map_or(0, |info| u64::from(info.srtt_us) * 1_000),
-            local_pause_ns: cx.pauses.within(from_ns, now),
-            destroyed_here: self.broken_by == Some(ErrorKind::ConnectionAborted),
-            port_unreachable: udp && self.broken_by == Some(ErrorKind::ConnectionRefused),
-            remote_pause: self
-                .silence
-                .remote_pause_ns()
-                .map(|ns| RemotePause { ns, waited: told.map(|first| first.stamps.waited) }),
-            tells_pauses: self.ways.tells_pauses() || path.tells_pauses,
-            ever_answered: self.stream.answered() > 0,
-            acknowledged: self.silence.acknowledged(),
-            timeouts: self.silence.timeouts(),
-            retransmits: self.retransmits_since(before),
-            out_of_order: self.silence.out_of_order(self.info),
-            came_again: self.silence.came_again(),
-            idle: Idle {
-                // Where this host did not run, that it sent nothing is no sign of an idle limit: whatever else befell the
-                // path in that time comes to light after it too.
-                before_ns: quiet_ns
-                    .saturating_sub(cx.pauses.within(quiet_to.saturating_sub(quiet_ns), quiet_to)),
-                survived_ns: self.stream.idle_survived_ns().max(path.idle.survived_ns),
-                earlier_ns: path.idle.earlier_ns,
-            },
-            fresh,
-            fresh_said_by,
-            meanwhile: fresh,
-            sent_since: self.silence.sent_since_others_passed(),
-            others_lost: path.canaries.lost_between(from_ns, now),
-            late: first.and_then(|first| self.ways.late(&first)),
-            datagrams: first.filter(|_| udp).and_then(|first| self.ways.counted(&first)),
-            served_by: identity.or(path.served_by),
-            answered_by: told.map(|first| first.stamps.identity),
-            port: self.port,
-            reported: self.silence.reported(now, recovered),
         }
     }
 

@@ -10,7 +10,7 @@ use super::timers::Timer;
 use super::usual::{Usual, Waited};
 use crate::event::EventKind;
 use crate::sample::Sample;
-use crate::stream::ClockBound;
+use crate::stream::{ClockBound, Stamped};
 use crate::verdict::Idle;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -36,6 +36,8 @@ pub(super) struct Path {
     pub(super) idle: Idle,
     /// The reflector whose echoes came last, where they tell.
     pub(super) served_by: Option<u32>,
+    /// Its stamps of the last of them.
+    pub(super) stamped: Option<Stamped>,
     /// Whether it tells its pauses.
     pub(super) tells_pauses: bool,
     /// Connections that this worker has had, and those that are open.
@@ -70,6 +72,7 @@ impl Path {
             canaries: Canaries::new(index, canary),
             idle: Idle::default(),
             served_by: None,
+            stamped: None,
             tells_pauses: false,
             opened: 0,
             open: 0,

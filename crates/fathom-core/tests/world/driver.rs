@@ -1,7 +1,7 @@
 //! What a driver does: it does what the probe asks for, in order, and tells what came of it.
 
 use super::flow::{BUFFER, Flow, Stage};
-use super::{START, World, toy};
+use super::{SILENCE_NS, START, World, toy};
 use fathom_core::clock::Anchor;
 use fathom_core::event::EventKind;
 use fathom_core::probe::{Input, LinkId, NetError, Output, Progress, Purpose};
@@ -9,8 +9,6 @@ use fathom_wire::HEADER_LEN;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-/// Where the probe finds the threshold itself, silences from here on are the truth to hold it against.
-pub(crate) const SILENCE_NS: u64 = 100_000_000;
 /// Bytes that are written at once.
 const PEN: usize = 4 << 10;
 

@@ -16,7 +16,6 @@ pub(crate) mod toy;
 mod wall;
 
 pub(crate) use chance::Random;
-pub(crate) use driver::SILENCE_NS;
 pub(crate) use faults::Fault;
 pub(crate) use outcome::Outcome;
 
@@ -30,6 +29,8 @@ use wall::Wall;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const S: u64 = 1_000 * MS;
+/// Where the probe finds the threshold itself, silences from here on are the truth to hold it against.
+pub(crate) const SILENCE_NS: u64 = 100 * MS;
 /// When the worlds begin, by the monotonic clock and by the wall clock.
 pub(crate) const START: Anchor = Anchor { mono_ns: 7 * S, utc_ns: 1_800_000_000_000_000_000 };
 

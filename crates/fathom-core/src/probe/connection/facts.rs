@@ -1,0 +1,87 @@
+//! What is known of a silence of a connection, for the table of verdicts.
+
+use super::Connection;
+use crate::probe::context::Context;
+use crate::probe::path::Path;
+use crate::probe::settings::Transport;
+use crate::stream::{Stamped, pause_gained_ns};
+use crate::verdict::{Facts, Idle, Outcome, RemotePause};
+use std::io::ErrorKind;
+
+impl Connection {
+    /// What is known of a silence at its end. `from_ns`: since when nothing came.
+    pub(in crate::probe) fn facts(
+        &self,
+        now: u64,
+        outcome: Outcome,
+        from_ns: u64,
+        path: &Path,
+        cx: &Context,
+    ) -> Facts {
+        let recovered = outcome == Outcome::Recovered;
+        let before = self.silence.stall().and_then(|stall| stall.retransmits_before);
+        let first = self.stamped.map(|(first, _)| first).filter(|_| recovered);
+        let told = first.filter(|first| first.stamps.identity != 0);
+        let identity = self.ways.identity();
+        let udp = cx.settings.transport == Transport::Udp;
+        let (quiet_to, quiet_ns) = match self.stream.oldest().zip(self.stream.oldest_quiet_ns()) {
+            Some(((_, sent_ns), quiet_ns)) => (sent_ns, quiet_ns),
+            None => (now, self.stream.quiet_ns(now)),
+        };
+        let (fresh, fresh_said_by) = path.canaries.since(from_ns);
+        Facts {
+            outcome,
+            ended_ns: now,
+            opened_ns: self.opened_ns,
+            silent_ns: now.saturating_sub(from_ns),
+            round_trip_ns: self.info.map_or(0, |info| u64::from(info.srtt_us) * 1_000),
+            local_pause_ns: cx.pauses.within(from_ns, now),
+            destroyed_here: self.broken_by == Some(ErrorKind::ConnectionAborted),
+            port_unreachable: udp && self.broken_by == Some(ErrorKind::ConnectionRefused),
+            remote_pause: self
+                .silence
+                .remote_pause_ns()
+                .or_else(|| self.pause_by_others(&first?, from_ns, path))
+                .map(|ns| RemotePause { ns, waited: told.map(|first| first.stamps.waited) }),
+            // Its counter tells of a pause by what it gained: of the first echo on a connection nothing is known.
+            tells_pauses: self.ways.tells_pauses() || path.tells_pauses && !recovered,
+            ever_answered: self.stream.answered() > 0,
+            acknowledged: self.silence.acknowledged(),
+            timeouts: self.silence.timeouts(),
+            retransmits: self.retransmits_since(before),
+            out_of_order: self.silence.out_of_order(self.info),
+            came_again: self.silence.came_again(),
+            idle: Idle {
+                // Where this host did not run, that it sent nothing is no sign of an idle limit: whatever else befell the
+                // path in that time comes to light after it too.
+                before_ns: quiet_ns
+                    .saturating_sub(cx.pauses.within(quiet_to.saturating_sub(quiet_ns), quiet_to)),
+                survived_ns: self.stream.idle_survived_ns().max(path.idle.survived_ns),
+                earlier_ns: path.idle.earlier_ns,
+            },
+            fresh,
+            fresh_said_by,
+            meanwhile: fresh,
+            sent_since: self.silence.sent_since_others_passed(),
+            others_lost: path.canaries.lost_between(from_ns, now),
+            late: first.and_then(|first| self.ways.late(&first)),
+            datagrams: first.filter(|_| udp).and_then(|first| self.ways.counted(&first)),
+            served_by: identity.or(path.served_by),
+            answered_by: told.map(|first| first.stamps.identity),
+            port: self.port,
+            reported: self.silence.reported(now, recovered),
+        }
+    }
+
+    /// For how long the reflector did not run in a silence that the first echo on this connection ended: what its counter
+    /// gained since an echo on another one of the path. Where the request was read just after a pause, that pause lasted to
+    /// the end; else as much of it may lie before the silence as there was time.
+    fn pause_by_others(&self, first: &Stamped, from_ns: u64, path: &Path) -> Option<u64> {
+        let same = |last: &Stamped| last.stamps.identity == first.stamps.identity;
+        let last = path.stamped.filter(same).filter(|_| self.ways.identity().is_none())?;
+        let gained_ns = pause_gained_ns(last.stamps.pause_us, first.stamps.pause_us);
+        let before_ns = if first.stamps.waited { 0 } else { from_ns.saturating_sub(last.read_ns) };
+        let in_it_ns = gained_ns.saturating_sub(before_ns).min(first.read_ns.saturating_sub(from_ns));
+        Some(in_it_ns).filter(|&ns| ns > 0)
+    }
+}
