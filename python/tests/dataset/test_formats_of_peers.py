@@ -87,6 +87,21 @@ def test_lattes_histogram_is_within_a_microsecond(fathom, measured, tmp_path):
         assert summary.histogram.quantile(q).value_ns == pytest.approx(exact, abs=1_000 + exact * 0.002)
 
 
+def test_lattes_histogram_ends_where_latte_was_told_to_end_it(fathom, measured, tmp_path):
+    work, _, rows = measured
+    cap_us = int(np.quantile(rows["rtt_ns"], 0.9) // 1_000)
+    export = [fathom, "recording", "export", work / "recording", "--format", "latte"]
+    run(*export, "--latte-hl", "1", "--latte-hc", str(cap_us), "--output", tmp_path / "latte")
+    (summary,) = importers.read(tmp_path / "latte").summaries
+    assert summary.count == rows["rtt_ns"].size, "latte's iterations count every one"
+    # A value within our histogram's 0.05 % of the cap may count on either side of it.
+    above = int(np.sum(rows["rtt_ns"] >= cap_us * 1_000))
+    near = int(np.sum(np.abs(rows["rtt_ns"] - cap_us * 1_000) <= cap_us + 1))
+    assert abs(summary.count - summary.histogram.count - above) <= near
+    assert above > 0
+    assert any("outside the capped histogram" in note for note in summary.notes)
+
+
 def test_pspings_histogram_is_within_a_bucket(fathom, measured, tmp_path):
     work, _, rows = measured
     out = tmp_path / "psping"

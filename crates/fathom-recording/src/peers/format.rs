@@ -1,6 +1,7 @@
 //! Which formats there are.
 
 use super::echo_client::EchoClientCsv;
+use super::latte::Intervals;
 use super::psping::Buckets;
 use super::rows::Rows;
 use super::run::{Run, Totals};
@@ -29,7 +30,7 @@ pub fn rows<'w>(format: RowFormat, run: &Run, out: impl Write + Send + 'w) -> io
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultFormat {
     /// latte's result and histogram.
-    Latte,
+    Latte(Intervals),
     /// `PsPing`'s result and histogram.
     Psping(Buckets),
 }
@@ -37,7 +38,7 @@ pub enum ResultFormat {
 /// What the tool would print.
 pub fn result(format: &ResultFormat, run: &Run, totals: &Totals<'_>) -> String {
     match format {
-        ResultFormat::Latte => latte::text(run, totals),
+        ResultFormat::Latte(intervals) => latte::text(run, totals, *intervals),
         ResultFormat::Psping(buckets) => psping::text(run, totals, buckets),
     }
 }

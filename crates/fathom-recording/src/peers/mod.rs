@@ -14,6 +14,7 @@ mod run;
 mod sockperf;
 
 pub use format::{ResultFormat, RowFormat, result, rows};
+pub use latte::Intervals;
 pub use psping::Buckets;
 pub use rows::Rows;
 pub use run::{Run, Totals};

@@ -29,6 +29,7 @@ mod tls;
 pub(crate) use args::Args;
 use args::OnFull;
 pub(crate) use config::FABRIC_HOST;
+pub(crate) use formats::LatteIntervals;
 
 use crate::exit::Failure;
 use crate::output::{self, tell};

@@ -4,6 +4,7 @@ use super::progress::Progress;
 use super::summary::{Amounts, amounts_to};
 use crate::exit::Failure;
 use crate::output::{self, tell};
+use crate::probe::LatteIntervals;
 use clap::ValueEnum;
 use fathom_core::summary::{CONNECT, CONNECT_TLS};
 use fathom_core::text::count;
@@ -21,7 +22,8 @@ Examples:
   fathom recording export DIR --format parquet --output samples.parquet
   fathom recording export DIR --format echo-client-csv --output tcp_echo_results.csv
   fathom recording export DIR --format sockperf-log --output full.log
-  fathom recording export DIR --format psping --histogram 20")]
+  fathom recording export DIR --format psping --histogram 20
+  fathom recording export DIR --format latte --latte-hc 9998")]
 pub(crate) struct Args {
     /// The recording's directory
     dir: PathBuf,
@@ -34,6 +36,8 @@ pub(crate) struct Args {
     /// Buckets of PsPing's histogram: how many, or their beginnings in ms
     #[arg(long, value_name = "BUCKETS", default_value = "20")]
     histogram: Buckets,
+    #[command(flatten)]
+    latte: LatteIntervals,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -53,6 +57,11 @@ enum To {
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    if args.latte.is_given() && !matches!(args.format, To::Latte) {
+        return Err(Failure::usage(
+            "--latte-hc and --latte-hl are for --format latte; add it, or leave them out",
+        ));
+    }
     let failure = |e: fathom_recording::Error| Failure::run(e.to_string());
     let recording = Recording::open(&args.dir).map_err(failure)?;
     let format = match args.format {
@@ -63,7 +72,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             refuse_what_it_cannot_say(args, &recording.manifest().probe)?;
             Format::Peer(RowFormat::SockperfLog)
         }
-        To::Latte => return result_of(args, &recording, &ResultFormat::Latte),
+        To::Latte => return result_of(args, &recording, &ResultFormat::Latte(args.latte.intervals())),
         To::Psping => return result_of(args, &recording, &ResultFormat::Psping(args.histogram.clone())),
     };
     if matches!(format, Format::Parquet) && args.output.is_none() && io::stdout().is_terminal() {
