@@ -79,3 +79,64 @@ class Terminal:
             data = os.read(self._file, 1 << 16)
         self.written += data
         return bool(data)
+
+
+class Screen:
+    """What a program that draws only what has changed shows now, from what it wrote to its terminal: where it
+    puts the cursor, what it writes there, and when it wipes the page.
+    """
+
+    CURSOR_ASKED, CURSOR_IS = "\x1b[6n", b"\x1b[1;1R"
+
+    def __init__(self, terminal, columns, lines):
+        self.terminal = terminal
+        self._columns, self._lines = columns, lines
+        self._seen = 0
+        self._wipe()
+
+    def _wipe(self):
+        self._cells = [[" "] * self._columns for _ in range(self._lines)]
+        self._row = self._column = 0
+
+    def lines(self):
+        return ["".join(cells).rstrip() for cells in self._cells]
+
+    def read_until(self, wanted):
+        """Reads until what is shown is as wanted; gives it."""
+        given_up = time.monotonic() + PATIENCE_S
+        while time.monotonic() < given_up and self.terminal._read():
+            self._draw()
+            if wanted(self.lines()):
+                return self.lines()
+        raise AssertionError("it never showed that:\n" + "\n".join(self.lines()))
+
+    def _draw(self):
+        # A character or a sequence whose end has not come yet waits for the next time.
+        text = self.terminal.written[self._seen :].decode(errors="surrogateescape")
+        drawn = 0
+        for found in SEQUENCES.finditer(text):
+            if (
+                found.end() == len(text)
+                and ("\x1b" in found[0] or text[-1] >= "\udc80")
+                and not found["kind"]
+            ):
+                break
+            self._take(found)
+            drawn = found.end()
+        self._seen += len(text[:drawn].encode(errors="surrogateescape"))
+
+    def _take(self, found):
+        if found[0] == self.CURSOR_ASKED:
+            self.terminal.type(self.CURSOR_IS)
+        elif found["kind"] == "H":
+            row, column = (int(n or 1) for n in (found["values"] or "1;1").split(";"))
+            self._row, self._column = row - 1, column - 1
+        elif found["kind"] == "J":
+            self._wipe()
+        elif "\x1b" not in found[0]:
+            if self._row < self._lines and self._column < self._columns:
+                self._cells[self._row][self._column] = found[0]
+            self._column += 1
+
+
+SEQUENCES = re.compile(r"\x1b\[(?P<values>[0-9;?]*)(?P<kind>[A-Za-z])|\x1b.?|.", re.DOTALL)

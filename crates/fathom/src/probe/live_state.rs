@@ -2,23 +2,24 @@
 //! probing thread.
 
 use fathom_core::event::Event;
-use fathom_core::sample::Sample;
+use fathom_core::sample::{Flags, Sample};
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::clock_time;
 use fathom_core::units::duration_compact as duration;
+use jiff::Timestamp;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Seconds of history in the strip: ten minutes.
-pub(super) const STRIP_SECONDS: usize = 600;
+/// Seconds to an entry of each strip, and how many entries are kept: ten minutes, an hour and a half, six hours.
+pub(super) const STRIPS: [(i64, usize); 3] = [(1, 600), (10, 540), (60, 360)];
 /// Events kept for the view.
 pub(super) const EVENTS_KEPT: usize = 100;
 
-/// One second of a path's life.
+/// A second of a path's life, or ten, or a minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Second {
-    /// Which second since the Unix epoch.
+    /// When it began, in seconds since the Unix epoch.
     pub(super) utc_s: i64,
     /// Samples resolved that were sent in it.
     pub(super) samples: u32,
@@ -48,17 +49,64 @@ impl Second {
     pub(super) fn mean_ns(&self) -> Option<i64> {
         (self.answered() > 0).then(|| self.sum_ns / i64::from(self.answered()))
     }
+
+    fn add(&mut self, sample: &Sample) {
+        self.samples += 1;
+        match sample.rtt_ns {
+            Some(rtt_ns) => {
+                self.min_ns = self.min_ns.min(rtt_ns);
+                self.max_ns = self.max_ns.max(rtt_ns);
+                self.sum_ns = self.sum_ns.saturating_add(rtt_ns);
+                self.late += u32::from(sample.flags.contains(Flags::ANSWERED_LATE));
+            }
+            None => self.unanswered += 1,
+        }
+    }
+}
+
+/// The last minutes or hours of a path, oldest first; times without samples are absent.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Strip(VecDeque<Second>);
+
+impl Strip {
+    pub(super) fn seconds(&self) -> impl ExactSizeIterator<Item = Second> {
+        self.0.iter().copied()
+    }
+
+    /// The entry of a moment; a late echo finds the one in which it was sent, while that is still kept.
+    fn entry(&mut self, utc_s: i64, kept: usize) -> &mut Second {
+        // Nearly always it is the latest one.
+        if self.0.back().is_some_and(|latest| latest.utc_s == utc_s) {
+            let latest = self.0.len() - 1;
+            return &mut self.0[latest];
+        }
+        let at = match self.0.binary_search_by_key(&utc_s, |s| s.utc_s) {
+            Ok(at) => at,
+            Err(at) => {
+                self.0.insert(at, Second::new(utc_s));
+                if self.0.len() > kept {
+                    self.0.pop_front();
+                    at.saturating_sub(1)
+                } else {
+                    at
+                }
+            }
+        };
+        &mut self.0[at]
+    }
 }
 
 /// One path as it stands.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct LiveState {
     /// Everything so far.
     pub(super) statistics: Statistics,
+    /// What came since the live view was asked to begin anew, and when that was.
+    pub(super) since: Option<(Timestamp, Box<Statistics>)>,
     /// The latest resolved sample.
     pub(super) last: Option<Sample>,
-    /// The last minutes, second by second, oldest first; seconds without samples are absent.
-    pub(super) strip: VecDeque<Second>,
+    /// In the order of [`STRIPS`].
+    pub(super) strips: [Strip; STRIPS.len()],
     /// The latest events, oldest first.
     pub(super) events: VecDeque<Event>,
     /// Where it is recorded; `None`: nowhere.
@@ -82,47 +130,44 @@ impl LiveState {
     /// Adds a resolved sample.
     pub(super) fn sample(&mut self, sample: &Sample) {
         self.statistics.sample(sample);
+        if let Some((_, since)) = &mut self.since {
+            since.sample(sample);
+        }
         self.last = Some(*sample);
         let utc_s = sample.sent_ns.div_euclid(1_000_000_000);
-        let second = self.second(utc_s);
-        second.samples += 1;
-        match sample.rtt_ns {
-            Some(rtt_ns) => {
-                second.min_ns = second.min_ns.min(rtt_ns);
-                second.max_ns = second.max_ns.max(rtt_ns);
-                second.sum_ns += rtt_ns;
-                second.late += u32::from(sample.flags.contains(fathom_core::sample::Flags::ANSWERED_LATE));
-            }
-            None => second.unanswered += 1,
+        for (strip, (step_s, kept)) in self.strips.iter_mut().zip(STRIPS) {
+            strip.entry(utc_s.div_euclid(step_s) * step_s, kept).add(sample);
         }
     }
 
-    /// The entry of a second; a late echo finds the second it was sent in, while that is still kept.
-    fn second(&mut self, utc_s: i64) -> &mut Second {
-        // Nearly always it is the latest one.
-        if self.strip.back().is_some_and(|latest| latest.utc_s == utc_s) {
-            let latest = self.strip.len() - 1;
-            return &mut self.strip[latest];
-        }
-        let at = match self.strip.binary_search_by_key(&utc_s, |s| s.utc_s) {
-            Ok(at) => at,
-            Err(at) => {
-                self.strip.insert(at, Second::new(utc_s));
-                if self.strip.len() > STRIP_SECONDS {
-                    self.strip.pop_front();
-                    at.saturating_sub(1)
-                } else {
-                    at
-                }
-            }
-        };
-        &mut self.strip[at]
+    /// The finest strip that is not finer than this many seconds.
+    pub(super) fn strip(&self, step_s: i64) -> &Strip {
+        let which = STRIPS.iter().position(|(step, _)| *step >= step_s).unwrap_or(STRIPS.len() - 1);
+        &self.strips[which]
+    }
+
+    /// What the live view shows: all of the run, or what came since it was asked to begin anew.
+    pub(super) fn shown(&self) -> &Statistics {
+        self.since.as_ref().map_or(&self.statistics, |(_, since)| since)
+    }
+
+    /// Since when that is, where it is not all.
+    pub(super) fn shown_since(&self) -> Option<Timestamp> {
+        self.since.as_ref().map(|(at, _)| *at)
+    }
+
+    /// What the live view shows begins anew. The statistics of the run are untouched.
+    pub(super) fn reset(&mut self, now: Timestamp) {
+        self.since = Some((now, Box::default()));
     }
 
     /// Adds an event.
     pub(super) fn event(&mut self, event: &Event) {
         use fathom_core::event::EventKind::{ConnectionClosed, ConnectionOpened, StallBegan, StallEnded};
         self.statistics.event(event);
+        if let Some((_, since)) = &mut self.since {
+            since.event(event);
+        }
         match &event.kind {
             ConnectionOpened { remote, .. } => {
                 self.open += 1;
@@ -161,24 +206,58 @@ pub(super) fn lock(live: &LiveStates) -> MutexGuard<'_, Vec<LiveState>> {
 mod tests {
     use super::*;
 
+    fn sample(s: i64, rtt_ns: i64) -> Sample {
+        Sample { sent_ns: s * 1_000_000_000 + 5, rtt_ns: Some(rtt_ns), ..Sample::default() }
+    }
+
     #[test]
     fn the_strip_keeps_ten_minutes_and_late_echoes_find_their_second() {
         let mut state = LiveState::default();
-        let sample = |s: i64, rtt_ns| Sample {
-            sent_ns: s * 1_000_000_000 + 5,
-            rtt_ns: Some(rtt_ns),
-            ..Sample::default()
-        };
         for s in 0..1_000 {
             state.sample(&sample(s, 100));
         }
-        assert_eq!(state.strip.len(), STRIP_SECONDS);
-        assert_eq!(state.strip[0].utc_s, 400);
+        let strip = state.strip(1);
+        assert_eq!(strip.seconds().len(), STRIPS[0].1);
+        assert_eq!(strip.seconds().next().unwrap().utc_s, 400);
         state.sample(&sample(990, 300));
-        let second = state.strip.iter().find(|s| s.utc_s == 990).unwrap();
+        let second = state.strip(1).seconds().find(|s| s.utc_s == 990).unwrap();
         assert_eq!(
             (second.samples, second.min_ns, second.max_ns, second.mean_ns()),
             (2, 100, 300, Some(200))
         );
+    }
+
+    #[test]
+    fn coarser_strips_go_further_back_and_each_counts_every_sample_it_keeps() {
+        let mut state = LiveState::default();
+        for s in -30..30_000 {
+            state.sample(&sample(s, 100 + s.rem_euclid(60)));
+        }
+        for (step_s, kept) in STRIPS {
+            let seconds: Vec<Second> = state.strip(step_s).seconds().collect();
+            assert_eq!(seconds.len(), kept);
+            assert_eq!(seconds[0].utc_s, 30_000 - step_s * kept as i64);
+            assert!(seconds.iter().all(|s| i64::from(s.samples) == step_s && s.utc_s % step_s == 0));
+        }
+        let minute = state.strip(60).seconds().last().unwrap();
+        assert_eq!((minute.min_ns, minute.max_ns), (100, 159));
+    }
+
+    #[test]
+    fn beginning_anew_changes_what_is_shown_and_nothing_else() {
+        let mut state = LiveState::default();
+        for s in 0..10 {
+            state.sample(&sample(s, 900));
+        }
+        assert_eq!((state.shown().samples, state.shown_since()), (10, None));
+        let now = Timestamp::from_second(10).unwrap();
+        state.reset(now);
+        assert_eq!((state.shown().samples, state.shown_since()), (0, Some(now)));
+        state.sample(&sample(10, 100));
+        assert_eq!((state.shown().samples, state.shown().rtt.max()), (1, Some(100)));
+        assert_eq!((state.statistics.samples, state.statistics.rtt.max()), (11, Some(900)));
+        assert_eq!(state.strip(1).seconds().len(), 11, "what was is still to be seen in time");
+        state.reset(now);
+        assert_eq!(state.shown().samples, 0, "a second time too");
     }
 }

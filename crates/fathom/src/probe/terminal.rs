@@ -7,23 +7,29 @@ mod draw;
 mod figures;
 mod inks;
 mod keys;
+mod names;
+mod order;
 mod plan;
 mod screen;
 mod state;
 mod strip;
 mod table;
+mod view;
 
-use super::live_state::LiveStates;
+use super::live_state::{LiveStates, lock};
 use super::stop::Stop;
-use copy::{Detail, Glance, Row};
-use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use copy::Glance;
+use crossterm::event::Event;
 use draw::Picture;
+use fathom_os::clock::mono_ns;
 use jiff::Timestamp;
 use keys::{Input, Keys};
 use plan::Plan;
 use screen::Screen;
 use std::io;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
+use view::{Answer, View};
 
 /// Between two looks at the live states: five pictures a second at most.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -32,59 +38,21 @@ const ANSWER_AFTER: Duration = Duration::from_millis(50);
 /// How soon the end of the run is noticed.
 const GLANCE: Duration = Duration::from_millis(100);
 
-/// What the keys have set.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct View {
-    /// Which path is shown below the table.
-    selected: usize,
-    /// Whether the help line is shown.
-    help: bool,
-    /// How often the end was asked for.
-    asked: u32,
+/// When a picture is of.
+#[derive(Debug, Clone, Copy)]
+struct Moment {
+    /// Since the view began.
+    elapsed: Duration,
+    /// Seconds since the Unix epoch.
+    now_s: i64,
+    /// The same moment by the monotonic clock, ns.
+    mono_ns: u64,
 }
 
-/// Whether a key changed what is to be shown, and whether it asks for the end.
-#[derive(Debug, PartialEq, Eq)]
-enum Answer {
-    Nothing,
-    Redraw,
-    End,
-}
-
-impl View {
-    /// In raw mode Ctrl-C arrives as a key like any other.
-    fn key(&mut self, key: KeyEvent, paths: usize) -> Answer {
-        if key.kind == KeyEventKind::Release {
-            return Answer::Nothing;
-        }
-        let control = key.modifiers.contains(KeyModifiers::CONTROL);
-        match key.code {
-            KeyCode::Char('c' | 'C') if control => self.end(),
-            KeyCode::Char('q' | 'Q') if !control => self.end(),
-            KeyCode::Char('?') => {
-                self.help = !self.help;
-                Answer::Redraw
-            }
-            KeyCode::Char('l' | 'L') if control => Answer::Redraw,
-            KeyCode::Up => self.select(self.selected.saturating_sub(1)),
-            KeyCode::Down => self.select((self.selected + 1).min(paths.saturating_sub(1))),
-            KeyCode::Tab if paths > 0 => self.select((self.selected + 1) % paths),
-            KeyCode::BackTab if paths > 0 => self.select((self.selected + paths - 1) % paths),
-            KeyCode::Home => self.select(0),
-            KeyCode::End => self.select(paths.saturating_sub(1)),
-            _ => Answer::Nothing,
-        }
-    }
-
-    fn end(&mut self) -> Answer {
-        self.asked += 1;
-        Answer::End
-    }
-
-    fn select(&mut self, path: usize) -> Answer {
-        self.selected = path;
-        Answer::Redraw
-    }
+/// What is shown while the display stands still: the run goes on without it.
+struct Still {
+    live: LiveStates,
+    moment: Moment,
 }
 
 /// Shows the run until it is over.
@@ -99,21 +67,24 @@ pub(super) fn run(
     let started = Instant::now();
     let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let mut view = View::default();
+    let mut still: Option<Still> = None;
     let mut drawn: Option<(Instant, Glance)> = None;
+    let mut sorted: Option<Instant> = None;
     let mut dirty = true;
     let mut last_area = None;
     while !over() {
         let wait = if dirty { ANSWER_AFTER } else { GLANCE };
         for event in keys.wait(wait) {
             match event {
-                Input::Event(Event::Key(key)) => match view.key(key, labels.len()) {
-                    Answer::Nothing => {}
-                    Answer::Redraw => dirty = true,
-                    Answer::End => {
-                        stop.ask();
-                        dirty = true;
+                Input::Event(Event::Key(key)) => {
+                    let answer = view.key(key, labels.len());
+                    dirty |= answer != Answer::Nothing;
+                    match answer {
+                        Answer::Nothing | Answer::Redraw => {}
+                        Answer::Reset => reset(live),
+                        Answer::End => stop.ask(),
                     }
-                },
+                }
                 Input::Event(Event::Resize(..)) => dirty = true,
                 Input::Event(_) => {}
                 Input::Gone => {
@@ -133,33 +104,46 @@ pub(super) fn run(
         // Where signals do not tell, the size does.
         let area = screen.area()?;
         dirty |= last_area.replace(area) != Some(area);
-        let glance = Glance::of(live);
-        // The clock and the strip move on once a second, whatever the samples do.
-        let same =
-            drawn.as_ref().is_some_and(|(_, before)| *before == glance) && age < Duration::from_secs(1);
+        let now =
+            Moment { elapsed: started.elapsed(), now_s: Timestamp::now().as_second(), mono_ns: mono_ns() };
+        still = match (view.paused, still) {
+            (true, None) => Some(Still { live: copied(live), moment: now }),
+            (true, still) => still,
+            (false, _) => None,
+        };
+        let (shown, moment) = still.as_ref().map_or((live, now), |still| (&still.live, still.moment));
+        let glance = Glance::of(shown, live);
+        // The clock and the strip move on once a second, whatever the samples do; a display that stands still does not.
+        let same = drawn.as_ref().is_some_and(|(_, before)| *before == glance)
+            && (view.paused || age < Duration::from_secs(1));
         if same && !dirty {
             continue;
         }
+        // Rows do not change places faster than people read them.
+        if dirty || sorted.is_none_or(|at| at.elapsed() >= Duration::from_secs(1)) {
+            view.order = order::order(labels, &order::Figures::of(shown, view.sort), view.sort);
+            sorted = Some(Instant::now());
+        }
         let plan = Plan::new(area, labels, &glance.errors, &view);
-        let rows = plan.rows.clone().map(|path| Row::of(live, path)).collect();
-        let detail = Detail::of(live, view.selected, &plan);
-        let now_s = Timestamp::now().as_second();
-        let picture = Picture {
-            labels,
-            glance: &glance,
-            view: &view,
-            plan: &plan,
-            rows,
-            detail,
-            elapsed: started.elapsed(),
-            now_s,
-            coloured,
-        };
+        let picture = Picture::of(shown, moment, labels, &glance, &view, &plan, coloured);
         screen.draw(|frame| picture.draw(frame))?;
         drawn = Some((Instant::now(), glance));
         dirty = false;
     }
     Ok(())
+}
+
+/// The figures that are shown begin anew; those of the run, of its summary and its recording do not.
+fn reset(live: &LiveStates) {
+    let now = Timestamp::now();
+    for state in lock(live).iter_mut() {
+        state.reset(now);
+    }
+}
+
+/// The live states as they are now, for a display that stands still.
+fn copied(live: &LiveStates) -> LiveStates {
+    Arc::new(Mutex::new(lock(live).clone()))
 }
 
 #[cfg(test)]

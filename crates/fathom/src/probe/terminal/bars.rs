@@ -65,17 +65,22 @@ pub(super) fn draw(
     area: Rect,
     bars: Option<&Bars>,
     quantiles_ns: &[Option<u64>; 4],
+    since: Option<&str>,
     inks: Inks,
 ) {
     if area.is_empty() {
         return;
     }
     let fullest = bars.and_then(|b| b.counts.iter().max().copied()).unwrap_or(0);
+    let of = since.map_or_else(|| "of the whole run".to_owned(), |since| format!("since {since}"));
     let titles = match fullest {
         0 => vec!["round trips: none yet".to_owned()],
         n => vec![
-            format!("round trips of the whole run, log axis, fullest bar {}", figures::count(n)),
-            format!("round trips, log axis, fullest bar {}", figures::count(n)),
+            format!("round trips {of}, log axis, fullest bar {}", figures::count(n)),
+            match since {
+                None => format!("round trips, log axis, fullest bar {}", figures::count(n)),
+                Some(since) => format!("round trips since {since}, log axis"),
+            },
         ],
     };
     rule(buf, area, &fitting(titles, area.width), inks);

@@ -2,13 +2,13 @@
 //! them, and computes under it the few figures it needs instead of copying histograms.
 
 use super::bars::Bars;
-use super::figures::QUANTILES;
+use super::figures::supported;
 use super::plan::Plan;
 use super::state::State;
+use super::view::View;
 use crate::probe::live_state::{LiveState, LiveStates, Second, lock};
 use crate::probe::plain;
-use fathom_core::histogram::{Histogram, bucket_range, supports};
-use fathom_os::clock::mono_ns;
+use jiff::Timestamp;
 use std::path::PathBuf;
 
 /// What tells whether a path has changed: everything else in its live state changes with one of these.
@@ -29,24 +29,33 @@ pub(super) struct Glance {
     pub(super) recorded: usize,
     /// Paths whose recording stopped, and why.
     pub(super) errors: Vec<(usize, String)>,
+    /// Since when the figures are, where they began anew.
+    pub(super) since: Option<Timestamp>,
     /// Columns that the longest address of a reflector takes.
     pub(super) remote_width: usize,
 }
 
 impl Glance {
-    pub(super) fn of(live: &LiveStates) -> Self {
-        let live = lock(live);
+    /// Of the paths that are shown; what became of the recordings is always told as it is now.
+    pub(super) fn of(shown: &LiveStates, now: &LiveStates) -> Self {
+        let error = |(path, b): (usize, &LiveState)| b.recording_error.clone().map(|error| (path, error));
+        let (recorded, errors) = {
+            let now = lock(now);
+            let recorded = now.iter().filter(|b| b.recording.is_some() && b.recording_error.is_none());
+            (recorded.count(), now.iter().enumerate().filter_map(error).collect())
+        };
+        let live = lock(shown);
         let mark = |b: &LiveState| Mark {
             samples: b.statistics.samples,
             events: b.events.len(),
             last_event_ns: b.events.back().map(|e| e.mono_ns),
         };
-        let error = |(path, b): (usize, &LiveState)| b.recording_error.clone().map(|error| (path, error));
         Self {
             marks: live.iter().map(mark).collect(),
             states: live.iter().map(State::of).collect(),
-            recorded: live.iter().filter(|b| b.recording.is_some() && b.recording_error.is_none()).count(),
-            errors: live.iter().enumerate().filter_map(error).collect(),
+            recorded,
+            errors,
+            since: live.iter().find_map(LiveState::shown_since),
             remote_width: live.iter().filter_map(|b| b.remote.as_ref()).map(String::len).max().unwrap_or(0),
         }
     }
@@ -64,7 +73,7 @@ pub(super) struct Row {
     pub(super) late: u64,
     /// Round trip of the latest sample, ns; `None` where it has none.
     pub(super) now_ns: Option<u64>,
-    /// In the order of [`QUANTILES`], ns; `None` where the count does not support it.
+    /// In the order of [`QUANTILES`](super::figures::QUANTILES), ns; `None` where the count does not support it.
     pub(super) quantiles_ns: [Option<u64>; 4],
     pub(super) max_ns: Option<u64>,
 }
@@ -73,7 +82,7 @@ impl Row {
     pub(super) fn of(live: &LiveStates, path: usize) -> Self {
         let live = lock(live);
         let state = &live[path];
-        let s = &state.statistics;
+        let s = state.shown();
         Self {
             path,
             state: State::of(state),
@@ -87,37 +96,6 @@ impl Row {
             max_ns: s.rtt.max(),
         }
     }
-}
-
-/// The percentiles of the table in one walk over the buckets: [`Histogram::supported_quantile`] walks once for each,
-/// and a long run over a wide range fills tens of thousands of buckets.
-fn supported(h: &Histogram) -> [Option<u64>; 4] {
-    let n = h.count();
-    let wanted =
-        QUANTILES.map(|(_, q)| (supports(n, q) && n > 0).then(|| ((q * n as f64).ceil() as u64).clamp(1, n)));
-    let (min, max) = (h.min().unwrap_or(0), h.max().unwrap_or(0));
-    let mut found = [None; 4];
-    let mut next = 0;
-    let mut seen = 0;
-    for (bucket, count) in h.buckets() {
-        seen += count;
-        while next < wanted.len() {
-            match wanted[next] {
-                Some(rank) if seen >= rank => {
-                    let (low, width) = bucket_range(bucket);
-                    found[next] = Some((low + (width - 1) / 2).clamp(min, max));
-                    next += 1;
-                }
-                Some(_) => break,
-                // The percentiles rise: where one lacks support, those after it do too.
-                None => return found,
-            }
-        }
-        if next == wanted.len() {
-            break;
-        }
-    }
-    found
 }
 
 /// More of the selected path.
@@ -141,16 +119,18 @@ pub(super) struct Detail {
     pub(super) bars: Option<Bars>,
     /// The latest events in words, oldest first: as many as there is room for.
     pub(super) events: Vec<String>,
-    /// In the order of [`QUANTILES`].
+    /// In the order of [`QUANTILES`](super::figures::QUANTILES).
     pub(super) quantiles_ns: [Option<u64>; 4],
     pub(super) max_ns: Option<u64>,
 }
 
 impl Detail {
-    pub(super) fn of(live: &LiveStates, path: usize, plan: &Plan) -> Self {
+    pub(super) fn of(live: &LiveStates, view: &View, plan: &Plan, mono_ns: u64) -> Self {
         let live = lock(live);
-        let Some(state) = live.get(path) else { return Self::default() };
-        let s = &state.statistics;
+        let Some(state) = live.get(view.selected) else { return Self::default() };
+        let s = state.shown();
+        let of_the_run = &state.statistics;
+        let step_s = view.zoom.step_s().unwrap_or(1);
         let room = usize::from(plan.events.height).saturating_sub(1);
         // The label stands above; without it more of the words fit.
         let events =
@@ -163,11 +143,11 @@ impl Detail {
             late: s.late,
             corrupt: s.corrupt,
             skipped: s.not_sent.total(),
-            outage: state.outage(mono_ns()),
-            connections: s.connections.len() as u64 + s.connections_omitted,
+            outage: state.outage(mono_ns),
+            connections: of_the_run.connections.len() as u64 + of_the_run.connections_omitted,
             recording: state.recording.clone(),
             recording_stopped: state.recording_error.is_some(),
-            strip: if plan.strip.is_empty() { Vec::new() } else { state.strip.iter().copied().collect() },
+            strip: if plan.strip.is_empty() { Vec::new() } else { state.strip(step_s).seconds().collect() },
             bars: if plan.bars.is_empty() { None } else { Bars::of(&s.rtt, usize::from(plan.bars.width)) },
             events,
             quantiles_ns: supported(&s.rtt),
@@ -203,17 +183,6 @@ fn folded(latest_first: impl Iterator<Item = String>, room: usize) -> Vec<String
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn one_walk_finds_what_four_find() {
-        for n in [0_i64, 1, 4, 5, 58, 59, 298, 299, 2_994, 2_995, 10_000] {
-            let mut h = Histogram::default();
-            for i in 0..n {
-                h.record(1_000 + i * i % 70_001);
-            }
-            assert_eq!(supported(&h), QUANTILES.map(|(_, q)| h.supported_quantile(q)), "{n} values");
-        }
-    }
 
     #[test]
     fn what_repeats_takes_one_line() {

@@ -1,12 +1,15 @@
 //! One picture of the run, drawn from copies.
 
-use super::View;
 use super::copy::{Detail, Glance, Row};
 use super::figures::time_or_dash;
 use super::inks::{Inks, alarm, rule};
+use super::names::beginning;
 use super::plan::{ALL_FIGURES, HELP, Plan};
 use super::state::State;
-use super::{bars, strip, table};
+use super::view::View;
+use super::{Moment, bars, strip, table};
+use crate::probe::live_state::LiveStates;
+use fathom_core::summary::clock_time;
 use fathom_core::text;
 use fathom_core::units::duration_compact as duration;
 use ratatui::Frame;
@@ -15,7 +18,6 @@ use ratatui::layout::Rect;
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget, Wrap};
-use std::time::Duration;
 
 /// Everything one picture needs.
 pub(super) struct Picture<'a> {
@@ -25,14 +27,26 @@ pub(super) struct Picture<'a> {
     pub(super) plan: &'a Plan,
     pub(super) rows: Vec<Row>,
     pub(super) detail: Detail,
-    /// Since the view began.
-    pub(super) elapsed: Duration,
-    /// Seconds since the Unix epoch.
-    pub(super) now_s: i64,
+    pub(super) moment: Moment,
     pub(super) coloured: bool,
 }
 
-impl Picture<'_> {
+impl<'a> Picture<'a> {
+    /// Copies out of the live states what is to be seen of them.
+    pub(super) fn of(
+        live: &LiveStates,
+        moment: Moment,
+        labels: &'a [&'a str],
+        glance: &'a Glance,
+        view: &'a View,
+        plan: &'a Plan,
+        coloured: bool,
+    ) -> Self {
+        let rows = plan.rows.clone().map(|row| Row::of(live, view.path(row))).collect();
+        let detail = Detail::of(live, view, plan, moment.mono_ns);
+        Self { labels, glance, view, plan, rows, detail, moment, coloured }
+    }
+
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
         // The terminal may have shrunk since the plan was made; the next picture will fit.
         let area = frame.area();
@@ -43,10 +57,18 @@ impl Picture<'_> {
         self.header(buf, within(plan.header), inks);
         self.alarms(buf, within(plan.alarms), inks);
         let widest = self.glance.remote_width;
-        table::draw(buf, within(plan.table), self.labels, &self.rows, self.view.selected, widest, inks);
+        table::draw(buf, within(plan.table), self.labels, &self.rows, self.view, widest, inks);
         self.detail(buf, within(plan.detail), inks);
-        strip::draw(buf, within(plan.strip), &detail.strip, self.now_s, inks);
-        bars::draw(buf, within(plan.bars), detail.bars.as_ref(), &detail.quantiles_ns, inks);
+        strip::draw(buf, within(plan.strip), &detail.strip, self.moment.now_s, self.view.zoom, inks);
+        let since = self.glance.since.map(clock_time);
+        bars::draw(
+            buf,
+            within(plan.bars),
+            detail.bars.as_ref(),
+            &detail.quantiles_ns,
+            since.as_deref(),
+            inks,
+        );
         self.events(buf, within(plan.events), inks);
         if !plan.help.is_empty() {
             Paragraph::new(HELP).wrap(Wrap { trim: true }).style(inks.strong).render(within(plan.help), buf);
@@ -56,8 +78,13 @@ impl Picture<'_> {
     fn header(&self, buf: &mut Buffer, area: Rect, inks: Inks) {
         let of = self.labels.len();
         let recorded = self.glance.recorded;
-        let elapsed = duration(self.elapsed.as_secs() * 1_000_000_000);
-        let mut left = vec![Span::styled("fathom", inks.strong), Span::raw(format!("  {elapsed}"))];
+        let elapsed = duration(self.moment.elapsed.as_secs() * 1_000_000_000);
+        let mut left = vec![Span::styled("fathom", inks.strong)];
+        if self.view.paused {
+            let ink = inks.odd.add_modifier(Modifier::BOLD);
+            left.push(Span::styled("  PAUSED, measuring goes on", ink));
+        }
+        left.push(Span::raw(format!("  {elapsed}")));
         left.push(match (recorded, of) {
             (0, _) => Span::raw("  not recording"),
             (1, 1) => Span::raw("  recording"),
@@ -73,6 +100,9 @@ impl Picture<'_> {
                 }
             }
         }
+        let sorted = self.view.sort.text().map(|order| format!("  by {order}"));
+        let since = self.glance.since.map(|at| format!("  figures since {} UTC", clock_time(at)));
+        left.extend(since.into_iter().chain(sorted).map(Span::raw));
         let hints = match self.view.asked {
             0 => ["Ctrl-C ends the run, q too   ? help", "Ctrl-C ends the run, q too", "q ends"],
             1 => ["ending: last echoes; again: at once", "ending; again: at once", "ending"],
@@ -132,7 +162,11 @@ impl Picture<'_> {
             (Some(dir), true) => format!("recording stopped; what was written is in {}", dir.display()),
             (None, _) => "not recorded".to_owned(),
         };
-        let told = [joined(&facts, area.width), joined(&figures, area.width), clipped(&kept, area.width)];
+        let told = [
+            joined(&facts, area.width),
+            joined(&figures, area.width),
+            beginning(&kept, usize::from(area.width)),
+        ];
         for (row, text) in area.rows().skip(1).zip(told.into_iter().filter(|text| !text.is_empty())) {
             Line::raw(text).render(row, buf);
         }
@@ -144,7 +178,7 @@ impl Picture<'_> {
         }
         rule(buf, area, "events (UTC), newest last", inks);
         for (row, event) in area.rows().skip(1).zip(&self.detail.events) {
-            Line::raw(clipped(event, area.width)).render(row, buf);
+            Line::raw(beginning(event, usize::from(area.width))).render(row, buf);
         }
     }
 }
@@ -161,16 +195,4 @@ fn joined(parts: &[String], width: u16) -> String {
         line.push_str(part);
     }
     line
-}
-
-/// The text, or as much of it as there is room for, with a sign that there is more.
-fn clipped(text: &str, width: u16) -> String {
-    let width = usize::from(width);
-    if Span::raw(text).width() <= width {
-        return text.to_owned();
-    }
-    let mut out = text.to_owned();
-    while Span::raw(&out).width() + 1 > width && out.pop().is_some() {}
-    out.push('…');
-    out
 }

@@ -1,5 +1,7 @@
 //! Numbers for narrow cells: each with its unit, none wider than its column.
 
+use fathom_core::histogram::{Histogram, bucket_range, supports};
+
 /// Percentiles of the table.
 pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
@@ -57,9 +59,51 @@ pub(super) fn count(n: u64) -> String {
     }
 }
 
+/// The percentiles of the table in one walk over the buckets: [`Histogram::supported_quantile`] walks once for each,
+/// and a long run over a wide range fills tens of thousands of buckets.
+pub(super) fn supported(h: &Histogram) -> [Option<u64>; 4] {
+    let n = h.count();
+    let wanted =
+        QUANTILES.map(|(_, q)| (supports(n, q) && n > 0).then(|| ((q * n as f64).ceil() as u64).clamp(1, n)));
+    let (min, max) = (h.min().unwrap_or(0), h.max().unwrap_or(0));
+    let mut found = [None; 4];
+    let mut next = 0;
+    let mut seen = 0;
+    for (bucket, count) in h.buckets() {
+        seen += count;
+        while next < wanted.len() {
+            match wanted[next] {
+                Some(rank) if seen >= rank => {
+                    let (low, width) = bucket_range(bucket);
+                    found[next] = Some((low + (width - 1) / 2).clamp(min, max));
+                    next += 1;
+                }
+                Some(_) => break,
+                // The percentiles rise: where one lacks support, those after it do too.
+                None => return found,
+            }
+        }
+        if next == wanted.len() {
+            break;
+        }
+    }
+    found
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_walk_finds_what_four_find() {
+        for n in [0_i64, 1, 4, 5, 58, 59, 298, 299, 2_994, 2_995, 10_000] {
+            let mut h = Histogram::default();
+            for i in 0..n {
+                h.record(1_000 + i * i % 70_001);
+            }
+            assert_eq!(supported(&h), QUANTILES.map(|(_, q)| h.supported_quantile(q)), "{n} values");
+        }
+    }
 
     #[test]
     fn times_keep_their_digits_and_their_width() {

@@ -1,7 +1,7 @@
 //! What is shown where, for a terminal of this size: what matters less goes first when room is short.
 
-use super::View;
 use super::inks::alarm;
+use super::view::View;
 use ratatui::layout::Rect;
 use ratatui::text::Span;
 use std::ops::Range;
@@ -18,9 +18,10 @@ const CHART_ROWS_MOST: u16 = 24;
 const BARS_WIDE: u16 = 100;
 
 /// The keys, for those who ask.
-pub(super) const HELP: &str = "Up, Down, Tab: select a path   q, Ctrl-C: end the run (again: at once, without waiting \
-for the last echoes)   ?: this help   unans/late: samples without an echo / whose echo came after the timeout   –: too \
-few samples for this figure";
+pub(super) const HELP: &str = "Up, Down, Tab: select a path   s: sort by name, p50, p99, max, unanswered (S: the other \
+way round)   z: 1 s, 10 s, 1 min a column   p: pause the display (measuring goes on)   r: begin the figures anew (the \
+recording is untouched)   q, Ctrl-C: end the run (again: at once, without waiting for the last echoes)   ?: this help   \
+unans/late: samples without an echo / whose echo came after the timeout   –: too few samples for this figure";
 
 /// The parts of the screen; a part of no size is not shown.
 #[derive(Debug, Default)]
@@ -28,7 +29,7 @@ pub(super) struct Plan {
     pub(super) header: Rect,
     pub(super) alarms: Rect,
     pub(super) table: Rect,
-    /// The paths that have a row in the table.
+    /// The rows of the table that are in sight, of as many as there are paths.
     pub(super) rows: Range<usize>,
     pub(super) detail: Rect,
     pub(super) strip: Rect,
@@ -68,7 +69,7 @@ impl Plan {
             paths.min(usize::from(rest.height / 3).max(1)).min(usize::from(rest.height.saturating_sub(1)));
         plan.table = cut(&mut rest, if shown > 0 { shown as u16 + 1 } else { 0 });
         // The selected path stays in sight, in the middle where there are more before and after it.
-        let first = view.selected.saturating_sub(shown / 2).min(paths - shown);
+        let first = view.row().saturating_sub(shown / 2).min(paths - shown);
         plan.rows = first..first + shown;
 
         plan.detail = match rest.height {

@@ -2,6 +2,7 @@
 
 use super::figures;
 use super::inks::{Inks, fitting, rule};
+use super::view::Zoom;
 use crate::probe::live_state::Second;
 use fathom_core::units::duration_compact as duration;
 use ratatui::buffer::Buffer;
@@ -27,12 +28,13 @@ fn add(column: &mut Second, second: &Second) {
     column.sum_ns = column.sum_ns.saturating_add(second.sum_ns);
 }
 
-/// The seconds put into columns, the last of which holds `now_s`; and the seconds to a column.
-fn columns(seconds: &[Second], now_s: i64, width: usize) -> (Vec<Second>, i64) {
+/// The seconds put into columns, the last of which holds `now_s`; and the seconds to a column, where they are not given.
+fn columns(seconds: &[Second], now_s: i64, width: usize, step: Option<i64>) -> (Vec<Second>, i64) {
     // What the wall clock, having been set back, now calls the future is not shown until it comes.
     let span = seconds.first().map_or(1, |first| (now_s - first.utc_s + 1).max(1));
     let fits = |step: &&i64| **step * width as i64 >= span + **step;
-    let step = STEPS_S.iter().find(fits).copied().unwrap_or(STEPS_S[STEPS_S.len() - 1]);
+    let fitting = || STEPS_S.iter().find(fits).copied().unwrap_or(STEPS_S[STEPS_S.len() - 1]);
+    let step = step.unwrap_or_else(fitting);
     let mut columns = vec![EMPTY; width];
     let last = now_s.div_euclid(step);
     for second in seconds {
@@ -89,7 +91,7 @@ impl Scale {
 }
 
 /// Draws the strip; its last row marks the columns with unanswered and late samples.
-pub(super) fn draw(buf: &mut Buffer, area: Rect, seconds: &[Second], now_s: i64, inks: Inks) {
+pub(super) fn draw(buf: &mut Buffer, area: Rect, seconds: &[Second], now_s: i64, zoom: Zoom, inks: Inks) {
     if area.is_empty() {
         return;
     }
@@ -98,7 +100,7 @@ pub(super) fn draw(buf: &mut Buffer, area: Rect, seconds: &[Second], now_s: i64,
         return;
     }
     let width = area.width - SCALE;
-    let (columns, step) = columns(seconds, now_s, usize::from(width));
+    let (columns, step) = columns(seconds, now_s, usize::from(width), zoom.step_s());
     let scale = Scale::of(&columns);
     let kind = if scale.is_some_and(|s| s.log) { "log scale" } else { "linear" };
     let shown = duration((step * i64::from(width)) as u64 * 1_000_000_000);
@@ -153,7 +155,7 @@ mod tests {
     #[test]
     fn a_second_has_its_column_counted_back_from_now() {
         let seconds = [second(95, &[100, 300], 0), second(98, &[], 2), second(101, &[5], 0)];
-        let (columns, step) = columns(&seconds, 100, 10);
+        let (columns, step) = columns(&seconds, 100, 10, None);
         assert_eq!(step, 1);
         assert_eq!((columns[4].min_ns, columns[4].max_ns, columns[4].mean_ns()), (100, 300, Some(200)));
         assert_eq!((columns[7].answered(), columns[7].unanswered), (0, 2));
@@ -163,9 +165,21 @@ mod tests {
     #[test]
     fn ten_minutes_fit_a_narrow_strip_and_no_second_is_lost() {
         let seconds: Vec<Second> = (1_000..1_600).map(|s| second(s, &[s], 0)).collect();
-        let (columns, step) = columns(&seconds, 1_599, 70);
+        let (columns, step) = columns(&seconds, 1_599, 70, None);
         assert_eq!(step, 10);
         assert_eq!(columns.iter().map(Second::answered).sum::<u32>(), 600);
+    }
+
+    #[test]
+    fn a_zoom_shows_what_fits_and_cuts_the_oldest() {
+        let seconds: Vec<Second> = (1_000..1_600).map(|s| second(s, &[s], 0)).collect();
+        let (each, step) = columns(&seconds, 1_599, 70, Zoom::Second.step_s());
+        assert_eq!((step, each[0].min_ns, each[69].max_ns), (1, 1_530, 1_599));
+        let minutes: Vec<Second> = (0..30).map(|m| second(m * 60, &[m + 1, 7], 1)).collect();
+        let (each, step) = columns(&minutes, 29 * 60 + 59, 70, Zoom::Minute.step_s());
+        assert_eq!((step, each[69].samples, each[69].max_ns), (60, 3, 30));
+        assert_eq!((each[40].samples, each[39]), (3, EMPTY));
+        assert_eq!(columns(&seconds, 1_599, 70, Zoom::Fit.step_s()).1, 10);
     }
 
     #[test]

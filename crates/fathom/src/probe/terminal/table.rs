@@ -3,7 +3,10 @@
 use super::copy::Row;
 use super::figures::{QUANTILES, count, time_or_dash};
 use super::inks::Inks;
+use super::names;
+use super::order::By;
 use super::state::State;
+use super::view::View;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Modifier;
@@ -63,7 +66,7 @@ pub(super) fn draw(
     area: Rect,
     labels: &[&str],
     rows: &[Row],
-    selected: usize,
+    view: &View,
     remote_width: usize,
     inks: Inks,
 ) {
@@ -94,17 +97,20 @@ pub(super) fn draw(
     let label_width = wanted.min(granted + free);
     let shown: Vec<Column> = ORDER.into_iter().filter(|column| chosen.contains(column)).collect();
 
-    let mut head = vec![Cell::from("  path")];
+    let names = names::cut(labels, label_width - 2);
+    let sorted = |by: By| match (view.sort.by == by, view.sort.turned == (by == By::Name)) {
+        (false, _) => "",
+        (true, true) => "↓",
+        (true, false) => "↑",
+    };
+    let mut head = vec![Cell::from(format!("  path{}", sorted(By::Name)))];
     head.extend(shown.iter().map(|&column| {
-        let line = Line::raw(name(column));
+        let line = Line::raw(format!("{}{}", name(column), sort_key(column).map_or("", sorted)));
         Cell::from(if is_figure(column) { line.right_aligned() } else { line })
     }));
     let body = rows.iter().map(|row| {
-        let mark = if row.path == selected { "> " } else { "  " };
-        let mut cells = vec![Cell::from(format!(
-            "{mark}{}",
-            elided(labels.get(row.path).copied().unwrap_or(""), label_width - 2)
-        ))];
+        let mark = if row.path == view.selected { "> " } else { "  " };
+        let mut cells = vec![Cell::from(format!("{mark}{}", names.get(row.path).map_or("", String::as_str)))];
         cells.extend(shown.iter().map(|&column| {
             let line = Line::raw(text(column, row, digits));
             let ink = match column {
@@ -115,7 +121,7 @@ pub(super) fn draw(
             };
             Cell::from(if is_figure(column) { line.right_aligned() } else { line }).style(ink)
         }));
-        let style = if row.path == selected && labels.len() > 1 {
+        let style = if row.path == view.selected && labels.len() > 1 {
             inks.plain.add_modifier(Modifier::BOLD)
         } else {
             inks.plain
@@ -127,16 +133,15 @@ pub(super) fn draw(
     Widget::render(Table::new(body, widths).header(Cells::new(head).style(inks.dim)), area, buf);
 }
 
-/// A label that is too long loses its middle: labels of a kind differ at either end.
-fn elided(label: &str, width: usize) -> String {
-    if Span::raw(label).width() <= width {
-        return label.to_owned();
+/// What the paths may be sorted by, of what this column shows.
+fn sort_key(column: Column) -> Option<By> {
+    match column {
+        Column::Quantile(0) => Some(By::P50),
+        Column::Quantile(2) => Some(By::P99),
+        Column::Max => Some(By::Max),
+        Column::Unanswered => Some(By::Unanswered),
+        _ => None,
     }
-    let letters: Vec<char> = label.chars().collect();
-    let tail = width / 2;
-    let head = width.saturating_sub(tail + 1).min(letters.len());
-    let tail = &letters[letters.len().saturating_sub(tail).max(head)..];
-    letters[..head].iter().chain(&['…']).chain(tail).collect()
 }
 
 fn is_figure(column: Column) -> bool {

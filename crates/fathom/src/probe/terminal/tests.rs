@@ -1,5 +1,7 @@
 //! Whole pictures, drawn on ratatui's test terminal from live states filled with known samples and events.
 
+use super::order::{By, Sort};
+use super::view::Zoom;
 use super::*;
 use crate::probe::live_state::LiveState;
 use crate::probe::live_state::lock;
@@ -13,6 +15,10 @@ use std::sync::{Arc, Mutex};
 
 /// Any moment will do; this one reads 10:00:00 UTC.
 const START_S: i64 = 1_795_255_200;
+
+/// When the pictures are of.
+const AT: Moment =
+    Moment { elapsed: Duration::from_secs(754), now_s: START_S + 100, mono_ns: 754_000_000_000 };
 
 fn event(after_s: i64, kind: EventKind) -> RunEvent {
     let at = Timestamp::from_second(START_S + after_s).unwrap();
@@ -67,13 +73,9 @@ fn buffer(
     coloured: bool,
 ) -> ratatui::buffer::Buffer {
     let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
-    let glance = Glance::of(live);
+    let glance = Glance::of(live, live);
     let plan = Plan::new(terminal.get_frame().area(), labels, &glance.errors, view);
-    let rows = plan.rows.clone().map(|path| Row::of(live, path)).collect();
-    let detail = Detail::of(live, view.selected, &plan);
-    let (elapsed, now_s) = (Duration::from_secs(754), START_S + 100);
-    let picture =
-        Picture { labels, glance: &glance, view, plan: &plan, rows, detail, elapsed, now_s, coloured };
+    let picture = Picture::of(live, AT, labels, &glance, view, &plan, coloured);
     terminal.draw(|frame| picture.draw(frame)).unwrap();
     terminal.backend().buffer().clone()
 }
@@ -265,6 +267,10 @@ fn no_size_and_no_live_state_breaks_a_picture() {
                     selected: labels.len().min(2).saturating_sub(1),
                     help: (width + height) % 3 == 0,
                     asked: u32::from(height % 3),
+                    paused: height % 2 == 0,
+                    zoom: [Zoom::Fit, Zoom::Second, Zoom::Minute][usize::from(width % 3)],
+                    sort: Sort { by: By::P99, turned: width % 2 == 0 },
+                    order: (0..labels.len()).rev().collect(),
                 };
                 buffer((width, height), labels, live, &view, width % 2 == 0);
             }
@@ -276,46 +282,82 @@ fn no_size_and_no_live_state_breaks_a_picture() {
 fn a_terminal_that_shrinks_between_the_plan_and_the_picture_is_no_harm() {
     let live = live([path(100)]);
     let (labels, view) = (["zone-a"], View { help: true, ..View::default() });
-    let glance = Glance::of(&live);
+    let glance = Glance::of(&live, &live);
     let plan = Plan::new(ratatui::layout::Rect::new(0, 0, 150, 50), &labels, &glance.errors, &view);
-    let rows = vec![Row::of(&live, 0)];
-    let detail = Detail::of(&live, 0, &plan);
-    let (elapsed, now_s) = (Duration::ZERO, START_S);
-    let picture = Picture {
-        labels: &labels,
-        glance: &glance,
-        view: &view,
-        plan: &plan,
-        rows,
-        detail,
-        elapsed,
-        now_s,
-        coloured: true,
-    };
+    let picture = Picture::of(&live, AT, &labels, &glance, &view, &plan, true);
     for size in [(1, 1), (9, 50), (150, 4), (40, 10)] {
         Terminal::new(TestBackend::new(size.0, size.1)).unwrap().draw(|frame| picture.draw(frame)).unwrap();
     }
 }
 
 #[test]
-fn keys_select_help_and_end() {
-    let mut view = View::default();
-    let mut press = |code, modifiers| {
-        let answer = view.key(KeyEvent::new(code, modifiers), 3);
-        (answer, view.selected, view.help, view.asked)
+fn a_display_that_stands_still_says_so_and_what_became_of_the_recording_is_told_all_the_same() {
+    let live = live([path(100)]);
+    let still: LiveStates = copied(&live);
+    let view = View { paused: true, ..View::default() };
+    lock(&live)[0].sample(&Sample { sent_ns: (START_S + 100) * 1_000_000_000, ..Sample::default() });
+    lock(&live)[0].recording_error = Some("No space left on device".into());
+    for size in [(40, 10), (80, 24), (120, 40)] {
+        let mut terminal = Terminal::new(TestBackend::new(size.0, size.1)).unwrap();
+        let glance = Glance::of(&still, &live);
+        let plan = Plan::new(terminal.get_frame().area(), &["zone-a"], &glance.errors, &view);
+        let picture = Picture::of(&still, AT, &["zone-a"], &glance, &view, &plan, true);
+        terminal.draw(|frame| picture.draw(frame)).unwrap();
+        let shown = terminal.backend().to_string();
+        assert!(shown.contains("PAUSED, measuring goes on"), "{shown}");
+        assert!(shown.contains("RECORDING STOPPED"), "{shown}");
+        assert!(shown.contains("100 samples") && !shown.contains("101"), "{shown}");
+    }
+    assert_eq!(Glance::of(&still, &live), Glance::of(&still, &live), "nothing to draw again");
+}
+
+#[test]
+fn rows_stand_in_the_order_asked_for_and_the_head_marks_it() {
+    // One sample a second, each a microsecond longer than the one before: the longer path has the larger figures.
+    let live = live([path(70), path(400), path(90)]);
+    let labels = ["b-short", "c-long", "a-mid"];
+    let sorted = |sort| {
+        let order = order::order(&labels, &order::Figures::of(&live, sort), sort);
+        lines((120, 24), &labels, &live, &View { sort, order, selected: 2, ..View::default() })
     };
-    let (none, control) = (KeyModifiers::NONE, KeyModifiers::CONTROL);
-    assert_eq!(press(KeyCode::Up, none), (Answer::Redraw, 0, false, 0));
-    assert_eq!(press(KeyCode::Down, none), (Answer::Redraw, 1, false, 0));
-    assert_eq!(press(KeyCode::Tab, none), (Answer::Redraw, 2, false, 0));
-    assert_eq!(press(KeyCode::Down, none), (Answer::Redraw, 2, false, 0));
-    assert_eq!(press(KeyCode::Tab, none), (Answer::Redraw, 0, false, 0));
-    assert_eq!(press(KeyCode::BackTab, none), (Answer::Redraw, 2, false, 0));
-    assert_eq!(press(KeyCode::Char('?'), none), (Answer::Redraw, 2, true, 0));
-    assert_eq!(press(KeyCode::Char('x'), none), (Answer::Nothing, 2, true, 0));
-    assert_eq!(press(KeyCode::Char('c'), none), (Answer::Nothing, 2, true, 0));
-    assert_eq!(press(KeyCode::Char('c'), control), (Answer::End, 2, true, 1));
-    assert_eq!(press(KeyCode::Char('q'), none), (Answer::End, 2, true, 2));
-    let released = KeyEvent::new_with_kind(KeyCode::Char('q'), none, KeyEventKind::Release);
-    assert_eq!(view.key(released, 3), Answer::Nothing);
+    let names = |lines: &[String]| -> Vec<String> {
+        let row = |line: &String| line.trim_start_matches("> ").split_whitespace().next().map(str::to_owned);
+        lines[2..5].iter().filter_map(row).collect()
+    };
+    let by = |by| sorted(Sort { by, turned: false });
+    assert_eq!(names(&by(By::Given)), labels);
+    let shown = by(By::Name);
+    assert_eq!(names(&shown), ["a-mid", "b-short", "c-long"]);
+    assert!(shown[1].contains("path↑") && shown[2].starts_with("> a-mid"), "{shown:#?}");
+    let shown = by(By::Max);
+    assert_eq!(names(&shown), ["c-long", "a-mid", "b-short"]);
+    assert!(shown[1].contains("max↓") && shown[0].contains("by max, largest first"), "{shown:#?}");
+    // 70 and 90 samples support no 99th percentile: those paths are last, as they were given.
+    let shown = by(By::P99);
+    assert_eq!(names(&shown), ["c-long", "b-short", "a-mid"]);
+    assert!(shown[1].contains("p99↓"), "{shown:#?}");
+    let shown = sorted(Sort { by: By::P50, turned: true });
+    assert_eq!(names(&shown), ["b-short", "a-mid", "c-long"]);
+    assert!(shown[1].contains("p50↑"), "{shown:#?}");
+}
+
+#[test]
+fn zoom_and_beginning_anew_are_told_where_they_show() {
+    let live = live([path(100)]);
+    for (zoom, words) in
+        [(Zoom::Second, "1s a column"), (Zoom::TenSeconds, "10s a column"), (Zoom::Minute, "1m 0s a column")]
+    {
+        let shown = lines((120, 40), &["zone-a"], &live, &View { zoom, ..View::default() }).join("\n");
+        assert!(shown.contains(words), "{shown}");
+    }
+    lock(&live)[0].reset(Timestamp::from_second(START_S + 100).unwrap());
+    lock(&live)[0].sample(&Sample {
+        sent_ns: (START_S + 100) * 1_000_000_000,
+        rtt_ns: Some(5_000),
+        ..Sample::default()
+    });
+    let shown = lines((140, 40), &["zone-a"], &live, &View::default()).join("\n");
+    assert!(shown.contains("figures since 10:01:40 UTC"), "{shown}");
+    assert!(shown.contains("round trips since 10:01:40") && shown.contains("1 sample,"), "{shown}");
+    assert!(shown.contains("1 connection open "), "{shown}");
 }
