@@ -16,6 +16,7 @@ pub use confidence::{Confidence, Grounds};
 pub use facts::{Acknowledged, Datagrams, Facts, Idle, Late, Outcome, RemotePause};
 pub use server::Reported;
 pub use table::markdown;
+pub(crate) use way::is_most;
 
 use crate::text::count;
 use serde::{Deserialize, Serialize};

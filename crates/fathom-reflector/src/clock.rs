@@ -3,7 +3,7 @@
 use fathom_core::clock::{Anchor, ClockMap, Observation};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::pause::{DEFAULT_THRESHOLD, Gap, PauseClock};
-use fathom_wire::{ConnectionView, Introduction, LongPauses, Silence};
+use fathom_wire::{ConnectionView, Introduction, LongPauses, Silence, WAKING_NS};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,11 +11,6 @@ use std::time::Duration;
 
 /// How often the wall clock is compared with the monotonic one while there are peers.
 pub(crate) const OBSERVE_EVERY_NS: u64 = 1_000_000_000;
-
-/// What is read within this after a pause may have waited for its end: the threads of a process wake one after another.
-const WAKING_NS: u64 = 100_000_000;
-/// A pause this long is told to whoever asks who this is: it may have been a stall of its own.
-const LONG_PAUSE_NS: u64 = 200_000_000;
 
 /// Clocks, read by one thread; another has its own [`Clock::beside`] them.
 #[derive(Debug)]
@@ -66,9 +61,7 @@ impl Paused {
             self.total_ns.fetch_add(more_ns, Ordering::Relaxed);
             self.ended_ns.store(ended_ns, Ordering::Relaxed);
             counted.until_ns = ended_ns;
-            if more_ns >= LONG_PAUSE_NS {
-                counted.long.add(began_ns, ended_ns);
-            }
+            counted.long.add(ended_ns - more_ns, ended_ns);
         }
     }
 

@@ -24,5 +24,5 @@ pub use frame::{HEADER_LEN, IDENTITY_MOST, Identity, MAX_LEN, ReflectorStamps, i
 pub use message::{Checker, Integrity, Key};
 pub use question::{About, Answer, Failure, Introduction, Question, Reply, Standing};
 pub use secret::Secret;
-pub use silence::{LongPauses, Silence};
+pub use silence::{LongPauses, Silence, WAKING_NS};
 pub use stamp::{ConnectionView, Stamper};

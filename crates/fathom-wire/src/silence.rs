@@ -10,6 +10,10 @@ const BITS: u32 = 23;
 const ORDINAL_BITS: u32 = 16;
 /// Pauses that a reflector remembers.
 const REMEMBERED: usize = 16;
+/// What is read within this after a pause may have waited for its end: the threads of a process wake one after another.
+pub const WAKING_NS: u64 = 100_000_000;
+/// A pause this long is told to whoever asks who a reflector is: it may have been a stall of its own.
+const LONG_PAUSE_NS: u64 = 200_000_000;
 
 /// A silence, told as how long ago it began and ended, in ms, so that no clock is compared with another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +52,11 @@ pub struct LongPauses {
 }
 
 impl LongPauses {
-    /// It did not run between these times.
+    /// It did not run between these times. One that is not long is not kept.
     pub fn add(&mut self, began_ns: u64, ended_ns: u64) {
+        if ended_ns.saturating_sub(began_ns) < LONG_PAUSE_NS {
+            return;
+        }
         if self.latest.len() == REMEMBERED {
             self.latest.pop_front();
         }

@@ -1,15 +1,12 @@
 //! Times in which echoes came, and took far longer than usual.
 
-use super::join::Joined;
+use super::join::{Joined, SAME_SPELL_NS};
 use super::moment::Moment;
 use super::words::{count, list, ordinals, times};
 use super::{Confidence, Line};
 use crate::event::{Event, EventKind};
 use crate::units::duration_text as duration;
 use crate::verdict::{Direction, Verdict};
-
-/// Delays that follow one another this closely, on whichever connections, are told as one.
-const SAME_SPELL_NS: u64 = 10_000_000_000;
 
 /// One connection's delay.
 #[derive(Debug, Clone, Copy)]

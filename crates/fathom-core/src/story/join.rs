@@ -11,8 +11,8 @@ use crate::verdict::{Explanation, Fresh};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Failed attempts and samples left out are told together when no longer than this lies between two of them.
-const SAME_SPELL_NS: u64 = 10_000_000_000;
+/// What is of one kind (failed attempts, samples left out, delays) is told together when no longer than this lies between two.
+pub(super) const SAME_SPELL_NS: u64 = 10_000_000_000;
 /// The path may suffer a little before a notice's time, and settle for some minutes after it is gone.
 const NOTICE_BEFORE: SignedDuration = SignedDuration::from_secs(60);
 const NOTICE_AFTER: SignedDuration = SignedDuration::from_secs(300);

@@ -5,8 +5,11 @@ use super::server::Reported;
 use super::{Direction, Fresh, SaidBy, Verdict, samples, seconds};
 use crate::text::count;
 
-/// A way held the sample up where it took so much of what the round trip took longer than usual: 4 of 5.
-const MOST: (u64, u64) = (4, 5);
+/// Whether a part of something is most of it: four fifths. A way that took so much of what a round trip took longer than usual
+/// held the sample up.
+pub(crate) fn is_most(part: u64, all: u64) -> bool {
+    part * 5 >= all * 4
+}
 
 /// What the peer report says of the direction, in a sentence.
 fn sentence(reported: &Reported, direction: Direction) -> String {
@@ -97,8 +100,7 @@ pub(super) fn by_stamps(facts: &Facts) -> Option<Direction> {
     if facts.has_local_pause() {
         return None;
     }
-    let most = |part: u64| part * MOST.1 >= all * MOST.0;
-    match (most(forward_ns), most(back_ns)) {
+    match (is_most(forward_ns, all), is_most(back_ns, all)) {
         (true, _) if !facts.request_waited() => Some(Direction::Forward),
         (_, true) if !facts.has_come_again() => Some(Direction::Return),
         _ => None,

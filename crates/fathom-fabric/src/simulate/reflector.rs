@@ -6,13 +6,10 @@ use std::collections::HashMap;
 use fathom_core::clock::Anchor;
 use fathom_wire::{
     About, Answer, ConnectionView, Introduction, Key, LongPauses, Question, Reply, Stamper, Standing,
+    WAKING_NS,
 };
 use smoltcp::iface::{SocketHandle, SocketSet};
 use smoltcp::socket::tcp::{Socket, State};
-
-/// As in `fathom echo`: what is read so soon after a pause waited for its end, and from when on a pause is told.
-const WAKING_NS: u64 = 100_000_000;
-const LONG_PAUSE_NS: u64 = 200_000_000;
 
 /// A connection that is served.
 #[derive(Debug)]
@@ -126,9 +123,7 @@ impl Reflector {
     pub(super) fn paused(&mut self, now_ns: u64, duration_ns: u64) {
         self.paused_ns += duration_ns;
         self.latest_pause = Some((now_ns, duration_ns));
-        if duration_ns >= LONG_PAUSE_NS {
-            self.long_pauses.add(now_ns.saturating_sub(duration_ns), now_ns);
-        }
+        self.long_pauses.add(now_ns.saturating_sub(duration_ns), now_ns);
     }
 
     /// Whether a socket waits for connections to this port.

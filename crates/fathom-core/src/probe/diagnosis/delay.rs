@@ -2,7 +2,7 @@
 
 use crate::event::EventKind;
 use crate::stream::Stamped;
-use crate::verdict::{Confidence, Direction, Late, Verdict};
+use crate::verdict::{Confidence, Direction, Late, Verdict, is_most};
 
 /// A delay is over after so many samples in a row that were not late...
 const OVER_AFTER: u32 = 5;
@@ -12,8 +12,6 @@ const OVER_BELOW: u64 = 2;
 const OVER_AFTER_NS: u64 = 100_000_000;
 /// What is late for so long is what is usual now.
 const USUAL_AFTER_NS: u64 = 30_000_000_000;
-/// One way was the slow one where it took so much of what the slowest sample was late by: 4 of 5.
-const MOST: (u64, u64) = (4, 5);
 
 /// One connection's delay.
 #[derive(Debug, Default)]
@@ -104,14 +102,13 @@ impl Delay {
 
 impl Current {
     fn told(self, paused_ns: u64) -> EventKind {
-        let most = |part: u64, all: u64| part * MOST.1 >= all * MOST.0;
         // Our own stamp of an echo that had come before we ran again tells of no way.
-        let paused = most(paused_ns, self.most_ns);
+        let paused = is_most(paused_ns, self.most_ns);
         let ways = self.late.filter(|_| !paused).map(|late| (late.forward_ns, late.back_ns));
         let direction = ways.and_then(|(forward, back)| match forward + back {
             0 => None,
-            all if most(forward, all) => Some(Direction::Forward),
-            all if most(back, all) => Some(Direction::Return),
+            all if is_most(forward, all) => Some(Direction::Forward),
+            all if is_most(back, all) => Some(Direction::Return),
             _ => None,
         });
         EventKind::DelayEnded {

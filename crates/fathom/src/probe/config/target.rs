@@ -2,11 +2,9 @@
 
 use crate::exit::Failure;
 use crate::probe::args::Args;
+use fathom_reflector::DEFAULT_PORT;
 use std::fmt;
 use std::net::IpAddr;
-
-/// The port of a reflector of ours; 7 is RFC 862's, and needs a right to listen on.
-pub(crate) const DEFAULT_PORT: u16 = 7007;
 
 /// A host and port, as the user named them.
 #[derive(Debug, Clone, PartialEq, Eq)]
