@@ -15,6 +15,7 @@ import typer
 
 from fathometer import console
 from fathometer.clean import all_cleaned, cleaned
+from fathometer.counts import count
 from fathometer.errors import ExitCode, FathometerError
 
 if TYPE_CHECKING:
@@ -307,10 +308,11 @@ def compare_command(
 
         opened = _one_scenario_each(recordings, progress)
         paths = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
-        if sum(bool(s.rtt.count) for s in paths) < 2:
+        answered = sum(bool(s.rtt.count) for s in paths)
+        if answered < 2:
             raise FathometerError(
                 "compare",
-                f"{len(paths)} scenario with answered samples in {', '.join(map(str, recordings))}",
+                f"{count(answered, 'scenario')} with answered samples in {', '.join(map(str, recordings))}",
                 "name recordings of two or more",
             )
         progress("comparing")
@@ -337,7 +339,7 @@ def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Rec
     """The recordings; where two arguments bear the same label, with the argument in it, for they were named
     apart.
     """
-    from fathometer.opening import open_all
+    from fathometer.opening import once_and_told, open_all
 
     groups = []
     for path in paths:
@@ -349,6 +351,8 @@ def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Rec
             console.refused(error)
     if not groups:
         raise FathometerError("compare", "none of the recordings can be read", "see above")
+    once = set(once_and_told(one for _, recordings in groups for one in recordings))
+    groups = [(path, tuple(r for r in recordings if r in once)) for path, recordings in groups]
     labels = Counter(label for _, recordings in groups for label in {r.label for r in recordings})
     named = []
     for path, recordings in groups:
