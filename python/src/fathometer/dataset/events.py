@@ -193,6 +193,15 @@ def _explanation(event: Event) -> Explanation:
     )
 
 
+def responders(events: Iterable[Event]) -> frozenset[int]:
+    """The identities of the reflectors that answered questions about connections."""
+    return frozenset(
+        e.fields["reflector"]["responder"]["identity"]
+        for e in events
+        if e.kind == "connection.explained" and e.known and "responder" in e.fields.get("reflector", {})
+    )
+
+
 def delays(events: Iterable[Event]) -> tuple[Delay, ...]:
     """Every delay by its beginning, but for what this host slept through: the pause tells of that."""
     every: list[Delay] = []

@@ -112,6 +112,11 @@ class Recording:
         return {s.connection: s for s in reversed(self.stalls) if s.recovered is False}
 
     @cached_property
+    def responders(self) -> frozenset[int]:
+        """The identities of the reflectors that answered questions."""
+        return event_log.responders(self.events)
+
+    @cached_property
     def delays(self) -> tuple[Delay, ...]:
         """Times in which echoes came late, in the order of beginning."""
         return event_log.delays(self.events)
@@ -147,6 +152,15 @@ class Recording:
         Those that this process did not come to send say nothing of the path, and are not among them.
         """
         return event_log.unsent(self.events)
+
+    @cached_property
+    def over_ns(self) -> int:
+        """The last moment that it tells of."""
+        return max(
+            self.manifest.ended_ns or 0,
+            max((e.at_ns for e in self.events), default=0),
+            self.totals.last_sent_ns or 0,
+        )
 
     @property
     def rows(self) -> int:

@@ -155,6 +155,8 @@ class Toll:
     """Connections that ended by it."""
 
 
+STILL: Final = frozenset({"stall", "pause", "death"})
+"""Kinds of findings that are a silence."""
 SILENT: Final = frozenset({"outage", "standstill", "stall", "flow loss"})
 """Kinds of incidents that are a silence."""
 
@@ -181,11 +183,23 @@ class Incident:
 
     @property
     def lasted_ns(self) -> int:
-        """For how long: where it stopped answers, as long as there were none on a whole path or connection;
-        else from its first part to its last. What follows an outage, as levels that settle, is no part of it.
+        """For how long: where it stopped answers, as long as there were none on a whole path or connection,
+        or from the first of several paths that fell silent to the last; else from its first part to its
+        last. What follows an outage, as levels that settle, is no part of it.
         """
-        silent = self.toll.silent_ns if self.kind in SILENT else 0
-        return silent or self.to_ns - self.from_ns
+        if self.kind not in SILENT or not self.toll.silent_ns:
+            return self.to_ns - self.from_ns
+        # On several paths it may have begun, and ended, at different times.
+        still = [f for f in self.parts if f.kind in STILL] if len(self.paths) > 1 else []
+        began_ns = min((f.from_ns or 0 for f in still), default=0)
+        return max(self.toll.silent_ns, max((f.to_ns or f.from_ns or 0 for f in still), default=0) - began_ns)
+
+    def of_path(self, path: str) -> tuple[int, int]:
+        """From when to when it was seen on one path of it, ns: the silence, where it was one."""
+        mine = [f for f in self.parts if path in f.paths]
+        mine = [f for f in mine if f.kind != "coincidence"] or mine
+        mine = [f for f in mine if f.kind in STILL] or mine
+        return min(f.from_ns or 0 for f in mine), max(f.to_ns or f.from_ns or 0 for f in mine)
 
     @property
     def paths(self) -> tuple[str, ...]:

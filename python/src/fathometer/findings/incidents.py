@@ -14,7 +14,7 @@ from typing import Final
 
 from fathometer.dataset.model import Connection
 from fathometer.dataset.recording import Recording
-from fathometer.findings import lives, migration, unanswered
+from fathometer.findings import lives, migration, unanswered, weight
 from fathometer.findings.finding import SURENESS, Finding, Incident, Place, Toll
 
 CLOCKS_NS: Final = 1_000_000_000
@@ -34,6 +34,26 @@ def tolerance_ns(a: Finding, b: Finding) -> int:
     and as two hosts' clocks may differ where they were not seen in one recording.
     """
     return a.uncertain_ns + b.uncertain_ns + (0 if _one_recording(a, b) else CLOCKS_NS)
+
+
+def _held_up(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether one thing held up both. Seen in one recording they may be as far apart as it samples; in two,
+    they overlap, or the same host stood still: freezes of several hosts, one after the other, are as many
+    things.
+    """
+    if _one_recording(a, b) or _names(a) & _names(b):
+        return _overlap(a, b, within_ns)
+    return _overlap(a, b, 0 if _one_clock(a, b) else CLOCKS_NS)
+
+
+def _names(f: Finding) -> set[str]:
+    """Of the host that stood still, as far as it is known by anything."""
+    return set(f.terms.get("who", "").split())
+
+
+def _one_clock(a: Finding, b: Finding) -> bool:
+    clock = a.terms.get("clock", "")
+    return bool(clock) and clock == b.terms.get("clock")
 
 
 def _one_recording(a: Finding, b: Finding) -> bool:
@@ -84,9 +104,9 @@ class Rule:
 
 RULES: Final = (
     # Whatever holds up several connections or paths at the same time is one thing.
-    Rule(STALLED, STALLED, False, _overlap),
+    Rule(STALLED, STALLED, False, _held_up),
     # What waits behind it comes late.
-    Rule(STALLED | DELAYED, DELAYED, False, _overlap),
+    Rule(STALLED | DELAYED, DELAYED, False, _held_up),
     # Connections that fall silent, or are given up, at the same time.
     Rule(ENDED, ENDED, False, _end_together),
     # A connection that fell silent while others stood still, and never came back.
@@ -100,7 +120,8 @@ RULES: Final = (
     Rule(CLAIMS, SHIFTED, True, _drained),
     # Levels of several paths, or the level and the tail of one, that move at one moment.
     Rule(SHIFTED, SHIFTED, False, _begin_together),
-    Rule(frozenset({"coincidence"}), ENDED | STALLED, False, _involves),
+    # That ends fell together; freezes are one thing where they overlap, and else so many.
+    Rule(frozenset({"coincidence"}), ENDED, False, _involves),
     # A wall clock that is set takes what was seen by it along.
     Rule(frozenset({"clock.stepped"}), frozenset({"clock.stepped"}), False, _begin_together),
     Rule(frozenset({"recording.overflowed"}), frozenset({"schedule.overrun"}), True, _overlap),
@@ -145,7 +166,7 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     `recordings`: where it is looked up which hosts the flows were of, and what a cloud announced.
     """
     events = sorted((f for f in findings if f.is_event), key=_order)
-    groups = [[events[i] for i in group] for group in _components(events)]
+    groups = _with_coincidences([[events[i] for i in group] for group in _components(events)])
     stories = migration.claim(groups, recordings)
     levels = Levels.of(events, recordings)
     folded = [_incident(parts, story, levels) for parts, story in stories]
@@ -176,6 +197,19 @@ def _components(events: Sequence[Finding]) -> list[list[int]]:
     for i in range(len(events)):
         groups.setdefault(root(i), []).append(i)
     return list(groups.values())
+
+
+def _with_coincidences(groups: Sequence[list[Finding]]) -> list[list[Finding]]:
+    """Each coincidence that is of one group alone, in that group: it is no other thing."""
+    alone = [g for g in groups if all(f.kind == "coincidence" for f in g)]
+    others = [list(g) for g in groups if any(f.kind != "coincidence" for f in g)]
+    for one in alone:
+        involved = [g for g in others if any(_involves(c, f, CLOCKS_NS) for c in one for f in g)]
+        if len(involved) == 1:
+            involved[0][:] = sorted([*involved[0], *one], key=_order)
+        else:
+            others.append(one)
+    return others
 
 
 def _near(events: Sequence[Finding]) -> Iterator[tuple[int, int]]:
@@ -265,8 +299,19 @@ def _main(parts: Sequence[Finding]) -> Finding:
         length = _end(f) - (f.from_ns or 0)
         return f.cause not in {None, "unknown"}, _WEIGHT.get(f.kind, 0), SURENESS[f.confidence], length
 
-    candidates = [f for f in parts if f.kind != "coincidence"] or list(parts)
+    candidates = [f for f in _telling(parts) if f.kind != "coincidence"] or list(parts)
     return max(candidates, key=rank)
+
+
+def _telling(parts: Sequence[Finding]) -> list[Finding]:
+    """Without the pauses that are too short for the silence that they fell into: they are no reason of it."""
+    silences = [f.quantities[_SILENCE[f.kind]].value for f in parts if _SILENCE.get(f.kind) in f.quantities]
+    longest = max(silences, default=0)
+    return [f for f in parts if f.kind != "pause" or weight.covers(f.quantities["length"].value, longest)]
+
+
+_SILENCE: Final = {"stall": "length", "death": "silent"}
+"""What says for how long samples were without answers, by kind."""
 
 
 _OF_ENDS: Final = {
@@ -305,7 +350,7 @@ def _toll(parts: Sequence[Finding], levels: Levels) -> Toll:
     ]
     added, lasted = _added(parts, levels)
     return Toll(
-        lost=total(deaths, "lost"),
+        lost=total(deaths, "lost") + total([f for f in parts if f.kind == "stall"], "lost"),
         unsent=total([f for f in parts if f.kind == "schedule.overrun"], "samples"),
         silent_ns=int(max(silences, default=0)),
         added_ns=added,
@@ -373,7 +418,7 @@ def _added(parts: Sequence[Finding], levels: Levels) -> tuple[float, int]:
 
 
 def _remedies(kind: str, parts: Sequence[Finding]) -> Iterator[str]:
-    causes = {f.cause for f in parts if f.kind in {"death", "stall", "pause"}}
+    causes = {f.cause for f in _telling(parts) if f.kind in {"death", "stall", "pause"}}
     ends = {f.cause for f in parts if f.kind == "death"}
     if "idle_expired" in ends:
         yield "keepalive"

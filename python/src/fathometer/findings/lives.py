@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Final, TypeVar
@@ -14,7 +14,9 @@ import numpy as np
 from fathometer.dataset import raw
 from fathometer.dataset.model import Connection, Delay, Event, Explanation, Stall
 from fathometer.dataset.recording import Recording
+from fathometer.dataset.selection import Selection
 from fathometer.errors import FathometerError
+from fathometer.findings import weight
 from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
 from fathometer.findings.model import Ended, Scenario
 from fathometer.findings.parts import is_whole, recordings_of
@@ -27,6 +29,8 @@ OURS = {"finished", "refreshed"}
 TOGETHER_NS = 5_000_000_000
 """Ends and stalls this near to each other may have one cause, ns: the articles' 3 s, and the time a death
 takes to be noticed."""
+MOST_WAITING: Final = 1_000_000
+"""Samples of a connection that are looked at for what a stall took that was not over."""
 MOST_STORIES = 50
 """Stalls and ends told one by one; beyond that they are counted."""
 _SURE: Final[dict[str, Confidence]] = {"high": "high", "medium": "medium"}
@@ -59,8 +63,7 @@ def lives(scenarios: Sequence[Scenario]) -> list[Life]:
     """
     every = []
     for _, recording in recordings_of(scenarios):
-        last_ns = max((e.at_ns for e in recording.events[-1:]), default=0)
-        last_ns = max(last_ns, recording.totals.last_sent_ns or 0)
+        last_ns = recording.over_ns
         for c in recording.lasting:
             if c.closed_ns is None and c.opened_ns is not None and last_ns > c.opened_ns:
                 every.append(Life(last_ns - c.opened_ns, last_ns, died=False))
@@ -188,17 +191,59 @@ def _stalls(where: Place, recording: Recording) -> list[Finding]:
     stalls = [
         (n, s) for n, s in enumerate(recording.stalls) if s.recovered is not False or s.connection not in gone
     ]
-    told, more = _longest(where, "more stalls", stalls, lambda s: s.duration_ns or 0)
-    return [_stall(replace(where, connection=s.connection), recording, n, s) for n, s in told] + more
+    known = {c.id: c for c in recording.connections}
+
+    def length(s: Stall) -> int:
+        return recording.over_ns - s.began_ns if s.ended_ns is None else s.duration_ns or 0
+
+    told, more = _longest(where, "more stalls", stalls, length)
+    return [
+        _stall(replace(where, connection=s.connection), recording, n, s, _to_the_end(recording, s, known))
+        for n, s in told
+    ] + more
 
 
-def _stall(where: Place, recording: Recording, n: int, s: Stall) -> Finding:
+def _to_the_end(
+    recording: Recording, s: Stall, connections: Mapping[int, Connection]
+) -> tuple[int, int | None] | None:
+    """Until when a stall is known to have lasted that no event ends, and how many samples it took; None: it
+    did end, or its connection did, which tells of it. A damaged line may have told the end of it.
+    """
+    c = connections.get(-1 if s.connection is None else s.connection)
+    if s.ended_ns is not None or (c is not None and c.closed_ns is not None and c.cause not in OURS):
+        return None
+    if c is not None and c.closed_ns is not None:
+        silent_ns, lost = (c.evidence.get(name) for name in ("silent_ns", "outstanding"))
+        if isinstance(silent_ns, int) and c.closed_ns - silent_ns >= s.began_ns:
+            return None
+        return c.closed_ns, lost if isinstance(lost, int) else None
+    if recording.source is None or s.connection is None:
+        return recording.over_ns, None
+    try:
+        wanted = Selection(connection=s.connection, start_ns=s.began_ns - s.threshold_ns, warm_up=True)
+        mine = raw.samples(recording, wanted, limit=MOST_WAITING)
+    except FathometerError:
+        return recording.over_ns, None
+    answered = ~np.isnan(mine.value_ns)
+    if answered[mine.sent_ns >= s.began_ns].any():
+        return None
+    return recording.over_ns, int((~answered).sum())
+
+
+def _stall(
+    where: Place, recording: Recording, n: int, s: Stall, to_the_end: tuple[int, int | None] | None
+) -> Finding:
+    """`to_the_end`: until when it lasted, and what it took, where it was not over."""
     name = f"{where.recording}/stall/{n}"
     # It began when the oldest sample was sent, and was called a stall later.
-    began_ns = s.began_ns - s.threshold_ns
+    began_ns, ended_ns = s.began_ns - s.threshold_ns, s.ended_ns
     if s.ended_ns is not None and s.duration_ns is not None:
         began_ns = s.ended_ns - s.duration_ns
     waited = s.samples if s.samples is not None else s.outstanding
+    if to_the_end is not None:
+        ended_ns, lost = to_the_end
+        # As the recorder called it a stall so many waited already, and none of them was answered.
+        waited = max(waited, lost or 0)
     facts = _because(s.explanation, name)
     facts.append(Fact("waited", {"samples": number(waited, "samples")}, id=name))
     if s.retransmits:
@@ -209,23 +254,36 @@ def _stall(where: Place, recording: Recording, n: int, s: Stall) -> Finding:
     quantities = {"waited": number(waited, "samples")}
     if s.duration_ns is not None:
         quantities["length"] = ns(s.duration_ns)
+    elif to_the_end is not None:
+        quantities |= {"length": ns(to_the_end[0] - began_ns), "lost": number(waited, "samples")}
     ends = {True: "recovered", False: "not recovered", None: "open"}
+    cause = s.explanation.verdict if s.explanation else "unknown"
     return Finding(
         "stall",
         (where,),
         began_ns,
-        s.ended_ns,
-        s.explanation.verdict if s.explanation else "unknown",
+        ended_ns,
+        cause,
         _confidence(s.explanation),
         quantities,
         {
             "end": ends[s.recovered],
             "announced": "" if announced is None else "yes",
+            **_who(recording, cause),
             **_verdict(s.explanation),
         },
         tuple(facts),
         uncertain_ns=recording.manifest.interval_ns or 0,
     )
+
+
+def _who(recording: Recording, cause: str) -> dict[str, str]:
+    """Whose clock tells when it was, and who stood still: what findings of several recordings may share."""
+    host = {"local_paused": "local", "peer_paused": "remote"}.get(cause)
+    return {
+        "clock": weight.names(recording, "local"),
+        "who": weight.names(recording, host) if host else "",
+    }
 
 
 def _delays(where: Place, recording: Recording) -> list[Finding]:
@@ -262,7 +320,7 @@ def _delay(where: Place, recording: Recording, n: int, d: Delay) -> Finding:
         "delayed",
         _SURE.get(d.confidence or "", "low"),
         quantities,
-        {"way": d.direction or ""},
+        {"way": d.direction or "", **_who(recording, "delayed")},
         facts,
         uncertain_ns=recording.manifest.interval_ns or 0,
     )

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fathometer.dataset.recording import Recording
+from fathometer.findings import weight
 from fathometer.findings.finding import Confidence, Finding, Quantity, ns, number
 
 SHORTEST_NS: Final = 400_000_000
@@ -91,8 +92,14 @@ def claim(groups: Sequence[Group], recordings: Sequence[Recording]) -> list[tupl
 
 def _freeze(group: Group) -> Finding | None:
     """The longest standstill of a host in a group, where it is of a length for a migration."""
+    stalls = [f.quantities["length"].value for f in group if f.kind == "stall" and "length" in f.quantities]
     pauses = [
-        f for f in group if f.kind == "pause" and SHORTEST_NS <= f.quantities["length"].value <= LONGEST_NS
+        f
+        for f in group
+        if f.kind == "pause"
+        and SHORTEST_NS <= f.quantities["length"].value <= LONGEST_NS
+        # A second in which the host did not run is no reason of a minute without answers.
+        and weight.covers(f.quantities["length"].value, max(stalls, default=0))
     ]
     return max(pauses, key=lambda f: (f.quantities["length"].value, -(f.from_ns or 0)), default=None)
 

@@ -9,6 +9,7 @@ from typing import Final
 from fathometer.dataset.model import Event
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
+from fathometer.findings import weight
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
 from fathometer.findings.model import Scenario, is_making
 from fathometer.findings.scenarios import recordings_of
@@ -194,7 +195,12 @@ def _pauses(where: tuple[Place, ...], recording: Recording) -> list[Finding]:
                     p.end_ns,
                     cause="local_paused" if host == "local" else "peer_paused",
                     quantities={"length": ns(p.duration_ns)},
-                    terms={"host": host, "reason": p.reason or ""},
+                    terms={
+                        "host": host,
+                        "reason": p.reason or "",
+                        "clock": weight.names(recording, "local"),
+                        "who": weight.names(recording, host),
+                    },
                     facts=(pause_fact(recording, n),),
                     # A remote pause is known by the first echo after it.
                     uncertain_ns=0 if host == "local" else recording.manifest.interval_ns or 0,

@@ -68,7 +68,8 @@ def _outages(incidents: Sequence[Incident]) -> Iterator[Advice]:
     mine = [i for i in incidents if i.kind == "outage"]
     if not mine:
         return
-    longest = max(i.lasted_ns for i in mine)
+    # Of one path: what several went through one after another nobody waits for.
+    longest = max(i.toll.silent_ns or i.lasted_ns for i in mine)
     lost = sum(i.toll.lost + i.toll.unsent for i in mine)
     yield Advice(
         "retry budget",

@@ -9,13 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fathometer.dataset import raw
+from fathometer.dataset.model import Pause
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.regroup import envelope
 from fathometer.dataset.selection import ALL, Selection
 from fathometer.dataset.steps import MOST
+from fathometer.findings import waits, weight
 from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
 from fathometer.findings.model import Moved, Scenario
-from fathometer.findings.quality import pause_fact
+from fathometer.findings.quality import PAUSE_WORTH_TELLING_NS, pause_fact
 from fathometer.stats.changes import Change, Examined, Undecided, examine, placed
 
 RAW = 2_000_000
@@ -36,14 +38,16 @@ RESTLESS = 4
 
 
 def series(recording: Recording, selection: Selection = ALL) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Round trips in order of time (NaN: unanswered) with the times of sending; medians of stretches where
-    there are too many.
+    """Round trips in order of time with the times of sending; medians of stretches where there are too many.
+    NaN: unanswered, or sent in a stall, whose length it measures and not the level of the path.
     """
     if recording.source is not None and recording.rows <= RAW:
         samples = raw.samples(recording, selection)
-        return samples.value_ns, samples.sent_ns
+        waited = waits.of_samples(recording, samples.connection, samples.sent_ns)
+        return np.where(waited, np.nan, samples.value_ns), samples.sent_ns
     medians = envelope(recording.rollup, MOST, selection)
-    return medians.p50_ns, medians.start_ns
+    waited = waits.of_steps(recording, medians.start_ns, medians.width_ns)
+    return np.where(waited, np.nan, medians.p50_ns), medians.start_ns
 
 
 def examined(recording: Recording, selection: Selection = ALL) -> Examined:
@@ -171,17 +175,24 @@ def _restless(group: Sequence[Moved]) -> Finding:
     _, facts, _ = explain(recording, first)
     pauses = [p for p in recording.pauses if began - NEAR_NS <= p.start_ns <= ended + NEAR_NS]
     quantities["pauses"] = number(len(pauses))
+    busy = 2 * sum(_is_of_a_pause(m.change, recording, pauses) for m in group) > len(group)
     return Finding(
         "restless",
         _place(group[0]),
         began,
         ended,
-        "busy host" if pauses else "unknown",
-        "medium" if pauses else "low",
+        "busy host" if busy else "unknown",
+        "medium" if busy else "low",
         quantities=quantities,
         facts=tuple(facts),
         uncertain_ns=near_ns(recording),
     )
+
+
+def _is_of_a_pause(change: Change, recording: Recording, pauses: Sequence[Pause]) -> bool:
+    """Whether a host did not run just then for long enough: no sample waits longer than that."""
+    size, at, near = abs(change.after_ns - change.before_ns), change.at_ns or 0, near_ns(recording)
+    return any(p.duration_ns >= size and p.start_ns - near <= at <= p.end_ns + near for p in pauses)
 
 
 def _shift(moved: Moved) -> Finding:
@@ -195,7 +206,7 @@ def _shift(moved: Moved) -> Finding:
         cause,
         confidence,
         quantities={"before": ns(c.before_ns), "after": ns(c.after_ns)},
-        terms={"of": c.kind},
+        terms={"of": c.kind, "across": "outage" if _across(recording, c) else ""},
         facts=tuple(facts),
         uncertain_ns=near_ns(recording),
     )
@@ -210,7 +221,16 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
     def close(began_ns: int, ended_ns: int) -> bool:
         return began_ns - near <= at <= ended_ns + near
 
-    pauses = [(n, p) for n, p in enumerate(recording.pauses) if close(p.start_ns, p.end_ns)]
+    stalls = [(n, s) for n, s in enumerate(recording.stalls) if close(s.began_ns, s.ended_ns or s.began_ns)]
+    silence_ns = max((s.duration_ns or 0 for _, s in stalls), default=0)
+    pauses = [
+        (n, p)
+        for n, p in enumerate(recording.pauses)
+        if close(p.start_ns, p.end_ns)
+        # A scheduler's turn is no reason to move, nor one of a silence of seconds.
+        and p.duration_ns >= PAUSE_WORTH_TELLING_NS
+        and weight.covers(p.duration_ns, silence_ns)
+    ]
     local = [n for n, p in pauses if p.host == "local"]
     remote = [n for n, p in pauses if p.host == "remote"]
     first = recording.totals.first_sent_ns or 0
@@ -230,7 +250,6 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
         if m.not_before_ns is not None
         and m.not_before_ns - NOTICE_NS <= at <= m.not_before_ns + (m.duration_ns or 0) + NOTICE_NS
     ]
-    stalls = [(n, s) for n, s in enumerate(recording.stalls) if close(s.began_ns, s.ended_ns or s.began_ns)]
     facts = [pause_fact(recording, n) for n in (*local[:3], *remote[:3])]
     facts += [notice_fact(recording, n) for n, _ in notices[:3]]
     facts += [
@@ -267,6 +286,18 @@ def explain(recording: Recording, change: Change) -> tuple[str, list[Fact], Conf
     if change.kind == "tail":
         return "unknown", facts, "low"
     return "path changed", facts, "medium" if change.confidence >= 0.75 else "low"
+
+
+def _across(recording: Recording, change: Change) -> bool:
+    """Whether the two levels are those before and after a silence or another connection."""
+    at, near = change.at_ns or 0, near_ns(recording)
+    spans = [(s.began_ns - s.threshold_ns, s.ended_ns or s.began_ns) for s in recording.stalls]
+    first = (recording.totals.first_sent_ns or 0) + near
+    moments = [
+        m for c in recording.lasting for m in (c.opened_ns, c.closed_ns) if m is not None and m > first
+    ]
+    spans += [(m, m) for m in moments]
+    return any(began - near <= at <= ended + near for began, ended in spans)
 
 
 def notice_fact(recording: Recording, n: int) -> Fact:

@@ -24,7 +24,7 @@ def gaps(recording: Recording) -> list[Span]:
     if not troubles:
         return []
     began_ns = min(c.opened_ns for c in recording.lasting if c.opened_ns is not None)
-    over_ns = _end(recording)
+    over_ns = recording.over_ns
     edges = [*joined(_answering(recording)), (over_ns, over_ns)]
     empty: list[Span] = []
     for from_ns, to_ns in edges:
@@ -46,14 +46,6 @@ def gaps(recording: Recording) -> list[Span]:
     ]
 
 
-def _end(recording: Recording) -> int:
-    return max(
-        recording.manifest.ended_ns or 0,
-        max((e.at_ns for e in recording.events), default=0),
-        recording.totals.last_sent_ns or 0,
-    )
-
-
 def _last_answered(recording: Recording) -> int:
     """When the step began that holds the last answered sample."""
     rollup = recording.rollup
@@ -63,14 +55,11 @@ def _last_answered(recording: Recording) -> int:
 
 def _stalled(recording: Recording) -> Iterator[tuple[int | None, Span]]:
     """Stalls by connection. One that has not ended is one to the end."""
-    if not recording.stalls:
-        return
-    over_ns = _end(recording)  # Once: all events are looked at.
     for s in recording.stalls:
         if s.ended_ns is not None and s.duration_ns is not None:
             yield s.connection, (s.ended_ns - s.duration_ns, s.ended_ns)
         elif s.ended_ns is None:
-            yield s.connection, (s.began_ns - s.threshold_ns, over_ns)
+            yield s.connection, (s.began_ns - s.threshold_ns, recording.over_ns)
 
 
 def _troubles(recording: Recording) -> Iterator[Span]:
@@ -85,7 +74,7 @@ def _troubles(recording: Recording) -> Iterator[Span]:
 def _answering(recording: Recording) -> Iterator[Span]:
     """When some connection answered: its life without its stalls, and without the silence before its end."""
     died = {c.id: silence_before(recording, c) for c in deaths(recording)}
-    over_ns = _end(recording)
+    over_ns = recording.over_ns
     stalled: dict[int | None, list[Span]] = {}
     for connection, span in _stalled(recording):
         stalled.setdefault(connection, []).append(span)

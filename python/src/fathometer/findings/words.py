@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
 
 from fathometer.counts import count as count  # noqa: PLC0414 - handed on
 
@@ -104,6 +105,16 @@ def share(value: float) -> str:
 def times(ratio: float) -> str:
     """`2.26 times`, `1,070 times`."""
     return f"{figure(ratio)} times"
+
+
+FAR: Final = 100
+"""From how many times as much on two values say more than their ratio."""
+
+
+def is_far(before: float, after: float) -> bool:
+    """Whether one is so many times the other that a reader cannot use the ratio."""
+    low, high = sorted((before, after))
+    return high > FAR * low
 
 
 def change(before: float, after: float) -> str:

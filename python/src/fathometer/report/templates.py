@@ -107,6 +107,7 @@ def _environment(report: Page, shown: Callable[[Any], Any]) -> jinja2.Environmen
         "name": lambda i: capital(words.name(i)),
         "what": words.what,
         "whom": words.whom,
+        "when_each": words.when_each,
         "cost": words.cost,
         "remedies": words.remedies,
         "statement": words.statement,

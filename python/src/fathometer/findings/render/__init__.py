@@ -9,7 +9,7 @@ from fathometer.findings.finding import Advice, Finding
 from fathometer.findings.render.doubts import doubt, doubt_code
 from fathometer.findings.render.facts import fact
 from fathometer.findings.render.table import ADVICE, STATEMENTS, WEIGHTS
-from fathometer.findings.render.told import cost, incident, name, remedies, what, whom
+from fathometer.findings.render.told import cost, incident, name, remedies, what, when_each, whom
 
 __all__ = [
     "advice",
@@ -25,6 +25,7 @@ __all__ = [
     "statement",
     "weight",
     "what",
+    "when_each",
     "whom",
 ]
 for _room in pkgutil.iter_modules(__path__):

@@ -79,7 +79,8 @@ def _ends(one: Fact) -> str:
 def _stall(f: Finding) -> str:
     length = f.quantities.get("length")
     lasted = f"for {duration(length.value)}" if length else "until the recording ended"
-    over = {"recovered": " and recovered", "not recovered": " and did not recover", "open": ""}
+    open_ = ", until the end" if length else ""
+    over = {"recovered": " and recovered", "not recovered": " and did not recover", "open": open_}
     notice = "; it falls into a maintenance that was announced" if f.terms["announced"] else ""
     return f"connection {f.connection} stalled {lasted}{over[f.terms['end']]}: {_verdict(f)}{notice}"
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from fathometer.findings.finding import Finding
 from fathometer.findings.render.table import finding
-from fathometer.findings.words import count, duration, moment, rose
+from fathometer.findings.words import count, duration, is_far, moment, rose
 
 CAUSES: Final = {
     "maintenance": "it falls into an announced maintenance",
@@ -24,6 +24,12 @@ CAUSES: Final = {
 @finding("change", 50)
 def _change(f: Finding) -> str:
     before, after = (f.quantities[n].value for n in ("before", "after"))
+    # A ratio is of one path: before and after an outage it may be two.
+    if f.terms.get("across") or is_far(before, after):
+        return (
+            f"the {f.terms['of']} went from {duration(before)} to {duration(after)} at "
+            f"{moment(f.from_ns or 0)}: {CAUSES[f.cause or 'unknown']}"
+        )
     return (
         f"the {f.terms['of']} {rose(before, after)} at {moment(f.from_ns or 0)}, from {duration(before)} to "
         f"{duration(after)}: {CAUSES[f.cause or 'unknown']}"
@@ -49,7 +55,7 @@ def _restless(f: Finding) -> str:
     )
     if "lowest" in q:
         words += f", the level between {duration(q['lowest'].value)} and {duration(q['highest'].value)}"
-    if q["pauses"].value:
+    if f.cause == "busy host":
         pauses = count(int(q["pauses"].value), "pause")
         return f"{words}; {pauses} of a host in that time; a busy host is the likeliest explanation"
     return f"{words}; cause not known"

@@ -101,6 +101,17 @@ def _froze(i: Incident) -> int:
     return longest.from_ns or 0
 
 
+def when_each(incident: Incident) -> list[str]:
+    """When each of several paths was hit, in order of time; empty: it was one path."""
+    if len(incident.paths) < 2 or incident.kind == "coincidence":
+        return []
+    spans = sorted((incident.of_path(path), path) for path in incident.paths)
+    return [
+        f"{path}: {moment(began)}" + (f", for {duration(ended - began)}" if ended > began else "")
+        for (began, ended), path in spans
+    ]
+
+
 def cost(incident: Incident) -> str:
     """What it cost, in a sentence without its full stop; empty: nothing that was measured."""
     t = incident.toll
