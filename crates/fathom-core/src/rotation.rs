@@ -1,6 +1,8 @@
 //! When a run goes on in another recording, and what it carries over the seam. Time is an argument.
 
-use crate::event::{Carried, CarriedConnection, Event, EventKind};
+use crate::event::{Carried, CarriedConnection, CarriedStall, Event, EventKind};
+use crate::sample::Sample;
+use crate::statistics::Outages;
 use std::collections::BTreeMap;
 
 /// The moments of a rotation: whole multiples of its period since the Unix epoch, so that a period of a day ends at midnight
@@ -41,24 +43,55 @@ pub struct Tally {
     samples: u64,
     not_sent: u64,
     lost_of_several: u64,
-    /// Connections that are open, with their samples and lanes.
-    open: BTreeMap<u32, (u64, Option<u32>)>,
+    /// Connections that are open.
+    open: BTreeMap<u32, Open>,
+    outages: Outages,
+}
+
+/// What is known of an open connection.
+#[derive(Debug)]
+struct Open {
+    samples: u64,
+    answered: bool,
+    lane: Option<u32>,
+    remote: String,
+    stall: Option<CarriedStall>,
 }
 
 impl Tally {
     /// A sample that the recorder was given: it has a row, or the recorder tells its loss.
-    pub fn sample(&mut self, connection: u32) {
-        self.add(Some(connection), 1);
+    pub fn sample(&mut self, sample: &Sample) {
+        self.add(Some(sample.connection), 1);
+        if sample.rtt_ns.is_some()
+            && let Some(open) = self.open.get_mut(&sample.connection)
+        {
+            open.answered = true;
+        }
     }
 
     /// An event that the recorder was given.
     pub fn event(&mut self, event: &Event) {
+        self.outages.event(event);
         match (&event.kind, event.connection) {
-            (EventKind::ConnectionOpened { lane, .. }, Some(connection)) => {
-                self.open.insert(connection, (0, *lane));
+            (EventKind::ConnectionOpened { lane, remote, .. }, Some(connection)) => {
+                let (lane, remote) = (*lane, remote.clone());
+                let open = Open { samples: 0, answered: false, lane, remote, stall: None };
+                self.open.insert(connection, open);
             }
             (EventKind::ConnectionClosed { .. }, Some(connection)) => {
                 self.open.remove(&connection);
+            }
+            (EventKind::StallBegan { seq, outstanding, threshold_ns }, Some(connection)) => {
+                if let Some(open) = self.open.get_mut(&connection) {
+                    let since_ns = event.mono_ns.saturating_sub(*threshold_ns);
+                    let (seq, outstanding, threshold_ns) = (*seq, *outstanding, *threshold_ns);
+                    open.stall = Some(CarriedStall { seq, outstanding, threshold_ns, since_ns });
+                }
+            }
+            (EventKind::StallEnded { .. }, Some(connection)) => {
+                if let Some(open) = self.open.get_mut(&connection) {
+                    open.stall = None;
+                }
             }
             (EventKind::RecordingOverflowed { lost, .. }, connection) => self.add(connection, *lost),
             (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
@@ -70,8 +103,8 @@ impl Tally {
         self.samples += samples;
         match connection {
             Some(connection) => {
-                if let Some((known, _)) = self.open.get_mut(&connection) {
-                    *known += samples;
+                if let Some(open) = self.open.get_mut(&connection) {
+                    open.samples += samples;
                 }
             }
             None => self.lost_of_several += samples,
@@ -80,16 +113,19 @@ impl Tally {
 
     /// What stands before a seam that is made now.
     pub fn carried(&self) -> Carried {
-        let connection = |(&connection, &(samples, lane)): (&u32, &(u64, Option<u32>))| CarriedConnection {
+        let connection = |(&connection, open): (&u32, &Open)| CarriedConnection {
             connection,
-            samples,
-            lane,
+            samples: open.samples,
+            lane: open.lane,
+            remote: Some(open.remote.clone()),
+            stall: open.stall,
         };
         Carried {
             samples: self.samples,
             not_sent: self.not_sent,
             lost_of_several: self.lost_of_several,
             connections: self.open.iter().map(connection).collect(),
+            outages: self.outages.carried(|id| self.open.get(&id).is_some_and(|open| open.answered)),
         }
     }
 }

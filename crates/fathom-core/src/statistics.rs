@@ -300,6 +300,10 @@ impl Statistics {
                     self.connections.insert(one.connection, Connection::unseen());
                 }
             }
+            // What goes on over the seam has lasted until there.
+            EventKind::RecordingRotated { .. } => {
+                self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns))
+            }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),
             EventKind::RecordingEnded { .. } => self.ended = true,
             EventKind::ScheduleEnded { due } => self.due = Some(self.due.unwrap_or(0).saturating_add(*due)),

@@ -65,18 +65,21 @@ impl Recorded {
     }
 }
 
-/// It is sound; or, where not even its end found room any more, interrupted, and complete once there is room.
-fn assert_sound_or_interrupted(home: &Path, dir: &Path) {
+/// It is sound; or, where not even its end found room any more, interrupted, and complete once there is room. Where it is
+/// whole: there, or in a copy.
+fn assert_sound_or_interrupted(home: &Path, dir: &Path) -> PathBuf {
     let verified = fathom(home, &["recording", "verify", &dir.display().to_string()]);
     if verified.code() == 0 {
-        return assert_sound(dir);
+        assert_sound(dir);
+        return dir.to_owned();
     }
     assert!(verified.out.contains("it was interrupted"), "{verified:?}");
-    let (roomy, kept) = (home.join("roomy"), rows(dir));
+    let (roomy, kept) = (tempfile::tempdir_in(home).expect("a directory").keep().join("roomy"), rows(dir));
     must("cp", &["-r", &dir.display().to_string(), &roomy.display().to_string()]);
     must(env!("CARGO_BIN_EXE_fathom"), &["recording", "recover", &roomy.display().to_string()]);
     assert_sound(&roomy);
     assert!(rows(&roomy) == kept, "recovering changed samples");
+    roomy
 }
 
 #[test]
@@ -301,4 +304,51 @@ fn on_full_exit_waits_for_what_is_under_way() {
     assert_eq!(summary["unanswered"], 0, "{summary}");
     assert!(summary["samples"].as_u64() > Some(600), "{summary}");
     assert_sound_or_interrupted(home.path(), &dir);
+}
+
+/// A disk that fills up while recordings follow one another: the run goes on, each recording is sound, and when there is room
+/// again so are those that follow. What has no row is told.
+#[test]
+fn a_rotation_on_a_full_disk_loses_nothing_untold() {
+    if !needs_root() {
+        return;
+    }
+    let recorded = Recorded::begin();
+    let home = recorded.home.path();
+    let probe = recorded.probe("--every 5ms --rotate 1s --quiet");
+    let all = || {
+        let entries = std::fs::read_dir(&recorded.dir).into_iter().flatten().flatten();
+        let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        all.retain(|path| path.join("recording.json").exists());
+        all.sort();
+        all
+    };
+    wait_for("a first seam", || (all().len() >= 2).then_some(()));
+    let ballast = recorded.disk.path().join("ballast");
+    let mut filling = std::fs::File::create(&ballast).expect("created");
+    // Held full over at least one boundary, by the clock of the rotation.
+    let second = || jiff::Timestamp::now().as_second();
+    let until = second() + 3;
+    wait_for("two boundaries on a full disk", || {
+        while Write::write(&mut filling, &[1; 512]).is_ok() {}
+        (second() >= until).then_some(())
+    });
+    drop(filling);
+    std::fs::remove_file(&ballast).expect("removed");
+    let before = all().len();
+    wait_for("recordings that follow", || (all().len() >= before + 2).then_some(()));
+    probe.signal("TERM");
+    let outcome = probe.finish();
+    let summary = outcome.objects().pop().expect("a summary");
+    let mut stood = 0;
+    for dir in all() {
+        let dir = assert_sound_or_interrupted(home, &dir);
+        let told = events(&dir);
+        let told = of_kind(&told, "recording.overflowed")
+            .into_iter()
+            .map(|event| event["lost"].as_u64().expect("lost"));
+        stood += rows(&dir).len() as u64 + told.sum::<u64>();
+    }
+    assert_eq!(summary["samples"], stood, "{summary}\n{}", outcome.err);
+    assert!(outcome.err.contains("No space left"), "{}", outcome.err);
 }

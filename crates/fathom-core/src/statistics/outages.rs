@@ -6,7 +6,7 @@
 //! that is established and lost without an answer (a datagram socket; a proxy before a dead server) ends nothing.
 
 use crate::cause::ClosingCause;
-use crate::event::{Event, EventKind};
+use crate::event::{Carried, CarriedOutage, Event, EventKind};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,6 +26,8 @@ pub struct Outage {
     pub began_ns: u64,
     /// How it ended; `None`: it has not.
     pub end: Option<OutageEnd>,
+    /// It goes on in the recording that follows.
+    pub goes_on: bool,
 }
 
 /// The end of an outage: a new connection.
@@ -122,9 +124,15 @@ impl Outages {
                     outage.end = Some(OutageEnd { connection: event.connection, at_ns: now, uncertain_ns });
                 }
             }
-            EventKind::RecordingContinues { carried, .. } => {
-                self.open
-                    .extend(carried.connections.iter().map(|c| (c.connection, (c.lane.unwrap_or(0), None))));
+            EventKind::RecordingContinues { carried, .. } => self.go_on(carried, event),
+            EventKind::RecordingRotated { carried, .. } => {
+                for one in &carried.outages {
+                    let lane = self.lanes.entry(one.lane).or_default();
+                    if let Some(outage) = &mut lane.outage {
+                        // Whether the connection that would end it answers is seen in the next recording.
+                        (outage.end, outage.goes_on) = (None, true);
+                    }
+                }
             }
             EventKind::StallBegan { threshold_ns, .. } => {
                 if let Some((_, silent)) = event.connection.and_then(|id| self.open.get_mut(&id)) {
@@ -164,6 +172,55 @@ impl Outages {
         }
     }
 
+    /// Those that go on over a seam; `answered`: which open connections have answered anything.
+    pub fn carried(&self, answered: impl Fn(u32) -> bool) -> Vec<CarriedOutage> {
+        let one = |(&number, lane): (&u32, &Lane)| {
+            let outage = lane.outage.as_ref()?;
+            let unproved = |id: &u32| self.open.contains_key(id) && !answered(*id);
+            let end = match &outage.end {
+                Some(end) => Some(end).filter(|end| end.connection.as_ref().is_some_and(unproved))?.into(),
+                None => None,
+            };
+            Some(CarriedOutage {
+                lane: number,
+                began_at: outage.began_at,
+                began_ns: outage.began_ns,
+                connection: outage.connection,
+                cause: outage.cause,
+                attempt_ns: lane.attempt_ns,
+                tried: lane.tried,
+                down_ns: lane.down_ns,
+                opened_ns: end.map(|end: &OutageEnd| end.at_ns),
+                opened: end.and_then(|end| end.connection),
+            })
+        };
+        self.lanes.iter().filter_map(one).collect()
+    }
+
+    /// The run goes on here: what was open before the seam is.
+    fn go_on(&mut self, carried: &Carried, event: &Event) {
+        for one in &carried.connections {
+            let silent = one.stall.map(|stall| (earlier(event, stall.since_ns), stall.since_ns));
+            self.open.insert(one.connection, (one.lane.unwrap_or(0), silent));
+        }
+        for one in &carried.outages {
+            let end = one.opened_ns.map(|at_ns| OutageEnd {
+                connection: one.opened,
+                at_ns,
+                uncertain_ns: at_ns.saturating_sub(one.down_ns),
+            });
+            let CarriedOutage { began_at, began_ns, connection, cause, .. } = *one;
+            let outage = Outage { connection, cause, began_at, began_ns, end, goes_on: false };
+            let lane = Lane {
+                attempt_ns: one.attempt_ns,
+                tried: one.tried,
+                down_ns: one.down_ns,
+                outage: Some(outage),
+            };
+            self.lanes.insert(one.lane, lane);
+        }
+    }
+
     /// An outage of this lane begins, unless one goes on.
     fn begins(
         &mut self,
@@ -177,7 +234,7 @@ impl Outages {
         if lane.outage.as_ref().is_some_and(|outage| outage.end.is_none()) {
             return;
         }
-        let outage = Outage { connection, cause, began_at, began_ns, end: None };
+        let outage = Outage { connection, cause, began_at, began_ns, end: None, goes_on: false };
         if let Some(before) = lane.outage.replace(outage) {
             self.over.push_back(before);
             if self.over.len() > OUTAGES_KEPT {

@@ -42,7 +42,7 @@ impl Context<'_> {
     pub(super) fn lasted_ns(&self, stall: &Stall<'_>) -> u64 {
         match stall.end {
             Some(_) => stall.duration_ns,
-            None if stall.cut_short => stall.duration_ns,
+            None if stall.cut_short || stall.goes_on => stall.duration_ns,
             None => {
                 (self.last.duration_since(stall.start.utc).as_nanos().max(0) as u64).max(stall.duration_ns)
             }
@@ -208,6 +208,9 @@ fn stalled(context: &Context<'_>, stall: &Stall<'_>) -> String {
         (None, _) if stall.cut_short => format!(
             "stalled, and still waited after {lasted} when this probe closed it as planned: how it would have gone on is not known"
         ),
+        (None, _) if stall.goes_on => {
+            format!("stalled, and had for {lasted} when the recording ends: it goes on in the next recording")
+        }
         (None, State::Running) => {
             format!("stalls, for {lasted} so far: {} wait", count(stall.outstanding, "sample"))
         }

@@ -35,6 +35,8 @@ pub(super) struct Stall<'a> {
     pub(super) duration_ns: u64,
     /// It went on when we closed the connection, as was planned.
     pub(super) cut_short: bool,
+    /// It goes on in the recording that follows.
+    pub(super) goes_on: bool,
     pub(super) outstanding: u64,
     pub(super) samples: u64,
     pub(super) recovered: bool,
@@ -214,22 +216,36 @@ impl<'a> Joined<'a> {
                 tries.failed(at, *lane, error, *errno, retry_in_ns.is_none());
             }
             EventKind::StallBegan { outstanding, threshold_ns, .. } => {
-                let stall = Stall {
-                    connection,
-                    start: at.earlier(*threshold_ns),
-                    end: None,
-                    duration_ns: *threshold_ns,
-                    cut_short: false,
-                    outstanding: *outstanding,
-                    samples: *outstanding,
-                    recovered: false,
-                    retransmits: None,
-                    explained: None,
-                };
-                if let Some(id) = connection {
-                    self.going_on.insert(id, self.stalls.len());
+                self.stalled(connection, at.earlier(*threshold_ns), *threshold_ns, *outstanding);
+            }
+            EventKind::RecordingContinues { carried, .. } => {
+                for one in &carried.connections {
+                    self.opened += 1;
+                    if let Some(remote) = &one.remote {
+                        self.remotes.insert(one.connection, remote);
+                    }
+                    if let Some(lane) = one.lane {
+                        self.lanes.insert(Some(one.connection), lane);
+                    }
+                    if let Some(stall) = one.stall {
+                        let lasted_ns = at.mono_ns.saturating_sub(stall.since_ns);
+                        self.stalled(
+                            Some(one.connection),
+                            at.earlier(lasted_ns),
+                            lasted_ns,
+                            stall.outstanding,
+                        );
+                    }
                 }
-                self.stalls.push(stall);
+            }
+            EventKind::RecordingRotated { carried, .. } => {
+                for one in carried.connections.iter().filter(|one| one.stall.is_some()) {
+                    let stall = self.going_on.get(&one.connection).and_then(|&i| self.stalls.get_mut(i));
+                    if let Some(stall) = stall {
+                        stall.duration_ns = at.mono_ns.saturating_sub(stall.start.mono_ns);
+                        stall.goes_on = true;
+                    }
+                }
             }
             EventKind::StallEnded { duration_ns, samples, recovered, retransmits, .. } => {
                 let stall = connection.and_then(|id| self.going_on.remove(&id));
@@ -315,6 +331,25 @@ impl<'a> Joined<'a> {
             }
             _ => {}
         }
+    }
+
+    fn stalled(&mut self, connection: Option<u32>, start: Moment, lasted_ns: u64, outstanding: u64) {
+        if let Some(id) = connection {
+            self.going_on.insert(id, self.stalls.len());
+        }
+        self.stalls.push(Stall {
+            connection,
+            start,
+            end: None,
+            duration_ns: lasted_ns,
+            cut_short: false,
+            goes_on: false,
+            outstanding,
+            samples: outstanding,
+            recovered: false,
+            retransmits: None,
+            explained: None,
+        });
     }
 
     fn opened(&mut self, at: Moment, connection: Option<u32>, remote: &'a str, lane: Option<u32>) {

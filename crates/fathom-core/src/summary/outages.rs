@@ -17,6 +17,9 @@ pub(super) struct Json {
     began_at: Timestamp,
     lasted_ns: u64,
     over: bool,
+    /// It goes on in the recording that follows this one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    goes_on: bool,
     uncertain_ns: Option<u64>,
     connection: Option<u32>,
     cause: Option<&'static str>,
@@ -34,6 +37,7 @@ pub(super) fn json(s: &Statistics) -> Vec<Json> {
         began_at: outage.began_at,
         lasted_ns: lasted_ns(outage, s),
         over: outage.end.is_some(),
+        goes_on: outage.goes_on,
         uncertain_ns: outage.end.map(|end| end.uncertain_ns),
         connection: outage.connection,
         cause: outage.cause.map(ClosingCause::name),
@@ -70,6 +74,7 @@ pub(super) fn text(out: &mut String, s: &Statistics) {
                 format!("for {lasted} (or up to {} less)", duration(end.uncertain_ns))
             }
             Some(_) => format!("for {lasted}"),
+            None if outage.goes_on => format!("goes on in the next recording after {lasted}"),
             None => format!("not over after {lasted}"),
         };
         let connection = match (outage.connection, outage.cause) {

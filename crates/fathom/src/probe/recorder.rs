@@ -277,7 +277,7 @@ impl<'a> RunRecorder<'a> {
         let p = path as usize;
         self.updates.push((p, Update::Sample(*sample)));
         if let Some(rotating) = &mut self.rotating {
-            rotating.sample(p, sample.connection);
+            rotating.sample(p, sample);
         }
         self.write(p, |recorder| stamps::note(recorder, sample));
         // A recorder that has stopped takes it too, and tells its loss.

@@ -7,6 +7,7 @@ use super::sinks::Sinks;
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind};
 use fathom_core::rotation::{Boundaries, Tally};
+use fathom_core::sample::Sample;
 use fathom_os::clock::anchor;
 use fathom_recording::Recorder;
 use jiff::Timestamp;
@@ -27,8 +28,8 @@ impl<'a> Rotating<'a> {
     }
 
     /// A sample that the recorder of this path is given.
-    pub(super) fn sample(&mut self, path: usize, connection: u32) {
-        self.tallies[path].sample(connection);
+    pub(super) fn sample(&mut self, path: usize, sample: &Sample) {
+        self.tallies[path].sample(sample);
     }
 
     /// An event that the recorder of this path is given.

@@ -142,6 +142,11 @@ def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
     """Every connection that an event names as opened or closed, by number."""
     by_number: dict[int, Connection] = {}
     for e in events:
+        # Of a connection that was open before the recording began, this one knows it from there on.
+        for one in carried(e):
+            number = one["connection"]
+            known = by_number.get(number, _unknown(number))
+            by_number[number] = replace(known, remote=one.get("remote"), opened_ns=e.at_ns)
         if e.connection is None or not e.known:
             continue
         known = by_number.get(e.connection, _unknown(e.connection))
@@ -173,6 +178,13 @@ def connections(events: Iterable[Event]) -> tuple[Connection, ...]:
             case "connection.explained" if e.fields["about"] == "closing":
                 by_number[e.connection] = replace(known, explanation=_explanation(e))
     return tuple(by_number[i] for i in sorted(by_number))
+
+
+def carried(event: Event) -> list[dict[str, Any]]:
+    """The connections that were open when the recording began in the middle of a run (`--rotate`)."""
+    if event.kind != "recording.continues" or not event.known:
+        return []
+    return list(event.fields.get("connections", ()))
 
 
 def _unknown(connection: int) -> Connection:
@@ -242,25 +254,19 @@ def stalls(events: Iterable[Event]) -> tuple[Stall, ...]:
         if not e.known:
             continue
         f = e.fields
-        if e.kind == "stall.began":
-            latest[e.connection] = len(every)
-            unended.setdefault(e.connection, []).append(len(every))
-            every.append(
-                Stall(
-                    e.connection,
-                    e.at_ns,
-                    None,
-                    f["seq"],
-                    f["outstanding"],
-                    f["threshold_ns"],
-                    None,
-                    None,
-                    None,
-                    None,
-                    None,
-                )
-            )
-        elif e.kind == "stall.ended" and unended.get(e.connection):
+        began = [(e.connection, e.at_ns, f)] if e.kind == "stall.began" else []
+        for one in carried(e):
+            if stall := one.get("stall"):
+                silent_ns = (e.mono_ns or 0) - stall["since_ns"]
+                began.append((one["connection"], e.at_ns - silent_ns + stall["threshold_ns"], stall))
+        for connection, at_ns, told in began:
+            latest[connection] = len(every)
+            unended.setdefault(connection, []).append(len(every))
+            silence = told["seq"], told["outstanding"], told["threshold_ns"]
+            every.append(Stall(connection, at_ns, None, *silence, None, None, None, None, None))
+        if began:
+            continue
+        if e.kind == "stall.ended" and unended.get(e.connection):
             i = unended[e.connection].pop()
             every[i] = replace(
                 every[i],

@@ -73,7 +73,10 @@ fn an_outage_is_from_the_last_byte_to_the_connection_that_answers_again() {
     let end = Some(OutageEnd { connection: Some(1), at_ns: 15 * S, uncertain_ns: 4 * S });
     let began_at = Timestamp::from_second(7).unwrap();
     let cause = Some(ClosingCause::Reset);
-    assert_eq!(outages.all(), [Outage { connection: Some(0), cause, began_at, began_ns: 7 * S, end }]);
+    assert_eq!(
+        outages.all(),
+        [Outage { connection: Some(0), cause, began_at, began_ns: 7 * S, end, goes_on: false }]
+    );
     assert_eq!((outages.current(), outages.lost_for_good()), (None, None));
     assert_eq!(outages.all()[0].lasted_ns(99 * S), 8 * S);
 }
