@@ -302,7 +302,7 @@ impl Statistics {
             }
             // What goes on over the seam has lasted until there.
             EventKind::RecordingRotated { .. } => {
-                self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns))
+                self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns));
             }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),
             EventKind::RecordingEnded { .. } => self.ended = true,
