@@ -189,6 +189,18 @@ def test_hundreds_of_incidents_are_folded_in_the_page(report):
     assert statement(finding(3)).removeprefix("p") in text
 
 
+def test_one_more_is_no_plural(report):
+    """It said "1 more rows are in the JSON", and "1 more are"."""
+    one = Incident("i", "stall", START, START, (Place("path"),), None, "low", Toll(lost=1), (finding(1),))
+    many = replace(report.analysis, incidents=(one,) * (templates.MOST_INCIDENTS + 1 + 2 + 1))
+    assert len(many.scenarios) == 3
+    text = templates.html(replace(Page("many", many), rows=2, left_out=1))
+    assert "1 more is in the JSON" in text
+    assert "1 more row is in the JSON" in text
+    assert "1 more recording has no chart of its own here" in text
+    assert not re.search(r">[^<>]*(?<![\d.,])1 more (?:(?!is\b)\w+s|are)\b", text)
+
+
 @pytest.mark.parametrize("limit", [2_500_000, 1_600_000, 150_000])
 def test_a_page_that_would_be_too_large_loses_detail_then_zooming_then_charts(report, monkeypatch, limit):
     whole = draw(report.analysis)

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.dataset.histogram import bucket_low
+from fathometer.dataset.histogram import SUB_BUCKETS, bucket_low
 from fathometer.dataset.model import Manifest
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.regroup import grid
@@ -160,7 +160,7 @@ def to_blocks(
     if not counted:
         nothing = np.zeros(0)
         return BlockCounts(nothing, np.zeros((0, 0), dtype=np.int64), nothing, np.zeros(0, dtype=np.int64))
-    stretch, bucket, number, total = (np.concatenate(c) for c in zip(*counted, strict=True))
+    stretch, bucket, number, total = _by_value(*(np.concatenate(c) for c in zip(*counted, strict=True)))
     buckets, column = np.unique(bucket, return_inverse=True)
     blocks = sum(map(len, began_ns))
     counts = np.zeros((blocks, len(buckets)), dtype=np.int64)
@@ -176,6 +176,28 @@ def to_blocks(
     )
 
 
+def _by_value(
+    stretch: NDArray[np.int64], bucket: NDArray[np.int64], number: NDArray[np.int64], total: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """With each value of its own where a bucket holds two, one next to the other: how many there are of the
+    larger follows from the sum. A bucket of 2 and 3 ns would make a median of 2.5 of three such values.
+    """
+    upper = total - number * bucket
+    both = (bucket < SUB_BUCKETS) & (upper >= 0) & (upper <= number)
+    if not both.any():
+        return stretch, bucket, number, total
+    upper = np.where(both, upper, 0)
+    some, lower = upper > 0, number - upper
+    kept = lower > 0
+    large = bucket + 1
+    return (
+        np.concatenate([stretch[kept], stretch[some]]),
+        np.concatenate([bucket[kept], large[some]]),
+        np.concatenate([lower[kept], upper[some]]),
+        np.concatenate([(total - upper * large)[kept], (upper * large)[some]]),
+    )
+
+
 def _buckets(
     numbers: NDArray[np.int64],
     values: NDArray[np.float64],
@@ -183,11 +205,12 @@ def _buckets(
     means: NDArray[np.float64],
     column: NDArray[np.intp],
 ) -> Buckets:
-    """What is in each bucket, by its rows: one value where several have the same mean, in whole ns, or where
-    there is a single sample.
+    """What is in each bucket, by its rows: one value where several have the same mean, in whole ns, where
+    there is a single sample, and where `_by_value` made it so.
     """
     one_value = (np.bincount(column) > 1) | (np.bincount(column, weights=number) == 1)
     one_value &= np.abs(values - np.rint(values)) < _WHOLE
+    one_value |= numbers < SUB_BUCKETS
     one_value &= np.bincount(column, weights=np.abs(means - values[column]) >= _WHOLE) == 0
     lows = bucket_low(numbers).astype(np.float64)
     highs = bucket_low(numbers + (1 << SHIFT)).astype(np.float64) - 1

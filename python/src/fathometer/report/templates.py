@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from fathometer import __version__
 from fathometer.clean import all_cleaned, cleaned
+from fathometer.counts import are
 from fathometer.findings import marks
 from fathometer.findings import render as words
 from fathometer.findings.finding import SILENT, Finding, Incident
@@ -100,6 +101,8 @@ def _environment(report: Page, shown: Callable[[Any], Any]) -> jinja2.Environmen
         lstrip_blocks=True,
     )
     environment.filters |= {
+        "are": are,
+        "counted": count,
         "duration": duration,
         "moment": moment,
         "sentence": lambda text: sentence(text, names),

@@ -53,5 +53,5 @@ SECTION = Section(
     "Counted are stalls, and the time from the last answer of a connection that ended to the first of the "
     "next. What overlaps counts once.",
     _table,
-    Picture("silent-share", "Time without answers", "The worst paths first.", _picture),
+    Picture("silent-share", "As a share of the whole time", "The worst paths first.", _picture),
 )
