@@ -13,6 +13,7 @@ pub mod gaps;
 pub mod histogram;
 pub mod interleave;
 pub mod interval;
+pub mod limits;
 pub mod load;
 pub mod loss;
 pub mod marks;

@@ -25,7 +25,7 @@ mod run;
 mod settings;
 mod timers;
 mod usual;
-mod words;
+pub(crate) mod words;
 mod workers;
 
 pub use context::RunEnd;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 const EPERM: i32 = 1;
 
 /// The closing cause that an error of a connected socket stands for.
-pub(super) fn cause_of(error: &NetError) -> ClosingCause {
+pub(crate) fn cause_of(error: &NetError) -> ClosingCause {
     use ErrorKind as E;
     match error.kind {
         // A filter of this host: nothing was sent (EPERM; what the network forbids is EACCES, below).
@@ -28,7 +28,7 @@ pub(super) fn cause_of(error: &NetError) -> ClosingCause {
 }
 
 /// Why connecting failed, and what to do about it.
-pub(super) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &NetError) -> String {
+pub(crate) fn connect_advice(target: &str, remote: Option<SocketAddr>, error: &NetError) -> String {
     use ErrorKind as E;
     let text = &error.text;
     let at = remote.map_or_else(String::new, |r| {

@@ -1,0 +1,161 @@
+//! The connections that are idle for one length, what became of them, and the bracket that follows.
+
+use super::io::Progress;
+use serde::Serialize;
+
+/// How an idle connection died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Death {
+    /// Its request was never answered, while fresh connections were.
+    Silent,
+    /// A RST came while it was idle.
+    ResetWhileIdle,
+    /// A RST answered its request.
+    ResetOnRequest,
+    /// A FIN came while it was idle.
+    ClosedWhileIdle,
+    /// A FIN answered its request.
+    ClosedOnRequest,
+    /// An error of another kind.
+    Other,
+}
+
+/// A death that counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Died {
+    pub(super) id: u32,
+    pub(super) how: Death,
+    /// It had been idle for so long at the most when it died.
+    pub(super) most_ns: u64,
+    /// How much of that is doubt about when its request arrived.
+    pub(super) doubt_ns: u64,
+}
+
+/// See the module.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cohort {
+    pub(super) length_ns: u64,
+    /// Connections of it that are still to be opened or judged.
+    pub(super) open: u32,
+    /// Those that survived.
+    pub(super) survived: u32,
+    /// They had been idle for so long at the least.
+    pub(super) least_ns: u64,
+    pub(super) died: Vec<Died>,
+    /// Those of which nothing can be said: asked while the path was down, never opened, died with all others.
+    pub(super) void: u32,
+}
+
+impl Cohort {
+    pub(super) fn new(length_ns: u64, open: u32) -> Self {
+        Self { length_ns, open, ..Self::default() }
+    }
+
+    pub(super) fn judged(&self) -> u32 {
+        self.survived + self.died.len() as u32
+    }
+
+    pub(super) fn survives(&mut self, least_ns: u64) {
+        self.open -= 1;
+        self.least_ns = if self.survived == 0 { least_ns } else { self.least_ns.min(least_ns) };
+        self.survived += 1;
+    }
+
+    pub(super) fn dies(&mut self, died: Died) {
+        self.open -= 1;
+        self.died.push(died);
+    }
+
+    pub(super) fn voids(&mut self) {
+        self.open -= 1;
+        self.void += 1;
+    }
+
+    /// It is idle for so long at the most that it died; `None`: not more than half of it did, or not all is known.
+    fn limit_ns(&self) -> Option<u64> {
+        let most = self.died.iter().map(|died| died.most_ns).max()?;
+        (self.open == 0 && self.died.len() as u32 * 2 > self.judged() + self.void).then_some(most)
+    }
+
+    /// More than half of all that belong to it survived.
+    fn is_survivor(&self) -> bool {
+        self.survived * 2 > self.judged() + self.open + self.void
+    }
+}
+
+/// The longest survived and the shortest died, as places among the cohorts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Bracket {
+    pub(super) survived: Option<(usize, u64)>,
+    pub(super) died: Option<(usize, u64)>,
+}
+
+impl Bracket {
+    /// What the cohorts say. A length of which most died says nothing where a longer one was survived.
+    pub(super) fn of(cohorts: &[Cohort]) -> Self {
+        let each = || cohorts.iter().enumerate();
+        let survived = each().filter(|(_, c)| c.is_survivor()).map(|(i, c)| (i, c.least_ns));
+        let survived = survived.max_by_key(|(_, least)| *least);
+        let at_least = survived.map_or(0, |(_, least)| least);
+        let died = each().filter_map(|(i, c)| Some((i, c.limit_ns()?))).filter(|(_, most)| *most > at_least);
+        // Of those that died at one moment, the one with the most of them.
+        let died = died.min_by_key(|&(i, most)| (most, std::cmp::Reverse(cohorts[i].died.len()), i));
+        Self { survived, died }
+    }
+
+    pub(super) fn survived_ns(&self) -> u64 {
+        self.survived.map_or(0, |(_, ns)| ns)
+    }
+
+    /// How wide it is, but for what no further test can tell. `None`: nothing died.
+    pub(super) fn gap_ns(&self, cohorts: &[Cohort]) -> Option<u64> {
+        let (at, most) = self.died?;
+        let doubt = cohorts[at].died.iter().map(|died| died.doubt_ns).max().unwrap_or(0);
+        Some(most.saturating_sub(doubt).saturating_sub(self.survived_ns()))
+    }
+
+    pub(super) fn told(&self, progress: Progress) -> Progress {
+        Progress { survived_ns: self.survived_ns(), died_ns: self.died.map(|(_, ns)| ns), ..progress }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cohort(length_ns: u64, survived: u32, died: u32) -> Cohort {
+        let mut cohort = Cohort::new(length_ns, survived + died);
+        (0..survived).for_each(|_| cohort.survives(length_ns));
+        let death = Died { id: 0, how: Death::Silent, most_ns: length_ns + 3, doubt_ns: 2 };
+        (0..died).for_each(|_| cohort.dies(death));
+        cohort
+    }
+
+    fn bracket(cohorts: &[Cohort]) -> (u64, Option<u64>) {
+        let bracket = Bracket::of(cohorts);
+        (bracket.survived_ns(), bracket.died.map(|(_, ns)| ns))
+    }
+
+    #[test]
+    fn the_bracket_is_between_the_last_that_survives_and_the_first_that_dies() {
+        assert_eq!(bracket(&[]), (0, None));
+        assert_eq!(bracket(&[cohort(10, 3, 0), cohort(20, 3, 0)]), (20, None));
+        assert_eq!(bracket(&[cohort(10, 3, 0), cohort(20, 1, 2), cohort(30, 0, 3)]), (10, Some(23)));
+        assert_eq!(bracket(&[cohort(10, 0, 3)]), (0, Some(13)));
+        assert_eq!(Bracket::of(&[cohort(10, 0, 3)]).gap_ns(&[cohort(10, 0, 3)]), Some(11));
+    }
+
+    #[test]
+    fn a_death_below_what_was_survived_is_no_limit() {
+        assert_eq!(bracket(&[cohort(10, 0, 3), cohort(20, 3, 0)]), (20, None));
+        assert_eq!(bracket(&[cohort(10, 2, 1), cohort(20, 1, 1), cohort(30, 0, 3)]), (10, Some(33)));
+    }
+
+    #[test]
+    fn nothing_is_decided_before_all_of_a_length_are() {
+        let mut open = cohort(10, 0, 2);
+        open.open = 1;
+        assert_eq!(bracket(&[open]), (0, None));
+    }
+}

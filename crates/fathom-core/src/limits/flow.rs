@@ -1,0 +1,152 @@
+//! One connection: what is sent on it and what came back.
+
+use super::plan::S;
+use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, Secret};
+
+/// How long a connection and its first echo may take: three SYNs that are sent again (after 1, 3 and 7 s).
+pub(super) const OPENED_WITHIN_NS: u64 = 8 * S;
+/// A request that is lost is sent again so many times within the shortest patience (after 0.2, 0.6, 1.4 and 3 s).
+const SHORTEST_PATIENCE_NS: u64 = 7 * S / 2;
+/// After a long outage, whose deaths do not count, no longer than this is waited for.
+const LONGEST_PATIENCE_NS: u64 = 15 * S;
+/// A silence of so many retransmission timeouts is held against a fresh connection.
+const DOUBTED_AFTER: u64 = 2;
+/// What is assumed where the kernel does not tell (RFC 6298, 2.1).
+const RTO_NS: u64 = S;
+
+/// What a connection is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is idle for the length of this cohort.
+    Test(usize),
+    /// It waits to be of a cohort; of which reserve it is.
+    Reserve(usize),
+    /// It is never idle.
+    Control,
+    /// It shows whether a connection that begins now works.
+    Fresh,
+    /// It asks the reflector about those that died.
+    Report,
+}
+
+/// How far a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Opening,
+    /// Its first request is on the way.
+    Hello,
+    Idle,
+    /// The kernel is being asked about it.
+    Looking,
+    Asked(Asked),
+    /// It has been judged, and is kept until the reflector has been asked about it.
+    Dead,
+}
+
+/// A request that waits for its echo.
+#[expect(clippy::struct_field_names, reason = "all of them are times, and say so")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) at_ns: u64,
+    pub(super) rto_ns: u64,
+    /// The connection had been idle for so long at the least.
+    pub(super) least_ns: u64,
+    /// When a fresh connection was first answered after that.
+    pub(super) fresh_ns: Option<u64>,
+}
+
+impl Asked {
+    pub(super) fn new(at_ns: u64, rto_ns: Option<u64>, least_ns: u64) -> Self {
+        Self { at_ns, rto_ns: rto_ns.unwrap_or(RTO_NS), least_ns, fresh_ns: None }
+    }
+
+    /// From when on a fresh connection is needed to tell its silence from an outage.
+    pub(super) fn doubted_ns(&self) -> u64 {
+        self.at_ns + DOUBTED_AFTER * self.rto_ns
+    }
+
+    /// When its silence is a death: once the path is known to work, it has been sent again twice at least, because the
+    /// time between two attempts doubles.
+    pub(super) fn dead_ns(&self) -> Option<u64> {
+        let worked_after = self.fresh_ns? - self.at_ns;
+        let sent_twice_ns = 4 * (worked_after + self.rto_ns);
+        Some(self.at_ns + SHORTEST_PATIENCE_NS.max(sent_twice_ns.min(worked_after + LONGEST_PATIENCE_NS)))
+    }
+}
+
+/// What came back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Came {
+    Part,
+    Echo,
+    /// What was not asked for, or not what was sent.
+    Foreign,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Flow {
+    pub(super) role: Role,
+    pub(super) stage: Stage,
+    /// When the present stage began.
+    pub(super) since_ns: u64,
+    /// When its first request was sent.
+    pub(super) first_ns: u64,
+    key: Key,
+    /// How often its opening failed before.
+    pub(super) tries: u32,
+    /// Requests sent, and echoes that came.
+    sent: u64,
+    came: u64,
+    checker: Checker,
+}
+
+impl Flow {
+    pub(super) fn new(role: Role, session: u32, id: u32, now: u64) -> Self {
+        let key = Key { session, connection: id };
+        let checker = Checker::default();
+        Self {
+            role,
+            stage: Stage::Opening,
+            since_ns: now,
+            first_ns: now,
+            key,
+            tries: 0,
+            sent: 0,
+            came: 0,
+            checker,
+        }
+    }
+
+    pub(super) fn enter(&mut self, stage: Stage, now: u64) {
+        self.stage = stage;
+        self.since_ns = now;
+    }
+
+    /// The next request.
+    pub(super) fn request(&mut self, secret: Option<&Secret>) -> Vec<u8> {
+        let mut bytes = vec![0; HEADER_LEN];
+        self.key.fill_sealed(secret, self.sent, HEADER_LEN as u32, 0, &mut bytes);
+        self.sent += 1;
+        bytes
+    }
+
+    pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Came {
+        let mut came = Came::Part;
+        while !bytes.is_empty() {
+            if self.came == self.sent {
+                return Came::Foreign;
+            }
+            let (taken, whole) = self.checker.feed(self.key, self.came, HEADER_LEN as u32, bytes);
+            bytes = &bytes[taken..];
+            match whole {
+                Some(Integrity::Intact(_)) => came = Came::Echo,
+                Some(Integrity::Corrupted) => return Came::Foreign,
+                None if !self.checker.is_intact() => return Came::Foreign,
+                None => continue,
+            }
+            self.came += 1;
+        }
+        came
+    }
+}

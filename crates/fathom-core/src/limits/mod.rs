@@ -1,0 +1,43 @@
+//! Finds the limit after which something on the way, or the peer, gives an idle TCP connection up: without a clock, a socket
+//! or a file. A driver on sockets (`fathom limits`) feeds it, and the tests do in virtual time.
+//!
+//! ```text
+//!     run -> cohort     lengths of idleness, and what became of the connections that were idle for each
+//!         -> plan       which lengths, and which connections are kept in reserve for what lies between two of them
+//!         -> guard      is it the idleness? control connections that are never idle, fresh ones beside a silence
+//!         -> flow       one connection: opened, spoken on once, idle, asked once
+//!     outcome           what it means: the bracket, how they died and by whose hand
+//! ```
+//!
+//! What a connection goes through:
+//!
+//! ```text
+//!                 connected         echo of its first request            its length is over
+//!     opening ----------------> hello ----------------------> idle ----------------------> asked ---> echo: survived
+//!                                                               |                            |
+//!                                         FIN or RST: died idle +                            +--- FIN, RST: died on request
+//!                                                               |                            +--- nothing, and a fresh connection
+//!                                                               v                            v    is answered: died silently
+//!                                                              a death, which counts when every control connection has
+//!                                                              been answered since; if one of them died too, nothing
+//!                                                              that was not settled counts, and it begins anew
+//! ```
+//!
+//! Asked once, a connection is closed: it is idle no more.
+
+mod cohort;
+mod flow;
+mod guard;
+mod io;
+mod outcome;
+mod plan;
+mod run;
+mod settings;
+mod share;
+
+pub use cohort::Death;
+pub use io::{Input, KernelView, Output, Progress};
+pub use outcome::{By, End, Meanwhile, Outcome, Row, Verdict, What};
+pub use run::Limits;
+pub use settings::{AtMost, OPENINGS_A_SECOND, Settings, TooMany};
+pub use share::wilson;

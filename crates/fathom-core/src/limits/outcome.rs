@@ -1,0 +1,200 @@
+//! What a search found, and what it means.
+
+use super::cohort::{Bracket, Cohort, Death};
+use super::share::wilson;
+use crate::peer_report::{Failure, PeerReport, Standing};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What came of a search.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// There is a limit, within the bracket.
+    Found,
+    /// Connections survived all that was tried.
+    NotFound,
+    /// The user ended it: what is known so far.
+    Stopped,
+    /// Something else ended connections, or the path was down: what is known so far.
+    Unclear,
+    /// There was nothing to measure: no connection, or no echo.
+    Failed,
+}
+
+/// By whose hand connections died, as far as the reflector tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum By {
+    /// The reflector, because of an idle limit of its own.
+    Reflector,
+    /// Something between: the reflector has them open still, or was itself told by a FIN or a RST.
+    Between,
+    /// Nobody tells: the peer is no reflector of ours, or does not know the connection.
+    Unknown,
+}
+
+/// What happened besides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Connections that were not idle died too: what died then is no limit's doing. It began anew with what was not known.
+    AllDied {
+        /// How a control connection died.
+        how: Death,
+    },
+    /// Fresh connections were not answered.
+    Outage {
+        /// For so long, in ns; `None`: to the end.
+        lasted_ns: Option<u64>,
+    },
+    /// This host did not run.
+    HostPaused {
+        /// For so long, in ns.
+        lasted_ns: u64,
+    },
+    /// Connections died of this idleness, in ns, and others that were idle for as long did not.
+    NotRepeated {
+        /// So long.
+        idle_ns: u64,
+    },
+}
+
+/// One of those.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Meanwhile {
+    /// When, in ns from the beginning.
+    pub after_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// What became of the connections that were idle for one length.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Row {
+    /// The length that was planned, in ns.
+    pub length_ns: u64,
+    /// Connections that survived it.
+    pub survived: u32,
+    /// They had been idle for so long at the least, in ns. Absent: none survived.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_ns: Option<u64>,
+    /// Connections that died.
+    pub died: u32,
+    /// They had been idle for so long at the most, in ns. Absent: none died.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_ns: Option<u64>,
+    /// Connections of which nothing can be said.
+    pub void: u32,
+}
+
+/// One end of the bracket.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct End {
+    /// How long the connections had been idle, in ns: at the least where they survived, at the most where they died.
+    pub idle_ns: u64,
+    /// So many did.
+    pub hits: u32,
+    /// Of so many.
+    pub of: u32,
+    /// Their share of all such connections: an interval of 95 % (Wilson).
+    pub share_95: (f64, f64),
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why it is unclear, or failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The longest idleness that was survived. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub survived: Option<End>,
+    /// The shortest of which connections died. Absent: none did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub died: Option<End>,
+    /// Connections that were idle for as long later died too.
+    pub confirmed: bool,
+    /// How those died that `died` counts.
+    pub how: BTreeMap<Death, u32>,
+    /// By whose hand.
+    pub by: By,
+    /// The longest idleness that was asked for, in ns.
+    pub up_to_ns: u64,
+    /// How long it took, in ns.
+    pub took_ns: u64,
+    /// Connections that were opened.
+    pub opened: u64,
+    /// Deaths of single connections at lengths that most survived.
+    pub strays: u32,
+    /// What happened besides.
+    pub meanwhile: Vec<Meanwhile>,
+    /// What became of the connections of each length, from the shortest.
+    pub lengths: Vec<Row>,
+}
+
+fn end(idle_ns: u64, hits: u32, of: u32) -> End {
+    End { idle_ns, hits, of, share_95: wilson(hits, of) }
+}
+
+impl Outcome {
+    /// What the cohorts tell; what they do not is left as of a search that has just begun.
+    pub(super) fn of(cohorts: &[Cohort], verdict: Verdict) -> Self {
+        let Bracket { survived, died } = Bracket::of(cohorts);
+        let mut how = BTreeMap::new();
+        for death in died.iter().flat_map(|&(at, _)| &cohorts[at].died) {
+            *how.entry(death.how).or_default() += 1;
+        }
+        let survived_ns = survived.map_or(0, |(_, ns)| ns);
+        let all = || cohorts.iter().flat_map(|cohort| &cohort.died);
+        let mut lengths: Vec<Row> = cohorts
+            .iter()
+            .filter(|cohort| cohort.judged() + cohort.void > 0)
+            .map(|cohort| Row {
+                length_ns: cohort.length_ns,
+                survived: cohort.survived,
+                least_ns: (cohort.survived > 0).then_some(cohort.least_ns),
+                died: cohort.died.len() as u32,
+                most_ns: cohort.died.iter().map(|died| died.most_ns).max(),
+                void: cohort.void,
+            })
+            .collect();
+        lengths.sort_by_key(|row| row.length_ns);
+        Self {
+            verdict,
+            why: None,
+            survived: survived.map(|(at, ns)| end(ns, cohorts[at].survived, cohorts[at].judged())),
+            died: died.map(|(at, ns)| end(ns, cohorts[at].died.len() as u32, cohorts[at].judged())),
+            confirmed: false,
+            how,
+            by: By::Unknown,
+            up_to_ns: 0,
+            took_ns: 0,
+            opened: 0,
+            strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,
+            meanwhile: Vec::new(),
+            lengths,
+        }
+    }
+}
+
+impl By {
+    /// What the reflector says of connections that died.
+    pub(super) fn of(reports: &[PeerReport]) -> Self {
+        let one = |report: &PeerReport| match report.standing {
+            Standing::ClosedIdle => Self::Reflector,
+            Standing::Open | Standing::ClosedByProbe => Self::Between,
+            Standing::Failed => {
+                // Where its own host destroyed the socket, it was not on the way.
+                let aborted = report.responder.is_some_and(|who| who.failure == Some(Failure::Aborted));
+                if aborted { Self::Unknown } else { Self::Between }
+            }
+            Standing::NotKnown => Self::Unknown,
+        };
+        let mut all = reports.iter().map(one);
+        let Some(first) = all.next() else { return Self::Unknown };
+        if all.all(|by| by == first) { first } else { Self::Unknown }
+    }
+}

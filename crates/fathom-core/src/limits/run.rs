@@ -1,0 +1,274 @@
+//! The search itself.
+
+mod guarding;
+mod judging;
+mod opening;
+mod search;
+
+use super::cohort::{Bracket, Cohort, Death};
+use super::flow::{Asked, Came, Flow, OPENED_WITHIN_NS, Role, Stage};
+use super::guard::{Guard, PATIENCE_NS, control_every_ns};
+use super::io::{Input, Output, Progress};
+use super::outcome::{By, Meanwhile, Outcome, Verdict, What};
+use super::plan::{Reserve, S};
+use super::settings::Settings;
+use crate::peer_report::{Inquiry, PeerReport};
+use std::collections::{BTreeMap, VecDeque};
+
+/// An echo may be acknowledged so much later (Linux `TCP_DELACK_MIN`), and the idleness begins with that...
+const ACK_DELAY_NS: u64 = 40_000_000;
+/// ...and the kernel counts in ticks of so much.
+const TICK_NS: u64 = 10_000_000;
+/// This host did not run if it comes so much later than it was to.
+const PAUSED_NS: u64 = S;
+/// How often it begins anew after something else ended all connections.
+const MOST_BEGINNINGS: u32 = 4;
+
+/// A connection that is to be opened.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    role: Role,
+    not_before_ns: u64,
+    tries: u32,
+}
+
+/// A death that counts once the control connections have outlived it.
+#[derive(Debug, Clone, Copy)]
+struct Pending {
+    cohort: usize,
+    at_ns: u64,
+    died: super::cohort::Died,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The control connections are being opened, since then.
+    Starting(u64),
+    Searching,
+    /// The reflector is asked about those that died.
+    Reporting,
+    Over,
+}
+
+/// Searches for the idle limit of the path to one target.
+///
+/// Use: `start`, then do what `poll` gives until it gives nothing; wait until `next_wake` or until the network does something,
+/// tell that by `handle`, and so on until `is_over`; then `outcome`. `next_wake` may change with every `handle`. What is told
+/// of connections that were closed changes nothing.
+#[derive(Debug)]
+pub struct Limits {
+    settings: Settings,
+    phase: Phase,
+    began_ns: u64,
+    now_ns: u64,
+    /// When it was to be woken.
+    expected_ns: Option<u64>,
+    flows: BTreeMap<u32, Flow>,
+    next_id: u32,
+    cohorts: Vec<Cohort>,
+    reserves: Vec<Reserve>,
+    pending: Vec<Pending>,
+    guard: Guard,
+    /// Connections under test that are to be opened, and others, which go first.
+    queue: Vec<Wanted>,
+    urgent: VecDeque<Wanted>,
+    next_opening_ns: u64,
+    outputs: VecDeque<Output>,
+    beginnings: u32,
+    /// Rounds between the two ends of a bracket.
+    rounds: u32,
+    /// Lengths were given up because shorter ones were died of.
+    given_up: bool,
+    opened: u64,
+    inquiry: Inquiry,
+    reports: Vec<PeerReport>,
+    meanwhile: Vec<Meanwhile>,
+    verdict: Verdict,
+    why: Option<String>,
+}
+
+impl Limits {
+    /// Of these settings, which have been checked.
+    pub fn new(settings: Settings) -> Self {
+        let inquiry = Inquiry::new(settings.session).sealed(settings.secret.clone());
+        Self {
+            settings,
+            inquiry,
+            phase: Phase::Over,
+            began_ns: 0,
+            now_ns: 0,
+            expected_ns: None,
+            flows: BTreeMap::new(),
+            next_id: 0,
+            cohorts: Vec::new(),
+            reserves: Vec::new(),
+            pending: Vec::new(),
+            guard: Guard::default(),
+            queue: Vec::new(),
+            urgent: VecDeque::new(),
+            next_opening_ns: 0,
+            outputs: VecDeque::new(),
+            beginnings: 0,
+            rounds: 0,
+            given_up: false,
+            opened: 0,
+            reports: Vec::new(),
+            meanwhile: Vec::new(),
+            verdict: Verdict::NotFound,
+            why: None,
+        }
+    }
+
+    /// Begins.
+    pub fn start(&mut self, now: u64) {
+        (self.began_ns, self.now_ns, self.next_opening_ns) = (now, now, now);
+        self.open_controls(now);
+        self.turn(now);
+    }
+
+    /// Takes what the world did.
+    pub fn handle(&mut self, now: u64, input: Input<'_>) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        self.note_pause(now);
+        self.now_ns = now;
+        match input {
+            Input::Wake => {}
+            Input::Connected { id } => self.connected(now, id),
+            Input::Broken { id, error } => self.broken(now, id, &error),
+            Input::Closed { id } => self.closed(now, id),
+            Input::Received { id, bytes } => self.received(now, id, bytes),
+            Input::Kernel { id, view } => self.looked(now, id, view),
+            Input::Stop => self.over(Verdict::Stopped, None),
+        }
+        self.turn(now);
+    }
+
+    /// What is to be done next.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let judged = self.cohorts.iter().map(|cohort| u64::from(cohort.judged())).sum();
+        let until = |role: Role, since: u64| match role {
+            Role::Test(cohort) => since + self.cohorts[cohort].length_ns,
+            _ => since,
+        };
+        let open = self.flows.values().map(|flow| match flow.stage {
+            Stage::Asked(_) | Stage::Dead => flow.since_ns,
+            _ => until(flow.role, flow.since_ns),
+        });
+        let to_come =
+            self.queue.iter().map(|wanted| until(wanted.role, wanted.not_before_ns.max(self.now_ns)));
+        // Before the first length has begun, all are to come.
+        let all = if self.beginnings == 0 { self.began_ns + self.settings.up_to_ns } else { self.now_ns };
+        let last_ns = open.chain(to_come).fold(all, u64::max) + 4 * S;
+        let progress = Progress {
+            open: self.flows.len(),
+            judged,
+            left_ns: last_ns.saturating_sub(self.now_ns),
+            ..Progress::default()
+        };
+        Bracket::of(&self.cohorts).told(progress)
+    }
+
+    /// What it found, so far or in the end.
+    pub fn outcome(&self) -> Outcome {
+        Outcome {
+            why: self.why.clone(),
+            confirmed: self.rounds > 0,
+            by: By::of(&self.reports),
+            up_to_ns: self.settings.up_to_ns,
+            took_ns: self.now_ns - self.began_ns,
+            opened: self.opened,
+            meanwhile: self.meanwhile.clone(),
+            ..Outcome::of(&self.cohorts, self.verdict)
+        }
+    }
+
+    /// When `handle` is to be called at the latest, if nothing happens. `None`: it is over.
+    pub fn next_wake(&self) -> Option<u64> {
+        let flows = self.flows.values().filter_map(|flow| self.due_ns(flow));
+        let hopeless = match self.phase {
+            Phase::Over => return None,
+            Phase::Starting(since) if self.beginnings > 0 => Some(since + PATIENCE_NS),
+            _ => self.guard.hopeless_ns(),
+        };
+        flows.chain(self.opening_ns()).chain(hopeless).min()
+    }
+
+    /// When something is due on a connection.
+    fn due_ns(&self, flow: &Flow) -> Option<u64> {
+        match (flow.stage, flow.role) {
+            (Stage::Opening | Stage::Hello, _) => Some(flow.since_ns + OPENED_WITHIN_NS),
+            (Stage::Idle, Role::Test(cohort)) => {
+                Some(flow.since_ns + self.cohorts[cohort].length_ns + ACK_DELAY_NS + TICK_NS)
+            }
+            (Stage::Idle, Role::Control) => {
+                Some(flow.since_ns + control_every_ns(Bracket::of(&self.cohorts).survived_ns()))
+            }
+            (Stage::Asked(asked), _) => match asked.dead_ns() {
+                Some(dead) => Some(dead),
+                None => self.guard.fresh_from_ns().map(|from| from.max(asked.doubted_ns())),
+            },
+            _ => None,
+        }
+    }
+
+    /// Does what is due.
+    fn turn(&mut self, now: u64) {
+        self.ask_due(now);
+        self.judge_silences(now);
+        self.give_up_if_hopeless(now);
+        self.settle();
+        self.search(now);
+        self.open_due(now);
+        self.expected_ns = self.next_wake();
+    }
+
+    fn note_pause(&mut self, now: u64) {
+        if let Some(late_ns) = self.expected_ns.map(|at| now.saturating_sub(at))
+            && late_ns >= PAUSED_NS
+        {
+            self.happened(now, What::HostPaused { lasted_ns: late_ns });
+        }
+    }
+
+    fn happened(&mut self, now: u64, what: What) {
+        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
+    }
+
+    fn close(&mut self, id: u32) {
+        if self.flows.remove(&id).is_some() {
+            self.outputs.push_back(Output::Close { id });
+        }
+    }
+
+    fn send(&mut self, id: u32) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            let bytes = flow.request(self.settings.secret.as_ref());
+            self.outputs.push_back(Output::Send { id, bytes });
+        }
+    }
+
+    /// The end, at once.
+    fn over(&mut self, verdict: Verdict, why: Option<String>) {
+        if self.phase != Phase::Reporting {
+            (self.verdict, self.why) = (verdict, why);
+        }
+        for id in std::mem::take(&mut self.flows).into_keys() {
+            self.outputs.push_back(Output::Close { id });
+        }
+        self.queue.clear();
+        self.urgent.clear();
+        self.phase = Phase::Over;
+    }
+}

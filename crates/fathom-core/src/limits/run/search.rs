@@ -1,0 +1,194 @@
+//! Which lengths are tried next, and when enough is known.
+
+use super::super::cohort::Cohort;
+use super::super::plan::{self, BEGUN_ANEW_NS};
+use super::{Bracket, Limits, MOST_BEGINNINGS, Phase, Role, Stage, Verdict, Wanted, What};
+use std::collections::BTreeMap;
+
+/// A bracket that is narrower than this is narrow enough, whatever its share of the limit.
+const NARROW_NS: u64 = plan::S / 4;
+/// Lengths nearer to each other than this cannot be told apart.
+const APART_NS: u64 = plan::S / 20;
+/// So many rounds at the most between the two ends of a bracket, where a round is short.
+const MOST_ROUNDS: u32 = 3;
+/// The reflector is asked about so many of those that died.
+const ASKED_ABOUT: usize = 8;
+
+impl Limits {
+    /// The control connections are open: all lengths begin of which nothing is known.
+    pub(super) fn begin(&mut self, now: u64) {
+        self.phase = Phase::Searching;
+        self.beginnings += 1;
+        self.given_up = false;
+        self.rounds = 0;
+        let bracket = Bracket::of(&self.cohorts);
+        let died_ns = bracket.died.map_or(u64::MAX, |(_, ns)| ns);
+        let mut lengths = plan::ladder(&self.settings);
+        lengths.retain(|&length| length > bracket.survived_ns() && length < died_ns);
+        for &length in &lengths {
+            self.want_length(now, length);
+        }
+        self.reserves = plan::reserves(&self.settings, lengths.len());
+        let times = plan::parts(&self.settings) * self.settings.per_length;
+        for (at, reserve) in self.reserves.clone().into_iter().enumerate() {
+            if reserve.serves_ns > bracket.survived_ns() && bracket.died.is_none() {
+                self.want(Role::Reserve(at), times, now + reserve.after_ns);
+            }
+        }
+    }
+
+    fn want_length(&mut self, now: u64, length_ns: u64) {
+        self.cohorts.push(Cohort::new(length_ns, self.settings.per_length));
+        self.want(Role::Test(self.cohorts.len() - 1), self.settings.per_length, now);
+    }
+
+    /// Decides what is to be tried next.
+    pub(super) fn search(&mut self, now: u64) {
+        if self.phase != Phase::Searching {
+            return;
+        }
+        let bracket = Bracket::of(&self.cohorts);
+        self.drop_reserves(|reserve| reserve.serves_ns <= bracket.survived_ns());
+        if let Some((_, died_ns)) = bracket.died {
+            self.give_up_above(died_ns);
+        }
+        if self.cohorts.iter().any(|cohort| cohort.open > 0) {
+            return;
+        }
+        let Some(gap_ns) = bracket.gap_ns(&self.cohorts) else { return self.nothing_died(now, bracket) };
+        let died_ns = bracket.died.map_or(0, |(_, ns)| ns);
+        let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
+        // A round with connections that are begun for it takes as long as the limit.
+        let in_time = now - self.began_ns + plan::JUDGED_AFTER_NS <= died_ns / 10 + plan::S * 60;
+        let another = self.rounds < MOST_ROUNDS && died_ns <= BEGUN_ANEW_NS && in_time;
+        let enough = self.rounds > 0 && (gap_ns <= narrow_ns || !another);
+        if enough || !self.look_between(now, bracket.survived_ns(), gap_ns, died_ns) {
+            self.finish(now, Verdict::Found, None);
+        }
+    }
+
+    fn nothing_died(&mut self, now: u64, bracket: Bracket) {
+        let survived_length_ns = bracket.survived.map_or(0, |(at, _)| self.cohorts[at].length_ns);
+        if survived_length_ns >= self.settings.up_to_ns {
+            return self.finish(now, Verdict::NotFound, None);
+        }
+        if self.beginnings < MOST_BEGINNINGS {
+            // What died of a shorter idleness did not when it was tried again: what lies above it is open again. Or it was
+            // asked while the path was down.
+            if self.given_up {
+                self.happened(now, What::NotRepeated { idle_ns: bracket.survived_ns() });
+            }
+            return self.begin(now);
+        }
+        self.finish(now, Verdict::Unclear, Some("too few connections could be judged".to_owned()));
+    }
+
+    /// Longer idleness than what is died of tells nothing more.
+    fn give_up_above(&mut self, died_ns: u64) {
+        let above = |role: Role, cohorts: &[Cohort]| match role {
+            Role::Test(cohort) if cohorts[cohort].length_ns > died_ns => Some(cohort),
+            _ => None,
+        };
+        let mut dropped: BTreeMap<usize, u32> = BTreeMap::new();
+        self.queue.retain(|wanted| match above(wanted.role, &self.cohorts) {
+            Some(cohort) => {
+                *dropped.entry(cohort).or_default() += 1;
+                false
+            }
+            None => true,
+        });
+        let early = |stage: Stage| matches!(stage, Stage::Opening | Stage::Hello | Stage::Idle);
+        let flows = self.flows.iter().filter(|(_, flow)| early(flow.stage));
+        let flows: Vec<_> =
+            flows.filter_map(|(&id, flow)| Some((id, above(flow.role, &self.cohorts)?))).collect();
+        for (id, cohort) in flows {
+            *dropped.entry(cohort).or_default() += 1;
+            self.close(id);
+        }
+        self.given_up |= !dropped.is_empty();
+        for (cohort, times) in dropped {
+            self.cohorts[cohort].open -= times;
+        }
+    }
+
+    /// Tries lengths between the two ends, and the longer end once more. Whether that can be done in time.
+    fn look_between(&mut self, now: u64, survived_ns: u64, gap_ns: u64, died_ns: u64) -> bool {
+        let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
+        let parts = if died_ns <= BEGUN_ANEW_NS {
+            gap_ns.div_ceil(narrow_ns).clamp(2, 10)
+        } else {
+            u64::from(plan::parts(&self.settings))
+        };
+        let parts = parts.min(gap_ns / APART_NS).max(1);
+        let between = (1..parts).map(|part| survived_ns + gap_ns * part / parts);
+        let lengths: Vec<u64> = between.chain([died_ns]).collect();
+        if died_ns <= BEGUN_ANEW_NS {
+            self.drop_reserves(|_| true);
+            for &length in &lengths {
+                self.want_length(now, length);
+            }
+        } else if !self.take_reserve(now, &lengths) {
+            return false;
+        }
+        self.rounds += 1;
+        true
+    }
+
+    /// Makes the reserve that has been idle for longest, and not too long, the connections of these lengths.
+    fn take_reserve(&mut self, now: u64, lengths: &[u64]) -> bool {
+        let mut waiting: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for (&id, flow) in &self.flows {
+            if let (Role::Reserve(at), Stage::Idle) = (flow.role, flow.stage) {
+                waiting.entry(at).or_default().push(id);
+            }
+        }
+        let idle_ns =
+            |ids: &[u32]| ids.iter().filter_map(|id| self.flows.get(id)).map(|f| now - f.since_ns).max();
+        // The earliest reserves come first.
+        let usable = waiting
+            .into_values()
+            .find(|ids| ids.len() >= lengths.len() && idle_ns(ids).is_some_and(|idle| idle < lengths[0]));
+        let Some(ids) = usable else { return false };
+        let first = self.cohorts.len();
+        self.cohorts.extend(lengths.iter().map(|&length| Cohort::new(length, 0)));
+        for (n, id) in ids.iter().enumerate().take(lengths.len() * self.settings.per_length as usize) {
+            let cohort = first + n % lengths.len();
+            self.cohorts[cohort].open += 1;
+            if let Some(flow) = self.flows.get_mut(id) {
+                flow.role = Role::Test(cohort);
+            }
+        }
+        self.drop_reserves(|_| true);
+        true
+    }
+
+    fn drop_reserves(&mut self, of: impl Fn(&plan::Reserve) -> bool) {
+        let dropped =
+            |role: Role, reserves: &[plan::Reserve]| matches!(role, Role::Reserve(at) if of(&reserves[at]));
+        self.queue.retain(|wanted| !dropped(wanted.role, &self.reserves));
+        let flows = self.flows.iter().filter(|(_, flow)| dropped(flow.role, &self.reserves));
+        let ids: Vec<u32> = flows.map(|(&id, _)| id).collect();
+        for id in ids {
+            self.close(id);
+        }
+    }
+
+    /// Enough is known. The reflector is asked about those that died.
+    pub(super) fn finish(&mut self, now: u64, verdict: Verdict, why: Option<String>) {
+        (self.verdict, self.why) = (verdict, why.clone());
+        let died = Bracket::of(&self.cohorts).died.filter(|_| verdict == Verdict::Found);
+        let Some((at, _)) = died else { return self.over(verdict, why) };
+        self.phase = Phase::Reporting;
+        self.queue.clear();
+        self.urgent.clear();
+        let done = self.flows.iter().filter(|(_, flow)| flow.stage != Stage::Dead);
+        let done: Vec<u32> = done.map(|(&id, _)| id).collect();
+        for id in done {
+            self.close(id);
+        }
+        for death in self.cohorts[at].died.iter().take(ASKED_ABOUT) {
+            self.inquiry.about(death.id, None);
+        }
+        self.urgent.push_back(Wanted::urgent(Role::Report, now));
+    }
+}

@@ -1,0 +1,270 @@
+//! Searches for idle limits in virtual time: whatever the limit, how it kills and what is lost, the bracket contains it, in
+//! time; without a limit none is found; what dies for another reason is no limit; connections are asked once and are no more
+//! than allowed; equal seeds give equal runs.
+
+mod limits_world;
+
+use fathom_core::limits::{AtMost, Death, OPENINGS_A_SECOND, Outcome, Output, Settings, Verdict, What};
+use limits_world::{Fault, Kind, MS, Ran, Random, S, World, run};
+use std::collections::BTreeMap;
+
+const KINDS: [Kind; 4] = [Kind::Silent, Kind::ResetAtExpiry, Kind::FinAtExpiry, Kind::ResetOnPacket];
+
+fn settings(up_to_ns: u64) -> Settings {
+    Settings {
+        target: "there".to_owned(),
+        up_to_ns,
+        per_length: 3,
+        resolution: 0.02,
+        connections: AtMost(2_000),
+        session: 7,
+        secret: None,
+    }
+}
+
+fn world(limit_ns: Option<u64>, kind: Kind) -> World {
+    let (rtt_ns, loss) = (2 * MS, 0);
+    World { seed: 1, limit_ns, kind, rtt_ns, loss, faults: Vec::new(), stop_ns: None, kernel: true }
+}
+
+/// A world by chance; limits from 0.7 s to the 11 min of which 10 are tried.
+fn by_chance(seed: u64) -> World {
+    let mut random = Random(seed);
+    let scale = [S, 10 * S, 100 * S][random.below(3) as usize];
+    World {
+        limit_ns: Some(random.between(7 * scale / 10, 66 * scale / 10)),
+        kind: random.one_of(&KINDS),
+        rtt_ns: random.between(MS / 10, 150 * MS),
+        loss: if random.percent(40) { 0 } else { random.one_of(&[10, 100]) },
+        seed,
+        ..world(None, Kind::Silent)
+    }
+}
+
+fn ends(outcome: &Outcome) -> (u64, u64) {
+    let of = |end: Option<fathom_core::limits::End>, else_ns| end.map_or(else_ns, |end| end.idle_ns);
+    (of(outcome.survived, 0), of(outcome.died, u64::MAX))
+}
+
+/// What holds for every run.
+fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
+    let mut sends: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut looks: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut openings = Vec::new();
+    for (at, output) in &ran.outputs {
+        match output {
+            Output::Send { id, .. } => *sends.entry(*id).or_default() += 1,
+            Output::Look { id } => *looks.entry(*id).or_default() += 1,
+            Output::Open { .. } => openings.push(*at),
+            Output::Close { .. } => {}
+        }
+    }
+    for (id, times) in &looks {
+        assert_eq!(*times, 1, "{id} is looked at once: {what:?}");
+        assert_eq!(sends[id], 2, "{id}, opened and asked once: {what:?}");
+    }
+    let judged: u32 = ran.outcome.lengths.iter().map(|row| row.survived + row.died).sum();
+    assert!(judged as usize <= ran.outputs.len());
+    let asked = looks.len() as u32;
+    let idle = ran.outcome.lengths.iter().map(|row| row.survived).sum::<u32>();
+    assert!(idle <= asked, "who survived was asked: {what:?}");
+    assert!(ran.most_open <= settings.connections.0, "{} open: {what:?}", ran.most_open);
+    for window in openings.windows(OPENINGS_A_SECOND as usize + 1) {
+        assert!(
+            window[window.len() - 1] - window[0] >= S,
+            "more than {OPENINGS_A_SECOND} in a second: {what:?}"
+        );
+    }
+    for row in &ran.outcome.lengths {
+        let least = row.least_ns.is_none_or(|least| least + 50 * MS >= row.length_ns || row.survived == 0);
+        assert!(
+            row.survived + row.died + row.void <= settings.per_length || row.void > 0,
+            "{row:?} {what:?}"
+        );
+        assert!(least || ran.outcome.survived.is_some(), "{row:?}");
+    }
+}
+
+fn ran(world: &World, settings: &Settings) -> Ran {
+    let ran = run(world, settings.clone());
+    check(&ran, settings, world);
+    ran
+}
+
+#[test]
+fn the_bracket_contains_the_limit_whatever_it_is() {
+    let settings = settings(600 * S);
+    for seed in 0..200 {
+        let world = by_chance(seed);
+        let limit = world.limit_ns.expect("one");
+        let Ran { outcome, .. } = ran(&world, &settings);
+        let (survived, died) = ends(&outcome);
+        assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}: {outcome:#?}");
+        if limit >= 600 * S {
+            assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
+            continue;
+        }
+        if limit > 590 * S {
+            continue;
+        }
+        assert_eq!(outcome.verdict, Verdict::Found, "{world:?}: {outcome:#?}");
+        let took = limit + limit / 10 + 60 * S;
+        assert!(outcome.took_ns <= took, "{} instead of {took}: {world:?}", outcome.took_ns);
+        // Within 5 % or half a second, but for what a long way adds.
+        let off = (survived + (died - survived) / 2).abs_diff(limit);
+        assert!(off <= (limit / 20).max(S / 2) + world.rtt_ns, "{survived} {limit} {died}: {world:?}");
+    }
+}
+
+#[test]
+fn how_they_died_is_told() {
+    let deaths = [Death::Silent, Death::ResetWhileIdle, Death::ClosedWhileIdle, Death::ResetOnRequest];
+    for (kind, death) in KINDS.into_iter().zip(deaths) {
+        let Ran { outcome, .. } = ran(&world(Some(7_300 * MS), kind), &settings(60 * S));
+        assert_eq!(outcome.how, BTreeMap::from([(death, 3)]), "{outcome:#?}");
+        assert!(outcome.confirmed && outcome.meanwhile.is_empty() && outcome.strays == 0, "{outcome:#?}");
+        assert_eq!(outcome.died.expect("they died").hits, 3);
+        assert_eq!(outcome.survived.expect("they lived").hits, 3);
+    }
+}
+
+#[test]
+fn an_hours_limit_takes_little_more_than_an_hour() {
+    for limit_s in [3_600, 3_000, 1_234] {
+        let world = World { rtt_ns: 30 * MS, ..world(Some(limit_s * S), Kind::Silent) };
+        let Ran { outcome, .. } = ran(&world, &settings(2 * 3_600 * S));
+        let (survived, died) = ends(&outcome);
+        assert!(survived <= limit_s * S && limit_s * S <= died && outcome.confirmed, "{outcome:#?}");
+        assert!(died - survived <= limit_s * S / 40, "{survived} {died}");
+        assert!(outcome.took_ns <= limit_s * S * 11 / 10 + 60 * S, "{}", outcome.took_ns);
+    }
+}
+
+#[test]
+fn without_a_limit_none_is_found() {
+    let settings = settings(60 * S);
+    for seed in 0..200 {
+        let world = World { limit_ns: None, loss: 100, ..by_chance(seed) };
+        let Ran { outcome, .. } = ran(&world, &settings);
+        assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
+        assert!(outcome.died.is_none() && outcome.meanwhile.is_empty(), "{outcome:#?}");
+        // What was sent again after a loss ended an idleness a little later than it seemed.
+        assert!(outcome.survived.expect("they lived").idle_ns >= 59 * S, "{outcome:#?}");
+    }
+}
+
+#[test]
+fn what_else_ends_connections_is_no_limit() {
+    let settings = settings(60 * S);
+    for seed in 0..160 {
+        let mut random = Random(seed);
+        let at = random.between(2 * S, 70 * S);
+        let fault = match random.below(4) {
+            0 => Fault::Restart(at, random.between(1, 20 * S)),
+            1 => Fault::Flush(at),
+            2 => Fault::Outage(at, at + random.between(S, 40 * S)),
+            _ => Fault::Pause(at, at + random.between(2 * S, 40 * S)),
+        };
+        let world = World { limit_ns: None, faults: vec![fault], ..by_chance(seed) };
+        let Ran { outcome, .. } = ran(&world, &settings);
+        assert_ne!(outcome.verdict, Verdict::Found, "{world:?}: {outcome:#?}");
+        assert!(outcome.died.is_none(), "{world:?}: {outcome:#?}");
+        let ended = matches!(fault, Fault::Restart(..) | Fault::Flush(_));
+        // The search is over after a little more than a minute.
+        if ended && at < 55 * S {
+            let died = |m: &fathom_core::limits::Meanwhile| matches!(m.what, What::AllDied { .. });
+            assert!(outcome.meanwhile.iter().any(died), "{world:?}: {outcome:#?}");
+            assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_limit_is_found_whatever_else_happens() {
+    let settings = settings(60 * S);
+    let mut found = 0;
+    for seed in 0..160 {
+        let mut random = Random(seed ^ 0xFA_017);
+        let limit = random.between(2 * S, 50 * S);
+        let at = random.between(S, limit + 10 * S);
+        let fault = match random.below(4) {
+            0 => Fault::Restart(at, random.between(1, 20 * S)),
+            1 => Fault::Flush(at),
+            2 => Fault::Outage(at, at + random.between(S, 20 * S)),
+            _ => Fault::Pause(at, at + random.between(2 * S, 20 * S)),
+        };
+        let world = World { limit_ns: Some(limit), faults: vec![fault], ..by_chance(seed) };
+        let Ran { outcome, .. } = ran(&world, &settings);
+        let (survived, died) = ends(&outcome);
+        assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}: {outcome:#?}");
+        assert_ne!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
+        found += u32::from(outcome.verdict == Verdict::Found);
+    }
+    assert!(found >= 150, "{found} of 160");
+}
+
+#[test]
+fn a_system_that_tells_nothing_of_its_kernel_will_do() {
+    for seed in 0..50 {
+        let world = World { kernel: false, loss: 0, ..by_chance(seed) };
+        let limit = world.limit_ns.expect("one");
+        let Ran { outcome, .. } = ran(&world, &settings(600 * S));
+        let (survived, died) = ends(&outcome);
+        assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}");
+    }
+}
+
+#[test]
+fn a_limit_below_the_shortest_length_has_no_lower_end() {
+    let Ran { outcome, .. } = ran(&world(Some(400 * MS), Kind::ResetOnPacket), &settings(10 * S));
+    assert_eq!(outcome.verdict, Verdict::Found, "{outcome:#?}");
+    assert!(ends(&outcome).0 <= 400 * MS && ends(&outcome).1 >= 400 * MS, "{outcome:#?}");
+}
+
+#[test]
+fn stopped_it_tells_what_it_knows() {
+    let world = World { stop_ns: Some(20 * S), ..world(None, Kind::Silent) };
+    let Ran { outcome, .. } = ran(&world, &settings(600 * S));
+    assert_eq!(outcome.verdict, Verdict::Stopped);
+    let (survived, died) = ends(&outcome);
+    assert!((10 * S..20 * S).contains(&survived) && died == u64::MAX, "{outcome:#?}");
+    assert_eq!(outcome.took_ns, 20 * S);
+}
+
+#[test]
+fn no_peer_is_a_failure_and_says_why() {
+    let down = World { faults: vec![Fault::Restart(0, 100 * S)], ..world(None, Kind::Silent) };
+    let Ran { outcome, .. } = ran(&down, &settings(60 * S));
+    assert_eq!(outcome.verdict, Verdict::Failed);
+    assert!(outcome.why.as_ref().is_some_and(|why| why.contains("there refused")), "{outcome:#?}");
+    let silent = World { faults: vec![Fault::Outage(0, 100 * S)], ..world(None, Kind::Silent) };
+    assert_eq!(ran(&silent, &settings(60 * S)).outcome.verdict, Verdict::Failed);
+}
+
+#[test]
+fn a_peer_that_goes_for_good_ends_it_within_a_minute() {
+    let gone = World { faults: vec![Fault::Restart(9 * S, 9_000 * S)], ..world(None, Kind::Silent) };
+    let Ran { outcome, .. } = ran(&gone, &settings(600 * S));
+    assert_eq!(outcome.verdict, Verdict::Unclear, "{outcome:#?}");
+    assert!(outcome.took_ns <= 75 * S && outcome.survived.is_some() && outcome.why.is_some(), "{outcome:#?}");
+}
+
+#[test]
+fn connections_are_no_more_than_allowed() {
+    let few = Settings { connections: AtMost(40), ..settings(600 * S) };
+    assert!(few.check().is_err_and(|e| e.needed > 300), "{:?}", few.check());
+    // A machine that is not asked whether it can be done keeps to it all the same.
+    let Ran { outcome, most_open, .. } = ran(&world(Some(3 * S), Kind::Silent), &few);
+    assert!(most_open <= 40 && outcome.verdict == Verdict::Found, "{outcome:#?}");
+    assert_eq!(settings(600 * S).check(), Ok(()));
+}
+
+#[test]
+fn equal_seeds_give_equal_runs() {
+    for seed in 0..20 {
+        let world = World { faults: vec![Fault::Flush(9 * S)], ..by_chance(seed) };
+        let [one, two] = [0, 1].map(|_| ran(&world, &settings(60 * S)));
+        assert_eq!(one.outcome, two.outcome);
+        assert!(one.outputs == two.outputs);
+    }
+}
