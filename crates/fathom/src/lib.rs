@@ -12,6 +12,7 @@ mod fabric_simulate;
 #[cfg(target_os = "linux")]
 mod host;
 mod key_file;
+mod limits;
 mod log;
 mod output;
 mod probe;

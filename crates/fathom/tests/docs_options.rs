@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The commands of the Rust half, as deep as each goes. The Python half has its own options.
-const COMMANDS: [(&str, usize); 4] = [("echo", 1), ("probe", 1), ("fabric", 2), ("recording", 2)];
+const COMMANDS: [(&str, usize); 5] =
+    [("echo", 1), ("probe", 1), ("limits", 1), ("fabric", 2), ("recording", 2)];
 
 /// A command of ours as a page writes it, and the options it is written with.
 #[derive(Debug, PartialEq, Eq)]

@@ -27,13 +27,16 @@ mod throughput;
 mod tls;
 
 pub(crate) use args::Args;
-use args::OnFull;
-pub(crate) use config::FABRIC_HOST;
+pub(crate) use config::{FABRIC_HOST, Family, Target};
 pub(crate) use formats::LatteIntervals;
+pub(crate) use resolve::lookup;
+pub(crate) use start::session;
+pub(crate) use stop::Stop;
 
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::signals;
+use args::OnFull;
 use config::{Config, Show};
 use drive::Driver;
 use fathom_cloud::CloudWatch;
@@ -53,7 +56,6 @@ use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
-use stop::Stop;
 
 /// Lines that may wait for a slow terminal before they are counted instead of shown.
 const LINES_WAITING: usize = 4_096;
@@ -88,7 +90,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let state = |_| LiveState::new(&config.idle_gaps_ns);
     let live: LiveStates = Arc::new(Mutex::new(config.paths.iter().map(state).collect()));
     let (lines, printed) = std::sync::mpsc::sync_channel(LINES_WAITING);
-    let session = start::session()?;
+    let session = session()?;
 
     let mut printing = Ok(());
     let (end, lines_lost, started_ns) = thread::scope(|scope| -> Result<(RunEnd, u64, u64), Failure> {

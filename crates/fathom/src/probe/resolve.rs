@@ -45,7 +45,7 @@ impl Resolver {
 }
 
 /// Addresses of a target, of the families asked for, in the resolver's order.
-pub(super) fn lookup(target: &Target, family: Family) -> Result<Vec<SocketAddr>, String> {
+pub(crate) fn lookup(target: &Target, family: Family) -> Result<Vec<SocketAddr>, String> {
     let asked = Instant::now();
     let addresses = resolved(target, family);
     tracing::debug!(%target, took = ?asked.elapsed(), ?addresses, "resolved");

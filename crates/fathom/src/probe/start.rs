@@ -16,7 +16,7 @@ const FIFO_LEVEL: u8 = 10;
 pub(super) type Granted = BTreeMap<&'static str, String>;
 
 /// A number that tells this run's echoes from any other's.
-pub(super) fn session() -> Result<u32, Failure> {
+pub(crate) fn session() -> Result<u32, Failure> {
     getrandom::u32().map_err(|e| Failure::run(format!("this host gives no random numbers: {e}")))
 }
 

@@ -42,7 +42,7 @@ impl Stop {
         self.ask();
     }
 
-    pub(super) fn times(&self) -> u32 {
+    pub(crate) fn times(&self) -> u32 {
         self.asked.load(Ordering::SeqCst)
     }
 }

@@ -24,7 +24,7 @@ impl fmt::Display for Target {
 }
 
 impl Target {
-    fn parse(text: &str, default_port: Option<u16>) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str, default_port: Option<u16>) -> Result<Self, String> {
         let wrong = |what: &str| Err(format!("target {text}: {what}; write HOST, HOST:PORT or [IPV6]:PORT"));
         if let Some((scheme, rest)) = text.split_once("://") {
             let rest = rest.trim_end_matches('/');

@@ -1,0 +1,173 @@
+//! The driver of `fathom_core::limits` on sockets: it connects, writes, reads and waits. Nothing here decides anything.
+
+use super::args::Config;
+use super::show::Ticker;
+use crate::probe::Stop;
+use fathom_core::limits::{Input, KernelView, Limits, Outcome, Output};
+use fathom_core::probe::NetError;
+use fathom_os::clock::mono_ns;
+use fathom_os::reactor::{self, Reactor};
+use fathom_os::socket::{self, TcpOptions};
+use mio::net::TcpStream;
+use mio::{Interest, Token};
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+
+const MS: u64 = 1_000_000;
+
+struct Link {
+    socket: TcpStream,
+    established: bool,
+}
+
+/// See the module.
+pub(super) struct Driver {
+    search: Limits,
+    remote: SocketAddr,
+    options: TcpOptions,
+    reactor: Reactor,
+    links: HashMap<u32, Link>,
+    /// Connections that broke while something was being done with them.
+    broken: VecDeque<(u32, io::Error)>,
+    stop: Stop,
+    stopped: bool,
+    ticker: Ticker,
+}
+
+impl Driver {
+    pub(super) fn new(config: &Config, remote: SocketAddr, reactor: Reactor, stop: Stop) -> Self {
+        Self {
+            search: Limits::new(config.settings.clone()),
+            remote,
+            options: TcpOptions { source: config.source, ..TcpOptions::default() },
+            reactor,
+            links: HashMap::new(),
+            broken: VecDeque::new(),
+            stop,
+            stopped: false,
+            ticker: Ticker::new(config),
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) fn run(mut self) -> io::Result<Outcome> {
+        let mut events = mio::Events::with_capacity(256);
+        self.search.start(mono_ns());
+        self.obey();
+        while !self.search.is_over() {
+            let shown = self.ticker.tick(mono_ns(), &self.search);
+            let deadline = self.search.next_wake().into_iter().chain(shown).min();
+            self.reactor.wait(&mut events, deadline, false)?;
+            for event in events.iter().filter(|event| !reactor::is_own(event.token())) {
+                let ended = event.is_read_closed() || event.is_error();
+                self.ready(event.token().0 as u32, event.is_readable() || ended, ended);
+            }
+            if self.stop.times() > 0 && !std::mem::replace(&mut self.stopped, true) {
+                self.tell(Input::Stop);
+            }
+            if self.search.next_wake().is_some_and(|at| at <= mono_ns()) {
+                self.tell(Input::Wake);
+            }
+        }
+        self.ticker.clear();
+        Ok(self.search.outcome())
+    }
+
+    fn tell(&mut self, input: Input<'_>) {
+        self.search.handle(mono_ns(), input);
+        self.obey();
+    }
+
+    fn tell_broken(&mut self, id: u32, error: &io::Error) {
+        tracing::debug!(id, %error, "broken");
+        self.tell(Input::Broken { id, error: NetError::from(error) });
+    }
+
+    /// Does everything that the search asks for.
+    fn obey(&mut self) {
+        loop {
+            while let Some(output) = self.search.poll() {
+                match output {
+                    Output::Open { id } => self.open(id),
+                    Output::Look { id } => {
+                        let view = self.links.get(&id).and_then(|link| socket::tcp_info(&link.socket));
+                        let view = view.map(|info| KernelView {
+                            quiet_ns: u64::from(info.last_ack_recv_ms) * MS,
+                            rto_ns: u64::from(info.rto_us) * 1_000,
+                        });
+                        self.search.handle(mono_ns(), Input::Kernel { id, view });
+                    }
+                    Output::Send { id, bytes } => self.send(id, &bytes),
+                    Output::Close { id } => drop(self.links.remove(&id)),
+                }
+            }
+            let Some((id, error)) = self.broken.pop_front() else { return };
+            self.search.handle(mono_ns(), Input::Broken { id, error: NetError::from(&error) });
+        }
+    }
+
+    fn open(&mut self, id: u32) {
+        let begun = socket::connect_tcp(self.remote, &self.options).and_then(|mut socket| {
+            let both = Interest::READABLE | Interest::WRITABLE;
+            self.reactor.registry().register(&mut socket, Token(id as usize), both)?;
+            Ok(socket)
+        });
+        match begun {
+            Ok(socket) => drop(self.links.insert(id, Link { socket, established: false })),
+            Err(error) => self.broken.push_back((id, error)),
+        }
+    }
+
+    /// A frame's header fits any send buffer that is empty, as it is where a request has been answered.
+    fn send(&mut self, id: u32, bytes: &[u8]) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        match socket::write_now(&link.socket, bytes) {
+            Ok(n) if n == bytes.len() => {}
+            Ok(_) => self.broken.push_back((id, io::ErrorKind::WriteZero.into())),
+            Err(error) => self.broken.push_back((id, error)),
+        }
+    }
+
+    fn ready(&mut self, id: u32, readable: bool, ended: bool) {
+        let Some(link) = self.links.get_mut(&id) else { return };
+        if !link.established {
+            match socket::connect_result(&link.socket) {
+                Ok(false) => return,
+                Ok(true) => {
+                    link.established = true;
+                    // This host may have connected to itself: then nobody listens there.
+                    let itself = link.socket.local_addr().is_ok_and(|local| local == self.remote);
+                    if itself {
+                        return self.tell_broken(id, &io::ErrorKind::ConnectionRefused.into());
+                    }
+                    self.tell(Input::Connected { id });
+                }
+                Err(error) => return self.tell_broken(id, &error),
+            }
+        }
+        if readable {
+            self.read(id, ended);
+        }
+    }
+
+    /// Reads what has come. Edge-triggered: less than asked for means that nothing is left, but for an end that is known.
+    fn read(&mut self, id: u32, ended: bool) {
+        let mut bytes = [0; 4_096];
+        loop {
+            let Some(link) = self.links.get_mut(&id) else { return };
+            match socket::read_now(&link.socket, &mut bytes) {
+                Ok(0) => return self.tell(Input::Closed { id }),
+                Ok(n) => {
+                    self.tell(Input::Received { id, bytes: &bytes[..n] });
+                    if n < bytes.len() && !ended {
+                        return;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.tell_broken(id, &error),
+            }
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! `fathom limits`: finds the idle limit of a path. What is done, and when, `fathom_core::limits` decides.
+
+mod args;
+mod drive;
+mod show;
+
+pub(crate) use args::Args;
+
+use crate::exit::Failure;
+use crate::probe::{Stop, lookup};
+use crate::{output, signals};
+use args::Config;
+use drive::Driver;
+use fathom_core::limits::{Outcome, Verdict};
+use fathom_os::assist;
+use fathom_os::reactor::Reactor;
+
+/// Files besides the connections.
+const OTHER_FILES: u64 = 64;
+
+/// Runs `fathom limits`.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let config = args.config()?;
+    make_room_for_sockets(&config)?;
+    let addresses = lookup(&config.target, config.family).map_err(Failure::run)?;
+    // The first: connections to several hosts behind one name would be of several paths.
+    let remote = addresses[0];
+    let reactor = Reactor::new().map_err(|e| Failure::run(format!("cannot wait for sockets: {e}")))?;
+    let stop = Stop::new(vec![reactor.waker()]);
+    let asked = stop.clone();
+    signals::on_request_to_end(move || asked.ask())?;
+    let driver = Driver::new(&config, remote, reactor, stop);
+    let outcome = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
+    conclude(&config, remote, &outcome)
+}
+
+/// Prints the result and decides how it went.
+fn conclude(config: &Config, remote: std::net::SocketAddr, outcome: &Outcome) -> Result<(), Failure> {
+    let why = outcome.why.clone().unwrap_or_else(|| "the search came to nothing".to_owned());
+    if outcome.verdict == Verdict::Failed {
+        return Err(Failure::run(why));
+    }
+    let text = if config.json {
+        show::json(&config.target.to_string(), remote, outcome)?
+    } else {
+        show::text(&config.target.to_string(), outcome)
+    };
+    output::print("the result", &text)?;
+    if outcome.verdict == Verdict::Unclear { Err(Failure::run(why)) } else { Ok(()) }
+}
+
+fn make_room_for_sockets(config: &Config) -> Result<(), Failure> {
+    let connections = config.settings.connections.0;
+    let needed = connections as u64 + OTHER_FILES;
+    let (soft, hard) = assist::raise_open_files();
+    if soft >= needed {
+        return Ok(());
+    }
+    Err(Failure::run(format!(
+        "{connections} connections need {needed} open files and the limit is {soft} (hard limit {hard}); raise it with `ulimit -Hn {needed}` as root, or allow fewer with --max-connections"
+    )))
+}

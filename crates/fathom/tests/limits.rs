@@ -1,0 +1,181 @@
+//! `fathom limits` against limits that are there: a reflector's own, connection tracking's, and the fabric's middleboxes';
+//! and against what is no limit. The bracket must contain the limit that was set; how long anything takes is not looked at.
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+use support::fabric::{Fabric, preset};
+use support::faults::{Reflector, Site};
+use support::net::Host;
+use support::probe::{Outcome, Probe};
+use support::reflector::{Reflector as _, Xinetd};
+use support::{FATHOM, free_port, needs, needs_root};
+
+/// A busy machine's reflector closes idle connections so much later than it should; then that is when they die.
+const LATE_NS: u64 = 500_000_000;
+
+fn start(mut command: Command, target: &str, arguments: &str) -> Probe {
+    Probe::spawn(command.args(["limits", target, "--json"]).args(arguments.split_whitespace()))
+}
+
+fn here(target: SocketAddr, arguments: &str) -> Probe {
+    start(Command::new(FATHOM), &target.to_string(), arguments)
+}
+
+fn result(outcome: &Outcome) -> Value {
+    let mut all = outcome.objects();
+    assert_eq!(all.len(), 1, "{outcome:?}");
+    all.remove(0)
+}
+
+/// Asserts that the limit was found, between the two ends, that it killed like this, and by whom.
+fn assert_found(outcome: &Outcome, limit: Duration, how: &str, by: &str) {
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let result = result(outcome);
+    assert_eq!((&result["verdict"], &result["confirmed"]), (&json!("found"), &json!(true)), "{result:#}");
+    let limit_ns = limit.as_nanos() as u64;
+    let end =
+        |name: &str| result[name]["idle_ns"].as_u64().unwrap_or_else(|| panic!("no {name}: {result:#}"));
+    let (survived, died) = (end("survived"), end("died"));
+    assert!(survived <= limit_ns + LATE_NS && limit_ns <= died, "{survived} {limit_ns} {died}: {result:#}");
+    assert!(survived < died, "{result:#}");
+    let hows = result["how"].as_object().expect("how they died");
+    assert_eq!(hows.keys().collect::<Vec<_>>(), [how], "{result:#}");
+    assert_eq!(result["by"], by, "{result:#}");
+}
+
+fn loopback() -> SocketAddr {
+    SocketAddr::new([127, 0, 0, 1].into(), free_port())
+}
+
+#[test]
+fn a_reflectors_own_limit_is_found_and_it_says_that_it_was_its() {
+    let target = loopback();
+    let _reflector = Reflector::start_with(&Host::this(), target, "--idle-timeout 2200ms");
+    let outcome = here(target, "--up-to 6s").finish();
+    assert_found(&outcome, Duration::from_millis(2_200), "closed_while_idle", "reflector");
+    assert!(outcome.err.starts_with("looking for the idle limit of 127.0.0.1:"), "{}", outcome.err);
+    assert_eq!(result(&outcome)["lengths"][0]["length_ns"], 500_000_000);
+    // For people.
+    let mut command = Command::new(FATHOM);
+    let command = command.args(["limits", &target.to_string(), "--up-to", "4s", "--quiet"]);
+    let outcome = Probe::spawn(command).finish();
+    assert!(
+        outcome.out.contains(": idle limit between ") && outcome.out.contains("by: the reflector"),
+        "{outcome:?}"
+    );
+    assert!(outcome.err.is_empty(), "{}", outcome.err);
+}
+
+#[test]
+fn xinetd_has_no_limit_and_none_is_found() {
+    if !needs("xinetd") {
+        return;
+    }
+    let xinetd = Xinetd::start("127.0.0.1");
+    let outcome = here(xinetd.address(), "--up-to 3s").finish();
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let result = result(&outcome);
+    assert_eq!(result["verdict"], "not_found", "{result:#}");
+    assert!(result.get("died").is_none() && result["meanwhile"] == json!([]), "{result:#}");
+    assert_eq!(result["survived"]["hits"], 3, "{result:#}");
+}
+
+/// A second later another one listens: what was idle died, and what was not idle too.
+#[test]
+fn a_reflector_that_begins_anew_is_no_limit() {
+    let target = loopback();
+    let reflector = Reflector::start(&Host::this(), target);
+    let search = here(target, "--up-to 7s");
+    // By then connections are idle, and none is for as long as it is to be.
+    thread::sleep(Duration::from_secs(4));
+    reflector.kill();
+    let _reflector = Reflector::start(&Host::this(), target);
+    let outcome = search.finish();
+    let result = result(&outcome);
+    assert_eq!(result["verdict"], "not_found", "{result:#}");
+    assert!(result.get("died").is_none(), "{result:#}");
+    let meanwhile = result["meanwhile"].as_array().expect("what happened");
+    assert!(meanwhile.iter().any(|m| m["what"].get("all_died").is_some()), "{result:#}");
+}
+
+#[test]
+fn ended_early_it_tells_what_it_knows() {
+    let target = loopback();
+    let _reflector = Reflector::start(&Host::this(), target);
+    let search = here(target, "--up-to 30m");
+    thread::sleep(Duration::from_secs(4));
+    search.signal("INT");
+    let outcome = search.finish();
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let result = result(&outcome);
+    assert_eq!(result["verdict"], "stopped", "{result:#}");
+    assert!(result["survived"]["idle_ns"].as_u64() >= Some(500_000_000), "{result:#}");
+}
+
+#[test]
+fn what_does_not_echo_is_a_failure() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            let mut bytes = [0; 64];
+            let _ = stream.read(&mut bytes);
+            let _ = stream.write_all(b"SSH-2.0-not-an-echo\r\n");
+        }
+    });
+    let outcome = here(target, "").finish();
+    assert_eq!(outcome.code(), 1);
+    assert!(outcome.told().iter().any(|line| line.contains("does not send back")), "{}", outcome.err);
+    assert!(outcome.out.is_empty(), "{}", outcome.out);
+}
+
+fn on(site: &Site, limit_s: u64) -> Outcome {
+    let limit = format!("sysctl -q -w net.netfilter.nf_conntrack_tcp_timeout_established={limit_s}");
+    site.router().on(&limit);
+    let _reflector = Reflector::start(&site.net.reflector, site.target);
+    start(site.net.probe.fathom(), &site.target.to_string(), "--up-to 8s").finish()
+}
+
+#[test]
+fn the_limit_of_connection_tracking_is_found() {
+    if !(needs_root() && needs("nft")) {
+        return;
+    }
+    let silent = thread::spawn(|| on(&Site::firewalled(), 3));
+    let site = Site::routed();
+    site.router().rule("ct state invalid reject with tcp reset");
+    site.router().on("sysctl -q -w net.netfilter.nf_conntrack_tcp_loose=0");
+    let outcome = on(&site, 2);
+    assert_found(&outcome, Duration::from_secs(2), "reset_on_request", "between");
+    let outcome = silent.join().expect("it ran");
+    assert_found(&outcome, Duration::from_secs(3), "silent", "between");
+}
+
+/// The middleboxes of `azure-idle-limits`, each in its way, seconds for minutes.
+#[test]
+fn the_limits_of_middleboxes_are_found() {
+    let text = preset("azure-idle-limits").replace("\"4m\"", "\"3s\"").replace("\"5m\"", "\"3700ms\"");
+    let Some(fabric) = Fabric::up(&text) else { return };
+    let _reflector = fabric.reflector("idle-server");
+    let all = [
+        ("10.70.1.4", "10.71.0.100", 3_000, "silent"),
+        ("10.70.1.14", "10.71.0.101", 3_000, "reset_while_idle"),
+        ("10.70.1.24", "10.71.1.24", 3_000, "reset_while_idle"),
+        ("10.70.1.34", "10.71.1.34", 3_000, "reset_on_request"),
+        ("10.70.1.44", "10.70.0.104", 3_700, "silent"),
+    ];
+    let searches = all.map(|(source, target, limit_ms, how)| {
+        let arguments = format!("--up-to 8s --source {source}");
+        (start(fabric.on("idle-client"), &format!("{target}:7"), &arguments), limit_ms, how)
+    });
+    for (search, limit_ms, how) in searches {
+        assert_found(&search.finish(), Duration::from_millis(limit_ms), how, "between");
+    }
+}
