@@ -8,7 +8,7 @@ pub(crate) use chance::Random;
 use fathom_core::limits::{Input, KernelView, Limits, Outcome, Output, Settings};
 use fathom_core::probe::NetError;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::ErrorKind;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -225,7 +225,7 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
     };
     let mut search = Limits::new(settings);
     let (mut now, mut outputs, mut most_open) = (START, Vec::new(), 0);
-    let mut open: BTreeMap<u32, ()> = BTreeMap::new();
+    let mut open: BTreeSet<u32> = BTreeSet::new();
     let mut restarts: Vec<u64> = world
         .faults
         .iter()
@@ -239,7 +239,7 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
         while let Some(output) = search.poll() {
             match &output {
                 Output::Open { id } => {
-                    assert!(open.insert(*id, ()).is_none(), "{id} was opened twice");
+                    assert!(open.insert(*id), "{id} was opened twice");
                     net.connect(now, *id);
                 }
                 Output::Look { id } => {
@@ -248,7 +248,7 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
                     search.handle(now, Input::Kernel { id: *id, view: world.kernel.then_some(view) });
                 }
                 Output::Send { id, bytes } => net.send(now, *id, bytes.clone()),
-                Output::Close { id } => assert!(open.remove(id).is_some(), "{id} is closed and not open"),
+                Output::Close { id } => assert!(open.remove(id), "{id} is closed and not open"),
             }
             most_open = most_open.max(open.len());
             outputs.push((now - START, output));
@@ -283,7 +283,7 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
         } else if event_at.is_some_and(|at| at <= now) {
             let Some(Reverse((_, _, id, event))) = net.events.pop() else { continue };
             let Some(event) = net.happen(now, id, event) else { continue };
-            if !open.contains_key(&id) {
+            if !open.contains(&id) {
                 continue;
             }
             match event {
