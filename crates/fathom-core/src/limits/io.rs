@@ -82,6 +82,8 @@ pub enum Output {
 /// How far a search is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
+    /// The target echoes: connections under test are being opened.
+    pub begun: bool,
     /// Connections that are open.
     pub open: usize,
     /// Connections that were asked, or died before.

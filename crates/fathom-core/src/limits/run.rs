@@ -168,10 +168,9 @@ impl Limits {
         });
         let to_come =
             self.queue.iter().map(|wanted| until(wanted.role, wanted.not_before_ns.max(self.now_ns)));
-        // Before the first length has begun, all are to come.
-        let all = if self.beginnings == 0 { self.began_ns + self.settings.up_to_ns } else { self.now_ns };
-        let last_ns = open.chain(to_come).fold(all, u64::max) + 4 * S;
+        let last_ns = open.chain(to_come).fold(self.now_ns, u64::max) + 4 * S;
         let progress = Progress {
+            begun: self.beginnings > 0,
             open: self.flows.len(),
             judged,
             left_ns: last_ns.saturating_sub(self.now_ns),

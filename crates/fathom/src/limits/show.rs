@@ -33,7 +33,8 @@ impl Ticker {
 
     /// Tells it if it is time; when to look again.
     pub(super) fn tick(&mut self, now: u64, search: &Limits) -> Option<u64> {
-        if self.quiet {
+        // A start that fails says only why.
+        if self.quiet || !search.progress().begun {
             return None;
         }
         let began_ns = *self.began_ns.get_or_insert_with(|| {

@@ -115,7 +115,8 @@ impl Limits {
     fn look_between(&mut self, now: u64, survived_ns: u64, gap_ns: u64, died_ns: u64) -> bool {
         let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
         let parts = if died_ns <= BEGUN_ANEW_NS {
-            gap_ns.div_ceil(narrow_ns).clamp(2, 10)
+            // A little more of them: what is not known exactly of each widens a part.
+            gap_ns.div_ceil(narrow_ns * 3 / 4).clamp(2, 10)
         } else {
             u64::from(plan::parts(&self.settings))
         };
