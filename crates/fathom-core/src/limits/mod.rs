@@ -34,6 +34,7 @@ mod plan;
 mod run;
 mod settings;
 mod share;
+mod words;
 
 pub use cohort::Death;
 pub use io::{Input, KernelView, Output, Progress};

@@ -40,11 +40,9 @@ fn conclude(config: &Config, remote: std::net::SocketAddr, outcome: &Outcome) ->
     if outcome.verdict == Verdict::Failed {
         return Err(Failure::run(why));
     }
-    let text = if config.json {
-        show::json(&config.target.to_string(), remote, outcome)?
-    } else {
-        show::text(&config.target.to_string(), outcome)
-    };
+    let target = config.target.to_string();
+    let text =
+        if config.json { format!("{}\n", outcome.json(&target, remote)) } else { outcome.text(&target) };
     output::print("the result", &text)?;
     if outcome.verdict == Verdict::Unclear { Err(Failure::run(why)) } else { Ok(()) }
 }

@@ -1,0 +1,140 @@
+//! What a search found, in words, and how far it is.
+
+use super::cohort::Death;
+use super::io::Progress;
+use super::outcome::{By, End, Outcome, Verdict, What};
+use crate::text::count;
+use crate::units::duration_text as duration;
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+const S: u64 = 1_000_000_000;
+
+/// To hundredths of a second below a minute: the two ends of a bracket may be that near.
+fn exact(ns: u64) -> String {
+    if ns < 60 * S { format!("{:.2} s", ns as f64 / 1e9) } else { duration(ns) }
+}
+
+fn of(end: &End) -> String {
+    let (low, high) = end.share_95;
+    format!("{} of {} (95 %: {:.0} % to {:.0} %)", end.hits, end.of, low * 100.0, high * 100.0)
+}
+
+impl Outcome {
+    /// For people.
+    pub fn text(&self, target: &str) -> String {
+        let mut out = headline(target, self);
+        if let Some(survived) = &self.survived {
+            let _ = writeln!(out, "  survived {} idle: {}", exact(survived.idle_ns), of(survived));
+        }
+        if let Some(died) = &self.died {
+            let _ = writeln!(out, "  died of  {} idle: {}", exact(died.idle_ns), of(died));
+            for (how, times) in &self.how {
+                let _ = writeln!(out, "  how: {}: {}", death(*how), count(u64::from(*times), "connection"));
+            }
+            let _ = writeln!(out, "  by: {}", hand(self));
+            if !self.confirmed {
+                out += "  not repeated: there was no second set of connections to die at the same length\n";
+            }
+        }
+        if self.strays > 0 {
+            let strays = count(self.strays.into(), "connection");
+            let _ = writeln!(out, "  no limit: {strays} died of less than others survived");
+        }
+        for happened in &self.meanwhile {
+            let _ = writeln!(out, "  after {}: {}", duration(happened.after_ns), what(&happened.what));
+        }
+        let _ = writeln!(
+            out,
+            "  took {}, with {} opened in all",
+            duration(self.took_ns),
+            count(self.opened, "connection")
+        );
+        out
+    }
+
+    /// One object, as docs/limits.md tells.
+    pub fn json(&self, target: &str, remote: SocketAddr) -> Value {
+        let mut object =
+            json!({"format": 1, "kind": "limits", "limit": "idle", "target": target, "remote": remote});
+        // What stands in an outcome can be written as JSON: numbers, words and lists of them.
+        if let (Some(object), Ok(Value::Object(found))) = (object.as_object_mut(), serde_json::to_value(self))
+        {
+            object.extend(found);
+        }
+        object
+    }
+}
+
+impl Progress {
+    /// How much longer it may take.
+    pub fn left(&self) -> String {
+        format!("at most {} to go", duration(self.left_ns))
+    }
+
+    /// How far it is after so long.
+    pub fn line(&self, after_ns: u64) -> String {
+        let died = self.died_ns.map_or_else(String::new, |ns| format!(", died of {}", duration(ns)));
+        format!(
+            "after {}: {} open; survived {} idle{died}; {}",
+            duration(after_ns),
+            count(self.open as u64, "connection"),
+            duration(self.survived_ns),
+            self.left()
+        )
+    }
+}
+
+fn headline(target: &str, outcome: &Outcome) -> String {
+    let ends = (outcome.survived.map(|end| exact(end.idle_ns)), outcome.died.map(|end| exact(end.idle_ns)));
+    let so_far = match outcome.verdict {
+        Verdict::Stopped => " (ended early: what is known so far)",
+        Verdict::Unclear => " (unclear: what is known so far)",
+        _ => "",
+    };
+    match ends {
+        (Some(low), Some(high)) => format!("{target}: idle limit between {low} and {high}{so_far}\n"),
+        (None, Some(high)) => format!("{target}: idle limit below {high}{so_far}\n"),
+        (Some(low), None) => format!("{target}: no idle limit up to {low}{so_far}\n"),
+        (None, None) => format!("{target}: nothing is known of an idle limit{so_far}\n"),
+    }
+}
+
+fn death(how: Death) -> &'static str {
+    match how {
+        Death::Silent => "silent drop: no answer, while fresh connections were answered",
+        Death::ResetWhileIdle => "RST while it was idle",
+        Death::ResetOnRequest => "RST in answer to the next packet",
+        Death::ClosedWhileIdle => "FIN while it was idle",
+        Death::ClosedOnRequest => "FIN in answer to the next packet",
+        Death::Other => "an error of another kind",
+    }
+}
+
+fn hand(outcome: &Outcome) -> &'static str {
+    match outcome.by {
+        By::Reflector => "the reflector, which closes idle connections itself (`fathom echo --idle-timeout`)",
+        By::Between => "something between: the reflector did not end them",
+        By::Unknown => "nobody tells (`fathom echo` at the other end would)",
+    }
+}
+
+fn what(what: &What) -> String {
+    match what {
+        What::AllDied { how } => {
+            format!(
+                "connections that were never idle died too ({}): no limit; begun anew with what was not known",
+                death(*how)
+            )
+        }
+        What::Outage { lasted_ns: Some(ns) } => {
+            format!("fresh connections were not answered for {}", duration(*ns))
+        }
+        What::Outage { lasted_ns: None } => "fresh connections were not answered any more".to_owned(),
+        What::HostPaused { lasted_ns } => format!("this host did not run for {}", duration(*lasted_ns)),
+        What::NotRepeated { idle_ns } => {
+            format!("connections died of less than {}, and others did not", exact(*idle_ns))
+        }
+    }
+}
