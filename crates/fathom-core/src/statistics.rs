@@ -257,6 +257,13 @@ impl Statistics {
         (asked > 0).then(|| self.answered as f64 / asked as f64)
     }
 
+    /// Whether attempts to connect were made, or may have been, that did not all fail.
+    pub fn was_reached(&self) -> bool {
+        let tried = self.events.contains_key("connection.refused");
+        let connected = !self.connections.is_empty() || self.connections_omitted > 0;
+        connected || self.samples > 0 || !tried
+    }
+
     /// Adds an event.
     pub fn event(&mut self, event: &Event) {
         self.count_event(event.kind.name());

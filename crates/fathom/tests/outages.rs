@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
 use std::thread;
 use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events};
+use support::reflector::Echo;
 use support::rows::{has_kind, of_kind};
 use support::wait_for;
 
@@ -128,4 +129,48 @@ fn a_reflector_of_datagrams_that_never_comes_back() {
     let summary = assert_all_are_counted(&outcome, home.path(), 200);
     let outages = summary["outages"].as_array().expect("a list");
     assert_eq!((outages.len(), &outages[0]["over"]), (1, &false.into()), "{summary}");
+}
+
+/// The second of two targets never answered, and with `--keep-trying` the exit code was 0.
+#[test]
+fn a_target_that_is_never_reached_is_exit_code_1_however_long_it_was_tried() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let good = echo.address();
+    let nobody = SocketAddr::new(good.ip(), support::free_port());
+    for (options, told) in [
+        ("--every 20ms", "was never reached"),
+        ("--udp --every 20ms", "answered nothing"),
+        ("--connect --every 20ms", "accepted no connection"),
+    ] {
+        let line = format!("{good} {nobody} {options} --keep-trying --for 1s --no-record --json --quiet");
+        let outcome = Probe::start(home.path(), &line).finish();
+        assert_eq!(outcome.code(), 1, "{options}: {outcome:?}");
+        assert!(outcome.err.contains(&format!("{nobody} {told}")), "{options}: {}", outcome.err);
+        let answered = outcome.objects()[0]["answered"].as_u64().expect("a number");
+        assert!(answered > 0, "the other went on: {options}");
+        // The two the other way round.
+        let line = format!("{nobody} {good} {options} --keep-trying --for 1s --no-record --json --quiet");
+        assert_eq!(Probe::start(home.path(), &line).finish().code(), 1, "{options}");
+    }
+}
+
+/// Datagrams need no connection: with `--keep-trying` too they are sent from the start, and those that nobody was there to
+/// answer are counted.
+#[test]
+fn over_datagrams_the_time_counts_from_the_start() {
+    let home = tempfile::tempdir().expect("a directory");
+    let address = SocketAddr::new("127.0.0.1".parse().expect("an address"), support::free_port());
+    let line = format!(
+        "{address} --udp --every 20ms --for 4s --keep-trying --reconnect-at-most 50ms --record r --json --quiet"
+    );
+    let probe = Probe::start(home.path(), &line);
+    wait_for_events(&home.path().join("r"), "nobody's port", |events| has_kind(events, "connection.closed"));
+    let echo = Echo::start_on(&support::net::Host::this(), address);
+    let outcome = probe.finish();
+    drop(echo);
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let summary = assert_all_are_counted(&outcome, home.path(), 200);
+    let of = |name: &str| summary[name].as_u64().expect("a number");
+    assert!(of("answered") > 0 && of("answered") < 200, "{summary}");
 }

@@ -201,6 +201,40 @@ def test_a_forgotten_flow_that_was_silent_for_minutes_asks_for_a_user_timeout(tm
     assert advice.evidence == (analysis.incidents[0].id,)
 
 
+def refused(at_ns):
+    return {"at_ns": at_ns, "kind": "connection.refused", "target": "t", "error": "refused", "errno": 111}
+
+
+def test_an_outage_at_the_end_of_a_run_of_connections_has_a_length(tmp_path):
+    """The advice was to retry for longer than 0 ns: the one attempt that failed was the last of the run."""
+    rtt = lognormal_ns(1, 60)
+    rtt[-1] = UNANSWERED
+    events = [
+        refused(START + 59 * SECOND),
+        {"at_ns": START + 60 * SECOND, "kind": "schedule.ended", "due": 60},
+    ]
+    write(tmp_path / "r", rtt, mode="connect", size=0, events=events)
+    (advice,) = of(analyse(open_recordings([tmp_path])), "retry budget")
+    assert advice.quantities["longest"].value == SECOND
+    assert "longer than 1.00 s" in render.advice(advice)
+
+
+def test_a_path_that_is_gone_at_the_end_is_gone_until_then(tmp_path):
+    """Attempts grow rarer: after the last of them nothing came back either."""
+    at = START + 30 * SECOND
+    events = [
+        opened(0, START),
+        closed(0, at, 30 * SECOND, cause="reset", sent=30, answered=30),
+        refused(at + SECOND),
+        refused(at + 3 * SECOND),
+        {"at_ns": at + 9 * SECOND, "kind": "schedule.ended", "due": 39},
+    ]
+    write(tmp_path / "r", lognormal_ns(1, 30), events=events)
+    incidents = analyse(open_recordings([tmp_path])).incidents
+    (incident,) = [i for i in incidents if any(f.kind == "refused" for f in i.parts)]
+    assert incident.to_ns == at + 9 * SECOND
+
+
 def test_placement_is_one_line_a_class_and_comes_after_what_can_be_done(tmp_path):
     for i, median in enumerate((200, 300, 5000)):
         path(tmp_path, lognormal_ns(i, 3000, median), f"p{i}", ("a", f"b{i}"))

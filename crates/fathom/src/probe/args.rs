@@ -47,8 +47,8 @@ Profiles:
   psping    psping -l 8k -n 10000: TCP ping-pong of 8 KiB, 10,000 after 5 as warm-up
   qperf     qperf tcp_lat: TCP ping-pong of 1 byte for 2s
 
-Exit codes: 0 done (Ctrl-C too), 1 nothing answered, a connection was lost for good, or the recording stopped,
-2 the command line cannot be used.";
+Exit codes: 0 done (Ctrl-C too), 1 a target was never reached or answered nothing, a connection was lost for good,
+or the recording stopped, 2 the command line cannot be used.";
 
 /// What a full disk means for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -147,7 +147,7 @@ pub(crate) struct Args {
     /// Attempt to connect at most so many times a second, all connections together, when the run begins and when they come back; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = fathom_core::probe::CONNECT_RATE, conflicts_with_all = ["udp", "stamp"], help_heading = "When it goes wrong")]
     pub(super) connect_rate: u32,
-    /// Keep trying when the very first connection fails, instead of ending with an error
+    /// Keep trying when the very first connection fails, instead of ending with an error; --for counts from the first connection (over UDP, which needs none, from the start)
     #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
     pub(super) keep_trying: bool,
 

@@ -263,6 +263,13 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
         return Err(Failure::run(format!("{}: the recording is incomplete: {error}", path.label)));
     }
     for (path, state) in config.paths.iter().zip(live.iter()) {
+        // With `--keep-trying` a target that is never reached ends nothing before the run's time is over.
+        if !state.statistics.was_reached() {
+            return Err(Failure::run(format!(
+                "{} was never reached: no attempt to connect to it succeeded; is its reflector there (`fathom echo`), and do firewalls let it be reached?",
+                path.target
+            )));
+        }
         if state.statistics.samples > 0 && state.statistics.answered == 0 {
             let target = &path.target;
             if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {

@@ -355,13 +355,26 @@ def _refusals(where: Place, recording: Recording) -> list[Finding]:
         place = bisect_left(numbers, before)
         return latest[place - 1] if place else None
 
-    return [_refusal(where, row, began(row[0][0])) for row in rows]
+    return [_refusal(where, row, began(row[0][0]), _lasted_to(recording, row[-1][1].at_ns)) for row in rows]
 
 
-def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | None) -> Finding:
+def _lasted_to(recording: Recording, last_ns: int) -> int:
+    """Until when there was no connection, after an attempt that was the last of its row: until the next
+    sample where each is a connection, and to the end where none was made any more.
+    """
+    manifest = recording.manifest
+    over = (e.at_ns for e in recording.events if e.kind == "schedule.ended")
+    over_ns = max(last_ns, max(over, default=manifest.ended_ns or last_ns))
+    if (manifest.mode or "").startswith("connect"):
+        return min(last_ns + (manifest.interval_ns or 0), over_ns)
+    later = any(e.kind == "connection.opened" and e.at_ns >= last_ns for e in recording.events)
+    return last_ns if later else over_ns
+
+
+def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | None, last: int) -> Finding:
     """`began_ns`: of the latest attempt that was made before the first of them failed."""
     errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for _, e in row)
-    first, last = row[0][1].at_ns, row[-1][1].at_ns
+    first = row[0][1].at_ns
     # The first attempt began when it was made, and not when it was known to have failed.
     if began_ns is not None and first - began_ns <= AGAIN_NS:
         first = began_ns

@@ -70,6 +70,8 @@ def _outages(incidents: Sequence[Incident]) -> Iterator[Advice]:
         return
     # Of one path: what several went through one after another nobody waits for.
     longest = max(i.toll.silent_ns or i.lasted_ns for i in mine)
+    if longest <= 0:
+        return  # Of one attempt at a moment nobody knows how long to retry.
     lost = sum(i.toll.lost + i.toll.unsent for i in mine)
     yield Advice(
         "retry budget",
