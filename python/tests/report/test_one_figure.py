@@ -8,7 +8,8 @@ from scipy.stats import norm
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
-from fathometer.report import baseline, tables
+from fathometer.findings.words import duration, span
+from fathometer.report import baseline, charts, tables
 from fathometer.report.write import as_text
 from support.recordings import START, lognormal_ns, write
 
@@ -41,6 +42,22 @@ def test_the_json_has_the_figures_of_the_table(report):
         zip(tables.summary(report.scenarios).head, tables.summary(report.scenarios).rows[0], strict=True)
     )
     assert row["p50"] == tables.figure(shown.of_runs["p50"])
+
+
+def test_the_chart_has_the_figures_and_the_intervals_of_the_table(report):
+    # The table said p99 1.72 ms (1.52 to 17.2), the chart above it 1.54 (1.47 to 1.65): runs in one, blocks of
+    # all runs in the other.
+    rows = {r["figure"]: r for r in charts.figures(report.scenarios)["data"]["values"]}
+    (shown,) = report.scenarios
+    assert set(rows) == {"p50", "p95", "p99"} <= set(shown.of_runs)
+    cells = dict(
+        zip(tables.summary(report.scenarios).head, tables.summary(report.scenarios).rows[0], strict=True)
+    )
+    for name, row in rows.items():
+        assert cells[name].text == duration(row["us"] * 1e3)
+        assert cells[name].under == span(row["low"] * 1e3, row["high"] * 1e3, to=" … ")
+        # Where these differ, it matters which of them is drawn.
+        assert shown.of_runs[name].interval != shown.estimates[name].interval
 
 
 def test_a_report_against_itself_shows_nothing(report, tmp_path):
