@@ -86,6 +86,8 @@ def test_that_they_fell_together_makes_no_one_thing_of_them():
         ("standstill", ("a",)),
         ("standstill", ("b",)),
     ]
+    (apart,) = (i for i in folded if i.kind == "coincidence")
+    assert render.what(apart).startswith("a's connection 0 and b's connection 0 were hit within 3.00 s")
     # Of one incident it is a part: that is told once.
     stalls = [stall("a", 0, 2), stall("b", 1, 2)]
     (incident,) = incidents(numbered([*stalls, common]))

@@ -65,7 +65,7 @@ def what(incident: Incident) -> str:
     if lasted:
         when += f", for {duration(lasted)}"
     why = f": {ends.verdict(incident.cause)}" if incident.cause in ends.VERDICTS else ""
-    parts = [p for p in incident.parts if p.kind != "coincidence"]
+    parts = [p for p in incident.parts if p.kind != "coincidence"] or list(incident.parts)
     if len(parts) == 1:
         from fathometer.findings.render import statement
 
