@@ -45,8 +45,8 @@ def test_the_json_has_the_figures_of_the_table(report):
 
 
 def test_the_chart_has_the_figures_and_the_intervals_of_the_table(report):
-    # The table said p99 1.72 ms (1.52 to 17.2), the chart above it 1.54 (1.47 to 1.65): runs in one, blocks of
-    # all runs in the other.
+    # The table said p99 1.72 ms (1.52 to 17.2), the chart above it 1.54 (1.47 to 1.65): runs in one, blocks
+    # of all runs in the other.
     rows = {r["figure"]: r for r in charts.figures(report.scenarios)["data"]["values"]}
     (shown,) = report.scenarios
     assert set(rows) == {"p50", "p95", "p99"} <= set(shown.of_runs)
