@@ -6,6 +6,7 @@ import re
 import pytest
 
 from fathometer.counts import are, count
+from fathometer.dataset.reasons import LOSSES
 from fathometer.study.live.happenings import _ENTRIES, _EVENTS
 from support.command_line import run
 from support.recordings import lognormal_ns, write
@@ -91,6 +92,13 @@ def test_events_of_one_sample(kind, fields):
     text, _ = _EVENTS[kind](fields)
     assert re.search(r"\b1 (?:sample|echo)\b", text), text
     assert_singular(text)
+
+
+@pytest.mark.parametrize("reason", [*LOSSES, "of a later version", None])
+def test_a_loss_is_told_with_its_reason_while_a_study_runs(reason):
+    """Every loss was "lost by the recorder", whether the disk was full or the probe was killed."""
+    text, _ = _EVENTS["recording.overflowed"]({"lost": 7} | ({"reason": reason} if reason else {}))
+    assert text == "7 samples lost by the recorder" + (f": {LOSSES.get(reason, reason)}" if reason else "")
 
 
 @pytest.mark.parametrize("kind", ["study.started", "study.ended"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fathometer.dataset.reasons import LOSSES
 from fathometer.findings.finding import Finding
 from fathometer.findings.render.phrase import HOSTS
 from fathometer.findings.render.table import finding, findings
@@ -100,16 +101,6 @@ def _overrun(f: Finding) -> str:
         return f"this host could not keep the schedule{_at(f)}: {why}"
     verb = "was" if samples.value == 1 else "were"
     return f"{count(int(samples.value), 'sample')} due {verb} not sent{_at(f)}: {why}"
-
-
-LOSSES = {
-    "behind": "writing could not keep up",
-    "no_space": "the disk was full",
-    "stopped": "an error of the disk had stopped the recording",
-    "crash": "the probe was killed, or its host failed, before they were on the disk",
-    "unreadable": "the recording was damaged",
-}
-"""Why rows are missing, by the reason of `recording.overflowed` (schema/recording.md)."""
 
 
 @finding("recording.overflowed", 75)

@@ -10,6 +10,7 @@ from fathometer.clean import cleaned
 from fathometer.counts import count
 from fathometer.dataset.format import parse_utc
 from fathometer.dataset.model import Event
+from fathometer.dataset.reasons import LOSSES
 from fathometer.study.outline import title_of
 
 Weight = Literal["plain", "good", "warn", "bad"]
@@ -154,9 +155,15 @@ _EVENTS: Final[Mapping[str, Callable[[_Fields], _Told | None]]] = {
     "address.changed": _changed,
     "schedule.overrun": lambda f: (f"{count(f['skipped'], 'sample')} skipped: {f['reason']}", "warn"),
     "echo.corrupted": lambda f: (f"{count(f['count'], 'echo')} corrupted", "bad"),
-    "recording.overflowed": lambda f: (f"{count(f['lost'], 'sample')} lost by the recorder", "bad"),
+    "recording.overflowed": lambda f: (f"{count(f['lost'], 'sample')} lost by the recorder{_lost(f)}", "bad"),
     "note": lambda f: (str(f["text"]), "plain"),
 }
+
+
+def _lost(f: _Fields) -> str:
+    """Why; older recordings do not say."""
+    reason = f.get("reason", "")
+    return f": {LOSSES.get(reason, reason)}" if reason else ""
 
 
 def _finished(f: _Fields) -> _Told:
