@@ -15,6 +15,7 @@ fn settings(up_to_ns: u64) -> Settings {
         target: "there".to_owned(),
         up_to_ns,
         per_length: 3,
+        keepalive_ns: None,
         resolution: 0.02,
         connections: AtMost(2_000),
         session: 7,
@@ -116,6 +117,19 @@ fn the_bracket_contains_the_limit_whatever_it_is() {
     }
 }
 
+/// With one connection a length no other makes up for what was sent again, which moves the beginning of an idleness or its end.
+#[test]
+fn one_connection_claims_no_more_than_it_has_seen() {
+    let settings = Settings { per_length: 1, ..settings(10 * S) };
+    for seed in 0..600 {
+        let limit = Random(seed).between(S, 7 * S);
+        let world = World { limit_ns: Some(limit), loss: 200, rtt_ns: 20 * MS, ..by_chance(seed) };
+        let Ran { outcome, .. } = ran(&world, &settings);
+        let (survived, died) = ends(&outcome);
+        assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}: {outcome:#?}");
+    }
+}
+
 #[test]
 fn how_they_died_is_told() {
     let deaths = [Death::Silent, Death::ResetWhileIdle, Death::ClosedWhileIdle, Death::ResetOnRequest];
@@ -148,6 +162,8 @@ fn without_a_limit_none_is_found() {
         let Ran { outcome, .. } = ran(&world, &settings);
         assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
         assert!(outcome.died.is_none() && outcome.meanwhile.is_empty(), "{outcome:#?}");
+        // A lost packet is no death.
+        assert!(outcome.lengths.iter().all(|row| row.died == 0), "{world:?}: {outcome:#?}");
         // What was sent again after a loss ended an idleness a little later than it seemed.
         assert!(outcome.survived.expect("they lived").idle_ns >= 59 * S, "{outcome:#?}");
     }

@@ -143,6 +143,30 @@ fn on(site: &Site, limit_s: u64) -> Outcome {
     start(site.net.probe.fathom(), &site.target.to_string(), "--up-to 8s").finish()
 }
 
+/// A keepalive that comes before the limit keeps connections open, and one that comes after it does not.
+#[test]
+fn a_keepalive_below_the_limit_keeps_connections_open() {
+    if !(needs_root() && needs("nft")) {
+        return;
+    }
+    let site = Site::firewalled();
+    site.router().on("sysctl -q -w net.netfilter.nf_conntrack_tcp_timeout_established=3");
+    let _reflector = Reflector::start(&site.net.reflector, site.target);
+    let [below, above] = ["1s", "6s"].map(|every| {
+        let arguments = format!("--up-to 5s --keepalive {every}");
+        start(site.net.probe.fathom(), &site.target.to_string(), &arguments)
+    });
+    let kept = below.finish();
+    let result = result(&kept);
+    assert_eq!(
+        (&result["verdict"], &result["keepalive_ns"]),
+        (&json!("not_found"), &json!(1_000_000_000)),
+        "{result:#}"
+    );
+    assert!(result["survived"]["idle_ns"].as_u64() >= Some(5_000_000_000), "{result:#}");
+    assert_found(&above.finish(), Duration::from_secs(3), "silent", "between");
+}
+
 #[test]
 fn the_limit_of_connection_tracking_is_found() {
     if !(needs_root() && needs("nft")) {

@@ -52,6 +52,7 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("limits h --per-length 0", "--per-length", 2),
     ("limits h --resolution 2", "as in 2%", 2),
     ("limits h --max-connections 100", "--max-connections ", 2),
+    ("limits h --keepalive 1500ms", "whole seconds", 2),
     ("limits 127.0.0.1:1", "nothing listens there", 1),
     ("limits no-such-host.invalid", "does not resolve", 1),
     ("echo --port 7", "--listen", 2),

@@ -123,6 +123,9 @@ pub struct Outcome {
     pub by: By,
     /// The longest idleness that was asked for, in ns.
     pub up_to_ns: u64,
+    /// How often the kernel sent keepalives meanwhile, in ns. Absent: it sent none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub keepalive_ns: Option<u64>,
     /// How long it took, in ns.
     pub took_ns: u64,
     /// Connections that were opened.
@@ -171,6 +174,7 @@ impl Outcome {
             how,
             by: By::Unknown,
             up_to_ns: 0,
+            keepalive_ns: None,
             took_ns: 0,
             opened: 0,
             strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,

@@ -92,6 +92,7 @@ mod tests {
             target: String::new(),
             up_to_ns,
             per_length: 3,
+            keepalive_ns: None,
             resolution,
             connections: AtMost(0),
             session: 1,

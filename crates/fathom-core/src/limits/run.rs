@@ -186,6 +186,7 @@ impl Limits {
             confirmed: self.rounds > 0,
             by: By::of(&self.reports),
             up_to_ns: self.settings.up_to_ns,
+            keepalive_ns: self.settings.keepalive_ns,
             took_ns: self.now_ns - self.began_ns,
             opened: self.opened,
             meanwhile: self.meanwhile.clone(),

@@ -16,6 +16,8 @@ pub struct Settings {
     pub per_length: u32,
     /// How wide the bracket may be, as a share of the limit.
     pub resolution: f64,
+    /// How often the kernel sends keepalives on idle connections, in ns. `None`: it sends none.
+    pub keepalive_ns: Option<u64>,
     /// Connections that may be open at one time.
     pub connections: AtMost,
     /// A number that tells this run's requests from any other's.

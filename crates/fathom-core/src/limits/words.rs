@@ -88,16 +88,20 @@ impl Progress {
 
 fn headline(target: &str, outcome: &Outcome) -> String {
     let ends = (outcome.survived.map(|end| exact(end.idle_ns)), outcome.died.map(|end| exact(end.idle_ns)));
+    let keepalive = outcome.keepalive_ns.map(|ns| format!(", with a keepalive every {}", duration(ns)));
+    let keepalive = keepalive.unwrap_or_default();
     let so_far = match outcome.verdict {
         Verdict::Stopped => " (ended early: what is known so far)",
         Verdict::Unclear => " (unclear: what is known so far)",
         _ => "",
     };
     match ends {
-        (Some(low), Some(high)) => format!("{target}: idle limit between {low} and {high}{so_far}\n"),
-        (None, Some(high)) => format!("{target}: idle limit below {high}{so_far}\n"),
-        (Some(low), None) => format!("{target}: no idle limit up to {low}{so_far}\n"),
-        (None, None) => format!("{target}: nothing is known of an idle limit{so_far}\n"),
+        (Some(low), Some(high)) => {
+            format!("{target}: idle limit between {low} and {high}{keepalive}{so_far}\n")
+        }
+        (None, Some(high)) => format!("{target}: idle limit below {high}{keepalive}{so_far}\n"),
+        (Some(low), None) => format!("{target}: no idle limit up to {low}{keepalive}{so_far}\n"),
+        (None, None) => format!("{target}: nothing is known of an idle limit{keepalive}{so_far}\n"),
     }
 }
 

@@ -25,7 +25,7 @@ pub use inherited::{Inherited, inherited_listeners};
 pub use tcp_info::tcp_info;
 pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -65,13 +65,23 @@ pub struct TcpOptions {
     /// How long data may stay unacknowledged before the kernel gives up (`TCP_USER_TIMEOUT`, RFC 5482), in ms; none:
     /// the system's default. Linux.
     pub user_timeout_ms: Option<u32>,
+    /// While the connection is idle, the kernel sends an empty segment this often (`SO_KEEPALIVE`, `TCP_KEEPIDLE`,
+    /// `TCP_KEEPINTVL`), in whole seconds; none: it sends none.
+    pub keepalive: Option<Duration>,
     /// Keep what ICMP messages say for [`icmp_error`]; they then end the connection at once, established or not.
     pub keep_icmp: bool,
 }
 
 impl Default for TcpOptions {
     fn default() -> Self {
-        Self { nodelay: true, source: None, dscp: None, user_timeout_ms: None, keep_icmp: false }
+        Self {
+            nodelay: true,
+            source: None,
+            dscp: None,
+            user_timeout_ms: None,
+            keepalive: None,
+            keep_icmp: false,
+        }
     }
 }
 
@@ -102,6 +112,9 @@ fn tcp_client(remote: SocketAddr, options: &TcpOptions) -> io::Result<Socket> {
     socket.set_tcp_nodelay(options.nodelay)?;
     if let Some(ms) = options.user_timeout_ms {
         set_user_timeout(&socket, ms)?;
+    }
+    if let Some(every) = options.keepalive {
+        socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(every).with_interval(every))?;
     }
     if options.keep_icmp {
         icmp::keep(&socket, remote)?;

@@ -12,17 +12,19 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom limits 10.0.0.4                 the idle limit up to 10 minutes of the path to a reflector (there: fathom echo)
-  fathom limits db1:7 --up-to 2h         any echo server will do (RFC 862; xinetd's is on port 7); an hour's limit takes 67m
+  fathom limits 10.0.0.4                 up to 10 minutes, against a reflector (there: fathom echo)
+  fathom limits db1:7 --up-to 2h         any echo server will do (xinetd's); an hour's limit takes 67m
   fathom limits 10.0.0.4 --up-to 1h --resolution 1% --max-connections 2000
                                          to within 1 % of the limit
+  fathom limits 10.0.0.4 --keepalive 60s --up-to 1h
+                                         does a TCP keepalive once a minute keep connections open?
   fathom limits 10.0.0.4 --json | jq '.survived.idle_ns / 1e9'
                                          a keepalive that is shorter keeps connections alive
 
-It opens hundreds of connections, 40 a second, and leaves them idle. docs/limits.md tells how it decides, and what it cannot see.
+It opens hundreds of connections, 40 a second, and leaves them idle: docs/limits.md.
 
-Exit codes: 0 a result, Ctrl-C too (what is known by then), 1 no connection, no echo, or something else kept ending connections,
-2 the command line cannot be used.";
+Exit codes: 0 a result (Ctrl-C: what is known by then), 1 no connection, no echo, or something else ended
+connections again and again, 2 the command line cannot be used.";
 
 /// The shortest search: a few lengths.
 const SHORTEST: Duration = Duration::from_secs(1);
@@ -51,6 +53,10 @@ pub(crate) struct Args {
     /// Most connections that may be open at one time
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(16..=50_000))]
     max_connections: u32,
+
+    /// Have the kernel send TCP keepalives this often on every connection: do they keep it open?
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    keepalive: Option<Duration>,
 
     /// Show the reflector that this host knows the secret in this file, as `fathom probe --key` does
     #[arg(long, value_name = "FILE")]
@@ -83,6 +89,7 @@ pub(super) struct Config {
     pub(super) target: Target,
     pub(super) family: Family,
     pub(super) source: Option<IpAddr>,
+    pub(super) keepalive: Option<Duration>,
     pub(super) settings: Settings,
     pub(super) json: bool,
     pub(super) quiet: bool,
@@ -103,12 +110,16 @@ impl Args {
         if !(SHORTEST..=LONGEST).contains(&self.up_to) {
             return Err(Failure::usage("--up-to: from 1s to 168h, as in --up-to 1h"));
         }
+        if self.keepalive.is_some_and(|every| every < SHORTEST || every.subsec_nanos() > 0) {
+            return Err(Failure::usage("--keepalive: whole seconds, as in --keepalive 30s"));
+        }
         let settings = Settings {
             target: target.to_string(),
             up_to_ns: self.up_to.as_nanos() as u64,
             per_length: self.per_length,
             resolution: self.resolution,
             connections: AtMost(self.max_connections as usize),
+            keepalive_ns: self.keepalive.map(|every| every.as_nanos() as u64),
             session: session()?,
             secret: self.key.as_deref().map(key_file::read).transpose()?,
         };
@@ -124,7 +135,15 @@ impl Args {
             (_, true) => Family::V6,
             _ => Family::Any,
         };
-        Ok(Config { target, family, source: self.source, settings, json: self.json, quiet: self.quiet })
+        Ok(Config {
+            target,
+            family,
+            source: self.source,
+            keepalive: self.keepalive,
+            settings,
+            json: self.json,
+            quiet: self.quiet,
+        })
     }
 }
 

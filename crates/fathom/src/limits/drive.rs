@@ -40,7 +40,11 @@ impl Driver {
         Self {
             search: Limits::new(config.settings.clone()),
             remote,
-            options: TcpOptions { source: config.source, ..TcpOptions::default() },
+            options: TcpOptions {
+                source: config.source,
+                keepalive: config.keepalive,
+                ..TcpOptions::default()
+            },
             reactor,
             links: HashMap::new(),
             broken: VecDeque::new(),

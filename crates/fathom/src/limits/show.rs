@@ -3,7 +3,7 @@
 use super::args::Config;
 use crate::output::tell;
 use fathom_core::limits::Limits;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal, Write};
 
 const S: u64 = 1_000_000_000;
 /// How often a line is added where there is no terminal to write over one.
@@ -20,7 +20,7 @@ pub(super) struct Ticker {
 
 impl Ticker {
     pub(super) fn new(config: &Config) -> Self {
-        let terminal = std::io::stderr().is_terminal();
+        let terminal = io::stderr().is_terminal();
         let target = config.target.to_string();
         Self { target, quiet: config.quiet, terminal, began_ns: None, next_ns: 0 }
     }
@@ -42,7 +42,7 @@ impl Ticker {
             self.next_ns = now + every_ns;
             let line = search.progress().line(now - began_ns);
             if self.terminal {
-                eprint!("\r\x1b[K{line}");
+                over(&line);
             } else {
                 tell!("{line}");
             }
@@ -52,7 +52,13 @@ impl Ticker {
 
     pub(super) fn clear(&self) {
         if self.terminal && !self.quiet {
-            eprint!("\r\x1b[K");
+            over("");
         }
     }
+}
+
+/// Writes over the line on the terminal. A terminal that has gone away is no reason to end: the result may go elsewhere.
+fn over(line: &str) {
+    let mut terminal = io::stderr().lock();
+    let _ = write!(terminal, "\r\x1b[K{line}").and_then(|()| terminal.flush());
 }

@@ -33,7 +33,9 @@ impl Limits {
     /// The kernel has been asked: now the connection is.
     pub(super) fn looked(&mut self, now: u64, id: u32, view: Option<KernelView>) {
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.stage == Stage::Looking) else { return };
-        let idle_ns = (now - flow.since_ns).min(view.map_or(u64::MAX, |view| view.quiet_ns));
+        // Answers to keepalives are what is tried then, and end no idleness.
+        let quiet = view.filter(|_| self.settings.keepalive_ns.is_none());
+        let idle_ns = (now - flow.since_ns).min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
         let least_ns = idle_ns.saturating_sub(ACK_DELAY_NS);
         flow.enter(Stage::Asked(Asked::new(now, view.map(|view| view.rto_ns), least_ns)), now);
         self.send(id);
@@ -107,7 +109,6 @@ impl Limits {
     pub(super) fn broken(&mut self, now: u64, id: u32, error: &NetError) {
         let (idle, asked) = match cause_of(error) {
             ClosingCause::Reset => (Death::ResetWhileIdle, Death::ResetOnRequest),
-            // With keepalives that stay unanswered the kernel gives an idle connection up.
             ClosingCause::TimedOut => (Death::Silent, Death::Silent),
             _ => (Death::Other, Death::Other),
         };
@@ -120,6 +121,11 @@ impl Limits {
         let how = if matches!(stage, Stage::Asked(_)) { asked } else { idle };
         let before = matches!(stage, Stage::Opening | Stage::Hello);
         match role {
+            // The kernel gave it up because keepalives stayed unanswered: in an outage too.
+            Role::Test(cohort) if stage != Stage::Dead && !before && how == Death::Silent => {
+                self.cohorts[cohort].voids();
+                self.close(id);
+            }
             Role::Test(cohort) if stage != Stage::Dead && !before => {
                 let died = Died { id, how, most_ns: now - first_ns, doubt_ns: 0 };
                 self.pending.push(Pending { cohort, at_ns: now, died });
