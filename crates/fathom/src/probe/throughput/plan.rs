@@ -76,7 +76,7 @@ impl Plan {
             source: config.source,
             dscp: config.dscp,
             user_timeout_ms: user_timeout.map(|t| u32::try_from(t.as_millis()).unwrap_or(u32::MAX)),
-            keep_icmp: false,
+            ..TcpOptions::default()
         };
         let test = TestOptions {
             direction,
