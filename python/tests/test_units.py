@@ -102,3 +102,12 @@ def test_the_filters_let_through_what_both_do(analyze, tmp_path):
         echo.communicate(timeout=60)
     refused = made(traces[echo_unit]) - allowed(analyze, echo_unit)
     assert not refused, f"the reflector's filter refuses {sorted(refused)}"
+
+
+def test_a_probe_is_called_by_its_host_and_its_target():
+    """Recordings of several hosts, gathered in one place, had one label."""
+    command = dict(settings("fathom-probe@.service"))["ExecStart"].split()
+    label = command[command.index("--label") + 1]
+    # systemd.unit(5): %l is the short host name, %i the instance, which is the target.
+    assert {"%l", "%i"} <= {label[at : at + 2] for at in range(len(label))}
+    assert "%I" in command

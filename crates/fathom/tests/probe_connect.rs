@@ -215,6 +215,38 @@ fn a_syn_without_an_answer_holds_up_none_of_the_next() {
     assert!(dues.windows(2).all(|two| two[1] - two[0] == 5_000_000), "on their grid: {dues:?}");
 }
 
+/// It waited for the last handshakes by asking again and again: 563,401 calls in ten seconds.
+#[test]
+fn the_last_attempts_are_waited_for_without_spinning() {
+    if !needs("strace") {
+        return;
+    }
+    let (address, _held) = full_queue();
+    let home = home();
+    let address = address.to_string();
+    let line = [
+        "probe",
+        &address,
+        "--connect",
+        "--every",
+        "10ms",
+        "--count",
+        "5",
+        "--timeout",
+        "1s",
+        "--quiet",
+        "--record",
+        "r",
+    ];
+    let mut strace = std::process::Command::new("strace");
+    strace.args(["-f", "-qq", "-o", "calls", "-e", "trace=epoll_wait,epoll_pwait,epoll_pwait2,poll,ppoll"]);
+    let outcome = Probe::spawn(strace.arg(support::FATHOM).args(line).current_dir(home.path())).finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert_eq!(rows(&home.path().join("r")).len(), 5);
+    let calls = std::fs::read_to_string(home.path().join("calls")).expect("written").lines().count();
+    assert!((2..500).contains(&calls), "{calls} waits for five attempts");
+}
+
 #[test]
 fn give_up_ends_an_attempt_and_the_run_goes_on() {
     let (address, _held) = full_queue();

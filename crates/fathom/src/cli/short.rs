@@ -88,4 +88,23 @@ mod tests {
             assert!(long.lines().count() > 2 * short.lines().count() && long.contains("Examples:"), "{long}");
         }
     }
+
+    /// "What to send" had 93 lines.
+    #[test]
+    fn each_group_of_the_help_of_probe_fits_a_screen() {
+        let mut cli = shorten(Cli::command()).term_width(100);
+        cli.build();
+        let long =
+            cli.find_subcommand_mut("probe").expect("a command of ours").render_long_help().to_string();
+        let mut groups: Vec<(&str, usize)> = Vec::new();
+        for line in long.lines() {
+            match groups.last_mut() {
+                _ if line.ends_with(':') && !line.starts_with(' ') => groups.push((line, 0)),
+                Some((_, lines)) => *lines += 1,
+                None => {}
+            }
+        }
+        assert!(groups.len() > 10, "{groups:?}");
+        assert!(groups.iter().all(|(_, lines)| *lines < 50), "{groups:?}");
+    }
 }

@@ -69,7 +69,7 @@ pub(crate) struct Args {
     pub(super) targets: Vec<String>,
 
     /// A set of options under one name (below); options that are given count for more than the profile's
-    #[arg(long, value_enum, value_name = "NAME", help_heading = "What to send")]
+    #[arg(long, value_enum, value_name = "NAME", help_heading = "Special kinds of runs")]
     pub(super) profile: Option<Profile>,
     /// One sample so often on each connection, whether or not the last came back [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = values::duration, help_heading = "What to send", allow_hyphen_values = true)]
@@ -86,10 +86,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "What to send", allow_hyphen_values = true)]
     pub(super) size: Option<u64>,
     /// Samples of all these sizes, each once a round in random order: sizes and ranges by commas, `4KiB..1MiB` doubling (below 64 bytes they carry no header: then no sample of a TCP connection is surely stamped)
-    #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "What to send")]
+    #[arg(long, value_name = "SIZES", conflicts_with = "size", value_parser = values::sizes, help_heading = "Special kinds of runs")]
     pub(super) sizes: Option<values::Sizes>,
     /// The first echo after a silence: keep each connection silent for each of these in turn, each once a round in random order, then send one sample, and three more back to back to compare it with
-    #[arg(long, value_name = "DURATIONS", conflicts_with_all = ["every", "ping_pong", "connect", "sizes", "csv", "load"], value_parser = values::gaps, help_heading = "What to send")]
+    #[arg(long, value_name = "DURATIONS", conflicts_with_all = ["every", "ping_pong", "connect", "sizes", "csv", "load"], value_parser = values::gaps, help_heading = "Special kinds of runs")]
     pub(super) idle_gap: Option<values::Gaps>,
     /// Stop after so many samples on each connection
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What to send")]
@@ -101,10 +101,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "What to send")]
     pub(super) connections: u32,
     /// Threads that share the connections of --ping-pong: each leads its own
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["load", "cpu"], help_heading = "What to send")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_024), conflicts_with_all = ["load", "cpu"], help_heading = "Special kinds of runs")]
     pub(super) threads: u32,
     /// Samples at the start of the run that are recorded and flagged, but left out of the summary [default: 0]
-    #[arg(long, value_name = "N", help_heading = "What to send")]
+    #[arg(long, value_name = "N", help_heading = "Special kinds of runs")]
     pub(super) warm_up: Option<u64>,
     /// Send datagrams instead of a TCP stream
     #[arg(long, help_heading = "What to send")]

@@ -8,7 +8,7 @@ use fathom_wire::rfc8762::{PACKET_LEN, TLV_HEADER_LEN, is_length};
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct StampArgs {
     /// Send STAMP test packets (RFC 8762, unauthenticated), over UDP to port 862 unless given: `fathom echo --stamp`, routers, TWAMP Light
-    #[arg(long, conflicts_with_all = ["udp", "tcp", "connect"], help_heading = "What to send")]
+    #[arg(long, conflicts_with_all = ["udp", "tcp", "connect"], help_heading = "Special kinds of runs")]
     stamp: bool,
     /// Whether the STAMP reflector counts (`stateful`: the count tells which way packets were lost) or repeats the packet's number (`stateless`); `auto`: it counts as soon as that shows
     #[arg(
@@ -16,7 +16,7 @@ pub(super) struct StampArgs {
         value_name = "KIND",
         requires = "stamp",
         default_value = "auto",
-        help_heading = "What to send"
+        help_heading = "Special kinds of runs"
     )]
     stamp_reflector: Kind,
 }

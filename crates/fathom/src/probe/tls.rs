@@ -21,16 +21,16 @@ use std::sync::Arc;
 pub(super) struct TlsArgs {
     /// With --connect: a TLS 1.3 handshake on each connection too; both are timed. Nothing is sent but the handshake and its end
     // `requires` alone lets it pass beside what excludes --connect.
-    #[arg(long, requires = "connect", conflicts_with_all = ["udp", "stamp"], help_heading = "What to send")]
+    #[arg(long, requires = "connect", conflicts_with_all = ["udp", "stamp"], help_heading = "TLS")]
     tls: bool,
     /// Trust the certificates in this PEM file, and no others [default: those this host trusts]
-    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "What to send")]
+    #[arg(long, value_name = "FILE", requires = "tls", help_heading = "TLS")]
     tls_ca: Option<PathBuf>,
     /// Measure whoever answers: the certificate is not checked
-    #[arg(long, requires = "tls", conflicts_with_all = ["tls_ca"], help_heading = "What to send")]
+    #[arg(long, requires = "tls", conflicts_with_all = ["tls_ca"], help_heading = "TLS")]
     tls_insecure: bool,
     /// The name to ask for and to find in the certificate [default: the target's host]
-    #[arg(long, value_name = "NAME", requires = "tls", help_heading = "What to send")]
+    #[arg(long, value_name = "NAME", requires = "tls", help_heading = "TLS")]
     tls_name: Option<String>,
 }
 

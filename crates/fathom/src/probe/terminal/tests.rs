@@ -361,3 +361,21 @@ fn zoom_and_beginning_anew_are_told_where_they_show() {
     assert!(shown.contains("round trips since 10:01:40") && shown.contains("1 sample,"), "{shown}");
     assert!(shown.contains("1 connection open "), "{shown}");
 }
+
+/// A path that had lost its connection said "0 unanswered", and not since when there was none.
+#[test]
+fn an_outage_is_told_with_its_beginning_and_its_length() {
+    let mut gone = path(60);
+    let evidence = Evidence { answered: 60, sent: 60, ..Evidence::default() };
+    let closed = EventKind::ConnectionClosed {
+        cause: ClosingCause::Reset,
+        verdict: None,
+        errno: Some(104),
+        age_ns: 0,
+        evidence,
+    };
+    gone.event(&event(61, closed));
+    let shown = lines((140, 30), &["zone-a"], &live([gone]), &View::default()).join("\n");
+    assert!(shown.contains("not connected"), "{shown}");
+    assert!(shown.contains("no connection since 10:01:01 UTC (12m 33s)"), "{shown}");
+}
