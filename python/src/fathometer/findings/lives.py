@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 import numpy as np
 
 from fathometer.dataset import raw
-from fathometer.dataset.model import Connection, Delay, Event, Explanation, Stall
+from fathometer.dataset.model import Connection, Delay, Event, Explanation, Manifest, Stall
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.selection import Selection
 from fathometer.errors import FathometerError
@@ -355,19 +355,27 @@ def _refusals(where: Place, recording: Recording) -> list[Finding]:
         place = bisect_left(numbers, before)
         return latest[place - 1] if place else None
 
-    return [_refusal(where, row, began(row[0][0]), _lasted_to(recording, row[-1][1].at_ns)) for row in rows]
+    # Once: there may be as many rows as events.
+    over_ns = _latest(recording, "schedule.ended", recording.manifest.ended_ns or 0)
+    opened_ns = _latest(recording, "connection.opened", 0)
+
+    def ended(last_ns: int) -> int:
+        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), later=opened_ns >= last_ns)
+
+    return [_refusal(where, row, began(row[0][0]), ended(row[-1][1].at_ns)) for row in rows]
 
 
-def _lasted_to(recording: Recording, last_ns: int) -> int:
+def _latest(recording: Recording, kind: str, otherwise_ns: int) -> int:
+    """When the latest event of a kind was."""
+    return max((e.at_ns for e in recording.events if e.kind == kind), default=otherwise_ns)
+
+
+def _lasted_to(manifest: Manifest, last_ns: int, over_ns: int, *, later: bool) -> int:
     """Until when there was no connection, after an attempt that was the last of its row: until the next
     sample where each is a connection, and to the end where none was made any more.
     """
-    manifest = recording.manifest
-    over = (e.at_ns for e in recording.events if e.kind == "schedule.ended")
-    over_ns = max(last_ns, max(over, default=manifest.ended_ns or last_ns))
-    if (manifest.mode or "").startswith("connect"):
+    if manifest.makes_connections:
         return min(last_ns + (manifest.interval_ns or 0), over_ns)
-    later = any(e.kind == "connection.opened" and e.at_ns >= last_ns for e in recording.events)
     return last_ns if later else over_ns
 
 
