@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
 from typing import Final, TypeVar
 
 import numpy as np
 
 from fathometer.dataset import raw
-from fathometer.dataset.model import Connection, Delay, Event, Explanation, Manifest, Stall
+from fathometer.dataset.model import Connection, Delay, Explanation, Stall
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.selection import Selection
 from fathometer.errors import FathometerError
@@ -20,6 +18,7 @@ from fathometer.findings import weight
 from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
 from fathometer.findings.model import Ended, Scenario
 from fathometer.findings.parts import is_whole, recordings_of
+from fathometer.findings.refusals import refusals
 from fathometer.findings.shifts import NOTICE_NS, notice_fact
 from fathometer.stats.coincidence import age_or_time, coincidence
 from fathometer.stats.segments import LENGTH, ending
@@ -36,8 +35,6 @@ MOST_STORIES = 50
 _SURE: Final[dict[str, Confidence]] = {"high": "high", "medium": "medium"}
 FEWEST_INCIDENTS: Final = 3
 """With deaths in them, from which it is asked whether these agree in age."""
-AGAIN_NS: Final = 60_000_000_000
-"""Attempts to connect that follow each other this closely are one row of attempts."""
 _Told = TypeVar("_Told", Stall, Delay)
 
 
@@ -102,7 +99,7 @@ def findings(scenarios: Sequence[Scenario], ended: Sequence[Ended]) -> list[Find
         made += _deaths(where, recording, ended)
         made += _stalls(where, recording)
         made += _delays(where, recording)
-        made += _refusals(where, recording)
+        made += refusals(where, recording)
     return made + _together(scenarios)
 
 
@@ -337,60 +334,6 @@ def _notice(recording: Recording, began_ns: int, ended_ns: int) -> int | None:
         if began_ns <= last and ended_ns >= m.not_before_ns - NOTICE_NS:
             return n
     return None
-
-
-def _refusals(where: Place, recording: Recording) -> list[Finding]:
-    """One a row of attempts."""
-    rows: list[list[tuple[int, Event]]] = []
-    for n, e in enumerate(recording.events):
-        if e.kind == "connection.refused":
-            if rows and e.at_ns - rows[-1][-1][1].at_ns <= AGAIN_NS:
-                rows[-1].append((n, e))
-            else:
-                rows.append([(n, e)])
-    openings = [(n, e.at_ns) for n, e in enumerate(recording.events) if e.kind == "connection.opening"]
-    numbers, latest = [n for n, _ in openings], list(accumulate((at for _, at in openings), max))
-
-    def began(before: int) -> int | None:
-        place = bisect_left(numbers, before)
-        return latest[place - 1] if place else None
-
-    # Once: there may be as many rows as events.
-    over_ns = _latest(recording, "schedule.ended", recording.manifest.ended_ns or 0)
-    opened_ns = _latest(recording, "connection.opened", 0)
-
-    def ended(last_ns: int) -> int:
-        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), later=opened_ns >= last_ns)
-
-    return [_refusal(where, row, began(row[0][0]), ended(row[-1][1].at_ns)) for row in rows]
-
-
-def _latest(recording: Recording, kind: str, otherwise_ns: int) -> int:
-    """When the latest event of a kind was."""
-    return max((e.at_ns for e in recording.events if e.kind == kind), default=otherwise_ns)
-
-
-def _lasted_to(manifest: Manifest, last_ns: int, over_ns: int, *, later: bool) -> int:
-    """Until when there was no connection, after an attempt that was the last of its row: until the next
-    sample where each is a connection, and to the end where none was made any more.
-    """
-    if manifest.makes_connections:
-        return min(last_ns + (manifest.interval_ns or 0), over_ns)
-    return last_ns if later else over_ns
-
-
-def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | None, last: int) -> Finding:
-    """`began_ns`: of the latest attempt that was made before the first of them failed."""
-    errors = Counter(str(e.fields.get("error", e.fields.get("errno", "error not recorded"))) for _, e in row)
-    first = row[0][1].at_ns
-    # The first attempt began when it was made, and not when it was known to have failed.
-    if began_ns is not None and first - began_ns <= AGAIN_NS:
-        first = began_ns
-    facts = tuple(
-        Fact("errors", {"times": number(n)}, {"error": error}, id=f"{where.recording}/events/{row[0][0]}")
-        for error, n in errors.most_common(5)
-    )
-    return Finding("refused", (where,), first, last, quantities={"attempts": number(len(row))}, facts=facts)
 
 
 def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
