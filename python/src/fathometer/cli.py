@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fathometer import early  # isort: skip  (before what takes its time)
+
 import sys
 from typing import Annotated
 
@@ -21,6 +23,8 @@ from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_com
 from fathometer.rollup_command import EPILOG as ROLLUP_EPILOG
 from fathometer.rollup_command import rollup_command
 from fathometer.study.command import study_app
+
+early.imported()
 
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
 app = typer.Typer(

@@ -1,0 +1,20 @@
+"""Ctrl-C while the program is still being read: it ends as any other program, and not with a traceback.
+
+The command line imports this first and calls `imported` when it has read the rest.
+"""
+
+import contextlib
+import signal
+
+# In another thread than the main one signals are not ours to set.
+with contextlib.suppress(ValueError):
+    _before = signal.getsignal(signal.SIGINT)
+    if _before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def imported() -> None:
+    """Ctrl-C is a `KeyboardInterrupt` again, with which commands end in order."""
+    with contextlib.suppress(ValueError):
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
