@@ -268,3 +268,15 @@ def test_ctrl_c_while_the_terminal_is_taken(tmp_path, monkeypatch, time):
         signal.signal(signal.SIGINT, before)
     assert len(taken) == time
     assert restored(written.getvalue().encode())
+
+
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_view_whose_terminal_goes_away_ends(tmp_path, ignored):
+    """SSH was cut: a view read the end of its terminal at full speed, for ever."""
+    # With the hang-up ignored too: then nothing but the terminal itself tells.
+    nohup = ["env", "--ignore-signal=HUP"] if ignored else []
+    with running(tmp_path):
+        terminal = Terminal([*nohup, *PROGRAM, "study", "watch", str(tmp_path / "out")], 100, 30)
+        terminal.read_until(lambda picture: any("watched" in line for line in picture))
+        terminal.go_away()
+        assert terminal.ended() in {0, 1, -signal.SIGHUP, 128 + signal.SIGHUP}

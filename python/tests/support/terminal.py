@@ -6,6 +6,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import termios
 import time
@@ -71,6 +72,22 @@ class Terminal:
             pass
         os.close(self._file)
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def go_away(self):
+        """The terminal is gone, as when SSH is cut."""
+        os.close(self._file)
+
+    def ended(self):
+        """The exit code of a program whose terminal has gone; one that does not end fails."""
+        given_up = time.monotonic() + PATIENCE_S
+        while time.monotonic() < given_up:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                return os.waitstatus_to_exitcode(status)
+            time.sleep(0.05)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        raise AssertionError("it went on without its terminal")
 
     def _read(self):
         # Linux tells of a terminal whose last program has gone by EIO.
