@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 # The first of the seeds, for a soak that goes on where another ended.
 SOAK_SEED ?= 1
-FUZZ_TARGETS ?= wire iperf3 recording packet
+FUZZ_TARGETS ?= wire iperf3 recording packet scenario
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
 export FATHOM_CLOUD := off
@@ -110,10 +110,10 @@ fuzz: cargo ## each fuzz target for FUZZ_SECONDS (60) on the nightly toolchain
 	  cargo +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
-fuzz-python: cargo python-dev ## each importer, hosts' answers, and recordings changed by chance, for FUZZ_SECONDS (60)
+fuzz-python: cargo python-dev ## each importer, hosts' answers, study files, and recordings changed by chance, for FUZZ_SECONDS (60)
 	cargo build $(QUIET) --locked -p fathom
 	cd python && FATHOM=$$PWD/../target/debug/fathom FATHOM_FUZZ_SECONDS=$(FUZZ_SECONDS) FATHOM_MUTATIONS_SECONDS=$(FUZZ_SECONDS) \
-	  ../.venv/bin/pytest -s tests/dataset/test_fuzz_importers.py tests/study/test_fuzz_ssh_answers.py tests/cli/test_mutated_recordings.py
+	  ../.venv/bin/pytest -s tests/dataset/test_fuzz_importers.py tests/study/test_fuzz_ssh_answers.py tests/study/test_fuzz_study_file.py tests/cli/test_mutated_recordings.py
 
 soak: cargo ## random faults in virtual time and, as root, real ones, and kills, others each round, for SOAK_SECONDS (3600)
 	@cargo build $(QUIET) --release --locked -p fathom

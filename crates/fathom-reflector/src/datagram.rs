@@ -6,11 +6,13 @@
 //! not answered by every reflector there. Elsewhere groups do not reach the sockets either (see `listen`), but a
 //! broadcast does, where a socket listens on every address: there, listen on one.
 
+use crate::address::Protocol;
 use crate::connection::{Connection, Shared};
 use crate::flows::Flows;
 use crate::frame::{Frame, frame_of};
 use crate::guard::Guard;
 use crate::stamp::Sessions;
+use crate::strangers;
 use crate::tally::Tally;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{Datagram, recv_datagram};
@@ -60,8 +62,12 @@ impl Datagrams {
             }
             let bytes = &shared.scratch[..len];
             let refused = &mut tally.datagrams_refused;
+            let before = refused.key;
             if let Some(count) = self.guard.refusal(bytes, stamp.is_some(), peer, received_ns, refused) {
                 *count += 1;
+                if refused.key > before {
+                    strangers::tell_of_the_first(refused.key, Protocol::Udp, Some(peer));
+                }
                 continue;
             }
             if self.guard.is_keyed() {

@@ -25,6 +25,7 @@ mod rate;
 mod server;
 mod silent;
 mod stamp;
+mod strangers;
 mod talk;
 mod tally;
 mod throughput;

@@ -15,6 +15,7 @@ use crate::itself;
 use crate::listen::{Bound, Socket};
 use crate::silent::Silent;
 use crate::stamp::Sessions;
+use crate::strangers;
 use crate::talk::note;
 use crate::tally::Tally;
 use fathom_os::clock::mono_ns;
@@ -316,7 +317,8 @@ impl Server {
             Turn::Waiting | Turn::Unfinished => {}
             Turn::Finished => self.close(slot, Standing::ClosedByProbe),
             Turn::Stranger => {
-                self.tally.refused.key += 1;
+                let peer = self.slots[slot].as_mut().and_then(|c| c.stream().peer_addr().ok());
+                strangers::came(&mut self.tally.refused.key, Protocol::Tcp, peer);
                 self.close(slot, Standing::Failed);
             }
             Turn::Failed => {

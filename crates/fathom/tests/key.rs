@@ -11,8 +11,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Command, Stdio};
 use std::time::Duration;
-use support::probe::{Probe, assert_sound, fathom};
-use support::rows::rows;
+use support::probe::{Probe, assert_sound, fathom, wait_for_events};
+use support::reflector::Echo;
+use support::rows::{Events, of_kind, rows};
 use support::{FATHOM, Kept, PATIENCE, signal};
 
 const SECRET: &str = "a secret of more than sixteen bytes";
@@ -29,7 +30,7 @@ impl Keyed {
     fn start(key: &Path, more: &[&str]) -> Self {
         let mut command = Command::new(FATHOM);
         command.args(["echo", "--json", "--listen", "127.0.0.1:0", "--key"]).arg(key).args(more);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut child = Kept(child);
         let mut out = BufReader::new(child.0.stdout.take().expect("piped"));
         let [tcp, udp] = [(); 2].map(|()| line(&mut out));
@@ -38,9 +39,16 @@ impl Keyed {
         Self { child, out, address }
     }
 
-    fn stop(mut self) -> Value {
+    fn stop(self) -> Value {
+        self.stop_and_hear().0
+    }
+
+    /// With what it told people.
+    fn stop_and_hear(mut self) -> (Value, String) {
         signal(&self.child.0, "TERM");
-        line(&mut self.out)
+        let (served, mut told) = (line(&mut self.out), String::new());
+        self.child.0.stderr.take().expect("piped").read_to_string(&mut told).expect("text");
+        (served, told)
     }
 
     fn tcp(&self) -> TcpStream {
@@ -158,13 +166,79 @@ fn a_probe_with_another_key_or_none_is_answered_nothing() {
         let outcome = Probe::start(home.path(), &line).finish();
         assert_eq!(outcome.code(), 1, "{more}: {outcome:?}");
         assert_eq!(count(&outcome.objects()[0], "answered"), 0, "{more}: {}", outcome.out);
+        let told = outcome.told();
+        assert!(
+            told.iter().all(|line| line.contains("--key")) && !told.is_empty(),
+            "{more}: {}",
+            outcome.err
+        );
     }
-    let served = reflector.stop();
+    let (served, told) = reflector.stop_and_hear();
+    for protocol in ["tcp", "udp"] {
+        let start = format!("fathom echo: refused {protocol} 127.0.0.1:");
+        let lines: Vec<&str> = told.lines().filter(|line| line.starts_with(&start)).collect();
+        assert!(matches!(lines[..], [line] if line.contains("does not know the key")), "{told}");
+    }
     assert!(
         count(&served["refused"], "key") >= 2 && count(&served["datagrams_refused"], "key") >= 2,
         "{served}"
     );
     assert_eq!((count(&served, "bytes"), count(&served, "messages_stamped")), (0, 0), "{served}");
+}
+
+/// A run that has no end is told while it goes on, once, however often it connects again; also where nothing else is shown.
+#[test]
+fn a_probe_without_end_is_told_that_it_may_need_the_key() {
+    let (home, key) = home();
+    let other = key_file(home.path(), "other", "another secret of more than sixteen bytes");
+    let reflector = Keyed::start(&key, &[]);
+    for (n, more) in ["", "--udp", &format!("--key {}", other.display())].into_iter().enumerate() {
+        let line = format!(
+            "probe {} {more} --every 20ms --timeout 100ms --record {n} --json --quiet",
+            reflector.address
+        );
+        let mut command = Command::new(FATHOM);
+        command.args(line.split(' ').filter(|word| !word.is_empty())).current_dir(home.path());
+        let mut probe =
+            Kept(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts"));
+        let (tell, told) = std::sync::mpsc::channel();
+        let err = BufReader::new(probe.0.stderr.take().expect("piped"));
+        std::thread::spawn(move || err.lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+        let line = told.recv_timeout(PATIENCE).expect("a line");
+        assert!(line.contains("has answered nothing so far") && line.contains("--key"), "{more}: {line}");
+        // Over TCP, once two more connections have been looked into.
+        let looked = |events: &Events| of_kind(events, "connection.explained").len() >= 3;
+        if more != "--udp" {
+            wait_for_events(&home.path().join(n.to_string()), "connections that were looked into", looked);
+        }
+        signal(&probe.0, "INT");
+        let rest: Vec<String> = told.iter().collect();
+        assert!(!rest.iter().any(|line| line.contains("so far")), "{more}: {rest:?}");
+        probe.0.wait().expect("ours");
+    }
+    drop(reflector);
+}
+
+/// Whose reflector has no key is told so: it takes the codes of datagrams for the mark of an echo. Over TCP it answers.
+#[test]
+fn a_key_at_the_probe_alone_is_told_or_answered() {
+    let (home, key) = home();
+    let reflector = Echo::start("127.0.0.1");
+    for (more, code) in [("", 0), ("--udp", 1)] {
+        let line = format!(
+            "{} {more} --key {} --count 3 --every 20ms --timeout 200ms --no-record --json --quiet",
+            reflector.address(),
+            key.display()
+        );
+        let outcome = Probe::start(home.path(), &line).finish();
+        assert_eq!(outcome.code(), code, "{more}: {outcome:?}");
+        let answered = count(&outcome.objects()[0], "answered");
+        assert_eq!((answered == 3, answered == 0), (code == 0, code == 1), "{more}: {outcome:?}");
+        if code == 1 {
+            let last = *outcome.told().last().expect("a line");
+            assert!(last.contains("the same --key") && last.contains("Without one"), "{last}");
+        }
+    }
 }
 
 /// Not a byte of what a stranger sends comes back, in whatever pieces it is sent, and nothing is told.

@@ -25,6 +25,7 @@ mod tables;
 mod terminal;
 mod throughput;
 mod tls;
+mod unanswered;
 
 pub(crate) use args::Args;
 pub(crate) use config::{FABRIC_HOST, Family, Target};
@@ -280,14 +281,7 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
                     "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
                 )));
             }
-            if config.stamp.is_some() {
-                return Err(Failure::run(format!(
-                    "{target} answered nothing; does a STAMP reflector listen there (`fathom echo --stamp`), and do firewalls let UDP through?"
-                )));
-            }
-            return Err(Failure::run(format!(
-                "{target} answered nothing; is it a reflector (`fathom echo`, or an RFC 862 server)?"
-            )));
+            return Err(Failure::run(unanswered::question(config, target, "answered nothing")));
         }
     }
     if end.lost {

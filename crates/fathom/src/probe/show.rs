@@ -5,6 +5,7 @@ use super::live_state::{LiveState, LiveStates, lock};
 use super::operate::Intervals;
 use super::plain::{self, Line};
 use super::stop::Stop;
+use super::unanswered::Unanswered;
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use fathom_core::event::{Event, EventKind};
@@ -67,6 +68,7 @@ pub(super) fn lines(
     let mut readable = true;
     let mut next_state = Instant::now() + STATE_EVERY;
     let mut intervals = Intervals::of(config, mono_ns());
+    let mut unanswered = Unanswered::of(config);
     let mut introduced = vec![config.show == Show::Nothing; config.paths.len()];
     loop {
         // This thread sleeps until there is something to print: a run of weeks wakes it for nothing else.
@@ -85,6 +87,9 @@ pub(super) fn lines(
                     readable = false;
                     printing = output::written("the samples", Err(e));
                     stop.ask();
+                }
+                if let Line::Event(Some(path), event) = &line {
+                    unanswered.take(config, live, *path, event);
                 }
             }
             Err(RecvTimeoutError::Timeout) if config.show != Show::Auto => next_state += STATE_EVERY,

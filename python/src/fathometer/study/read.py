@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pathlib import Path
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from fathometer.clean import cleaned
 from fathometer.errors import FathometerError
 from fathometer.study.model import (
     COMPARISON_REPETITIONS,
@@ -27,6 +29,12 @@ from fathometer.study.words import bits_per_s
 
 MAX_BYTES = 4 << 20
 """A larger file is no study."""
+
+
+MAX_TOLD = 500
+"""Characters of what is told of a mistake."""
+_LONG_NUMBER = re.compile(r"[0-9][0-9A-Fa-fox_]{999,}")
+"""Python refuses to read or write one of more than 4,300 decimal digits, which may be 3,572 others."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +80,15 @@ def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[
     from `directory`; None: they are not looked up.
     """
     try:
-        value = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line, column, words = _syntax(text, error)
-        return None, [Problem(line, column, words, "mend it; see https://toml.io")]
-    except RecursionError:
-        return None, [Problem(1, 1, "it is nested too deeply", "see docs/studies.md for what a study has")]
+        # By way of JSON: in pydantic's strict mode a Python list is no tuple, but a JSON array is.
+        as_json = json.dumps(_toml(text), default=str)
+    except _NoTomlError as error:
+        return None, _sorted([error.problem])
+    except ValueError:
+        return None, [_long_number(text)]
     known = positions(text)
     try:
-        # By way of JSON: in pydantic's strict mode a Python list is no tuple, but a JSON array is.
-        study = Study.model_validate_json(json.dumps(value, default=str))
+        study = Study.model_validate_json(as_json)
     except ValidationError as error:
         errors = error.errors(include_url=False)
         # pydantic leaves elements with mistakes out, and then finds the array too short: no second mistake.
@@ -109,12 +116,47 @@ def notes(study: Study) -> list[str]:
 
 
 def _sorted(problems: Sequence[Problem] | Iterator[Problem]) -> list[Problem]:
-    return sorted(problems, key=lambda p: (p.line, p.column))
+    brief = (Problem(p.line, p.column, _brief(p.what), _brief(p.remedy)) for p in problems)
+    return sorted(brief, key=lambda p: (p.line, p.column))
+
+
+def _brief(text: str) -> str:
+    """On one line, however long what it repeats of the file."""
+    text = cleaned(text)
+    return text if len(text) <= MAX_TOLD else text[: MAX_TOLD - 1] + "…"
 
 
 def _at(known: dict[Where, Position], where: Where, what: str, remedy: str) -> Problem:
     line, column = nearest(known, where)
     return Problem(line, column, what, remedy)
+
+
+class _NoTomlError(Exception):
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.what)
+        self.problem = problem
+
+
+def _toml(text: str) -> dict[str, object]:
+    """Raises `_NoTomlError`."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise _NoTomlError(Problem(*_syntax(text, error), "mend it; see https://toml.io")) from None
+    except RecursionError:
+        raise _NoTomlError(
+            Problem(1, 1, "it is nested too deeply", "see docs/studies.md for what a study has")
+        ) from None
+    except ValueError:
+        raise _NoTomlError(_long_number(text)) from None
+
+
+def _long_number(text: str) -> Problem:
+    found = _LONG_NUMBER.search(text)
+    start = found.start() if found else 0
+    line_start = text.rfind("\n", 0, start) + 1
+    line = text.count("\n", 0, start) + 1
+    return Problem(line, start - line_start + 1, "a number has thousands of digits", "write one below 2^63")
 
 
 def _syntax(text: str, error: tomllib.TOMLDecodeError) -> tuple[int, int, str]:
@@ -239,18 +281,19 @@ def _reach(study: Study, number: int, scenario: PlannedPath) -> Iterator[Found]:
 
 def _fabric(number: int, name: str, path: Path) -> Iterator[Found]:
     key: Where = ("host", number, "fabric")
-    try:
-        with path.open("rb") as file:
-            scenario = tomllib.load(file)
-    except OSError as error:
-        yield (
-            (*key, "scenario"),
-            f"fabric scenario {path}: {error.strerror}",
-            "the path goes from the study file's directory",
-        )
+    # A pipe would be waited for.
+    if path.exists() and not path.is_file():
+        yield (*key, "scenario"), f"fabric scenario {path} is no regular file", "name a scenario"
         return
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        yield (*key, "scenario"), f"fabric scenario {path} is no TOML: {error}", "mend it"
+    try:
+        scenario = _toml(read_text(path))
+    except FathometerError as error:
+        yield (*key, "scenario"), f"fabric scenario {error.object}", error.remedy
+        return
+    except _NoTomlError as error:
+        found = error.problem
+        where = f"{path}:{found.line}:{found.column}"
+        yield (*key, "scenario"), f"fabric scenario {where} is no TOML: {found.what}", found.remedy
         return
     host = scenario.get("host")
     names = [str(h.get("name")) for h in host if isinstance(h, dict)] if isinstance(host, list) else []
