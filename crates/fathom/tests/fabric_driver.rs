@@ -380,6 +380,8 @@ const TERMINAL: &str = r#"
 import os, pty, signal, sys, time
 pid, terminal = pty.fork()
 if pid == 0:
+    # It may be ignored here, as under nohup.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.execv(sys.argv[1], sys.argv[1:])
 signal.alarm(60)
 while not os.path.exists("it-runs"):
