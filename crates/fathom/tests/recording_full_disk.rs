@@ -139,6 +139,23 @@ fn a_full_disk_stops_the_recording_and_not_the_probe() {
     assert!(support::rows::rows(&roomy) == rows, "recovering changed samples");
 }
 
+/// Where each sample is a connection, events fill the disk, and what was kept back for the end.
+#[test]
+fn a_recording_of_connections_has_an_end_on_a_full_disk() {
+    if !needs_root() {
+        return;
+    }
+    let recorded = Recorded::begin();
+    let probe = recorded.probe("--connect --every 2ms --count 3000");
+    recorded.fill();
+    let outcome = probe.finish();
+    assert_eq!(outcome.code(), 1, "{}", outcome.err);
+    assert!(outcome.err.contains("the recording is incomplete"), "{}", outcome.err);
+    let whole = assert_sound_or_interrupted(recorded.home.path(), &recorded.dir);
+    let manifest = std::fs::read_to_string(whole.join("recording.json")).expect("a manifest");
+    assert!(manifest.contains("\"ended_at\""), "{manifest}");
+}
+
 #[test]
 fn a_disk_that_is_full_already_is_an_error_before_anything_is_sent() {
     if !needs_root() {
