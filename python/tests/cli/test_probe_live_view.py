@@ -54,7 +54,7 @@ def test_sort_zoom_pause_reset_and_quit(tmp_path):
 
         # A picture is written from top to bottom: what stands at the bottom says that the rest is there.
         terminal.type(b"p?")
-        shown = screen.read_until(lambda lines: "q, Ctrl-C: end the run" in "\n".join(lines))
+        shown = screen.read_until(lambda lines: "q, Ctrl-C: end the run" in " ".join(" ".join(lines).split()))
         assert "PAUSED, measuring goes on" in shown[0]
         for key in ("s: sort by", "z: 1 s, 10 s, 1 min a column", "p: pause", "q, Ctrl-C: end the run"):
             assert key in " ".join(" ".join(shown).split())
