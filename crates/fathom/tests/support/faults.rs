@@ -9,7 +9,7 @@ use super::probe::{Probe, assert_sound, fathom, wait_for_events};
 use super::rows::{Events, Row, ended_with_its_peer, events, has_kind, of_kind, rows};
 use super::{Kept, must, needs, needs_root};
 use serde_json::Value;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Read, Seek, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::process::{ChildStdout, Stdio};
@@ -190,12 +190,18 @@ impl Reflector {
     pub(crate) fn start_with(host: &Host, address: SocketAddr, arguments: &str) -> Self {
         let mut command = host.fathom();
         command.args(["echo", "--json", "--listen", &address.to_string()]).args(arguments.split_whitespace());
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut said = tempfile::tempfile().expect("a file");
+        let stderr = said.try_clone().expect("a second handle");
+        let child = command.stdout(Stdio::piped()).stderr(stderr).spawn();
         let mut child = child.unwrap_or_else(|e| panic!("{command:?}: {e}"));
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();
         out.read_line(&mut line).expect("text");
-        assert!(line.contains("listening"), "{line:?}");
+        if !line.contains("listening") {
+            let mut why = String::new();
+            said.rewind().and_then(|()| said.read_to_string(&mut why)).expect("text");
+            panic!("{command:?}: {line:?}: {why}");
+        }
         Self { child: Kept(child), _out: out }
     }
 

@@ -19,7 +19,8 @@ pub(crate) mod rows;
 pub(crate) mod throughput;
 pub(crate) mod withholding;
 
-use std::net::{TcpListener, UdpSocket};
+use std::collections::HashSet;
+use std::net::UdpSocket;
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::thread;
@@ -77,18 +78,25 @@ pub(crate) fn wait_for<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T
     }
 }
 
-/// A port that is free for TCP and UDP now, for servers that cannot be asked for port 0. It lies below the range
+/// A port that nothing here has now, for servers that cannot be asked for port 0. It lies below the range
 /// from which the kernel hands out ports (32768 and up), so that no other socket takes it meanwhile.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Test binaries that run side by side begin in different places.
     let start = (std::process::id() % 97) as u16 * 100;
-    wait_for("a free port", || {
-        let port = 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000;
-        let tcp = TcpListener::bind(("127.0.0.1", port));
-        let udp = UdpSocket::bind(("127.0.0.1", port));
-        (tcp.is_ok() && udp.is_ok()).then_some(port)
-    })
+    let taken = taken_ports();
+    let mut ports = (0..10_000).map(|_| 20_000 + (start + NEXT.fetch_add(1, Ordering::Relaxed)) % 10_000);
+    ports.find(|port| !taken.contains(port)).expect("a free port")
+}
+
+/// Local ports of this host's sockets, from the kernel's tables. Whether a port can be bound is not tried: a child that
+/// another test starts just then has a copy of the socket until it becomes its program, and the server finds its port taken.
+fn taken_ports() -> HashSet<u16> {
+    let tables =
+        ["tcp", "tcp6", "udp", "udp6"].map(|table| std::fs::read_to_string(format!("/proc/net/{table}")));
+    let lines = tables.iter().flatten().flat_map(|table| table.lines().skip(1));
+    let local = lines.filter_map(|line| line.split_whitespace().nth(1)?.rsplit_once(':'));
+    local.map(|(_, port)| u16::from_str_radix(port, 16).expect("a port in hexadecimal digits")).collect()
 }
 
 /// Runs a command to its end, which must be a success; gives its standard output.
