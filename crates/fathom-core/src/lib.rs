@@ -19,6 +19,7 @@ pub mod loss;
 pub mod marks;
 pub mod notice;
 pub mod peer_report;
+pub mod plain;
 pub mod probe;
 pub mod rotation;
 pub mod sample;

@@ -8,12 +8,14 @@ mod join;
 mod losses;
 mod moment;
 mod next;
+mod page;
 #[cfg(test)]
 mod tests;
 mod tries;
 mod words;
 
 pub use gather::{Baseline, Gathered, Gatherer};
+pub use page::{Labelled, Page, merged};
 pub use words::changed;
 
 use crate::cause::ClosingCause;

@@ -3,6 +3,7 @@
 
 mod idle_gaps;
 mod outages;
+pub mod side_by_side;
 mod sizes;
 mod table;
 mod under_load;

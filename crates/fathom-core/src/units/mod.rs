@@ -9,6 +9,7 @@
 
 mod duration;
 mod error;
+pub mod narrow;
 mod rate;
 mod scale;
 pub mod serde_ns;

@@ -4,7 +4,6 @@
 mod bars;
 mod copy;
 mod draw;
-mod figures;
 mod inks;
 mod keys;
 mod names;

@@ -1,8 +1,8 @@
 //! The histogram of round trips: one bar a column, the columns evenly spaced on a logarithmic axis.
 
-use super::figures::{self, QUANTILES};
 use super::inks::{Inks, fitting, rule};
 use fathom_core::histogram::{Histogram, bucket_range};
+use fathom_core::units::narrow::{self as figures, QUANTILES};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -2,12 +2,12 @@
 //! them, and computes under it the few figures it needs instead of copying histograms.
 
 use super::bars::Bars;
-use super::figures::supported;
 use super::plan::Plan;
 use super::state::State;
 use super::view::View;
 use crate::probe::live_state::{LiveState, LiveStates, Second, lock};
 use crate::probe::plain;
+use fathom_core::units::narrow::supported;
 use jiff::Timestamp;
 use std::path::PathBuf;
 
@@ -73,7 +73,7 @@ pub(super) struct Row {
     pub(super) late: u64,
     /// Round trip of the latest sample, ns; `None` where it has none.
     pub(super) now_ns: Option<u64>,
-    /// In the order of [`QUANTILES`](super::figures::QUANTILES), ns; `None` where the count does not support it.
+    /// In the order of [`QUANTILES`](fathom_core::units::narrow::QUANTILES), ns; `None` where the count does not support it.
     pub(super) quantiles_ns: [Option<u64>; 4],
     pub(super) max_ns: Option<u64>,
 }
@@ -119,7 +119,7 @@ pub(super) struct Detail {
     pub(super) bars: Option<Bars>,
     /// The latest events in words, oldest first: as many as there is room for.
     pub(super) events: Vec<String>,
-    /// In the order of [`QUANTILES`](super::figures::QUANTILES).
+    /// In the order of [`QUANTILES`](fathom_core::units::narrow::QUANTILES).
     pub(super) quantiles_ns: [Option<u64>; 4],
     pub(super) max_ns: Option<u64>,
 }

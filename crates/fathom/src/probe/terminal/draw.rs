@@ -1,7 +1,6 @@
 //! One picture of the run, drawn from copies.
 
 use super::copy::{Detail, Glance, Row};
-use super::figures::time_or_dash;
 use super::inks::{Inks, alarm, rule};
 use super::names::beginning;
 use super::plan::{ALL_FIGURES, HELP, Plan};
@@ -12,6 +11,7 @@ use crate::probe::live_state::LiveStates;
 use fathom_core::summary::clock_time;
 use fathom_core::text;
 use fathom_core::units::duration_compact as duration;
+use fathom_core::units::narrow::time_or_dash;
 use ratatui::Frame;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;

@@ -1,7 +1,7 @@
 //! In which order the paths stand in the table.
 
-use super::figures::supported;
 use crate::probe::live_state::{LiveStates, lock};
+use fathom_core::units::narrow::supported;
 use std::cmp::{Ordering, Reverse};
 
 /// What the paths are sorted by.

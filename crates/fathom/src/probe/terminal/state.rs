@@ -1,7 +1,7 @@
 //! How a path is, in a word.
 
-use super::figures;
 use crate::probe::live_state::LiveState;
+use fathom_core::units::narrow as figures;
 
 /// How a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

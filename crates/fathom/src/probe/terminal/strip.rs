@@ -1,10 +1,10 @@
 //! The strip: the last minutes second by second, from smallest to largest round trip with the mean between them.
 
-use super::figures;
 use super::inks::{Inks, fitting, rule};
 use super::view::Zoom;
 use crate::probe::live_state::Second;
 use fathom_core::units::duration_compact as duration;
+use fathom_core::units::narrow as figures;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 

@@ -1,12 +1,12 @@
 //! The table of paths: what fits, chosen by what matters most, in a fixed order.
 
 use super::copy::Row;
-use super::figures::{QUANTILES, count, time_or_dash};
 use super::inks::Inks;
 use super::names;
 use super::order::By;
 use super::state::State;
 use super::view::View;
+use fathom_core::units::narrow::{QUANTILES, count, time_or_dash};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Rect};
 use ratatui::style::Modifier;

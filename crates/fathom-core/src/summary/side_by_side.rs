@@ -1,9 +1,9 @@
 //! The end of a run with many targets: one table, a row each. Each recording's own summary has the rest.
 
-use fathom_core::marks;
-use fathom_core::statistics::Statistics;
-use fathom_core::summary::{Heading, number, percent, unit_for};
-use fathom_core::text::cleaned;
+use super::{Heading, number, percent, unit_for};
+use crate::marks;
+use crate::statistics::Statistics;
+use crate::text::cleaned;
 use std::fmt::Write;
 
 /// From so many targets on a summary each would not fit a screen.
@@ -12,7 +12,7 @@ const MANY: usize = 4;
 const LABEL: usize = 28;
 
 /// The table; none: the targets are few, or their samples are of several kinds that have no figure in common.
-pub(super) fn text(paths: &[(Heading, &Statistics)]) -> Option<String> {
+pub fn text(paths: &[(Heading, &Statistics)]) -> Option<String> {
     let of_kinds = |(heading, s): &(Heading, &Statistics)| {
         heading.load.is_some() || !heading.sizes.is_empty() || !s.gaps.all.is_empty()
     };
@@ -72,7 +72,7 @@ pub(super) fn text(paths: &[(Heading, &Statistics)]) -> Option<String> {
 }
 
 /// A name of so many characters at most, without what stands in its middle: what tells names apart is at their ends.
-pub(super) fn shortened(name: &str, most: usize) -> String {
+fn shortened(name: &str, most: usize) -> String {
     let all: Vec<char> = name.chars().collect();
     if all.len() <= most {
         return name.to_owned();
@@ -85,7 +85,7 @@ pub(super) fn shortened(name: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_core::sample::Sample;
+    use crate::sample::Sample;
 
     #[test]
     fn many_targets_are_one_table_and_few_are_not() {

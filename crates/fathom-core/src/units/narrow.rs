@@ -1,16 +1,16 @@
 //! Numbers for narrow cells: each with its unit, none wider than its column.
 
-use fathom_core::histogram::{Histogram, bucket_range, supports};
+use crate::histogram::{Histogram, bucket_range, supports};
 
 /// Percentiles of the table.
-pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
+pub const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p99.9", 0.999)];
 
 /// What stands where there is no figure, or too few samples for one.
-pub(super) const NONE: &str = "–";
+pub const NONE: &str = "–";
 
 /// A duration with so many significant digits and its unit, such as `74.23µs`; with three digits six columns wide at
 /// most, with four seven, up to 10,000 s.
-pub(super) fn time(ns: u64, digits: usize) -> String {
+pub fn time(ns: u64, digits: usize) -> String {
     if ns < 1_000 {
         return format!("{ns}ns");
     }
@@ -34,12 +34,12 @@ pub(super) fn time(ns: u64, digits: usize) -> String {
 }
 
 /// As [`time`], or a dash.
-pub(super) fn time_or_dash(ns: Option<u64>, digits: usize) -> String {
+pub fn time_or_dash(ns: Option<u64>, digits: usize) -> String {
     ns.map_or_else(|| NONE.to_owned(), |ns| time(ns, digits))
 }
 
 /// A count in at most five columns: exact below 10,000, then rounded down to three digits.
-pub(super) fn count(n: u64) -> String {
+pub fn count(n: u64) -> String {
     if n < 10_000 {
         return n.to_string();
     }
@@ -61,7 +61,7 @@ pub(super) fn count(n: u64) -> String {
 
 /// The percentiles of the table in one walk over the buckets: [`Histogram::supported_quantile`] walks once for each,
 /// and a long run over a wide range fills tens of thousands of buckets.
-pub(super) fn supported(h: &Histogram) -> [Option<u64>; 4] {
+pub fn supported(h: &Histogram) -> [Option<u64>; 4] {
     let n = h.count();
     let wanted =
         QUANTILES.map(|(_, q)| (supports(n, q) && n > 0).then(|| ((q * n as f64).ceil() as u64).clamp(1, n)));
