@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fathometer import early  # isort: skip  (before what takes its time)
 
+import contextlib
 import sys
 from typing import Annotated
 
@@ -67,7 +68,9 @@ def main() -> None:
     try:
         app()
     except FathometerError as error:
-        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"fathometer: {error}")
+        # The terminal may have gone; the exit code is told all the same.
+        with contextlib.suppress(OSError):
+            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"fathometer: {error}")
         sys.exit(error.exit_code)
     except BrokenPipeError:
         # The reader of our standard output has gone (`| head`): nothing is wrong, and nobody listens.

@@ -16,10 +16,12 @@ from fathometer.demo.files import LENGTH_NS, LOOPBACK, REGION, STUDY, paced, wri
 from fathometer.demo.table import _between
 from fathometer.stats.results import Interval
 from fathometer.study.journal import first, read_journal
+from fathometer.study.lock import is_held
 from fathometer.study.processes import marked
 from fathometer.study.read import read_study
 from support.programs import ROOT, need_fabrics
 from support.programs import fathom as built
+from support.terminal import Terminal
 
 QUICK_NS = 24_000_000_000
 
@@ -213,11 +215,32 @@ def test_ctrl_c_ends_it_in_order(tmp_path, fathom):
     _, err = process.communicate(timeout=120)
     assert process.returncode == 1, err
     assert "interrupted; nothing was left running" in err
-    entries = read_journal(tmp_path / "out" / "recordings")
+    nothing_is_left(tmp_path / "out", fathom)
+
+
+@pytest.mark.usefixtures("_root")
+@pytest.mark.parametrize("moment", ["to go, about", "measuring"])
+def test_a_terminal_that_goes_away_ends_it_in_order(tmp_path, fathom, moment):
+    """SSH was cut: nobody sees the rest, and nothing may be left running."""
+    program = [sys.executable, "-c", "from fathometer.cli import main; main()", "demo", "--no-open"]
+    terminal = Terminal([*program, "--fathom", str(fathom), "--output", str(tmp_path / "out")], 100, 30)
+    terminal.read_until_written(moment)
+    terminal.go_away()
+    assert terminal.ended() in {1, -signal.SIGHUP}
+    nothing_is_left(tmp_path / "out", fathom)
+
+
+def nothing_is_left(directory, fathom):
+    """Neither a process, nor a fabric, nor a study that seems to run."""
+    entries = read_journal(directory / "recordings")
     assert marked(first(entries)["id"]) == []
-    (name,) = [e["name"] for e in entries if e["kind"] == "fabric.making"]
-    down = subprocess.run([fathom, "fabric", "down", name], capture_output=True, text=True, check=False)
-    assert "no fabric" in down.stderr
+    assert "study.interrupted" in [e["kind"] for e in entries]
+    assert not is_held(directory / "recordings")
+    for name in [e["name"] for e in entries if e["kind"] == "fabric.making"]:
+        down = subprocess.run([fathom, "fabric", "down", name], capture_output=True, text=True, check=False)
+        assert "no fabric" in down.stderr
+        networks = Path("/run/netns")
+        assert [n.name for n in networks.glob("*") if name in n.name] == []
 
 
 @pytest.mark.usefixtures("_root")

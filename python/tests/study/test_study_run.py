@@ -59,14 +59,14 @@ def left_running(output):
     return marked(first(read_journal(output))["id"])
 
 
-def child(file, output, fathom):
+def child(file, output, fathom, before=()):
     """The command in a process of its own, whose progress lines are on its standard error."""
     program = "from fathometer.study.run import run_study as r; import sys; from pathlib import Path as P\n"
     program += "from fathometer.errors import FathometerError\n"
     program += "p = lambda s: print(s, file=sys.stderr, flush=True)\n"
     program += "try: r(P(sys.argv[1]), P(sys.argv[2]), P(sys.argv[3]), False, p)\n"
     program += "except FathometerError as e: p(f'fathometer: {e}'); sys.exit(e.exit_code)\n"
-    argv = [sys.executable, "-c", program, str(file), str(output), str(fathom)]
+    argv = [*before, sys.executable, "-c", program, str(file), str(output), str(fathom)]
     return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
 
 
@@ -139,6 +139,19 @@ def test_ctrl_c_ends_cleanly_and_the_study_goes_on(tmp_path, fathom):
     assert len(list(open_recordings([output]))) == 8
     finishes = [e["run"] for e in read_journal(output) if e["kind"] == "run.finished"]
     assert len(finishes) == len(set(finishes)) == 8
+
+
+@pytest.mark.parametrize(("hang_up", "code"), [("ignore", 0), ("default", 1)])
+def test_a_hang_up_that_is_ignored_stays_ignored(tmp_path, fathom, hang_up, code):
+    """`nohup fathom study run` ended when SSH was cut: the handler took the place of the ignored signal."""
+    file = write(tmp_path, probe="every = '5ms'\ncount = 60", top="repetitions = 2")
+    process = child(file, tmp_path / "out", fathom, ["env", f"--{hang_up}-signal=HUP"])
+    read_until(process, "[1/4]")
+    process.send_signal(signal.SIGHUP)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == code, rest
+    assert kinds(tmp_path / "out")[-1] == ("study.ended" if code == 0 else "study.interrupted")
+    assert left_running(tmp_path / "out") == []
 
 
 def test_stop_after_a_crash(tmp_path, fathom):

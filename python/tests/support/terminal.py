@@ -27,6 +27,9 @@ class Terminal:
     def __init__(self, argv, columns, lines):
         self.pid, self._file = pty.fork()
         if self.pid == 0:
+            # They are ignored in a background job and under nohup, and so would be in what tests start.
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             # The size first: what is begun must not see another one.
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
             os.execvpe(argv[0], argv, environment())
@@ -59,6 +62,13 @@ class Terminal:
                     return picture
             seen = len(pictures)
         raise AssertionError(f"it never showed that: {self.written[-2000:]!r}")
+
+    def read_until_written(self, text):
+        """Reads until a program that draws no pictures has written the text."""
+        given_up = time.monotonic() + PATIENCE_S
+        while text not in CODES.sub(b"", self.written).decode(errors="replace"):
+            assert time.monotonic() < given_up, self.written[-2000:]
+            assert self._read(), self.written[-2000:]
 
     def read_all(self):
         """What a program that has been stopped had written until then, with all before."""

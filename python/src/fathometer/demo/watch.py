@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -62,8 +63,10 @@ class Watch:
     ) -> None:
         self._done.set()
         self._thread.join()
-        if self._status:
-            self._status.stop()
+        # A terminal that has gone cannot be given back.
+        with contextlib.suppress(OSError):
+            if self._status:
+                self._status.stop()
 
     def __call__(self, line: str) -> None:
         """A line of the study's progress."""
@@ -72,10 +75,12 @@ class Watch:
         self._console.print(f"  {line}")
 
     def _follow(self) -> None:
-        while not self._done.wait(LOOK_S):
-            for sentence in self._happened():
-                self._console.print(f"  {self._second():.0f} s: {sentence}")
-            self._tell()
+        # Whoever closes the terminal wants no error of ours.
+        with contextlib.suppress(OSError):
+            while not self._done.wait(LOOK_S):
+                for sentence in self._happened():
+                    self._console.print(f"  {self._second():.0f} s: {sentence}")
+                self._tell()
 
     def _second(self) -> float:
         return 0.0 if self._began is None else min(time.monotonic() - self._began, self._seconds)

@@ -136,8 +136,7 @@ class _Runner:
         self.short = short
         self.done = finished(before)
         self.left = ssh_left(before)
-        # What it says goes to a terminal, and may hold what hosts said.
-        self.progress: Progress = lambda words: progress(cleaned(words))
+        self._tell = progress
         self.runs = plan(study)
         self.journal = Journal(output)
         self.processes = Processes(study_id)
@@ -146,6 +145,11 @@ class _Runner:
         self.places: dict[str, Venue] = {}
         self.reflectors: dict[Listener, Reflector] = {}
         self.failed: list[str] = []
+
+    def progress(self, words: str) -> None:
+        """Says what goes on; hosts may have said it. A terminal that has gone is no reason to stop."""
+        with contextlib.suppress(OSError):
+            self._tell(cleaned(words))
 
     async def all(self) -> int:
         task = asyncio.current_task()
@@ -156,10 +160,10 @@ class _Runner:
             nonlocal interrupted
             if not interrupted and not stopping and task is not None:
                 interrupted = True
-                self.progress("interrupted: stopping what was started")
                 task.cancel()
+                self.progress("interrupted: stopping what was started")
 
-        for sign in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for sign in _ending_signals():
             loop.add_signal_handler(sign, interrupt)
         try:
             await self._rounds()
@@ -333,6 +337,12 @@ class _Runner:
             with contextlib.suppress(OSError):
                 Path(directory).rmdir()  # Only what is empty.
         return stayed
+
+
+def _ending_signals() -> list[signal.Signals]:
+    """What ends a study in order. A hang-up that is ignored, as under `nohup`, stays ignored."""
+    nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if nohup else [signal.SIGHUP])]
 
 
 def _listener(run: PlannedRun) -> Listener | None:
