@@ -1,4 +1,4 @@
-//! Signals as the parent process left them.
+//! Signals as the parent process left them, and as the next program finds them.
 
 /// Whether hang-ups (SIGHUP) were ignored when this process was started, as `nohup` arranges; false where there are
 /// none. To be asked before a handler is set.
@@ -13,4 +13,18 @@ pub fn hangup_is_ignored() -> bool {
     }
     #[cfg(not(unix))]
     false
+}
+
+/// Holds Ctrl-C (SIGINT) back from this thread, and from the program that takes its place by `exec`, until that program
+/// unblocks the signal: one that comes meanwhile waits there.
+#[cfg(unix)]
+pub fn hold_interrupts() {
+    // SAFETY: every bit pattern of the set is a value of it.
+    let mut held: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the calls write `held` and read it, which is valid for both; the previous mask is not asked for.
+    unsafe {
+        libc::sigemptyset(&raw mut held);
+        libc::sigaddset(&raw mut held, libc::SIGINT);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, std::ptr::null_mut());
+    }
 }

@@ -47,6 +47,8 @@ fn beside_us() -> Option<PathBuf> {
 #[cfg(unix)]
 fn hand_over(command: &mut Command) -> std::io::Result<ExitCode> {
     use std::os::unix::process::CommandExt as _;
+    // An interpreter that is interrupted while it starts shows a traceback. `fathometer/early.py` lets Ctrl-C through.
+    fathom_os::signals::hold_interrupts();
     Err(command.exec())
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fathometer import early  # isort: skip  (before what takes its time)
 
 import contextlib
+import signal
 import sys
 from typing import Annotated
 
@@ -24,8 +25,6 @@ from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_com
 from fathometer.rollup_command import EPILOG as ROLLUP_EPILOG
 from fathometer.rollup_command import rollup_command
 from fathometer.study.command import study_app
-
-early.imported()
 
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
 app = typer.Typer(
@@ -62,6 +61,8 @@ app.command("import", epilog=EPILOG)(import_command)
 app.command("demo", epilog=DEMO_EPILOG)(demo_command)
 app.add_typer(study_app, name="study")
 
+early.imported()
+
 
 def main() -> None:
     """Runs the command line; the one place where an error becomes an exit code."""
@@ -72,6 +73,9 @@ def main() -> None:
         with contextlib.suppress(OSError):
             Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"fathometer: {error}")
         sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        # Before a command begins; what comes later Typer ends in the same way.
+        sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
         # The reader of our standard output has gone (`| head`): nothing is wrong, and nobody listens.
         sys.stderr.close()

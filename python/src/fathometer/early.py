@@ -1,16 +1,21 @@
 """Ctrl-C while the program is still being read: it ends as any other program, and not with a traceback.
 
-The command line imports this first and calls `imported` when it has read the rest.
+The command line imports this first and calls `imported` when it has read the rest. `fathom` holds Ctrl-C back
+while the interpreter starts, as nothing of ours runs yet; here it is let through.
 """
 
 import contextlib
 import signal
+import sys
 
 # In another thread than the main one signals are not ours to set.
 with contextlib.suppress(ValueError):
     _before = signal.getsignal(signal.SIGINT)
     if _before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+if sys.platform != "win32":
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def imported() -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from support.programs import fathom, tool
+
 PROGRAM = "from fathometer.cli import main; main()"
 
 
@@ -40,3 +42,36 @@ def test_afterwards_ctrl_c_is_an_exception_again_with_which_commands_end_in_orde
         capture_output=True, text=True, timeout=60, check=True, preexec_fn=_heard,
     )  # fmt: skip
     assert done.stdout.strip() == "True"
+
+
+def _as_users_start_it(directory, before=(), paths=()):
+    """`fathom check --help`, which hands over to a `fathometer` on the PATH."""
+    program = directory / "bin" / "fathometer"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(f"#!{sys.executable}\nfrom fathometer.cli import main\nmain()\n")
+    program.chmod(0o755)
+    return subprocess.run(
+        [*before, fathom(), "check", "--help"],
+        env={
+            **os.environ,
+            "PATH": os.pathsep.join([str(program.parent), os.environ["PATH"]]),
+            "PYTHONPATH": os.pathsep.join([*paths, *(p for p in sys.path if p)]),
+        },
+        capture_output=True, text=True, timeout=60, check=False, preexec_fn=_heard,
+    )  # fmt: skip
+
+
+def test_ctrl_c_before_the_first_line_of_ours(tmp_path):
+    """The interpreter sends the signal to itself while it starts: it showed its own traceback."""
+    (tmp_path / "sitecustomize.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = _as_users_start_it(tmp_path, paths=[str(tmp_path)])
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("files", range(5, 125, 10))
+def test_ctrl_c_when_so_many_files_have_been_opened(tmp_path, files):
+    """From the binary's own start to the first files of ours, by counts and not by a clock."""
+    inject = f"inject=openat:signal=SIGINT:when={files}"
+    before = [tool("strace"), "-f", "-o", "/dev/null", "-e", "trace=openat", "-e", inject]
+    done = _as_users_start_it(tmp_path, before)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
