@@ -8,7 +8,10 @@ mod tests;
 
 pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall};
 pub use evidence::{Evidence, TcpInfo};
-pub use lost::{LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, why_lost};
+pub use lost::{
+    LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, note_of_lost_events,
+    tells_lost_events, why_lost,
+};
 
 use crate::cause::ClosingCause;
 use crate::loss::Losses;

@@ -1,4 +1,6 @@
-//! Why samples that were sent have no row: the reasons of `recording.overflowed`.
+//! Why samples that were sent have no row: the reasons of `recording.overflowed`; and the note of lost events.
+
+use crate::text::count;
 
 /// Rows were lost because writing fell behind what was measured.
 pub const LOST_BEHIND: &str = "behind";
@@ -11,6 +13,16 @@ pub const LOST_CRASH: &str = "crash";
 /// Rows were on the disk and cannot be read any more.
 pub const LOST_UNREADABLE: &str = "unreadable";
 
+/// The note of events that have no place in the recording, and why (see [`why_lost`]).
+pub fn note_of_lost_events(lost: u64, reason: &str) -> String {
+    format!("{} lost: {}", count(lost, "event"), why_lost(Some(reason)))
+}
+
+/// Whether a note says that events were lost: in the words of [`note_of_lost_events`], or in those of recordings made before.
+pub fn tells_lost_events(text: &str) -> bool {
+    [" event lost: ", " events lost: ", " events were lost: "].iter().any(|words| text.contains(words))
+}
+
 /// Why rows are missing, as a sentence without its end, from the reason of a `recording.overflowed`.
 pub fn why_lost(reason: Option<&str>) -> &'static str {
     match reason {
@@ -19,5 +31,22 @@ pub fn why_lost(reason: Option<&str>) -> &'static str {
         Some(LOST_CRASH) => "the probe was killed, or its host failed",
         Some(LOST_UNREADABLE) => "the recording was damaged",
         _ => "writing could not keep up",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_of_lost_events_is_known_as_one() {
+        for lost in [1, 2, 1_000_000] {
+            for reason in [LOST_BEHIND, LOST_NO_SPACE, LOST_STOPPED] {
+                let text = note_of_lost_events(lost, reason);
+                assert!(tells_lost_events(&text), "{text}");
+            }
+        }
+        assert!(tells_lost_events("3 events were lost: the disk was full"), "as it was written before");
+        assert!(!tells_lost_events("uplink replaced; two samples lost"));
     }
 }

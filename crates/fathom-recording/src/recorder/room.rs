@@ -5,7 +5,7 @@ use super::Recorder;
 use super::kept::Kept;
 use crate::disk::Disk;
 use crate::{Error, RESERVE};
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, LOST_NO_SPACE, note_of_lost_events};
 use fathom_core::text::count;
 use fathom_core::units::duration_compact;
 use std::path::Path;
@@ -108,7 +108,7 @@ impl Recorder {
             return Ok(());
         }
         let lost = self.kept.lost();
-        let text = format!("{} lost: the disk was full", count(lost, "event"));
+        let text = note_of_lost_events(lost, LOST_NO_SPACE);
         let note = (lost > 0).then(|| self.own_event(None, EventKind::Note { text }));
         let (mut lines, counts) = self.kept.content();
         for event in counts.chain(&note) {

@@ -5,7 +5,7 @@
 
 use super::Findings;
 use crate::{EVENTS, Manifest};
-use fathom_core::event::{Event, EventKind, PROBING_FAILED};
+use fathom_core::event::{Event, EventKind, PROBING_FAILED, tells_lost_events};
 use fathom_core::sample::Sample;
 use std::collections::HashMap;
 
@@ -38,11 +38,6 @@ struct Tally {
     /// One more than the greatest number seen.
     next_seq: u64,
     lost: u64,
-}
-
-/// Whether a note says that events were lost, in the words of those who write it, and of those who wrote it before.
-fn tells_lost_events(text: &str) -> bool {
-    [" event lost: ", " events lost: ", " events were lost: "].iter().any(|words| text.contains(words))
 }
 
 /// Who wrote the recording last.

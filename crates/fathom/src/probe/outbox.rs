@@ -7,9 +7,8 @@
 //! been taken. An outbox that is dropped without it tells the recording thread that its probing thread failed.
 
 use fathom_core::clock::Anchor;
-use fathom_core::event::{Event, EventKind};
+use fathom_core::event::{Event, EventKind, LOST_BEHIND, note_of_lost_events};
 use fathom_core::sample::Sample;
-use fathom_core::text::count;
 use fathom_os::clock::{mono_ns, utc_ns};
 use jiff::Timestamp;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -198,8 +197,7 @@ impl Outbox {
         }
         let events = std::mem::take(&mut self.events_lost);
         if events > 0 {
-            let text = format!("{} lost: writing could not keep up", count(events, "event"));
-            let kind = EventKind::Note { text };
+            let kind = EventKind::Note { text: note_of_lost_events(events, LOST_BEHIND) };
             let event = Event { at: Timestamp::now(), mono_ns: mono_ns(), connection: None, kind };
             self.waiting.push(Message::Event(None, Box::new(event)));
         }
