@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 use support::faults::{Fault, Run, Site, explanations, long_stall, make_all};
 use support::probe::waited_ns;
-use support::rows::{Events, Row, has_kind, of_kind};
+use support::rows::{Events, Row, has_kind, number, of_kind};
 use support::{must, wait_for};
 
 /// What a recorded length may be wrong by, from the figures that were to be reached.
@@ -71,10 +71,6 @@ fn all_stand(pid: u32) -> bool {
 
 fn pauses<'a>(events: &'a Events, host: &str) -> Vec<&'a Value> {
     of_kind(events, "pause").into_iter().filter(|event| event["host"] == host).collect()
-}
-
-fn number(event: &Value, name: &str) -> u64 {
-    event[name].as_u64().unwrap_or_else(|| panic!("{name}: {event}"))
 }
 
 /// By how much a value is below (negative) or above what is known of the truth; 0 within it.

@@ -8,14 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use support::probe::{Outcome, Probe, assert_sound, fathom};
 use support::reflector::Echo;
+use support::rows::number;
 use support::{FATHOM, free_port, wait_for};
 
 fn probe(home: &Path, words: &[&str]) -> Probe {
     Probe::spawn(Command::new(FATHOM).arg("probe").args(words).current_dir(home))
-}
-
-fn number(value: &Value, name: &str) -> u64 {
-    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
 }
 
 /// The intervals of a run, and its summaries.

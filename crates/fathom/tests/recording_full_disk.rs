@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
-use support::rows::{events, of_kind, rows};
+use support::rows::{events, of_kind, recordings, rows};
 use support::{must, needs_root, wait_for};
 use tempfile::TempDir;
 
@@ -333,13 +333,7 @@ fn a_rotation_on_a_full_disk_loses_nothing_untold() {
     let recorded = Recorded::begin();
     let home = recorded.home.path();
     let probe = recorded.probe("--every 5ms --rotate 1s --quiet");
-    let all = || {
-        let entries = std::fs::read_dir(&recorded.dir).into_iter().flatten().flatten();
-        let mut all: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        all.retain(|path| path.join("recording.json").exists());
-        all.sort();
-        all
-    };
+    let all = || recordings(&recorded.dir);
     wait_for("a first seam", || (all().len() >= 2).then_some(()));
     let ballast = recorded.disk.path().join("ballast");
     let mut filling = std::fs::File::create(&ballast).expect("created");

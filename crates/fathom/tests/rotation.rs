@@ -4,32 +4,19 @@ mod support;
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use support::probe::{Probe, assert_sound, fathom};
 use support::reflector::Echo;
-use support::rows::{events, of_kind, rows};
+use support::rows::{events, number, of_kind, recordings, rows};
 use support::{FATHOM, wait_for};
 
 fn probe(home: &Path, words: &[&str]) -> Probe {
     Probe::spawn(Command::new(FATHOM).arg("probe").args(words).current_dir(home))
 }
 
-/// The recordings in a directory, by name, which is by time.
-fn recordings(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("listed").path()).collect();
-    all.retain(|path| path.join("recording.json").exists());
-    all.sort();
-    all
-}
-
 fn manifest(dir: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(dir.join("recording.json")).expect("a manifest")).expect("JSON")
-}
-
-fn number(value: &Value, name: &str) -> u64 {
-    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
 }
 
 /// Several connections that stay open over several seams.
@@ -98,7 +85,7 @@ fn what_was_sent_is_in_the_recordings_together_each_sample_once() {
         assert_eq!(seqs.len() as u64 + told, sent[connection], "connection {connection}");
     }
     // Each says of itself what is in it, and together they say what the run said.
-    let of = |dir: &PathBuf| {
+    let of = |dir: &std::path::PathBuf| {
         fathom(home.path(), &["recording", "summary", &dir.display().to_string(), "--json"]).summary()
     };
     let each: Vec<Value> = all.iter().map(of).collect();

@@ -8,21 +8,8 @@ use std::path::{Path, PathBuf};
 use support::net::Host;
 use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
-use support::rows::{Events, events, has_kind, of_kind, rows};
+use support::rows::{Events, events, has_kind, number, of_kind, recordings, rows};
 use support::wait_for;
-
-/// The recordings in a directory, by name, which is by time.
-fn recordings(dir: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
-    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("listed").path()).collect();
-    all.retain(|path| path.join("recording.json").exists());
-    all.sort();
-    all
-}
-
-fn number(value: &Value, name: &str) -> u64 {
-    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
-}
 
 /// Waits for another recording than those of now, and for this in one that follows.
 fn wait_over_a_seam(kept: &Path, what: &str, holds: impl Fn(&Events) -> bool) {

@@ -3,7 +3,7 @@
 use super::{FATHOM, must};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Events, in order.
 pub(crate) type Events = Vec<Value>;
@@ -61,6 +61,20 @@ pub(crate) fn parse(csv: &str) -> Vec<Row> {
         Row(present.map(|(name, field)| ((*name).to_owned(), field.parse().expect("an integer"))).collect())
     };
     lines.map(row).collect()
+}
+
+/// The recordings in a directory, by name, which is by time; none where it is not there yet.
+pub(crate) fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.expect("listed").path()).collect();
+    all.retain(|path| path.join("recording.json").exists());
+    all.sort();
+    all
+}
+
+/// A field that holds a count or a time.
+pub(crate) fn number(value: &Value, name: &str) -> u64 {
+    value[name].as_u64().unwrap_or_else(|| panic!("{name}: {value}"))
 }
 
 /// The whole lines of an event log; empty where there is none yet. An unfinished last line is one being written.
