@@ -8,6 +8,7 @@ use super::diagnosis::canary::LocalView;
 use super::diagnosis::delay::Delay;
 use super::diagnosis::silence::{Missing, Silence};
 use super::diagnosis::ways::Ways;
+use super::hold_up::HoldUp;
 use super::io::{Piece, Progress};
 use super::path::Path;
 use super::protocol::stamp;
@@ -57,11 +58,8 @@ pub(super) struct Connection {
     info: Option<TcpInfo>,
     next_view_ns: u64,
     pub(super) silence: Silence,
-    /// Samples below this number waited in a stall.
-    held_up_below: u64,
-    /// Later ones queue behind those, until round trips are as before, or until then: a path that is slower for good is
-    /// to be learned.
-    queued_until_ns: u64,
+    /// What the last stall held up.
+    hold_up: HoldUp,
     last_silence: LastSilence,
     /// UDP: what is known of losses and has not been told.
     losses: Losses,
@@ -100,8 +98,7 @@ impl Connection {
             info: None,
             next_view_ns: 0,
             silence: Silence::default(),
-            held_up_below: 0,
-            queued_until_ns: 0,
+            hold_up: HoldUp::default(),
             last_silence: LastSilence::default(),
             losses: Losses::default(),
             losses_told: RateLimit::default(),
@@ -274,12 +271,12 @@ impl Connection {
             Receipt { mono_ns: now, clock: &clock, kernel, local_pause: cx.pauses.latest(), stamps };
         let (connection, transport) = (self.ordinal(), cx.settings.transport);
         // What is out while a stall lasts waited in it, and what is sent after it waits for that: no longer than the stall.
-        let stall = self.silence.stall();
-        let stalled = stall.is_some();
-        let held_up_below = if stalled { self.stream.next_seq() } else { self.held_up_below };
-        let mut queued_until_ns = stall.map_or(self.queued_until_ns, |stall| 2 * now - stall.sent_mono_ns);
-        let usual_ns = path.usual.p99_ns().unwrap_or_else(|| path.usual.threshold_ns());
         let (next_seq, mut last_silence) = (self.stream.next_seq(), self.last_silence);
+        let stall = self.silence.stall();
+        let mut hold_up = stall.map_or(self.hold_up, |stall| {
+            HoldUp::ended(now, now.saturating_sub(stall.sent_mono_ns), next_seq)
+        });
+        let usual_ns = path.usual.p99_ns().unwrap_or_else(|| path.usual.threshold_ns());
         let last = next_seq.checked_sub(1);
         let (mut resolved, mut foreign, mut awaited, mut held_up_read) = (0, false, false, false);
         let index = path.index();
@@ -292,23 +289,17 @@ impl Connection {
                 }
                 resolved += 1;
                 awaited |= Some(sample.seq) == last;
-                let waited = sample.seq < held_up_below;
-                if !waited && sample.rtt_ns.is_some_and(|rtt_ns| rtt_ns <= usual_ns as i64) {
-                    queued_until_ns = 0;
-                }
-                let held_up = waited || now < queued_until_ns;
+                let rtt_ns = sample.rtt_ns.map(|rtt_ns| rtt_ns.max(0) as u64);
+                let held_up = hold_up.held_up(now, sample.seq, rtt_ns, usual_ns);
                 held_up_read |= held_up;
-                if let Some(rtt_ns) = sample.rtt_ns.filter(|_| !held_up)
-                    && let Some(kind) =
-                        delay.came(sample.seq, rtt_ns as u64, now, threshold_ns, |from, to| {
-                            cx.pauses.within(from, to)
-                        })
+                if let Some(rtt_ns) = rtt_ns.filter(|_| !held_up)
+                    && let Some(kind) = delay
+                        .came(sample.seq, rtt_ns, now, threshold_ns, |from, to| cx.pauses.within(from, to))
                 {
                     cx.event(now, Some(index), Some(connection), kind);
                 }
-                let waited = sample.rtt_ns.map(|rtt_ns| {
-                    last_silence.came(now, sample.seq, rtt_ns.max(0) as u64, next_seq, usual_ns)
-                });
+                let waited =
+                    rtt_ns.map(|rtt_ns| last_silence.came(now, sample.seq, rtt_ns, next_seq, usual_ns));
                 let unusual_ns = delay.unusual_ns(now);
                 let waited = waited.map(|waited| waited.at_least(unusual_ns.unwrap_or(0)));
                 path.resolved_sample(now, &sample, waited, held_up || unusual_ns.is_some());
@@ -339,8 +330,7 @@ impl Connection {
         if resolved == 0 {
             return Came::Part;
         }
-        (self.held_up_below, self.queued_until_ns) = (held_up_below, queued_until_ns);
-        self.last_silence = last_silence;
+        (self.hold_up, self.last_silence) = (hold_up, last_silence);
         (self.stamped, self.held_up_read) = (self.stream.stamped(), held_up_read);
         let ways = &self.ways;
         self.delay.look(self.stamped, |slowest| ways.late(slowest));

@@ -13,6 +13,7 @@ mod anomalies;
 mod connection;
 mod context;
 mod diagnosis;
+mod hold_up;
 mod io;
 mod lane;
 mod load;
