@@ -2,6 +2,10 @@
 //!
 //! An open TCP connection is found by its slot and looked at when somebody asks, so that it costs nothing per message.
 //! Of those that ended, and of UDP's, which have no end, the last thousands are kept.
+//!
+//! What somebody saw pass and sends again, be it with the code of a key, must not speak for the one that sent it first: a
+//! name stays with the connection that had it first, and a datagram that was there already is no sign of life. (A count of
+//! frames has it in it all the same: so has one that the network doubled, and the probe knows how to read that.)
 
 use crate::clock::{Clock, ms};
 use crate::connection::Connection;
@@ -52,13 +56,36 @@ pub(crate) struct Ended {
     pub(crate) failure: Failure,
 }
 
+/// What was heard of a connection that sends datagrams.
+#[derive(Debug, Default)]
+struct Datagrams {
+    last: Answer,
+    /// Bit n: the frame n before the latest was there.
+    there: u64,
+}
+
+impl Datagrams {
+    /// Whether this frame comes for the first time. One that is too old to tell does not.
+    fn is_new(&mut self, sequence: u64) -> bool {
+        let Some(ahead) = sequence.checked_sub(self.last.last_seq).filter(|&n| n > 0 || self.there == 0)
+        else {
+            let behind = 1_u64.checked_shl((self.last.last_seq - sequence).try_into().unwrap_or(u32::MAX));
+            let new = behind.is_some_and(|bit| self.there & bit == 0);
+            self.there |= behind.unwrap_or(0);
+            return new;
+        };
+        self.there = self.there.checked_shl(ahead.try_into().unwrap_or(u32::MAX)).unwrap_or(0) | 1;
+        true
+    }
+}
+
 /// The connections that are remembered.
 #[derive(Debug)]
 pub(crate) struct Flows {
     /// Slots of open TCP connections that carry frames; there are no more than connections.
     open: HashMap<Key, u32>,
     ended: Lately<Key, Ended>,
-    datagrams: Lately<Key, Answer>,
+    datagrams: Lately<Key, Datagrams>,
     began_utc_ns: i64,
 }
 
@@ -72,34 +99,37 @@ impl Flows {
         }
     }
 
-    /// A connection has shown whose it is.
+    /// A connection has shown whose it is. It is remembered by that name where no other has or had it.
     pub(crate) fn opened(&mut self, key: Key, slot: u32) {
-        self.open.insert(key, slot);
+        if self.ended.get(&key).is_none() && self.datagrams.get(&key).is_none() {
+            self.open.entry(key).or_insert(slot);
+        }
     }
 
     /// The connection of this slot ended; this is what is to be said of it from now on.
     pub(crate) fn ended(&mut self, key: Key, slot: u32, last: Ended) {
-        // Another connection may have called itself the same meanwhile.
+        // Another connection may have called itself the same.
         if self.open.get(&key) == Some(&slot) {
             self.open.remove(&key);
+            *self.ended.entry(key) = last;
         }
-        *self.ended.entry(key) = last;
     }
 
     /// A datagram's frame came; how many came before it on its connection.
     pub(crate) fn datagram(&mut self, key: Key, sequence: u64, received_ns: i64) -> u32 {
         let seen = self.datagrams.entry(key);
-        let before = seen.frames;
-        *seen = Answer {
+        let is_new = seen.is_new(sequence);
+        let before = seen.last;
+        seen.last = Answer {
             standing: Standing::Open,
             // Datagrams may overtake each other.
-            last_seq: seen.last_seq.max(sequence),
-            received_ns,
-            frames: seen.frames.wrapping_add(1),
+            last_seq: before.last_seq.max(sequence),
+            received_ns: if is_new { received_ns } else { before.received_ns },
+            frames: before.frames.wrapping_add(1),
             unsent: 0,
             unacked: None,
         };
-        before
+        before.frames
     }
 
     /// What to say. `None`: nothing, because a connection asks about itself, which it shows by its echoes.
@@ -122,7 +152,7 @@ impl Flows {
                     Introduction { port, failure, received_ago_ms, ..clock.introduction(silence) }
                 }
                 (None, None) => {
-                    let received = self.datagrams.get(&key).map(|datagrams| datagrams.received_ns);
+                    let received = self.datagrams.get(&key).map(|datagrams| datagrams.last.received_ns);
                     let ago = |received| clock.utc_of(mono_ns()).saturating_sub(received).max(0) as u64;
                     let received_ago_ms = received.map(|received| ms(ago(received)));
                     Introduction { received_ago_ms, ..clock.introduction(silence) }
@@ -132,9 +162,10 @@ impl Flows {
         if let Some(open) = open {
             return open.map(|open| Reply::Connection(open.seen(Standing::Open, clock)));
         }
-        let remembered = ended.map(|ended| &ended.last).or_else(|| self.datagrams.get(&key));
+        let remembered = ended.map(|ended| ended.last);
+        let remembered = remembered.or_else(|| self.datagrams.get(&key).map(|datagrams| datagrams.last));
         let unknown = Answer { received_ns: self.began_utc_ns, ..Answer::default() };
-        Some(Reply::Connection(remembered.copied().unwrap_or(unknown)))
+        Some(Reply::Connection(remembered.unwrap_or(unknown)))
     }
 }
 
@@ -199,18 +230,59 @@ mod tests {
         assert_eq!(ask(&flows, 0), answer);
         assert!(flows.open.is_empty());
         for connection in 1..=3 * GENERATION as u32 {
+            flows.opened(key(connection), 3);
             flows.ended(key(connection), 3, last);
         }
         assert_eq!(ask(&flows, 0).standing, Standing::NotKnown);
     }
 
+    /// Somebody who saw its first frame pass and sent it again on a connection of his own took its place: the reflector then
+    /// told the probe of that one.
     #[test]
-    fn a_connection_that_took_anothers_name_keeps_it() {
+    fn a_name_stays_with_the_connection_that_had_it_first() {
         let mut flows = Flows::new();
+        let told = |last_seq| Ended { last: Answer { last_seq, ..Answer::default() }, ..Ended::default() };
         flows.opened(key(0), 3);
         flows.opened(key(0), 4);
-        flows.ended(key(0), 3, Ended::default());
-        assert_eq!(flows.open.get(&key(0)), Some(&4));
+        assert_eq!(flows.open.get(&key(0)), Some(&3));
+        flows.ended(key(0), 4, told(4));
+        assert_eq!(flows.open.get(&key(0)), Some(&3));
+        flows.ended(key(0), 3, told(3));
+        assert_eq!(ask(&flows, 0).last_seq, 3);
+        // It is over, and still nobody else's.
+        flows.opened(key(0), 5);
+        flows.ended(key(0), 5, told(5));
+        assert_eq!(ask(&flows, 0).last_seq, 3);
+        flows.datagram(key(1), 6, 10);
+        flows.opened(key(1), 5);
+        assert_eq!(ask(&flows, 1).last_seq, 6);
+    }
+
+    /// It made a way there look whole on which nothing had come for long.
+    #[test]
+    fn a_datagram_that_is_sent_again_is_no_sign_of_life() {
+        let mut flows = Flows::new();
+        for (sequence, at, received_ns) in [
+            (5, 10, 10),
+            (5, 20, 10),
+            (7, 30, 30),
+            (6, 40, 40),
+            (6, 50, 40),
+            (5, 60, 40),
+            // The number of the first that came is no bound; 64 before the latest is.
+            (4, 70, 70),
+            (71, 80, 80),
+            (7, 90, 80),
+            (8, 100, 100),
+            (8, 110, 100),
+            (300, 120, 120),
+            (u64::MAX, 130, 130),
+            (0, 140, 130),
+        ] {
+            flows.datagram(key(7), sequence, at);
+            assert_eq!(ask(&flows, 7).received_ns, received_ns, "{sequence} at {at}");
+        }
+        assert_eq!(ask(&flows, 7).frames, 14);
     }
 
     #[test]

@@ -1,121 +1,22 @@
 //! `--key`: who does not know the secret is not answered, stamped or told anything; who knows it is.
 
+#[path = "support/keyed.rs"]
+mod keyed;
 mod support;
 
-use fathom_wire::{About, Checker, HEADER_LEN, Integrity, Key, Question, Secret};
-use serde_json::Value;
+use fathom_wire::{About, HEADER_LEN, Secret};
+use keyed::{Keyed, SECRET, count, frame, home, is_answered, is_stamped, key_file, question, secret};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
 use support::rows::{Events, of_kind, rows};
 use support::{FATHOM, Kept, PATIENCE, signal};
-
-const SECRET: &str = "a secret of more than sixteen bytes";
-const KEY: Key = Key { session: 77, connection: 5 };
-
-/// `fathom echo --key` on a free port of loopback.
-struct Keyed {
-    child: Kept,
-    out: BufReader<ChildStdout>,
-    address: SocketAddr,
-}
-
-impl Keyed {
-    fn start(key: &Path, more: &[&str]) -> Self {
-        let mut command = Command::new(FATHOM);
-        command.args(["echo", "--json", "--listen", "127.0.0.1:0", "--key"]).arg(key).args(more);
-        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        let mut child = Kept(child);
-        let mut out = BufReader::new(child.0.stdout.take().expect("piped"));
-        let [tcp, udp] = [(); 2].map(|()| line(&mut out));
-        assert_eq!(tcp["address"], udp["address"], "{tcp} {udp}");
-        let address = tcp["address"].as_str().and_then(|a| a.parse().ok()).expect("an address");
-        Self { child, out, address }
-    }
-
-    fn stop(self) -> Value {
-        self.stop_and_hear().0
-    }
-
-    /// With what it told people.
-    fn stop_and_hear(mut self) -> (Value, String) {
-        signal(&self.child.0, "TERM");
-        let (served, mut told) = (line(&mut self.out), String::new());
-        self.child.0.stderr.take().expect("piped").read_to_string(&mut told).expect("text");
-        (served, told)
-    }
-
-    fn tcp(&self) -> TcpStream {
-        let stream = TcpStream::connect(self.address).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("set");
-        stream
-    }
-
-    fn udp(&self) -> UdpSocket {
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback");
-        socket.connect(self.address).expect("loopback");
-        socket.set_read_timeout(Some(PATIENCE)).expect("set");
-        socket
-    }
-}
-
-fn line(out: &mut impl BufRead) -> Value {
-    let mut text = String::new();
-    out.read_line(&mut text).expect("text");
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text:?}"))
-}
-
-fn key_file(home: &Path, name: &str, text: &str) -> PathBuf {
-    let path = home.join(name);
-    fs::write(&path, text).expect("written");
-    fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("set");
-    path
-}
-
-fn home() -> (tempfile::TempDir, PathBuf) {
-    let home = tempfile::tempdir().expect("a directory");
-    let key = key_file(home.path(), "key", &format!("{SECRET}\n"));
-    (home, key)
-}
-
-fn secret() -> Secret {
-    Secret::new(SECRET.as_bytes())
-}
-
-fn frame(secret: Option<&Secret>, sequence: u64, size: u32) -> Vec<u8> {
-    let mut bytes = vec![0; size as usize];
-    KEY.fill_sealed(secret, sequence, size, 0, &mut bytes);
-    bytes
-}
-
-fn question(secret: Option<&Secret>, about: About) -> Vec<u8> {
-    let question = Question { session: KEY.session, connection: KEY.connection, number: 3, about };
-    let mut bytes = question.encode();
-    if let Some(secret) = secret {
-        secret.seal(&mut bytes);
-    }
-    bytes.to_vec()
-}
-
-fn is_stamped(sequence: u64, size: u32, echo: &[u8]) -> bool {
-    let (_, verdict) = Checker::default().feed(KEY, sequence, size, echo);
-    matches!(verdict, Some(Integrity::Intact(Some(_))))
-}
-
-/// Whether a reflector wrote its part of a question.
-fn is_answered(echo: &[u8]) -> bool {
-    echo.len() == HEADER_LEN && echo[59] & 1 == 1
-}
-
-fn count(of: &Value, name: &str) -> u64 {
-    of[name].as_u64().unwrap_or_else(|| panic!("{name}: {of}"))
-}
 
 #[test]
 fn a_probe_that_knows_the_key_is_stamped_at_any_size() {
