@@ -2,12 +2,14 @@
 
 mod carried;
 mod evidence;
+mod limits;
 mod lost;
 #[cfg(test)]
 mod tests;
 
 pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall};
 pub use evidence::{Evidence, TcpInfo};
+pub use limits::{AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, What};
 pub use lost::{
     LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, note_of_lost_events,
     tells_lost_events, why_lost,
@@ -404,6 +406,51 @@ pub enum EventKind {
         /// As `fathom probe --throughput --json` prints it (`schema/throughput.md`).
         summary: serde_json::Value,
     },
+    /// A search for limits began.
+    #[serde(rename = "limits.began")]
+    LimitsBegan {
+        /// Which limit is searched for.
+        limit: Limit,
+        /// The longest idleness, or the highest age, that is tried, in ns.
+        up_to_ns: u64,
+        /// Connections that are idle for each length, or that are to become so old.
+        connections: u32,
+        /// How often the kernel sends keepalives on them, in ns. Absent: it sends none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keepalive_ns: Option<u64>,
+    },
+    /// A connection of a search for limits has been judged.
+    #[serde(rename = "limits.judged")]
+    LimitsJudged {
+        /// For how long it was to be idle, or how old it was to become, in ns.
+        length_ns: u64,
+        /// What became of it.
+        became: Became,
+        /// It was idle, or lived, for so long at the least, in ns. Absent: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        least_ns: Option<u64>,
+        /// It had been idle, or had lived, for so long at the most when it died, in ns. Absent: it did not die.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        most_ns: Option<u64>,
+        /// How much of that is doubt about when its request arrived, in ns. Absent: none of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        doubt_ns: Option<u64>,
+        /// How it died. Absent: it did not.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        how: Option<Death>,
+    },
+    /// Something happened in a search for limits that is no limit.
+    #[serde(rename = "limits.happened")]
+    LimitsHappened {
+        /// What.
+        what: What,
+    },
+    /// A search for limits ended: what it found.
+    #[serde(rename = "limits.ended")]
+    LimitsEnded {
+        /// As `fathom limits --json` prints it (docs/limits.md).
+        result: serde_json::Value,
+    },
     /// What has become known of datagrams of this connection since the last such event: which way they were lost, and
     /// what came twice or out of order.
     #[serde(rename = "loss.attributed")]
@@ -476,6 +523,10 @@ impl EventKind {
             Self::EchoDuplicated { .. } => "echo.duplicated",
             Self::ThroughputInterval { .. } => "throughput.interval",
             Self::ThroughputEnded { .. } => "throughput.ended",
+            Self::LimitsBegan { .. } => "limits.began",
+            Self::LimitsJudged { .. } => "limits.judged",
+            Self::LimitsHappened { .. } => "limits.happened",
+            Self::LimitsEnded { .. } => "limits.ended",
             Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::RecordingResumed { .. } => "recording.resumed",

@@ -5,6 +5,7 @@ mod delays;
 mod gather;
 mod incident;
 mod join;
+mod limits;
 mod losses;
 mod moment;
 mod next;
@@ -19,7 +20,7 @@ pub use page::{Labelled, Page, merged};
 pub use words::changed;
 
 use crate::cause::ClosingCause;
-use crate::event::{Event, EventKind, why_lost};
+use crate::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE, why_lost};
 use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
@@ -103,6 +104,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
     told.extend(delays::lines(events, &joined));
     told.extend(losses::line(events));
+    told.extend(limits::lines(measured, events, last));
     pauses(&context, &mut told);
     let alone = |o: &&Overrun<'_>| !context.tells_of(o);
     told.extend(joined.overruns.iter().filter(alone).map(|o| (o.first.mono_ns, overrun(o))));
@@ -116,7 +118,9 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
         lines.push(nothing(&joined, gathered, last));
     }
     debug_assert!(!quiet || incidents == 0);
-    lines.push(counts(&joined, gathered, last, &context));
+    if !limits::is_search(&measured.mode) {
+        lines.push(counts(&joined, gathered, last, &context));
+    }
     lines
 }
 
@@ -140,6 +144,8 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
     };
     let what = match (mode.as_str(), size) {
         (crate::event::THROUGHPUT_MODE, _) => "streams of data".to_owned(),
+        (IDLE_LIMIT_MODE, _) => "connections that were left idle".to_owned(),
+        (AGE_LIMIT_MODE, _) => "connections that were kept in use".to_owned(),
         ("connect", _) => format!("a connection {pace}"),
         ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
         (_, 0) => format!("samples of several sizes {pace}"),
@@ -147,7 +153,8 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
     };
     let statement = format!("{reflector} was measured with {what} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
-    // Samples of several sizes, or after several silences, have no usual round trip in common.
+    // Samples of several sizes, or after several silences, have no usual round trip in common; a search for a limit has no
+    // samples.
     if (*size > 0 && !silences) || mode.starts_with("connect") {
         line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
     }

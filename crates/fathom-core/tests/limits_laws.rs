@@ -4,9 +4,12 @@
 
 mod limits_world;
 
-use fathom_core::limits::{AtMost, Death, OPENINGS_A_SECOND, Outcome, Output, Settings, Verdict, What};
+use fathom_core::event::{Became, EventKind};
+use fathom_core::limits::{
+    AtMost, Death, OPENINGS_A_SECOND, Outcome, Output, Recorded, Settings, Verdict, What,
+};
 use limits_world::{Fault, Kind, MS, Ran, Random, S, World, run};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const KINDS: [Kind; 4] = [Kind::Silent, Kind::ResetAtExpiry, Kind::FinAtExpiry, Kind::ResetOnPacket];
 
@@ -57,7 +60,7 @@ fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
             Output::Send { id, .. } => *sends.entry(*id).or_default() += 1,
             Output::Look { id } => *looks.entry(*id).or_default() += 1,
             Output::Open { .. } => openings.push(*at),
-            Output::Close { .. } => {}
+            Output::Close { .. } | Output::Event { .. } => {}
         }
     }
     for (id, times) in &looks {
@@ -76,6 +79,7 @@ fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
             "more than {OPENINGS_A_SECOND} in a second: {what:?}"
         );
     }
+    check_told(ran, what);
     for row in &ran.outcome.lengths {
         let least = row.least_ns.is_none_or(|least| least + 50 * MS >= row.length_ns || row.survived == 0);
         assert!(
@@ -84,6 +88,30 @@ fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
         );
         assert!(least || ran.outcome.survived.is_some(), "{row:?}");
     }
+}
+
+/// What is recorded of the connections amounts to the result, and tells of each connection once.
+fn check_told(ran: &Ran, what: &dyn std::fmt::Debug) {
+    let mut told: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+    let mut once = BTreeSet::new();
+    for event in &ran.told {
+        let EventKind::LimitsJudged { length_ns, became, .. } = &event.kind else { continue };
+        assert!(once.insert(event.connection), "{event:?} comes again: {what:?}");
+        let (survived, died) = told.entry(*length_ns).or_default();
+        match became {
+            Became::Survived => *survived += 1,
+            Became::Died => *died += 1,
+            Became::Void => {}
+        }
+    }
+    let mut rows: BTreeMap<u64, (u32, u32)> = BTreeMap::new();
+    for row in &ran.outcome.lengths {
+        let (survived, died) = rows.entry(row.length_ns).or_default();
+        (*survived, *died) = (*survived + row.survived, *died + row.died);
+    }
+    told.retain(|_, counts| *counts != (0, 0));
+    rows.retain(|_, counts| *counts != (0, 0));
+    assert_eq!(told, rows, "{what:?}");
 }
 
 fn ran(world: &World, settings: &Settings) -> Ran {
@@ -283,4 +311,25 @@ fn equal_seeds_give_equal_runs() {
         assert_eq!(one.outcome, two.outcome);
         assert!(one.outputs == two.outputs);
     }
+}
+
+/// A recording that breaks off says no more than what had been judged by then, and nothing of a length some of whose
+/// connections had not been.
+#[test]
+fn what_was_recorded_until_then_is_what_is_known() {
+    let limit = 9 * S;
+    let Ran { told, outcome, .. } = ran(&world(Some(limit), Kind::ResetOnPacket), &settings(60 * S));
+    let mut recorded = Recorded::default();
+    assert_eq!(recorded.outcome(), None);
+    let mut died = false;
+    for event in &told {
+        recorded.event(event);
+        let Some(known) = recorded.outcome() else { continue };
+        assert_eq!((known.verdict, known.up_to_ns), (Verdict::Stopped, 60 * S));
+        let (survived, most) = ends(&known);
+        assert!(survived <= limit && limit <= most, "{survived} {most}");
+        assert!(known.survived.is_none_or(|end| end.hits >= 2), "{known:#?}");
+        died |= known.died.is_some();
+    }
+    assert!(died && ends(&recorded.outcome().expect("it is known")) == ends(&outcome));
 }

@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output;
+use crate::probe::tool;
 use crate::values;
 use fathom_core::clock::Anchor;
 use fathom_core::histogram::Histogram;
@@ -10,7 +11,7 @@ use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
 use fathom_fabric::scenario::{Path as ScenarioPath, ProbeSpec, Scenario};
 use fathom_fabric::simulate::{Item, Options, Simulation, simulate};
-use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, Recording, ReflectorFacts, Tool};
+use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, Recording, ReflectorFacts};
 use jiff::Timestamp;
 use serde_json::json;
 use std::fs::{self, File};
@@ -50,9 +51,6 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
 }
-
-/// The revision this binary was built from, where the build says.
-const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
 
 /// One probe's side of the run.
 struct ProbeRun {
@@ -177,8 +175,7 @@ fn at(clock: Anchor, mono_ns: u64) -> Timestamp {
 }
 
 fn manifest(scenario: &Scenario, seed: u64, spec: &ProbeSpec, clock: Anchor) -> Manifest {
-    let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
-    let mut manifest = Manifest::new(spec.path.as_str(), at(clock, spec.begin_ns), tool);
+    let mut manifest = Manifest::new(spec.path.as_str(), at(clock, spec.begin_ns), tool());
     manifest.marks = vec![marks::SIMULATED.to_owned()];
     manifest.command = Some(crate::command_line::to_run_again());
     manifest.path = labels(scenario, spec);

@@ -12,8 +12,9 @@ use std::time::Duration;
 use support::fabric::{Fabric, preset};
 use support::faults::{Reflector, Site};
 use support::net::Host;
-use support::probe::{Outcome, Probe};
+use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::reflector::{Reflector as _, Xinetd};
+use support::rows::{events, of_kind};
 use support::{FATHOM, free_port, needs, needs_root};
 
 /// A busy machine's reflector closes idle connections so much later than it should; then that is when they die.
@@ -116,6 +117,95 @@ fn ended_early_it_tells_what_it_knows() {
     let result = result(&outcome);
     assert_eq!(result["verdict"], "stopped", "{result:#}");
     assert!(result["survived"]["idle_ns"].as_u64() >= Some(500_000_000), "{result:#}");
+}
+
+/// What became of each connection and the result are evidence: sound, told again by `explain` and `summary`, refused by no
+/// report; and a search that is killed leaves what it knew.
+#[test]
+fn a_search_that_is_recorded_tells_its_result_again() {
+    let target = loopback();
+    let _reflector = Reflector::start_with(&Host::this(), target, "--idle-timeout 1200ms");
+    let home = tempfile::tempdir().expect("a directory");
+    let outcome = here(target, &format!("--up-to 4s --record {}", home.path().join("r").display())).finish();
+    let found = result(&outcome);
+    assert_eq!(found["verdict"], "found", "{found:#}");
+    let log = events(&home.path().join("r"));
+    let ended = of_kind(&log, "limits.ended");
+    assert!(
+        ended.len() == 1 && ended[0]["result"]["died"]["idle_ns"] == found["died"]["idle_ns"],
+        "{ended:?}"
+    );
+    let count = |became: &str| {
+        of_kind(&log, "limits.judged").iter().filter(|event| event["became"] == became).count() as u64
+    };
+    let rows = found["lengths"].as_array().expect("lengths");
+    for became in ["survived", "died"] {
+        let told: u64 = rows.iter().filter_map(|row| row[became].as_u64()).sum();
+        assert!(told > 0 && count(became) == told, "{became}: {told}: {found:#}");
+    }
+    let verified = fathom(home.path(), &["recording", "verify", "r"]);
+    assert!(verified.code() == 0 && verified.out.contains(": sound (0 samples"), "{verified:?}");
+    let again = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
+    for key in
+        ["verdict", "limit", "how", "by", "up_to_ns", "took_ns", "opened", "meanwhile", "target", "remote"]
+    {
+        assert_eq!(again[key], found[key], "{key}");
+    }
+    let story = fathom(home.path(), &["recording", "explain", "r"]);
+    assert!(
+        story.code() == 0
+            && story.out.contains("connections that were left idle (tcp-idle-limit)")
+            && story.out.contains(": idle limit between ")
+            && story.out.contains("by: the reflector")
+            && !story.out.contains("0 samples"),
+        "{story:?}"
+    );
+    // The same directory is not written over, and a search that could try nothing leaves none behind.
+    let second = here(target, &format!("--up-to 4s --record {}", home.path().join("r").display())).finish();
+    assert!(second.code() == 1 && second.out.is_empty(), "{second:?}");
+    let nobody = here(loopback(), &format!("--record {}", home.path().join("none").display())).finish();
+    assert!(nobody.code() == 1 && !home.path().join("none").exists(), "{nobody:?}");
+}
+
+#[test]
+fn a_search_that_is_killed_leaves_what_it_knew() {
+    let target = loopback();
+    let _reflector = Reflector::start(&Host::this(), target);
+    let home = tempfile::tempdir().expect("a directory");
+    let search = here(target, &format!("--up-to 30m --record {}", home.path().join("r").display()));
+    wait_for_events(&home.path().join("r"), "connections that survived", |log| {
+        of_kind(log, "limits.judged").len() >= 6
+    });
+    search.kill_9();
+    let recovered = fathom(home.path(), &["recording", "recover", "r"]);
+    assert_eq!(recovered.code(), 0, "{recovered:?}");
+    let known = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
+    assert_eq!((&known["verdict"], &known["up_to_ns"]), (&json!("stopped"), &json!(1_800_000_000_000_u64)));
+    assert!(known["survived"]["idle_ns"].as_u64() >= Some(500_000_000), "{known:#}");
+    let story = fathom(home.path(), &["recording", "explain", "r"]);
+    assert!(
+        story.out.contains(": no idle limit up to ") && story.out.contains("had been interrupted"),
+        "{story:?}"
+    );
+}
+
+/// On a terminal each length is a letter, and the picture is gone when the result comes.
+#[test]
+fn on_a_terminal_the_lengths_are_a_picture() {
+    if !needs("script") {
+        return;
+    }
+    let target = loopback();
+    let _reflector = Reflector::start(&Host::this(), target);
+    let line = format!("stty cols 100 rows 30; {FATHOM} limits {target} --up-to 3s");
+    let mut command = Command::new("script");
+    let outcome = Probe::spawn(command.args(["-qec", &line, "/dev/null"])).finish();
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let pictures: Vec<&str> = outcome.out.split("\x1b[J").collect();
+    let legend = |text: &&&str| text.contains("+ survived") && text.contains("500ms +");
+    assert!(pictures.iter().filter(legend).count() > 0, "{outcome:?}");
+    let last = pictures.last().expect("one");
+    assert!(last.contains(": no idle limit up to ") && !last.contains("+ survived"), "{outcome:?}");
 }
 
 #[test]

@@ -1,25 +1,7 @@
 //! The connections that are idle for one length, what became of them, and the bracket that follows.
 
 use super::io::Progress;
-use serde::Serialize;
-
-/// How an idle connection died.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Death {
-    /// Its request was never answered, while fresh connections were.
-    Silent,
-    /// A RST came while it was idle.
-    ResetWhileIdle,
-    /// A RST answered its request.
-    ResetOnRequest,
-    /// A FIN came while it was idle.
-    ClosedWhileIdle,
-    /// A FIN answered its request.
-    ClosedOnRequest,
-    /// An error of another kind.
-    Other,
-}
+use crate::event::Death;
 
 /// A death that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

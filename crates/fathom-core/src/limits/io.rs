@@ -1,5 +1,6 @@
 //! What a driver and the search say to each other.
 
+use crate::event::EventKind;
 use crate::probe::NetError;
 
 /// What the world did.
@@ -53,7 +54,7 @@ pub struct KernelView {
 }
 
 /// What the driver is to do, in this order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Output {
     /// Begin a connection to the target; it is called this from now on.
     Open {
@@ -76,6 +77,13 @@ pub enum Output {
     Close {
         /// Which.
         id: u32,
+    },
+    /// Record this, where a recording is made.
+    Event {
+        /// The connection that it is about, if it is about one.
+        connection: Option<u32>,
+        /// What happened.
+        kind: EventKind,
     },
 }
 

@@ -1,13 +1,14 @@
 //! What a search found, and what it means.
 
-use super::cohort::{Bracket, Cohort, Death};
+use super::cohort::{Bracket, Cohort};
 use super::share::wilson;
+use crate::event::{Death, Limit, What};
 use crate::peer_report::{Failure, PeerReport, Standing};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// What came of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// There is a limit, within the bracket.
@@ -23,7 +24,7 @@ pub enum Verdict {
 }
 
 /// By whose hand connections died, as far as the reflector tells.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum By {
     /// The reflector, because of an idle limit of its own.
@@ -35,33 +36,7 @@ pub enum By {
 }
 
 /// What happened besides.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum What {
-    /// Connections that were not idle died too: what died then is no limit's doing. It began anew with what was not known.
-    AllDied {
-        /// How a control connection died.
-        how: Death,
-    },
-    /// Fresh connections were not answered.
-    Outage {
-        /// For so long, in ns; `None`: to the end.
-        lasted_ns: Option<u64>,
-    },
-    /// This host did not run.
-    HostPaused {
-        /// For so long, in ns.
-        lasted_ns: u64,
-    },
-    /// Connections died of this idleness, in ns, and others that were idle for as long did not.
-    NotRepeated {
-        /// So long.
-        idle_ns: u64,
-    },
-}
-
-/// One of those.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meanwhile {
     /// When, in ns from the beginning.
     pub after_ns: u64,
@@ -70,26 +45,26 @@ pub struct Meanwhile {
 }
 
 /// What became of the connections that were idle for one length.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// The length that was planned, in ns.
     pub length_ns: u64,
     /// Connections that survived it.
     pub survived: u32,
     /// They had been idle for so long at the least, in ns. Absent: none survived.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_ns: Option<u64>,
     /// Connections that died.
     pub died: u32,
     /// They had been idle for so long at the most, in ns. Absent: none died.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_ns: Option<u64>,
     /// Connections of which nothing can be said.
     pub void: u32,
 }
 
 /// One end of the bracket.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct End {
     /// How long the connections had been idle, in ns: at the least where they survived, at the most where they died.
     pub idle_ns: u64,
@@ -102,18 +77,20 @@ pub struct End {
 }
 
 /// See the module.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
+    /// Which limit was searched for.
+    pub limit: Limit,
     /// What came of it.
     pub verdict: Verdict,
     /// Why it is unclear, or failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The longest idleness that was survived. Absent: none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survived: Option<End>,
     /// The shortest of which connections died. Absent: none did.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died: Option<End>,
     /// Connections that were idle for as long later died too.
     pub confirmed: bool,
@@ -124,12 +101,13 @@ pub struct Outcome {
     /// The longest idleness that was asked for, in ns.
     pub up_to_ns: u64,
     /// How often the kernel sent keepalives meanwhile, in ns. Absent: it sent none.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive_ns: Option<u64>,
     /// How long it took, in ns.
     pub took_ns: u64,
-    /// Connections that were opened.
-    pub opened: u64,
+    /// Connections that were opened. Absent: it is not known, because the recording breaks off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened: Option<u64>,
     /// Deaths of single connections at lengths that most survived.
     pub strays: u32,
     /// What happened besides.
@@ -166,6 +144,7 @@ impl Outcome {
             .collect();
         lengths.sort_by_key(|row| row.length_ns);
         Self {
+            limit: Limit::Idle,
             verdict,
             why: None,
             survived: survived.map(|(at, ns)| end(ns, cohorts[at].survived, cohorts[at].judged())),
@@ -176,7 +155,7 @@ impl Outcome {
             up_to_ns: 0,
             keepalive_ns: None,
             took_ns: 0,
-            opened: 0,
+            opened: None,
             strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,
             meanwhile: Vec::new(),
             lengths,

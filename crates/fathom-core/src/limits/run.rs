@@ -4,14 +4,17 @@ mod guarding;
 mod judging;
 mod opening;
 mod search;
+mod telling;
 
-use super::cohort::{Bracket, Cohort, Death};
+use super::cohort::{Bracket, Cohort};
 use super::flow::{Asked, Came, Flow, OPENED_WITHIN_NS, Role, Stage};
 use super::guard::{Guard, PATIENCE_NS, control_every_ns};
 use super::io::{Input, Output, Progress};
-use super::outcome::{By, Meanwhile, Outcome, Verdict, What};
+use super::outcome::{By, Meanwhile, Outcome, Verdict};
 use super::plan::{Reserve, S};
 use super::settings::Settings;
+use super::view::Standing;
+use crate::event::{Became, Death, EventKind, What};
 use crate::peer_report::{Inquiry, PeerReport};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -122,6 +125,7 @@ impl Limits {
     /// Begins.
     pub fn start(&mut self, now: u64) {
         (self.began_ns, self.now_ns, self.next_opening_ns) = (now, now, now);
+        self.tell_began();
         self.open_controls(now);
         self.turn(now);
     }
@@ -179,6 +183,29 @@ impl Limits {
         Bracket::of(&self.cohorts).told(progress)
     }
 
+    /// How far the connections of each length are, from the shortest.
+    pub fn lengths(&self) -> Vec<Standing> {
+        let mut open: BTreeMap<usize, u32> = BTreeMap::new();
+        for flow in self.flows.values().filter(|flow| flow.stage != Stage::Dead) {
+            if let Role::Test(cohort) = flow.role {
+                *open.entry(cohort).or_default() += 1;
+            }
+        }
+        let mut all: BTreeMap<u64, Standing> = BTreeMap::new();
+        for (at, cohort) in self.cohorts.iter().enumerate() {
+            let standing = all.entry(cohort.length_ns).or_default();
+            let open = open.get(&at).copied().unwrap_or(0).min(cohort.open);
+            standing.length_ns = cohort.length_ns;
+            standing.open += open;
+            standing.to_open += cohort.open - open;
+            standing.survived += cohort.survived;
+            standing.died += cohort.died.len() as u32;
+            standing.void += cohort.void;
+        }
+        // Lengths that were given up because shorter ones were died of.
+        all.into_values().filter(|s| s.to_open + s.open + s.survived + s.died + s.void > 0).collect()
+    }
+
     /// What it found, so far or in the end.
     pub fn outcome(&self) -> Outcome {
         Outcome {
@@ -188,7 +215,7 @@ impl Limits {
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
             took_ns: self.now_ns - self.began_ns,
-            opened: self.opened,
+            opened: Some(self.opened),
             meanwhile: self.meanwhile.clone(),
             ..Outcome::of(&self.cohorts, self.verdict)
         }
@@ -240,10 +267,6 @@ impl Limits {
         {
             self.happened(now, What::HostPaused { lasted_ns: late_ns });
         }
-    }
-
-    fn happened(&mut self, now: u64, what: What) {
-        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
     }
 
     fn close(&mut self, id: u32) {

@@ -1,8 +1,8 @@
 //! What a search found, in words, and how far it is.
 
-use super::cohort::Death;
 use super::io::Progress;
-use super::outcome::{By, End, Outcome, Verdict, What};
+use super::outcome::{By, End, Outcome, Verdict};
+use crate::event::{Death, What};
 use crate::text::count;
 use crate::units::duration_text as duration;
 use serde_json::{Value, json};
@@ -43,21 +43,17 @@ impl Outcome {
             let _ = writeln!(out, "  no limit: {strays} died of less than others survived");
         }
         for happened in &self.meanwhile {
-            let _ = writeln!(out, "  after {}: {}", duration(happened.after_ns), what(&happened.what));
+            let _ =
+                writeln!(out, "  after {}: {}", duration(happened.after_ns), what_happened(&happened.what));
         }
-        let _ = writeln!(
-            out,
-            "  took {}, with {} opened in all",
-            duration(self.took_ns),
-            count(self.opened, "connection")
-        );
+        let opened = self.opened.map(|n| format!(", with {} opened in all", count(n, "connection")));
+        let _ = writeln!(out, "  took {}{}", duration(self.took_ns), opened.unwrap_or_default());
         out
     }
 
     /// One object, as docs/limits.md tells.
-    pub fn json(&self, target: &str, remote: SocketAddr) -> Value {
-        let mut object =
-            json!({"format": 1, "kind": "limits", "limit": "idle", "target": target, "remote": remote});
+    pub fn json(&self, target: &str, remote: Option<SocketAddr>) -> Value {
+        let mut object = json!({"format": 1, "kind": "limits", "target": target, "remote": remote});
         // What stands in an outcome can be written as JSON: numbers, words and lists of them.
         if let (Some(object), Ok(Value::Object(found))) = (object.as_object_mut(), serde_json::to_value(self))
         {
@@ -124,13 +120,18 @@ fn hand(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn what(what: &What) -> String {
+/// What happened besides, in words.
+pub fn what_happened(what: &What) -> String {
     match what {
         What::AllDied { how } => {
             format!(
                 "connections that were never idle died too ({}): no limit; begun anew with what was not known",
                 death(*how)
             )
+        }
+        What::DiedTogether { connections } => {
+            let died = count(u64::from(*connections), "connection");
+            format!("{died} of different ages died at one moment: no age limit")
         }
         What::Outage { lasted_ns: Some(ns) } => {
             format!("fresh connections were not answered for {}", duration(*ns))

@@ -5,8 +5,10 @@
 mod chance;
 
 pub(crate) use chance::Random;
+use fathom_core::event::Event as Told;
 use fathom_core::limits::{Input, KernelView, Limits, Outcome, Output, Settings};
 use fathom_core::probe::NetError;
+use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::ErrorKind;
@@ -57,6 +59,8 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) outputs: Vec<(u64, Output)>,
     pub(crate) most_open: usize,
+    /// What a recording would hold.
+    pub(crate) told: Vec<Told>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -224,7 +228,7 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
         order: 0,
     };
     let mut search = Limits::new(settings);
-    let (mut now, mut outputs, mut most_open) = (START, Vec::new(), 0);
+    let (mut now, mut outputs, mut most_open, mut told) = (START, Vec::new(), 0, Vec::new());
     let mut open: BTreeSet<u32> = BTreeSet::new();
     let mut restarts: Vec<u64> = world
         .faults
@@ -249,6 +253,12 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
                 }
                 Output::Send { id, bytes } => net.send(now, *id, bytes.clone()),
                 Output::Close { id } => assert!(open.remove(id), "{id} is closed and not open"),
+                Output::Event { connection, kind } => told.push(Told {
+                    at: Timestamp::from_nanosecond(i128::from(now)).expect("a time"),
+                    mono_ns: now,
+                    connection: *connection,
+                    kind: kind.clone(),
+                }),
             }
             most_open = most_open.max(open.len());
             outputs.push((now - START, output));
@@ -309,5 +319,5 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
         }
     }
     assert!(open.is_empty(), "it is over and {open:?} are open");
-    Ran { outcome: search.outcome(), outputs, most_open }
+    Ran { outcome: search.outcome(), outputs, most_open, told }
 }

@@ -18,6 +18,7 @@ Examples:
                                          to within 1 % of the limit
   fathom limits 10.0.0.4 --keepalive 60s --up-to 1h
                                          does a TCP keepalive once a minute keep connections open?
+  fathom limits 10.0.0.4 --record idle   keep the evidence; later: fathom recording explain idle
   fathom limits 10.0.0.4 --json | jq '.survived.idle_ns / 1e9'
                                          a keepalive that is shorter keeps connections alive
 
@@ -74,6 +75,10 @@ pub(crate) struct Args {
     #[arg(short = '6', long = "ipv6")]
     ipv6: bool,
 
+    /// Record what became of each connection, and the result, into DIR: `fathom recording explain DIR` tells it again
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -91,6 +96,7 @@ pub(super) struct Config {
     pub(super) source: Option<IpAddr>,
     pub(super) keepalive: Option<Duration>,
     pub(super) settings: Settings,
+    pub(super) record: Option<PathBuf>,
     pub(super) json: bool,
     pub(super) quiet: bool,
 }
@@ -141,6 +147,7 @@ impl Args {
             source: self.source,
             keepalive: self.keepalive,
             settings,
+            record: self.record,
             json: self.json,
             quiet: self.quiet,
         })

@@ -1,6 +1,7 @@
 //! The driver of `fathom_core::limits` on sockets: it connects, writes, reads and waits. Nothing here decides anything.
 
 use super::args::Config;
+use super::record::SearchRecorder;
 use super::show::Ticker;
 use crate::probe::Stop;
 use fathom_core::limits::{Input, KernelView, Limits, Outcome, Output};
@@ -33,10 +34,17 @@ pub(super) struct Driver {
     stop: Stop,
     stopped: bool,
     ticker: Ticker,
+    recorder: SearchRecorder,
 }
 
 impl Driver {
-    pub(super) fn new(config: &Config, remote: SocketAddr, reactor: Reactor, stop: Stop) -> Self {
+    pub(super) fn new(
+        config: &Config,
+        remote: SocketAddr,
+        reactor: Reactor,
+        stop: Stop,
+        recorder: SearchRecorder,
+    ) -> Self {
         Self {
             search: Limits::new(config.settings.clone()),
             remote,
@@ -51,17 +59,19 @@ impl Driver {
             stop,
             stopped: false,
             ticker: Ticker::new(config),
+            recorder,
         }
     }
 
     /// Runs to the end.
-    pub(super) fn run(mut self) -> io::Result<Outcome> {
+    pub(super) fn run(mut self) -> io::Result<(Outcome, SearchRecorder)> {
         let mut events = mio::Events::with_capacity(256);
         self.search.start(mono_ns());
         self.obey();
         while !self.search.is_over() {
             let shown = self.ticker.tick(mono_ns(), &self.search);
-            let deadline = self.search.next_wake().into_iter().chain(shown).min();
+            let written = self.recorder.flush(mono_ns());
+            let deadline = self.search.next_wake().into_iter().chain(shown).chain(written).min();
             self.reactor.wait(&mut events, deadline, false)?;
             for event in events.iter().filter(|event| !reactor::is_own(event.token())) {
                 let ended = event.is_read_closed() || event.is_error();
@@ -75,7 +85,7 @@ impl Driver {
             }
         }
         self.ticker.clear();
-        Ok(self.search.outcome())
+        Ok((self.search.outcome(), self.recorder))
     }
 
     fn tell(&mut self, input: Input<'_>) {
@@ -104,6 +114,7 @@ impl Driver {
                     }
                     Output::Send { id, bytes } => self.send(id, &bytes),
                     Output::Close { id } => drop(self.links.remove(&id)),
+                    Output::Event { connection, kind } => self.recorder.event(connection, kind),
                 }
             }
             let Some((id, error)) = self.broken.pop_front() else { return };

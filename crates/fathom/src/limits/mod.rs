@@ -2,6 +2,7 @@
 
 mod args;
 mod drive;
+mod record;
 mod show;
 
 pub(crate) use args::Args;
@@ -14,6 +15,7 @@ use drive::Driver;
 use fathom_core::limits::{Outcome, Verdict};
 use fathom_os::assist;
 use fathom_os::reactor::Reactor;
+use record::SearchRecorder;
 
 /// Files besides the connections.
 const OTHER_FILES: u64 = 64;
@@ -29,9 +31,12 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let stop = Stop::new(vec![reactor.waker()]);
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
-    let driver = Driver::new(&config, remote, reactor, stop);
-    let outcome = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
-    conclude(&config, remote, &outcome)
+    let recorder = SearchRecorder::open(&config, remote)?;
+    let driver = Driver::new(&config, remote, reactor, stop, recorder);
+    let (outcome, recorder) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
+    let recorded = recorder.finish(&outcome, &config.target.to_string(), remote);
+    conclude(&config, remote, &outcome)?;
+    recorded
 }
 
 /// Prints the result and decides how it went.
@@ -41,8 +46,11 @@ fn conclude(config: &Config, remote: std::net::SocketAddr, outcome: &Outcome) ->
         return Err(Failure::run(why));
     }
     let target = config.target.to_string();
-    let text =
-        if config.json { format!("{}\n", outcome.json(&target, remote)) } else { outcome.text(&target) };
+    let text = if config.json {
+        format!("{}\n", outcome.json(&target, Some(remote)))
+    } else {
+        outcome.text(&target)
+    };
     output::print("the result", &text)?;
     if outcome.verdict == Verdict::Unclear { Err(Failure::run(why)) } else { Ok(()) }
 }

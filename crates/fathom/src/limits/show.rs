@@ -1,28 +1,30 @@
-//! How far a search is.
+//! How far a search is: on a terminal a picture of the lengths, elsewhere a line a minute.
 
 use super::args::Config;
 use crate::output::tell;
-use fathom_core::limits::Limits;
+use fathom_core::limits::{Limits, picture};
 use std::io::{self, IsTerminal, Write};
 
 const S: u64 = 1_000_000_000;
 /// How often a line is added where there is no terminal to write over one.
 const LINE_EVERY_NS: u64 = 60 * S;
 
-/// Tells how far it is: on a terminal in a line that is written over, elsewhere in a line a minute.
+/// Tells how far it is; on a terminal each picture is written over the one before.
 pub(super) struct Ticker {
     target: String,
     quiet: bool,
     terminal: bool,
     began_ns: Option<u64>,
     next_ns: u64,
+    /// Lines of the picture that is on the terminal.
+    lines: usize,
 }
 
 impl Ticker {
     pub(super) fn new(config: &Config) -> Self {
         let terminal = io::stderr().is_terminal();
         let target = config.target.to_string();
-        Self { target, quiet: config.quiet, terminal, began_ns: None, next_ns: 0 }
+        Self { target, quiet: config.quiet, terminal, began_ns: None, next_ns: 0, lines: 0 }
     }
 
     /// Tells it if it is time; when to look again.
@@ -42,7 +44,11 @@ impl Ticker {
             self.next_ns = now + every_ns;
             let line = search.progress().line(now - began_ns);
             if self.terminal {
-                over(&line);
+                let (columns, rows) =
+                    crossterm::terminal::size().map_or((80, 24), |(c, r)| (c.into(), r.into()));
+                let mut lines = vec![line.chars().take(usize::saturating_sub(columns, 1)).collect()];
+                lines.extend(picture(&search.lengths(), columns, usize::saturating_sub(rows, 2)));
+                self.over(&lines);
             } else {
                 tell!("{line}");
             }
@@ -50,15 +56,21 @@ impl Ticker {
         Some(self.next_ns)
     }
 
-    pub(super) fn clear(&self) {
+    pub(super) fn clear(&mut self) {
         if self.terminal && !self.quiet {
-            over("");
+            self.over(&[]);
         }
     }
-}
 
-/// Writes over the line on the terminal. A terminal that has gone away is no reason to end: the result may go elsewhere.
-fn over(line: &str) {
-    let mut terminal = io::stderr().lock();
-    let _ = write!(terminal, "\r\x1b[K{line}").and_then(|()| terminal.flush());
+    /// Writes over what is on the terminal. A terminal that has gone away is no reason to end: the result may go elsewhere.
+    fn over(&mut self, lines: &[String]) {
+        let up = match self.lines.saturating_sub(1) {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A"),
+        };
+        let mut terminal = io::stderr().lock();
+        let text = lines.join("\r\n");
+        let _ = write!(terminal, "{up}\r\x1b[J{text}").and_then(|()| terminal.flush());
+        self.lines = lines.len();
+    }
 }

@@ -21,6 +21,11 @@ const REVISION: Option<&str> = option_env!("FATHOM_REVISION");
 /// In the manifest of each recording of a rotation.
 const ROTATION: &str = "rotation";
 
+/// This program.
+pub(crate) fn tool() -> Tool {
+    Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) }
+}
+
 /// The user's words for the path.
 pub(super) fn labels(config: &Config) -> PathLabels {
     PathLabels {
@@ -138,8 +143,7 @@ pub(super) fn manifest(
     granted: &Granted,
     cpu_latency: Option<&str>,
 ) -> Manifest {
-    let tool = Tool { version: env!("CARGO_PKG_VERSION").to_owned(), revision: REVISION.map(str::to_owned) };
-    let mut manifest = Manifest::new(path.label.as_str(), started_at, tool);
+    let mut manifest = Manifest::new(path.label.as_str(), started_at, tool());
     manifest.path = labels(config);
     manifest.marks.clone_from(&config.marks);
     if let Some(Rotation { every, keep }) = config.operate.rotation {

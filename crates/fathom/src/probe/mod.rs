@@ -29,6 +29,7 @@ mod unanswered;
 pub(crate) use args::Args;
 pub(crate) use config::{FABRIC_HOST, Family, Target};
 pub(crate) use formats::LatteIntervals;
+pub(crate) use keep::tool;
 pub(crate) use resolve::lookup;
 pub(crate) use start::session;
 pub(crate) use stop::Stop;

@@ -4,6 +4,7 @@ use super::progress::Progress;
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::throughput::summary::{Recorded, Summary};
+use fathom_core::limits::{self, Outcome};
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
 use fathom_recording::{Entry, Recording, recordings_in};
@@ -52,12 +53,18 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// The summary of one recording, and whether all of it could be read.
 fn one(dir: &std::path::Path, json: bool) -> Result<(String, bool), Failure> {
     let recording = Recording::open(dir).map_err(|e| Failure::run(e.to_string()))?;
-    let Amounts { heading, statistics, throughput, whole } = amounts_to(&recording)?;
-    let text = match (throughput, json) {
-        (Some(summary), true) => summary.json() + "\n",
-        (Some(summary), false) => summary.text(),
-        (None, true) => summary::json(&heading, &statistics) + "\n",
-        (None, false) => summary::text(&heading, &statistics),
+    let Amounts { heading, statistics, throughput, search, whole } = amounts_to(&recording)?;
+    let reflector = &recording.manifest().reflector;
+    let text = match (throughput, search, json) {
+        (Some(summary), _, true) => summary.json() + "\n",
+        (Some(summary), _, false) => summary.text(),
+        (_, Some(search), true) => {
+            let remote = reflector.resolved.as_deref().and_then(|remote| remote.parse().ok());
+            format!("{}\n", search.json(&reflector.address, remote))
+        }
+        (_, Some(search), false) => search.text(&reflector.address),
+        (None, None, true) => summary::json(&heading, &statistics) + "\n",
+        (None, None, false) => summary::text(&heading, &statistics),
     };
     Ok((text, whole))
 }
@@ -68,6 +75,8 @@ pub(super) struct Amounts {
     pub(super) statistics: Statistics,
     /// Of a throughput test, which has no samples.
     throughput: Option<Summary>,
+    /// Of a search for limits, which has none either.
+    search: Option<Outcome>,
     /// All of it could be read, but for the torn end that an interrupted or running probe leaves.
     pub(super) whole: bool,
 }
@@ -76,13 +85,14 @@ pub(super) struct Amounts {
 pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let mut statistics = Statistics::with_gaps(&recording.manifest().idle_gaps_ns());
-    let mut recorded = Recorded::default();
+    let (mut recorded, mut search) = (Recorded::default(), limits::Recorded::default());
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
         match entry {
             Ok(Entry::Known(event)) => {
                 statistics.event(&event);
                 recorded.event(&event);
+                search.event(&event);
             }
             Ok(Entry::Other(value)) => statistics.count_event(value["kind"].as_str().unwrap_or("unknown")),
             Err(unreadable) => damage.push(unreadable),
@@ -104,5 +114,5 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let of_throughput = recorded.summary(recording.manifest(), recording.dir().display().to_string());
     let heading = recording.heading(&statistics);
     let whole = damage.iter().all(|unreadable| unreadable.torn);
-    Ok(Amounts { heading, statistics, throughput: of_throughput, whole })
+    Ok(Amounts { heading, statistics, throughput: of_throughput, search: search.outcome(), whole })
 }

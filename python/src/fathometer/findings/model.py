@@ -99,6 +99,8 @@ MODES = {
     "tcp-idle-gap": "tcp, with silences",
     "udp-idle-gap": "udp, with silences",
     "tcp-throughput": "TCP throughput",
+    "tcp-idle-limit": "search for the idle limit",
+    "tcp-age-limit": "search for the age limit",
 }
 """Modes whose names say little, in words; the others go by their names."""
 
@@ -106,6 +108,11 @@ MODES = {
 def is_making(mode: str | None) -> bool:
     """Whether each sample is a connection that was made and closed, and no echo."""
     return mode in MAKING
+
+
+def is_search(mode: str | None) -> bool:
+    """Whether a search for a limit was recorded: it has no samples."""
+    return mode in {"tcp-idle-limit", "tcp-age-limit"}
 
 
 def mode_in_words(mode: str | None) -> str:

@@ -11,7 +11,7 @@ from fathometer.dataset.recording import Recording
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings import weight
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
-from fathometer.findings.model import Scenario, is_making
+from fathometer.findings.model import Scenario, is_making, is_search
 from fathometer.findings.scenarios import recordings_of
 
 LOSS_WORTH_TELLING = 1e-4
@@ -77,6 +77,8 @@ def _recorded(text: str) -> Fact:
 def _losses(scenario: Scenario) -> list[Finding]:
     if any(run.recording.throughput for run in scenario.runs):
         return []  # It has no samples, and a story of its own (`throughput`).
+    if is_search(scenario.key.mode):
+        return []  # As well (`seen.limits`).
     unit = "connections" if is_making(scenario.key.mode) else "samples"
     quantities = {
         "sent": Quantity(scenario.sent, unit),  # type: ignore[arg-type]  # one of two literals

@@ -20,11 +20,7 @@ impl Limits {
     /// What was sent then was answered.
     pub(super) fn path_works(&mut self, now: u64, sent_ns: u64, is_fresh: bool) {
         if let Some(since_ns) = self.guard.answered(sent_ns, is_fresh) {
-            for happened in &mut self.meanwhile {
-                if happened.what == (What::Outage { lasted_ns: None }) {
-                    happened.what = What::Outage { lasted_ns: Some(now - since_ns) };
-                }
-            }
+            self.outage_is_over(now - since_ns);
         }
         if is_fresh {
             for flow in self.flows.values_mut() {
@@ -50,7 +46,7 @@ impl Limits {
         });
         let silent: Vec<(u32, usize)> = silent.collect();
         for (id, cohort) in silent {
-            self.cohorts[cohort].voids();
+            self.voids(id, cohort);
             self.close(id);
         }
     }
@@ -88,6 +84,7 @@ impl Limits {
             return self.over(Verdict::Failed, Some(format!("{} {why}", self.settings.target)));
         }
         self.happened(now, What::AllDied { how });
+        self.tell_all_void();
         let ids: Vec<u32> = self.flows.keys().copied().collect();
         for id in ids {
             self.close(id);

@@ -69,7 +69,7 @@ impl Limits {
         let Some(flow) = self.flows.get_mut(&id) else { return };
         match flow.role {
             Role::Test(cohort) => {
-                self.cohorts[cohort].survives(asked.least_ns);
+                self.survives(id, cohort, asked.least_ns);
                 self.close(id);
             }
             Role::Control => {
@@ -123,7 +123,7 @@ impl Limits {
         match role {
             // The kernel gave it up because keepalives stayed unanswered: in an outage too.
             Role::Test(cohort) if stage != Stage::Dead && !before && how == Death::Silent => {
-                self.cohorts[cohort].voids();
+                self.voids(id, cohort);
                 self.close(id);
             }
             Role::Test(cohort) if stage != Stage::Dead && !before => {
@@ -167,7 +167,7 @@ impl Limits {
                     // Its request may have been lost, and have arrived with the next attempt; more than that is an outage,
                     // after which it had been idle for longer than it seems.
                     if !self.guard.carried(asked.at_ns, asked.rto_ns) {
-                        self.cohorts[cohort].voids();
+                        self.voids(id, cohort);
                         self.close(id);
                         continue;
                     }
@@ -200,7 +200,7 @@ impl Limits {
         self.pending = pending;
         let settled: Vec<Pending> = settled;
         for death in settled {
-            self.cohorts[death.cohort].dies(death.died);
+            self.dies(death.cohort, death.died);
         }
     }
 }

@@ -1,0 +1,81 @@
+//! What the events of a search for limits (`fathom limits`) tell of connections.
+
+use serde::{Deserialize, Serialize};
+
+/// The mode of a search for the idle limit, as recordings name it.
+pub const IDLE_LIMIT_MODE: &str = "tcp-idle-limit";
+/// The mode of a search for the age limit.
+pub const AGE_LIMIT_MODE: &str = "tcp-age-limit";
+
+/// Which limit is searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// For how long a connection may be idle.
+    #[default]
+    Idle,
+    /// How old a connection may become, though it is in use.
+    Age,
+}
+
+/// How a connection under test died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Death {
+    /// Its request was never answered, while fresh connections were.
+    Silent,
+    /// A RST came while it was idle.
+    ResetWhileIdle,
+    /// A RST answered its request.
+    ResetOnRequest,
+    /// A FIN came while it was idle.
+    ClosedWhileIdle,
+    /// A FIN answered its request.
+    ClosedOnRequest,
+    /// An error of another kind.
+    Other,
+}
+
+/// What became of a connection under test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Became {
+    /// It was answered when its time was over.
+    Survived,
+    /// It died, and connections that were not under test did not.
+    Died,
+    /// Nothing can be said: it was asked while the path was down, or died together with all others.
+    Void,
+}
+
+/// What happened in a search besides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum What {
+    /// Connections that were not under test died too: what died then is no limit's doing. It began anew with what was not
+    /// known.
+    AllDied {
+        /// How one of them died.
+        how: Death,
+    },
+    /// Fresh connections were not answered.
+    Outage {
+        /// For so long, in ns; `None`: it is not over.
+        lasted_ns: Option<u64>,
+    },
+    /// This host did not run.
+    HostPaused {
+        /// For so long, in ns.
+        lasted_ns: u64,
+    },
+    /// Connections died of this idleness, in ns, and others that were idle for as long did not.
+    NotRepeated {
+        /// So long.
+        idle_ns: u64,
+    },
+    /// Busy connections of different ages died at one moment: what ended them was no age limit.
+    DiedTogether {
+        /// So many.
+        connections: u32,
+    },
+}

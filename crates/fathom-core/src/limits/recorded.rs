@@ -1,0 +1,89 @@
+//! What the events of a search's recording amount to: of a search that ended its result, of another what is known so far.
+
+use super::cohort::{Cohort, Died};
+use super::outcome::{Meanwhile, Outcome, Verdict};
+use crate::event::{Became, Death, Event, EventKind, Limit, What};
+
+/// Takes the events of a recording one after the other; [`Recorded::outcome`] then says what they amount to.
+#[derive(Debug, Clone, Default)]
+pub struct Recorded {
+    limit: Limit,
+    up_to_ns: u64,
+    /// Connections of each length: one of which not all were judged says nothing.
+    connections: u32,
+    keepalive_ns: Option<u64>,
+    cohorts: Vec<Cohort>,
+    meanwhile: Vec<Meanwhile>,
+    first_ns: Option<u64>,
+    last_ns: u64,
+    judged: u64,
+    ended: Option<Box<Outcome>>,
+}
+
+impl Recorded {
+    /// Takes note of an event.
+    pub fn event(&mut self, event: &Event) {
+        let first_ns = *self.first_ns.get_or_insert(event.mono_ns);
+        self.last_ns = self.last_ns.max(event.mono_ns);
+        match &event.kind {
+            EventKind::LimitsBegan { limit, up_to_ns, connections, keepalive_ns } => {
+                (self.limit, self.up_to_ns) = (*limit, *up_to_ns);
+                (self.connections, self.keepalive_ns) = (*connections, *keepalive_ns);
+            }
+            EventKind::LimitsJudged { length_ns, became, least_ns, most_ns, doubt_ns, how } => {
+                self.judged += 1;
+                let cohort = self.cohort(*length_ns);
+                cohort.open = cohort.open.max(1);
+                match (became, least_ns, most_ns) {
+                    (Became::Survived, Some(least_ns), _) => cohort.survives(*least_ns),
+                    (Became::Died, _, Some(most_ns)) => cohort.dies(Died {
+                        id: event.connection.unwrap_or(0),
+                        how: how.unwrap_or(Death::Other),
+                        most_ns: *most_ns,
+                        doubt_ns: doubt_ns.unwrap_or(0),
+                    }),
+                    _ => cohort.voids(),
+                }
+            }
+            EventKind::LimitsHappened { what } => {
+                let over = matches!(what, What::Outage { lasted_ns: Some(_) });
+                let begun = What::Outage { lasted_ns: None };
+                let outage = self.meanwhile.iter_mut().find(|happened| over && happened.what == begun);
+                if let Some(outage) = outage {
+                    outage.what = what.clone();
+                } else {
+                    let after_ns = event.mono_ns.saturating_sub(first_ns);
+                    self.meanwhile.push(Meanwhile { after_ns, what: what.clone() });
+                }
+            }
+            EventKind::LimitsEnded { result } => {
+                self.ended = serde_json::from_value(result.clone()).ok().map(Box::new);
+            }
+            _ => {}
+        }
+    }
+
+    fn cohort(&mut self, length_ns: u64) -> &mut Cohort {
+        let at = self.cohorts.iter().position(|cohort| cohort.length_ns == length_ns);
+        let at = at.unwrap_or_else(|| {
+            self.cohorts.push(Cohort::new(length_ns, self.connections));
+            self.cohorts.len() - 1
+        });
+        &mut self.cohorts[at]
+    }
+
+    /// What it amounts to. `None`: no search is recorded here.
+    pub fn outcome(&self) -> Option<Outcome> {
+        if let Some(ended) = &self.ended {
+            return Some((**ended).clone());
+        }
+        (self.judged > 0).then(|| Outcome {
+            limit: self.limit,
+            up_to_ns: self.up_to_ns,
+            keepalive_ns: self.keepalive_ns,
+            meanwhile: self.meanwhile.clone(),
+            took_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)),
+            ..Outcome::of(&self.cohorts, Verdict::Stopped)
+        })
+    }
+}

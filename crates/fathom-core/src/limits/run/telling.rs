@@ -1,0 +1,91 @@
+//! What has been decided is taken down, and told as events for the recording.
+
+use super::super::cohort::Died;
+use super::super::flow::{Role, Stage};
+use super::super::io::Output;
+use super::super::outcome::Meanwhile;
+use super::{Became, EventKind, Limits, What};
+use crate::event::Limit;
+
+impl Limits {
+    pub(super) fn tell_began(&mut self) {
+        let kind = EventKind::LimitsBegan {
+            limit: Limit::Idle,
+            up_to_ns: self.settings.up_to_ns,
+            connections: self.settings.per_length,
+            keepalive_ns: self.settings.keepalive_ns,
+        };
+        self.outputs.push_back(Output::Event { connection: None, kind });
+    }
+
+    pub(super) fn survives(&mut self, id: u32, cohort: usize, least_ns: u64) {
+        self.cohorts[cohort].survives(least_ns);
+        self.tell_judged(id, cohort, Became::Survived, Some(least_ns), None);
+    }
+
+    pub(super) fn dies(&mut self, cohort: usize, died: Died) {
+        self.cohorts[cohort].dies(died);
+        self.tell_judged(died.id, cohort, Became::Died, None, Some(died));
+    }
+
+    pub(super) fn voids(&mut self, id: u32, cohort: usize) {
+        self.cohorts[cohort].voids();
+        self.tell_judged(id, cohort, Became::Void, None, None);
+    }
+
+    /// Nothing can be said of any connection that is open and has not been judged.
+    pub(super) fn tell_all_void(&mut self) {
+        let is_open = |id: u32, stage: Stage| {
+            stage != Stage::Dead || self.pending.iter().any(|pending| pending.died.id == id)
+        };
+        let open = self.flows.iter().filter_map(|(&id, flow)| match flow.role {
+            Role::Test(cohort) if is_open(id, flow.stage) => Some((id, cohort)),
+            _ => None,
+        });
+        // Those that the other end closed are no longer open, and wait to be settled.
+        let closed = self.pending.iter().filter(|pending| !self.flows.contains_key(&pending.died.id));
+        let all: Vec<(u32, usize)> =
+            open.chain(closed.map(|pending| (pending.died.id, pending.cohort))).collect();
+        for (id, cohort) in all {
+            self.tell_judged(id, cohort, Became::Void, None, None);
+        }
+    }
+
+    fn tell_judged(
+        &mut self,
+        id: u32,
+        cohort: usize,
+        became: Became,
+        least_ns: Option<u64>,
+        died: Option<Died>,
+    ) {
+        let kind = EventKind::LimitsJudged {
+            length_ns: self.cohorts[cohort].length_ns,
+            became,
+            least_ns,
+            most_ns: died.map(|died| died.most_ns),
+            doubt_ns: died.map(|died| died.doubt_ns).filter(|doubt| *doubt > 0),
+            how: died.map(|died| died.how),
+        };
+        self.outputs.push_back(Output::Event { connection: Some(id), kind });
+    }
+
+    pub(super) fn happened(&mut self, now: u64, what: What) {
+        self.tell_happened(what.clone());
+        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
+    }
+
+    pub(super) fn outage_is_over(&mut self, lasted_ns: u64) {
+        let over = What::Outage { lasted_ns: Some(lasted_ns) };
+        for happened in &mut self.meanwhile {
+            if happened.what == (What::Outage { lasted_ns: None }) {
+                happened.what = over.clone();
+            }
+        }
+        self.tell_happened(over);
+    }
+
+    fn tell_happened(&mut self, what: What) {
+        self.outputs.push_back(Output::Event { connection: None, kind: EventKind::LimitsHappened { what } });
+    }
+}

@@ -1,0 +1,49 @@
+//! What a search for limits found (`fathom limits --record`), and what happened meanwhile.
+
+use super::{Line, Measured};
+use crate::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE, What};
+use crate::limits::{Outcome, Recorded, what_happened};
+use jiff::Timestamp;
+
+/// Whether a recording of this mode is of a search.
+pub(super) fn is_search(mode: &str) -> bool {
+    matches!(mode, IDLE_LIMIT_MODE | AGE_LIMIT_MODE)
+}
+
+/// Its lines, each with its moment by the monotonic clock.
+pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> Vec<(u64, Line)> {
+    if !is_search(&measured.mode) {
+        return Vec::new();
+    }
+    let (mut lines, mut recorded) = (Vec::new(), Recorded::default());
+    let mut end = (events.last().map_or(0, |event| event.mono_ns), last);
+    for event in events {
+        recorded.event(event);
+        match &event.kind {
+            // Its end tells how long it was.
+            EventKind::LimitsHappened { what: What::Outage { lasted_ns: None } } => {}
+            EventKind::LimitsHappened { what } => {
+                lines.push((event.mono_ns, Line::fact(event.at, what_happened(what))));
+            }
+            EventKind::LimitsEnded { .. } => end = (event.mono_ns, event.at),
+            _ => {}
+        }
+    }
+    let (mono_ns, at) = end;
+    let line = match recorded.outcome() {
+        Some(outcome) => found(measured, at, outcome),
+        None => Line::fact(at, "no connection had been judged when the recording ended".to_owned()),
+    };
+    lines.push((mono_ns, line));
+    lines
+}
+
+/// The result: its first line, with the others as what it rests on.
+fn found(measured: &Measured, at: Timestamp, outcome: Outcome) -> Line {
+    // What happened meanwhile has lines of its own.
+    let text = Outcome { meanwhile: Vec::new(), ..outcome }.text(&measured.reflector);
+    let mut parts = text.lines().map(|line| line.trim().to_owned());
+    let mut line = Line::fact(at, parts.next().unwrap_or_default());
+    line.evidence = parts.collect();
+    line
+}
