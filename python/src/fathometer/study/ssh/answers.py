@@ -242,7 +242,9 @@ def _line(raw: bytes) -> _Lines:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         shown = raw[:60].decode(errors="replace")
-        raise BadAnswer(f"{where or 'a line'}: {first['msg']} ({shown})") from None
+        # Names and values of the line stand in it, and a line is long.
+        what = f"{where or 'a line'}: {first['msg']}"[:MOST_WORDS]
+        raise BadAnswer(f"{what} ({shown})") from None
 
 
 def _all(output: bytes, *kinds: type[_Line]) -> list[tuple[Any, bytes]]:
