@@ -62,6 +62,35 @@ def test_an_outage_to_the_end_has_its_length(tmp_path):
     assert max(i.toll.silent_ns for i in incidents) == quantities["longest"].value
 
 
+def test_a_recovery_makes_no_outage_longer(tmp_path):
+    """A probe was killed 6 s into an outage, and its recording recovered 45 s later: the outage had lasted
+    51 s, and the advice was to retry for as long. What recovery writes bears the time of recovery.
+    """
+    gone, recovered = START + 100 * SECOND, START + 3_700 * SECOND
+    outage = [
+        opened(0, START),
+        closed(0, gone, 100 * SECOND, outstanding=1, silent_ns=SECOND),
+        {"at_ns": gone + 6 * SECOND, "kind": "clock.stepped", "step_ns": 1},
+    ]
+    recovery = [
+        {
+            "at_ns": recovered,
+            "kind": "segment.closed",
+            "file": "samples-00001.parquet",
+            "rows": 0,
+            "bytes": 1,
+            "crc32": 1,
+        },
+        {"at_ns": recovered, "kind": "recording.overflowed", "lost": 3, "reason": "crash", "connection": 0},
+        {"at_ns": recovered, "kind": "recording.recovered", "rows": 100, "torn_bytes": 0},
+    ]
+    write(tmp_path / "r", lognormal_ns(1, 100), events=[*outage, *recovery])
+    [recording] = open_recordings([tmp_path])
+    assert recording.over_ns == gone + 6 * SECOND
+    found = [f for f in analyse([recording]).findings if f.kind == "without answers"]
+    assert found[0].quantities["longest"].value == 7 * SECOND
+
+
 def test_while_another_connection_answers_the_path_is_not_silent(tmp_path):
     events = [
         opened(0, START),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from fathometer.dataset.model import (
     Stall,
 )
 from fathometer.dataset.places import NO_FILE, NotAFileError, Place, lines_of, size_of
+from fathometer.dataset.reasons import RECOVERED_LOSSES
 from fathometer.errors import FathometerError
 
 MAX_LINE: Final = 1 << 20
@@ -90,6 +91,21 @@ def event_of(line: bytes) -> Event | None:
         rest,
         known,
     )
+
+
+def of_the_probe(events: Sequence[Event]) -> Iterable[Event]:
+    """Events without those that a recovery may have written. The probe tells of closed segments too; of a
+    recording that was recovered it is not known which of these are its own.
+    """
+    if not any(e.kind == "recording.recovered" for e in events):
+        return events
+    return (e for e in events if not _may_be_of_a_recovery(e))
+
+
+def _may_be_of_a_recovery(event: Event) -> bool:
+    if event.kind == "recording.overflowed":
+        return event.fields.get("reason") in RECOVERED_LOSSES
+    return event.kind in {"segment.closed", "recording.recovered"}
 
 
 def pauses(events: Iterable[Event]) -> tuple[Pause, ...]:

@@ -12,3 +12,6 @@ LOSSES: Final = {
     "unreadable": "the recording was damaged",
 }
 """By the reason of `recording.overflowed`; older recordings name none."""
+
+RECOVERED_LOSSES: Final = frozenset({"crash", "unreadable"})
+"""Those that a recovery tells."""

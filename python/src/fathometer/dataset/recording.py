@@ -155,10 +155,12 @@ class Recording:
 
     @cached_property
     def over_ns(self) -> int:
-        """The last moment that it tells of."""
+        """The last moment that it tells of. What a recovery wrote bears the time of the recovery, which may
+        be days after the probe was killed.
+        """
         return max(
             self.manifest.ended_ns or 0,
-            max((e.at_ns for e in self.events), default=0),
+            max((e.at_ns for e in event_log.of_the_probe(self.events)), default=0),
             self.totals.last_sent_ns or 0,
         )
 
