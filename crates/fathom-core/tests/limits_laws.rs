@@ -2,6 +2,8 @@
 //! time; without a limit none is found; what dies for another reason is no limit; connections are asked once and are no more
 //! than allowed; equal seeds give equal runs.
 
+#[path = "limits_world/ages.rs"]
+mod ages;
 mod limits_world;
 
 use fathom_core::event::{Became, EventKind};
@@ -28,7 +30,19 @@ fn settings(up_to_ns: u64) -> Settings {
 
 fn world(limit_ns: Option<u64>, kind: Kind) -> World {
     let (rtt_ns, loss) = (2 * MS, 0);
-    World { seed: 1, limit_ns, kind, rtt_ns, loss, faults: Vec::new(), stop_ns: None, kernel: true }
+    World {
+        seed: 1,
+        limit_ns,
+        kind,
+        age_ns: None,
+        mean_life_ns: None,
+        places: None,
+        rtt_ns,
+        loss,
+        faults: Vec::new(),
+        stop_ns: None,
+        kernel: true,
+    }
 }
 
 /// A world by chance; limits from 0.7 s to the 11 min of which 10 are tried.

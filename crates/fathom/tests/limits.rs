@@ -14,7 +14,7 @@ use support::faults::{Reflector, Site};
 use support::net::Host;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::reflector::{Reflector as _, Xinetd};
-use support::rows::{events, of_kind};
+use support::rows::{events, has_kind, of_kind};
 use support::{FATHOM, free_port, needs, needs_root};
 
 /// A busy machine's reflector closes idle connections so much later than it should; then that is when they die.
@@ -255,6 +255,76 @@ fn a_keepalive_below_the_limit_keeps_connections_open() {
     );
     assert!(result["survived"]["idle_ns"].as_u64() >= Some(5_000_000_000), "{result:#}");
     assert_found(&above.finish(), Duration::from_secs(3), "silent", "between");
+}
+
+/// A firewall that knows connections for four seconds from their beginning, whatever moves on them (an nftables set whose
+/// elements time out and are not renewed), and drops or refuses what it does not know.
+#[test]
+fn an_age_limit_of_a_firewall_is_found() {
+    if !(needs_root() && needs("nft")) {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let searches =
+        [("drop", "silent"), ("reject with tcp reset", "reset_on_request")].map(|(verdict, how)| {
+            let site = Site::routed();
+            let port = site.target.port();
+            let router = site.router();
+            router.on("nft add table ip fathom");
+            router
+                .on("nft add set ip fathom known { type inet_service; flags dynamic,timeout; timeout 4s; }");
+            router.rule(&format!("tcp dport {port} tcp flags & (syn|ack) == syn add @known {{ tcp sport }}"));
+            router.rule(&format!("tcp dport {port} tcp sport != @known {verdict}"));
+            let reflector = Reflector::start(&site.net.reflector, site.target);
+            let arguments = format!("--age --up-to 12s --record {}", home.path().join(how).display());
+            (start(site.net.probe.fathom(), &site.target.to_string(), &arguments), how, site, reflector)
+        });
+    for (search, how, _site, _reflector) in searches {
+        let outcome = search.finish();
+        assert_eq!(outcome.code(), 0, "{}", outcome.err);
+        let result = result(&outcome);
+        assert_eq!((&result["verdict"], &result["limit"]), (&json!("found"), &json!("age")), "{result:#}");
+        let age =
+            |name: &str| result[name]["age_ns"].as_u64().unwrap_or_else(|| panic!("no {name}: {result:#}"));
+        let (lived, died) = (age("survived"), age("died"));
+        assert!(lived <= 4_000_000_000 && 4_000_000_000 <= died, "{lived} {died}: {result:#}");
+        assert_eq!(result["how"].as_object().expect("how").keys().collect::<Vec<_>>(), [how], "{result:#}");
+        assert_eq!(result["by"], "between", "{result:#}");
+        assert!(outcome.err.starts_with("looking for the age limit of "), "{}", outcome.err);
+        let verified = fathom(home.path(), &["recording", "verify", how]);
+        assert!(verified.code() == 0 && verified.out.contains(": sound (0 samples"), "{verified:?}");
+        let again = fathom(home.path(), &["recording", "summary", "--json", how]).summary();
+        for key in ["verdict", "limit", "how", "by", "lives", "took_ns"] {
+            assert_eq!(again[key], result[key], "{key}");
+        }
+        let story = fathom(home.path(), &["recording", "explain", how]);
+        assert!(
+            story.out.contains("connections that were kept in use (tcp-age-limit)")
+                && story.out.contains(": age limit between "),
+            "{story:?}"
+        );
+    }
+}
+
+/// Connections of several ages die with the reflector: that is told, others begin, and none of it is an age limit.
+#[test]
+fn a_reflector_that_begins_anew_is_no_age_limit() {
+    let target = loopback();
+    let reflector = Reflector::start(&Host::this(), target);
+    let home = tempfile::tempdir().expect("a directory");
+    let dir = home.path().join("r");
+    let search = here(target, &format!("--age --up-to 9s --connections 8 --record {}", dir.display()));
+    // When the first is as old as is asked for, four others are open.
+    wait_for_events(&dir, "the first that became old enough", |log| has_kind(log, "limits.judged"));
+    reflector.kill();
+    let _reflector = Reflector::start(&Host::this(), target);
+    let outcome = search.finish();
+    let result = result(&outcome);
+    assert_eq!((outcome.code(), &result["verdict"]), (0, &json!("not_found")), "{result:#}");
+    assert!(result.get("died").is_none() && result["strays"] == 0, "{result:#}");
+    assert_eq!(result["survived"]["age_ns"], 9_000_000_000_u64, "{result:#}");
+    let meanwhile = result["meanwhile"].as_array().expect("what happened");
+    assert!(meanwhile.iter().any(|m| m["what"].get("died_together").is_some()), "{result:#}");
 }
 
 #[test]

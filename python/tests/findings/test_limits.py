@@ -12,8 +12,8 @@ from support.recordings import START, lognormal_ns, write
 SECOND = 1_000_000_000
 
 
-def end(seconds):
-    return {"idle_ns": int(seconds * SECOND), "hits": 3, "of": 3, "share_95": [0.44, 1.0]}
+def end(seconds, key="idle_ns"):
+    return {key: int(seconds * SECOND), "hits": 3, "of": 3, "share_95": [0.44, 1.0]}
 
 
 def analysed(directory, result=None, mode="tcp-idle-limit"):
@@ -33,7 +33,11 @@ def analysed(directory, result=None, mode="tcp-idle-limit"):
         ({"verdict": "found", "survived": end(240), "died": end(244)}, "idle", "idle limit between"),
         ({"verdict": "found", "died": end(0.4)}, "idle", "idle limit below"),
         ({"verdict": "not_found", "survived": end(600)}, "idle", "no idle limit up to"),
-        ({"verdict": "found", "survived": end(240), "died": end(244)}, "age", "age limit between"),
+        (
+            {"verdict": "found", "survived": end(9, "age_ns"), "died": end(10, "age_ns")},
+            "age",
+            "age limit between",
+        ),
         (None, "idle", "a search for the idle limit found nothing"),
         ({"verdict": "found", "survived": {"idle_ns": "long"}}, "idle", "found nothing"),
     ],
@@ -43,7 +47,7 @@ def test_what_a_search_found_is_a_finding(tmp_path, result, mode, words):
     (finding,) = [f for f in analysis.findings if "limit" in f.kind]
     assert words in render.statement(finding)
     ends = [
-        name for name in ("survived", "died") if isinstance((result or {}).get(name, {}).get("idle_ns"), int)
+        name for name in ("survived", "died") if isinstance((result or {}).get(name, {}).get("hits"), int)
     ]
     assert [fact.code for fact in finding.facts] == [f"limit {name}" for name in ends]
     assert all("3 of 3 connections" in text for text in render.evidence(finding))

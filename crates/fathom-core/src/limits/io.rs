@@ -1,6 +1,6 @@
 //! What a driver and the search say to each other.
 
-use crate::event::EventKind;
+use crate::event::{EventKind, Limit};
 use crate::probe::NetError;
 
 /// What the world did.
@@ -90,13 +90,15 @@ pub enum Output {
 /// How far a search is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
+    /// Which limit is searched for.
+    pub limit: Limit,
     /// The target echoes: connections under test are being opened.
     pub begun: bool,
     /// Connections that are open.
     pub open: usize,
     /// Connections that were asked, or died before.
     pub judged: u64,
-    /// The longest idleness that connections survived, in ns; 0: none was asked yet.
+    /// The longest idleness that connections survived, or the age that they became, in ns; 0: none was asked yet.
     pub survived_ns: u64,
     /// The shortest of which they died, in ns. `None`: none did so far.
     pub died_ns: Option<u64>,

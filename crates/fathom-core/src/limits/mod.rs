@@ -25,7 +25,9 @@
 //!
 //! Asked once, a connection is closed: it is idle no more.
 
+mod age;
 mod cohort;
+mod driven;
 mod flow;
 mod guard;
 mod io;
@@ -39,6 +41,8 @@ mod view;
 mod words;
 
 pub use crate::event::{Death, Limit, What};
+pub use age::{Ages, Life};
+pub use driven::Search;
 pub use io::{Input, KernelView, Output, Progress};
 pub use outcome::{By, End, Meanwhile, Outcome, Row, Verdict};
 pub use recorded::Recorded;

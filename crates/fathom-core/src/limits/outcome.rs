@@ -1,5 +1,6 @@
 //! What a search found, and what it means.
 
+use super::age::Life;
 use super::cohort::{Bracket, Cohort};
 use super::share::wilson;
 use crate::event::{Death, Limit, What};
@@ -66,7 +67,9 @@ pub struct Row {
 /// One end of the bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct End {
-    /// How long the connections had been idle, in ns: at the least where they survived, at the most where they died.
+    /// How long the connections had been idle, or how old they were (`age_ns` then), in ns: at the least where they survived, at
+    /// the most where they died.
+    #[serde(alias = "age_ns")]
     pub idle_ns: u64,
     /// So many did.
     pub hits: u32,
@@ -112,8 +115,12 @@ pub struct Outcome {
     pub strays: u32,
     /// What happened besides.
     pub meanwhile: Vec<Meanwhile>,
-    /// What became of the connections of each length, from the shortest.
+    /// What became of the connections of each length, from the shortest; of a search for an age limit there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<Row>,
+    /// Of a search for an age limit: each connection that began, but for those that were not answered at first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lives: Vec<Life>,
 }
 
 fn end(idle_ns: u64, hits: u32, of: u32) -> End {
@@ -159,6 +166,7 @@ impl Outcome {
             strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,
             meanwhile: Vec::new(),
             lengths,
+            lives: Vec::new(),
         }
     }
 }

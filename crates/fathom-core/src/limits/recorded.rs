@@ -1,5 +1,6 @@
 //! What the events of a search's recording amount to: of a search that ended its result, of another what is known so far.
 
+use super::age::{Life, outcome_of};
 use super::cohort::{Cohort, Died};
 use super::outcome::{Meanwhile, Outcome, Verdict};
 use crate::event::{Became, Death, Event, EventKind, Limit, What};
@@ -13,6 +14,7 @@ pub struct Recorded {
     connections: u32,
     keepalive_ns: Option<u64>,
     cohorts: Vec<Cohort>,
+    lives: Vec<Life>,
     meanwhile: Vec<Meanwhile>,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -32,6 +34,13 @@ impl Recorded {
             }
             EventKind::LimitsJudged { length_ns, became, least_ns, most_ns, doubt_ns, how } => {
                 self.judged += 1;
+                if let (Limit::Age, Some(least_ns)) = (self.limit, *least_ns) {
+                    let (most_ns, how) = (*most_ns, *how);
+                    // When it began is known from when it was last answered, or died, roughly; nothing is concluded from it.
+                    let lived_ns = most_ns.unwrap_or(least_ns);
+                    let began_after_ns = event.mono_ns.saturating_sub(first_ns).saturating_sub(lived_ns);
+                    return self.lives.push(Life { began_after_ns, least_ns, most_ns, how });
+                }
                 let cohort = self.cohort(*length_ns);
                 cohort.open = cohort.open.max(1);
                 match (became, least_ns, most_ns) {
@@ -77,13 +86,17 @@ impl Recorded {
         if let Some(ended) = &self.ended {
             return Some((**ended).clone());
         }
+        let known = match self.limit {
+            Limit::Idle => Outcome::of(&self.cohorts, Verdict::Stopped),
+            Limit::Age => outcome_of(&self.lives, self.up_to_ns, Verdict::Stopped),
+        };
         (self.judged > 0).then(|| Outcome {
             limit: self.limit,
             up_to_ns: self.up_to_ns,
             keepalive_ns: self.keepalive_ns,
             meanwhile: self.meanwhile.clone(),
             took_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)),
-            ..Outcome::of(&self.cohorts, Verdict::Stopped)
+            ..known
         })
     }
 }

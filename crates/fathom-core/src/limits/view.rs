@@ -82,7 +82,7 @@ mod tests {
         let lines = picture(&many, 80, 3);
         assert_eq!(lines.len(), 3);
         assert!(
-            lines[0].starts_with("       1s ....") && lines[1].starts_with("    1m10s ...."),
+            lines[0].starts_with("       1s ....") && lines[1].starts_with("   1m 10s ...."),
             "{lines:?}"
         );
         assert!(lines.iter().all(|line| line.chars().count() < 80), "{lines:?}");

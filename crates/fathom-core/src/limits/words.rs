@@ -2,7 +2,7 @@
 
 use super::io::Progress;
 use super::outcome::{By, End, Outcome, Verdict};
-use crate::event::{Death, What};
+use crate::event::{Death, Limit, What};
 use crate::text::count;
 use crate::units::duration_text as duration;
 use serde_json::{Value, json};
@@ -24,24 +24,10 @@ fn of(end: &End) -> String {
 impl Outcome {
     /// For people.
     pub fn text(&self, target: &str) -> String {
-        let mut out = headline(target, self);
-        if let Some(survived) = &self.survived {
-            let _ = writeln!(out, "  survived {} idle: {}", exact(survived.idle_ns), of(survived));
-        }
-        if let Some(died) = &self.died {
-            let _ = writeln!(out, "  died of  {} idle: {}", exact(died.idle_ns), of(died));
-            for (how, times) in &self.how {
-                let _ = writeln!(out, "  how: {}: {}", death(*how), count(u64::from(*times), "connection"));
-            }
-            let _ = writeln!(out, "  by: {}", hand(self));
-            if !self.confirmed {
-                out += "  not repeated: there was no second set of connections to die at the same length\n";
-            }
-        }
-        if self.strays > 0 {
-            let strays = count(self.strays.into(), "connection");
-            let _ = writeln!(out, "  no limit: {strays} died of less than others survived");
-        }
+        let mut out = match self.limit {
+            Limit::Idle => headline(target, self) + &idle_ends(self),
+            Limit::Age => headline(target, self) + &age_ends(self),
+        };
         for happened in &self.meanwhile {
             let _ =
                 writeln!(out, "  after {}: {}", duration(happened.after_ns), what_happened(&happened.what));
@@ -58,9 +44,74 @@ impl Outcome {
         if let (Some(object), Ok(Value::Object(found))) = (object.as_object_mut(), serde_json::to_value(self))
         {
             object.extend(found);
+            for end in ["survived", "died"].iter().filter(|_| self.limit == Limit::Age) {
+                if let Some(end) = object.get_mut(*end).and_then(Value::as_object_mut)
+                    && let Some(age) = end.remove("idle_ns")
+                {
+                    end.insert("age_ns".to_owned(), age);
+                }
+            }
         }
         object
     }
+}
+
+fn idle_ends(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    if let Some(survived) = &outcome.survived {
+        let _ = writeln!(out, "  survived {} idle: {}", exact(survived.idle_ns), of(survived));
+    }
+    if let Some(died) = &outcome.died {
+        let _ = writeln!(out, "  died of  {} idle: {}", exact(died.idle_ns), of(died));
+        out += &manner(outcome);
+        if !outcome.confirmed {
+            out += "  not repeated: there was no second set of connections to die at the same length\n";
+        }
+    }
+    if outcome.strays > 0 {
+        let strays = count(outcome.strays.into(), "connection");
+        let _ = writeln!(out, "  no limit: {strays} died of less than others survived");
+    }
+    out
+}
+
+fn age_ends(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    if let Some(lived) = &outcome.survived {
+        let _ = writeln!(out, "  lived to {}: {}", exact(lived.idle_ns), of(lived));
+    }
+    if let Some(died) = &outcome.died {
+        let _ = writeln!(out, "  died by  {}: {}", exact(died.idle_ns), of(died));
+        out += &manner(outcome);
+    }
+    if outcome.strays > 0 {
+        let strays = count(outcome.strays.into(), "connection");
+        let other = if outcome.died.is_some() { "other ages" } else { "ages without a pattern" };
+        let _ = writeln!(out, "  no limit: {strays} died at {other}, as by chance{}", ages(outcome));
+    }
+    out
+}
+
+/// At which ages connections died.
+fn ages(outcome: &Outcome) -> String {
+    let died = || outcome.lives.iter().filter_map(|life| life.most_ns);
+    match (died().min(), died().max()) {
+        (Some(first), Some(last)) if outcome.died.is_none() => {
+            format!(" (from {} to {})", exact(first), exact(last))
+        }
+        _ => String::new(),
+    }
+}
+
+/// How those died that `died` counts, and by whom.
+fn manner(outcome: &Outcome) -> String {
+    let mut out = String::new();
+    for (how, times) in &outcome.how {
+        let how = death(*how, outcome.limit);
+        let _ = writeln!(out, "  how: {how}: {}", count(u64::from(*times), "connection"));
+    }
+    let _ = writeln!(out, "  by: {}", hand(outcome));
+    out
 }
 
 impl Progress {
@@ -71,19 +122,19 @@ impl Progress {
 
     /// How far it is after so long.
     pub fn line(&self, after_ns: u64) -> String {
-        let died = self.died_ns.map_or_else(String::new, |ns| format!(", died of {}", duration(ns)));
-        format!(
-            "after {}: {} open; survived {} idle{died}; {}",
-            duration(after_ns),
-            count(self.open as u64, "connection"),
-            duration(self.survived_ns),
-            self.left()
-        )
+        let (lived, dead) = match self.limit {
+            Limit::Idle => (format!("survived {} idle", duration(self.survived_ns)), "died of"),
+            Limit::Age => (format!("lived to {}", duration(self.survived_ns)), "died by"),
+        };
+        let died = self.died_ns.map_or_else(String::new, |ns| format!(", {dead} {}", duration(ns)));
+        let open = count(self.open as u64, "connection");
+        format!("after {}: {open} open; {lived}{died}; {}", duration(after_ns), self.left())
     }
 }
 
 fn headline(target: &str, outcome: &Outcome) -> String {
     let ends = (outcome.survived.map(|end| exact(end.idle_ns)), outcome.died.map(|end| exact(end.idle_ns)));
+    let limit = in_words(outcome.limit);
     let keepalive = outcome.keepalive_ns.map(|ns| format!(", with a keepalive every {}", duration(ns)));
     let keepalive = keepalive.unwrap_or_default();
     let so_far = match outcome.verdict {
@@ -93,22 +144,33 @@ fn headline(target: &str, outcome: &Outcome) -> String {
     };
     match ends {
         (Some(low), Some(high)) => {
-            format!("{target}: idle limit between {low} and {high}{keepalive}{so_far}\n")
+            format!("{target}: {limit} between {low} and {high}{keepalive}{so_far}\n")
         }
-        (None, Some(high)) => format!("{target}: idle limit below {high}{keepalive}{so_far}\n"),
-        (Some(low), None) => format!("{target}: no idle limit up to {low}{keepalive}{so_far}\n"),
-        (None, None) => format!("{target}: nothing is known of an idle limit{keepalive}{so_far}\n"),
+        (None, Some(high)) => format!("{target}: {limit} below {high}{keepalive}{so_far}\n"),
+        (Some(low), None) => format!("{target}: no {limit} up to {low}{keepalive}{so_far}\n"),
+        (None, None) => format!("{target}: nothing is known of an {limit}{keepalive}{so_far}\n"),
     }
 }
 
-fn death(how: Death) -> &'static str {
-    match how {
-        Death::Silent => "silent drop: no answer, while fresh connections were answered",
-        Death::ResetWhileIdle => "RST while it was idle",
-        Death::ResetOnRequest => "RST in answer to the next packet",
-        Death::ClosedWhileIdle => "FIN while it was idle",
-        Death::ClosedOnRequest => "FIN in answer to the next packet",
-        Death::Other => "an error of another kind",
+/// Its name.
+fn in_words(limit: Limit) -> &'static str {
+    match limit {
+        Limit::Idle => "idle limit",
+        Limit::Age => "age limit",
+    }
+}
+
+fn death(how: Death, limit: Limit) -> &'static str {
+    match (how, limit) {
+        (Death::Silent, Limit::Idle) => "silent drop: no answer, while fresh connections were answered",
+        (Death::Silent, Limit::Age) => "silent drop: no answer, while other connections were answered",
+        (Death::ResetWhileIdle, Limit::Idle) => "RST while it was idle",
+        (Death::ResetWhileIdle, Limit::Age) => "RST between two requests",
+        (Death::ResetOnRequest, _) => "RST in answer to the next packet",
+        (Death::ClosedWhileIdle, Limit::Idle) => "FIN while it was idle",
+        (Death::ClosedWhileIdle, Limit::Age) => "FIN between two requests",
+        (Death::ClosedOnRequest, _) => "FIN in answer to the next packet",
+        (Death::Other, _) => "an error of another kind",
     }
 }
 
@@ -124,9 +186,9 @@ fn hand(outcome: &Outcome) -> &'static str {
 pub fn what_happened(what: &What) -> String {
     match what {
         What::AllDied { how } => {
+            let how = death(*how, Limit::Idle);
             format!(
-                "connections that were never idle died too ({}): no limit; begun anew with what was not known",
-                death(*how)
+                "connections that were never idle died too ({how}): no limit; begun anew with what was not known"
             )
         }
         What::DiedTogether { connections } => {

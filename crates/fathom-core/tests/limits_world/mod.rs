@@ -6,7 +6,7 @@ mod chance;
 
 pub(crate) use chance::Random;
 use fathom_core::event::Event as Told;
-use fathom_core::limits::{Input, KernelView, Limits, Outcome, Output, Settings};
+use fathom_core::limits::{Ages, Input, KernelView, Limits, Outcome, Output, Search, Settings};
 use fathom_core::probe::NetError;
 use jiff::Timestamp;
 use std::cmp::Reverse;
@@ -44,6 +44,12 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) limit_ns: Option<u64>,
     pub(crate) kind: Kind,
+    /// The middlebox forgets flows of this age, busy or not.
+    pub(crate) age_ns: Option<u64>,
+    /// It forgets flows by chance, at a constant hazard: they live for so long on the average.
+    pub(crate) mean_life_ns: Option<u64>,
+    /// It has room for so many: each new flow puts the oldest out.
+    pub(crate) places: Option<usize>,
     pub(crate) rtt_ns: u64,
     /// Packets lost in ten thousand.
     pub(crate) loss: u64,
@@ -72,6 +78,8 @@ enum Event {
     Bytes(Vec<u8>),
     /// The middlebox looks whether something moved since then.
     Expiry(u64),
+    /// The middlebox forgets it.
+    Doom,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -81,6 +89,8 @@ struct Flow {
     /// When a segment last came to this host.
     came_ns: u64,
     began_ns: u64,
+    /// When the middlebox forgets it, whatever moves on it.
+    doomed_ns: Option<u64>,
     gone: bool,
 }
 
@@ -118,6 +128,7 @@ impl Net<'_> {
         let flushed =
             self.was(flow.passed_ns, at_ns, |f| if let Fault::Flush(at) = f { Some(*at) } else { None });
         flow.gone
+            || flow.doomed_ns.is_some_and(|at| at_ns >= at)
             || flushed
             || self.world.limit_ns.is_some_and(|limit| at_ns.saturating_sub(flow.passed_ns) > limit)
     }
@@ -132,9 +143,37 @@ impl Net<'_> {
             if self.is_down(sent + self.world.rtt_ns / 2) {
                 return self.at(came, id, Event::Refused);
             }
-            let flow = Flow { passed_ns: came, came_ns: came, began_ns: sent, gone: false };
+            let doomed_ns = self.doomed_ns(sent);
+            let flow = Flow { passed_ns: came, came_ns: came, began_ns: sent, doomed_ns, gone: false };
+            if let Some(at) = doomed_ns {
+                self.at(at, id, Event::Doom);
+            }
+            self.make_room(sent);
             self.flows.insert(id, flow);
             return self.at(came, id, Event::Connected);
+        }
+    }
+
+    /// When a flow that begins now is forgotten because of its age, or by chance.
+    fn doomed_ns(&mut self, sent: u64) -> Option<u64> {
+        let age = self.world.age_ns.map(|age| sent + self.world.rtt_ns / 4 + age);
+        let chance = self.world.mean_life_ns.map(|mean| {
+            let share = (self.random.below(1_000_000_000) + 1) as f64 / 1e9;
+            sent + (-share.ln() * mean as f64) as u64
+        });
+        age.into_iter().chain(chance).min()
+    }
+
+    /// Puts the oldest flow out where the table is full.
+    fn make_room(&mut self, now: u64) {
+        let Some(places) = self.world.places else { return };
+        let is_live = |flow: &Flow| !flow.gone && flow.doomed_ns.is_none_or(|at| at > now);
+        let live: Vec<u32> = self.flows.iter().filter(|(_, flow)| is_live(flow)).map(|(id, _)| *id).collect();
+        if live.len() >= places
+            && let Some(flow) = self.flows.get_mut(&live[0])
+        {
+            flow.doomed_ns = Some(now);
+            self.at(now, live[0], Event::Doom);
         }
     }
 
@@ -199,11 +238,17 @@ impl Net<'_> {
 
     /// What an event is to this host.
     fn happen(&mut self, now: u64, id: u32, event: Event) -> Option<Event> {
-        let Event::Expiry(passed_ns) = event else { return Some(event) };
         let quarter = self.world.rtt_ns / 4;
-        let flow = self.flows.get_mut(&id)?;
-        if flow.passed_ns != passed_ns || flow.gone {
-            return None;
+        let due = |flow: &Flow| match event {
+            Event::Expiry(passed_ns) => Some(flow.passed_ns == passed_ns),
+            Event::Doom => Some(true),
+            _ => None,
+        };
+        let Some(flow) = self.flows.get_mut(&id) else { return Some(event) };
+        match due(flow) {
+            None => return Some(event),
+            Some(is_due) if !is_due || flow.gone => return None,
+            Some(_) => {}
         }
         flow.gone = true;
         let told = match self.world.kind {
@@ -218,8 +263,17 @@ impl Net<'_> {
     }
 }
 
-/// Runs a search in a world to its end.
+/// Runs a search for the idle limit in a world to its end.
 pub(crate) fn run(world: &World, settings: Settings) -> Ran {
+    drive(world, &mut Limits::new(settings))
+}
+
+/// Runs a search for the age limit.
+pub(crate) fn run_ages(world: &World, settings: Settings) -> Ran {
+    drive(world, &mut Ages::new(settings))
+}
+
+fn drive(world: &World, search: &mut dyn Search) -> Ran {
     let mut net = Net {
         world,
         random: Random(world.seed),
@@ -227,7 +281,6 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
         events: BinaryHeap::new(),
         order: 0,
     };
-    let mut search = Limits::new(settings);
     let (mut now, mut outputs, mut most_open, mut told) = (START, Vec::new(), 0, Vec::new());
     let mut open: BTreeSet<u32> = BTreeSet::new();
     let mut restarts: Vec<u64> = world
@@ -312,7 +365,7 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
                 }
                 Event::Fin => search.handle(now, Input::Closed { id }),
                 Event::Bytes(bytes) => search.handle(now, Input::Received { id, bytes: &bytes }),
-                Event::Expiry(_) => {}
+                Event::Expiry(_) | Event::Doom => {}
             }
         } else {
             search.handle(now, Input::Wake);

@@ -3,7 +3,7 @@
 use crate::exit::Failure;
 use crate::probe::{Family, Target, session};
 use crate::{key_file, values};
-use fathom_core::limits::{AtMost, Settings, TooMany};
+use fathom_core::limits::{AtMost, Limit, Settings, TooMany};
 use fathom_core::text::count;
 use fathom_reflector::DEFAULT_PORT;
 use std::net::IpAddr;
@@ -18,11 +18,14 @@ Examples:
                                          to within 1 % of the limit
   fathom limits 10.0.0.4 --keepalive 60s --up-to 1h
                                          does a TCP keepalive once a minute keep connections open?
+  fathom limits 10.0.0.4 --age --up-to 2h
+                                         do connections in use end at some age?
   fathom limits 10.0.0.4 --record idle   keep the evidence; later: fathom recording explain idle
   fathom limits 10.0.0.4 --json | jq '.survived.idle_ns / 1e9'
                                          a keepalive that is shorter keeps connections alive
 
-It opens hundreds of connections, 40 a second, and leaves them idle: docs/limits.md.
+It opens hundreds of connections, 40 a second, and leaves them idle (--age: 24, one after the other, and keeps
+them in use): docs/limits.md.
 
 Exit codes: 0 a result (Ctrl-C: what is known by then), 1 no connection, no echo, or something else ended
 connections again and again, 2 the command line cannot be used.";
@@ -39,7 +42,11 @@ pub(crate) struct Args {
     #[arg(value_name = "HOST")]
     target: String,
 
-    /// Longest idleness that is tried
+    /// Look for the age at which connections end though they are in use, instead of for how long they may be idle
+    #[arg(long, conflicts_with_all = ["per_length", "resolution", "max_connections", "keepalive"])]
+    age: bool,
+
+    /// Longest idleness that is tried (with --age: highest age)
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = values::duration)]
     up_to: Duration,
 
@@ -54,6 +61,10 @@ pub(crate) struct Args {
     /// Most connections that may be open at one time
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(16..=50_000))]
     max_connections: u32,
+
+    /// With --age: connections that are kept in use, begun at different moments
+    #[arg(long, value_name = "N", default_value_t = 24, requires = "age", value_parser = clap::value_parser!(u32).range(8..=1_000))]
+    connections: u32,
 
     /// Have the kernel send TCP keepalives this often on every connection: do they keep it open?
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
@@ -95,6 +106,7 @@ pub(super) struct Config {
     pub(super) family: Family,
     pub(super) source: Option<IpAddr>,
     pub(super) keepalive: Option<Duration>,
+    pub(super) limit: Limit,
     pub(super) settings: Settings,
     pub(super) record: Option<PathBuf>,
     pub(super) json: bool,
@@ -122,14 +134,17 @@ impl Args {
         let settings = Settings {
             target: target.to_string(),
             up_to_ns: self.up_to.as_nanos() as u64,
-            per_length: self.per_length,
+            per_length: if self.age { self.connections } else { self.per_length },
             resolution: self.resolution,
-            connections: AtMost(self.max_connections as usize),
+            connections: AtMost(
+                self.max_connections.max(if self.age { self.connections + 4 } else { 0 }) as usize
+            ),
             keepalive_ns: self.keepalive.map(|every| every.as_nanos() as u64),
             session: session()?,
             secret: self.key.as_deref().map(key_file::read).transpose()?,
         };
-        settings.check().map_err(|TooMany { needed }| {
+        let room = if self.age { Ok(()) } else { settings.check() };
+        room.map_err(|TooMany { needed }| {
             Failure::usage(format!(
                 "this needs {} at one time and may have {}; allow them with --max-connections {needed}, or ask for less with --per-length, --up-to or --resolution",
                 count(needed as u64, "connection"),
@@ -146,6 +161,7 @@ impl Args {
             family,
             source: self.source,
             keepalive: self.keepalive,
+            limit: if self.age { Limit::Age } else { Limit::Idle },
             settings,
             record: self.record,
             json: self.json,

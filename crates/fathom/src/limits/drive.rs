@@ -4,7 +4,7 @@ use super::args::Config;
 use super::record::SearchRecorder;
 use super::show::Ticker;
 use crate::probe::Stop;
-use fathom_core::limits::{Input, KernelView, Limits, Outcome, Output};
+use fathom_core::limits::{Ages, Input, KernelView, Limit, Limits, Outcome, Output, Search};
 use fathom_core::probe::NetError;
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
@@ -24,7 +24,7 @@ struct Link {
 
 /// See the module.
 pub(super) struct Driver {
-    search: Limits,
+    search: Box<dyn Search>,
     remote: SocketAddr,
     options: TcpOptions,
     reactor: Reactor,
@@ -46,7 +46,10 @@ impl Driver {
         recorder: SearchRecorder,
     ) -> Self {
         Self {
-            search: Limits::new(config.settings.clone()),
+            search: match config.limit {
+                Limit::Idle => Box::new(Limits::new(config.settings.clone())),
+                Limit::Age => Box::new(Ages::new(config.settings.clone())),
+            },
             remote,
             options: TcpOptions {
                 source: config.source,
@@ -69,7 +72,7 @@ impl Driver {
         self.search.start(mono_ns());
         self.obey();
         while !self.search.is_over() {
-            let shown = self.ticker.tick(mono_ns(), &self.search);
+            let shown = self.ticker.tick(mono_ns(), self.search.as_ref());
             let written = self.recorder.flush(mono_ns());
             let deadline = self.search.next_wake().into_iter().chain(shown).chain(written).min();
             self.reactor.wait(&mut events, deadline, false)?;

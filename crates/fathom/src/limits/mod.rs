@@ -1,4 +1,4 @@
-//! `fathom limits`: finds the idle limit of a path. What is done, and when, `fathom_core::limits` decides.
+//! `fathom limits`: finds the idle limit of a path, or its age limit. What is done, and when, `fathom_core::limits` decides.
 
 mod args;
 mod drive;

@@ -4,8 +4,8 @@ use super::args::Config;
 use crate::exit::Failure;
 use crate::output::tell;
 use crate::probe::tool;
-use fathom_core::event::{Event, EventKind, IDLE_LIMIT_MODE};
-use fathom_core::limits::{Outcome, Verdict};
+use fathom_core::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE};
+use fathom_core::limits::{Limit, Outcome, Verdict};
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::host::HostFacts;
 use fathom_os::interfaces;
@@ -100,7 +100,7 @@ fn manifest(config: &Config, remote: SocketAddr) -> Manifest {
     manifest.command = Some(crate::command_line::to_run_again());
     let settings = &config.settings;
     manifest.probe = json!({
-        "mode": IDLE_LIMIT_MODE,
+        "mode": if config.limit == Limit::Age { AGE_LIMIT_MODE } else { IDLE_LIMIT_MODE },
         "size": null,
         "interval_ns": null,
         "up_to_ns": settings.up_to_ns,

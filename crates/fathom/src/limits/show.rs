@@ -2,7 +2,7 @@
 
 use super::args::Config;
 use crate::output::tell;
-use fathom_core::limits::{Limits, picture};
+use fathom_core::limits::{Limit, Search, picture};
 use std::io::{self, IsTerminal, Write};
 
 const S: u64 = 1_000_000_000;
@@ -28,13 +28,14 @@ impl Ticker {
     }
 
     /// Tells it if it is time; when to look again.
-    pub(super) fn tick(&mut self, now: u64, search: &Limits) -> Option<u64> {
+    pub(super) fn tick(&mut self, now: u64, search: &dyn Search) -> Option<u64> {
         // A start that fails says only why.
         if self.quiet || !search.progress().begun {
             return None;
         }
         let began_ns = *self.began_ns.get_or_insert_with(|| {
-            tell!("looking for the idle limit of {}: {}", self.target, search.progress().left());
+            let limit = if search.progress().limit == Limit::Age { "age" } else { "idle" };
+            tell!("looking for the {limit} limit of {}: {}", self.target, search.progress().left());
             now
         });
         let every_ns = if self.terminal { S } else { LINE_EVERY_NS };

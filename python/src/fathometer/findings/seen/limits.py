@@ -59,7 +59,7 @@ def _end(result: Mapping[str, Any], name: str) -> dict[str, Quantity]:
     end = result.get(name)
     if not isinstance(end, dict):
         return {}
-    given = (end.get("idle_ns"), end.get("hits"), end.get("of"))
+    given = (end.get("idle_ns", end.get("age_ns")), end.get("hits"), end.get("of"))
     numbers = [n for n in given if isinstance(n, int) and n >= 0]
     if len(numbers) < len(given):
         return {}

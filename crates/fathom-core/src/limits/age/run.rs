@@ -1,0 +1,437 @@
+//! The search itself.
+
+use super::super::flow::{Flow, OPENED_WITHIN_NS, Role, Stage};
+use super::super::guard::Guard;
+use super::super::io::{Input, Output, Progress};
+use super::super::outcome::{By, End, Meanwhile, Outcome, Verdict};
+use super::super::plan::S;
+use super::super::settings::Settings;
+use super::super::share::wilson;
+use super::super::view::Standing;
+use super::lives::{self, Bound, Life};
+use super::plan::Pace;
+use crate::event::{Became, Death, EventKind, Limit, What};
+use crate::peer_report::{Inquiry, PeerReport};
+use std::collections::{BTreeMap, VecDeque};
+
+/// A connection that cannot be opened is tried again so many times...
+pub(super) const TRIES: u32 = 5;
+/// ...this long after.
+pub(super) const AGAIN_NS: u64 = S;
+/// This host did not run if it comes so much later than it was to.
+const PAUSED_NS: u64 = S;
+/// How often connections may die together before the search gives up.
+pub(super) const MOST_MOMENTS: u32 = 3;
+/// The reflector is asked about so many of those that died.
+const ASKED_ABOUT: usize = 8;
+
+/// What is known of a connection under test.
+#[expect(clippy::struct_field_names, reason = "all of them are times, and say so")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Known {
+    pub(super) opened_ns: u64,
+    /// When it was established; `None`: it is not yet.
+    pub(super) began_ns: Option<u64>,
+    /// When the last request was sent that it answered.
+    pub(super) alive_ns: u64,
+}
+
+/// A life that is over, and of which connection.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Judged {
+    pub(super) id: u32,
+    pub(super) life: Life,
+}
+
+/// A death that counts once it is known that the others did not die with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Dying {
+    pub(super) at_ns: u64,
+    pub(super) doubt_ns: u64,
+    pub(super) judged: Judged,
+}
+
+/// A connection that is to begin.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) role: Role,
+    pub(super) not_before_ns: u64,
+    pub(super) tries: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// The first connection is being opened.
+    Starting,
+    Searching,
+    /// The reflector is asked about those that died.
+    Reporting,
+    Over,
+}
+
+/// Searches for the age limit of the path to one target. It is used as [`super::super::Limits`] is.
+#[derive(Debug)]
+pub struct Ages {
+    pub(super) settings: Settings,
+    pub(super) pace: Pace,
+    pub(super) phase: Phase,
+    pub(super) began_ns: u64,
+    pub(super) now_ns: u64,
+    expected_ns: Option<u64>,
+    pub(super) flows: BTreeMap<u32, Flow>,
+    pub(super) known: BTreeMap<u32, Known>,
+    next_id: u32,
+    /// Beginnings so far: each has its distance to the one before.
+    beginnings: u64,
+    last_beginning_ns: u64,
+    pub(super) queue: VecDeque<Wanted>,
+    pub(super) guard: Guard,
+    pub(super) dying: Vec<Dying>,
+    /// Lives that are over, but for those that ended together with others.
+    pub(super) judged: Vec<Judged>,
+    pub(super) moments: u32,
+    pub(super) outputs: VecDeque<Output>,
+    opened: u64,
+    inquiry: Inquiry,
+    pub(super) reports: Vec<PeerReport>,
+    meanwhile: Vec<Meanwhile>,
+    pub(super) verdict: Verdict,
+    why: Option<String>,
+}
+
+impl Ages {
+    /// Of these settings: `per_length` is the number of connections.
+    pub fn new(settings: Settings) -> Self {
+        let inquiry = Inquiry::new(settings.session).sealed(settings.secret.clone());
+        Self {
+            pace: Pace::of(settings.up_to_ns),
+            settings,
+            inquiry,
+            phase: Phase::Over,
+            began_ns: 0,
+            now_ns: 0,
+            expected_ns: None,
+            flows: BTreeMap::new(),
+            known: BTreeMap::new(),
+            next_id: 0,
+            beginnings: 0,
+            last_beginning_ns: 0,
+            queue: VecDeque::new(),
+            guard: Guard::default(),
+            dying: Vec::new(),
+            judged: Vec::new(),
+            moments: 0,
+            outputs: VecDeque::new(),
+            opened: 0,
+            reports: Vec::new(),
+            meanwhile: Vec::new(),
+            verdict: Verdict::NotFound,
+            why: None,
+        }
+    }
+
+    /// Begins.
+    pub fn start(&mut self, now: u64) {
+        (self.began_ns, self.now_ns, self.last_beginning_ns) = (now, now, now);
+        self.phase = Phase::Starting;
+        let kind = EventKind::LimitsBegan {
+            limit: Limit::Age,
+            up_to_ns: self.settings.up_to_ns,
+            connections: self.settings.per_length,
+            keepalive_ns: None,
+        };
+        self.outputs.push_back(Output::Event { connection: None, kind });
+        self.queue.push_back(Wanted { role: Role::Test(0), not_before_ns: now, tries: 0 });
+        self.turn(now);
+    }
+
+    /// Takes what the world did.
+    pub fn handle(&mut self, now: u64, input: Input<'_>) {
+        if self.phase == Phase::Over {
+            return;
+        }
+        if let Some(late_ns) = self.expected_ns.map(|at| now.saturating_sub(at))
+            && late_ns >= PAUSED_NS
+        {
+            self.happened(now, What::HostPaused { lasted_ns: late_ns });
+        }
+        self.now_ns = now;
+        match input {
+            Input::Wake => {}
+            Input::Connected { id } => self.connected(now, id),
+            Input::Broken { id, error } => self.broken(now, id, &error),
+            Input::Closed { id } => self.lost(now, id, Death::ClosedWhileIdle, Death::ClosedOnRequest, None),
+            Input::Received { id, bytes } => self.received(now, id, bytes),
+            Input::Kernel { id, view } => self.looked(now, id, view.map(|view| view.rto_ns)),
+            Input::Stop => self.over(Verdict::Stopped, None),
+        }
+        self.turn(now);
+    }
+
+    /// What is to be done next.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// When `handle` is to be called at the latest, if nothing happens. `None`: it is over.
+    pub fn next_wake(&self) -> Option<u64> {
+        if self.phase == Phase::Over {
+            return None;
+        }
+        let flows = self.flows.values().filter_map(|flow| self.due_ns(flow));
+        let queued = self.queue.iter().map(|wanted| wanted.not_before_ns);
+        // Where no other connection will be answered, deaths count when their moment is over.
+        let alone = self.seen_until_ns().is_none();
+        let settles = self.dying.iter().filter(|_| alone).map(|dying| dying.at_ns + self.pace.moment_ns + 1);
+        flows.chain(queued).chain(settles).chain(self.guard.hopeless_ns()).min()
+    }
+
+    /// When something is due on a connection.
+    pub(super) fn due_ns(&self, flow: &Flow) -> Option<u64> {
+        match flow.stage {
+            Stage::Opening | Stage::Hello => Some(flow.since_ns + OPENED_WITHIN_NS),
+            Stage::Idle => Some(flow.since_ns + self.pace.every_ns),
+            Stage::Asked(asked) => match asked.dead_ns() {
+                Some(dead) => Some(dead),
+                None => self.guard.fresh_from_ns().map(|from| from.max(asked.doubted_ns())),
+            },
+            Stage::Looking | Stage::Dead => None,
+        }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        let lives = self.lives();
+        let bound = lives::survived(&lives, self.settings.up_to_ns);
+        let window = lives::window(&lives, 2 * self.pace.every_ns);
+        let open = self.flows.keys().filter_map(|id| self.known.get(id)).map(|known| known.opened_ns);
+        let to_come = self.queue.iter().map(|wanted| wanted.not_before_ns);
+        let last_ns = open.chain(to_come).max().map_or(self.now_ns, |at| at + self.settings.up_to_ns);
+        Progress {
+            limit: Limit::Age,
+            begun: self.phase != Phase::Starting && self.beginnings > 0,
+            open: self.flows.len(),
+            judged: self.judged.len() as u64,
+            survived_ns: bound.map_or(0, |(age, ..)| age),
+            died_ns: window.map(|window| window.bounds(&lives).1.0),
+            left_ns: last_ns.saturating_sub(self.now_ns),
+        }
+    }
+
+    /// There are no lengths to look at: all connections are to become equally old.
+    pub fn lengths(&self) -> Vec<Standing> {
+        Vec::new()
+    }
+
+    /// What it found, so far or in the end.
+    pub fn outcome(&self) -> Outcome {
+        let found = outcome_of(&self.lives(), self.settings.up_to_ns, self.verdict);
+        Outcome {
+            why: self.why.clone(),
+            by: By::of(&self.reports),
+            took_ns: self.now_ns - self.began_ns,
+            opened: Some(self.opened),
+            meanwhile: self.meanwhile.clone(),
+            ..found
+        }
+    }
+
+    /// Of all connections but those that died together with others, in the order in which they began.
+    pub(super) fn lives(&self) -> Vec<Life> {
+        let open = self.flows.iter().filter(|(_, flow)| matches!(flow.role, Role::Test(_)));
+        let open = open.filter_map(|(id, _)| self.life(*id));
+        let mut lives: Vec<Life> = self.judged.iter().map(|judged| judged.life).chain(open).collect();
+        lives.sort_by_key(|life| life.began_after_ns);
+        lives
+    }
+
+    /// Of a connection that lives.
+    pub(super) fn life(&self, id: u32) -> Option<Life> {
+        let known = self.known.get(&id)?;
+        let began_ns = known.began_ns?;
+        Some(Life {
+            began_after_ns: began_ns - self.began_ns,
+            least_ns: known.alive_ns.saturating_sub(began_ns),
+            most_ns: None,
+            how: None,
+        })
+    }
+
+    /// Does what is due.
+    fn turn(&mut self, now: u64) {
+        self.ask_due(now);
+        self.judge_silences(now);
+        if self.phase == Phase::Searching && self.guard.hopeless_ns().is_some_and(|at| at <= now) {
+            let why = format!("{} has not answered for a minute", self.settings.target);
+            self.finish(now, Verdict::Unclear, Some(why));
+        }
+        self.settle(now);
+        self.open_due(now);
+        self.expected_ns = self.next_wake();
+    }
+
+    /// So many connections begin, one after the other.
+    pub(super) fn want(&mut self, now: u64, connections: u32) {
+        for _ in 0..connections {
+            self.beginnings += 1;
+            let apart_ns = self.pace.apart_ns(self.settings.session, self.beginnings);
+            self.last_beginning_ns = self.last_beginning_ns.max(now) + apart_ns;
+            let not_before_ns = self.last_beginning_ns;
+            self.queue.push_back(Wanted { role: Role::Test(0), not_before_ns, tries: 0 });
+        }
+    }
+
+    fn open_due(&mut self, now: u64) {
+        while let Some(at) = self.queue.iter().position(|wanted| wanted.not_before_ns <= now) {
+            let Some(wanted) = self.queue.remove(at) else { return };
+            let id = self.next_id;
+            self.next_id += 1;
+            self.opened += 1;
+            let mut flow = Flow::new(wanted.role, self.settings.session, id, now);
+            flow.tries = wanted.tries;
+            self.flows.insert(id, flow);
+            if let Role::Test(_) = wanted.role {
+                self.known.insert(id, Known { opened_ns: now, began_ns: None, alive_ns: now });
+            }
+            self.outputs.push_back(Output::Open { id });
+        }
+    }
+
+    pub(super) fn happened(&mut self, now: u64, what: What) {
+        self.outputs.push_back(Output::Event {
+            connection: None,
+            kind: EventKind::LimitsHappened { what: what.clone() },
+        });
+        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
+    }
+
+    pub(super) fn outage_is_over(&mut self, lasted_ns: u64) {
+        let what = What::Outage { lasted_ns: Some(lasted_ns) };
+        for happened in &mut self.meanwhile {
+            if happened.what == (What::Outage { lasted_ns: None }) {
+                happened.what = what.clone();
+            }
+        }
+        self.outputs.push_back(Output::Event { connection: None, kind: EventKind::LimitsHappened { what } });
+    }
+
+    pub(super) fn tell_judged(&mut self, id: u32, became: Became, life: Life, doubt_ns: u64) {
+        let kind = EventKind::LimitsJudged {
+            length_ns: self.settings.up_to_ns,
+            became,
+            least_ns: Some(life.least_ns),
+            most_ns: life.most_ns,
+            doubt_ns: (doubt_ns > 0).then_some(doubt_ns),
+            how: life.how,
+        };
+        self.outputs.push_back(Output::Event { connection: Some(id), kind });
+    }
+
+    pub(super) fn close(&mut self, id: u32) {
+        if self.flows.remove(&id).is_some() {
+            self.outputs.push_back(Output::Close { id });
+        }
+    }
+
+    pub(super) fn send(&mut self, id: u32) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            let bytes = flow.request(self.settings.secret.as_ref());
+            self.outputs.push_back(Output::Send { id, bytes });
+        }
+    }
+
+    /// Enough is known. The reflector is asked about those that died of their age.
+    pub(super) fn finish(&mut self, now: u64, verdict: Verdict, why: Option<String>) {
+        (self.verdict, self.why) = (verdict, why.clone());
+        if verdict != Verdict::Found {
+            return self.over(verdict, why);
+        }
+        let died: Vec<u32> = self
+            .judged
+            .iter()
+            .rev()
+            .filter(|judged| judged.life.most_ns.is_some())
+            .map(|judged| judged.id)
+            .collect();
+        self.close_all();
+        self.phase = Phase::Reporting;
+        for id in died.into_iter().take(ASKED_ABOUT) {
+            self.inquiry.about(id, None);
+        }
+        self.queue.push_back(Wanted { role: Role::Report, not_before_ns: now, tries: 0 });
+    }
+
+    pub(super) fn ask_reflector(&mut self, now: u64, id: u32) {
+        while let Some(question) = self.inquiry.next_question(now) {
+            self.outputs.push_back(Output::Send { id, bytes: question.to_vec() });
+        }
+    }
+
+    /// Takes what the reflector says; whether that was all.
+    pub(super) fn reported(&mut self, bytes: &[u8]) -> bool {
+        let mut reports: Vec<PeerReport> = Vec::new();
+        let told = self.inquiry.receive(bytes, |_, report| reports.extend(report));
+        self.reports.extend(reports);
+        told.is_err() || self.inquiry.is_done()
+    }
+
+    /// Those that live are as old as they were last seen.
+    fn close_all(&mut self) {
+        for id in self.flows.keys().copied().collect::<Vec<_>>() {
+            let tested = self
+                .flows
+                .get(&id)
+                .is_some_and(|flow| matches!(flow.role, Role::Test(_)) && flow.stage != Stage::Dead);
+            if let Some(life) = self.life(id).filter(|_| tested) {
+                self.judged.push(Judged { id, life });
+                self.tell_judged(id, Became::Void, life, 0);
+            }
+            self.close(id);
+        }
+        self.queue.clear();
+        self.dying.clear();
+    }
+
+    /// The end, at once.
+    pub(super) fn over(&mut self, verdict: Verdict, why: Option<String>) {
+        if self.phase != Phase::Reporting {
+            (self.verdict, self.why) = (verdict, why);
+        }
+        self.close_all();
+        self.phase = Phase::Over;
+    }
+}
+
+/// What lives amount to; of the search it says no more than that.
+pub(in super::super) fn outcome_of(lives: &[Life], up_to_ns: u64, verdict: Verdict) -> Outcome {
+    let window = lives::window(lives, 2 * Pace::of(up_to_ns).every_ns);
+    let end = |(idle_ns, hits, of): Bound| End { idle_ns, hits, of, share_95: wilson(hits, of) };
+    let deaths = lives.iter().filter(|life| life.most_ns.is_some()).count();
+    let (survived, died) = match &window {
+        Some(window) => {
+            let (low, high) = window.bounds(lives);
+            (Some(end(low)), Some(end(high)))
+        }
+        None => (lives::survived(lives, up_to_ns).map(end), None),
+    };
+    let mut how: BTreeMap<Death, u32> = BTreeMap::new();
+    for at in window.iter().flat_map(|window| &window.died) {
+        *how.entry(lives[*at].how.unwrap_or(Death::Other)).or_default() += 1;
+    }
+    Outcome {
+        limit: Limit::Age,
+        survived,
+        died,
+        confirmed: window.is_some(),
+        how,
+        up_to_ns,
+        strays: (deaths - window.map_or(0, |window| window.died.len())) as u32,
+        lives: lives.to_vec(),
+        ..Outcome::of(&[], verdict)
+    }
+}

@@ -1,0 +1,197 @@
+//! Searches for age limits in virtual time: a limit that is there is found, whatever its age and however it kills; deaths at one
+//! moment, deaths by chance and a table that is full are none.
+
+use super::limits_world::{Fault, MS, Ran, Random, S, World, run_ages};
+use super::{KINDS, ends, settings, world};
+use fathom_core::event::{Became, EventKind};
+use fathom_core::limits::{Death, Limit, Output, Recorded, Settings, Verdict, What};
+use std::collections::BTreeSet;
+
+/// 24 connections up to a minute: every quarter of a second a request, beginnings one to three seconds apart.
+fn ages(up_to_ns: u64) -> Settings {
+    Settings { per_length: 24, ..settings(up_to_ns) }
+}
+
+fn aged(age_ns: Option<u64>, seed: u64) -> World {
+    World { seed, age_ns, ..world(None, KINDS[(seed % 4) as usize]) }
+}
+
+/// Each connection is told of once, never more are open than asked for and two, and what is recorded is what was found.
+fn ran(world: &World, settings: &Settings) -> Ran {
+    let ran = run_ages(world, settings.clone());
+    assert!(ran.most_open <= settings.per_length as usize + 2, "{} open: {world:?}", ran.most_open);
+    let (mut told, mut recorded) = (BTreeSet::new(), Recorded::default());
+    for event in &ran.told {
+        recorded.event(event);
+        if let EventKind::LimitsJudged { became, most_ns, .. } = &event.kind {
+            assert!(told.insert(event.connection), "{event:?} comes again: {world:?}");
+            assert_eq!(*became == Became::Died, most_ns.is_some(), "{event:?}");
+        }
+    }
+    if let Some(known) = recorded.outcome() {
+        assert_eq!((known.limit, known.died, &known.how), (Limit::Age, ran.outcome.died, &ran.outcome.how));
+        assert_eq!(known.survived, ran.outcome.survived, "{world:?}");
+    }
+    ran
+}
+
+#[test]
+fn an_age_limit_is_found_whatever_it_is_and_however_it_kills() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let limit = random.between(S, 55 * S);
+        let loss = random.one_of(&[0, 0, 10, 100]);
+        let world = World { loss, rtt_ns: random.between(MS / 10, 150 * MS), ..aged(Some(limit), seed) };
+        let Ran { outcome, .. } = ran(&world, &ages(60 * S));
+        let (lived, died) = ends(&outcome);
+        assert_eq!(outcome.verdict, Verdict::Found, "{limit}: {world:?}: {outcome:#?}");
+        assert!(lived <= limit && limit <= died, "{lived} {limit} {died}: {world:?}");
+        let wide = S + limit / 20 + 3 * world.rtt_ns;
+        assert!(died - lived <= wide, "{lived} {died}: {world:?}");
+        // Not all 24 are needed: eight or so, which begin within three seconds of each other.
+        assert!(outcome.took_ns <= limit + 60 * S, "{} {limit}: {world:?}", outcome.took_ns);
+    }
+}
+
+#[test]
+fn how_and_by_whom_busy_connections_died_is_told() {
+    let deaths = [Death::Silent, Death::ResetWhileIdle, Death::ClosedWhileIdle, Death::ResetOnRequest];
+    for (seed, death) in (0..).zip(deaths) {
+        let Ran { outcome, .. } = ran(&aged(Some(20 * S + 100 * MS), seed), &ages(60 * S));
+        let how: Vec<Death> = outcome.how.keys().copied().collect();
+        assert_eq!(how, [death], "{outcome:#?}");
+    }
+}
+
+#[test]
+fn without_an_age_limit_none_is_found() {
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let world =
+            World { loss: random.one_of(&[0, 100]), ..aged(random.one_of(&[None, Some(90 * S)]), seed) };
+        let Ran { outcome, .. } = ran(&world, &ages(60 * S));
+        assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
+        let survived = outcome.survived.expect("they did");
+        assert_eq!((survived.idle_ns, survived.hits, survived.of), (60 * S, 24, 24), "{world:?}");
+    }
+}
+
+/// Firewalls that are reloaded and reflectors that are restarted, once or again and again.
+#[test]
+fn what_ends_all_at_one_moment_is_no_age_limit() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let mut faults = Vec::new();
+        let (mut at, times) = (0, random.between(1, 5));
+        for _ in 0..times {
+            at += random.between(4 * S, 50 * S);
+            faults.push(if random.percent(50) { Fault::Flush(at) } else { Fault::Restart(at, S / 10) });
+        }
+        let world = World { faults, ..aged(None, seed) };
+        let Ran { outcome, .. } = ran(&world, &ages(60 * S));
+        assert_ne!(outcome.verdict, Verdict::Found, "{world:?}: {outcome:#?}");
+        let together = outcome.meanwhile.iter().any(|m| matches!(m.what, What::DiedTogether { .. }));
+        assert!(together || at < 20 * S || outcome.strays <= 2, "{world:?}: {outcome:#?}");
+    }
+}
+
+/// The figure of issue 18: a constant hazard is called an age limit in no more than 5 % of 200 runs.
+#[test]
+fn deaths_by_chance_are_no_age_limit() {
+    for mean_s in [3, 10, 30, 100] {
+        let found = (0..200).filter(|seed| {
+            let world = World { mean_life_ns: Some(mean_s * S), ..aged(None, 1_000 * mean_s + seed) };
+            let Ran { outcome, .. } = ran(&world, &ages(60 * S));
+            assert!(outcome.strays > 0 || outcome.died.is_some(), "{world:?}: {outcome:#?}");
+            outcome.verdict == Verdict::Found
+        });
+        let found = found.count();
+        assert!(found <= 10, "{found} of 200 at a mean life of {mean_s} s");
+    }
+}
+
+/// What puts the oldest connection out when a new one begins ends each at nearly one age where they begin evenly.
+#[test]
+fn a_table_that_is_full_is_no_age_limit() {
+    let found = (0..100).filter(|seed| {
+        let world = World { places: Some(4 + (*seed as usize) % 8), ..aged(None, *seed) };
+        let settings = Settings { session: *seed as u32, ..ages(60 * S) };
+        ran(&world, &settings).outcome.verdict == Verdict::Found
+    });
+    let found = found.count();
+    assert!(found <= 5, "{found} of 100");
+}
+
+/// Maintenance and deaths by chance beside a limit: it is found in most runs, and the bracket holds in all.
+#[test]
+fn an_age_limit_is_found_among_other_deaths() {
+    let mut found = 0;
+    for seed in 0..100 {
+        let mut random = Random(seed);
+        let limit = random.between(10 * S, 40 * S);
+        let world = World {
+            faults: vec![Fault::Restart(random.between(5 * S, 60 * S), S / 10)],
+            mean_life_ns: Some(100 * S),
+            ..aged(Some(limit), seed)
+        };
+        let Ran { outcome, .. } = ran(&world, &ages(60 * S));
+        let (lived, died) = ends(&outcome);
+        assert!(
+            outcome.died.is_none() || (lived <= limit && limit <= died),
+            "{lived} {limit} {died}: {world:?}"
+        );
+        found += u32::from(outcome.verdict == Verdict::Found);
+    }
+    assert!(found >= 90, "{found} of 100");
+}
+
+#[test]
+fn an_outage_of_the_path_is_no_death() {
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let from = random.between(2 * S, 60 * S);
+        let outage = Fault::Outage(from, from + random.between(S / 2, 40 * S));
+        let world = World { faults: vec![outage], ..aged(None, seed) };
+        let Ran { outcome, .. } = ran(&world, &ages(60 * S));
+        assert_eq!(outcome.verdict, Verdict::NotFound, "{world:?}: {outcome:#?}");
+        assert_eq!(outcome.strays, 0, "{world:?}: {outcome:#?}");
+    }
+}
+
+#[test]
+fn a_search_for_ages_ends_early_fails_and_repeats_as_others_do() {
+    let stopped = World { stop_ns: Some(20 * S), ..aged(None, 1) };
+    let Ran { outcome, .. } = ran(&stopped, &ages(600 * S));
+    let (lived, died) = ends(&outcome);
+    assert_eq!((outcome.verdict, outcome.took_ns, died), (Verdict::Stopped, 20 * S, u64::MAX));
+    assert!((15 * S..20 * S).contains(&lived), "{outcome:#?}");
+    let down = World { faults: vec![Fault::Restart(0, 100 * S)], ..aged(None, 1) };
+    let Ran { outcome, .. } = ran(&down, &ages(60 * S));
+    assert!(outcome.verdict == Verdict::Failed && outcome.why.is_some(), "{outcome:#?}");
+    let gone = World { faults: vec![Fault::Restart(9 * S, 9_000 * S)], ..aged(None, 1) };
+    let Ran { outcome, .. } = ran(&gone, &ages(600 * S));
+    assert_eq!(outcome.verdict, Verdict::Unclear, "{outcome:#?}");
+    for seed in 0..10 {
+        let world = World { loss: 100, mean_life_ns: Some(20 * S), ..aged(Some(30 * S), seed) };
+        let [one, two] = [0, 1].map(|_| ran(&world, &ages(60 * S)));
+        assert!(one.outcome == two.outcome && one.outputs == two.outputs);
+    }
+}
+
+/// Busy: every connection is asked again within the time that is said, as long as it is open and answered.
+#[test]
+fn connections_are_kept_in_use() {
+    let Ran { outputs, .. } = ran(&aged(None, 1), &ages(60 * S));
+    let mut sent = std::collections::BTreeMap::new();
+    for (at, output) in &outputs {
+        match output {
+            Output::Send { id, .. } => {
+                let before = sent.insert(*id, *at).unwrap_or(*at);
+                assert!(at - before <= S / 2, "{id} was idle for {} ns", at - before);
+            }
+            Output::Close { id } => assert!(sent.get(id).is_none_or(|before| at - before <= S / 2), "{id}"),
+            _ => {}
+        }
+    }
+    assert_eq!(sent.len(), 24);
+}
