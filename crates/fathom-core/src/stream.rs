@@ -17,8 +17,9 @@ use parts::split;
 use stamped::Session;
 use std::collections::VecDeque;
 
-pub use arrival::{Arrival, Counted, KernelView, Receipt, Stamped};
+pub use arrival::{Arrival, Counted, KernelView, ReadStamps, Receipt, Stamped};
 pub use datagram::DATAGRAM_LOST_NS;
+pub use parts::pause_gained_ns;
 pub use stamped::ClockBound;
 
 /// Samples in flight on one connection at most. A connection that takes more without answering is blocked:
@@ -76,8 +77,6 @@ pub struct Stream {
     remote_pause_us: Option<u32>,
     /// What it has gained since [`Stream::take_remote_pause`].
     remote_pause_gained_us: u64,
-    /// The stamps of the first echo of the latest read, and of its last.
-    stamped: Option<(Stamped, Stamped)>,
     /// When the reflector ran again after its latest pause, by the monotonic clock, in ns; 0: it never paused.
     remote_ran_again_ns: u64,
     /// UDP: which way samples were lost.
@@ -88,15 +87,6 @@ pub struct Stream {
 
 /// Samples among which a send stamp is sought: it is there before the echo, so its sample is among the oldest.
 const STAMPS_SOUGHT: usize = 256;
-/// A reflector's pause counter that jumps by more than this was another reflector's (behind a load balancer, or
-/// started anew): ten minutes, in µs.
-const REMOTE_PAUSE_LIMIT_US: u32 = 600_000_000;
-
-/// What a reflector's pause counter gained from one echo to a later one, in ns; 0 where it was another's.
-pub fn pause_gained_ns(before_us: u32, pause_us: u32) -> u64 {
-    let gained_us = pause_us.wrapping_sub(before_us);
-    if gained_us > REMOTE_PAUSE_LIMIT_US { 0 } else { u64::from(gained_us) * 1_000 }
-}
 
 impl Stream {
     /// A new connection, whose messages are of `size` bytes until [`Stream::set_size`]. An echo later than `timeout_ns` is flagged late.
@@ -129,7 +119,6 @@ impl Stream {
             last_sent_ns: None,
             idle_survived_ns: 0,
             remote_pause_us: None,
-            stamped: None,
             remote_ran_again_ns: 0,
             remote_pause_gained_us: 0,
             losses: Attribution::new(Reflector::Stateful),
@@ -250,11 +239,6 @@ impl Stream {
         self.in_flight.front().map(|s| s.end)
     }
 
-    /// The stamps of the first echo of the latest read, and of its last.
-    pub fn stamped(&self) -> Option<(Stamped, Stamped)> {
-        self.stamped
-    }
-
     /// The reflector's pause counter when it was last read, µs; `None`: it does not stamp.
     pub fn remote_pause_us(&self) -> Option<u32> {
         self.remote_pause_us
@@ -337,9 +321,15 @@ impl Stream {
         self.in_flight.front().is_some_and(|s| s.transmitted_utc_ns.is_none())
     }
 
-    /// TCP: takes the bytes of one read.
-    pub fn receive<'a>(&mut self, receipt: &Receipt<'_>, bytes: &'a [u8], mut sink: impl FnMut(Arrival<'a>)) {
-        (self.last_received_ns, self.stamped) = (Some(receipt.mono_ns), None);
+    /// TCP: takes the bytes of one read; gives the stamps in it.
+    pub fn receive<'a>(
+        &mut self,
+        receipt: &Receipt<'_>,
+        bytes: &'a [u8],
+        mut sink: impl FnMut(Arrival<'a>),
+    ) -> ReadStamps {
+        let mut read = None;
+        self.last_received_ns = Some(receipt.mono_ns);
         // A read has one stamp, that of its last segment: with several echoes in it, it would be a guess for each.
         let expected = self.in_flight.front().and_then(|s| self.protocol.owed(s.seq, s.size));
         let single = bytes.len() <= expected.unwrap_or(0);
@@ -348,15 +338,16 @@ impl Stream {
         while !rest.is_empty() {
             let Some(&sample) = self.in_flight.front() else {
                 sink(Arrival::Foreign(rest));
-                return;
+                return read;
             };
             let (taken, verdict) = self.protocol.feed(sample.seq, sample.size, rest);
             rest = &rest[taken..];
             if let Some(verdict) = verdict {
                 self.in_flight.pop_front();
-                sink(Arrival::Resolved(self.resolve(receipt, &sample, verdict)));
+                sink(Arrival::Resolved(self.resolve(receipt, &sample, verdict, &mut read)));
             }
         }
+        read
     }
 
     /// The connection is over: every sample still out is unanswered.
@@ -370,7 +361,13 @@ impl Stream {
         self.losses.finish();
     }
 
-    fn resolve(&mut self, receipt: &Receipt<'_>, sent: &InFlight, verdict: Integrity) -> Sample {
+    fn resolve(
+        &mut self,
+        receipt: &Receipt<'_>,
+        sent: &InFlight,
+        verdict: Integrity,
+        read: &mut ReadStamps,
+    ) -> Sample {
         let Integrity::Intact(stamps) = verdict else {
             self.corrupted_in_a_row += 1;
             return self.row(receipt.clock, sent, Flags::UNANSWERED | Flags::CORRUPTED);
@@ -403,7 +400,7 @@ impl Stream {
         }
         if let Some(stamps) = stamps {
             let this = Stamped { seq: sent.seq, sent_ns: sent.sent_ns, read_ns: receipt.mono_ns, stamps };
-            self.stamped = Some((self.stamped.map_or(this, |(first, _)| first), this));
+            *read = Some((read.map_or(this, |(first, _)| first), this));
         }
         let retransmits = receipt.kernel.map(|kernel| {
             let since = kernel.total_retrans.saturating_sub(self.total_retrans);

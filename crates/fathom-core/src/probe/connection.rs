@@ -19,7 +19,7 @@ use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::loss::Losses;
 use crate::sample::Flags;
 use crate::schedule::Pace;
-use crate::stream::{Arrival, KernelView, Receipt, Stamped, Stream};
+use crate::stream::{Arrival, KernelView, Receipt, Stream};
 use fathom_wire::Key;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -68,8 +68,6 @@ pub(super) struct Connection {
     ways: Ways,
     /// The latest read brought what had been held up.
     held_up_read: bool,
-    /// The stamps of the latest read, before they were taken into [`Connection::ways`].
-    stamped: Option<(Stamped, Stamped)>,
     delay: Delay,
     /// The error that it broke by.
     broken_by: Option<ErrorKind>,
@@ -104,7 +102,6 @@ impl Connection {
             losses_told: RateLimit::default(),
             ways: Ways::default(),
             held_up_read: false,
-            stamped: None,
             delay: Delay::default(),
             broken_by: None,
             port: None,
@@ -314,10 +311,10 @@ impl Connection {
             }
             Arrival::Duplicate(seq) => path.duplicated(connection, seq),
         };
-        match transport {
+        let stamped = match transport {
             Transport::Tcp => self.stream.receive(&receipt, bytes, sink),
             Transport::Udp => self.stream.receive_datagram(&receipt, bytes, sink),
-        }
+        };
         // A server that speaks first may never say enough to be a whole echo.
         let greeted = transport == Transport::Tcp && self.stream.begins_otherwise();
         if greeted {
@@ -331,9 +328,9 @@ impl Connection {
             return Came::Part;
         }
         (self.hold_up, self.last_silence) = (hold_up, last_silence);
-        (self.stamped, self.held_up_read) = (self.stream.stamped(), held_up_read);
+        (path.read, self.held_up_read) = (stamped, held_up_read);
         let ways = &self.ways;
-        self.delay.look(self.stamped, |slowest| ways.late(slowest));
+        self.delay.look(stamped, |slowest| ways.late(slowest));
         self.remote_pause(now, path.index(), cx);
         if let Some(bound) = self.stream.clock_bound() {
             path.clock_bound(now, connection, bound, cx);
@@ -343,7 +340,7 @@ impl Connection {
 
     /// What the read told of the ways is taken as what came last, once a silence that it ended has been explained.
     pub(super) fn read_is_over(&mut self, path: &mut Path) {
-        if let Some((_, last)) = self.stamped.take() {
+        if let Some((_, last)) = path.read.take() {
             self.ways.came(last, !self.held_up_read && !self.delay.goes_on());
             path.served_by = self.ways.identity().or(path.served_by);
             path.stamped = Some(last).filter(|last| last.stamps.identity != 0);

@@ -10,7 +10,7 @@ use super::timers::Timer;
 use super::usual::{Usual, Waited};
 use crate::event::EventKind;
 use crate::sample::Sample;
-use crate::stream::{ClockBound, Stamped};
+use crate::stream::{ClockBound, ReadStamps, Stamped};
 use crate::verdict::Idle;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -38,6 +38,9 @@ pub(super) struct Path {
     pub(super) served_by: Option<u32>,
     /// Its stamps of the last of them.
     pub(super) stamped: Option<Stamped>,
+    /// The stamps of the read that is looked at just now, on whichever connection; nothing between two of them. Here and not
+    /// with the connection: ten thousand of those do not lie in a cache.
+    pub(super) read: ReadStamps,
     /// Whether it tells its pauses.
     pub(super) tells_pauses: bool,
     /// Connections that this worker has had, and those that are open.
@@ -73,6 +76,7 @@ impl Path {
             idle: Idle::default(),
             served_by: None,
             stamped: None,
+            read: None,
             tells_pauses: false,
             opened: 0,
             open: 0,

@@ -1,7 +1,6 @@
 //! What is to be done at which time.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 /// What a timer is for. Those of a lane and of a path come with its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,62 +37,107 @@ pub(super) enum Timer {
     DialDrain,
 }
 
+impl Timer {
+    /// In their order.
+    const ALL: [Self; Self::DialDrain as usize + 1] = [
+        Self::Due,
+        Self::Watch,
+        Self::Retry,
+        Self::ConnectLimit,
+        Self::Drain,
+        Self::EchoLost,
+        Self::Turn,
+        Self::Tick,
+        Self::Grace,
+        Self::End,
+        Self::Canary,
+        Self::Load,
+        Self::DialLimit,
+        Self::DialClosing,
+        Self::DialDrain,
+    ];
+}
+
 /// How many kinds are a lane's.
 pub(super) const LANE_TIMERS: usize = Timer::EchoLost as usize + 1;
 
-/// Timers by their time; those of equal times in the order of their kinds and indices.
+/// Timers by their time; those of equal times in the order of their kinds and indices. A tree and no heap: of ten thousand
+/// connections a heap's entries lie all over the cache, and the next in the order lie side by side in a tree.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
-    queue: BinaryHeap<Reverse<(u64, Timer, usize)>>,
+    queue: BTreeSet<Entry>,
+}
+
+/// A timer's time, and its kind and index in one word: a comparison is of two numbers.
+type Entry = (u64, u64);
+
+/// Bits of an index.
+const INDEX_BITS: u32 = 48;
+
+fn entry(at_ns: u64, timer: Timer, index: usize) -> Entry {
+    (at_ns, (timer as u64) << INDEX_BITS | index as u64)
+}
+
+fn parts((at_ns, what): Entry) -> (u64, Timer, usize) {
+    (at_ns, Timer::ALL[(what >> INDEX_BITS) as usize], (what & ((1 << INDEX_BITS) - 1)) as usize)
 }
 
 impl Timers {
     pub(super) fn set(&mut self, at_ns: u64, timer: Timer, index: usize) {
-        self.queue.push(Reverse((at_ns, timer, index)));
+        self.queue.insert(entry(at_ns, timer, index));
     }
 
     #[cfg(test)]
     pub(super) fn count_of(&self, timer: Timer) -> usize {
-        self.queue.iter().filter(|Reverse((_, of, _))| *of == timer).count()
+        self.queue.iter().filter(|&&entry| parts(entry).1 == timer).count()
     }
 
     pub(super) fn next_ns(&self) -> Option<u64> {
-        self.queue.peek().map(|Reverse((at, ..))| *at)
+        self.queue.first().map(|(at, ..)| *at)
     }
 
     pub(super) fn take_due(&mut self, now_ns: u64) -> Option<(u64, Timer, usize)> {
-        self.queue.peek().filter(|due| due.0.0 <= now_ns)?;
-        self.queue.pop().map(|due| due.0)
+        self.queue.first().filter(|due| due.0 <= now_ns)?;
+        self.queue.pop_first().map(parts)
     }
 }
 
 /// The timers of one lane: each kind is armed for one time at most; an entry of the queue that disagrees is stale.
-#[derive(Debug, Default)]
-pub(super) struct Armed([Option<u64>; LANE_TIMERS]);
+#[derive(Debug)]
+pub(super) struct Armed([u64; LANE_TIMERS]);
+
+/// The time of a timer that is not armed. One that is armed for it fires as little.
+const NEVER: u64 = u64::MAX;
+
+impl Default for Armed {
+    fn default() -> Self {
+        Self([NEVER; LANE_TIMERS])
+    }
+}
 
 impl Armed {
     pub(super) fn at(&self, timer: Timer) -> Option<u64> {
-        self.0[timer as usize]
+        Some(self.0[timer as usize]).filter(|&at_ns| at_ns != NEVER)
     }
 
     pub(super) fn arm(&mut self, timers: &mut Timers, lane: usize, timer: Timer, at_ns: u64) {
-        if self.0[timer as usize] != Some(at_ns) {
-            self.0[timer as usize] = Some(at_ns);
+        if self.0[timer as usize] != at_ns {
+            self.0[timer as usize] = at_ns;
             timers.set(at_ns, timer, lane);
         }
     }
 
     pub(super) fn disarm(&mut self, timer: Timer) {
-        self.0[timer as usize] = None;
+        self.0[timer as usize] = NEVER;
     }
 
     /// Whether a timer that fires is the one that was armed last; it is armed no more then.
     pub(super) fn fires(&mut self, timer: Timer, at_ns: u64) -> bool {
         let armed = &mut self.0[timer as usize];
-        if *armed == Some(at_ns) {
-            *armed = None;
-            return true;
+        let fires = *armed == at_ns;
+        if fires {
+            *armed = NEVER;
         }
-        false
+        fires
     }
 }

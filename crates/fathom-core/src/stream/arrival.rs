@@ -41,6 +41,9 @@ pub struct Stamped {
     pub stamps: ReflectorStamps,
 }
 
+/// The stamps of the first echo of a read, and of its last; `None`: it had none.
+pub type ReadStamps = Option<(Stamped, Stamped)>;
+
 /// What became of received bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrival<'a> {

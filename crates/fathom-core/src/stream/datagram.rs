@@ -1,6 +1,6 @@
 //! Datagrams: any may be lost, overtaken or doubled, so each says by its content which sample it is.
 
-use super::{Arrival, InFlight, Receipt, Stream};
+use super::{Arrival, InFlight, ReadStamps, Receipt, Stream};
 use crate::clock::ClockMap;
 use crate::loss::{Fate, Losses};
 use crate::sample::{Flags, Sample};
@@ -35,27 +35,28 @@ impl Stream {
         self.in_flight.iter().find(waits).map(|s| (s.seq, s.sent_ns))
     }
 
-    /// UDP: takes one datagram.
+    /// UDP: takes one datagram; gives the stamps in it.
     pub fn receive_datagram<'a>(
         &mut self,
         receipt: &Receipt<'_>,
         bytes: &'a [u8],
         mut sink: impl FnMut(Arrival<'a>),
-    ) {
-        self.stamped = None;
+    ) -> ReadStamps {
+        let mut read = None;
         if self.stamp.is_some() {
             return self.receive_stamped(receipt, bytes, sink);
         }
         let Some(seq) = self.seq_of(bytes) else {
             sink(Arrival::Foreign(bytes));
-            return;
+            return read;
         };
         let at = self.in_flight.binary_search_by_key(&seq, |s| s.seq);
         match at {
             Ok(at) if self.in_flight[at].size as usize != bytes.len() => sink(Arrival::Foreign(bytes)),
             Ok(at) if !self.in_flight[at].resolved => {
                 let verdict = self.verdict(seq, self.in_flight[at].size, bytes);
-                sink(Arrival::Resolved(self.take_echo(receipt, at, verdict, fate_of(verdict))));
+                let sample = self.take_echo(receipt, at, verdict, fate_of(verdict), &mut read);
+                sink(Arrival::Resolved(sample));
             }
             _ if seq < self.next_seq => {
                 let fate = fate_of(self.verdict(seq, bytes.len() as u32, bytes));
@@ -64,6 +65,7 @@ impl Stream {
             }
             _ => sink(Arrival::Foreign(bytes)),
         }
+        read
     }
 
     /// UDP: gives up datagrams that have been out for [`DATAGRAM_LOST_NS`], and those behind which the window is full.
@@ -89,6 +91,7 @@ impl Stream {
         at: usize,
         verdict: Integrity,
         fate: Fate,
+        read: &mut ReadStamps,
     ) -> Sample {
         let sample = self.in_flight[at];
         // What is no answer is no sign of life.
@@ -96,7 +99,7 @@ impl Stream {
         (self.in_flight[at].resolved, self.in_flight[at].fate) = (true, fate);
         self.losses.came(sample.seq);
         self.settle();
-        self.resolve(receipt, &sample, verdict)
+        self.resolve(receipt, &sample, verdict, read)
     }
 
     /// An echo of a sample has come again; `at`: where that sample is, if it is not forgotten.

@@ -1,6 +1,6 @@
 //! STAMP packets (RFC 8762): what they say when they are sent, and whose answer has come.
 
-use super::{Arrival, Receipt, Stream};
+use super::{Arrival, ReadStamps, Receipt, Stream};
 use crate::loss::{Attribution, Fate, Reflector};
 use crate::sample::Sample;
 use fathom_wire::Integrity;
@@ -75,11 +75,13 @@ impl Stream {
         receipt: &Receipt<'_>,
         bytes: &'a [u8],
         mut sink: impl FnMut(Arrival<'a>),
-    ) {
+    ) -> ReadStamps {
+        let mut read = None;
         // An answer bears the timestamp of its packet; a packet that comes back as it was sent has zeros there.
         let answer = Reflected::decode(bytes).filter(|answer| answer.sender_timestamp != 0);
         let Some((answer, session)) = answer.zip(self.stamp.as_mut()) else {
-            return sink(Arrival::Foreign(bytes));
+            sink(Arrival::Foreign(bytes));
+            return read;
         };
         // The number whose low 32 bits these are, of those sent.
         let last = self.next_seq.wrapping_sub(1);
@@ -93,7 +95,8 @@ impl Stream {
             Some(at) if !self.in_flight[at].resolved => {
                 session.bound = bound(session.error, answer.error);
                 let bounded = session.bound.is_some();
-                let sample = self.take_echo(receipt, at, Integrity::Intact(stamps_of(&answer)), fate);
+                let verdict = Integrity::Intact(stamps_of(&answer));
+                let sample = self.take_echo(receipt, at, verdict, fate, &mut read);
                 sink(Arrival::Resolved(if bounded { sample } else { one_clock(sample) }));
             }
             _ if seq < self.next_seq => {
@@ -102,6 +105,7 @@ impl Stream {
             }
             _ => sink(Arrival::Foreign(bytes)),
         }
+        read
     }
 }
 

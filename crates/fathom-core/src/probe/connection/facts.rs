@@ -20,7 +20,7 @@ impl Connection {
     ) -> Facts {
         let recovered = outcome == Outcome::Recovered;
         let before = self.silence.stall().and_then(|stall| stall.retransmits_before);
-        let first = self.stamped.map(|(first, _)| first).filter(|_| recovered);
+        let first = path.read.map(|(first, _)| first).filter(|_| recovered);
         let told = first.filter(|first| first.stamps.identity != 0);
         let identity = self.ways.identity();
         let udp = cx.settings.transport == Transport::Udp;

@@ -16,7 +16,7 @@ const USUAL_AFTER_NS: u64 = 30_000_000_000;
 /// One connection's delay.
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Delay {
-    current: Option<Current>,
+    current: Option<Box<Current>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ impl Delay {
             let (samples, late, in_time) = (1, None, 0);
             let new =
                 Current { began_ns, last_ns, samples, most_ns, slowest, slowest_read_ns, late, in_time };
-            self.current = Some(new);
+            self.current = Some(Box::new(new));
             return Some(EventKind::DelayBegan { seq, rtt_ns, threshold_ns });
         };
         if rtt_ns >= threshold_ns / OVER_BELOW {
@@ -68,8 +68,7 @@ impl Delay {
         if current.in_time < OVER_AFTER || read_ns.saturating_sub(current.last_ns) < OVER_AFTER_NS {
             return None;
         }
-        let over = *current;
-        self.current = None;
+        let over = self.current.take()?;
         let paused_ns = paused_ns(over.slowest_read_ns.saturating_sub(over.most_ns), over.slowest_read_ns);
         Some(over.told(paused_ns))
     }
@@ -81,8 +80,8 @@ impl Delay {
 
     /// The longest round trip so far of a delay in which what comes says nothing about what is usual.
     pub(in crate::probe) fn unusual_ns(&self, now: u64) -> Option<u64> {
-        let current = self.current.filter(|current| now.saturating_sub(current.began_ns) < USUAL_AFTER_NS);
-        current.map(|current| current.most_ns)
+        let recent = |current: &&Box<Current>| now.saturating_sub(current.began_ns) < USUAL_AFTER_NS;
+        self.current.as_ref().filter(recent).map(|current| current.most_ns)
     }
 
     /// The stamps of the slowest sample tell which way it was: they are looked at once its read is over.

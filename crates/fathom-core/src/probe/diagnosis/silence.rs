@@ -15,9 +15,15 @@ const FIRST_LOOK_NS: u64 = 200_000_000;
 /// `TCP_DELACK_MIN`).
 const ALONE_BEFORE_NS: u64 = 230_000_000;
 
-/// See the module.
+/// See the module. Nearly every silence is over before anything is seen of it: then there is nothing to forget.
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Silence {
+    seen: Option<Box<Seen>>,
+}
+
+/// What was seen of a silence.
+#[derive(Debug, Clone, Default)]
+struct Seen {
     watch: Watch,
     /// The kernel's view when the silence had begun: the one before the first look, unless more came after that; else the
     /// first look itself.
@@ -57,6 +63,10 @@ fn round_trip_ns(info: Option<TcpInfo>) -> u64 {
 }
 
 impl Silence {
+    fn seen(&mut self) -> &mut Seen {
+        self.seen.get_or_insert_default()
+    }
+
     /// Looks whether a stall begins. `missing`: the sample that is missed, and since when nothing came.
     pub(in crate::probe) fn look(
         &mut self,
@@ -65,32 +75,36 @@ impl Silence {
         missing: Option<(u64, u64)>,
         retransmits: Option<u32>,
     ) -> Change {
-        self.watch.look(now, threshold_ns, missing, retransmits)
+        self.seen().watch.look(now, threshold_ns, missing, retransmits)
     }
 
     /// How long a silence lasts before the kernel is asked about it, which may be sooner than it counts as a stall.
     pub(in crate::probe) fn asks_after_ns(&self, threshold_ns: u64, info: Option<TcpInfo>) -> u64 {
-        if self.looked { threshold_ns } else { threshold_ns.min(FIRST_LOOK_NS + round_trip_ns(info)) }
+        if self.was_looked_at() {
+            threshold_ns
+        } else {
+            threshold_ns.min(FIRST_LOOK_NS + round_trip_ns(info))
+        }
     }
 
     /// Whether the kernel was asked about it, as it is about each that lasts until the first look.
     pub(in crate::probe) fn was_looked_at(&self) -> bool {
-        self.looked
+        self.seen.as_ref().is_some_and(|seen| seen.looked)
     }
 
     /// The stall that goes on.
     pub(in crate::probe) fn stall(&self) -> Option<Stall> {
-        self.watch.current()
+        self.seen.as_ref()?.watch.current()
     }
 
     /// The stall is over: what it was.
     pub(in crate::probe) fn stall_ended(&mut self) -> Option<Stall> {
-        self.watch.ended()
+        self.seen.as_mut()?.watch.ended()
     }
 
     /// An echo came: nothing of what was seen concerns the next silence.
     pub(in crate::probe) fn over(&mut self) {
-        *self = Self::default();
+        self.seen = None;
     }
 
     /// The kernel's view of a silence, and the one before.
@@ -101,25 +115,26 @@ impl Silence {
         before: Option<TcpInfo>,
         info: Option<TcpInfo>,
     ) {
-        self.looked = true;
+        let seen = self.seen();
+        seen.looked = true;
         let Some(info) = info else { return };
-        self.timeouts = self.timeouts.max(info.retransmits);
+        seen.timeouts = seen.timeouts.max(info.retransmits);
         let nothing_new = |earlier: &TcpInfo| earlier.bytes_received == info.bytes_received;
-        let begun = *self.before.get_or_insert(before.filter(nothing_new).unwrap_or(info));
-        self.out_of_order |= info.rcv_ooopack > begun.rcv_ooopack;
+        let begun = *seen.before.get_or_insert(before.filter(nothing_new).unwrap_or(info));
+        seen.out_of_order |= info.rcv_ooopack > begun.rcv_ooopack;
         // What came between two looks, filled no gap and was not ahead of one, had come before.
-        let earlier = self.latest.replace(info).unwrap_or(begun);
+        let earlier = seen.latest.replace(info).unwrap_or(begun);
         if info.data_segs_in > 0 && nothing_new(&earlier) {
             let came = info.data_segs_in.saturating_sub(earlier.data_segs_in);
             let ahead = info.rcv_ooopack.saturating_sub(earlier.rcv_ooopack);
-            *self.came_again.get_or_insert(0) += came.saturating_sub(ahead);
+            *seen.came_again.get_or_insert(0) += came.saturating_sub(ahead);
         }
         // The kernel counts the SYN among the bytes.
         let all = info.unacked == 0 && info.notsent_bytes == 0;
         let acknowledged = all || info.bytes_acked > missing.end;
         let alone = now.saturating_sub(missing.sent_ns) < ALONE_BEFORE_NS + round_trip_ns(Some(info));
-        self.acknowledged = match (acknowledged, self.acknowledged) {
-            (_, seen @ (Acknowledged::Alone | Acknowledged::Late)) => seen,
+        seen.acknowledged = match (acknowledged, seen.acknowledged) {
+            (_, known @ (Acknowledged::Alone | Acknowledged::Late)) => known,
             (false, _) => Acknowledged::No,
             (true, _) if alone && info.retransmits == 0 && info.srtt_us > 0 => Acknowledged::Alone,
             (true, _) => Acknowledged::Late,
@@ -129,58 +144,60 @@ impl Silence {
     /// A look in which it is known whether a fresh connection was echoed during the silence. `transmissions`: how often
     /// anything has been sent.
     pub(in crate::probe) fn others_pass(&mut self, echoed: bool, transmissions: u64) {
-        match self.passed_at {
-            Some(passed_at) => self.sent_since |= transmissions > passed_at,
-            None if echoed => self.passed_at = Some(transmissions),
+        let seen = self.seen();
+        match seen.passed_at {
+            Some(passed_at) => seen.sent_since |= transmissions > passed_at,
+            None if echoed => seen.passed_at = Some(transmissions),
             None => {}
         }
     }
 
     /// Whether anything was sent after a fresh connection had been echoed.
     pub(in crate::probe) fn sent_since_others_passed(&self) -> bool {
-        self.sent_since
+        self.seen.as_ref().is_some_and(|seen| seen.sent_since)
     }
 
     pub(in crate::probe) fn remote_paused(&mut self, duration_ns: u64) {
-        self.remote_pause_ns += duration_ns;
+        self.seen().remote_pause_ns += duration_ns;
     }
 
     pub(in crate::probe) fn peer_reported(&mut self, reported: Reported) {
-        self.reported = Some(reported);
+        self.seen().reported = Some(reported);
     }
 
     /// Whether the reflector is to be asked about this silence: once.
     pub(in crate::probe) fn asks(&mut self) -> bool {
-        !std::mem::replace(&mut self.asked, true)
+        !std::mem::replace(&mut self.seen().asked, true)
     }
 
     pub(in crate::probe) fn remote_pause_ns(&self) -> Option<u64> {
-        (self.remote_pause_ns > 0).then_some(self.remote_pause_ns)
+        self.seen.as_ref().map(|seen| seen.remote_pause_ns).filter(|&ns| ns > 0)
     }
 
     pub(in crate::probe) fn acknowledged(&self) -> Acknowledged {
-        self.acknowledged
+        self.seen.as_ref().map(|seen| seen.acknowledged).unwrap_or_default()
     }
 
     /// Segments that came during the silence and had come before: their sender had no acknowledgement of them.
     pub(in crate::probe) fn came_again(&self) -> Option<u32> {
-        self.came_again
+        self.seen.as_ref()?.came_again
     }
 
     /// Whether later data came while earlier was missing. `info`: the kernel's latest view.
     pub(in crate::probe) fn out_of_order(&self, info: Option<TcpInfo>) -> bool {
         let grown = |(before, info): (TcpInfo, TcpInfo)| info.rcv_ooopack > before.rcv_ooopack;
-        self.out_of_order || self.before.zip(info).is_some_and(grown)
+        let seen = self.seen.as_ref();
+        seen.is_some_and(|seen| seen.out_of_order || seen.before.zip(info).is_some_and(grown))
     }
 
     pub(in crate::probe) fn timeouts(&self) -> u8 {
-        self.timeouts
+        self.seen.as_ref().map_or(0, |seen| seen.timeouts)
     }
 
     /// The peer report, unless the echo of a silence that is over may have crossed it.
     pub(in crate::probe) fn reported(&self, now: u64, recovered: bool) -> Option<Reported> {
         let crossed = |at_ns: u64| recovered && now.saturating_sub(at_ns) < CAUGHT_UP_NS;
-        self.reported.filter(|reported| !crossed(reported.at_ns))
+        self.seen.as_ref()?.reported.filter(|reported| !crossed(reported.at_ns))
     }
 }
 

@@ -19,7 +19,7 @@ const LATELY: u32 = 32;
 #[derive(Debug, Default)]
 pub(in crate::probe) struct Ways {
     usual: Option<Usual>,
-    last: Option<Stamped>,
+    last: Option<Last>,
     /// The shortest round trips of the reads before the latest [`LATELY`], and of these so far.
     shortest: [Option<u64>; 2],
     reads: u32,
@@ -37,6 +37,14 @@ struct Usual {
     back_ns: i64,
     identity: u32,
     epoch: u8,
+}
+
+/// What the reflector counted when the latest echo came.
+#[derive(Debug, Clone, Copy)]
+struct Last {
+    seq: u64,
+    frames: u32,
+    identity: u32,
 }
 
 fn differences(sample: &Stamped) -> (i64, i64) {
@@ -77,7 +85,7 @@ impl Ways {
         if usual || anew {
             self.usual = Some(Usual { forward_ns, back_ns, identity, epoch });
         }
-        (self.last, self.calm) = (Some(last), usual);
+        (self.last, self.calm) = (Some(Last { seq: last.seq, frames: last.stamps.frames, identity }), usual);
         self.tells_pauses = last.stamps.tells_pauses;
         self.identity = Some(identity).filter(|&identity| identity != 0).or(self.identity);
     }
@@ -102,9 +110,9 @@ impl Ways {
     /// UDP: of the datagrams between the last echo before a silence and the first after it, how many the reflector
     /// received, by its count.
     pub(in crate::probe) fn counted(&self, first: &Stamped) -> Option<Datagrams> {
-        let last = self.last.filter(|last| last.stamps.identity == first.stamps.identity)?;
+        let last = self.last.filter(|last| last.identity == first.stamps.identity)?;
         let missing = first.seq.checked_sub(last.seq + 1)?;
-        let received = first.stamps.frames.wrapping_sub(last.stamps.frames).checked_sub(1)?;
+        let received = first.stamps.frames.wrapping_sub(last.frames).checked_sub(1)?;
         // More than there were: it counts others too, or began anew.
         (u64::from(received) <= missing).then_some(Datagrams { missing, received: received.into() })
     }

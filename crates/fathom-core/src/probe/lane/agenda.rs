@@ -6,15 +6,16 @@ use crate::probe::settings::Settings;
 use crate::sample::Flags;
 use crate::schedule::{Pace, Schedule, Skipped};
 
-/// See the module. It outlives the connections of its lane.
+/// See the module. It outlives the connections of its lane. What few runs have lies apart: of ten thousand lanes, each byte
+/// counts in the processor's cache.
 #[derive(Debug)]
 pub(super) struct Agenda {
     /// None: it has not begun.
     schedule: Option<Schedule>,
     /// The sizes of a sweep in their order.
-    sizes: Interleave,
+    sizes: Option<Box<Interleave>>,
     /// When the connection is silent for how long, where it is to be.
-    gaps: Option<GapPlan>,
+    gaps: Option<Box<GapPlan>>,
     warm_up_left: u64,
     /// Samples that fell due by a schedule that was stopped.
     due_before: u64,
@@ -22,11 +23,11 @@ pub(super) struct Agenda {
 
 impl Agenda {
     pub(super) fn new(settings: &Settings, seed: u64) -> Self {
-        let gaps_ns = &settings.idle_gaps_ns;
+        let (sizes, gaps_ns) = (&settings.sizes, &settings.idle_gaps_ns);
         Self {
             schedule: None,
-            sizes: Interleave::new(&settings.sizes, seed),
-            gaps: (!gaps_ns.is_empty()).then(|| GapPlan::new(gaps_ns, seed)),
+            sizes: (!sizes.is_empty()).then(|| Box::new(Interleave::new(sizes, seed))),
+            gaps: (!gaps_ns.is_empty()).then(|| Box::new(GapPlan::new(gaps_ns, seed))),
             warm_up_left: settings.warm_up,
             due_before: 0,
         }
@@ -57,20 +58,22 @@ impl Agenda {
 
     /// Bytes of the next sample, where they are not always the same.
     pub(super) fn size(&self) -> Option<u32> {
-        self.sizes.current()
+        self.sizes.as_ref().and_then(|sizes| sizes.current())
     }
 
     /// Whether each sample is like the one before and follows it at once.
     pub(super) fn is_uniform(&self) -> bool {
-        self.sizes.current().is_none() && self.gaps.is_none()
+        self.sizes.is_none() && self.gaps.is_none()
     }
 
     /// A sample was sent: when it was due, and whether it is warm-up. `None`: none was due.
     pub(super) fn take(&mut self, sent_ns: u64) -> Option<(u64, Flags)> {
         let due_ns = self.schedule.as_mut()?.take(sent_ns)?;
-        self.sizes.advance();
+        if let Some(sizes) = &mut self.sizes {
+            sizes.advance();
+        }
         // What follows a handshake follows no silence of the plan.
-        let warm_up = self.warm_up_left > 0 || self.gaps.as_ref().is_some_and(GapPlan::is_opening);
+        let warm_up = self.warm_up_left > 0 || self.gaps.as_ref().is_some_and(|gaps| gaps.is_opening());
         self.warm_up_left = self.warm_up_left.saturating_sub(1);
         Some((due_ns, if warm_up { Flags::WARM_UP } else { Flags::default() }))
     }
@@ -92,7 +95,7 @@ impl Agenda {
 
     /// The echo that a ping-pong waits for has come, or will not: the next sample is due after the silence of the plan.
     pub(super) fn echo_is_over(&mut self, now: u64) {
-        let silence_ns = self.gaps.as_mut().map_or(0, GapPlan::after_echo);
+        let silence_ns = self.gaps.as_mut().map_or(0, |gaps| gaps.after_echo());
         self.echo_arrives(now + silence_ns);
     }
 

@@ -391,6 +391,22 @@ impl Lane {
         }
     }
 
+    /// When the oldest sample without its echo was sent.
+    pub(super) fn owes_since(&self, transport: Transport) -> Option<u64> {
+        let Link::Open(connection) = &self.link else { return None };
+        if !self.may_owe(transport) {
+            debug_assert!(connection.stream.is_idle(), "what is out over TCP is watched");
+            return None;
+        }
+        connection.stream.oldest().map(|(_, sent_ns)| sent_ns)
+    }
+
+    /// Whether anything may be out: over TCP each sample is watched until its echo has come. For most of ten thousand quiet
+    /// connections this tells without a look at them.
+    fn may_owe(&self, transport: Transport) -> bool {
+        transport == Transport::Udp || self.armed.at(Timer::Watch).is_some()
+    }
+
     /// Once a second: datagrams that will not come back, and dues that a full connection keeps from being sent.
     pub(super) fn tick(&mut self, now: u64, path: &Path, cx: &mut Context) {
         self.watch_sooner(now, path, cx);
@@ -398,7 +414,8 @@ impl Lane {
         if cx.settings.transport == Transport::Udp && connection.expire(now, self.path, cx) {
             return self.after_echo(now, false, cx);
         }
-        if connection.is_blocked() {
+        // What lies in the lane is asked first: the connections of ten thousand lanes do not lie in a cache.
+        if self.agenda.next_due_ns().is_some_and(|due| due < now) && connection.is_blocked() {
             let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
             cx.skipped(now, self.path, Some(ordinal), overdue, "blocked");
         }
@@ -429,8 +446,10 @@ impl Lane {
 
     /// The threshold may have fallen since the next look was set.
     fn watch_sooner(&mut self, now: u64, path: &Path, cx: &mut Context) {
-        let Link::Open(connection) = &self.link else { return };
-        let (None, Some(armed)) = (connection.silence.stall(), self.armed.at(Timer::Watch)) else { return };
+        let (Link::Open(connection), Some(armed)) = (&self.link, self.armed.at(Timer::Watch)) else { return };
+        if connection.silence.stall().is_some() {
+            return;
+        }
         if let Some((_, from_ns)) = connection.silent_since(cx.settings.transport) {
             let at = from_ns + connection.asks_after_ns(path.stall_threshold_ns(cx));
             if at < armed {

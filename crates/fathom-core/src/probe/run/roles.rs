@@ -252,8 +252,13 @@ impl Roles {
         for path in &mut self.paths {
             path.usual.refresh();
         }
+        let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
+        let mut owes = vec![false; self.paths.len()];
         for lane in &mut self.lanes {
-            lane.tick(now, &self.paths[lane.path()], cx);
+            let p = lane.path();
+            lane.tick(now, &self.paths[p], cx);
+            // One of a path is enough.
+            owes[p] = owes[p] || lane.owes_since(cx.settings.transport).is_some_and(|at| at < sent_before);
         }
         for (dialer, path) in self.dialers.iter_mut().zip(&mut self.paths) {
             dialer.tick(now, cx);
@@ -264,20 +269,16 @@ impl Roles {
         }
         self.report_anomalies(now, false, cx);
         if cx.worker.is_alone() {
-            self.tell_progress(now, cx);
+            self.tell_progress(now, owes, cx);
         }
     }
 
-    /// While samples are out for long, how many have fallen due, so that a kill takes none of them without a trace.
-    fn tell_progress(&mut self, now: u64, cx: &mut Context) {
+    /// While samples are out for long, how many have fallen due, so that a kill takes none of them without a trace. `owes`:
+    /// on which paths lanes have such samples.
+    fn tell_progress(&mut self, now: u64, mut owes: Vec<bool>, cx: &mut Context) {
         let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
-        let mut owes: Vec<bool> = (0..self.paths.len())
-            .map(|p| self.dialers.get(p).is_some_and(|d| d.owes_since(sent_before)))
-            .collect();
-        for lane in &mut self.lanes {
-            let p = lane.path();
-            let oldest = lane.connection().and_then(|connection| connection.stream.oldest());
-            owes[p] |= oldest.is_some_and(|(_, sent_ns)| sent_ns < sent_before);
+        for (owes, dialer) in owes.iter_mut().zip(&self.dialers) {
+            *owes |= dialer.owes_since(sent_before);
         }
         if owes.contains(&true) {
             for (p, due) in self.due().into_iter().enumerate().filter(|(p, _)| owes[*p]) {

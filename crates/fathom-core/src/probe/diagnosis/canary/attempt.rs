@@ -274,7 +274,7 @@ impl Canary {
             Transport::Udp => {
                 match self.inquiry.receive_datagram(bytes) {
                     Some(reply) => replies.extend(reply),
-                    None => stream.receive_datagram(&receipt, bytes, sink),
+                    None => _ = stream.receive_datagram(&receipt, bytes, sink),
                 }
                 true
             }
