@@ -141,3 +141,51 @@ impl Armed {
         fires
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_kind_is_at_its_place() {
+        let places: Vec<usize> = Timer::ALL.iter().map(|timer| *timer as usize).collect();
+        assert_eq!(places, (0..Timer::ALL.len()).collect::<Vec<_>>());
+    }
+
+    proptest! {
+        #[test]
+        fn timers_fire_by_time_then_kind_then_index(
+            set in vec((0_u64..20, 0..Timer::ALL.len(), prop_oneof![0_usize..3, Just((1 << INDEX_BITS) - 1)]), 0..60),
+            now in 0_u64..25,
+        ) {
+            let mut expected: Vec<(u64, Timer, usize)> =
+                set.iter().map(|&(at, kind, index)| (at, Timer::ALL[kind], index)).collect();
+            let mut timers = Timers::default();
+            expected.iter().for_each(|&(at, timer, index)| timers.set(at, timer, index));
+            expected.sort_unstable();
+            expected.dedup();
+            prop_assert_eq!(timers.next_ns(), expected.first().map(|(at, ..)| *at));
+            let fired: Vec<_> = std::iter::from_fn(|| timers.take_due(now)).collect();
+            let (due, later): (Vec<_>, Vec<_>) = expected.into_iter().partition(|(at, ..)| *at <= now);
+            prop_assert_eq!(fired, due);
+            prop_assert_eq!(timers.next_ns(), later.first().map(|(at, ..)| *at));
+        }
+    }
+
+    #[test]
+    fn only_the_time_that_was_armed_last_fires() {
+        let (mut timers, mut armed) = (Timers::default(), Armed::default());
+        assert_eq!((armed.at(Timer::Watch), armed.fires(Timer::Watch, 5)), (None, false));
+        armed.arm(&mut timers, 3, Timer::Watch, 7);
+        armed.arm(&mut timers, 3, Timer::Watch, 5);
+        assert_eq!(timers.take_due(9), Some((5, Timer::Watch, 3)));
+        assert!(armed.fires(Timer::Watch, 5) && !armed.fires(Timer::Watch, 5), "once");
+        assert_eq!(timers.take_due(9), Some((7, Timer::Watch, 3)));
+        assert!(!armed.fires(Timer::Watch, 7), "stale");
+        armed.arm(&mut timers, 3, Timer::Due, 8);
+        armed.disarm(Timer::Due);
+        assert!(!armed.fires(Timer::Due, 8));
+    }
+}

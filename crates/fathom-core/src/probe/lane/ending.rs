@@ -67,7 +67,7 @@ impl Lane {
             let death = Death { connection: ordinal, facts, view, size, replied: false };
             path.canaries.explain_death(now, death, remote, cx);
         }
-        self.armed = Armed::default();
+        (self.armed, self.asking) = (Armed::default(), false);
         if !cause.is_loss() || cx.stopping || self.agenda.is_over() || path.is_given_up() {
             self.link = Link::Done;
         } else if cx.settings.reconnect {

@@ -62,6 +62,8 @@ pub(super) struct Lane {
     opening: Opening,
     agenda: Agenda,
     armed: Armed,
+    /// The kernel was asked about its connection and has not answered.
+    asking: bool,
 }
 
 impl Lane {
@@ -78,6 +80,7 @@ impl Lane {
             opening: Opening::new(LinkId::none_yet(index), path, number, attempts),
             agenda: Agenda::new(settings, seed),
             armed: Armed::default(),
+            asking: false,
         }
     }
 
@@ -401,10 +404,10 @@ impl Lane {
         connection.stream.oldest().map(|(_, sent_ns)| sent_ns)
     }
 
-    /// Whether anything may be out: over TCP each sample is watched until its echo has come. For most of ten thousand quiet
-    /// connections this tells without a look at them.
+    /// Whether anything may be out: over TCP each sample is watched until its echo has come, or the kernel is asked about it.
+    /// For most of ten thousand quiet connections this tells without a look at them.
     fn may_owe(&self, transport: Transport) -> bool {
-        transport == Transport::Udp || self.armed.at(Timer::Watch).is_some()
+        transport == Transport::Udp || self.asking || self.armed.at(Timer::Watch).is_some()
     }
 
     /// Once a second: datagrams that will not come back, and dues that a full connection keeps from being sent.
@@ -465,6 +468,7 @@ impl Lane {
 
     /// The kernel was asked about the connection.
     pub(super) fn kernel(&mut self, now: u64, info: Option<TcpInfo>, path: &mut Path, cx: &mut Context) {
+        self.asking = false;
         let Some(connection) = self.connection() else { return };
         connection.saw_in_silence(now, info);
         if connection.finishing {
@@ -478,7 +482,10 @@ impl Lane {
         let Link::Open(connection) = &mut self.link else { return };
         match watch::look(connection, now, asked, path, cx) {
             watch::Next::Nothing => {}
-            watch::Next::AskKernel => cx.look(self.link()),
+            watch::Next::AskKernel => {
+                self.asking = true;
+                cx.look(self.link());
+            }
             watch::Next::LookAt(at) => self.arm(Timer::Watch, at, cx),
             watch::Next::Abandon(why) => {
                 self.close(now, ClosingCause::Abandoned, None, Some(why), path, cx);
