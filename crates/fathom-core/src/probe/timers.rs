@@ -163,7 +163,9 @@ mod tests {
             let mut expected: Vec<(u64, Timer, usize)> =
                 set.iter().map(|&(at, kind, index)| (at, Timer::ALL[kind], index)).collect();
             let mut timers = Timers::default();
-            expected.iter().for_each(|&(at, timer, index)| timers.set(at, timer, index));
+            for &(at, timer, index) in &expected {
+                timers.set(at, timer, index);
+            }
             expected.sort_unstable();
             expected.dedup();
             prop_assert_eq!(timers.next_ns(), expected.first().map(|(at, ..)| *at));

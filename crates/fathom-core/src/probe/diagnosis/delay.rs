@@ -80,8 +80,8 @@ impl Delay {
 
     /// The longest round trip so far of a delay in which what comes says nothing about what is usual.
     pub(in crate::probe) fn unusual_ns(&self, now: u64) -> Option<u64> {
-        let recent = |current: &&Box<Current>| now.saturating_sub(current.began_ns) < USUAL_AFTER_NS;
-        self.current.as_ref().filter(recent).map(|current| current.most_ns)
+        let recent = |current: &&Current| now.saturating_sub(current.began_ns) < USUAL_AFTER_NS;
+        self.current.as_deref().filter(recent).map(|current| current.most_ns)
     }
 
     /// The stamps of the slowest sample tell which way it was: they are looked at once its read is over.
