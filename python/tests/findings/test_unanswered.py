@@ -12,7 +12,7 @@ from fathometer.findings.words import duration
 from fathometer.report import templates
 from fathometer.report.page import Page
 from support.ends import closed, explained, opened
-from support.recordings import START, lognormal_ns, write
+from support.recordings import START, iso, lognormal_ns, write
 
 SECOND = 1_000_000_000
 
@@ -89,6 +89,38 @@ def test_a_recovery_makes_no_outage_longer(tmp_path):
     assert recording.over_ns == gone + 6 * SECOND
     found = [f for f in analyse([recording]).findings if f.kind == "without answers"]
     assert found[0].quantities["longest"].value == 7 * SECOND
+
+
+def attempt(at, kind):
+    more = {"target": "t", "remote": "192.0.2.7:7"}
+    if kind == "connection.refused":
+        more |= {"error": "refused", "errno": 111}
+    return {"at_ns": START + at * SECOND, "kind": kind, **more}
+
+
+def test_attempts_in_vain_last_until_there_is_a_connection(tmp_path):
+    """A server came after 5.17 s, and the last attempt before had failed after 2.09 s, which was told."""
+    attempts = [attempt(at, f"connection.{kind}") for at in (0, 2) for kind in ("opening", "refused")]
+    write(
+        tmp_path / "r",
+        lognormal_ns(1, 10),
+        start_ns=START + 5 * SECOND,
+        events=[*attempts, opened(0, START + 5 * SECOND)],
+    )
+    (refused,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
+    assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
+
+
+def test_attempts_in_vain_to_the_end_last_as_long_as_there_were_any(tmp_path):
+    """Of three targets one was tried for 6 s and never there; the others ended after 11 s, and so did its
+    recording: its outage was of 5.9 s in the summary, and of 11.3 s in the report.
+    """
+    attempts = [attempt(at, f"connection.{kind}") for at in (0, 5) for kind in ("opening", "refused")]
+    write(
+        tmp_path / "r", lognormal_ns(1, 0), events=attempts, manifest={"ended_at": iso(START + 11 * SECOND)}
+    )
+    (refused,) = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
+    assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
 
 
 def test_while_another_connection_answers_the_path_is_not_silent(tmp_path):

@@ -33,27 +33,35 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
         return latest[place - 1] if place else None
 
     # Once: there may be as many rows as events.
-    over_ns = _latest(recording, "schedule.ended", recording.manifest.ended_ns or 0)
-    opened_ns = _latest(recording, "connection.opened", 0)
+    over_ns = _over_ns(recording)
+    opened = sorted(e.at_ns for e in recording.events if e.kind == "connection.opened")
 
     def ended(last_ns: int) -> int:
-        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), later=opened_ns >= last_ns)
+        place = bisect_left(opened, last_ns)
+        opened_ns = opened[place] if place < len(opened) else None
+        return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), opened_ns)
 
     return [_refusal(where, row, began(row[0][0]), ended(row[-1][1].at_ns)) for row in rows]
 
 
-def _latest(recording: Recording, kind: str, otherwise_ns: int) -> int:
-    """When the latest event of a kind was."""
-    return max((e.at_ns for e in recording.events if e.kind == kind), default=otherwise_ns)
+OF_FILES: Final = frozenset({"recording.started", "recording.ended", "recording.recovered", "segment.closed"})
+"""Events that tell nothing of the path: a recording ends when the last of its run's targets does."""
 
 
-def _lasted_to(manifest: Manifest, last_ns: int, over_ns: int, *, later: bool) -> int:
+def _over_ns(recording: Recording) -> int:
+    """When its schedule ended; where none began, the last that is told of the path."""
+    ended = [e.at_ns for e in recording.events if e.kind == "schedule.ended"]
+    told = [e.at_ns for e in recording.events if e.kind not in OF_FILES]
+    return max(ended or told, default=recording.manifest.ended_ns or 0)
+
+
+def _lasted_to(manifest: Manifest, last_ns: int, over_ns: int, opened_ns: int | None) -> int:
     """Until when there was no connection, after an attempt that was the last of its row: until the next
-    sample where each is a connection, and to the end where none was made any more.
+    sample where each is a connection, until one was opened, and to the end where none was any more.
     """
     if manifest.makes_connections:
         return min(last_ns + (manifest.interval_ns or 0), over_ns)
-    return last_ns if later else over_ns
+    return over_ns if opened_ns is None else opened_ns
 
 
 def _refusal(where: Place, row: Sequence[tuple[int, Event]], began_ns: int | None, last: int) -> Finding:
