@@ -75,12 +75,12 @@ def test_every_cell_is_what_counting_one_by_one_gives(tmp_path, monkeypatch, see
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_sample_is_counted_once_and_every_sum_is_exact(tmp_path, seed):
-    """The law: sent = answered + lost, in each path and over all."""
+    """The law: sent = answered + unanswered + corrupt, in each path and over all."""
     recording = open_recording(random_recording(tmp_path / "r", seed))
     rows, totals = rows_of(recording), recording.totals
     assert totals.samples == len(rows) == recording.rows
-    assert totals.samples == totals.answered + totals.unanswered
-    assert totals.corrupted <= totals.unanswered
+    assert totals.samples == totals.answered + totals.unanswered + totals.corrupted
+    assert totals.samples == totals.answered + totals.lost
     for path, cells in zip(recording.rollup.paths, recording.rollup.cells, strict=True):
         lost = cells.bucket == LOST
         assert int(cells.number[~lost].sum()) == path.answered

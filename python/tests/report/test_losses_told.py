@@ -29,11 +29,35 @@ def test_a_corrupted_echo_is_no_answer(tmp_path):
     (scenario,) = analysis.scenarios
     assert scenario.availability == pytest.approx(0.5)
     (told,) = as_json(analysis)["scenarios"]
-    assert (told["samples"], told["answered"], told["unanswered"]) == (1_000, 500, 500)
+    assert [told[name] for name in ("samples", "answered", "unanswered", "corrupt")] == [1_000, 500, 0, 500]
     (recording,) = as_json(analysis)["recordings"]
-    assert (recording["samples"], recording["answered"], recording["unanswered"]) == (1_000, 500, 500)
+    assert [recording[name] for name in ("answered", "unanswered", "corrupt")] == [500, 0, 500]
     (outcome,) = judged([parsed("availability>99%")], analysis.scenarios)
     assert (outcome.status, outcome.sure) == ("not met", True)
+    # Nor is it a loss: the page spoke of samples lost, and of samples never answered.
+    page = write_page(analysis, tmp_path)
+    assert "500 of 1,000 samples came back changed" in page
+    assert "Of 1,000 samples 500 corrupt." in page
+    assert "500 corrupt" in page
+    for wrong in ("samples lost", "never answered", "unanswered."):
+        assert wrong not in page, wrong
+
+
+def write_page(analysis, directory):
+    writing.write(analysis, html=directory / "page.html")
+    text = re.sub(r"<script.*?</script>|<[^>]+>", " ", (directory / "page.html").read_text(), flags=re.DOTALL)
+    return " ".join(text.split())
+
+
+def test_where_every_echo_came_back_changed_no_sample_is_unanswered(tmp_path):
+    corrupted = {"flags": lambda seq: np.full(len(seq), int(Flags.CORRUPTED))}
+    write(tmp_path / "r", np.full(40, UNANSWERED), columns=corrupted)
+    analysis = analyse(open_recordings([tmp_path]))
+    (finding,) = (f for f in analysis.findings if f.kind == "no answers")
+    assert statement(finding) == (
+        "path: none of 40 samples was answered with what it had sent (40 echoes came back changed); there is "
+        "no round trip to report"
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -41,7 +65,7 @@ def test_what_was_due_is_answered_unanswered_or_not_sent(tmp_path, seed):
     """The law, with warm-up, corrupted and late echoes, sizes and load, as `random_recording` has them."""
     random_recording(tmp_path / "r", seed)
     for s in analyse(open_recordings([tmp_path])).scenarios:
-        assert s.due == s.rtt.count + s.unanswered + s.unsent
+        assert s.due == s.rtt.count + s.unanswered + s.corrupt + s.unsent
 
 
 def test_where_samples_were_lost_no_report_says_that_none_was(tmp_path):

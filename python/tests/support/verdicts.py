@@ -25,6 +25,7 @@ def scenario(name, values_ns, runs=()):
         sent=len(values_ns),
         unsent=0,
         unanswered=0,
+        corrupt=0,
         late=0,
         estimates=estimates,
         of_runs={},

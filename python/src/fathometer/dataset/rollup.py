@@ -49,7 +49,7 @@ class PathCounts:
     late: int
     """Of the answered: after the timeout."""
     corrupted: int
-    """Of the others: an echo came back changed."""
+    """Of the others: an echo came, and was not what had been sent."""
     first_sent_ns: int
     last_sent_ns: int
     min_ns: int

@@ -67,13 +67,18 @@ class Totals:
         return sum(g.late for g in self.groups)
 
     @property
-    def unanswered(self) -> int:
-        """Without an intact echo: none came, or one that was changed on its way (`corrupted`)."""
+    def lost(self) -> int:
+        """Without an intact echo: `unanswered` and `corrupted`."""
         return self.samples - self.answered
 
     @property
+    def unanswered(self) -> int:
+        """No echo came."""
+        return self.lost - self.corrupted
+
+    @property
     def corrupted(self) -> int:
-        """Of the unanswered: an echo came back changed."""
+        """An echo came, and was not what had been sent."""
         return sum(g.corrupted for g in self.groups)
 
     @property

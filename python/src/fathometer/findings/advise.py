@@ -112,7 +112,7 @@ def _loses_more(fast: Scenario, slow: Scenario) -> bool:
     """Whether the faster one leaves more of what was due without an answer, by more than chance. Losses come
     in rows, and are taken as if they did not: whoever is preferred by mistake costs more than silence.
     """
-    lost = [s.unanswered + s.unsent for s in (fast, slow)]
+    lost = [s.lost + s.unsent for s in (fast, slow)]
     # Two of each are added (Agresti and Caffo), so that none of few is no proof of none.
     shares = [(k + 1) / (s.due + 2) for k, s in zip(lost, (fast, slow), strict=True)]
     variances = [p * (1 - p) / (s.due + 2) for p, s in zip(shares, (fast, slow), strict=True)]
@@ -120,7 +120,7 @@ def _loses_more(fast: Scenario, slow: Scenario) -> bool:
 
 
 def _losses(s: Scenario) -> Fact:
-    amounts = {"lost": number(s.unanswered + s.unsent), "due": number(s.due, "samples")}
+    amounts = {"lost": number(s.lost + s.unsent), "due": number(s.due, "samples")}
     return Fact("not answered", amounts, {"path": s.name}, id=f"{s.name}/availability")
 
 
@@ -138,7 +138,7 @@ def _choice(
         )
         for d in differences
     )
-    facts += tuple(_losses(s) for s in (faster, slower) if s.unanswered + s.unsent)
+    facts += tuple(_losses(s) for s in (faster, slower) if s.lost + s.unsent)
     interval = shown.difference_interval
     if interval is not None and shown.difference < 0:
         interval = Interval(-interval.high, -interval.low, interval.level)

@@ -151,12 +151,14 @@ class Scenario:
     rtt: Histogram
     """Of all answered samples after warm-up."""
     sent: int
-    """After warm-up, as all counts here: answered (`rtt.count`) and unanswered add up to it."""
+    """After warm-up, as all counts here: answered (`rtt.count`), unanswered and corrupt add up to it."""
     unsent: int
     """Due and not sent, as nothing could carry them (`Recording.unsent`). Of a recording that is several
     scenarios (sizes, load, silences) each has its share by samples: events do not say of which they were."""
     unanswered: int
-    """Without an intact echo: a corrupted one is none."""
+    """No echo came."""
+    corrupt: int
+    """An echo came, and was not what had been sent."""
     late: int
     estimates: dict[str, Estimate]
     """By the names of `FIGURES`, ns, from blocks of all runs together."""
@@ -171,6 +173,11 @@ class Scenario:
     """Independent samples that one is worth where losses are counted: they come in bursts."""
 
     @property
+    def lost(self) -> int:
+        """Sent, and without an intact echo."""
+        return self.unanswered + self.corrupt
+
+    @property
     def due(self) -> int:
         """Samples that somebody who uses the path would have sent: availability is of these."""
         return self.sent + self.unsent
@@ -178,7 +185,7 @@ class Scenario:
     @property
     def availability(self) -> float | None:
         """The share of what was due that was answered; None: nothing was due."""
-        return 1 - (self.unanswered + self.unsent) / self.due if self.due else None
+        return 1 - (self.lost + self.unsent) / self.due if self.due else None
 
     def figure(self, name: str) -> Estimate:
         """The one figure of this name that tables, charts and advice show: the median of runs where there are

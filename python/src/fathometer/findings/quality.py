@@ -83,11 +83,12 @@ def _losses(scenario: Scenario) -> list[Finding]:
     quantities = {
         "sent": Quantity(scenario.sent, unit),  # type: ignore[arg-type]  # one of two literals
         "unanswered": Quantity(scenario.unanswered, unit),  # type: ignore[arg-type]
+        "corrupt": Quantity(scenario.corrupt, unit),  # type: ignore[arg-type]
     }
     where = (Place(scenario.name),)
     if scenario.sent == 0:
         return [Finding("no samples", where)]
-    if scenario.unanswered == scenario.sent:
+    if scenario.lost == scenario.sent:
         return [Finding("no answers", where, quantities=quantities)]
     if scenario.unanswered / scenario.sent < LOSS_WORTH_TELLING:
         return []

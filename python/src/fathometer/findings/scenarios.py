@@ -148,6 +148,7 @@ def _scenario(name: str, key: Key, group: Sequence[Part], zone: tzinfo) -> Scena
         sent=sum(c.samples for c in counts),
         unsent=sum(map(_unsent, group)),
         unanswered=sum(c.unanswered for c in counts),
+        corrupt=sum(c.corrupted for c in counts),
         late=sum(c.late for c in counts),
         estimates=estimates,
         of_runs=of_runs,

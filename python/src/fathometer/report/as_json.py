@@ -238,6 +238,7 @@ def _recording(recording: Any) -> dict[str, Any]:  # noqa: ANN401 - dataset.Reco
         "samples": totals.samples,
         "answered": totals.answered,
         "unanswered": totals.unanswered,
+        "corrupt": totals.corrupted,
         "connections": len(recording.connections),
         "damage": [str(d) for d in recording.damage],
     }
@@ -281,6 +282,7 @@ def scenario_as_json(s: Scenario) -> dict[str, Any]:
         "unsent": s.unsent,
         "answered": s.rtt.count,
         "unanswered": s.unanswered,
+        "corrupt": s.corrupt,
         "late": s.late,
         "rtt_ns": {
             "min": s.rtt.min_ns,

@@ -135,8 +135,11 @@ def _foreign(path: Path) -> FathometerError:
 
 
 def _lost(scenario: Mapping[str, Any]) -> tuple[int, int]:
-    """Of what was due; a report of before `unsent` knows of what was sent alone."""
-    unsent, lost, sent = int(scenario.get("unsent", 0)), int(scenario["unanswered"]), int(scenario["samples"])
+    """Of what was due; a report of before `unsent` knows of what was sent alone, and one of before `corrupt`
+    counts those among the unanswered.
+    """
+    unsent, sent = int(scenario.get("unsent", 0)), int(scenario["samples"])
+    lost = int(scenario["unanswered"]) + int(scenario.get("corrupt", 0))
     if unsent < 0 or not 0 <= lost <= sent:
         raise ValueError("more is lost than was sent")
     return lost + unsent, sent + unsent

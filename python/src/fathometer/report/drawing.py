@@ -193,8 +193,8 @@ def _overview(page: Page, parts: Sequence[Part], names: dict[int, str], series: 
         heading = Heading(
             "timeline",
             "All paths over time",
-            "Line: median; band: smallest to largest, cut where a ▲ stands. Red at the foot: samples lost. "
-            "Numbers: incidents.",
+            "Line: median; band: smallest to largest, cut where a ▲ stands. Red at the foot: samples without "
+            "an intact echo. Numbers: incidents.",
         )
         page.figures["overview"] = [_figure(heading, spec, make(NARROW), live=True)]
 

@@ -208,7 +208,7 @@ def _of_share(goal: Goal, scenario: Scenario) -> Outcome:
         behind, value = scenario.due, scenario.availability
     else:
         behind = scenario.sent
-        value = scenario.unanswered / behind if behind else None
+        value = scenario.lost / behind if behind else None
     if value is None:
         return _undecided(goal, scenario.name, "nothing was sent")
     status: Status = "met" if goal.holds(value) else "not met"

@@ -28,7 +28,7 @@ class LostShare(NamedTuple):
 
 def lost(scenario: Scenario) -> LostShare:
     """As a scenario has it."""
-    return LostShare(scenario.unanswered + scenario.unsent, scenario.due, scenario.worth)
+    return LostShare(scenario.lost + scenario.unsent, scenario.due, scenario.worth)
 
 
 def answered(pairs: Sequence[tuple[LostShare, LostShare]], matters: float) -> list[Answers]:

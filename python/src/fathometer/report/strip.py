@@ -122,7 +122,9 @@ def _measured(analysis: Analysis) -> list[Verdict]:
     measured = [s for s in analysis.scenarios if not is_throughput(s)]
     strip: list[Verdict] = []
     if measured:
-        counts = (sum(getattr(s, name) for s in measured) for name in ("sent", "unanswered", "unsent"))
+        counts = (
+            sum(getattr(s, name) for s in measured) for name in ("sent", "unanswered", "corrupt", "unsent")
+        )
         strip.append(_answered(*counts))
         strip += _extremes([s for s in measured if s.rtt.count])
     if analysis.recordings:
@@ -142,15 +144,19 @@ def _measured(analysis: Analysis) -> list[Verdict]:
     return strip
 
 
-def _answered(sent: int, lost: int, unsent: int) -> Verdict:
+def _answered(sent: int, unanswered: int, corrupt: int, unsent: int) -> Verdict:
     """Of the samples that were due: whoever had no connection had no answer either."""
     if not sent + unsent:
         return Verdict("Answered", "nothing was sent", "open")
     waiting = (f"{unsent:,} not sent for want of a connection",) if unsent else ()
+    changed = (f"{corrupt:,} of {count(sent, 'sample')} came back changed",) if corrupt else ()
+    lost = unanswered + corrupt
     if lost == sent:
-        return Verdict("Answered", "none", "bad", (f"of {count(sent, 'sample')}", *waiting))
-    of = f"{lost:,} of {count(sent, 'sample')} lost" if lost else f"all of {count(sent, 'sample')}"
-    return Verdict("Answered", percent(1 - (lost + unsent) / (sent + unsent)), "plain", (of, *waiting))
+        return Verdict("Answered", "none", "bad", (f"of {count(sent, 'sample')}", *changed, *waiting))
+    of = (f"{unanswered:,} of {count(sent, 'sample')} lost",) if unanswered else ()
+    of = of if lost else (f"all of {count(sent, 'sample')}",)
+    share = percent(1 - (lost + unsent) / (sent + unsent))
+    return Verdict("Answered", share, "plain", (*of, *changed, *waiting))
 
 
 def _extremes(answered: Sequence[Scenario]) -> list[Verdict]:

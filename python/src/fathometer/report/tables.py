@@ -70,7 +70,11 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
         high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"
         lost = ", ".join(
             f"{number:,} {what}"
-            for number, what in ((s.unanswered, "unanswered"), (s.unsent, "not sent"))
+            for number, what in (
+                (s.unanswered, "unanswered"),
+                (s.corrupt, "corrupt"),
+                (s.unsent, "not sent"),
+            )
             if number
         )
         rows.append(

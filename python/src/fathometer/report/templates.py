@@ -150,12 +150,13 @@ def _measured(report: Page) -> str:
 
 def _quiet(scenarios: Sequence[Scenario]) -> str:
     """What a report says where nothing happened at a moment of its own; single losses are no such thing."""
-    lost, unsent = sum(s.unanswered for s in scenarios), sum(s.unsent for s in scenarios)
+    names = {"unanswered": "unanswered", "corrupt": "corrupt", "unsent": "not sent"}
+    counts = {what: sum(getattr(s, name) for s in scenarios) for name, what in names.items()}
     nothing = "Nothing happened that stands out:{} no stall, no connection that ended, no change of level"
-    if not lost + unsent:
+    if not any(counts.values()):
         return nothing.format(" no loss,") + "."
     due = count(sum(s.due for s in scenarios), "sample")
-    parts = [f"{n:,} {what}" for n, what in ((lost, "unanswered"), (unsent, "not sent")) if n]
+    parts = [f"{n:,} {what}" for what, n in counts.items() if n]
     return f"{nothing.format('')}. Of {due} {listed(parts)}."
 
 

@@ -42,7 +42,10 @@ findings(
 
 @finding("no answers", 100)
 def _no_answers(f: Finding) -> str:
-    return f"none of {_sent(f)} was {'made' if _makes(f) else 'answered'}; there is no round trip to report"
+    corrupt = int(f.quantities["corrupt"].value)
+    changed = f" ({count(corrupt, 'echo', 'echoes')} came back changed)" if corrupt else ""
+    done = "made" if _makes(f) else "answered with what it had sent" if corrupt else "answered"
+    return f"none of {_sent(f)} was {done}{changed}; there is no round trip to report"
 
 
 @finding("loss", 70)

@@ -33,7 +33,7 @@ def _finding(s: Scenario) -> Finding | None:
     if s.key.under_load or s.key.silence or is_making(s.key.mode) or not median.shown:
         return None
     cut = {name: later_than(s, wait) for name, wait in WAITS_NS.items() if wait >= USUAL * median.value}
-    told = {name: n for name, n in cut.items() if n > s.unanswered and n >= WORTH_TELLING * s.sent}
+    told = {name: n for name, n in cut.items() if n > s.lost and n >= WORTH_TELLING * s.sent}
     if not told:
         return None
     # The longest that still cuts answers off: what a client is best set above.
@@ -45,7 +45,7 @@ def _finding(s: Scenario) -> Finding | None:
             **{name: number(n, "samples") for name, n in cut.items()},
             "sent": number(s.sent, "samples"),
             "later": number(told[longest], "samples"),
-            "never": number(s.unanswered, "samples"),
+            "never": number(s.lost, "samples"),
             "share": number(told[longest] / s.sent, "share"),
         },
         terms={"longest": longest},
@@ -54,4 +54,4 @@ def _finding(s: Scenario) -> Finding | None:
 
 def later_than(s: Scenario, wait_ns: int) -> int:
     """Samples without an answer after so long; those in the bucket that it falls into count as answered."""
-    return s.unanswered + int(s.rtt.counts[s.rtt.lows_ns >= wait_ns].sum())
+    return s.lost + int(s.rtt.counts[s.rtt.lows_ns >= wait_ns].sum())
