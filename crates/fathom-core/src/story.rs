@@ -173,6 +173,9 @@ fn nothing(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp) -> Line {
         return Line { confidence: Confidence::None, ..Line::fact(last, text) };
     }
     let waiting = match gathered.unanswered {
+        0 if gathered.corrupt > 0 => {
+            format!("every sample was answered, {} with another echo than was sent", gathered.corrupt)
+        }
         0 => "every sample was answered".to_owned(),
         n => format!(
             "{} had no echo yet when the connection was closed, every other was answered",
@@ -209,8 +212,12 @@ fn counts(joined: &Joined<'_>, gathered: &Gathered, last: Timestamp, context: &C
         .incidents()
         .filter(|i| i.explained().is_none_or(|e| e.explanation.verdict == Verdict::Unknown))
         .count();
+    let corrupt = match gathered.corrupt {
+        0 => String::new(),
+        n => format!(", {n} corrupt"),
+    };
     let statement = format!(
-        "in all {}{ends}, {}{silence}, {unexplained} unexplained; {}, {} unanswered",
+        "in all {}{ends}, {}{silence}, {unexplained} unexplained; {}, {} unanswered{corrupt}",
         count(joined.opened, "connection"),
         count(stalls, "stall"),
         count(gathered.samples, "sample"),

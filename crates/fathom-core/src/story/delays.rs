@@ -16,6 +16,10 @@ struct Delay {
     to: Moment,
     late: u64,
     most_ns: u64,
+    /// It lasted until its connection ended, which left so many samples without an echo.
+    left: Option<u64>,
+    /// Its first sample.
+    first_seq: Option<u64>,
     /// How much longer than usual the slowest took there and back, where the reflector's stamps tell.
     ways_ns: Option<(u64, u64)>,
     direction: Option<Direction>,
@@ -44,12 +48,14 @@ fn delays(events: &[Event]) -> Vec<Delay> {
     for event in events {
         let (at, connection) = (Moment::of(event), event.connection);
         match event.kind {
-            EventKind::DelayBegan { rtt_ns, .. } => delays.push(Delay {
+            EventKind::DelayBegan { seq, rtt_ns, .. } => delays.push(Delay {
                 connection,
                 from: at.earlier(rtt_ns),
                 to: at,
                 late: 1,
                 most_ns: rtt_ns,
+                left: None,
+                first_seq: Some(seq),
                 ways_ns: None,
                 direction: None,
                 confidence: Confidence::Medium,
@@ -77,7 +83,30 @@ fn delays(events: &[Event]) -> Vec<Delay> {
                 // It is told some samples after its last one.
                 let after_ns = at.mono_ns.saturating_sub(from.mono_ns).saturating_sub(duration_ns);
                 let (to, late, over) = (at.earlier(after_ns), samples, true);
-                *delay = Delay { connection, from, to, late, most_ns, ways_ns, direction, confidence, over };
+                let (left, first_seq) = (None, None);
+                *delay = Delay {
+                    connection,
+                    from,
+                    to,
+                    late,
+                    most_ns,
+                    left,
+                    first_seq,
+                    ways_ns,
+                    direction,
+                    confidence,
+                    over,
+                };
+            }
+            EventKind::ConnectionClosed { ref evidence, .. } => {
+                let open =
+                    delays.iter_mut().rev().find(|delay| delay.connection == connection && !delay.over);
+                let Some(delay) = open else { continue };
+                (delay.to, delay.left) = (at, Some(evidence.outstanding));
+                // Echoes of a stream come in order.
+                if let Some((last, first)) = evidence.last_answered_seq.zip(delay.first_seq) {
+                    delay.late = last.saturating_sub(first) + 1;
+                }
             }
             _ => {}
         }
@@ -106,14 +135,24 @@ fn told(spell: &[Delay], joined: &Joined<'_>) -> Option<(u64, Line)> {
         n => format!("slow {} within {lasted}", times(n as u64)),
     };
     let late: u64 = spell.iter().map(|delay| delay.late).sum();
-    let goes_on =
-        if spell.iter().all(|delay| delay.over) { "" } else { ", and still was when last heard of" };
+    let goes_on = match spell {
+        all if all.iter().all(|delay| delay.over) => "",
+        [delay] if delay.left.is_some() => ", to its end",
+        _ => ", and still was when last heard of",
+    };
     let most = duration(slowest.most_ns);
     let because = because(slowest);
-    let statement = format!(
-        "{who} {often}{goes_on}: {} took up to {most}, and came. Verdict: delayed, because {because}",
-        count(late, "echo").replace("echos", "echoes")
-    );
+    let echoes = count(late, "echo").replace("echos", "echoes");
+    let came = match spell {
+        // What was slow to the end was measured at its beginning.
+        [delay] if delay.left.is_some() => format!("{echoes} came, the first after {most}"),
+        _ => format!("{echoes} took up to {most}, and came"),
+    };
+    let left = match spell.iter().filter_map(|delay| delay.left).sum() {
+        0 => String::new(),
+        n => format!(", and {} still waited", count(n, "sample")),
+    };
+    let statement = format!("{who} {often}{goes_on}: {came}{left}. Verdict: delayed, because {because}");
     let mut evidence = vec![because];
     let ways: Vec<Option<Direction>> = spell.iter().map(|delay| delay.direction).collect();
     if ways.iter().any(|way| *way != ways[0]) {

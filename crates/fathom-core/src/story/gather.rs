@@ -29,8 +29,10 @@ impl From<&Histogram> for Baseline {
 pub struct Gathered {
     /// Samples resolved.
     pub samples: u64,
-    /// Samples that no intact echo came for.
+    /// Samples that no echo came for.
     pub unanswered: u64,
+    /// Samples whose echo was not what was sent.
+    pub corrupt: u64,
     /// Samples answered after the timeout.
     pub late: u64,
     /// All round trips (warm-up, and what was under a load of ours, left out).
@@ -72,6 +74,7 @@ impl Gatherer {
         all.last_sent_ns = all.last_sent_ns.max(Some(sample.sent_ns));
         all.late += u64::from(sample.flags.contains(Flags::ANSWERED_LATE));
         match sample.rtt_ns {
+            None if sample.flags.contains(Flags::CORRUPTED) => all.corrupt += 1,
             None => all.unanswered += 1,
             // What is usual is what is usual without a load of ours.
             Some(_) if [Flags::WARM_UP, Flags::UNDER_LOAD].into_iter().any(|f| sample.flags.contains(f)) => {}

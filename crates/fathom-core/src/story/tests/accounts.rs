@@ -83,3 +83,58 @@ fn an_account_reads_as_a_colleagues() {
     // An ICMP message may be this host's own: its kernel found nobody on its network.
     has(&told(&[opened(0, 0), closed(9 * S, 0, "unreachable", 113)])[1], &["this host or the network said"]);
 }
+
+/// An echo that is not what was sent is an echo: the summary told 19 corrupt and none unanswered, the account 19 unanswered.
+#[test]
+fn an_echo_that_was_changed_is_not_unanswered() {
+    let changed = event(2 * S, Some(0), "echo.corrupted", &json!({"seq": 4, "count": 19}));
+    let events = [opened(0, 0), changed];
+    let gathered = |unanswered: usize| {
+        let mut gatherer = Gatherer::new(&events);
+        for n in 0..60 {
+            use crate::sample::Flags;
+            let flags = match n {
+                0..19 => Flags::UNANSWERED | Flags::CORRUPTED,
+                _ if n < 19 + unanswered => Flags::UNANSWERED,
+                _ => Flags::default(),
+            };
+            let rtt_ns = (!flags.contains(Flags::UNANSWERED)).then_some(50_000);
+            gatherer.sample(&crate::sample::Sample { flags, rtt_ns, ..Default::default() });
+        }
+        gatherer.finish()
+    };
+    let total = |unanswered| told_as(State::Finished, &events, &gathered(unanswered)).pop().unwrap();
+    assert!(total(0).statement.ends_with("; 60 samples, 0 unanswered, 19 corrupt"), "{:?}", total(0));
+    assert!(total(3).statement.ends_with("; 60 samples, 3 unanswered, 19 corrupt"), "{:?}", total(3));
+    // The event may be missing, as from a recording that broke off.
+    let nothing = told_as(State::Finished, &events[..1], &gathered(0));
+    has(&nothing[1], &["nothing happened", "every sample was answered, 19 with another echo than was sent"]);
+}
+
+/// A server that sends a byte each 20 ms: 5 echoes came in 6.9 s and 55 did not, and the account spoke of one echo.
+#[test]
+fn what_waits_for_a_slow_server_at_its_end_is_told_with_the_delay() {
+    let began = json!({"seq": 0, "rtt_ns": 1_300_000_000_u64, "threshold_ns": S});
+    let evidence =
+        json!({"sent": 60, "answered": 5, "last_answered_seq": 4, "outstanding": 55, "silent_ns": 8_000_000});
+    let end = json!({"cause": "finished", "age_ns": 6_900_000_000_u64, "evidence": evidence});
+    let events = [
+        opened(0, 0),
+        event(1_300_000_000, Some(0), "delay.began", &began),
+        event(6_900_000_000, Some(0), "connection.closed", &end),
+    ];
+    let lines = told(&events);
+    let phrases = [
+        "connection #0 to 10.0.0.4:7007 was slow for 6.9 s, to its end: 5 echoes came, the first after 1.3 s, and 55 samples still waited",
+        "Verdict: delayed",
+    ];
+    has(&lines[1], &phrases);
+    assert!(!lines[1].statement.contains("1 echo "), "{:?}", lines[1]);
+    // One that was over before the end waits for nothing.
+    let mut over = vec![opened(0, 0)];
+    over.extend(delay(100 * S, 0, S, S, None));
+    over.push(event(200 * S, Some(0), "connection.closed", &end));
+    let line = &told(&over)[1];
+    has(line, &["was slow for 1 s: 30 echoes took up to 1 s, and came"]);
+    assert!(!line.statement.contains("still waited"), "{line:?}");
+}
