@@ -3,7 +3,8 @@
 //!
 //! A lane has one connection at a time. Its outage begins when the last byte came on a connection that was then lost, or
 //! with its first attempt to connect; and it ends with the connection on which something is answered again. A connection
-//! that is established and lost without an answer (a datagram socket; a proxy before a dead server) ends nothing.
+//! that is established and lost without an answer (a datagram socket; a proxy before a dead server) ends nothing; but one
+//! that was asked nothing and stood for half a second does, and its own loss begins another.
 
 use crate::cause::ClosingCause;
 use crate::event::{Carried, CarriedOutage, Event, EventKind};
@@ -12,6 +13,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Outages that are over and keep their own line.
 pub const OUTAGES_KEPT: usize = 1_000;
+
+/// A connection that nothing was sent on was there if it lived for so long, in ns. What accepts connections for a dead server
+/// (a proxy, a balancer) closes them sooner.
+const STOOD_NS: u64 = 500_000_000;
 
 /// One outage of one lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -152,6 +157,13 @@ impl Outages {
                 let lane = self.lanes.entry(number).or_default();
                 if cause.is_loss() {
                     lane.down_ns = now;
+                }
+                let lane_goes_on = lane.outage.as_ref().is_some_and(|outage| outage.end.is_none());
+                // One that stood for a while and was asked nothing was there: what came before it is over.
+                if cause.is_loss() && evidence.sent == 0 && *age_ns >= STOOD_NS && !lane_goes_on {
+                    lane.tried = false;
+                    self.begins(number, event.at, now, event.connection, Some(*cause));
+                    return;
                 }
                 // One that we closed may have been too young for an answer, unless it had been silent for too long.
                 let unproved = evidence.answered == 0 && (silent.is_some() || cause.is_loss());

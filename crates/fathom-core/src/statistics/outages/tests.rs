@@ -142,3 +142,39 @@ fn weeks_of_outages_take_bounded_memory() {
     }
     assert_eq!((outages.all().len(), outages.omitted()), (OUTAGES_KEPT + 1, 3_000 - 1_001));
 }
+
+/// A server closes what is idle for a second, and samples are due every three: each connection between was there and was asked
+/// nothing. Three outages of 2.2 s were told of a path that answered every sample.
+#[test]
+fn a_connection_that_stood_and_was_asked_nothing_was_there() {
+    let unasked = |at_s: u64, connection, age_ns| {
+        let cause = ClosingCause::PeerClosed;
+        let kind = EventKind::ConnectionClosed {
+            cause,
+            verdict: None,
+            errno: None,
+            age_ns,
+            evidence: Evidence::default(),
+        };
+        event(at_s, Some(connection), kind)
+    };
+    let events = |age_ns| {
+        [
+            opened(1, 0),
+            closed(10, 0, ClosingCause::PeerClosed, 9, Some(1)),
+            opening(11),
+            opened(11, 1),
+            unasked(14, 1, age_ns),
+            opening(15),
+            opened(15, 2),
+            closed(20, 2, ClosingCause::Finished, 9, Some(0)),
+        ]
+    };
+    let spans = |age_ns| {
+        let all = told(&events(age_ns)).all();
+        all.iter().map(|o| (o.connection, o.began_ns / S, o.lasted_ns(99 * S) / S)).collect::<Vec<_>>()
+    };
+    assert_eq!(spans(3 * S), [(Some(0), 9, 2), (Some(1), 14, 1)]);
+    // What accepts and closes at once, as a proxy before a dead server does, was not there.
+    assert_eq!(spans(S / 1_000), [(Some(0), 9, 6)]);
+}
