@@ -14,7 +14,7 @@ from typing import Final
 
 from fathometer.dataset.model import Connection
 from fathometer.dataset.recording import Recording
-from fathometer.findings import lives, migration, unanswered, weight
+from fathometer.findings import fitting, lives, migration, unanswered, weight
 from fathometer.findings.finding import SURENESS, Finding, Incident, Place, Toll
 
 CLOCKS_NS: Final = 1_000_000_000
@@ -86,6 +86,20 @@ def _end_together(a: Finding, b: Finding, within_ns: int) -> bool:
     return _begin_together(a, b, within_ns) or abs(_end(a) - _end(b)) <= within_ns
 
 
+def _ended_together(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether one thing may have ended two connections."""
+    return _end_together(a, b, within_ns) and fitting.fit(a, b)
+
+
+def _fell_silent_together(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether a connection fell silent as another stood still (or its host did) and ended so; of one that was
+    answered to its end the same cause must be possible.
+    """
+    stall, death = (b, a) if a.kind == "death" else (a, b)
+    alike = stall.kind == "pause" or fitting.fell_silent(death) or fitting.fit(stall, death)
+    return _begin_together(a, b, within_ns) and alike
+
+
 def _involves(a: Finding, b: Finding, within_ns: int) -> bool:
     """Whether a coincidence is of that stall or end."""
     return bool(set(a.where) & set(b.where)) and _overlap(a, b, within_ns)
@@ -108,9 +122,9 @@ RULES: Final = (
     # What waits behind it comes late.
     Rule(STALLED | DELAYED, DELAYED, False, _held_up),
     # Connections that fall silent, or are given up, at the same time.
-    Rule(ENDED, ENDED, False, _end_together),
+    Rule(ENDED, ENDED, False, _ended_together),
     # A connection that fell silent while others stood still, and never came back.
-    Rule(STALLED, ENDED, False, _begin_together),
+    Rule(STALLED, ENDED, False, _fell_silent_together),
     # What could not be sent, and attempts to connect, while a connection was gone or silent.
     Rule(ENDED | STALLED, UNCONNECTED, True, _overlap),
     Rule(UNCONNECTED, UNCONNECTED, True, _overlap),
@@ -166,7 +180,7 @@ def incidents(findings: Sequence[Finding], recordings: Sequence[Recording] = ())
     `recordings`: where it is looked up which hosts the flows were of, and what a cloud announced.
     """
     events = sorted((f for f in findings if f.is_event), key=_order)
-    groups = _with_coincidences([[events[i] for i in group] for group in _components(events)])
+    groups = _with_coincidences(_fitting(events))
     stories = migration.claim(groups, recordings)
     levels = Levels.of(events, recordings)
     folded = [_incident(parts, story, levels) for parts, story in stories]
@@ -197,6 +211,16 @@ def _components(events: Sequence[Finding]) -> list[list[int]]:
     for i in range(len(events)):
         groups.setdefault(root(i), []).append(i)
     return list(groups.values())
+
+
+def _fitting(events: Sequence[Finding]) -> list[list[Finding]]:
+    """What belongs together by the rules, but for ends that no one cause fits."""
+    groups: list[list[Finding]] = []
+    for component in _components(events):
+        clusters, left = fitting.apart([events[i] for i in component], related)
+        groups += [sorted(cluster, key=_order) for cluster in clusters]
+        groups += [[left[i] for i in group] for group in _components(left)]
+    return groups
 
 
 def _with_coincidences(groups: Sequence[list[Finding]]) -> list[list[Finding]]:
@@ -300,7 +324,12 @@ def _main(parts: Sequence[Finding]) -> Finding:
         return f.cause not in {None, "unknown"}, _WEIGHT.get(f.kind, 0), SURENESS[f.confidence], length
 
     candidates = [f for f in _telling(parts) if f.kind != "coincidence"] or list(parts)
-    return max(candidates, key=rank)
+    # The cause of a stall is that of the ends beside it only where it may have been, that of a level never.
+    ends = [f for f in parts if f.kind == "death"]
+    if ends and all(f.cause in {None, "unknown"} for f in ends):
+        candidates = [f for f in candidates if f.kind not in SHIFTED]
+        candidates = [f for f in candidates if f.kind != "stall" or fitting.fits_each(f.cause, ends)]
+    return max(candidates or ends, key=rank)
 
 
 def _telling(parts: Sequence[Finding]) -> list[Finding]:

@@ -377,6 +377,8 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
         confidence: Confidence = "high"
         if len(ages) >= 2:
             other = age_or_time(np.array([t for t, _ in ages]), np.array([a for _, a in ages]))
+            if other and other.better == "age":
+                continue  # One moment is not claimed where one age is the better explanation.
             if other:
                 facts.append(Fact("rivals", result=other))
                 confidence = "high" if other.better == "event" else "medium"
