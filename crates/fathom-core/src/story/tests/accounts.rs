@@ -99,7 +99,7 @@ fn an_echo_that_was_changed_is_not_unanswered() {
                 _ => Flags::default(),
             };
             let rtt_ns = (!flags.contains(Flags::UNANSWERED)).then_some(50_000);
-            gatherer.sample(&crate::sample::Sample { flags, rtt_ns, ..Default::default() });
+            gatherer.sample(&crate::sample::Sample { rtt_ns, flags, ..Default::default() });
         }
         gatherer.finish()
     };
