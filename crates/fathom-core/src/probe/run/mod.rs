@@ -262,8 +262,12 @@ impl Probe {
         }
     }
 
-    /// The user wants the run to end: no more samples, and the last echoes are waited for, but not twice.
+    /// The user wants the run to end: no more samples, and the last echoes are waited for, but not twice. A run that is over
+    /// has told what was due: nothing falls due after it.
     fn stop(&mut self, now: u64) {
+        if self.over {
+            return;
+        }
         self.stops += 1;
         let linger_ns = if self.stops > 1 { 0 } else { STOP_LINGER_NS.min(self.cx.settings.timeout_ns) };
         self.cx.stopping = true;
@@ -331,5 +335,27 @@ mod tests {
         probe.start(START.mono_ns);
         connect_all(&mut probe, START.mono_ns);
         assert_eq!(probe.cx.timers.count_of(Timer::End), 2);
+    }
+
+    /// A simulation tells each of its probes to stop when its own time is over, also one that ended with its connection
+    /// hours before: it told those hours as samples that were not sent, beside a count of dues without them.
+    #[test]
+    fn a_run_that_is_over_tells_nothing_more() {
+        let settings = Settings { reconnect: false, ..Settings::new(vec!["a:7".to_owned()]) };
+        let mut probe = Probe::new(settings, Worker::alone(1), START);
+        let mut now = START.mono_ns;
+        probe.start(now);
+        connect_all(&mut probe, now);
+        assert!(probe.roles.lanes() == 1 && probe.grid.has_begun());
+        probe.handle(now, Input::Closed { link: LinkId::none_yet(0).next() });
+        while !probe.over {
+            connect_all(&mut probe, now);
+            now = probe.next_wake().expect("it is not over");
+            probe.handle(now, Input::Wake);
+        }
+        while probe.poll().is_some() {}
+        probe.handle(now + 1_000 * SECOND_NS, Input::Stop);
+        let told: Vec<Output> = std::iter::from_fn(|| probe.poll()).collect();
+        assert!(told.is_empty(), "{told:?}");
     }
 }
