@@ -69,6 +69,8 @@ pub(super) struct Connection {
     /// The latest read brought what had been held up.
     held_up_read: bool,
     delay: Delay,
+    /// What came on it was no echo, for which it is ended.
+    pub(super) not_an_echo: bool,
     /// The error that it broke by.
     broken_by: Option<ErrorKind>,
     /// The port here.
@@ -103,6 +105,7 @@ impl Connection {
             ways: Ways::default(),
             held_up_read: false,
             delay: Delay::default(),
+            not_an_echo: false,
             broken_by: None,
             port: None,
             finishing: false,

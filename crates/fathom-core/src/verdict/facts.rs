@@ -101,6 +101,8 @@ pub struct Facts {
     pub local_pause_ns: u64,
     /// Its own kernel destroyed the socket (`ECONNABORTED`).
     pub destroyed_here: bool,
+    /// What came was no echo of what had been sent, and the probe ended the connection for that.
+    pub not_an_echo: bool,
     /// A datagram was answered by "port unreachable".
     pub port_unreachable: bool,
     /// What the echo that ended it says of pauses; `None`: nothing, or there was none.

@@ -19,6 +19,7 @@ pub(super) enum Fact {
     ClosedInOrder,
     PortUnreachable,
     DestroyedHere,
+    NotAnEcho,
     LocalPauseExplains,
     RemotePauseExplains,
     RemotePauseWouldExplain,
@@ -90,6 +91,7 @@ impl Fact {
             Self::ClosedInOrder => facts.is_closed_by(&[C::PeerClosed]),
             Self::PortUnreachable => facts.port_unreachable,
             Self::DestroyedHere => facts.destroyed_here,
+            Self::NotAnEcho => facts.not_an_echo,
             Self::LocalPauseExplains => facts.local_pause_explains(),
             Self::RemotePauseExplains => facts.remote_pause_explains().is_some(),
             Self::RemotePauseWouldExplain => facts.remote_pause_would_explain().is_some(),
@@ -172,6 +174,7 @@ impl Fact {
             Self::ClosedInOrder => "it ended by a FIN",
             Self::PortUnreachable => "it ended by \"port unreachable\"",
             Self::DestroyedHere => "this host's kernel destroyed the socket",
+            Self::NotAnEcho => "what came was no echo, and the probe ended the connection for that",
             Self::LocalPauseExplains => {
                 "this host did not run, no shorter than the reflector, and without that the silence would be nothing to speak of"
             }
@@ -290,6 +293,9 @@ impl Fact {
             ),
             Self::RemotePartlyPaused => {
                 "the reflector also reports a pause in that time, which does not account for the silence".into()
+            }
+            Self::NotAnEcho => {
+                "the peer does not echo what it is sent, and this probe ended the connection for that: the path carried it".into()
             }
             Self::DestroyedHere => {
                 "this host's own kernel destroyed the socket: a program or an administrator here ended the connection".into()

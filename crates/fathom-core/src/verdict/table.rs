@@ -52,6 +52,7 @@ const BESIDE: &[Fact] =
 
 pub(super) const TABLE: &[Row] = &[
     open(&[DestroyedHere], &[]),
+    open(&[NotAnEcho], &[]),
     row(&[LocalPauseExplains], &[TriedInVain, Broken], LocalPaused, High),
     row(&[ClosedIdleThere], &[], IdleExpired, High),
     row(&[RemotePauseExplains], &[Broken, PortUnreachable], PeerPaused, High),

@@ -22,6 +22,7 @@ const DEAD: Facts = Facts {
     round_trip_ns: MS,
     local_pause_ns: 0,
     destroyed_here: false,
+    not_an_echo: false,
     port_unreachable: false,
     remote_pause: None,
     tells_pauses: true,
@@ -334,6 +335,17 @@ fn row_11_a_socket_destroyed_by_a_host_is_no_reset_of_the_path() {
     let explanation = explain(&Facts { fresh: Fresh::Echoed, reported: there, ..BROKEN });
     assert_eq!(explanation.verdict, Verdict::Unknown);
     assert!(explanation.because[0].starts_with("the reflector's own host destroyed its socket"));
+}
+
+/// `flow_forgotten or path_down` was told of a server that sent each message twice, and whose connection the probe had ended.
+#[test]
+fn a_peer_that_does_not_echo_is_no_fault_of_the_path() {
+    let closed = Facts { outcome: Outcome::Closed(C::LocalError), not_an_echo: true, ..DEAD };
+    for fresh in [Fresh::NotTried, Fresh::Echoed, Fresh::Connected, Fresh::Failed] {
+        let explanation = explain(&Facts { fresh, ..closed });
+        assert_eq!((explanation.verdict, explanation.could_be.as_slice()), (Verdict::Unknown, &[][..]));
+        assert!(explanation.because[0].contains("does not echo"), "{explanation:?}");
+    }
 }
 
 #[test]

@@ -37,6 +37,7 @@ impl Connection {
             round_trip_ns: self.info.map_or(0, |info| u64::from(info.srtt_us) * 1_000),
             local_pause_ns: cx.pauses.within(from_ns, now),
             destroyed_here: self.broken_by == Some(ErrorKind::ConnectionAborted),
+            not_an_echo: self.not_an_echo,
             port_unreachable: udp && self.broken_by == Some(ErrorKind::ConnectionRefused),
             remote_pause: self
                 .silence

@@ -14,6 +14,9 @@ use crate::verdict::Outcome;
 impl Lane {
     /// What came back is not what was sent.
     pub(super) fn not_an_echo(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
+        if let Some(connection) = self.connection() {
+            connection.not_an_echo = true;
+        }
         let error = path.not_an_echo();
         if !path.ever_answered() && !cx.settings.keep_trying {
             path.give_up_because(error.clone(), cx);

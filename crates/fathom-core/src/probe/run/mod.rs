@@ -337,6 +337,29 @@ mod tests {
         assert_eq!(probe.cx.timers.count_of(Timer::End), 2);
     }
 
+    /// What a peer that does not echo sends, after which the connection is ended here, is in its explanation.
+    #[test]
+    fn an_end_for_what_is_no_echo_is_explained_by_that() {
+        let settings = Settings { reconnect: false, ..Settings::new(vec!["a:7".to_owned()]) };
+        let mut probe = Probe::new(settings, Worker::alone(1), START);
+        probe.start(START.mono_ns);
+        connect_all(&mut probe, START.mono_ns);
+        let (link, bytes) = (LinkId::none_yet(0).next(), [b'x'; 4_096]);
+        probe.handle(START.mono_ns, Input::Received { link, bytes: &bytes, stamps: None, kernel: None });
+        let mut explained = Vec::new();
+        loop {
+            while let Some(output) = probe.poll() {
+                let Output::Event { event, .. } = output else { continue };
+                if let EventKind::ConnectionExplained { explanation, .. } = event.kind {
+                    explained.extend(explanation.because);
+                }
+            }
+            let Some(at) = probe.next_wake() else { break };
+            probe.handle(at, Input::Wake);
+        }
+        assert!(explained.iter().any(|fact| fact.contains("does not echo")), "{explained:?}");
+    }
+
     /// A simulation tells each of its probes to stop when its own time is over, also one that ended with its connection
     /// hours before: it told those hours as samples that were not sent, beside a count of dues without them.
     #[test]
