@@ -34,6 +34,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -67,7 +68,7 @@ early.imported()
 def main() -> None:
     """Runs the command line; the one place where an error becomes an exit code."""
     try:
-        app()
+        app(prog_name="fathom" if early.FROM_FATHOM else None)
     except FathometerError as error:
         # The terminal may have gone; the exit code is told all the same.
         with contextlib.suppress(OSError):

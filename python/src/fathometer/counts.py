@@ -14,7 +14,7 @@ def noun(number: int, one: str, many: str | None = None) -> str:
     """The noun alone, as it stands after a number: `run` after 1, `runs` after any other."""
     if number == 1:
         return one
-    return many or one + ("es" if one.endswith(("o", "s", "x", "ch", "sh")) else "s")
+    return many or one + ("es" if one.endswith(("cho", "s", "x", "ch", "sh")) else "s")
 
 
 def are(number: int) -> str:

@@ -14,8 +14,10 @@ with contextlib.suppress(ValueError):
     if _before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
+FROM_FATHOM = False
+"""Whether `fathom` started this program: it alone holds Ctrl-C back."""
 if sys.platform != "win32":
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    FROM_FATHOM = signal.SIGINT in signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def imported() -> None:

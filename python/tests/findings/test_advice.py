@@ -217,6 +217,26 @@ def test_an_outage_at_the_end_of_a_run_of_connections_has_a_length(tmp_path):
     (advice,) = of(analyse(open_recordings([tmp_path])), "retry budget")
     assert advice.quantities["longest"].value == SECOND
     assert "longer than 1.00 s" in render.advice(advice)
+    assert "the longest of 1 outage lasted at least so long, and its end was not seen" in render.advice(
+        advice
+    )
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_an_outage_that_was_not_over_lasted_at_least_so_long(tmp_path, back):
+    """ "That is how long the longest lasted", of one that lasted as long as anybody looked."""
+    gone = [
+        opened(0, START),
+        closed(0, START + 30 * SECOND, 30 * SECOND, cause="reset", sent=30, answered=30),
+        refused(START + 41 * SECOND),
+        refused(START + 48 * SECOND),
+    ]
+    again = [opened(1, START + 49 * SECOND)] if back else []
+    events = [*gone, *again, {"at_ns": START + 60 * SECOND, "kind": "schedule.ended", "due": 60}]
+    write(tmp_path / "r", lognormal_ns(1, 60 if back else 30), events=events)
+    (advice,) = of(analyse(open_recordings([tmp_path])), "retry budget")
+    assert ("at least so long" in render.advice(advice)) == (not back)
+    assert ("that is how long" in render.advice(advice)) == back
 
 
 def test_a_path_that_is_gone_at_the_end_is_gone_until_then(tmp_path):

@@ -12,6 +12,7 @@ from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantit
 from fathometer.findings.lives import TOGETHER_NS, Life, deaths, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
+from fathometer.findings.unanswered import gaps
 from fathometer.stats.family import MATTERS
 from fathometer.stats.lifetimes import Lives, hazard, refresh_age
 
@@ -25,7 +26,7 @@ def advice(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list
     return [
         *_idle(scenarios),
         *_forgotten(incidents),
-        *_outages(incidents),
+        *_outages(scenarios, incidents),
         *_timeout(scenarios),
         *_refresh(scenarios),
     ]
@@ -63,13 +64,28 @@ def _is_forgotten(f: Finding) -> bool:
     return f.kind == "death" and f.cause == "flow_forgotten"
 
 
-def _outages(incidents: Sequence[Incident]) -> Iterator[Advice]:
+def _goes_on(incident: Incident, scenarios: Sequence[Scenario]) -> bool:
+    """Whether the end of an outage was not seen: one of its paths was not answered from then on."""
+    mine = {p.recording for p in incident.where}
+    for _, recording in recordings_of(scenarios):
+        if recording.manifest.id not in mine:
+            continue
+        last = gaps(recording)[-1:]
+        if last and last[0][1] >= recording.over_ns and last[0][0] <= incident.to_ns:
+            return True
+        if not recording.connections or incident.to_ns >= recording.over_ns:
+            return True
+    return False
+
+
+def _outages(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> Iterator[Advice]:
     """For how long a retry budget must last: the longest outage."""
     mine = [i for i in incidents if i.kind == "outage"]
     if not mine:
         return
     # Of one path: what several went through one after another nobody waits for.
     longest = max(i.toll.silent_ns or i.lasted_ns for i in mine)
+    over = not any(_goes_on(i, scenarios) for i in mine if (i.toll.silent_ns or i.lasted_ns) == longest)
     if longest <= 0:
         return  # Of one attempt at a moment nobody knows how long to retry.
     lost = sum(i.toll.lost + i.toll.unsent for i in mine)
@@ -77,6 +93,7 @@ def _outages(incidents: Sequence[Incident]) -> Iterator[Advice]:
         "retry budget",
         tuple(dict.fromkeys(path for i in mine for path in i.paths)),
         {"longest": ns(longest), "outages": number(len(mine))},
+        {} if over else {"over": "no"},
         saves=number(lost, "samples") if lost else None,
         evidence=tuple(i.id for i in mine),
         confidence="medium",

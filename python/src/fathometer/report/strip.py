@@ -5,7 +5,7 @@ a few words each.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from fathometer.findings.model import Analysis, Scenario
@@ -125,7 +125,7 @@ def _measured(analysis: Analysis) -> list[Verdict]:
         counts = (
             sum(getattr(s, name) for s in measured) for name in ("sent", "unanswered", "corrupt", "unsent")
         )
-        strip.append(_answered(*counts))
+        strip.append(_never_reached(_answered(*counts), measured))
         strip += _extremes([s for s in measured if s.rtt.count])
     if analysis.recordings:
         number = len(analysis.incidents)
@@ -157,6 +157,15 @@ def _answered(sent: int, unanswered: int, corrupt: int, unsent: int) -> Verdict:
     of = of if lost else (f"all of {count(sent, 'sample')}",)
     share = percent(1 - (lost + unsent) / (sent + unsent))
     return Verdict("Answered", share, "plain", (*of, *changed, *waiting))
+
+
+def _never_reached(verdict: Verdict, measured: Sequence[Scenario]) -> Verdict:
+    """With the paths that had no connection in all the time: no sample of theirs is among those counted."""
+    never = [s.name for s in measured if not s.sent and not any(run.recording.connections for run in s.runs)]
+    if not never or len(never) == len(measured):
+        return verdict
+    was = "was" if len(never) == 1 else "were"
+    return replace(verdict, tone="bad", details=(*verdict.details, f"{listed(never, 3)} {was} never reached"))
 
 
 def _extremes(answered: Sequence[Scenario]) -> list[Verdict]:

@@ -87,10 +87,10 @@ def _retry(a: Advice) -> str:
     if a.saves:
         n = int(a.saves.value)
         saved = f"; {count(n, 'sample')} of ours {'was' if n == 1 else 'were'} not answered meanwhile"
-    return (
-        f"retry for longer than {longest}, with back-off and a budget: that is how long the "
-        f"longest of {outages} lasted{saved}"
-    )
+    lasted = f"that is how long the longest of {outages} lasted"
+    if a.terms.get("over") == "no":
+        lasted = f"the longest of {outages} lasted at least so long, and its end was not seen"
+    return f"retry for longer than {longest}, with back-off and a budget: {lasted}{saved}"
 
 
 @says(ADVICE, "refresh age")
