@@ -25,6 +25,7 @@ pub mod protocol;
 mod run;
 mod settings;
 mod timers;
+mod unsent;
 mod usual;
 pub(crate) mod words;
 mod workers;

@@ -7,9 +7,11 @@ use super::io::{LinkId, Output};
 use super::policy::reconnect::Addresses;
 use super::settings::Transport;
 use super::timers::Timer;
+use super::unsent::Unsent;
 use super::usual::{Usual, Waited};
 use crate::event::EventKind;
 use crate::sample::Sample;
+use crate::schedule::{Pace, Schedule};
 use crate::stream::{ClockBound, ReadStamps, Stamped};
 use crate::verdict::Idle;
 use std::collections::VecDeque;
@@ -58,6 +60,12 @@ pub(super) struct Path {
     clock_error_ns: Option<u64>,
     /// When its schedule began.
     origin_ns: Option<u64>,
+    /// What falls due before it is reached, where it is tried until then; none once it is, or nothing more is due.
+    before: Option<Schedule>,
+    due_before: u64,
+    /// An attempt to reach it has failed.
+    refused: bool,
+    unsent: Unsent,
     /// It could not be reached, and the settings say not to try for ever.
     given_up: bool,
 }
@@ -88,6 +96,10 @@ impl Path {
             foreign_first: String::new(),
             clock_error_ns: None,
             origin_ns: None,
+            before: None,
+            due_before: 0,
+            refused: false,
+            unsent: Unsent::default(),
             given_up: false,
         }
     }
@@ -181,8 +193,53 @@ impl Path {
         self.origin_ns
     }
 
+    /// The run begins, with so many lanes of this path. Where it is tried until it is reached, what falls due meanwhile is
+    /// not sent.
+    pub(super) fn start(&mut self, lanes: usize, now: u64, cx: &Context) {
+        if let (true, 1.., Pace::Every(every)) = (cx.settings.keep_trying, lanes, cx.settings.pace) {
+            let every = (every / lanes as u64).max(1);
+            let until = cx.settings.duration_ns.map(|duration| now.saturating_add(duration));
+            // As much as in each interval that follows: a path that is reached in time has nothing before it.
+            self.before = Some(Schedule::new(Pace::Every(every), now.saturating_add(every), None, until));
+        }
+    }
+
+    /// Samples that fell due before it was reached.
+    pub(super) fn due_before(&self) -> u64 {
+        self.due_before
+    }
+
+    /// An attempt to reach it failed.
+    pub(super) fn refused(&mut self) {
+        self.refused = true;
+    }
+
+    fn tell_unreached(&mut self, now: u64, cx: &mut Context) {
+        // One that is just being connected for the first time is not late.
+        if let Some(before) = self.before.as_mut().filter(|_| self.refused) {
+            let skipped = before.skip_unconnected(now);
+            self.due_before = before.due();
+            cx.skipped(now, self.index, None, skipped, "unconnected");
+        }
+    }
+
+    /// It is reached, or nothing more is due on it: what fell due before and was not sent is told.
+    pub(super) fn waited(&mut self, now: u64, cx: &mut Context) {
+        self.tell_unreached(now, cx);
+        self.before = None;
+    }
+
+    /// Once a second.
+    pub(super) fn tick(&mut self, now: u64, cx: &mut Context) {
+        self.usual.refresh();
+        if self.before.is_some() && self.unsent.is_to_be_told(now) {
+            self.tell_unreached(now, cx);
+        }
+    }
+
     /// Its schedule begins; where its time is limited, the end is timed, once for all of its lanes.
     pub(super) fn begin(&mut self, now: u64, cx: &mut Context) {
+        self.waited(now, cx);
         self.origin_ns = Some(now);
         if let Some(duration_ns) = cx.settings.duration_ns {
             cx.timers.set(now.saturating_add(duration_ns), Timer::End, self.index);

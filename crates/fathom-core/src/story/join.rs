@@ -403,8 +403,11 @@ impl<'a> Joined<'a> {
     fn overrun(&mut self, at: Moment, connection: Option<u32>, skipped: u64, reason: &'a str) {
         if reason == "unconnected"
             && let Some(id) = connection
-            && let Some(closing) =
-                self.closings.iter_mut().rev().find(|c| c.again.is_some_and(|(_, a)| a == id))
+            && let Some(closing) = self
+                .closings
+                .iter_mut()
+                .rev()
+                .find(|c| c.connection == connection || c.again.is_some_and(|(_, a)| a == id))
         {
             closing.unsent += skipped;
             return;

@@ -26,6 +26,7 @@ use super::path::Path;
 use super::policy::reconnect::Attempts;
 use super::settings::Transport;
 use super::timers::{Armed, Timer};
+use super::unsent::Unsent;
 use crate::cause::ClosingCause;
 use crate::event::TcpInfo;
 use crate::schedule::{Pace, Schedule};
@@ -61,6 +62,9 @@ pub(super) struct Lane {
     link: Link,
     opening: Opening,
     agenda: Agenda,
+    /// What falls due while there is no connection, and the last that there was.
+    unsent: Unsent,
+    last: Option<u32>,
     armed: Armed,
     /// The kernel was asked about its connection and has not answered.
     asking: bool,
@@ -79,6 +83,8 @@ impl Lane {
             link: Link::Idle,
             opening: Opening::new(LinkId::none_yet(index), path, number, attempts),
             agenda: Agenda::new(settings, seed),
+            unsent: Unsent::default(),
+            last: None,
             armed: Armed::default(),
             asking: false,
         }
@@ -208,6 +214,8 @@ impl Lane {
         let (remote, ordinal) = (connection.remote(), connection.ordinal());
         self.armed.disarm(Timer::ConnectLimit);
         self.link = Link::Open(Box::new(connection));
+        self.last = Some(ordinal);
+        self.unsent.connected();
         if path.origin_ns().is_some() {
             cx.skipped(now, self.path, Some(ordinal), self.agenda.opened(now), "unconnected");
             self.pump(now, cx);
@@ -410,10 +418,16 @@ impl Lane {
         transport == Transport::Udp || self.asking || self.armed.at(Timer::Watch).is_some()
     }
 
-    /// Once a second: datagrams that will not come back, and dues that a full connection keeps from being sent.
+    /// Once a second: datagrams that will not come back, dues that a full connection keeps from being sent, and those for which
+    /// there is no connection.
     pub(super) fn tick(&mut self, now: u64, path: &Path, cx: &mut Context) {
         self.watch_sooner(now, path, cx);
-        let Link::Open(connection) = &mut self.link else { return };
+        let Link::Open(connection) = &mut self.link else {
+            if self.agenda.has_begun() && self.unsent.is_to_be_told(now) {
+                cx.skipped(now, self.path, self.last, self.agenda.give_up_dues(now), "unconnected");
+            }
+            return;
+        };
         if cx.settings.transport == Transport::Udp && connection.expire(now, self.path, cx) {
             return self.after_echo(now, false, cx);
         }

@@ -114,6 +114,7 @@ impl Opening {
         path: &mut Path,
         cx: &mut Context,
     ) -> Next {
+        path.refused();
         let next = if untried {
             Next::RetryIn(0)
         } else if !path.may_be_reached() && !cx.settings.keep_trying {
@@ -150,6 +151,7 @@ impl Opening {
         let mut connection = Connection::new(key, remote, now, cx);
         connection.saw(kernel);
         connection.opened_from(&local);
+        path.waited(now, cx);
         let before = path.connected(remote);
         let connect_ns = if cx.settings.transport == Transport::Udp { 0 } else { now - since_ns };
         let kind = EventKind::ConnectionOpened {

@@ -280,9 +280,10 @@ impl Dialer {
         errno: Option<i32>,
         error: String,
         retry_in_ns: Option<u64>,
-        path: &Path,
+        path: &mut Path,
         cx: &mut Context,
     ) {
+        path.refused();
         let (target, remote) = (path.target().to_owned(), remote.map(|remote| remote.to_string()));
         let kind = EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns, lane: None };
         cx.event(now, Some(self.path), None, kind);

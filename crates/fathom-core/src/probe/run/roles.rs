@@ -105,6 +105,12 @@ impl Roles {
 
     /// Begins to connect.
     pub(super) fn start(&mut self, now: u64, cx: &mut Context) {
+        let each = usize::from(!self.dialers.is_empty());
+        let mut lanes = vec![each; self.paths.len()];
+        self.lanes.iter().for_each(|lane| lanes[lane.path()] += 1);
+        for (path, lanes) in self.paths.iter_mut().zip(lanes) {
+            path.start(lanes, now, cx);
+        }
         for i in 0..self.lanes.len() {
             self.open_lane(i, now, cx);
         }
@@ -250,7 +256,7 @@ impl Roles {
     /// Once a second: percentiles, lost datagrams, names that did not resolve, anomalies.
     pub(super) fn tick(&mut self, now: u64, cx: &mut Context) {
         for path in &mut self.paths {
-            path.usual.refresh();
+            path.tick(now, cx);
         }
         let sent_before = now.saturating_sub(OUT_FOR_LONG_NS);
         let mut owes = vec![false; self.paths.len()];
@@ -294,6 +300,9 @@ impl Roles {
         for lane in &self.lanes {
             due[lane.path()] += lane.due();
         }
+        for (due, path) in due.iter_mut().zip(&self.paths) {
+            *due += path.due_before();
+        }
         due
     }
 
@@ -318,6 +327,7 @@ impl Roles {
             return;
         }
         let timeout_ns = cx.settings.timeout_ns;
+        self.paths[p].waited(now, cx);
         self.paths[p].give_up();
         if let Some(dialer) = self.dialers.get_mut(p) {
             if !dialer.has_begun() {
@@ -332,6 +342,9 @@ impl Roles {
 
     /// No more samples; the last echoes are waited for so long.
     pub(super) fn stop(&mut self, now: u64, linger_ns: u64, cx: &mut Context) {
+        for path in &mut self.paths {
+            path.waited(now, cx);
+        }
         for lane in &mut self.lanes {
             lane.stop(now, linger_ns, cx);
         }
@@ -351,7 +364,7 @@ impl Roles {
         }
         self.report_anomalies(now, true, cx);
         for (p, due) in self.due().into_iter().enumerate() {
-            if self.paths[p].origin_ns().is_some() {
+            if self.paths[p].origin_ns().is_some() || due > 0 {
                 cx.event(now, Some(p), None, EventKind::ScheduleEnded { due });
             }
         }
