@@ -10,7 +10,7 @@ use std::path::Path;
 use std::thread;
 use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
-use support::rows::{has_kind, of_kind};
+use support::rows::{has_kind, number, of_kind, recordings};
 use support::wait_for;
 
 const FRAME: usize = 64;
@@ -173,4 +173,58 @@ fn over_datagrams_the_time_counts_from_the_start() {
     let summary = assert_all_are_counted(&outcome, home.path(), 200);
     let of = |name: &str| summary[name].as_u64().expect("a number");
     assert!(of("answered") > 0 && of("answered") < 200, "{summary}");
+}
+
+/// What was due in an outage was counted when it was over: until then it was 100 % available, and for good where the probe was
+/// killed in it.
+#[test]
+fn an_outage_is_counted_while_it_goes_on() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (listener, address) = listener();
+    let reflector = thread::spawn(move || echo_frames(listener, 50));
+    let probe = Probe::start(home.path(), &format!("{address} --every 10ms --record r --quiet"));
+    let dir = home.path().join("r");
+    let not_sent = |events: &[Value]| -> u64 {
+        let told = of_kind(events, "schedule.overrun").into_iter();
+        told.filter(|event| event["reason"] == "unconnected").map(|event| number(event, "skipped")).sum()
+    };
+    wait_for_events(&dir, "two seconds of an outage", |events| not_sent(events) >= 200);
+    let running = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
+    assert!(number(&running, "not_sent") >= 200, "{running}");
+    probe.kill_9();
+    reflector.join().expect("in order");
+    fathom(home.path(), &["recording", "recover", "r"]);
+    assert_sound(&dir);
+    let summary = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
+    let (samples, unsent) = (number(&summary, "samples"), number(&summary, "not_sent"));
+    assert_eq!(number(&summary, "due"), samples + unsent, "{summary}");
+    assert!(unsent >= 200 && summary["availability"].as_f64() < Some(0.5), "{summary}");
+}
+
+/// It had no samples and no availability at all, as if nothing had been asked of it.
+#[test]
+fn what_is_due_on_a_target_that_is_never_reached_is_counted() {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let (good, nobody) = (echo.address(), SocketAddr::new([127, 0, 0, 1].into(), support::free_port()));
+    let line = format!("{nobody} {good} --keep-trying --every 10ms --for 2s --record r --json --quiet");
+    let outcome = Probe::start(home.path(), &line).finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    let summaries = outcome.objects();
+    let of = |target: SocketAddr| {
+        let is = |summary: &&Value| summary["label"] == target.to_string();
+        summaries.iter().find(is).unwrap_or_else(|| panic!("{target}: {summaries:?}"))
+    };
+    let never = of(nobody);
+    // One every 10 ms from the start on; the first after 10 ms.
+    assert_eq!((number(never, "due"), number(never, "not_sent")), (199, 199), "{never}");
+    assert_eq!(never["availability"].as_f64(), Some(0.0), "{never}");
+    assert_eq!(
+        number(of(good), "due"),
+        200,
+        "one that is reached at once owes nothing before: {summaries:?}"
+    );
+    for dir in recordings(&home.path().join("r")) {
+        assert_sound(&dir);
+    }
 }
