@@ -16,6 +16,8 @@ from fathometer.study.model import SshHost
 
 MOST_LOOKED_AT: Final = 4096
 """Characters of what `ssh` said that are looked at; the last ones have the reason."""
+MOST_OF_A_LINE: Final = 300
+"""Characters of each line of it: none of its own has as many, and what a host put before them is not shown whole."""
 
 
 class HostError(FathometerError):
@@ -50,7 +52,7 @@ def explain(name: str, ssh: SshHost, output: str, said: str = "") -> HostError:
         return kind("reach a host", f'host "{name}" ({_where(ssh)}): {what}', remedy)
 
     hand = by_hand(ssh)
-    output = output[-MOST_LOOKED_AT:]
+    output = "\n".join(line[-MOST_OF_A_LINE:] for line in output[-MOST_LOOKED_AT:].splitlines())
     if match := re.search(r"ey for (\S+) has changed", output):
         other = match[1]
         return error(
