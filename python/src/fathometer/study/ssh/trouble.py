@@ -17,7 +17,7 @@ from fathometer.study.model import SshHost
 MOST_LOOKED_AT: Final = 4096
 """Characters of what `ssh` said that are looked at; the last ones have the reason."""
 MOST_OF_A_LINE: Final = 300
-"""Characters of each line of it: none of its own has as many; what a host put before them is not shown whole."""
+"""Characters of each line of it: none of its own has as many, and the end of one has the reason."""
 
 
 class HostError(FathometerError):
