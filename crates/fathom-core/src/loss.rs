@@ -197,6 +197,11 @@ impl Attribution {
         known
     }
 
+    /// Whether the reflector is known to count. One that repeats the sample's own number seems to have received all.
+    pub fn is_counted(&self) -> bool {
+        self.reflector == Reflector::Stateful
+    }
+
     /// The highest count so far.
     fn last(&self) -> Option<i64> {
         self.spans.back().map(|span| span.to).or(self.floor)

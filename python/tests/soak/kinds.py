@@ -97,6 +97,17 @@ def some_datagrams_lost(s):
 
 
 @kind
+def stamp_packets_cut(s):
+    """A stateless reflector repeats the number of each packet: that is no count of those that came."""
+    stateless = s.one("stateless", [["--stamp-stateless"], []])
+    s.start("--stamp", reflector=["--stamp", *stateless])
+    way, lasts = s.one("way", ["forward", "backward"]), s.number("s", 0.8, 5)
+    s.event("link-cut", "--path", "p", "--direction", way, "--for", f"{lasts}s")
+    after(lasts + 3)
+    return lost(way)
+
+
+@kind
 def echoes_lost_and_acknowledgements_not(s):
     s.start(*SOONER)
     host = dropped(s, "backward", "meta length > 80")

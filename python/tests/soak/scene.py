@@ -82,9 +82,9 @@ class Scene:
         self.processes.append(process)
         return process, self.directory / f"{len(self.processes) - 1}.log"
 
-    def reflect(self):
+    def reflect(self, *options):
         """Starts the reflector, and waits until it listens."""
-        self.reflector, log = self.begin("server", self.fathom, "echo", "--json")
+        self.reflector, log = self.begin("server", self.fathom, "echo", "--json", *options)
         self.until(lambda: b"listening" in log.read_bytes(), "the reflector listens")
 
     def measure(self, *options, every="100ms"):
@@ -94,9 +94,9 @@ class Scene:
         self.until(lambda: self.has("connection.opened"), "the probe connects")
         time.sleep(self.number("before_s", 4, 6))
 
-    def start(self, *options, box="", more="", every="100ms"):
+    def start(self, *options, reflector=(), box="", more="", every="100ms"):
         self.up(box=box, more=more)
-        self.reflect()
+        self.reflect(*reflector)
         self.measure(*options, every=every)
 
     def event(self, *words):

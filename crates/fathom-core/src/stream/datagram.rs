@@ -79,6 +79,11 @@ impl Stream {
         }
     }
 
+    /// UDP: whether what the reflector says beside its stamps is known to be a count.
+    pub(crate) fn is_counted(&self) -> bool {
+        self.losses.is_counted()
+    }
+
     /// UDP: what has become known of losses since this was last asked.
     pub fn take_losses(&mut self) -> Losses {
         self.losses.take()

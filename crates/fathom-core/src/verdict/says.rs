@@ -68,6 +68,7 @@ pub(super) enum Fact {
     FreshNoHost,
     FreshNoRoute,
     FreshForbidden,
+    NotBegun,
     FreshFailed,
     RefusedBetween,
     RefusedByTarget,
@@ -141,6 +142,7 @@ impl Fact {
             Self::OthersLost => facts.others_lost,
             Self::Unanswered => {
                 matches!(facts.fresh, Fresh::Refused | Fresh::NoHost | Fresh::Failed | Fresh::NotTried)
+                    && !Self::NotBegun.holds(facts)
             }
             Self::EchoedMeanwhile => facts.meanwhile == Fresh::Echoed,
             Self::SentSince => facts.sent_since,
@@ -153,6 +155,7 @@ impl Fact {
             Self::FreshNoHost => facts.fresh == Fresh::NoHost,
             Self::FreshNoRoute => facts.fresh == Fresh::NoRoute,
             Self::FreshForbidden => facts.fresh == Fresh::Forbidden,
+            Self::NotBegun => facts.fresh == Fresh::Failed && facts.fresh_said_by == SaidBy::ThisHost,
             Self::FreshFailed => facts.fresh == Fresh::Failed,
             Self::RefusedBetween => {
                 facts.fresh == Fresh::Refused && matches!(facts.fresh_said_by, SaidBy::Between(_))
@@ -257,6 +260,7 @@ impl Fact {
             Self::FreshNoHost => "a fresh connection met \"no route to host\"",
             Self::FreshNoRoute => "a fresh connection met \"network unreachable\"",
             Self::FreshForbidden => "a fresh connection was forbidden by a filter",
+            Self::NotBegun => "this host could not begin a fresh connection",
             Self::FreshFailed => "a fresh connection failed in another way",
             Self::RefusedBetween => {
                 "a fresh connection was refused by an ICMP message of another address than the target's"
@@ -424,6 +428,9 @@ impl Fact {
                 SaidBy::ThisHost => "a fresh connection was forbidden by a filter of this host".into(),
                 _ => "a fresh connection was forbidden by a filter, here or on the way".into(),
             },
+            Self::NotBegun => {
+                "this host itself could not begin a fresh connection, so nothing was sent to see whether others pass".into()
+            }
             Self::FreshFailed => "a fresh connection was ended before its sample came back".into(),
             // Said by the direction, by the cause, or by what the verdict is about.
             Self::Survived

@@ -150,6 +150,9 @@ pub(super) const TABLE: &[Row] = &[
     open(&[Lost, FreshNoHost], &[PeerDown, PathDown]).and(BESIDE),
     open(&[Lost, FreshConnected], &[FlowForgotten, PeerPaused, PathDown]).and(BESIDE),
     open(&[Lost, FreshOnlyConnected], &[FlowForgotten, PeerPaused, PathDown]).and(BESIDE),
+    // That this host has no port left, or no memory, says nothing of the way.
+    open(&[Lost, StillRuns, NotBegun], &[FlowForgotten, PathDown]).and(BESIDE),
+    open(&[Lost, NotBegun], &[]).and(BESIDE),
     open(&[Lost, FreshFailed], &[]).and(BESIDE),
     open(&[Lost], &[]).and(BESIDE),
     open(&[], &[]),

@@ -66,7 +66,9 @@ impl Connection {
             sent_since: self.silence.sent_since_others_passed(),
             others_lost: path.canaries.lost_between(from_ns, now),
             late: first.and_then(|first| self.ways.late(&first)),
-            datagrams: first.filter(|_| udp).and_then(|first| self.ways.counted(&first)),
+            datagrams: first
+                .filter(|_| udp)
+                .and_then(|first| self.ways.counted(&first, self.stream.is_counted())),
             served_by: identity.or(path.served_by),
             answered_by: told.map(|first| first.stamps.identity),
             port: self.port,

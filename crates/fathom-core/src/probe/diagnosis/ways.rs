@@ -108,8 +108,12 @@ impl Ways {
     }
 
     /// UDP: of the datagrams between the last echo before a silence and the first after it, how many the reflector
-    /// received, by its count.
-    pub(in crate::probe) fn counted(&self, first: &Stamped) -> Option<Datagrams> {
+    /// received, by its count. `counts`: it is known to count; one that does not repeats the number of each sample, as
+    /// though nothing had been lost on the way there.
+    pub(in crate::probe) fn counted(&self, first: &Stamped, counts: bool) -> Option<Datagrams> {
+        if !counts && first.stamps.frames == first.seq as u32 {
+            return None;
+        }
         let last = self.last.filter(|last| last.identity == first.stamps.identity)?;
         let missing = first.seq.checked_sub(last.seq + 1)?;
         let received = first.stamps.frames.wrapping_sub(last.frames).checked_sub(1)?;
@@ -182,7 +186,7 @@ mod tests {
         let counted = |frames| {
             let mut first = sample(10, 900, 901, 901, 902);
             first.stamps.frames = frames;
-            usual().counted(&first).map(|datagrams| (datagrams.missing, datagrams.received))
+            usual().counted(&first, true).map(|datagrams| (datagrams.missing, datagrams.received))
         };
         assert_eq!(counted(1), Some((9, 0)), "lost on the way there");
         assert_eq!(counted(10), Some((9, 9)), "on the way back");
@@ -190,6 +194,16 @@ mod tests {
         assert_eq!(counted(40), None, "the count is not of this connection alone");
         let mut other = sample(10, 900, 901, 901, 902);
         other.stamps.identity = 6;
-        assert_eq!(usual().counted(&other), None, "another reflector's count");
+        assert_eq!(usual().counted(&other, true), None, "another reflector's count");
+    }
+    #[test]
+    fn a_number_that_is_the_samples_own_may_be_no_count() {
+        let counted = |frames| {
+            let mut first = sample(10, 900, 901, 901, 902);
+            first.stamps.frames = frames;
+            usual().counted(&first, false).map(|datagrams| (datagrams.missing, datagrams.received))
+        };
+        assert_eq!(counted(10), None, "a stateless STAMP reflector repeats it, whichever way was lost");
+        assert_eq!(counted(1), Some((9, 0)), "this one does not");
     }
 }

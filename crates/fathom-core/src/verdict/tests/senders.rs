@@ -104,3 +104,19 @@ fn who_knows_no_way_or_forbids_it_is_named() {
         says(&met(fresh, said_by, &DEAD), words);
     }
 }
+
+/// No local port is free, say: that is nothing about the way, nor did anybody end what was never begun.
+#[test]
+fn a_fresh_connection_that_this_host_could_not_begin_says_nothing_of_the_path() {
+    let dead = met(Fresh::Failed, SaidBy::ThisHost, &DEAD);
+    assert_eq!(verdict(&dead), Verdict::Unknown);
+    says(&dead, "this host itself could not begin a fresh connection");
+    assert!(!explain(&dead).because.iter().any(|sentence| sentence.contains("was ended")));
+    // Who served it runs: the flow alone may be lost, or the way of all.
+    let runs = Facts { reported: same(Standing::Failed, 59), ..dead };
+    assert_eq!(explain(&runs).could_be, [Verdict::FlowForgotten, Verdict::PathDown]);
+    says(&runs, "the reflector that served it runs");
+    // One that was begun and ended is another thing.
+    let ended = met(Fresh::Failed, SaidBy::NotKnown, &runs);
+    assert_eq!(told(&ended), (Verdict::PathDown, Some(Direction::Forward), Some(Confidence::Medium)));
+}

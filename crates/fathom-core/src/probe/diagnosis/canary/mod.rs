@@ -451,9 +451,9 @@ fn met(error: &NetError, remote: IpAddr) -> (Fresh, SaidBy) {
         (ErrorSource::Icmp { forbids: true, .. }, _)
         | (ErrorSource::ThisHost, ErrorKind::PermissionDenied) => Fresh::Forbidden,
         // Nothing was sent: it is this host's own routing table that knows no way.
-        (ErrorSource::ThisHost, ErrorKind::HostUnreachable) | (_, ErrorKind::NetworkUnreachable) => {
-            Fresh::NoRoute
-        }
+        // Linux says EINVAL of a route that discards (`ip route add blackhole`).
+        (ErrorSource::ThisHost, ErrorKind::HostUnreachable | ErrorKind::InvalidInput)
+        | (_, ErrorKind::NetworkUnreachable) => Fresh::NoRoute,
         (_, ErrorKind::ConnectionRefused) => Fresh::Refused,
         (_, ErrorKind::TimedOut) => Fresh::NoAnswer,
         (_, ErrorKind::HostUnreachable) => Fresh::NoHost,
