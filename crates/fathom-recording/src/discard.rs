@@ -1,6 +1,8 @@
 //! Taking back a recording that never came to hold a sample.
 
-use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE};
+use crate::disk::Disk;
+use crate::recorder::lock;
+use crate::{EVENTS, Error, LOCK, MANIFEST, PROGRESS, RESERVE};
 use std::fs;
 use std::path::Path;
 
@@ -19,10 +21,30 @@ pub fn discard_empty(dir: &Path) {
     let _ = fs::remove_dir(dir);
 }
 
+/// Whether a probe was killed in `dir` before its recording had as much as a manifest: its lock is there, and nothing of a
+/// recording. Whatever else is there is somebody's own.
+pub(crate) fn is_only_begun(dir: &Path) -> bool {
+    let Ok(entries) = fs::read_dir(dir) else { return false };
+    let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let recorded = |name: &str| name == MANIFEST || name == EVENTS || name.starts_with("samples-");
+    names.iter().any(|name| name == LOCK) && !names.iter().any(|name| recorded(&name.to_string_lossy()))
+}
+
+/// Removes what such a probe left, but for its lock, which says that it was there. Refuses where it is at work.
+pub(crate) fn clear_begun(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
+    let held = lock(disk, dir)?;
+    for name in [RESERVE.to_owned(), format!("{MANIFEST}.tmp")] {
+        let path = dir.join(name);
+        disk.remove(&path).map_err(Error::io("remove", &path))?;
+    }
+    drop(held);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Manifest, Recorder, Tool};
+    use crate::{Manifest, Recorder, Tool, recover, verify};
     use fathom_core::sample::Sample;
     use jiff::Timestamp;
 
@@ -48,5 +70,34 @@ mod tests {
         assert!(full.join(MANIFEST).exists());
         let left: Vec<_> = fs::read_dir(&shared).unwrap().flatten().map(|e| e.file_name()).collect();
         assert_eq!(left, ["notes.txt"]);
+    }
+
+    /// A kill within the first 30 ms left a lock and 64 KiB, and `recover` failed: "holds no recording".
+    #[test]
+    fn what_was_only_just_begun_is_sound_and_its_reserve_goes() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path();
+        for name in [LOCK, RESERVE, "recording.json.tmp", "notes.txt"] {
+            fs::write(dir.join(name), name).unwrap();
+        }
+        // The second time nothing changes.
+        for _ in 0..2 {
+            assert!(verify(dir, |_| {}).unwrap().is_sound());
+            let recovery = recover(dir, Timestamp::now()).unwrap();
+            assert_eq!((recovery.rows, recovery.ended_at), (0, None));
+            let mut left: Vec<_> = fs::read_dir(dir).unwrap().flatten().map(|e| e.file_name()).collect();
+            left.sort();
+            assert_eq!(left, [LOCK, "notes.txt"]);
+        }
+        // One that a probe is beginning is left alone.
+        fs::write(dir.join(RESERVE), "").unwrap();
+        let running = fs::File::open(dir.join(LOCK)).unwrap();
+        running.lock().unwrap();
+        assert!(matches!(recover(dir, Timestamp::now()), Err(Error::Running { .. })));
+        assert!(dir.join(RESERVE).exists());
+        // Without the lock nobody began anything.
+        fs::remove_file(dir.join(LOCK)).unwrap();
+        assert!(matches!(recover(dir, Timestamp::now()), Err(Error::NotARecording { .. })));
+        assert!(matches!(verify(dir, |_| {}), Err(Error::NotARecording { .. })));
     }
 }

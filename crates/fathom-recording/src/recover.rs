@@ -2,6 +2,7 @@
 
 use crate::convert::{Closed, convert, last_moment};
 use crate::damage::Damage;
+use crate::discard::{clear_begun, is_only_begun};
 use crate::disk::{self, Disk};
 use crate::events::Entry;
 use crate::manifest::{timestamp, utc_ns};
@@ -26,7 +27,7 @@ pub struct Recovery {
     pub lost: u64,
     /// Bytes at the end of files that were no whole record, and are gone.
     pub torn_bytes: u64,
-    /// When the recording ended, by the last evidence in it.
+    /// When the recording ended, by the last evidence in it; `None`: its probe ended before it recorded anything.
     pub ended_at: Option<Timestamp>,
     /// What could not be read.
     pub damage: Vec<Damage>,
@@ -40,6 +41,11 @@ pub fn recover(dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
 }
 
 pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<Recovery, Error> {
+    if is_only_begun(dir) {
+        clear_begun(disk, dir)?;
+        let (rows, lost, torn_bytes, damage) = (0, 0, 0, Vec::new());
+        return Ok(Recovery { needed: false, rows, lost, torn_bytes, ended_at: None, damage });
+    }
     // Read first: nothing is written into a directory that holds no recording.
     let manifest = Recording::open(dir)?.manifest().clone();
     let held = lock(disk, dir)?;
