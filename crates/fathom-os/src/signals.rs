@@ -28,3 +28,13 @@ pub fn hold_interrupts() {
         libc::pthread_sigmask(libc::SIG_BLOCK, &raw const held, std::ptr::null_mut());
     }
 }
+
+/// Has changes of the terminal's size (SIGWINCH) told to nobody again, as when this process was started, whoever has set
+/// a handler since. Nothing where there are none.
+pub fn stop_telling_resizes() {
+    #[cfg(unix)]
+    // SAFETY: the default action of the signal is to do nothing; no handler is installed that could be unsound.
+    unsafe {
+        libc::signal(libc::SIGWINCH, libc::SIG_DFL);
+    }
+}

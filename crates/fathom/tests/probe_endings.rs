@@ -337,3 +337,56 @@ code = os.waitstatus_to_exitcode(status)
 print("code", code)
 sys.exit(0 if code == 0 else 3)
 "#;
+
+/// A key that came after the terminal was resized was answered with the next one: the first Ctrl-C did nothing.
+#[test]
+fn the_first_key_after_a_resize_is_answered() {
+    if !needs("python3") {
+        return;
+    }
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let script = home.path().join("terminal.py");
+    fs::write(&script, RESIZED).expect("written");
+    let target = echo.address().to_string();
+    let outcome = Probe::spawn(
+        Command::new("python3")
+            .arg(&script)
+            .args([FATHOM, "probe", &target, "--every", "10ms", "--no-record"])
+            .current_dir(home.path()),
+    )
+    .finish();
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+}
+
+/// Runs a command on a terminal of its own, resizes the terminal when the first picture is there, presses Ctrl-C once when
+/// a picture of the new size is, and waits for the command's end, whose exit code is this one's.
+const RESIZED: &str = r#"
+import fcntl, os, pty, signal, struct, sys, termios
+def resize(of, rows, columns):
+    fcntl.ioctl(of, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+pid, terminal = pty.fork()
+if pid == 0:
+    os.environ["TERM"] = "xterm"
+    resize(0, 30, 100)
+    os.execv(sys.argv[1], sys.argv[1:])
+signal.alarm(60)
+def wait_for(what):
+    seen, answered = b"", 0
+    while what not in seen:
+        seen += os.read(terminal, 65536)
+        while seen.count(b"\x1b[6n") > answered:
+            # Where the cursor is: a terminal answers that.
+            os.write(terminal, b"\x1b[1;1R")
+            answered += 1
+wait_for(b"p50")
+resize(terminal, 40, 120)
+wait_for(b"\x1b[2J")
+os.write(terminal, b"\x03")
+try:
+    wait_for(b"nothing that anybody prints")
+except OSError:
+    pass
+_, status = os.waitpid(pid, 0)
+sys.exit(os.waitstatus_to_exitcode(status))
+"#;

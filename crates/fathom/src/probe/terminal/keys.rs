@@ -4,6 +4,7 @@
 //! only when there is something to read, and is not waited for when the view ends.
 
 use crossterm::event::{self, Event};
+use fathom_os::signals::stop_telling_resizes;
 use fathom_os::terminal::{Terminal, Waited};
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -30,6 +31,10 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn start() -> io::Result<Self> {
         let terminal = Terminal::open()?;
+        // crossterm is told once of each key that can be read, and forgets it where a resize was told with it: such a key
+        // was answered after the next one. The view looks at the size itself. From here on crossterm has its handler.
+        event::poll(Duration::ZERO)?;
+        stop_telling_resizes();
         let (tell, came) = channel();
         let (over, is_over) = channel();
         thread::Builder::new().name("keys".into()).spawn(move || {
@@ -53,8 +58,10 @@ impl Keys {
 }
 
 fn read(terminal: &Terminal, tell: &Sender<Input>, is_over: &Receiver<()>) -> io::Result<()> {
+    // What crossterm has read already, nobody can be told of by the terminal.
+    let mut waited = Waited::Input;
     loop {
-        match terminal.wait(LOOK_EVERY)? {
+        match waited {
             Waited::Gone => return Err(io::ErrorKind::UnexpectedEof.into()),
             Waited::Nothing => {}
             Waited::Input => {
@@ -69,5 +76,6 @@ fn read(terminal: &Terminal, tell: &Sender<Input>, is_over: &Receiver<()>) -> io
         if matches!(is_over.try_recv(), Err(std::sync::mpsc::TryRecvError::Disconnected)) {
             return Ok(());
         }
+        waited = terminal.wait(LOOK_EVERY)?;
     }
 }
