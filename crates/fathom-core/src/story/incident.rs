@@ -93,7 +93,14 @@ fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {
     let verdict = explained.map(|e| e.explanation.verdict);
     let mut evidence = explained.map_or_else(Vec::new, |e| e.explanation.because.clone());
     let because = evidence.join("; ");
+    let could_be = explained.map_or(&[][..], |e| e.explanation.could_be.as_slice());
     let meaning = match verdict {
+        // The network did nothing, which is all that a verdict speaks of.
+        Some(Verdict::Unknown)
+            if incident.cause() == Some(ClosingCause::LocalError) && could_be.is_empty() =>
+        {
+            format!("It was ended at this end, so there is no verdict: {because}")
+        }
         Some(Verdict::Unknown) => format!("Verdict: unknown, why is not known: {because}"),
         Some(verdict) => format!("Verdict: {verdict}, because {because}"),
         None => "Why is not known: the recording holds no explanation".to_owned(),
