@@ -51,6 +51,8 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("limits h --up-to 10ms", "from 1s", 2),
     ("limits h --per-length 0", "--per-length", 2),
     ("limits h --resolution 2", "as in 2%", 2),
+    ("probe h --user-timeout 10000h", "576h", 2),
+    ("probe a:", "no port behind the colon", 2),
     ("limits h --max-connections 100", "--max-connections ", 2),
     ("limits h --keepalive 1500ms", "whole seconds", 2),
     ("limits 127.0.0.1:1", "nothing listens there", 1),

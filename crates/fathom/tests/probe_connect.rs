@@ -192,6 +192,31 @@ fn a_listener_that_comes_back_is_measured_again() {
     assert_sound(&dir);
 }
 
+/// It was exit code 0, and of a reflector that goes away it is 1.
+#[test]
+fn a_server_that_goes_away_for_good_makes_exit_code_1() {
+    let server = TcpListener::bind("127.0.0.1:0").expect("loopback");
+    let address = server.local_addr().expect("bound");
+    let home = home();
+    let probe =
+        Probe::start(home.path(), &format!("{address} --connect --every 10ms --quiet --json --record r"));
+    let wait_for = |kind: &'static str| {
+        let dir = home.path().join("r");
+        support::probe::wait_for_events(&dir, kind, |events| of_kind(events, kind).len() > 2)
+    };
+    wait_for("connection.opened");
+    drop(server);
+    let refused = wait_for("connection.refused");
+    probe.signal("INT");
+    let outcome = probe.finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    let gone = format!("{address} accepted no connection from ");
+    assert!(outcome.err.contains(&gone), "{}", outcome.err);
+    // Whatever listens there, it is no reflector.
+    let error = of_kind(&refused, "connection.refused")[0]["error"].as_str().map(str::to_owned);
+    assert!(error.is_some_and(|error| error.contains("nothing listens") && !error.contains("fathom echo")));
+}
+
 #[test]
 fn a_syn_without_an_answer_holds_up_none_of_the_next() {
     let (address, _held) = full_queue();

@@ -324,3 +324,53 @@ fn a_mail_server_is_named_by_the_beginning_of_its_banner() {
         assert!(outcome.err.contains(&format!("fathom probe {address} --connect")), "{}", outcome.err);
     }
 }
+
+/// Only the first was named; and where no other was reached, none.
+#[test]
+fn each_target_that_was_never_reached_is_named() {
+    let home = home();
+    let echo = Echo::start("127.0.0.1");
+    let dead: Vec<String> = (0..2).map(|_| format!("127.0.0.1:{}", free_port())).collect();
+    for alive in [Some(echo.address().to_string()), None] {
+        let mut line = vec!["probe", &dead[0], &dead[1]];
+        line.extend(alive.as_deref());
+        line.extend(["--keep-trying", "--for", "300ms", "--every", "10ms", "--quiet", "--no-record"]);
+        let outcome = fathom(home.path(), &line);
+        assert_eq!(outcome.code(), 1, "{outcome:?}");
+        for target in &dead {
+            assert!(outcome.err.contains(&format!("{target} was never reached")), "{}", outcome.err);
+        }
+    }
+}
+
+/// `/dev/full` and `/dev/stdout` were "File exists"; and what this run did not make it does not remove.
+#[test]
+fn rows_go_into_a_pipe_that_is_there() {
+    let home = home();
+    let echo = Echo::start("127.0.0.1");
+    let pipe = home.path().join("pipe");
+    support::must("mkfifo", &[&pipe.display().to_string()]);
+    let reader = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::read_to_string(pipe).expect("rows")
+    });
+    let (target, csv) = (echo.address().to_string(), pipe.display().to_string());
+    let line = ["probe", &target, "--count", "3", "--every", "10ms", "--no-record", "--quiet", "--csv", &csv];
+    let outcome = fathom(home.path(), &line);
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let rows = reader.join().expect("it ends with the run");
+    assert!(rows.lines().count() >= 3, "{rows}");
+    assert!(pipe.exists());
+}
+
+/// The same run took 13 to 109 ms longer by its own summary than by its recording.
+#[test]
+fn a_run_takes_as_long_by_its_summary_as_by_its_recording() {
+    let home = home();
+    let echo = Echo::start("127.0.0.1");
+    let target = echo.address().to_string();
+    let line = ["probe", &target, "--count", "5", "--every", "10ms", "--record", "r", "--json", "--quiet"];
+    let told = fathom(home.path(), &line).summary();
+    let recorded = fathom(home.path(), &["recording", "summary", "r", "--json"]).summary();
+    assert_eq!(told["duration_ns"], recorded["duration_ns"], "{told}");
+}

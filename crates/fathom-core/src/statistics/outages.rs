@@ -60,6 +60,8 @@ struct Lane {
     attempt_ns: Option<u64>,
     /// An attempt was begun after the latest loss.
     tried: bool,
+    /// Attempts that failed since the latest outage began.
+    failed: u64,
     /// The peer was surely not there at this moment of the outage.
     down_ns: u64,
     /// The latest outage, until the connection that ends it has proved itself.
@@ -102,6 +104,13 @@ impl Outages {
         tried.filter_map(|lane| lane.outage.as_ref()).find(|o| o.end.is_none() && o.cause.is_some())
     }
 
+    /// Where each sample is a connection: the outage that was not over at the end. One attempt alone may fail for any
+    /// reason; so it is one only from the second on.
+    pub fn refused_to_the_end(&self) -> Option<&Outage> {
+        let refused = self.lanes.values().filter(|lane| lane.failed > 1);
+        refused.filter_map(|lane| lane.outage.as_ref()).find(|outage| outage.end.is_none())
+    }
+
     /// Takes an event into account.
     pub fn event(&mut self, event: &Event) {
         let now = event.mono_ns;
@@ -116,6 +125,7 @@ impl Outages {
                 let began_ns = lane.attempt_ns.take().unwrap_or(now);
                 lane.down_ns = began_ns;
                 self.begins(number, earlier(event, began_ns), began_ns, None, None);
+                self.lanes.entry(number).or_default().failed += 1;
             }
             EventKind::ConnectionOpened { lane, .. } => {
                 let number = lane.unwrap_or(0);
@@ -226,6 +236,7 @@ impl Outages {
             let lane = Lane {
                 attempt_ns: one.attempt_ns,
                 tried: one.tried,
+                failed: 0,
                 down_ns: one.down_ns,
                 outage: Some(outage),
             };
@@ -247,6 +258,7 @@ impl Outages {
             return;
         }
         let outage = Outage { connection, cause, began_at, began_ns, end: None, goes_on: false };
+        lane.failed = 0;
         if let Some(before) = lane.outage.replace(outage) {
             self.over.push_back(before);
             if self.over.len() > OUTAGES_KEPT {

@@ -47,8 +47,9 @@ Profiles:
   psping    psping -l 8k -n 10000: TCP ping-pong of 8 KiB, 10,000 after 5 as warm-up
   qperf     qperf tcp_lat: TCP ping-pong of 1 byte for 2s
 
-Exit codes: 0 done (Ctrl-C too), 1 a target was never reached or answered nothing, a connection was lost for good,
-or the recording stopped, 2 the command line cannot be used.";
+Exit codes: 0 done (Ctrl-C too), 1 a target was never reached or answered nothing, a connection was lost, tried again and
+not back at the end (--connect: the last two or more samples were refused), or the recording stopped, 2 the command line
+cannot be used.";
 
 /// What a full disk means for a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]

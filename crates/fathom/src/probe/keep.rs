@@ -50,7 +50,10 @@ pub(super) fn open_sinks(
     let recorder = |(p, path): (usize, &Path)| {
         let manifest = || manifest(config, path, started_at, granted, cpu_latency);
         let recorder = record(config, path, started_at, manifest)?;
-        lock(live)[p].recording = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
+        let mut live = lock(live);
+        live[p].recording = recorder.as_ref().map(|recorder| recorder.dir().to_owned());
+        live[p].recorded_ns.0 =
+            recorder.as_ref().and_then(|recorder| Some(recorder.manifest().clock_anchors.first()?.mono_ns));
         Ok(recorder)
     };
     match config.paths.iter().enumerate().map(recorder).collect::<Result<Vec<_>, Failure>>() {

@@ -111,6 +111,9 @@ pub(super) struct LiveState {
     pub(super) events: VecDeque<Event>,
     /// Where it is recorded; `None`: nowhere.
     pub(super) recording: Option<PathBuf>,
+    /// When its recording, the first of several, began and the last one ended, by the monotonic clock: how long the run took,
+    /// as the recording says it too.
+    pub(super) recorded_ns: (Option<u64>, Option<u64>),
     /// Why recording stopped, if it did.
     pub(super) recording_error: Option<String>,
     /// Connections open now.
@@ -125,6 +128,12 @@ impl LiveState {
     /// A path's, with silences of these lengths in ns, if it is to have any.
     pub(super) fn new(idle_gaps_ns: &[u64]) -> Self {
         Self { statistics: Statistics::with_gaps(idle_gaps_ns), ..Self::default() }
+    }
+
+    /// How long it was recorded; `None`: it was not, or its recording has not ended.
+    pub(super) fn recorded_for_ns(&self) -> Option<u64> {
+        let (began_ns, ended_ns) = self.recorded_ns;
+        Some(ended_ns?.saturating_sub(began_ns?))
     }
 
     /// Adds a resolved sample.

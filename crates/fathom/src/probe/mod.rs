@@ -38,7 +38,7 @@ use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::signals;
 use args::OnFull;
-use config::{Config, Show};
+use config::{Config, Path, Record, Show};
 use drive::Driver;
 use fathom_cloud::CloudWatch;
 use fathom_core::probe::{RunEnd, Worker};
@@ -189,12 +189,15 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
 
     let duration_ns = mono_ns() - started_ns;
     if lines_lost > 0 {
-        tell!(
-            "fathom: {} not shown: this terminal was too slow (the recording has all)",
-            count(lines_lost, "line")
-        );
+        tell!("fathom: {}", not_shown(lines_lost, config.record != Record::No));
     }
     conclude(&config, &live, &end, duration_ns).and(printing)
+}
+
+/// Lines that a terminal had no time for, and where they are nevertheless.
+fn not_shown(lines: u64, recorded: bool) -> String {
+    let kept = if recorded { " (the recording has all)" } else { "" };
+    format!("{} not shown: this terminal was too slow{kept}", count(lines, "line"))
 }
 
 /// The end of a probing thread that could not go on.
@@ -210,7 +213,16 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
         live.iter().any(|state| !state.statistics.connections.is_empty() || state.statistics.samples > 0);
     if !begun {
         keep::discard(config, &live);
-        let ended_early = || "ended before there was a connection".to_owned();
+        let each = || config.paths.iter().zip(live.iter());
+        let ended_early = || {
+            if config.keep_trying {
+                return each()
+                    .filter_map(|(path, state)| silent(config, path, state, end))
+                    .collect::<Vec<_>>()
+                    .join("; ");
+            }
+            "ended before there was a connection".to_owned()
+        };
         let given_up = || Some(end.given_up.join("; ")).filter(|reasons| !reasons.is_empty());
         return Err(Failure::run(end.fatal.clone().or_else(given_up).unwrap_or_else(ended_early)));
     }
@@ -231,7 +243,7 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
                 asked_bits_per_s: load.bits_per_s,
                 connections: load.connections,
             }),
-            duration_ns,
+            duration_ns: state.recorded_for_ns().unwrap_or(duration_ns),
             recording: state.recording.as_ref().map(|dir| dir.display().to_string()),
         };
         (heading, &state.statistics)
@@ -263,37 +275,67 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
     {
         return Err(Failure::run(format!("{}: the recording is incomplete: {error}", path.label)));
     }
-    for (path, state) in config.paths.iter().zip(live.iter()) {
-        // With `--keep-trying` a target that is never reached ends nothing before the run's time is over.
-        if !state.statistics.was_reached() {
-            return Err(Failure::run(format!(
-                "{} was never reached: no attempt to connect to it succeeded; is its reflector there (`fathom echo`), and do firewalls let it be reached?",
-                path.target
-            )));
-        }
-        if state.statistics.samples > 0 && state.statistics.answered == 0 {
-            let target = &path.target;
-            if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {
-                return Err(Failure::run(why.clone()));
-            }
-            if config.connect {
-                return Err(Failure::run(format!(
-                    "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
-                )));
-            }
-            return Err(Failure::run(unanswered::question(config, target, "answered nothing")));
-        }
+    let paths = || config.paths.iter().zip(live.iter());
+    let silent: Vec<String> = paths().filter_map(|(path, state)| silent(config, path, state, end)).collect();
+    if !silent.is_empty() {
+        return Err(Failure::run(silent.join("; ")));
     }
     if end.lost {
         return Err(Failure::run("a connection was lost, and --no-reconnect says not to make another"));
     }
-    for (path, state) in config.paths.iter().zip(live.iter()).filter(|_| !config.connect) {
-        if let Some(outage) = state.statistics.outages.lost_for_good() {
-            let (target, at) = (&path.target, summary::clock_time(outage.began_at));
-            return Err(Failure::run(format!(
-                "the connection to {target} was lost at {at} UTC and did not come back; is its reflector still there?"
-            )));
-        }
+    let gone: Vec<String> = paths().filter_map(|(path, state)| gone(config, path, state)).collect();
+    if gone.is_empty() { Ok(()) } else { Err(Failure::run(gone.join("; "))) }
+}
+
+/// What is to be said of a target that was never reached or answered nothing.
+fn silent(config: &Config, path: &Path, state: &LiveState, end: &RunEnd) -> Option<String> {
+    let (target, statistics) = (&path.target, &state.statistics);
+    // With `--keep-trying` a target that is never reached ends nothing before the run's time is over.
+    if !statistics.was_reached() {
+        return Some(format!(
+            "{target} was never reached: no attempt to connect to it succeeded; is its reflector there (`fathom echo`), and do firewalls let it be reached?"
+        ));
     }
-    Ok(())
+    if statistics.samples == 0 || statistics.answered > 0 {
+        return None;
+    }
+    if let Some(why) = end.refused.as_ref().filter(|_| config.tls.is_some()) {
+        return Some(why.clone());
+    }
+    Some(if config.connect {
+        format!(
+            "{target} accepted no connection; does anything listen there, and do firewalls let it be reached?"
+        )
+    } else {
+        unanswered::question(config, target, "answered nothing")
+    })
+}
+
+/// What is to be said of a target that was there and went away for good.
+fn gone(config: &Config, path: &Path, state: &LiveState) -> Option<String> {
+    let (target, outages) = (&path.target, &state.statistics.outages);
+    if config.connect {
+        let at = summary::clock_time(outages.refused_to_the_end()?.began_at);
+        return Some(format!(
+            "{target} accepted no connection from {at} UTC to the end; is its server still there?"
+        ));
+    }
+    let at = summary::clock_time(outages.lost_for_good()?.began_at);
+    Some(format!(
+        "the connection to {target} was lost at {at} UTC and did not come back; is its reflector still there?"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_recorded_is_not_said_to_be() {
+        assert_eq!(
+            not_shown(2, true),
+            "2 lines not shown: this terminal was too slow (the recording has all)"
+        );
+        assert_eq!(not_shown(1, false), "1 line not shown: this terminal was too slow");
+    }
 }

@@ -483,7 +483,9 @@ impl<'a> RunRecorder<'a> {
         for p in 0..self.sinks.len() {
             let error = self.abandoned.then_some(PROBING_FAILED);
             if let Some(recorder) = &mut self.sinks[p].recorder {
-                let finished = recorder.finish_with(Timestamp::now(), mono_ns(), error).map(drop);
+                let ended_ns = mono_ns();
+                let finished = recorder.finish_with(Timestamp::now(), ended_ns, error).map(drop);
+                lock(&self.live)[p].recorded_ns.1 = Some(ended_ns);
                 self.told_by_recorder(p);
                 if let Err(e) = finished {
                     self.stopped(p, e.to_string());

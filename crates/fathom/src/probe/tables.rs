@@ -5,8 +5,8 @@ use crate::exit::Failure;
 use fathom_core::schedule::Pace;
 use fathom_recording::peers::{RowFormat, Rows, Run, rows};
 use jiff::Timestamp;
-use std::fs::File;
-use std::io::BufWriter;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
 use std::path::Path;
 
 /// A file of rows, and the option that asked for it.
@@ -37,11 +37,11 @@ pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>,
         ..Run::default()
     };
     for (option, format, path) in files(config) {
-        match File::create_new(path).and_then(|file| rows(format, &run, BufWriter::new(file))) {
+        match create(path).and_then(|file| rows(format, &run, BufWriter::new(file))) {
             Ok(rows) => tables.push(Table { option, rows }),
             Err(e) => {
                 for (_, _, made) in files(config).take(tables.len()) {
-                    let _ = std::fs::remove_file(made);
+                    take_back(made);
                 }
                 return Err(Failure::run(format!(
                     "cannot write {}: {e}; name another file with {option}",
@@ -56,6 +56,22 @@ pub(super) fn open(config: &Config, started_at: Timestamp) -> Result<Vec<Table>,
 /// Takes the files back: nothing was written to them.
 pub(super) fn discard(config: &Config) {
     for (_, _, path) in files(config) {
+        take_back(path);
+    }
+}
+
+/// A new file; or a device or a pipe that is there (`/dev/stdout`), which loses nothing by being written to.
+fn create(path: &Path) -> io::Result<File> {
+    if is_no_file(path) { OpenOptions::new().write(true).open(path) } else { File::create_new(path) }
+}
+
+/// Removes a file that this run made.
+fn take_back(path: &Path) {
+    if !is_no_file(path) {
         let _ = std::fs::remove_file(path);
     }
+}
+
+fn is_no_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }

@@ -32,6 +32,8 @@ const MAX_DATAGRAM: u64 = 65_507;
 /// The articles' pace and size.
 const DEFAULT_EVERY: Duration = Duration::from_secs(1);
 const DEFAULT_SIZE: u64 = 64;
+/// TCP_USER_TIMEOUT is an `int` of milliseconds for Linux, and a negative one is refused; these are whole days, for people.
+const USER_TIMEOUT_MS: u128 = 24 * 86_400_000;
 
 /// Runs of up to so many samples a second in all are stamped by the kernel without being asked.
 const STAMPED_RATE: f64 = 1_000.0;
@@ -230,6 +232,12 @@ impl Config {
         {
             return Err(Failure::usage(format!(
                 "--warm-up {warm_up} leaves none of --count {count} for the figures; give a larger --count"
+            )));
+        }
+        if let Some(limit) = args.user_timeout.filter(|limit| limit.as_millis() > USER_TIMEOUT_MS) {
+            return Err(Failure::usage(format!(
+                "--user-timeout {}s: the kernel counts it in milliseconds and takes 24 days (576h) at most; give less, or leave it out for the kernel's own limit",
+                limit.as_secs()
             )));
         }
         let paths = target::paths(&args)?;

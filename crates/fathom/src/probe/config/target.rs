@@ -58,6 +58,7 @@ impl Target {
             },
             Some(port) => match port.parse() {
                 Ok(port) if port != 0 => port,
+                _ if port.is_empty() => return wrong("there is no port behind the colon"),
                 _ => return wrong(&format!("{port} is no port (1 to 65535)")),
             },
         };
@@ -71,6 +72,9 @@ pub(crate) struct Path {
     pub(crate) target: Target,
     pub(crate) label: String,
 }
+
+/// A label becomes the name of a recording's directory, with a time behind it; file systems take 255 bytes.
+const LABEL_BYTES: usize = 200;
 
 /// The paths that the arguments name.
 pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
@@ -88,6 +92,12 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
             Some(label) => format!("{label}-{target}"),
             None => unnamed(&target, port),
         };
+        if label.len() > LABEL_BYTES {
+            return Err(Failure::usage(format!(
+                "a label of {} bytes is too long for the name of a directory; give one of {LABEL_BYTES} bytes at most with --label",
+                label.len()
+            )));
+        }
         paths.push(Path { target, label });
     }
     // Two paths to one host (other ports, or the same again) need labels of their own.
@@ -129,6 +139,15 @@ mod tests {
         assert!(Target::parse("db", None).is_err_and(|e| e.contains("db:443")));
         for text in ["", ":7", "db1:0", "db1:99999", "[::1", "a b", "http://x"] {
             assert!(Target::parse(text, Some(DEFAULT_PORT)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_label_fits_into_a_directory_s_name() {
+        let labelled = |label: &str| from_line(&format!("a --label {label}"));
+        assert!(labelled(&"x".repeat(LABEL_BYTES)).is_ok());
+        for long in ["x".repeat(LABEL_BYTES + 1), "é".repeat(101)] {
+            assert!(matches!(labelled(&long), Err(Failure::Usage(_))));
         }
     }
 
