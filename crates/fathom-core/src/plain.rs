@@ -53,7 +53,10 @@ pub fn event(label: Option<&str>, event: &Event) -> Option<String> {
     let connection = event.connection.map_or_else(String::new, |n| format!(" #{n}"));
     let text = match &event.kind {
         EventKind::ConnectionOpened { local, remote, connect_ns, .. } => {
-            format!("connected {local} -> {remote} in {}", duration(*connect_ns as u64))
+            // A datagram socket is connected to nobody, and at once.
+            let within =
+                if *connect_ns > 0 { format!(" in {}", duration(*connect_ns as u64)) } else { String::new() };
+            format!("connected {local} -> {remote}{within}")
         }
         // (Where no attempt follows, the error is the command's own last word.)
         EventKind::ConnectionRefused { error, retry_in_ns: Some(wait), .. } => {

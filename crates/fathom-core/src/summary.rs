@@ -396,10 +396,10 @@ fn connections(out: &mut String, s: &Statistics) {
 fn connection(id: u32, c: &Connection) -> String {
     let opened = c.opened_at.map_or_else(|| "?".to_owned(), clock_time);
     let age = c.age_ns.map_or_else(|| "still open".to_owned(), |ns| format!("lived {}", duration(ns)));
-    let cause = c.cause.map_or("", ClosingCause::name);
+    let cause = c.cause.map_or_else(String::new, |cause| format!(", {cause}"));
     let errno = c.errno.map_or_else(String::new, |n| format!(" (errno {n})"));
     let samples = count(c.samples, "sample");
-    format!("#{id} opened {opened} UTC, {age}, {samples}, {cause}{errno}")
+    format!("#{id} opened {opened} UTC, {age}, {samples}{cause}{errno}")
 }
 
 /// Hours, minutes and seconds of a moment, UTC.

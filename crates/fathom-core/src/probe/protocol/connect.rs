@@ -258,6 +258,13 @@ impl Dialer {
         cx.emit(Output::Close { link });
         let advice = match error.source {
             ErrorSource::Tls => error.text.clone(),
+            // What is timed here is whatever server is meant to listen there.
+            _ if error.kind == ErrorKind::ConnectionRefused => {
+                format!(
+                    "{} refused the connection: nothing listens there, or something rejects it",
+                    path.target()
+                )
+            }
             _ => connect_advice(path.target(), Some(dial.remote), error),
         };
         cx.sample(self.path, dial.row(dial.flags | Flags::UNANSWERED, cx));
