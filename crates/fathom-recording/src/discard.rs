@@ -23,7 +23,7 @@ pub fn discard_empty(dir: &Path) {
 
 /// Whether a probe was killed in `dir` before its recording had as much as a manifest: its lock is there, and nothing of a
 /// recording. Whatever else is there is somebody's own.
-pub(crate) fn is_only_begun(dir: &Path) -> bool {
+pub fn is_only_begun(dir: &Path) -> bool {
     let Ok(entries) = fs::read_dir(dir) else { return false };
     let names: Vec<_> = entries.flatten().map(|entry| entry.file_name()).collect();
     let recorded = |name: &str| name == MANIFEST || name == EVENTS || name.starts_with("samples-");

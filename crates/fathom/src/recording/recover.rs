@@ -2,7 +2,7 @@
 
 use crate::exit::Failure;
 use crate::output;
-use fathom_core::text::count;
+use fathom_core::text::{cleaned, count};
 use fathom_recording::Recovery;
 use serde_json::json;
 use std::path::PathBuf;
@@ -37,8 +37,11 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         output::print("the result", &format!("{report}\n"))?;
     } else {
         let mut lines: Vec<String> = done.damage.iter().map(ToString::to_string).collect();
-        let dir = args.dir.display();
-        lines.push(if done.needed {
+        let name = args.dir.display().to_string();
+        let dir = cleaned(&name);
+        lines.push(if done.ended_at.is_none() {
+            format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
+        } else if done.needed {
             let Recovery { rows, lost, torn_bytes, .. } = done;
             let lost = match lost {
                 0 => String::new(),

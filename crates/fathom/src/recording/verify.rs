@@ -3,7 +3,8 @@
 use super::progress::Progress;
 use crate::exit::Failure;
 use crate::output;
-use fathom_core::text::count;
+use fathom_core::text::{cleaned, count};
+use fathom_recording::is_only_begun;
 use serde_json::json;
 use std::path::PathBuf;
 
@@ -41,7 +42,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         let running = if found.running { ", still running" } else { "" };
         let verdict = if found.is_sound() { "sound" } else { "NOT sound" };
         let (rows, events) = (count(found.rows, "sample"), count(found.events, "event"));
-        lines.push(format!("{}: {verdict} ({rows}, {events}{running})", args.dir.display()));
+        let name = args.dir.display().to_string();
+        let dir = cleaned(&name);
+        lines.push(if found.events == 0 && is_only_begun(&args.dir) {
+            format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
+        } else {
+            format!("{dir}: {verdict} ({rows}, {events}{running})")
+        });
         output::print("the result", &(lines.join("\n") + "\n"))?;
     }
     if found.is_sound() { Ok(()) } else { Err(Failure::Told) }
