@@ -350,9 +350,9 @@ fn rows_go_into_a_pipe_that_is_there() {
     let echo = Echo::start("127.0.0.1");
     let pipe = home.path().join("pipe");
     support::must("mkfifo", &[&pipe.display().to_string()]);
-    let reader = std::thread::spawn({
+    let reader = thread::spawn({
         let pipe = pipe.clone();
-        move || std::fs::read_to_string(pipe).expect("rows")
+        move || fs::read_to_string(pipe).expect("rows")
     });
     let (target, csv) = (echo.address().to_string(), pipe.display().to_string());
     let line = ["probe", &target, "--count", "3", "--every", "10ms", "--no-record", "--quiet", "--csv", &csv];
