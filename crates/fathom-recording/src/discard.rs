@@ -1,8 +1,6 @@
 //! Taking back a recording that never came to hold a sample.
 
-use crate::disk::Disk;
-use crate::recorder::lock;
-use crate::{EVENTS, Error, LOCK, MANIFEST, PROGRESS, RESERVE};
+use crate::{EVENTS, LOCK, MANIFEST, PROGRESS, RESERVE};
 use std::fs;
 use std::path::Path;
 
@@ -30,21 +28,10 @@ pub fn is_only_begun(dir: &Path) -> bool {
     names.iter().any(|name| name == LOCK) && !names.iter().any(|name| recorded(&name.to_string_lossy()))
 }
 
-/// Removes what such a probe left, but for its lock, which says that it was there. Refuses where it is at work.
-pub(crate) fn clear_begun(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
-    let held = lock(disk, dir)?;
-    for name in [RESERVE.to_owned(), format!("{MANIFEST}.tmp")] {
-        let path = dir.join(name);
-        disk.remove(&path).map_err(Error::io("remove", &path))?;
-    }
-    drop(held);
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Manifest, Recorder, Tool, recover, verify};
+    use crate::{Error, Manifest, Recorder, Tool, recover, verify};
     use fathom_core::sample::Sample;
     use jiff::Timestamp;
 

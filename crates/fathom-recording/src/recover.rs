@@ -2,7 +2,7 @@
 
 use crate::convert::{Closed, convert, last_moment};
 use crate::damage::Damage;
-use crate::discard::{clear_begun, is_only_begun};
+use crate::discard::is_only_begun;
 use crate::disk::{self, Disk};
 use crate::events::Entry;
 use crate::manifest::{timestamp, utc_ns};
@@ -10,7 +10,7 @@ use crate::recorder::appender::Appender;
 use crate::recorder::{lock, progress, tidy};
 use crate::recording::Recording;
 use crate::verify::conservation::Conservation;
-use crate::{EVENTS, Error, MANIFEST, Manifest, segment_name};
+use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, segment_name};
 use fathom_core::event::{Event, EventKind, LOST_CRASH, LOST_UNREADABLE};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -225,4 +225,15 @@ fn line_of(path: &Path, event: &Event) -> Result<Vec<u8>, Error> {
         .map_err(|e| Error::Segment { path: path.to_owned(), reason: e.to_string() })?;
     line.push(b'\n');
     Ok(line)
+}
+
+/// Removes what a probe left that had only just begun, but for its lock, which says that it was there. Refuses where it is at work.
+fn clear_begun(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
+    let held = lock(disk, dir)?;
+    for name in [RESERVE.to_owned(), format!("{MANIFEST}.tmp")] {
+        let path = dir.join(name);
+        disk.remove(&path).map_err(Error::io("remove", &path))?;
+    }
+    drop(held);
+    Ok(())
 }
