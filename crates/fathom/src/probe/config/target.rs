@@ -2,6 +2,7 @@
 
 use crate::exit::Failure;
 use crate::probe::args::Args;
+use fathom_core::text::count;
 use fathom_reflector::DEFAULT_PORT;
 use std::fmt;
 use std::net::IpAddr;
@@ -94,8 +95,9 @@ pub(super) fn paths(args: &Args) -> Result<Vec<Path>, Failure> {
         };
         if label.len() > LABEL_BYTES {
             return Err(Failure::usage(format!(
-                "a label of {} bytes is too long for the name of a directory; give one of {LABEL_BYTES} bytes at most with --label",
-                label.len()
+                "a label of {} is too long for the name of a directory; give one of {} at most with --label",
+                count(label.len() as u64, "byte"),
+                count(LABEL_BYTES as u64, "byte")
             )));
         }
         paths.push(Path { target, label });
