@@ -28,7 +28,7 @@ fn seed() -> &'static [(&'static str, Vec<u8>)] {
         let dir = base();
         let _ = fs::remove_dir_all(&dir);
         let manifest = Manifest::new("fuzz", Timestamp::UNIX_EPOCH, Tool::default());
-        let options = Options { segment_rows: 8, segment_age_ns: u64::MAX };
+        let options = Options { segment_rows: 8, segment_age_ns: u64::MAX, readable: false };
         let mut recorder = Recorder::create_with(&dir, manifest, options).unwrap();
         for seq in 0..14 {
             let sample =
