@@ -24,7 +24,7 @@ def test_help_and_version_go_to_standard_output():
 
 
 def test_an_error_is_one_line_on_standard_error_and_an_exit_code(monkeypatch, capsys):
-    def refuse():
+    def refuse(**_):
         raise FathometerError(
             "open recording", "/there:\nit is\nempty", "name another", exit_code=ExitCode.USAGE
         )
@@ -39,7 +39,7 @@ def test_an_error_is_one_line_on_standard_error_and_an_exit_code(monkeypatch, ca
 
 
 def test_a_reader_that_left_is_no_failure(monkeypatch):
-    def broken():
+    def broken(**_):
         raise BrokenPipeError
 
     monkeypatch.setattr(cli, "app", broken)
