@@ -50,7 +50,7 @@ def deaths(n):
 
 
 def refusals(n):
-    """A minute and more apart, so that each is a row of its own; before each an attempt."""
+    """Far apart, and no connection between them; before each an attempt."""
     return [
         event
         for i in range(n // 2)
@@ -61,11 +61,21 @@ def refusals(n):
     ]
 
 
-@pytest.mark.parametrize("kind", [stalls, ended, deaths, refusals], ids=lambda kind: kind.__name__)
+def returns(n):
+    """Attempts in vain, each followed by a connection, so that each is a row of its own."""
+    opened = {"kind": "connection.opened", "target": "t", "local": "l", "remote": "r", "connect_ns": 1}
+    refused = {"kind": "connection.refused", "target": "t", "error": "refused", "errno": 111}
+    return [event | {"connection": i} for i in range(n // 2) for event in (refused, opened)]
+
+
+KINDS = [stalls, ended, deaths, refusals, returns]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_four_times_the_events_take_four_times_as_long(kind, tmp_path):
     def cost(n):
         lines = kind(n)
-        step = 100 * SECOND if kind is refusals else SECOND // 10
+        step = 100 * SECOND if kind in (refusals, returns) else SECOND // 10
         opened = {"kind": "connection.opened", "connection": 0, "target": "t", "local": "l", "remote": "r"}
         events = [opened | {"at_ns": START, "connect_ns": 1}]
         events += [event | {"at_ns": START + i * step} for i, event in enumerate(lines)]

@@ -123,6 +123,18 @@ def test_attempts_in_vain_to_the_end_last_as_long_as_there_were_any(tmp_path):
     assert (refused.from_ns, refused.to_ns) == (START, START + 5 * SECOND)
 
 
+def test_attempts_far_apart_are_one_row_until_there_is_a_connection(tmp_path):
+    """Each row lasts until there is a connection: two of them would tell the same time twice."""
+    failed = [
+        attempt(at, f"connection.{kind}") for at in (0, 120, 360, 600) for kind in ("opening", "refused")
+    ]
+    events = [*failed[:6], opened(0, START + 400 * SECOND), *failed[6:]]
+    write(tmp_path / "r", lognormal_ns(1, 10), start_ns=START + 400 * SECOND, events=events)
+    rows = [f for f in analyse(open_recordings([tmp_path])).findings if f.kind == "refused"]
+    assert [f.quantities["attempts"].value for f in rows] == [3, 1]
+    assert (rows[0].from_ns, rows[0].to_ns) == (START, START + 400 * SECOND)
+
+
 def test_while_another_connection_answers_the_path_is_not_silent(tmp_path):
     events = [
         opened(0, START),

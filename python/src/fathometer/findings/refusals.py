@@ -13,18 +13,12 @@ from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Fact, Finding, Place, number
 
 AGAIN_NS: Final = 60_000_000_000
-"""Attempts to connect that follow each other this closely are one row of attempts."""
+"""Attempts to connect that follow each other this closely are one row of attempts, as are those between which
+there was no connection."""
 
 
 def refusals(where: Place, recording: Recording) -> list[Finding]:
     """One a row of attempts."""
-    rows: list[list[tuple[int, Event]]] = []
-    for n, e in enumerate(recording.events):
-        if e.kind == "connection.refused":
-            if rows and e.at_ns - rows[-1][-1][1].at_ns <= AGAIN_NS:
-                rows[-1].append((n, e))
-            else:
-                rows.append([(n, e)])
     openings = [(n, e.at_ns) for n, e in enumerate(recording.events) if e.kind == "connection.opening"]
     numbers, latest = [n for n, _ in openings], list(accumulate((at for _, at in openings), max))
 
@@ -41,6 +35,15 @@ def refusals(where: Place, recording: Recording) -> list[Finding]:
         opened_ns = opened[place] if place < len(opened) else None
         return _lasted_to(recording.manifest, last_ns, max(last_ns, over_ns), opened_ns)
 
+    rows: list[list[tuple[int, Event]]] = []
+    for n, e in enumerate(recording.events):
+        if e.kind != "connection.refused":
+            continue
+        # Without a connection between them, attempts far apart are one row too: each would last to its end.
+        if rows and e.at_ns <= max((before := rows[-1][-1][1].at_ns) + AGAIN_NS, ended(before)):
+            rows[-1].append((n, e))
+        else:
+            rows.append([(n, e)])
     return [_refusal(where, row, began(row[0][0]), ended(row[-1][1].at_ns)) for row in rows]
 
 
