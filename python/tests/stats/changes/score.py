@@ -86,7 +86,9 @@ def match(found: list[int], labels: list[int], window: int = WINDOW) -> int:
 def unpack(into: Path) -> Path:
     """The labelled traces, unpacked into a directory."""
     with tarfile.open(Path(__file__).parent / "traces" / "rtt-changepoints.tar.xz") as archive:
-        archive.extractall(into, filter="data")
+        # By the attribute: Debian 12's Python 3.11.2 knows no `filter=` yet.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(into)
     return into / "rtt-changepoints"
 
 
