@@ -3,6 +3,7 @@
 //! A death counts when every control connection has been answered to a request that was sent a while after it. A silence
 //! counts as a death when a control connection was answered to a request of the same moment, and a fresh connection later.
 
+use super::flow::Asked;
 use super::plan::S;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -69,6 +70,11 @@ impl Guard {
     pub(super) fn forget_connections(&mut self) {
         self.controls.clear();
         self.fresh = false;
+    }
+
+    /// When something is due on a request that is not answered: its connection is dead, or a fresh one is to show whether.
+    pub(super) fn silence_due_ns(&self, asked: &Asked) -> Option<u64> {
+        asked.dead_ns().or_else(|| self.fresh_from_ns().map(|from| from.max(asked.doubted_ns())))
     }
 
     /// When a fresh connection may begin; `None`: one is under way.

@@ -5,7 +5,7 @@
 //!     run -> cohort     lengths of idleness, and what became of the connections that were idle for each
 //!         -> plan       which lengths, and which connections are kept in reserve for what lies between two of them
 //!         -> guard      is it the idleness? control connections that are never idle, fresh ones beside a silence
-//!         -> flow       one connection: opened, spoken on once, idle, asked once
+//!         -> links      all connections, and what is told of them; -> flow one: opened, spoken on once, idle, asked once
 //!     outcome           what it means: the bracket, how they died and by whose hand
 //! ```
 //!
@@ -31,6 +31,7 @@ mod driven;
 mod flow;
 mod guard;
 mod io;
+mod links;
 mod outcome;
 mod plan;
 mod recorded;

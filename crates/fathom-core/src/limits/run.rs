@@ -7,33 +7,23 @@ mod search;
 mod telling;
 
 use super::cohort::{Bracket, Cohort};
-use super::flow::{Asked, Came, Flow, OPENED_WITHIN_NS, Role, Stage};
-use super::guard::{Guard, PATIENCE_NS, control_every_ns};
+use super::flow::{Asked, Flow, OPENED_WITHIN_NS, Role, Stage};
+use super::guard::{PATIENCE_NS, control_every_ns};
 use super::io::{Input, Output, Progress};
-use super::outcome::{By, Meanwhile, Outcome, Verdict};
+use super::links::{AGAIN_NS, Links, Wanted, deaths_of};
+use super::outcome::{Outcome, Verdict};
 use super::plan::{Reserve, S};
 use super::settings::Settings;
 use super::view::Standing;
 use crate::event::{Became, Death, EventKind, What};
-use crate::peer_report::{Inquiry, PeerReport};
 use std::collections::{BTreeMap, VecDeque};
 
 /// An echo may be acknowledged so much later (Linux `TCP_DELACK_MIN`), and the idleness begins with that...
 const ACK_DELAY_NS: u64 = 40_000_000;
 /// ...and the kernel counts in ticks of so much.
 const TICK_NS: u64 = 10_000_000;
-/// This host did not run if it comes so much later than it was to.
-const PAUSED_NS: u64 = S;
 /// How often it begins anew after something else ended all connections.
 const MOST_BEGINNINGS: u32 = 4;
-
-/// A connection that is to be opened.
-#[derive(Debug, Clone, Copy)]
-struct Wanted {
-    role: Role,
-    not_before_ns: u64,
-    tries: u32,
-}
 
 /// A death that counts once the control connections have outlived it.
 #[derive(Debug, Clone, Copy)]
@@ -62,30 +52,19 @@ enum Phase {
 pub struct Limits {
     settings: Settings,
     phase: Phase,
-    began_ns: u64,
-    now_ns: u64,
-    /// When it was to be woken.
-    expected_ns: Option<u64>,
-    flows: BTreeMap<u32, Flow>,
-    next_id: u32,
+    links: Links,
     cohorts: Vec<Cohort>,
     reserves: Vec<Reserve>,
     pending: Vec<Pending>,
-    guard: Guard,
     /// Connections under test that are to be opened, and others, which go first.
     queue: Vec<Wanted>,
     urgent: VecDeque<Wanted>,
     next_opening_ns: u64,
-    outputs: VecDeque<Output>,
     beginnings: u32,
     /// Rounds between the two ends of a bracket.
     rounds: u32,
     /// Lengths were given up because shorter ones were died of.
     given_up: bool,
-    opened: u64,
-    inquiry: Inquiry,
-    reports: Vec<PeerReport>,
-    meanwhile: Vec<Meanwhile>,
     verdict: Verdict,
     why: Option<String>,
 }
@@ -93,30 +72,19 @@ pub struct Limits {
 impl Limits {
     /// Of these settings, which have been checked.
     pub fn new(settings: Settings) -> Self {
-        let inquiry = Inquiry::new(settings.session).sealed(settings.secret.clone());
         Self {
+            links: Links::new(&settings),
             settings,
-            inquiry,
             phase: Phase::Over,
-            began_ns: 0,
-            now_ns: 0,
-            expected_ns: None,
-            flows: BTreeMap::new(),
-            next_id: 0,
             cohorts: Vec::new(),
             reserves: Vec::new(),
             pending: Vec::new(),
-            guard: Guard::default(),
             queue: Vec::new(),
             urgent: VecDeque::new(),
             next_opening_ns: 0,
-            outputs: VecDeque::new(),
             beginnings: 0,
             rounds: 0,
             given_up: false,
-            opened: 0,
-            reports: Vec::new(),
-            meanwhile: Vec::new(),
             verdict: Verdict::NotFound,
             why: None,
         }
@@ -124,7 +92,8 @@ impl Limits {
 
     /// Begins.
     pub fn start(&mut self, now: u64) {
-        (self.began_ns, self.now_ns, self.next_opening_ns) = (now, now, now);
+        self.links.begin(now);
+        self.next_opening_ns = now;
         self.tell_began();
         self.open_controls(now);
         self.turn(now);
@@ -135,11 +104,12 @@ impl Limits {
         if self.phase == Phase::Over {
             return;
         }
-        self.note_pause(now);
-        self.now_ns = now;
+        self.links.now_is(now);
         match input {
             Input::Wake => {}
-            Input::Connected { id } => self.connected(now, id),
+            Input::Connected { id } => {
+                self.links.connected(now, id);
+            }
             Input::Broken { id, error } => self.broken(now, id, &error),
             Input::Closed { id } => self.closed(now, id),
             Input::Received { id, bytes } => self.received(now, id, bytes),
@@ -151,7 +121,7 @@ impl Limits {
 
     /// What is to be done next.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.links.poll()
     }
 
     /// Whether it has ended.
@@ -166,18 +136,18 @@ impl Limits {
             Role::Test(cohort) => since + self.cohorts[cohort].length_ns,
             _ => since,
         };
-        let open = self.flows.values().map(|flow| match flow.stage {
+        let open = self.links.flows.values().map(|flow| match flow.stage {
             Stage::Asked(_) | Stage::Dead => flow.since_ns,
             _ => until(flow.role, flow.since_ns),
         });
         let to_come =
-            self.queue.iter().map(|wanted| until(wanted.role, wanted.not_before_ns.max(self.now_ns)));
-        let last_ns = open.chain(to_come).fold(self.now_ns, u64::max) + 4 * S;
+            self.queue.iter().map(|wanted| until(wanted.role, wanted.not_before_ns.max(self.links.now_ns)));
+        let last_ns = open.chain(to_come).fold(self.links.now_ns, u64::max) + 4 * S;
         let progress = Progress {
             begun: self.beginnings > 0,
-            open: self.flows.len(),
+            open: self.links.flows.len(),
             judged,
-            left_ns: last_ns.saturating_sub(self.now_ns),
+            left_ns: last_ns.saturating_sub(self.links.now_ns),
             ..Progress::default()
         };
         Bracket::of(&self.cohorts).told(progress)
@@ -186,7 +156,7 @@ impl Limits {
     /// How far the connections of each length are, from the shortest.
     pub fn lengths(&self) -> Vec<Standing> {
         let mut open: BTreeMap<usize, u32> = BTreeMap::new();
-        for flow in self.flows.values().filter(|flow| flow.stage != Stage::Dead) {
+        for flow in self.links.flows.values().filter(|flow| flow.stage != Stage::Dead) {
             if let Role::Test(cohort) = flow.role {
                 *open.entry(cohort).or_default() += 1;
             }
@@ -211,23 +181,19 @@ impl Limits {
         Outcome {
             why: self.why.clone(),
             confirmed: self.rounds > 0,
-            by: By::of(&self.reports),
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
-            took_ns: self.now_ns - self.began_ns,
-            opened: Some(self.opened),
-            meanwhile: self.meanwhile.clone(),
-            ..Outcome::of(&self.cohorts, self.verdict)
+            ..self.links.told(Outcome::of(&self.cohorts, self.verdict))
         }
     }
 
     /// When `handle` is to be called at the latest, if nothing happens. `None`: it is over.
     pub fn next_wake(&self) -> Option<u64> {
-        let flows = self.flows.values().filter_map(|flow| self.due_ns(flow));
+        let flows = self.links.flows.values().filter_map(|flow| self.due_ns(flow));
         let hopeless = match self.phase {
             Phase::Over => return None,
             Phase::Starting(since) if self.beginnings > 0 => Some(since + PATIENCE_NS),
-            _ => self.guard.hopeless_ns(),
+            _ => self.links.guard.hopeless_ns(),
         };
         flows.chain(self.opening_ns()).chain(hopeless).min()
     }
@@ -242,10 +208,7 @@ impl Limits {
             (Stage::Idle, Role::Control) => {
                 Some(flow.since_ns + control_every_ns(Bracket::of(&self.cohorts).survived_ns()))
             }
-            (Stage::Asked(asked), _) => match asked.dead_ns() {
-                Some(dead) => Some(dead),
-                None => self.guard.fresh_from_ns().map(|from| from.max(asked.doubted_ns())),
-            },
+            (Stage::Asked(asked), _) => self.links.guard.silence_due_ns(&asked),
             _ => None,
         }
     }
@@ -258,27 +221,12 @@ impl Limits {
         self.settle();
         self.search(now);
         self.open_due(now);
-        self.expected_ns = self.next_wake();
+        self.links.expected_ns = self.next_wake();
     }
 
-    fn note_pause(&mut self, now: u64) {
-        if let Some(late_ns) = self.expected_ns.map(|at| now.saturating_sub(at))
-            && late_ns >= PAUSED_NS
-        {
-            self.happened(now, What::HostPaused { lasted_ns: late_ns });
-        }
-    }
-
-    fn close(&mut self, id: u32) {
-        if self.flows.remove(&id).is_some() {
-            self.outputs.push_back(Output::Close { id });
-        }
-    }
-
-    fn send(&mut self, id: u32) {
-        if let Some(flow) = self.flows.get_mut(&id) {
-            let bytes = flow.request(self.settings.secret.as_ref());
-            self.outputs.push_back(Output::Send { id, bytes });
+    fn close_all(&mut self) {
+        for id in self.links.ids(|_| true) {
+            self.links.close(id);
         }
     }
 
@@ -287,9 +235,7 @@ impl Limits {
         if self.phase != Phase::Reporting {
             (self.verdict, self.why) = (verdict, why);
         }
-        for id in std::mem::take(&mut self.flows).into_keys() {
-            self.outputs.push_back(Output::Close { id });
-        }
+        self.close_all();
         self.queue.clear();
         self.urgent.clear();
         self.phase = Phase::Over;

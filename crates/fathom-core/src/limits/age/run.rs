@@ -1,29 +1,19 @@
 //! The search itself.
 
 use super::super::flow::{Flow, OPENED_WITHIN_NS, Role, Stage};
-use super::super::guard::Guard;
 use super::super::io::{Input, Output, Progress};
-use super::super::outcome::{By, End, Meanwhile, Outcome, Verdict};
-use super::super::plan::S;
+use super::super::links::{Links, Wanted};
+use super::super::outcome::{End, Outcome, Verdict};
 use super::super::settings::Settings;
 use super::super::share::wilson;
 use super::super::view::Standing;
 use super::lives::{self, Bound, Life};
 use super::plan::Pace;
-use crate::event::{Became, Death, EventKind, Limit, What};
-use crate::peer_report::{Inquiry, PeerReport};
+use crate::event::{Became, Death, EventKind, Limit};
 use std::collections::{BTreeMap, VecDeque};
 
-/// A connection that cannot be opened is tried again so many times...
-pub(super) const TRIES: u32 = 5;
-/// ...this long after.
-pub(super) const AGAIN_NS: u64 = S;
-/// This host did not run if it comes so much later than it was to.
-const PAUSED_NS: u64 = S;
 /// How often connections may die together before the search gives up.
 pub(super) const MOST_MOMENTS: u32 = 3;
-/// The reflector is asked about so many of those that died.
-const ASKED_ABOUT: usize = 8;
 
 /// What is known of a connection under test.
 #[expect(clippy::struct_field_names, reason = "all of them are times, and say so")]
@@ -51,14 +41,6 @@ pub(super) struct Dying {
     pub(super) judged: Judged,
 }
 
-/// A connection that is to begin.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted {
-    pub(super) role: Role,
-    pub(super) not_before_ns: u64,
-    pub(super) tries: u32,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The first connection is being opened.
@@ -75,26 +57,16 @@ pub struct Ages {
     pub(super) settings: Settings,
     pub(super) pace: Pace,
     pub(super) phase: Phase,
-    pub(super) began_ns: u64,
-    pub(super) now_ns: u64,
-    expected_ns: Option<u64>,
-    pub(super) flows: BTreeMap<u32, Flow>,
+    pub(super) links: Links,
     pub(super) known: BTreeMap<u32, Known>,
-    next_id: u32,
     /// Beginnings so far: each has its distance to the one before.
     beginnings: u64,
     last_beginning_ns: u64,
     pub(super) queue: VecDeque<Wanted>,
-    pub(super) guard: Guard,
     pub(super) dying: Vec<Dying>,
     /// Lives that are over, but for those that ended together with others.
     pub(super) judged: Vec<Judged>,
     pub(super) moments: u32,
-    pub(super) outputs: VecDeque<Output>,
-    opened: u64,
-    inquiry: Inquiry,
-    pub(super) reports: Vec<PeerReport>,
-    meanwhile: Vec<Meanwhile>,
     pub(super) verdict: Verdict,
     why: Option<String>,
 }
@@ -102,29 +74,18 @@ pub struct Ages {
 impl Ages {
     /// Of these settings: `per_length` is the number of connections.
     pub fn new(settings: Settings) -> Self {
-        let inquiry = Inquiry::new(settings.session).sealed(settings.secret.clone());
         Self {
+            links: Links::new(&settings),
             pace: Pace::of(settings.up_to_ns),
             settings,
-            inquiry,
             phase: Phase::Over,
-            began_ns: 0,
-            now_ns: 0,
-            expected_ns: None,
-            flows: BTreeMap::new(),
             known: BTreeMap::new(),
-            next_id: 0,
             beginnings: 0,
             last_beginning_ns: 0,
             queue: VecDeque::new(),
-            guard: Guard::default(),
             dying: Vec::new(),
             judged: Vec::new(),
             moments: 0,
-            outputs: VecDeque::new(),
-            opened: 0,
-            reports: Vec::new(),
-            meanwhile: Vec::new(),
             verdict: Verdict::NotFound,
             why: None,
         }
@@ -132,7 +93,8 @@ impl Ages {
 
     /// Begins.
     pub fn start(&mut self, now: u64) {
-        (self.began_ns, self.now_ns, self.last_beginning_ns) = (now, now, now);
+        self.links.begin(now);
+        self.last_beginning_ns = now;
         self.phase = Phase::Starting;
         let kind = EventKind::LimitsBegan {
             limit: Limit::Age,
@@ -140,8 +102,8 @@ impl Ages {
             connections: self.settings.per_length,
             keepalive_ns: None,
         };
-        self.outputs.push_back(Output::Event { connection: None, kind });
-        self.queue.push_back(Wanted { role: Role::Test(0), not_before_ns: now, tries: 0 });
+        self.links.tell(None, kind);
+        self.queue.push_back(Wanted::first(Role::Test(0), now));
         self.turn(now);
     }
 
@@ -150,12 +112,7 @@ impl Ages {
         if self.phase == Phase::Over {
             return;
         }
-        if let Some(late_ns) = self.expected_ns.map(|at| now.saturating_sub(at))
-            && late_ns >= PAUSED_NS
-        {
-            self.happened(now, What::HostPaused { lasted_ns: late_ns });
-        }
-        self.now_ns = now;
+        self.links.now_is(now);
         match input {
             Input::Wake => {}
             Input::Connected { id } => self.connected(now, id),
@@ -170,7 +127,7 @@ impl Ages {
 
     /// What is to be done next.
     pub fn poll(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        self.links.poll()
     }
 
     /// Whether it has ended.
@@ -183,12 +140,12 @@ impl Ages {
         if self.phase == Phase::Over {
             return None;
         }
-        let flows = self.flows.values().filter_map(|flow| self.due_ns(flow));
+        let flows = self.links.flows.values().filter_map(|flow| self.due_ns(flow));
         let queued = self.queue.iter().map(|wanted| wanted.not_before_ns);
         // Where no other connection will be answered, deaths count when their moment is over.
         let alone = self.seen_until_ns().is_none();
         let settles = self.dying.iter().filter(|_| alone).map(|dying| dying.at_ns + self.pace.moment_ns + 1);
-        flows.chain(queued).chain(settles).chain(self.guard.hopeless_ns()).min()
+        flows.chain(queued).chain(settles).chain(self.links.guard.hopeless_ns()).min()
     }
 
     /// When something is due on a connection.
@@ -196,10 +153,7 @@ impl Ages {
         match flow.stage {
             Stage::Opening | Stage::Hello => Some(flow.since_ns + OPENED_WITHIN_NS),
             Stage::Idle => Some(flow.since_ns + self.pace.every_ns),
-            Stage::Asked(asked) => match asked.dead_ns() {
-                Some(dead) => Some(dead),
-                None => self.guard.fresh_from_ns().map(|from| from.max(asked.doubted_ns())),
-            },
+            Stage::Asked(asked) => self.links.guard.silence_due_ns(&asked),
             Stage::Looking | Stage::Dead => None,
         }
     }
@@ -209,17 +163,17 @@ impl Ages {
         let lives = self.lives();
         let bound = lives::survived(&lives, self.settings.up_to_ns);
         let window = lives::window(&lives, 2 * self.pace.every_ns);
-        let open = self.flows.keys().filter_map(|id| self.known.get(id)).map(|known| known.opened_ns);
+        let open = self.links.flows.keys().filter_map(|id| self.known.get(id)).map(|known| known.opened_ns);
         let to_come = self.queue.iter().map(|wanted| wanted.not_before_ns);
-        let last_ns = open.chain(to_come).max().map_or(self.now_ns, |at| at + self.settings.up_to_ns);
+        let last_ns = open.chain(to_come).max().map_or(self.links.now_ns, |at| at + self.settings.up_to_ns);
         Progress {
             limit: Limit::Age,
             begun: self.phase != Phase::Starting && self.beginnings > 0,
-            open: self.flows.len(),
+            open: self.links.flows.len(),
             judged: self.judged.len() as u64,
             survived_ns: bound.map_or(0, |(age, ..)| age),
             died_ns: window.map(|window| window.bounds(&lives).1.0),
-            left_ns: last_ns.saturating_sub(self.now_ns),
+            left_ns: last_ns.saturating_sub(self.links.now_ns),
         }
     }
 
@@ -231,19 +185,12 @@ impl Ages {
     /// What it found, so far or in the end.
     pub fn outcome(&self) -> Outcome {
         let found = outcome_of(&self.lives(), self.settings.up_to_ns, self.verdict);
-        Outcome {
-            why: self.why.clone(),
-            by: By::of(&self.reports),
-            took_ns: self.now_ns - self.began_ns,
-            opened: Some(self.opened),
-            meanwhile: self.meanwhile.clone(),
-            ..found
-        }
+        Outcome { why: self.why.clone(), ..self.links.told(found) }
     }
 
     /// Of all connections but those that died together with others, in the order in which they began.
     pub(super) fn lives(&self) -> Vec<Life> {
-        let open = self.flows.iter().filter(|(_, flow)| matches!(flow.role, Role::Test(_)));
+        let open = self.links.flows.iter().filter(|(_, flow)| matches!(flow.role, Role::Test(_)));
         let open = open.filter_map(|(id, _)| self.life(*id));
         let mut lives: Vec<Life> = self.judged.iter().map(|judged| judged.life).chain(open).collect();
         lives.sort_by_key(|life| life.began_after_ns);
@@ -255,7 +202,7 @@ impl Ages {
         let known = self.known.get(&id)?;
         let began_ns = known.began_ns?;
         Some(Life {
-            began_after_ns: began_ns - self.began_ns,
+            began_after_ns: began_ns - self.links.began_ns,
             least_ns: known.alive_ns.saturating_sub(began_ns),
             most_ns: None,
             how: None,
@@ -266,13 +213,12 @@ impl Ages {
     fn turn(&mut self, now: u64) {
         self.ask_due(now);
         self.judge_silences(now);
-        if self.phase == Phase::Searching && self.guard.hopeless_ns().is_some_and(|at| at <= now) {
-            let why = format!("{} has not answered for a minute", self.settings.target);
-            self.finish(now, Verdict::Unclear, Some(why));
+        if self.phase == Phase::Searching && self.links.guard.hopeless_ns().is_some_and(|at| at <= now) {
+            self.finish(now, Verdict::Unclear, Some(self.links.why_hopeless()));
         }
         self.settle(now);
         self.open_due(now);
-        self.expected_ns = self.next_wake();
+        self.links.expected_ns = self.next_wake();
     }
 
     /// So many connections begin, one after the other.
@@ -281,43 +227,18 @@ impl Ages {
             self.beginnings += 1;
             let apart_ns = self.pace.apart_ns(self.settings.session, self.beginnings);
             self.last_beginning_ns = self.last_beginning_ns.max(now) + apart_ns;
-            let not_before_ns = self.last_beginning_ns;
-            self.queue.push_back(Wanted { role: Role::Test(0), not_before_ns, tries: 0 });
+            self.queue.push_back(Wanted::first(Role::Test(0), self.last_beginning_ns));
         }
     }
 
     fn open_due(&mut self, now: u64) {
         while let Some(at) = self.queue.iter().position(|wanted| wanted.not_before_ns <= now) {
             let Some(wanted) = self.queue.remove(at) else { return };
-            let id = self.next_id;
-            self.next_id += 1;
-            self.opened += 1;
-            let mut flow = Flow::new(wanted.role, self.settings.session, id, now);
-            flow.tries = wanted.tries;
-            self.flows.insert(id, flow);
+            let id = self.links.open(now, wanted);
             if let Role::Test(_) = wanted.role {
                 self.known.insert(id, Known { opened_ns: now, began_ns: None, alive_ns: now });
             }
-            self.outputs.push_back(Output::Open { id });
         }
-    }
-
-    pub(super) fn happened(&mut self, now: u64, what: What) {
-        self.outputs.push_back(Output::Event {
-            connection: None,
-            kind: EventKind::LimitsHappened { what: what.clone() },
-        });
-        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
-    }
-
-    pub(super) fn outage_is_over(&mut self, lasted_ns: u64) {
-        let what = What::Outage { lasted_ns: Some(lasted_ns) };
-        for happened in &mut self.meanwhile {
-            if happened.what == (What::Outage { lasted_ns: None }) {
-                happened.what = what.clone();
-            }
-        }
-        self.outputs.push_back(Output::Event { connection: None, kind: EventKind::LimitsHappened { what } });
     }
 
     pub(super) fn tell_judged(&mut self, id: u32, became: Became, life: Life, doubt_ns: u64) {
@@ -329,20 +250,7 @@ impl Ages {
             doubt_ns: (doubt_ns > 0).then_some(doubt_ns),
             how: life.how,
         };
-        self.outputs.push_back(Output::Event { connection: Some(id), kind });
-    }
-
-    pub(super) fn close(&mut self, id: u32) {
-        if self.flows.remove(&id).is_some() {
-            self.outputs.push_back(Output::Close { id });
-        }
-    }
-
-    pub(super) fn send(&mut self, id: u32) {
-        if let Some(flow) = self.flows.get_mut(&id) {
-            let bytes = flow.request(self.settings.secret.as_ref());
-            self.outputs.push_back(Output::Send { id, bytes });
-        }
+        self.links.tell(Some(id), kind);
     }
 
     /// Enough is known. The reflector is asked about those that died of their age.
@@ -351,39 +259,18 @@ impl Ages {
         if verdict != Verdict::Found {
             return self.over(verdict, why);
         }
-        let died: Vec<u32> = self
-            .judged
-            .iter()
-            .rev()
-            .filter(|judged| judged.life.most_ns.is_some())
-            .map(|judged| judged.id)
-            .collect();
+        let died = self.judged.iter().rev().filter(|judged| judged.life.most_ns.is_some());
+        self.links.inquire(died.map(|judged| judged.id));
         self.close_all();
         self.phase = Phase::Reporting;
-        for id in died.into_iter().take(ASKED_ABOUT) {
-            self.inquiry.about(id, None);
-        }
-        self.queue.push_back(Wanted { role: Role::Report, not_before_ns: now, tries: 0 });
-    }
-
-    pub(super) fn ask_reflector(&mut self, now: u64, id: u32) {
-        while let Some(question) = self.inquiry.next_question(now) {
-            self.outputs.push_back(Output::Send { id, bytes: question.to_vec() });
-        }
-    }
-
-    /// Takes what the reflector says; whether that was all.
-    pub(super) fn reported(&mut self, bytes: &[u8]) -> bool {
-        let mut reports: Vec<PeerReport> = Vec::new();
-        let told = self.inquiry.receive(bytes, |_, report| reports.extend(report));
-        self.reports.extend(reports);
-        told.is_err() || self.inquiry.is_done()
+        self.queue.push_back(Wanted::first(Role::Report, now));
     }
 
     /// Those that live are as old as they were last seen.
     fn close_all(&mut self) {
-        for id in self.flows.keys().copied().collect::<Vec<_>>() {
+        for id in self.links.ids(|_| true) {
             let tested = self
+                .links
                 .flows
                 .get(&id)
                 .is_some_and(|flow| matches!(flow.role, Role::Test(_)) && flow.stage != Stage::Dead);
@@ -391,7 +278,7 @@ impl Ages {
                 self.judged.push(Judged { id, life });
                 self.tell_judged(id, Became::Void, life, 0);
             }
-            self.close(id);
+            self.links.close(id);
         }
         self.queue.clear();
         self.dying.clear();

@@ -34,12 +34,12 @@ impl Ages {
         if found && lives::window(&self.lives(), 2 * self.pace.every_ns).is_some() {
             return self.finish(now, Verdict::Found, None);
         }
-        let tested = self.flows.values().any(|flow| matches!(flow.role, Role::Test(_)));
+        let tested = self.links.flows.values().any(|flow| matches!(flow.role, Role::Test(_)));
         let queued = self.queue.iter().any(|wanted| matches!(wanted.role, Role::Test(_)));
         if !tested && !queued && self.dying.is_empty() {
             let lives = self.lives();
             let told = |life: &Life| life.most_ns.is_some() || life.least_ns >= self.settings.up_to_ns;
-            if lives.iter().any(told) && self.guard.hopeless_ns().is_none() {
+            if lives.iter().any(told) && self.links.guard.hopeless_ns().is_none() {
                 return self.finish(now, Verdict::NotFound, None);
             }
             let why = "too few connections could be judged".to_owned();
@@ -49,7 +49,7 @@ impl Ages {
 
     /// Up to when every connection that is open is known to have lived; `None`: none is open.
     pub(super) fn seen_until_ns(&self) -> Option<u64> {
-        let open = self.flows.iter().filter(|(_, flow)| {
+        let open = self.links.flows.iter().filter(|(_, flow)| {
             matches!(flow.role, Role::Test(_)) && !matches!(flow.stage, Stage::Opening | Stage::Hello)
         });
         open.filter_map(|(id, _)| self.known.get(id)).map(|known| known.alive_ns).min()
@@ -71,7 +71,7 @@ impl Ages {
         if !together {
             return;
         }
-        self.happened(now, What::DiedTogether { connections });
+        self.links.happened(now, What::DiedTogether { connections });
         self.moments += 1;
         if self.moments > MOST_MOMENTS {
             let why = "connections of different ages died together again and again; find out why first (`fathom probe` explains each)";

@@ -11,8 +11,6 @@ const NARROW_NS: u64 = plan::S / 4;
 const APART_NS: u64 = plan::S / 20;
 /// So many rounds at the most between the two ends of a bracket, where a round is short.
 const MOST_ROUNDS: u32 = 3;
-/// The reflector is asked about so many of those that died.
-const ASKED_ABOUT: usize = 8;
 
 impl Limits {
     /// The control connections are open: all lengths begin of which nothing is known.
@@ -59,7 +57,7 @@ impl Limits {
         let died_ns = bracket.died.map_or(0, |(_, ns)| ns);
         let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
         // A round with connections that are begun for it takes as long as the limit.
-        let in_time = now - self.began_ns + plan::JUDGED_AFTER_NS <= died_ns / 10 + plan::S * 60;
+        let in_time = now - self.links.began_ns + plan::JUDGED_AFTER_NS <= died_ns / 10 + plan::S * 60;
         let another = self.rounds < MOST_ROUNDS && died_ns <= BEGUN_ANEW_NS && in_time;
         let enough = self.rounds > 0 && (gap_ns <= narrow_ns || !another);
         if enough || !self.look_between(now, bracket.survived_ns(), gap_ns, died_ns) {
@@ -76,7 +74,7 @@ impl Limits {
             // What died of a shorter idleness did not when it was tried again: what lies above it is open again. Or it was
             // asked while the path was down.
             if self.given_up {
-                self.happened(now, What::NotRepeated { idle_ns: bracket.survived_ns() });
+                self.links.happened(now, What::NotRepeated { idle_ns: bracket.survived_ns() });
             }
             return self.begin(now);
         }
@@ -98,12 +96,12 @@ impl Limits {
             None => true,
         });
         let early = |stage: Stage| matches!(stage, Stage::Opening | Stage::Hello | Stage::Idle);
-        let flows = self.flows.iter().filter(|(_, flow)| early(flow.stage));
+        let flows = self.links.flows.iter().filter(|(_, flow)| early(flow.stage));
         let flows: Vec<_> =
             flows.filter_map(|(&id, flow)| Some((id, above(flow.role, &self.cohorts)?))).collect();
         for (id, cohort) in flows {
             *dropped.entry(cohort).or_default() += 1;
-            self.close(id);
+            self.links.close(id);
         }
         self.given_up |= !dropped.is_empty();
         for (cohort, times) in dropped {
@@ -138,13 +136,14 @@ impl Limits {
     /// Makes the reserve that has been idle for longest, and not too long, the connections of these lengths.
     fn take_reserve(&mut self, now: u64, lengths: &[u64]) -> bool {
         let mut waiting: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
-        for (&id, flow) in &self.flows {
+        for (&id, flow) in &self.links.flows {
             if let (Role::Reserve(at), Stage::Idle) = (flow.role, flow.stage) {
                 waiting.entry(at).or_default().push(id);
             }
         }
-        let idle_ns =
-            |ids: &[u32]| ids.iter().filter_map(|id| self.flows.get(id)).map(|f| now - f.since_ns).max();
+        let idle_ns = |ids: &[u32]| {
+            ids.iter().filter_map(|id| self.links.flows.get(id)).map(|f| now - f.since_ns).max()
+        };
         // The earliest reserves come first.
         let usable = waiting
             .into_values()
@@ -155,7 +154,7 @@ impl Limits {
         for (n, id) in ids.iter().enumerate().take(lengths.len() * self.settings.per_length as usize) {
             let cohort = first + n % lengths.len();
             self.cohorts[cohort].open += 1;
-            if let Some(flow) = self.flows.get_mut(id) {
+            if let Some(flow) = self.links.flows.get_mut(id) {
                 flow.role = Role::Test(cohort);
             }
         }
@@ -167,10 +166,8 @@ impl Limits {
         let dropped =
             |role: Role, reserves: &[plan::Reserve]| matches!(role, Role::Reserve(at) if of(&reserves[at]));
         self.queue.retain(|wanted| !dropped(wanted.role, &self.reserves));
-        let flows = self.flows.iter().filter(|(_, flow)| dropped(flow.role, &self.reserves));
-        let ids: Vec<u32> = flows.map(|(&id, _)| id).collect();
-        for id in ids {
-            self.close(id);
+        for id in self.links.ids(|flow| dropped(flow.role, &self.reserves)) {
+            self.links.close(id);
         }
     }
 
@@ -182,14 +179,10 @@ impl Limits {
         self.phase = Phase::Reporting;
         self.queue.clear();
         self.urgent.clear();
-        let done = self.flows.iter().filter(|(_, flow)| flow.stage != Stage::Dead);
-        let done: Vec<u32> = done.map(|(&id, _)| id).collect();
-        for id in done {
-            self.close(id);
+        for id in self.links.ids(|flow| flow.stage != Stage::Dead) {
+            self.links.close(id);
         }
-        for death in self.cohorts[at].died.iter().take(ASKED_ABOUT) {
-            self.inquiry.about(death.id, None);
-        }
-        self.urgent.push_back(Wanted::urgent(Role::Report, now));
+        self.links.inquire(self.cohorts[at].died.iter().map(|death| death.id));
+        self.urgent.push_back(Wanted::first(Role::Report, now));
     }
 }

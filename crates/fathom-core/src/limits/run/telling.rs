@@ -2,9 +2,7 @@
 
 use super::super::cohort::Died;
 use super::super::flow::{Role, Stage};
-use super::super::io::Output;
-use super::super::outcome::Meanwhile;
-use super::{Became, EventKind, Limits, What};
+use super::{Became, EventKind, Limits};
 use crate::event::Limit;
 
 impl Limits {
@@ -15,7 +13,7 @@ impl Limits {
             connections: self.settings.per_length,
             keepalive_ns: self.settings.keepalive_ns,
         };
-        self.outputs.push_back(Output::Event { connection: None, kind });
+        self.links.tell(None, kind);
     }
 
     pub(super) fn survives(&mut self, id: u32, cohort: usize, least_ns: u64) {
@@ -38,12 +36,12 @@ impl Limits {
         let is_open = |id: u32, stage: Stage| {
             stage != Stage::Dead || self.pending.iter().any(|pending| pending.died.id == id)
         };
-        let open = self.flows.iter().filter_map(|(&id, flow)| match flow.role {
+        let open = self.links.flows.iter().filter_map(|(&id, flow)| match flow.role {
             Role::Test(cohort) if is_open(id, flow.stage) => Some((id, cohort)),
             _ => None,
         });
         // Those that the other end closed are no longer open, and wait to be settled.
-        let closed = self.pending.iter().filter(|pending| !self.flows.contains_key(&pending.died.id));
+        let closed = self.pending.iter().filter(|pending| !self.links.flows.contains_key(&pending.died.id));
         let all: Vec<(u32, usize)> =
             open.chain(closed.map(|pending| (pending.died.id, pending.cohort))).collect();
         for (id, cohort) in all {
@@ -67,25 +65,6 @@ impl Limits {
             doubt_ns: died.map(|died| died.doubt_ns).filter(|doubt| *doubt > 0),
             how: died.map(|died| died.how),
         };
-        self.outputs.push_back(Output::Event { connection: Some(id), kind });
-    }
-
-    pub(super) fn happened(&mut self, now: u64, what: What) {
-        self.tell_happened(what.clone());
-        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
-    }
-
-    pub(super) fn outage_is_over(&mut self, lasted_ns: u64) {
-        let over = What::Outage { lasted_ns: Some(lasted_ns) };
-        for happened in &mut self.meanwhile {
-            if happened.what == (What::Outage { lasted_ns: None }) {
-                happened.what = over.clone();
-            }
-        }
-        self.tell_happened(over);
-    }
-
-    fn tell_happened(&mut self, what: What) {
-        self.outputs.push_back(Output::Event { connection: None, kind: EventKind::LimitsHappened { what } });
+        self.links.tell(Some(id), kind);
     }
 }

@@ -1,0 +1,304 @@
+//! What every search has: its connections, what is known of the path, and what it tells.
+
+use super::flow::{Asked, Came, Flow, Role, Stage};
+use super::guard::Guard;
+use super::io::Output;
+use super::outcome::{By, Meanwhile, Outcome};
+use super::plan::S;
+use super::settings::Settings;
+use crate::cause::ClosingCause;
+use crate::event::{Death, EventKind, What};
+use crate::peer_report::{Inquiry, PeerReport};
+use crate::probe::NetError;
+use crate::probe::words::{cause_of, connect_advice};
+use fathom_wire::Secret;
+use std::collections::{BTreeMap, VecDeque};
+
+/// A connection that cannot be opened is tried again so many times...
+pub(super) const TRIES: u32 = 5;
+/// ...this long after; so is everything, once all connections ended.
+pub(super) const AGAIN_NS: u64 = S;
+/// This host did not run if it comes so much later than it was to.
+const PAUSED_NS: u64 = S;
+/// The reflector is asked about so many of those that died.
+const ASKED_ABOUT: usize = 8;
+
+/// A connection that is to be opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub(super) role: Role,
+    pub(super) not_before_ns: u64,
+    pub(super) tries: u32,
+}
+
+impl Wanted {
+    pub(super) fn first(role: Role, not_before_ns: u64) -> Self {
+        Self { role, not_before_ns, tries: 0 }
+    }
+
+    /// Another in the place of one that could not be opened, or broke before its first echo; `None`: it was tried often enough.
+    pub(super) fn again(role: Role, tries: u32, now: u64) -> Option<Self> {
+        let tries = tries + 1;
+        (tries < TRIES).then_some(Self { role, not_before_ns: now + AGAIN_NS, tries })
+    }
+}
+
+/// What came on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// A part, or the echo of what has been judged.
+    Nothing,
+    /// The first echo.
+    Opened,
+    /// The echo of this request.
+    Answered(Asked),
+    /// What was not sent.
+    Foreign,
+    /// The last that the reflector has to say.
+    Reported,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Links {
+    pub(super) flows: BTreeMap<u32, Flow>,
+    pub(super) guard: Guard,
+    pub(super) began_ns: u64,
+    pub(super) now_ns: u64,
+    /// When it was to be woken.
+    pub(super) expected_ns: Option<u64>,
+    target: String,
+    session: u32,
+    secret: Option<Secret>,
+    /// Connections so far; the next one's number.
+    opened: u32,
+    outputs: VecDeque<Output>,
+    inquiry: Inquiry,
+    reports: Vec<PeerReport>,
+    meanwhile: Vec<Meanwhile>,
+}
+
+impl Links {
+    pub(super) fn new(settings: &Settings) -> Self {
+        Self {
+            flows: BTreeMap::new(),
+            guard: Guard::default(),
+            began_ns: 0,
+            now_ns: 0,
+            expected_ns: None,
+            target: settings.target.clone(),
+            session: settings.session,
+            secret: settings.secret.clone(),
+            opened: 0,
+            outputs: VecDeque::new(),
+            inquiry: Inquiry::new(settings.session).sealed(settings.secret.clone()),
+            reports: Vec::new(),
+            meanwhile: Vec::new(),
+        }
+    }
+
+    pub(super) fn begin(&mut self, now: u64) {
+        (self.began_ns, self.now_ns) = (now, now);
+    }
+
+    /// It is so late; where that is much later than it was to be, this host did not run.
+    pub(super) fn now_is(&mut self, now: u64) {
+        if let Some(late_ns) = self.expected_ns.map(|at| now.saturating_sub(at))
+            && late_ns >= PAUSED_NS
+        {
+            self.happened(now, What::HostPaused { lasted_ns: late_ns });
+        }
+        self.now_ns = now;
+    }
+
+    pub(super) fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The connections of which this holds, by their numbers.
+    pub(super) fn ids(&self, of: impl Fn(&Flow) -> bool) -> Vec<u32> {
+        self.flows.iter().filter(|(_, flow)| of(flow)).map(|(&id, _)| id).collect()
+    }
+
+    /// Opens a connection: its number.
+    pub(super) fn open(&mut self, now: u64, wanted: Wanted) -> u32 {
+        let id = self.opened;
+        self.opened += 1;
+        let mut flow = Flow::new(wanted.role, self.session, id, now);
+        flow.tries = wanted.tries;
+        self.flows.insert(id, flow);
+        self.outputs.push_back(Output::Open { id });
+        id
+    }
+
+    pub(super) fn close(&mut self, id: u32) {
+        if self.flows.remove(&id).is_some() {
+            self.outputs.push_back(Output::Close { id });
+        }
+    }
+
+    /// It is established, and the first thing is said; whether it was being opened.
+    pub(super) fn connected(&mut self, now: u64, id: u32) -> bool {
+        let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.stage == Stage::Opening) else {
+            return false;
+        };
+        flow.enter(Stage::Hello, now);
+        flow.first_ns = now;
+        if flow.role == Role::Report {
+            while let Some(question) = self.inquiry.next_question(now) {
+                self.outputs.push_back(Output::Send { id, bytes: question.to_vec() });
+            }
+        } else {
+            self.send(id);
+        }
+        true
+    }
+
+    /// The kernel is asked about it. The stage began when the one before did.
+    pub(super) fn look(&mut self, id: u32) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.stage = Stage::Looking;
+            self.outputs.push_back(Output::Look { id });
+        }
+    }
+
+    pub(super) fn ask(&mut self, now: u64, id: u32, asked: Asked) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            flow.enter(Stage::Asked(asked), now);
+            self.send(id);
+        }
+    }
+
+    fn send(&mut self, id: u32) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            let bytes = flow.request(self.secret.as_ref());
+            self.outputs.push_back(Output::Send { id, bytes });
+        }
+    }
+
+    pub(super) fn received(&mut self, id: u32, bytes: &[u8]) -> Heard {
+        let Some(flow) = self.flows.get_mut(&id) else { return Heard::Nothing };
+        if flow.role == Role::Report {
+            let mut reports: Vec<PeerReport> = Vec::new();
+            let told = self.inquiry.receive(bytes, |_, report| reports.extend(report));
+            self.reports.extend(reports);
+            let was_all = told.is_err() || self.inquiry.is_done();
+            return if was_all { Heard::Reported } else { Heard::Nothing };
+        }
+        match (flow.receive(bytes), flow.stage) {
+            (Came::Foreign, _) => Heard::Foreign,
+            (Came::Echo, Stage::Hello) => Heard::Opened,
+            (Came::Echo, Stage::Asked(asked)) => Heard::Answered(asked),
+            (Came::Part | Came::Echo, _) => Heard::Nothing,
+        }
+    }
+
+    /// What was sent then was answered; it vouches for the path at these silences, which are held against no outage any more.
+    pub(super) fn path_works(
+        &mut self,
+        now: u64,
+        sent_ns: u64,
+        is_fresh: bool,
+        vouches: impl Fn(&Asked) -> bool,
+    ) {
+        if let Some(since_ns) = self.guard.answered(sent_ns, is_fresh) {
+            self.outage_is_over(now - since_ns);
+        }
+        for flow in self.flows.values_mut() {
+            if let Stage::Asked(asked) = &mut flow.stage
+                && vouches(asked)
+            {
+                asked.fresh_ns.get_or_insert(now);
+            }
+        }
+    }
+
+    /// A connection that began was not answered: that may be the beginning of an outage.
+    pub(super) fn fresh_failed(&mut self, now: u64) {
+        if self.guard.fresh_failed(now) {
+            self.happened(now, What::Outage { lasted_ns: None });
+        }
+    }
+
+    /// Connections under test that were asked while the path was down, as far as is known: each, and of what.
+    pub(super) fn silent(&self, now: u64) -> Vec<(u32, usize)> {
+        let silent = self.flows.iter().filter_map(|(&id, flow)| match (flow.role, flow.stage) {
+            (Role::Test(of), Stage::Asked(asked)) => {
+                (asked.fresh_ns.is_none() && asked.doubted_ns() <= now).then_some((id, of))
+            }
+            _ => None,
+        });
+        silent.collect()
+    }
+
+    pub(super) fn tell(&mut self, connection: Option<u32>, kind: EventKind) {
+        self.outputs.push_back(Output::Event { connection, kind });
+    }
+
+    pub(super) fn happened(&mut self, now: u64, what: What) {
+        self.tell(None, EventKind::LimitsHappened { what: what.clone() });
+        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
+    }
+
+    fn outage_is_over(&mut self, lasted_ns: u64) {
+        let what = What::Outage { lasted_ns: Some(lasted_ns) };
+        for happened in &mut self.meanwhile {
+            if happened.what == (What::Outage { lasted_ns: None }) {
+                happened.what = what.clone();
+            }
+        }
+        self.tell(None, EventKind::LimitsHappened { what });
+    }
+
+    /// The reflector is to be asked about the first few of these.
+    pub(super) fn inquire(&mut self, died: impl Iterator<Item = u32>) {
+        for id in died.take(ASKED_ABOUT) {
+            self.inquiry.about(id, None);
+        }
+    }
+
+    /// What was found, with what is known besides.
+    pub(super) fn told(&self, found: Outcome) -> Outcome {
+        Outcome {
+            by: By::of(&self.reports),
+            took_ns: self.now_ns - self.began_ns,
+            opened: Some(self.opened.into()),
+            meanwhile: self.meanwhile.clone(),
+            ..found
+        }
+    }
+
+    /// Why there is nothing to measure: the error, or a silence.
+    pub(super) fn why_not_opened(&self, error: Option<&NetError>) -> String {
+        match error {
+            Some(error) => connect_advice(&self.target, None, error),
+            None => self.target_does(
+                "takes connections and sends nothing back; name the port of `fathom echo`, or of another echo server (RFC 862)",
+            ),
+        }
+    }
+
+    pub(super) fn why_foreign(&self) -> String {
+        self.target_does(
+            "does not send back what it is sent; name the port of `fathom echo`, or of another echo server (RFC 862)",
+        )
+    }
+
+    pub(super) fn why_hopeless(&self) -> String {
+        self.target_does("has not answered for a minute")
+    }
+
+    pub(super) fn target_does(&self, what: &str) -> String {
+        format!("{} {what}", self.target)
+    }
+}
+
+/// How a connection died that broke: while it was at rest, and while a request was on its way.
+pub(super) fn deaths_of(error: &NetError) -> (Death, Death) {
+    match cause_of(error) {
+        ClosingCause::Reset => (Death::ResetWhileIdle, Death::ResetOnRequest),
+        // The kernel gave it up after a long silence of the path.
+        ClosingCause::TimedOut => (Death::Silent, Death::Silent),
+        _ => (Death::Other, Death::Other),
+    }
+}
