@@ -27,7 +27,6 @@ use super::policy::reconnect::Attempts;
 use super::settings::Transport;
 use super::timers::{Armed, Timer};
 use super::unsent::Unsent;
-use crate::cause::ClosingCause;
 use crate::event::TcpInfo;
 use crate::schedule::{Pace, Schedule};
 use agenda::Agenda;
@@ -446,64 +445,6 @@ impl Lane {
             let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
             cx.skipped(now, self.path, Some(ordinal), overdue, "blocked");
             self.pump(now, cx);
-        }
-    }
-
-    /// A silence that was looked at is over. The next look was meant for it, and may come too late for the one that begins
-    /// now.
-    fn watch_anew(&mut self, now: u64, path: &Path, cx: &mut Context) {
-        let Link::Open(connection) = &self.link else { return };
-        let at = now + connection.asks_after_ns(path.stall_threshold_ns(cx));
-        if connection.missing(cx.settings.transport).is_some() {
-            self.arm(Timer::Watch, at, cx);
-        } else {
-            self.armed.disarm(Timer::Watch);
-        }
-    }
-
-    /// The threshold may have fallen since the next look was set.
-    fn watch_sooner(&mut self, now: u64, path: &Path, cx: &mut Context) {
-        let (Link::Open(connection), Some(armed)) = (&self.link, self.armed.at(Timer::Watch)) else { return };
-        if connection.silence.stall().is_some() {
-            return;
-        }
-        if let Some((_, from_ns)) = connection.silent_since(cx.settings.transport) {
-            let at = from_ns + connection.asks_after_ns(path.stall_threshold_ns(cx));
-            if at < armed {
-                self.arm(Timer::Watch, at.max(now), cx);
-            }
-        }
-    }
-
-    /// Looks whether the connection is silent for too long.
-    fn watch(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
-        self.look_at_silence(now, false, path, cx);
-    }
-
-    /// The kernel was asked about the connection.
-    pub(super) fn kernel(&mut self, now: u64, info: Option<TcpInfo>, path: &mut Path, cx: &mut Context) {
-        self.asking = false;
-        let Some(connection) = self.connection() else { return };
-        connection.saw_in_silence(now, info);
-        if connection.finishing {
-            self.close(now, ClosingCause::Finished, None, None, path, cx);
-        } else {
-            self.look_at_silence(now, true, path, cx);
-        }
-    }
-
-    fn look_at_silence(&mut self, now: u64, asked: bool, path: &mut Path, cx: &mut Context) {
-        let Link::Open(connection) = &mut self.link else { return };
-        match watch::look(connection, now, asked, path, cx) {
-            watch::Next::Nothing => {}
-            watch::Next::AskKernel => {
-                self.asking = true;
-                cx.look(self.link());
-            }
-            watch::Next::LookAt(at) => self.arm(Timer::Watch, at, cx),
-            watch::Next::Abandon(why) => {
-                self.close(now, ClosingCause::Abandoned, None, Some(why), path, cx);
-            }
         }
     }
 }

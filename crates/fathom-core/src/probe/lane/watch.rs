@@ -1,11 +1,14 @@
 //! The watch over a connection that is silent: when a silence becomes a stall, when to doubt it, when to let go of it.
 
-use crate::event::EventKind;
+use super::{Lane, Link};
+use crate::cause::ClosingCause;
+use crate::event::{EventKind, TcpInfo};
 use crate::probe::connection::Connection;
 use crate::probe::context::Context;
 use crate::probe::diagnosis::canary::explained;
 use crate::probe::path::Path;
 use crate::probe::policy::give_up;
+use crate::probe::timers::Timer;
 use crate::stall::Change;
 use crate::verdict::{Fresh, Outcome};
 
@@ -25,6 +28,72 @@ pub(super) enum Next {
     LookAt(u64),
     /// The connection is to be abandoned: why.
     Abandon(String),
+}
+
+impl Lane {
+    /// A silence that was looked at is over. The next look was meant for it, and may come too late for the one that begins
+    /// now.
+    pub(super) fn watch_anew(&mut self, now: u64, path: &Path, cx: &mut Context) {
+        let Link::Open(connection) = &self.link else { return };
+        let at = now + connection.asks_after_ns(path.stall_threshold_ns(cx));
+        if connection.missing(cx.settings.transport).is_some() {
+            self.arm(Timer::Watch, at, cx);
+        } else {
+            self.armed.disarm(Timer::Watch);
+        }
+    }
+
+    /// The threshold may have fallen since the next look was set.
+    pub(super) fn watch_sooner(&mut self, now: u64, path: &Path, cx: &mut Context) {
+        let (Link::Open(connection), Some(armed)) = (&self.link, self.armed.at(Timer::Watch)) else { return };
+        if connection.silence.stall().is_some() {
+            return;
+        }
+        if let Some((_, from_ns)) = connection.silent_since(cx.settings.transport) {
+            let at = from_ns + connection.asks_after_ns(path.stall_threshold_ns(cx));
+            if at < armed {
+                self.arm(Timer::Watch, at.max(now), cx);
+            }
+        }
+    }
+
+    /// Looks whether the connection is silent for too long.
+    pub(super) fn watch(&mut self, now: u64, path: &mut Path, cx: &mut Context) {
+        self.look_at_silence(now, false, path, cx);
+    }
+
+    /// The kernel was asked about the connection.
+    pub(in super::super) fn kernel(
+        &mut self,
+        now: u64,
+        info: Option<TcpInfo>,
+        path: &mut Path,
+        cx: &mut Context,
+    ) {
+        self.asking = false;
+        let Some(connection) = self.connection() else { return };
+        connection.saw_in_silence(now, info);
+        if connection.finishing {
+            self.close(now, ClosingCause::Finished, None, None, path, cx);
+        } else {
+            self.look_at_silence(now, true, path, cx);
+        }
+    }
+
+    fn look_at_silence(&mut self, now: u64, asked: bool, path: &mut Path, cx: &mut Context) {
+        let Link::Open(connection) = &mut self.link else { return };
+        match look(connection, now, asked, path, cx) {
+            Next::Nothing => {}
+            Next::AskKernel => {
+                self.asking = true;
+                cx.look(self.link());
+            }
+            Next::LookAt(at) => self.arm(Timer::Watch, at, cx),
+            Next::Abandon(why) => {
+                self.close(now, ClosingCause::Abandoned, None, Some(why), path, cx);
+            }
+        }
+    }
 }
 
 /// Whether the connection is silent for too long. Beyond the threshold the kernel is asked first; `asked`: it was.
