@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from test_incidents import SECOND, death, shift, stall
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.findings.finding import ns
 from fathometer.findings.incidents import incidents, numbered
+from support.found import SECOND, death, shift, stall
 from support.recordings import START, lognormal_ns, write
 
 
