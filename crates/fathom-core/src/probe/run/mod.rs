@@ -306,8 +306,8 @@ mod tests {
 
     const START: Anchor = Anchor { mono_ns: SECOND_NS, utc_ns: 1_800_000_000_000_000_000 };
 
-    /// Does what a driver does whose connections are established at once.
-    fn connect_all(probe: &mut Probe, now: u64) {
+    /// Does what a driver does whose connections are established at once, one after the other.
+    fn connect_all(probe: &mut Probe, mut now: u64) {
         while let Some(output) = probe.poll() {
             match output {
                 Output::Resolve { path } => {
@@ -315,6 +315,7 @@ mod tests {
                     probe.handle(now, Input::Resolved { path, addresses });
                 }
                 Output::Connect { link, purpose: Purpose::Samples, .. } => {
+                    now += 1;
                     probe.handle(now, Input::Connecting { link, since_ns: now });
                     let local = String::new();
                     probe.handle(now, Input::Connected { link, local, resent: false, kernel: None });
