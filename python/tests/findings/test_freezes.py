@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,27 @@ def test_freezes_that_do_not_overlap_are_told_each():
 
 def test_freezes_that_overlap_are_one():
     assert together(stall("a", 0, 2), stall("b", 1.9, 2))
+
+
+def test_servers_that_stop_at_different_moments_are_told_each():
+    """Three servers that fell silent, each some time after the one before, and stayed so: one standstill, of
+    the first's time.
+    """
+    silent = [stall(path, at, 100 - at) for path, at in (("a", 0), ("b", 20), ("c", 45))]
+    open_ = [replace(f, cause="unknown", terms=f.terms | {"end": "open"}) for f in silent]
+    for stalls in (silent, open_):
+        folded = incidents(numbered(stalls))
+        assert [(i.paths, i.from_ns - T0) for i in folded] == [
+            (("a",), 0),
+            (("b",), 20 * SECOND),
+            (("c",), 45 * SECOND),
+        ]
+    # What one path loses, it loses at different moments; and one host is one.
+    assert together(stall("a", 0, 30, cause="path_down"), stall("b", 20, 30, cause="path_down"))
+    assert together(stall("a", 0, 30, "reflector:7"), stall("b", 20, 30, "reflector:7"))
+    # By two clocks, of which one may be a second off.
+    assert together(stall("a", 0, 30), stall("b", 2.9, 30, clock="host:b"))
+    assert not together(stall("a", 0, 30), stall("b", 2.9, 30))
 
 
 def test_freezes_of_one_host_are_one_as_near_as_its_samples_tell():

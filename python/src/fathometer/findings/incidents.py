@@ -38,12 +38,25 @@ def tolerance_ns(a: Finding, b: Finding) -> int:
 
 def _held_up(a: Finding, b: Finding, within_ns: int) -> bool:
     """Whether one thing held up both. Seen in one recording they may be as far apart as it samples; in two,
-    they overlap, or the same host stood still: freezes of several hosts, one after the other, are as many
-    things.
+    they overlap.
     """
     if _one_recording(a, b) or _names(a) & _names(b):
         return _overlap(a, b, within_ns)
     return _overlap(a, b, 0 if _one_clock(a, b) else CLOCKS_NS)
+
+
+def _stood_still(a: Finding, b: Finding, within_ns: int) -> bool:
+    """Whether one thing held up both so that nothing came. Of two recordings it is the same host, or a path
+    that loses now this and now that, or they begin together: hosts that stand still at the same time, but
+    from different moments, are as many things.
+    """
+    if not _held_up(a, b, within_ns):
+        return False
+    if _one_recording(a, b) or _names(a) & _names(b):
+        return True
+    if "path_down" in {a.cause, b.cause} and fitting.fit(a, b):
+        return True
+    return _begin_together(a, b, within_ns - CLOCKS_NS if _one_clock(a, b) else within_ns)
 
 
 def _names(f: Finding) -> set[str]:
@@ -118,7 +131,7 @@ class Rule:
 
 RULES: Final = (
     # Whatever holds up several connections or paths at the same time is one thing.
-    Rule(STALLED, STALLED, False, _held_up),
+    Rule(STALLED, STALLED, False, _stood_still),
     # What waits behind it comes late.
     Rule(STALLED | DELAYED, DELAYED, False, _held_up),
     # Connections that fall silent, or are given up, at the same time.
