@@ -22,7 +22,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
+.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -63,17 +63,25 @@ advisories: cargo ## known vulnerabilities in dependencies (skipped, visibly, wh
 	@if cargo deny fetch db >/dev/null 2>&1; then cargo deny check advisories; \
 	else echo "SKIPPED: the database of advisories (github.com/RustSec/advisory-db) cannot be fetched from here"; fi
 
-test: test-rust test-python ## every test, the end-to-end ones of the built binary included
+# Both halves side by side: tests of the Rust half wait for most of their time, which leaves the processors to the Python half's;
+# those are the ones that give way. No flags of make reach them: cargo would look for the jobs of a make that it has no pipe to.
+test: cargo python-dev ## every test, the end-to-end ones of the built binary included
+	cargo test $(QUIET) --workspace --locked --no-run
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line NICE="nice -n 10" test-rust pytest
 
 test-python: cargo python-dev ## the Python half's
 	cargo build $(QUIET) --locked -p fathom
-	cd python && FATHOM=$$PWD/../target/debug/fathom ../.venv/bin/pytest -n $(WORKERS)
+	@$(MAKE) --no-print-directory pytest
+
+# With the binary that is there.
+pytest:
+	cd python && MAKEFLAGS= FATHOM=$$PWD/../target/debug/fathom $(NICE) ../.venv/bin/pytest -n $(WORKERS)
 
 engines: python-dev ## the rollup by DuckDB and ClickHouse against the local scan, 50 random recordings
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py
 
 test-rust: cargo ## the Rust half's
-	cargo test $(QUIET) --workspace --locked
+	MAKEFLAGS= cargo test $(QUIET) --workspace --locked
 	@if [ "$${CI:-}" != true ]; then \
 	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \

@@ -59,12 +59,12 @@ fn one_kill(moment: Duration, mut random: Random) {
     assert_eq!(kept.len(), rows.len(), "{case}: samples twice");
     assert!(rows.iter().all(|row| row.rtt_ns().is_some_and(|rtt| rtt > 0)), "{case}");
 
-    // A torn tail is there by chance or, in the copy, for sure.
+    // A torn tail is there by chance or, in the copy, for sure: more than that is cut.
     let torn = home.path().join("torn");
     copy_recording(&dir, &torn);
     let (name, segment) = open_segment(&torn);
     let whole = fs::metadata(&segment).expect("there").len();
-    let cut = 1 + random.below(200);
+    let cut = torn_bytes(&verify(&dir)) + 1 + random.below(200);
     OpenOptions::new().write(true).open(&segment).and_then(|f| f.set_len(whole - cut)).expect("cut");
     let told = verify(&torn);
     let tail = told["damage"].as_array().expect("a list").iter().find(|d| d["file"] == *name);
@@ -73,16 +73,14 @@ fn one_kill(moment: Duration, mut random: Random) {
     assert_eq!(tail["torn"], true, "{case}: {told}");
     assert_eq!(place("offset") + place("bytes"), whole - cut, "{case}: {told}");
     let left = whatever_reads(&torn);
-    assert!(
-        left.len() < rows.len() && left[..] == rows[..left.len()],
-        "{case}: no prefix after cutting {cut} bytes"
-    );
+    let counts = (left.len(), rows.len());
+    assert!(counts.0 < counts.1, "{case}: cutting {cut} bytes changed nothing: {counts:?}");
+    assert!(left[..] == rows[..left.len()], "{case}: no prefix after cutting {cut} bytes: {counts:?}");
 
     for (dir, rows) in [(&dir, rows), (&torn, left)] {
         let before = verify(dir);
         assert_eq!(before["sound"], false, "{case}: an interrupted recording passed as whole");
-        let torn_bytes: u64 =
-            before["damage"].as_array().expect("a list").iter().filter_map(|d| d["bytes"].as_u64()).sum();
+        let torn_bytes = torn_bytes(&before);
         let recovered = object(&recording("recover", dir, "--json"));
         assert_eq!(recovered["needed"], true, "{case}: {recovered}");
         assert_eq!(recovered["samples"], rows.len(), "{case}: {recovered}");
@@ -101,6 +99,11 @@ fn one_kill(moment: Duration, mut random: Random) {
         let again = object(&recording("recover", dir, "--json"));
         assert_eq!(again["needed"], false, "{case}: a second recovery found something to do: {again}");
     }
+}
+
+/// What `verify` tells of a tail that cannot be read.
+fn torn_bytes(told: &Value) -> u64 {
+    told["damage"].as_array().expect("a list").iter().filter_map(|d| d["bytes"].as_u64()).sum()
 }
 
 /// After a kill `verify` said "connection 37: 1 sent, 0 rows", nearly always with a connection for each sample, and said it
