@@ -6,10 +6,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use support::needs;
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::{Echo, Reflector, Xinetd};
-use support::rows::{events, of_kind, rows};
+use support::rows::{events, has_kind, of_kind, rows};
 
 const CONNECTIONS: usize = 8;
 const COUNT: usize = 500;
@@ -81,6 +82,39 @@ fn ctrl_c_ends_every_thread() {
     let causes: Vec<_> =
         summary["connections"].as_array().expect("some").iter().map(|c| &c["cause"]).collect();
     assert_eq!(causes, ["finished"; 4], "{summary}");
+}
+
+/// Whenever the recording thread wakes up on a processor that the probe shares, the round trips of that moment take longer: it
+/// looks 20 times a second, and flushes four times. It woke up 500 times a second once.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_recording_thread_wakes_up_rarely_beside_a_ping_pong() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{} --ping-pong --for 3s --record r --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    wait_for_events(&home.path().join("r"), "a connection", |events| has_kind(events, "connection.opened"));
+    let (began, at_first) = (Instant::now(), wake_ups(probe.pid(), "record").expect("it records"));
+    let (mut seconds, mut woke_up) = (0.0, 0);
+    while let Some(now) = wake_ups(probe.pid(), "record") {
+        (seconds, woke_up) = (began.elapsed().as_secs_f64(), now - at_first);
+        // How often it is looked at: the last look is as late as this before its end.
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let summary = probe.finish().summary();
+    assert!(woke_up as f64 <= 80.0 * seconds, "{woke_up} times in {seconds} s: {summary}");
+    assert!(woke_up > 0, "it was not looked at: {summary}");
+}
+
+/// How often a thread of this name gave its processor away of its own (proc_pid_status(5)); `None`: there is none.
+#[cfg(target_os = "linux")]
+fn wake_ups(pid: u32, name: &str) -> Option<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
+    let mut all = tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let status =
+        all.find(|status| status.lines().next().is_some_and(|first| first == format!("Name:\t{name}")))?;
+    let switches = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    switches.and_then(|n| n.trim().parse().ok())
 }
 
 #[test]
