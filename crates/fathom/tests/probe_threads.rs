@@ -106,7 +106,7 @@ fn the_recording_thread_wakes_up_rarely_beside_a_ping_pong() {
     assert!(woke_up > 0, "it was not looked at: {summary}");
 }
 
-/// How often a thread of this name gave its processor away of its own (proc_pid_status(5)); `None`: there is none.
+/// How often a thread of this name gave its processor away of its own (`proc_pid_status`(5)); `None`: there is none.
 #[cfg(target_os = "linux")]
 fn wake_ups(pid: u32, name: &str) -> Option<u64> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).ok()?;
