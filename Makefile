@@ -67,7 +67,7 @@ advisories: cargo ## known vulnerabilities in dependencies (skipped, visibly, wh
 # those are the ones that give way. No flags of make reach them: cargo would look for the jobs of a make that it has no pipe to.
 test: cargo python-dev ## every test, the end-to-end ones of the built binary included
 	cargo test $(QUIET) --workspace --locked --no-run
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line NICE="nice -n 10" test-rust pytest
+	@$(MAKE) --no-print-directory --jobs=2 NICE="nice -n 10" test-rust pytest
 
 test-python: cargo python-dev ## the Python half's
 	cargo build $(QUIET) --locked -p fathom
