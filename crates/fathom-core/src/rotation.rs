@@ -42,6 +42,8 @@ impl Boundaries {
 pub struct Tally {
     samples: u64,
     not_sent: u64,
+    /// By the schedules that have ended, of which each probing thread has one.
+    due: u64,
     lost_of_several: u64,
     /// Connections that are open.
     open: BTreeMap<u32, Open>,
@@ -95,6 +97,7 @@ impl Tally {
             }
             (EventKind::RecordingOverflowed { lost, .. }, connection) => self.add(connection, *lost),
             (EventKind::ScheduleOverrun { skipped, .. }, _) => self.not_sent += skipped,
+            (EventKind::ScheduleEnded { due }, _) => self.due += due,
             _ => {}
         }
     }
@@ -123,6 +126,7 @@ impl Tally {
         Carried {
             samples: self.samples,
             not_sent: self.not_sent,
+            due: self.due,
             lost_of_several: self.lost_of_several,
             connections: self.open.iter().map(connection).collect(),
             outages: self.outages.carried(|id| self.open.get(&id).is_some_and(|open| open.answered)),
@@ -133,6 +137,8 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use crate::statistics::Statistics;
 
     const DAY_NS: u64 = 86_400_000_000_000;
 
@@ -167,5 +173,36 @@ mod tests {
         );
         assert!(Boundaries::new(DAY_NS, -1).is_crossed(0));
         assert!(!Boundaries::new(u64::MAX, 0).is_crossed(i64::MAX - 1));
+    }
+
+    /// Two probing threads, and a seam between the ends of their schedules: what was due in either recording is what was sent there.
+    #[test]
+    fn what_was_due_on_a_thread_that_ended_before_a_seam_is_carried_over_it() {
+        let event =
+            |connection, kind| Event { at: jiff::Timestamp::UNIX_EPOCH, mono_ns: 1, connection, kind };
+        let lost = |lost| event(None, EventKind::RecordingOverflowed { lost, reason: None });
+        let ended = |due| event(None, EventKind::ScheduleEnded { due });
+        let (mut tally, mut due) = (Tally::default(), Vec::new());
+        let mut carried = Carried::default();
+        for told in [vec![lost(60)], vec![lost(40), ended(70)], vec![lost(10), ended(40)]] {
+            let mut statistics = Statistics::default();
+            let previous = String::new();
+            statistics
+                .event(&event(None, EventKind::RecordingContinues { previous, carried: carried.clone() }));
+            for one in &told {
+                tally.event(one);
+                statistics.event(one);
+            }
+            carried = tally.carried();
+            if due.len() < 2 {
+                let next = String::new();
+                statistics
+                    .event(&event(None, EventKind::RecordingRotated { next, carried: carried.clone() }));
+            }
+            due.push(statistics.due());
+        }
+        assert_eq!((carried.due, carried.samples), (110, 110));
+        // Losses are of samples that the recording has not: the last one knows how many were due in it.
+        assert_eq!(due, [0, 0, 10]);
     }
 }

@@ -245,8 +245,9 @@ impl Statistics {
 
     /// Samples that were due, sent or not.
     pub fn due(&self) -> u64 {
-        let due = self.due.map(|due| due.saturating_sub(self.before));
-        due.unwrap_or(self.samples.saturating_add(self.not_sent.total()))
+        let due = self.due.map_or(0, |due| due.saturating_sub(self.before));
+        // Not every probing thread may have said how many on its own.
+        due.max(self.samples.saturating_add(self.not_sent.total()))
     }
 
     /// The share of samples that were answered, late ones included, among those that were sent or had no connection that took
@@ -303,12 +304,15 @@ impl Statistics {
             // What stands in the recordings before is no part of this one.
             EventKind::RecordingContinues { carried, .. } => {
                 self.before = carried.samples.saturating_add(carried.not_sent);
+                self.due = (carried.due > 0).then_some(carried.due);
                 for one in &carried.connections {
                     self.connections.insert(one.connection, Connection::unseen());
                 }
             }
             // What goes on over the seam has lasted until there.
             EventKind::RecordingRotated { .. } => {
+                // Samples that are out are of the recording in which their echo comes.
+                self.due = None;
                 self.last_told_ns = self.last_told_ns.max(Some(event.mono_ns));
             }
             EventKind::ScheduleOverrun { skipped, reason, .. } => self.not_sent.add(reason, *skipped),

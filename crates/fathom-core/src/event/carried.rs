@@ -12,6 +12,9 @@ pub struct Carried {
     pub samples: u64,
     /// Samples that were due and told as not sent.
     pub not_sent: u64,
+    /// Of all samples, those that had fallen due on probing threads whose schedule had ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub due: u64,
     /// Of `samples`, those told as lost without a connection.
     #[serde(default)]
     pub lost_of_several: u64,
@@ -21,6 +24,11 @@ pub struct Carried {
     /// Outages that go on over the seam.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outages: Vec<CarriedOutage>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
 }
 
 /// A connection that stays open from one recording to the next.

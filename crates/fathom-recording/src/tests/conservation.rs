@@ -125,3 +125,33 @@ fn what_was_due_is_sent_or_told_as_not_sent() {
         ["28 due, 20 rows, 2 told as lost, 8 told as not sent: 2 too many"]
     );
 }
+
+/// Of two probing threads the schedule of one ended just before a seam, and was missing in what had been due after it: "40906 too
+/// many".
+#[test]
+fn what_was_due_on_a_thread_that_ended_before_a_seam_counts_after_it() {
+    let opened = |connection| fathom_core::event::CarriedConnection {
+        connection,
+        samples: 10,
+        lane: None,
+        remote: None,
+        stall: None,
+    };
+    let carried = |due| fathom_core::event::Carried {
+        samples: 30,
+        due,
+        connections: vec![opened(1)],
+        ..fathom_core::event::Carried::default()
+    };
+    let continues =
+        |due| (None, EventKind::RecordingContinues { previous: String::new(), carried: carried(due) });
+    let ended = (None, EventKind::ScheduleEnded { due: 15 });
+    let after = |due| recording("tcp", &rows(1, 10..15), &[continues(due), closed(1, 15), ended.clone()]);
+    assert_eq!(findings(&after(20)), Vec::<String>::new());
+    assert_eq!(findings(&after(0)), ["15 due, 5 rows, 30 told as lost, 0 told as not sent: 20 too many"]);
+    // Before it, what stands there is what was due.
+    let rotated = (None, EventKind::RecordingRotated { next: String::new(), carried: carried(20) });
+    let before = [closed(0, 20), (None, EventKind::ScheduleEnded { due: 20 }), rotated];
+    let all: Vec<(u32, u64)> = rows(0, 0..20).into_iter().chain(rows(1, 0..10)).collect();
+    assert_eq!(findings(&recording("tcp", &all, &before)), Vec::<String>::new());
+}

@@ -135,6 +135,7 @@ impl Conservation {
                     (tally.before, tally.opened) = (one.samples, true);
                 }
                 let open = carried.connections.iter().map(|one| one.samples).fold(0, u64::saturating_add);
+                self.due = (carried.due > 0).then_some(carried.due);
                 self.not_sent = self.not_sent.saturating_add(carried.not_sent);
                 self.lost_of_several = self.lost_of_several.saturating_add(carried.lost_of_several);
                 self.before = carried.samples.saturating_sub(open.saturating_add(carried.lost_of_several));
