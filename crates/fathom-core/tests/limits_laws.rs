@@ -10,7 +10,7 @@ use fathom_core::event::{Became, EventKind};
 use fathom_core::limits::{
     AtMost, Death, OPENINGS_A_SECOND, Outcome, Output, Recorded, Settings, Verdict, What,
 };
-use limits_world::{Fault, Kind, MS, Ran, Random, S, World, run};
+use limits_world::{Fault, Kind, MS, Ran, Random, S, World, go_on, run};
 use std::collections::{BTreeMap, BTreeSet};
 
 const KINDS: [Kind; 4] = [Kind::Silent, Kind::ResetAtExpiry, Kind::FinAtExpiry, Kind::ResetOnPacket];
@@ -85,7 +85,11 @@ fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
     assert!(judged as usize <= ran.outputs.len());
     let asked = looks.len() as u32;
     let idle = ran.outcome.lengths.iter().map(|row| row.survived).sum::<u32>();
-    assert!(idle <= asked, "who survived was asked: {what:?}");
+    let earlier = ran.told.iter().filter(|event| {
+        let survived = matches!(event.kind, EventKind::LimitsJudged { became: Became::Survived, .. });
+        survived && event.connection.is_none()
+    });
+    assert!(idle <= asked + earlier.count() as u32, "who survived was asked: {what:?}");
     assert!(ran.most_open <= settings.connections.0, "{} open: {what:?}", ran.most_open);
     for window in openings.windows(OPENINGS_A_SECOND as usize + 1) {
         assert!(
@@ -94,12 +98,15 @@ fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
         );
     }
     check_told(ran, what);
+    let goes_on = ran
+        .told
+        .iter()
+        .any(|event| matches!(event.kind, EventKind::LimitsJudged { .. }) && event.connection.is_none());
     for row in &ran.outcome.lengths {
         let least = row.least_ns.is_none_or(|least| least + 50 * MS >= row.length_ns || row.survived == 0);
-        assert!(
-            row.survived + row.died + row.void <= settings.per_length || row.void > 0,
-            "{row:?} {what:?}"
-        );
+        // A recording says of which length a connection was, and not of which set of that length.
+        let all = row.survived + row.died + row.void;
+        assert!(all <= settings.per_length || row.void > 0 || goes_on, "{row:?} {what:?}");
         assert!(least || ran.outcome.survived.is_some(), "{row:?}");
     }
 }
@@ -110,7 +117,11 @@ fn check_told(ran: &Ran, what: &dyn std::fmt::Debug) {
     let mut once = BTreeSet::new();
     for event in &ran.told {
         let EventKind::LimitsJudged { length_ns, became, .. } = &event.kind else { continue };
-        assert!(once.insert(event.connection), "{event:?} comes again: {what:?}");
+        // What an earlier search judged has no number in this one.
+        assert!(
+            event.connection.is_none() || once.insert(event.connection),
+            "{event:?} comes again: {what:?}"
+        );
         let (survived, died) = told.entry(*length_ns).or_default();
         match became {
             Became::Survived => *survived += 1,
@@ -346,4 +357,49 @@ fn what_was_recorded_until_then_is_what_is_known() {
         died |= known.died.is_some();
     }
     assert!(died && ends(&recorded.outcome().expect("it is known")) == ends(&outcome));
+}
+
+/// A search that breaks off anywhere, and another that goes on: the bracket contains the limit, and what the first one knew is
+/// not tried again.
+#[test]
+fn a_search_goes_on_where_another_ended() {
+    let settings = settings(600 * S);
+    let mut saved = 0;
+    for seed in 0..100 {
+        let world = by_chance(seed);
+        let whole = ran(&world, &settings);
+        let mut told = whole.told.clone();
+        let before = Random(seed).below(told.len() as u64 + 1) as usize;
+        told.truncate(before);
+        let again = go_on(&world, settings.clone(), &told);
+        check(&again, &settings, &world);
+        let (survived, died) = ends(&again.outcome);
+        let limit = world.limit_ns.expect("it has one");
+        let within = limit <= 600 * S;
+        let verdict = if within { Verdict::Found } else { Verdict::NotFound };
+        assert_eq!(again.outcome.verdict, verdict, "{before} of it: {world:?}: {:#?}", again.outcome);
+        assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}");
+        let judged: BTreeSet<u64> = whole_lengths(&told, settings.per_length);
+        let bracket = |length: &&u64| {
+            again.told.iter().any(|event| {
+                let EventKind::LimitsJudged { length_ns, .. } = &event.kind else { return false };
+                event.connection.is_some() && length_ns == *length
+            })
+        };
+        let again_tried: Vec<&u64> = judged.iter().filter(bracket).collect();
+        assert!(again_tried.len() <= 1, "but for the shorter end: {again_tried:?}: {world:?}");
+        saved += usize::from(again.outcome.opened < whole.outcome.opened);
+    }
+    assert!(saved >= 60, "{saved} of 100 opened fewer connections than a whole search");
+}
+
+/// Lengths all of whose connections survived.
+fn whole_lengths(told: &[fathom_core::event::Event], per_length: u32) -> BTreeSet<u64> {
+    let mut survived: BTreeMap<u64, u32> = BTreeMap::new();
+    for event in told {
+        if let EventKind::LimitsJudged { length_ns, became: Became::Survived, .. } = &event.kind {
+            *survived.entry(*length_ns).or_default() += 1;
+        }
+    }
+    survived.into_iter().filter(|(_, times)| *times >= per_length).map(|(length, _)| length).collect()
 }

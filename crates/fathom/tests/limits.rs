@@ -14,7 +14,7 @@ use support::faults::{Reflector, Site};
 use support::net::Host;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::reflector::{Reflector as _, Xinetd};
-use support::rows::{events, has_kind, of_kind};
+use support::rows::{events, has_kind, number, of_kind};
 use support::{FATHOM, free_port, needs, needs_root};
 
 /// A busy machine's reflector closes idle connections so much later than it should; then that is when they die.
@@ -187,6 +187,55 @@ fn a_search_that_is_killed_leaves_what_it_knew() {
         story.out.contains(": no idle limit up to ") && story.out.contains("had been interrupted"),
         "{story:?}"
     );
+}
+
+/// A search is killed, and another goes on with what it knew: it tries no length again that all survived, finds the limit, and its
+/// own recording says all of it.
+#[test]
+fn a_search_goes_on_where_another_was_killed() {
+    let target = loopback();
+    let _reflector = Reflector::start_with(&Host::this(), target, "--idle-timeout 4200ms");
+    let home = tempfile::tempdir().expect("a directory");
+    let [first, second] = ["first", "second"].map(|name| home.path().join(name));
+    let search = here(target, &format!("--up-to 8s --record {}", first.display()));
+    let survived = |log: &Vec<Value>| {
+        of_kind(log, "limits.judged").iter().filter(|event| event["became"] == "survived").count()
+    };
+    wait_for_events(&first, "three lengths that were survived", |log| survived(log) >= 9);
+    search.kill_9();
+    let knew = survived(&events(&first));
+
+    let went_on = format!("--up-to 8s --resume {} --record {}", first.display(), second.display());
+    let outcome = here(target, &went_on).finish();
+    assert_found(&outcome, Duration::from_millis(4_200), "closed_while_idle", "reflector");
+    assert!(outcome.err.contains("connections judged by the search in "), "{}", outcome.err);
+    let log = events(&second);
+    let of_the_first =
+        of_kind(&log, "limits.judged").into_iter().filter(|event| event["connection"].is_null());
+    assert!(of_the_first.filter(|event| event["became"] == "survived").count() >= knew);
+    let shortest = of_kind(&log, "limits.judged")
+        .into_iter()
+        .filter(|event| !event["connection"].is_null())
+        .map(|event| number(event, "length_ns"))
+        .min();
+    assert!(shortest > Some(1_000_000_000), "{shortest:?}");
+    let told = fathom(home.path(), &["recording", "summary", "--json", "second"]).summary();
+    assert_eq!(told, result(&outcome));
+    assert_eq!(fathom(home.path(), &["recording", "verify", "second"]).code(), 0);
+
+    // What is not the same search, or is over, is refused in a line.
+    for (arguments, part) in [
+        (format!("--resume {} --age", first.display()), "leave out --age"),
+        (format!("--resume {} --keepalive 1s", first.display()), "leave out --keepalive"),
+        (format!("--resume {}", second.display()), "came to its end"),
+        (format!("--resume {}", home.path().display()), "recording.json"),
+    ] {
+        let refused = here(target, &arguments).finish();
+        assert!(refused.code() > 0 && refused.err.contains(part), "{arguments}: {refused:?}");
+        assert_eq!(refused.told().len(), 1, "{arguments}: {refused:?}");
+    }
+    let elsewhere = here(loopback(), &format!("--resume {}", first.display())).finish();
+    assert!(elsewhere.code() == 2 && elsewhere.err.contains("not of 127.0.0.1"), "{elsewhere:?}");
 }
 
 /// On a terminal each length is a letter, and the picture is gone when the result comes.

@@ -81,6 +81,40 @@ impl Recorded {
         &mut self.cohorts[at]
     }
 
+    /// Which limit was searched for.
+    pub fn limit(&self) -> Limit {
+        self.limit
+    }
+
+    /// How often the kernel sent keepalives, in ns. `None`: it sent none.
+    pub fn keepalive_ns(&self) -> Option<u64> {
+        self.keepalive_ns
+    }
+
+    /// Connections that were judged.
+    pub fn judged(&self) -> u64 {
+        self.judged
+    }
+
+    /// Whether all is known that the search was for.
+    pub fn is_settled(&self) -> bool {
+        let settled = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Found | Verdict::NotFound);
+        self.ended.as_deref().is_some_and(settled)
+    }
+
+    /// The connections of each length. Nothing can be said of those that were open when it broke off.
+    pub(super) fn cohorts(&self) -> Vec<Cohort> {
+        let mut cohorts = self.cohorts.clone();
+        for cohort in &mut cohorts {
+            cohort.void += std::mem::take(&mut cohort.open);
+        }
+        cohorts
+    }
+
+    pub(super) fn lives(&self) -> &[Life] {
+        &self.lives
+    }
+
     /// What it amounts to. `None`: no search is recorded here.
     pub fn outcome(&self) -> Option<Outcome> {
         if let Some(ended) = &self.ended {

@@ -13,6 +13,7 @@ use super::io::{Input, Output, Progress};
 use super::links::{AGAIN_NS, Links, Wanted, deaths_of};
 use super::outcome::{Outcome, Verdict};
 use super::plan::{Reserve, S};
+use super::recorded::Recorded;
 use super::settings::Settings;
 use super::view::Standing;
 use crate::event::{Became, Death, EventKind, What};
@@ -65,6 +66,8 @@ pub struct Limits {
     rounds: u32,
     /// Lengths were given up because shorter ones were died of.
     given_up: bool,
+    /// So many of the cohorts are of an earlier search.
+    earlier: usize,
     verdict: Verdict,
     why: Option<String>,
 }
@@ -85,9 +88,16 @@ impl Limits {
             beginnings: 0,
             rounds: 0,
             given_up: false,
+            earlier: 0,
             verdict: Verdict::NotFound,
             why: None,
         }
+    }
+
+    /// Goes on where an earlier search for the same limit ended: what that judged is not tried again.
+    pub fn resumed(settings: Settings, earlier: &Recorded) -> Self {
+        let cohorts = earlier.cohorts();
+        Self { earlier: cohorts.len(), cohorts, ..Self::new(settings) }
     }
 
     /// Begins.
@@ -95,6 +105,7 @@ impl Limits {
         self.links.begin(now);
         self.next_opening_ns = now;
         self.tell_began();
+        self.tell_earlier();
         self.open_controls(now);
         self.turn(now);
     }

@@ -1,7 +1,7 @@
 //! Searches for age limits in virtual time: a limit that is there is found, whatever its age and however it kills; deaths at one
 //! moment, deaths by chance and a table that is full are none.
 
-use super::limits_world::{Fault, MS, Ran, Random, S, World, run_ages};
+use super::limits_world::{Fault, MS, Ran, Random, S, World, go_on, run_ages};
 use super::{KINDS, ends, settings, world};
 use fathom_core::event::{Became, EventKind};
 use fathom_core::limits::{Death, Limit, Output, Recorded, Settings, Verdict, What};
@@ -194,4 +194,34 @@ fn connections_are_kept_in_use() {
         }
     }
     assert_eq!(sent.len(), 24);
+}
+
+/// Another search goes on with what one knew that broke off: it keeps fewer connections, and the bracket contains the limit.
+#[test]
+fn a_search_for_ages_goes_on_where_another_ended() {
+    let (mut found, mut fewer) = (0, 0);
+    for seed in 0..60 {
+        let mut random = Random(seed);
+        let limit = random.between(5 * S, 55 * S);
+        let world = aged(Some(limit), seed);
+        let mut told = ran(&world, &ages(60 * S)).told;
+        told.truncate(random.below(told.len() as u64) as usize);
+        let died = |event: &&fathom_core::event::Event| {
+            matches!(event.kind, EventKind::LimitsJudged { became: Became::Died, .. })
+        };
+        let deaths = told.iter().filter(died).count();
+        let Ran { outcome, told: again, .. } = go_on(&world, ages(60 * S), &told);
+        assert_eq!(
+            again.iter().filter(died).count(),
+            outcome.lives.iter().filter(|l| l.most_ns.is_some()).count()
+        );
+        let (lived, most) = ends(&outcome);
+        assert!(
+            outcome.died.is_none() || (lived <= limit && limit <= most),
+            "{lived} {limit} {most}: {world:?}"
+        );
+        found += u32::from(outcome.verdict == Verdict::Found);
+        fewer += u32::from(outcome.opened.expect("known") + deaths as u64 <= 24 + 2);
+    }
+    assert!(found >= 55 && fewer >= 55, "{found} found, {fewer} with no more than were wanted, of 60");
 }

@@ -6,7 +6,9 @@ mod chance;
 
 pub(crate) use chance::Random;
 use fathom_core::event::Event as Told;
-use fathom_core::limits::{Ages, Input, KernelView, Limits, Outcome, Output, Search, Settings};
+use fathom_core::limits::{
+    Ages, Input, KernelView, Limit, Limits, Outcome, Output, Recorded, Search, Settings,
+};
 use fathom_core::probe::NetError;
 use jiff::Timestamp;
 use std::cmp::Reverse;
@@ -271,6 +273,18 @@ pub(crate) fn run(world: &World, settings: Settings) -> Ran {
 /// Runs a search for the age limit.
 pub(crate) fn run_ages(world: &World, settings: Settings) -> Ran {
     drive(world, &mut Ages::new(settings))
+}
+
+/// Runs a search that goes on where the one ended that told this.
+pub(crate) fn go_on(world: &World, settings: Settings, told: &[Told]) -> Ran {
+    let mut earlier = Recorded::default();
+    for event in told {
+        earlier.event(event);
+    }
+    match earlier.limit() {
+        Limit::Idle => drive(world, &mut Limits::resumed(settings, &earlier)),
+        Limit::Age => drive(world, &mut Ages::resumed(settings, &earlier)),
+    }
 }
 
 fn drive(world: &World, search: &mut dyn Search) -> Ran {

@@ -21,6 +21,8 @@ Examples:
   fathom limits 10.0.0.4 --age --up-to 2h
                                          do connections in use end at some age?
   fathom limits 10.0.0.4 --record idle   keep the evidence; later: fathom recording explain idle
+  fathom limits 10.0.0.4 --resume idle --record idle2
+                                         go on where that ended early
   fathom limits 10.0.0.4 --json | jq '.survived.idle_ns / 1e9'
                                          a keepalive that is shorter keeps connections alive
 
@@ -90,6 +92,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 
+    /// Go on where the search of the same target ended that was recorded in DIR: what it judged is not tried again
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -109,6 +115,7 @@ pub(super) struct Config {
     pub(super) limit: Limit,
     pub(super) settings: Settings,
     pub(super) record: Option<PathBuf>,
+    pub(super) resume: Option<PathBuf>,
     pub(super) json: bool,
     pub(super) quiet: bool,
 }
@@ -164,6 +171,7 @@ impl Args {
             limit: if self.age { Limit::Age } else { Limit::Idle },
             settings,
             record: self.record,
+            resume: self.resume,
             json: self.json,
             quiet: self.quiet,
         })

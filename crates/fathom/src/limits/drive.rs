@@ -4,7 +4,7 @@ use super::args::Config;
 use super::record::SearchRecorder;
 use super::show::Ticker;
 use crate::probe::Stop;
-use fathom_core::limits::{Ages, Input, KernelView, Limit, Limits, Outcome, Output, Search};
+use fathom_core::limits::{Ages, Input, KernelView, Limit, Limits, Outcome, Output, Recorded, Search};
 use fathom_core::probe::NetError;
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
@@ -40,15 +40,18 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         config: &Config,
+        earlier: Option<&Recorded>,
         remote: SocketAddr,
         reactor: Reactor,
         stop: Stop,
         recorder: SearchRecorder,
     ) -> Self {
         Self {
-            search: match config.limit {
-                Limit::Idle => Box::new(Limits::new(config.settings.clone())),
-                Limit::Age => Box::new(Ages::new(config.settings.clone())),
+            search: match (config.limit, earlier) {
+                (Limit::Idle, None) => Box::new(Limits::new(config.settings.clone())),
+                (Limit::Idle, Some(earlier)) => Box::new(Limits::resumed(config.settings.clone(), earlier)),
+                (Limit::Age, None) => Box::new(Ages::new(config.settings.clone())),
+                (Limit::Age, Some(earlier)) => Box::new(Ages::resumed(config.settings.clone(), earlier)),
             },
             remote,
             options: TcpOptions {

@@ -3,6 +3,7 @@
 mod args;
 mod drive;
 mod record;
+mod resume;
 mod show;
 
 pub(crate) use args::Args;
@@ -24,6 +25,7 @@ const OTHER_FILES: u64 = 64;
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let config = args.config()?;
     make_room_for_sockets(&config)?;
+    let earlier = resume::earlier(&config)?;
     let addresses = lookup(&config.target, config.family).map_err(Failure::run)?;
     // The first: connections to several hosts behind one name would be of several paths.
     let remote = addresses[0];
@@ -32,7 +34,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
     let recorder = SearchRecorder::open(&config, remote)?;
-    let driver = Driver::new(&config, remote, reactor, stop, recorder);
+    let driver = Driver::new(&config, earlier.as_ref(), remote, reactor, stop, recorder);
     let (outcome, recorder) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
     let recorded = recorder.finish(&outcome, &config.target.to_string(), remote);
     conclude(&config, remote, &outcome)?;

@@ -56,7 +56,7 @@ impl Ages {
         self.path_works(now, sent_ns, false);
         if self.phase == Phase::Starting {
             self.phase = Phase::Searching;
-            self.want(now, self.settings.per_length - 1);
+            self.want(now, self.connections - 1);
         }
     }
 
@@ -70,7 +70,7 @@ impl Ages {
         self.path_works(now, asked.at_ns, false);
         if let Some(life) = self.life(id).filter(|life| life.least_ns >= self.settings.up_to_ns) {
             self.judged.push(Judged { id, life });
-            self.tell_judged(id, Became::Survived, life, 0);
+            self.tell_judged(Some(id), Became::Survived, life, 0);
             self.links.close(id);
         }
     }
@@ -121,7 +121,7 @@ impl Ages {
     fn voids(&mut self, now: u64, id: u32) {
         if let Some(life) = self.life(id) {
             self.judged.push(Judged { id, life });
-            self.tell_judged(id, Became::Void, life, 0);
+            self.tell_judged(Some(id), Became::Void, life, 0);
         }
         self.links.close(id);
         self.want(now, 1);

@@ -4,6 +4,7 @@ use super::super::flow::{Flow, OPENED_WITHIN_NS, Role, Stage};
 use super::super::io::{Input, Output, Progress};
 use super::super::links::{Links, Wanted};
 use super::super::outcome::{End, Outcome, Verdict};
+use super::super::recorded::Recorded;
 use super::super::settings::Settings;
 use super::super::share::wilson;
 use super::super::view::Standing;
@@ -66,6 +67,10 @@ pub struct Ages {
     pub(super) dying: Vec<Dying>,
     /// Lives that are over, but for those that ended together with others.
     pub(super) judged: Vec<Judged>,
+    /// Those that an earlier search saw.
+    earlier: Vec<Life>,
+    /// Connections that are to be seen.
+    pub(super) connections: u32,
     pub(super) moments: u32,
     pub(super) verdict: Verdict,
     why: Option<String>,
@@ -75,6 +80,7 @@ impl Ages {
     /// Of these settings: `per_length` is the number of connections.
     pub fn new(settings: Settings) -> Self {
         Self {
+            connections: settings.per_length,
             links: Links::new(&settings),
             pace: Pace::of(settings.up_to_ns),
             settings,
@@ -85,10 +91,20 @@ impl Ages {
             queue: VecDeque::new(),
             dying: Vec::new(),
             judged: Vec::new(),
+            earlier: Vec::new(),
             moments: 0,
             verdict: Verdict::NotFound,
             why: None,
         }
+    }
+
+    /// Goes on where an earlier search for the same limit ended: what that saw counts.
+    pub fn resumed(settings: Settings, earlier: &Recorded) -> Self {
+        let earlier = earlier.lives().to_vec();
+        let told = |life: &&Life| life.most_ns.is_some() || life.least_ns >= settings.up_to_ns;
+        let told = earlier.iter().filter(told).count() as u32;
+        let connections = settings.per_length.saturating_sub(told).max(1);
+        Self { earlier, connections, ..Self::new(settings) }
     }
 
     /// Begins.
@@ -103,6 +119,15 @@ impl Ages {
             keepalive_ns: None,
         };
         self.links.tell(None, kind);
+        // What an earlier search saw stands in this one's recording too, which says nothing without it.
+        for life in self.earlier.clone() {
+            let became = match life.most_ns {
+                Some(_) => Became::Died,
+                None if life.least_ns >= self.settings.up_to_ns => Became::Survived,
+                None => Became::Void,
+            };
+            self.tell_judged(None, became, life, 0);
+        }
         self.queue.push_back(Wanted::first(Role::Test(0), now));
         self.turn(now);
     }
@@ -192,7 +217,8 @@ impl Ages {
     pub(super) fn lives(&self) -> Vec<Life> {
         let open = self.links.flows.iter().filter(|(_, flow)| matches!(flow.role, Role::Test(_)));
         let open = open.filter_map(|(id, _)| self.life(*id));
-        let mut lives: Vec<Life> = self.judged.iter().map(|judged| judged.life).chain(open).collect();
+        let judged = self.judged.iter().map(|judged| judged.life);
+        let mut lives: Vec<Life> = self.earlier.iter().copied().chain(judged).chain(open).collect();
         lives.sort_by_key(|life| life.began_after_ns);
         lives
     }
@@ -241,7 +267,7 @@ impl Ages {
         }
     }
 
-    pub(super) fn tell_judged(&mut self, id: u32, became: Became, life: Life, doubt_ns: u64) {
+    pub(super) fn tell_judged(&mut self, connection: Option<u32>, became: Became, life: Life, doubt_ns: u64) {
         let kind = EventKind::LimitsJudged {
             length_ns: self.settings.up_to_ns,
             became,
@@ -250,7 +276,7 @@ impl Ages {
             doubt_ns: (doubt_ns > 0).then_some(doubt_ns),
             how: life.how,
         };
-        self.links.tell(Some(id), kind);
+        self.links.tell(connection, kind);
     }
 
     /// Enough is known. The reflector is asked about those that died of their age.
@@ -276,7 +302,7 @@ impl Ages {
                 .is_some_and(|flow| matches!(flow.role, Role::Test(_)) && flow.stage != Stage::Dead);
             if let Some(life) = self.life(id).filter(|_| tested) {
                 self.judged.push(Judged { id, life });
-                self.tell_judged(id, Became::Void, life, 0);
+                self.tell_judged(Some(id), Became::Void, life, 0);
             }
             self.links.close(id);
         }

@@ -112,7 +112,9 @@ impl Limits {
     /// Tries lengths between the two ends, and the longer end once more. Whether that can be done in time.
     fn look_between(&mut self, now: u64, survived_ns: u64, gap_ns: u64, died_ns: u64) -> bool {
         let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
-        let parts = if died_ns <= BEGUN_ANEW_NS {
+        // A search that goes on has no reserve from before.
+        let anew = died_ns <= BEGUN_ANEW_NS || self.earlier > 0;
+        let parts = if anew {
             // A little more of them: what is not known exactly of each widens a part.
             gap_ns.div_ceil(narrow_ns * 3 / 4).clamp(2, 10)
         } else {
@@ -121,7 +123,7 @@ impl Limits {
         let parts = parts.min(gap_ns / APART_NS).max(1);
         let between = (1..parts).map(|part| survived_ns + gap_ns * part / parts);
         let lengths: Vec<u64> = between.chain([died_ns]).collect();
-        if died_ns <= BEGUN_ANEW_NS {
+        if anew {
             self.drop_reserves(|_| true);
             for &length in &lengths {
                 self.want_length(now, length);
@@ -175,6 +177,8 @@ impl Limits {
     pub(super) fn finish(&mut self, now: u64, verdict: Verdict, why: Option<String>) {
         (self.verdict, self.why) = (verdict, why.clone());
         let died = Bracket::of(&self.cohorts).died.filter(|_| verdict == Verdict::Found);
+        // Of an earlier search's connections it knows nothing by this one's number.
+        let died = died.filter(|(at, _)| *at >= self.earlier);
         let Some((at, _)) = died else { return self.over(verdict, why) };
         self.phase = Phase::Reporting;
         self.queue.clear();

@@ -1,6 +1,6 @@
 //! What has been decided is taken down, and told as events for the recording.
 
-use super::super::cohort::Died;
+use super::super::cohort::{Cohort, Died};
 use super::super::flow::{Role, Stage};
 use super::{Became, EventKind, Limits};
 use crate::event::Limit;
@@ -16,19 +16,36 @@ impl Limits {
         self.links.tell(None, kind);
     }
 
+    /// What an earlier search judged stands in this one's recording too, which says nothing without it.
+    pub(super) fn tell_earlier(&mut self) {
+        for at in 0..self.earlier {
+            let Cohort { least_ns, survived, ref died, void, .. } = self.cohorts[at];
+            let died = died.clone();
+            for _ in 0..survived {
+                self.tell_judged(None, at, Became::Survived, Some(least_ns), None);
+            }
+            for death in died {
+                self.tell_judged(None, at, Became::Died, None, Some(death));
+            }
+            for _ in 0..void {
+                self.tell_judged(None, at, Became::Void, None, None);
+            }
+        }
+    }
+
     pub(super) fn survives(&mut self, id: u32, cohort: usize, least_ns: u64) {
         self.cohorts[cohort].survives(least_ns);
-        self.tell_judged(id, cohort, Became::Survived, Some(least_ns), None);
+        self.tell_judged(Some(id), cohort, Became::Survived, Some(least_ns), None);
     }
 
     pub(super) fn dies(&mut self, cohort: usize, died: Died) {
         self.cohorts[cohort].dies(died);
-        self.tell_judged(died.id, cohort, Became::Died, None, Some(died));
+        self.tell_judged(Some(died.id), cohort, Became::Died, None, Some(died));
     }
 
     pub(super) fn voids(&mut self, id: u32, cohort: usize) {
         self.cohorts[cohort].voids();
-        self.tell_judged(id, cohort, Became::Void, None, None);
+        self.tell_judged(Some(id), cohort, Became::Void, None, None);
     }
 
     /// Nothing can be said of any connection that is open and has not been judged.
@@ -45,13 +62,13 @@ impl Limits {
         let all: Vec<(u32, usize)> =
             open.chain(closed.map(|pending| (pending.died.id, pending.cohort))).collect();
         for (id, cohort) in all {
-            self.tell_judged(id, cohort, Became::Void, None, None);
+            self.tell_judged(Some(id), cohort, Became::Void, None, None);
         }
     }
 
     fn tell_judged(
         &mut self,
-        id: u32,
+        connection: Option<u32>,
         cohort: usize,
         became: Became,
         least_ns: Option<u64>,
@@ -65,6 +82,6 @@ impl Limits {
             doubt_ns: died.map(|died| died.doubt_ns).filter(|doubt| *doubt > 0),
             how: died.map(|died| died.how),
         };
-        self.links.tell(Some(id), kind);
+        self.links.tell(connection, kind);
     }
 }
