@@ -19,12 +19,13 @@
 //!                             more of one moment are no age's doing, and as many begin anew
 //! ```
 
+mod found;
 mod judging;
 mod lives;
 mod plan;
 mod run;
 mod settling;
 
+pub(super) use found::outcome_of;
 pub use lives::Life;
 pub use run::Ages;
-pub(super) use run::outcome_of;
