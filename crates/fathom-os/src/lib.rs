@@ -8,6 +8,7 @@
 
 pub mod assist;
 pub mod clock;
+pub mod egress;
 pub mod host;
 pub mod interfaces;
 #[cfg(target_os = "linux")]

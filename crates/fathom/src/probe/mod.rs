@@ -4,7 +4,6 @@ mod args;
 mod config;
 mod drive;
 mod effective;
-mod egress;
 mod formats;
 mod keep;
 mod live_state;

@@ -2,7 +2,6 @@
 //! views show.
 
 mod stamps;
-use super::egress::{Egress, ends};
 use super::live_state::{LiveStates, lock};
 use super::operate::HookSender;
 use super::outbox::Message;
@@ -14,6 +13,7 @@ use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
 use fathom_os::clock::mono_ns;
+use fathom_os::egress::{Egress, ends};
 use fathom_recording::peers::Rows;
 use fathom_recording::{Gaps, Recorder};
 use jiff::Timestamp;

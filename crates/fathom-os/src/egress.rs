@@ -1,10 +1,10 @@
 //! By what a path's connections leave this host: address, interface, its driver and what it can. Asked for when
-//! a connection opens and once a minute, on the recording thread: a question takes system calls, and a card that is
-//! slow to answer must hold up no sample.
+//! a connection opens and once a minute. A question takes system calls, and a card may be slow to answer: no thread that
+//! measures asks.
 
+use crate::host::NicFacts;
+use crate::interfaces;
 use fathom_core::event::EventKind;
-use fathom_os::host::NicFacts;
-use fathom_os::interfaces;
 use std::net::SocketAddr;
 
 /// Between two looks when no connection opens.
@@ -21,7 +21,7 @@ fn ask(local: SocketAddr, remote: SocketAddr) -> Option<NicFacts> {
 
 /// What is known of one path.
 #[derive(Debug)]
-pub(super) struct Egress {
+pub struct Egress {
     ask: Ask,
     /// The latest connection's ends.
     ends: Option<(SocketAddr, SocketAddr)>,
@@ -40,12 +40,12 @@ impl Default for Egress {
 
 impl Egress {
     /// The interface by which the latest connection leaves, where it is known.
-    pub(super) fn nic(&self) -> Option<&NicFacts> {
+    pub fn nic(&self) -> Option<&NicFacts> {
         self.nic.as_ref().filter(|_| self.told)
     }
 
-    /// A connection opened: what differs from the one before.
-    pub(super) fn opened(&mut self, local: SocketAddr, remote: SocketAddr, now_ns: u64) -> Vec<EventKind> {
+    /// A connection opened at this moment (in ns of any clock, the same for every call): what differs from the one before.
+    pub fn opened(&mut self, local: SocketAddr, remote: SocketAddr, now_ns: u64) -> Vec<EventKind> {
         let route = |(from, to): (SocketAddr, SocketAddr)| (from.ip(), to.ip());
         let before = self.ends.replace((local, remote)).map(route);
         if before == Some((local.ip(), remote.ip())) && now_ns.saturating_sub(self.asked_ns) < SAME_FOR_NS {
@@ -60,12 +60,12 @@ impl Egress {
     }
 
     /// Whether it is time to look without a reason.
-    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+    pub fn is_due(&self, now_ns: u64) -> bool {
         self.ends.is_some() && now_ns.saturating_sub(self.asked_ns) >= LOOK_EVERY_NS
     }
 
     /// Asks again: what differs from the last answer.
-    pub(super) fn look(&mut self, now_ns: u64) -> Vec<EventKind> {
+    pub fn look(&mut self, now_ns: u64) -> Vec<EventKind> {
         let Some((local, remote)) = self.ends else { return Vec::new() };
         self.asked_ns = now_ns;
         // While there is no way, or nobody tells, the last that is known stays known.
@@ -111,14 +111,14 @@ fn differences(before: &NicFacts, now: &NicFacts) -> Vec<EventKind> {
 }
 
 /// The two ends of a connection as its event names them.
-pub(super) fn ends(local: &str, remote: &str) -> Option<(SocketAddr, SocketAddr)> {
+pub fn ends(local: &str, remote: &str) -> Option<(SocketAddr, SocketAddr)> {
     local.parse().ok().zip(remote.parse().ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fathom_os::host::Offloads;
+    use crate::host::Offloads;
 
     const S: u64 = 1_000_000_000;
 
