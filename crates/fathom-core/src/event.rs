@@ -4,6 +4,9 @@ mod carried;
 mod evidence;
 mod limits;
 mod lost;
+mod modes;
+mod name;
+mod policy;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +17,8 @@ pub use lost::{
     LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, note_of_lost_events,
     tells_lost_events, why_lost,
 };
+pub use modes::{PROBING_FAILED, THROUGHPUT_MODE};
+pub use policy::{BreakerChanged, CLIENT_MODE, Circuit, Ended, Outcome, TryFailed, Why};
 
 use crate::cause::ClosingCause;
 use crate::loss::Losses;
@@ -21,12 +26,6 @@ use crate::peer_report::PeerReport;
 use crate::verdict::{Confidence, Direction, Explanation, Fresh, Verdict};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-/// The note of a run one of whose probing threads failed. Nobody knows how many samples of that thread were under way.
-pub const PROBING_FAILED: &str =
-    "probing ended early: a probing thread failed; samples that were under way then have no rows";
-/// The mode of a throughput test, as recordings and summaries name it.
-pub const THROUGHPUT_MODE: &str = "tcp-throughput";
 
 /// One event of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -296,7 +295,7 @@ pub enum EventKind {
         /// What changed: `remote` (where the target's name leads; also where a recording does not say), `source` (the
         /// address here), `interface` (by which packets leave), `driver`, `virtual_function`, `lower`, `mtu`, `tso`,
         /// `gso`, `gro` or `lro` of that interface.
-        #[serde(default = "remote")]
+        #[serde(default = "modes::remote")]
         what: String,
         /// What it was before.
         from: String,
@@ -451,6 +450,21 @@ pub enum EventKind {
         /// As `fathom limits --json` prints it (docs/limits.md).
         result: serde_json::Value,
     },
+    /// A request of a client ended otherwise than by its answer.
+    #[serde(rename = "request.ended")]
+    RequestEnded(Ended),
+    /// A try of a client's request failed.
+    #[serde(rename = "try.failed")]
+    TryFailed(TryFailed),
+    /// A client's circuit breaker does something else from here on.
+    #[serde(rename = "breaker.changed")]
+    BreakerChanged(BreakerChanged),
+    /// A client ended: what it came to.
+    #[serde(rename = "client.ended")]
+    ClientEnded {
+        /// As `fathom probe --as-client --json` prints it (docs/policies.md).
+        result: serde_json::Value,
+    },
     /// What has become known of datagrams of this connection since the last such event: which way they were lost, and
     /// what came twice or out of order.
     #[serde(rename = "loss.attributed")]
@@ -483,54 +497,4 @@ pub enum EventKind {
         /// The line.
         text: String,
     },
-}
-
-fn remote() -> String {
-    "remote".to_owned()
-}
-
-impl EventKind {
-    /// The name of the kind, as in the recording.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::RecordingStarted {} => "recording.started",
-            Self::RecordingRotated { .. } => "recording.rotated",
-            Self::RecordingContinues { .. } => "recording.continues",
-            Self::RecordingEnded { .. } => "recording.ended",
-            Self::SegmentClosed { .. } => "segment.closed",
-            Self::RecordingRecovered { .. } => "recording.recovered",
-            Self::ConnectionOpening { .. } => "connection.opening",
-            Self::ConnectionOpened { .. } => "connection.opened",
-            Self::ConnectionRefused { .. } => "connection.refused",
-            Self::ConnectionClosed { .. } => "connection.closed",
-            Self::StallBegan { .. } => "stall.began",
-            Self::StallEnded { .. } => "stall.ended",
-            Self::DelayBegan { .. } => "delay.began",
-            Self::DelayEnded { .. } => "delay.ended",
-            Self::ConnectionExplained { .. } => "connection.explained",
-            Self::Pause { .. } => "pause",
-            Self::ClockBounded { .. } => "clock.bounded",
-            Self::ClockStepped { .. } => "clock.stepped",
-            Self::Maintenance { .. } => "maintenance",
-            Self::AddressChanged { .. } => "address.changed",
-            Self::LoadBegan { .. } => "load.began",
-            Self::LoadEnded { .. } => "load.ended",
-            Self::ScheduleOverrun { .. } => "schedule.overrun",
-            Self::ScheduleEnded { .. } => "schedule.ended",
-            Self::ScheduleProgress { .. } => "schedule.progress",
-            Self::EchoCorrupted { .. } => "echo.corrupted",
-            Self::EchoForeign { .. } => "echo.foreign",
-            Self::EchoDuplicated { .. } => "echo.duplicated",
-            Self::ThroughputInterval { .. } => "throughput.interval",
-            Self::ThroughputEnded { .. } => "throughput.ended",
-            Self::LimitsBegan { .. } => "limits.began",
-            Self::LimitsJudged { .. } => "limits.judged",
-            Self::LimitsHappened { .. } => "limits.happened",
-            Self::LimitsEnded { .. } => "limits.ended",
-            Self::LossAttributed { .. } => "loss.attributed",
-            Self::RecordingOverflowed { .. } => "recording.overflowed",
-            Self::RecordingResumed { .. } => "recording.resumed",
-            Self::Note { .. } => "note",
-        }
-    }
 }

@@ -20,6 +20,7 @@ pub mod marks;
 pub mod notice;
 pub mod peer_report;
 pub mod plain;
+pub mod policy;
 pub mod probe;
 pub mod rotation;
 pub mod sample;

@@ -1,6 +1,7 @@
 //! The story of a run, from its recording alone: what happened when, what the evidence for it is, and how sure one
 //! may be. Nothing is claimed beyond the evidence; what is not known is said to be not known.
 
+mod client;
 mod delays;
 mod gather;
 mod incident;
@@ -20,7 +21,7 @@ pub use page::{Labelled, Page, merged};
 pub use words::changed;
 
 use crate::cause::ClosingCause;
-use crate::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE, why_lost};
+use crate::event::{AGE_LIMIT_MODE, CLIENT_MODE, Event, EventKind, IDLE_LIMIT_MODE, why_lost};
 use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
@@ -146,6 +147,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         (crate::event::THROUGHPUT_MODE, _) => "streams of data".to_owned(),
         (IDLE_LIMIT_MODE, _) => "connections that were left idle".to_owned(),
         (AGE_LIMIT_MODE, _) => "connections that were kept in use".to_owned(),
+        (CLIENT_MODE, _) => format!("an application's requests {pace}"),
         ("connect", _) => format!("a connection {pace}"),
         ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
         (_, 0) => format!("samples of several sizes {pace}"),
@@ -360,6 +362,8 @@ fn other(event: &Event) -> Option<Line> {
                 count(*torn_bytes, "torn byte")
             )
         }
+        EventKind::BreakerChanged(changed) => client::breaker(*changed)?,
+        EventKind::ClientEnded { result } => client::ended(result),
         EventKind::Note { text } => format!("noted: {text}"),
         _ => return None,
     };

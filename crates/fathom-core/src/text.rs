@@ -34,6 +34,13 @@ pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
     }
 }
 
+/// The line and the column, in characters, of the byte at `offset`; both from 1.
+pub fn position(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+    (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+}
+
 fn replaced(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     if text.chars().all(|c| stays(c) || !(is_blank(c) || is_unfit(c))) {
         return Cow::Borrowed(text);

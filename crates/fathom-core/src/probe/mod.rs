@@ -35,4 +35,5 @@ pub use io::{ErrorSource, Input, LinkId, LoadOrder, LoadReport, NetError, Output
 pub use policy::reconnect::AT_MOST_NS as RECONNECT_AT_MOST_NS;
 pub use run::Probe;
 pub use settings::{CONNECT_RATE, LoadSettings, Request, Settings, Transport};
+pub use words::cause_of;
 pub use workers::Worker;

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 const EPERM: i32 = 1;
 
 /// The closing cause that an error of a connected socket stands for.
-pub(crate) fn cause_of(error: &NetError) -> ClosingCause {
+pub fn cause_of(error: &NetError) -> ClosingCause {
     use ErrorKind as E;
     match error.kind {
         // A filter of this host: nothing was sent (EPERM; what the network forbids is EACCES, below).

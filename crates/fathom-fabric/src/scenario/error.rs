@@ -1,5 +1,6 @@
 //! What is wrong with a scenario, where, and what to write instead.
 
+use fathom_core::text::position;
 use std::ops::Range;
 
 /// A mistake in a scenario. Its text is one line: `FILE:LINE:COLUMN: what is wrong; what to do`.
@@ -26,14 +27,8 @@ pub(super) struct Source<'a> {
 impl Source<'_> {
     /// An error at the start of a byte range.
     pub(super) fn error(&self, span: &Range<usize>, message: impl Into<String>) -> ScenarioError {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        ScenarioError {
-            file: self.file.to_owned(),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            message: message.into(),
-        }
+        let (line, column) = position(self.text, span.start);
+        ScenarioError { file: self.file.to_owned(), line, column, message: message.into() }
     }
 
     /// An error of the TOML parser, or of serde.

@@ -1,0 +1,190 @@
+use super::*;
+use crate::policy::{Fallback, Window};
+
+fn wrong(text: &str) -> String {
+    let error = Policy::parse("p.toml", text).expect_err(text).to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
+}
+
+#[test]
+fn a_file_that_says_nothing_is_the_simplest_client() {
+    assert_eq!(Policy::parse("p.toml", ""), Ok(Policy::default()));
+    let policy = Policy::parse("p.toml", "[retry]\n[breaker]\n").expect("sound");
+    assert_eq!((policy.retry, policy.breaker), (Some(Retry::default()), Some(BreakerRule::default())));
+}
+
+#[test]
+fn every_key_is_read() {
+    let text = r#"
+        [request]
+        size = 256
+        idempotent = true
+        deadline = "2s"
+        try_timeout = "300ms"
+        [retry]
+        at_most = 4
+        first = "50ms"
+        cap = "1s"
+        jitter = "decorrelated"
+        budget = { tokens = 20, ratio = 0.5 }
+        [connection]
+        connect_timeout = "1s"
+        keepalive = "30s"
+        user_timeout = "10s"
+        age = "4h"
+        age_jitter = "10m"
+        [pool]
+        min = 2
+        max = 20
+        wait = "700ms"
+        order = "fifo"
+        idle = "5m"
+        validate_after = 0
+        check_every = "30s"
+        validation_timeout = "200ms"
+        [breaker]
+        window = "30s"
+        least = 5
+        failures = "40%"
+        open = "3s"
+        trials = 2
+        [fallback]
+        target = "db2:7007"
+    "#;
+    let ms = |n: u64| n * MS;
+    let expected = Policy {
+        requests: Requests { size: 256, idempotent: true, deadline_ns: ms(2_000), try_timeout_ns: ms(300) },
+        retry: Some(Retry {
+            at_most: 4,
+            backoff: Backoff { first_ns: ms(50), cap_ns: ms(1_000), jitter: Jitter::Decorrelated },
+            budget: Some(BudgetRule::Throttle { tokens: 20, ratio: 0.5 }),
+        }),
+        connect_timeout_ns: ms(1_000),
+        keepalive_ns: Some(30 * S),
+        user_timeout_ns: Some(10 * S),
+        age: Some(Age { at_most_ns: 4 * 3_600 * S, jitter_ns: 600 * S }),
+        pool: PoolRule {
+            min: 2,
+            max: 20,
+            wait_ns: ms(700),
+            order: Order::Fifo,
+            idle_ns: Some(300 * S),
+            validate_after_ns: Some(0),
+            check_every_ns: Some(30 * S),
+            validation_timeout_ns: ms(200),
+        },
+        breaker: Some(BreakerRule {
+            window: Window::Ns(30 * S),
+            least: 5,
+            failures: 0.4,
+            open_ns: 3 * S,
+            trials: 2,
+        }),
+        fallback: Some(Fallback::Target("db2:7007".to_owned())),
+    };
+    assert_eq!(Policy::parse("p.toml", text), Ok(expected));
+    let other = "[retry]\nbudget = { share = \"10%\", burst = 3 }\n[breaker]\nwindow = 20\n[fallback]\nlast_answer = \"5m\"";
+    let policy = Policy::parse("p.toml", other).expect("sound");
+    assert_eq!(policy.retry.and_then(|retry| retry.budget), Some(BudgetRule::Share { share: 0.1, burst: 3 }));
+    assert_eq!(policy.breaker.map(|b| (b.window, b.least)), Some((Window::Count(20), 20)));
+    assert_eq!(policy.fallback, Some(Fallback::LastAnswer(300 * S)));
+    let none = Policy::parse("p.toml", "[retry]\nbudget = \"none\"").expect("sound");
+    assert_eq!(none.retry.map(|retry| retry.budget), Some(None));
+}
+
+/// Each says where, what, and what to do.
+#[test]
+fn what_contradicts_itself_is_one_line_with_its_place() {
+    for (text, place, what, remedy) in [
+        (
+            "[pool]\nwait = \"1s\"\nvalidation_timeout = \"2s\"\nvalidate_after = 0",
+            "p.toml:3:22: ",
+            "`validation_timeout` 2s is above the pool's `wait` 1s",
+            "raise `wait`",
+        ),
+        ("[pool]\nmin = 5\nmax = 2", "p.toml:2:7: ", "`min` 5 is above `max` 2", "raise `max`"),
+        (
+            "[connection]\nage = \"1m\"\nkeepalive = \"1m\"",
+            "p.toml:3:13: ",
+            "`keepalive` 1m 0s is not below `age` 1m 0s",
+            "lower it",
+        ),
+        (
+            "[connection]\nage = \"1m\"\nage_jitter = \"1m\"",
+            "p.toml:3:14: ",
+            "`age_jitter` 1m 0s is not below",
+            "lower it",
+        ),
+        ("[connection]\nage_jitter = \"1m\"", "p.toml:2:14: ", "without `age`", "add age"),
+        (
+            "[connection]\nage = \"1m\"\n[pool]\nidle = \"2m\"",
+            "p.toml:4:8: ",
+            "`idle` 2m 0s is not below `age`",
+            "lower it",
+        ),
+        (
+            "[request]\ndeadline = \"1s\"\ntry_timeout = \"2s\"",
+            "p.toml:3:15: ",
+            "`try_timeout` 2s is above `deadline` 1s",
+            "raise `deadline`",
+        ),
+        (
+            "[retry]\nfirst = \"3s\"\ncap = \"2s\"",
+            "p.toml:2:9: ",
+            "`first` 3s is above `cap` 2s",
+            "raise `cap`",
+        ),
+        (
+            "[retry]\nbudget = { share = 0.2, tokens = 4 }",
+            "p.toml:2:10: ",
+            "either a share or tokens",
+            "write budget = ",
+        ),
+        ("[retry]\nbudget = { share = 0, burst = 0 }", "p.toml:2:10: ", "allows no retry", "raise `share`"),
+        ("[breaker]\nwindow = 10\nleast = 11", "p.toml:3:9: ", "would never open", "raise `window`"),
+        ("[breaker]\nfailures = 0", "p.toml:2:12: ", "at once", "\"50%\""),
+        ("[pool]\nvalidation_timeout = \"1s\"", "p.toml:2:22: ", "does nothing", "add validate_after"),
+        ("[fallback]\ntarget = \"a\"\nlast_answer = \"1s\"", "p.toml:1:1: ", "one of two", "write target"),
+        ("[fallback]\n", "p.toml:1:1: ", "one of two", "write target"),
+    ] {
+        let error = wrong(text);
+        assert!(
+            error.starts_with(place) && error.contains(what) && error.contains(remedy),
+            "{text}\n{error}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_one_line_with_its_place() {
+    for (text, place, what) in [
+        ("[pool]\nsize = 5", "p.toml:2:1: ", "unknown key `size`, expected one of `min`, `max`"),
+        ("[retries]\n", "p.toml:1:2: ", "unknown key `retries`, expected one of `request`, `retry`"),
+        ("[pool]\nwait = 5", "p.toml:2:8: ", "a duration with its unit"),
+        ("[pool]\nwait = \"5\"", "p.toml:2:8: ", "which unit? write 5s"),
+        ("[pool]\nwait = \"soon\"", "p.toml:2:8: ", "write a duration as in"),
+        ("[pool]\nwait = 0", "p.toml:2:8: ", "`wait` is below 1ms; write more"),
+        ("[pool]\nmax = -1", "p.toml:2:7: ", "`max` goes from 1 to 10000, not -1"),
+        ("[pool]\norder = \"random\"", "p.toml:2:9: ", "expected `fifo` or `lifo`"),
+        (
+            "[retry]\njitter = \"half\"",
+            "p.toml:2:10: ",
+            "expected one of `none`, `full`, `equal`, `decorrelated`",
+        ),
+        ("[retry]\nat_most = 0", "p.toml:2:11: ", "`at_most` goes from 1 to 100"),
+        ("[retry]\nbudget = \"much\"", "p.toml:2:10: ", "or \"none\""),
+        ("[retry]\nbudget = { part = 1 }", "p.toml:2:12: ", "unknown key `part`"),
+        ("[breaker]\nfailures = 50", "p.toml:2:12: ", "a share from 0 to 1"),
+        ("[breaker]\nfailures = \"101%\"", "p.toml:2:12: ", "no share"),
+        ("[breaker]\nwindow = 0", "p.toml:2:10: ", "from 1 on"),
+        ("[request]\nidempotent = \"yes\"", "p.toml:2:14: ", "expected a boolean"),
+        ("[request]\nsize = 12", "p.toml:2:8: ", "`size` goes from 64 to 1048576, not 12"),
+        ("[connection]\nkeepalive = \"1500ms\"", "p.toml:2:13: ", "whole seconds"),
+        ("[pool\n", "p.toml:1:6: ", ""),
+        ("[pool]\nmin = 1\nmin = 2", "p.toml:3:1: ", "duplicate key"),
+    ] {
+        let error = wrong(text);
+        assert!(error.starts_with(place) && error.contains(what), "{text}\n{error}");
+    }
+}

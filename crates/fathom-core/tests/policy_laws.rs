@@ -1,0 +1,325 @@
+//! The laws of a client under a policy, in virtual time, against servers and paths that do whatever is bad for it; and that
+//! each of the laws can be broken.
+
+mod policy_world;
+
+use fathom_core::policy::{
+    Age, Backoff, BreakerRule, BudgetRule, Circuit, Counts, Fallback, Jitter, Order, Policy, PoolRule,
+    Requests, Retry, Window,
+};
+use policy_world::{Falsified, MS, Mood, Moods, S, Story, live};
+use proptest::option::of;
+use proptest::prelude::*;
+
+fn moods() -> impl Strategy<Value = Moods> {
+    let mood = prop_oneof![
+        2 => Just(Mood::Well),
+        1 => (1..4_000_u64).prop_map(|ms| Mood::Slow(ms * MS)),
+        1 => Just(Mood::Refuses),
+        1 => Just(Mood::Silent),
+        3 => Just(Mood::Moody),
+    ];
+    prop::collection::vec((0..30_000_u64, mood), 0..6).prop_map(|moods| {
+        let mut moods: Moods = moods.into_iter().map(|(at, mood)| (at * MS, mood)).collect();
+        moods.sort_by_key(|(at, _)| *at);
+        moods
+    })
+}
+
+fn stories() -> impl Strategy<Value = Story> {
+    let resets = prop::collection::vec(0..30_000_u64, 0..4);
+    (1..400_u64, 1..150_u64, 0..80_u64, moods(), moods(), resets, of(0..30_000_u64), any::<u64>()).prop_map(
+        |(every, requests, rtt, first, second, resets, stop, seed)| Story {
+            interval_ns: every * MS,
+            requests,
+            rtt_ns: rtt * MS,
+            moods: [first, second],
+            resets: resets.into_iter().map(|at| at * MS).collect(),
+            stop_at_ns: stop.map(|at| at * MS),
+            seed,
+        },
+    )
+}
+
+fn retries() -> impl Strategy<Value = Retry> {
+    let budget = prop_oneof![
+        Just(None),
+        (0..=10_u32, 0..5_u32)
+            .prop_map(|(tenths, burst)| Some(BudgetRule::Share { share: f64::from(tenths) / 10.0, burst })),
+        (1..20_u32, 0..=10_u32).prop_map(|(tokens, tenths)| Some(BudgetRule::Throttle {
+            tokens,
+            ratio: f64::from(tenths) / 10.0
+        })),
+    ];
+    let jitter =
+        prop_oneof![Just(Jitter::None), Just(Jitter::Full), Just(Jitter::Equal), Just(Jitter::Decorrelated)];
+    (1..6_u32, 1..500_u64, 0..2_000_u64, jitter, budget).prop_map(|(at_most, first, more, jitter, budget)| {
+        Retry {
+            at_most,
+            backoff: Backoff { first_ns: first * MS, cap_ns: (first + more) * MS, jitter },
+            budget,
+        }
+    })
+}
+
+fn pools() -> impl Strategy<Value = PoolRule> {
+    let ms = |most: u64| (1..most).prop_map(|ms| ms * MS);
+    (
+        0..4_u32,
+        0..5_u32,
+        ms(3_000),
+        any::<bool>(),
+        of(ms(5_000)),
+        of((0..2_000_u64).prop_map(|n| n * MS)),
+        of(ms(3_000)),
+        ms(1_000),
+    )
+        .prop_map(
+            |(min, more, wait_ns, fifo, idle_ns, validate_after_ns, check_every_ns, validation)| PoolRule {
+                min,
+                max: (min + more).max(1),
+                wait_ns,
+                order: if fifo { Order::Fifo } else { Order::Lifo },
+                idle_ns,
+                validate_after_ns,
+                check_every_ns,
+                validation_timeout_ns: validation.min(wait_ns),
+            },
+        )
+}
+
+fn policies() -> impl Strategy<Value = Policy> {
+    let requests = (any::<bool>(), 100..6_000_u64, 10..3_000_u64).prop_map(|(idempotent, deadline, own)| {
+        Requests { size: 64, idempotent, deadline_ns: deadline * MS, try_timeout_ns: own.min(deadline) * MS }
+    });
+    let age = (1_000..10_000_u64, 0..100_u64)
+        .prop_map(|(ms, share)| Age { at_most_ns: ms * MS, jitter_ns: ms * share / 100 * MS });
+    let window =
+        prop_oneof![(1..20_u32).prop_map(Window::Count), (100..5_000_u64).prop_map(|n| Window::Ns(n * MS))];
+    let breaker = (window, 1..10_u32, 1..=10_u32, 100..4_000_u64, 1..4_u32).prop_map(
+        |(window, least, tenths, open, trials)| BreakerRule {
+            window,
+            least,
+            failures: f64::from(tenths) / 10.0,
+            open_ns: open * MS,
+            trials,
+        },
+    );
+    let fallback = prop_oneof![
+        Just(Fallback::Target("second".to_owned())),
+        (1..10_000_u64).prop_map(|ms| Fallback::LastAnswer(ms * MS))
+    ];
+    (requests, of(retries()), 10..2_000_u64, of(age), pools(), of(breaker), of(fallback)).prop_map(
+        |(requests, retry, connect, age, pool, breaker, fallback)| Policy {
+            requests,
+            retry,
+            connect_timeout_ns: connect * MS,
+            keepalive_ns: None,
+            user_timeout_ns: None,
+            age,
+            pool,
+            breaker,
+            fallback,
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_laws_hold_whatever_happens(story in stories(), policy in policies()) {
+        let lived = live(&story, &policy, &policy, Falsified::Nothing);
+        prop_assert!(lived.is_ok(), "{}", lived.unwrap_err());
+        let (counts, _) = lived.unwrap();
+        prop_assert_eq!(counts.in_flight, 0);
+        prop_assert!(story.stop_at_ns.is_some() || counts.due == story.requests);
+        // With the same seed it is the same again.
+        let again = live(&story, &policy, &policy, Falsified::Nothing).unwrap().0;
+        prop_assert_eq!(counts, again);
+    }
+}
+
+/// Twenty requests a second for half a minute; the server does this.
+fn story(moods: &[(u64, Mood)]) -> Story {
+    Story {
+        interval_ns: 50 * MS,
+        requests: 600,
+        rtt_ns: MS,
+        moods: [moods.iter().map(|(s, mood)| (s * S, *mood)).collect(), Moods::new()],
+        resets: Vec::new(),
+        stop_at_ns: None,
+        seed: 42,
+    }
+}
+
+fn rich() -> Policy {
+    Policy {
+        requests: Requests { size: 64, idempotent: true, deadline_ns: 2 * S, try_timeout_ns: 300 * MS },
+        retry: Some(Retry {
+            at_most: 3,
+            backoff: Backoff { first_ns: 100 * MS, cap_ns: 800 * MS, jitter: Jitter::Full },
+            budget: Some(BudgetRule::Share { share: 0.2, burst: 5 }),
+        }),
+        age: Some(Age { at_most_ns: 5 * S, jitter_ns: S }),
+        pool: PoolRule { min: 2, max: 6, ..PoolRule::default() },
+        breaker: Some(BreakerRule {
+            window: Window::Count(20),
+            least: 10,
+            failures: 0.5,
+            open_ns: 2 * S,
+            trials: 2,
+        }),
+        ..Policy::default()
+    }
+}
+
+fn lives(moods: &[(u64, Mood)], policy: &Policy) -> (Counts, Vec<(Circuit, Circuit)>) {
+    let (counts, laws) = live(&story(moods), policy, policy, Falsified::Nothing).expect("lawful");
+    (counts, laws.transitions)
+}
+
+const BAD: &[(u64, Mood)] =
+    &[(0, Mood::Well), (5, Mood::Silent), (10, Mood::Refuses), (15, Mood::Moody), (25, Mood::Well)];
+
+/// A client that is wrong in one way each breaks the law that it should, and no other.
+#[test]
+fn each_law_can_be_broken() {
+    let other = |change: fn(&mut Policy)| {
+        let mut policy = rich();
+        change(&mut policy);
+        policy
+    };
+    let plain = rich();
+    let once = other(|p| p.requests.idempotent = false);
+    let throttled =
+        other(|p| p.retry.as_mut().unwrap().budget = Some(BudgetRule::Throttle { tokens: 4, ratio: 0.1 }));
+    for (does, believed, broken) in [
+        (&plain, other(|p| p.pool.max = 1), "a pool never exceeds its maximum"),
+        (&plain, once.clone(), "what is ambiguous is never sent twice"),
+        (
+            &plain,
+            other(|p| p.retry.as_mut().unwrap().budget = Some(BudgetRule::Share { share: 0.0, burst: 2 })),
+            "never beyond the retry budget",
+        ),
+        (&plain, throttled, "never beyond the retry budget"),
+        (&plain, other(|p| p.retry.as_mut().unwrap().at_most = 1), "retries of a request are counted"),
+        (
+            &plain,
+            other(|p| p.retry.as_mut().unwrap().backoff.cap_ns = 50 * MS),
+            "a wait lies within its jitter",
+        ),
+        (
+            &plain,
+            other(|p| p.retry.as_mut().unwrap().backoff.jitter = Jitter::Equal),
+            "a wait lies within its jitter",
+        ),
+        (&plain, other(|p| p.requests.deadline_ns = 400 * MS), "nobody waits beyond the deadline"),
+        (
+            &plain,
+            other(|p| p.age = Some(Age { at_most_ns: S, jitter_ns: 0 })),
+            "nothing is sent on a connection that is too old",
+        ),
+        (
+            &plain,
+            other(|p| p.age = Some(Age { at_most_ns: 60 * S, jitter_ns: S })),
+            "an age lies within its jitter",
+        ),
+        (&plain, other(|p| p.breaker.as_mut().unwrap().open_ns = 3 * S), "a breaker changes as it may"),
+    ] {
+        let error = live(&story(BAD), does, &believed, Falsified::Nothing).expect_err(broken);
+        assert!(error.starts_with(broken), "{broken} was to be broken: {error}");
+    }
+    for (falsified, broken) in [
+        (Falsified::Count, "what was due is what became of it"),
+        (Falsified::EndedTwice, "a request ends once"),
+        (Falsified::Leak, "a pool never leaks"),
+        (Falsified::Harmless, "an end is what it is called"),
+    ] {
+        let error = live(&story(BAD), &once, &once, falsified).expect_err(broken);
+        assert!(error.starts_with(broken), "{broken} was to be broken: {error}");
+    }
+}
+
+/// The file that docs/policies.md shows is read, and what it calls a default is one.
+#[test]
+fn the_documents_file_says_the_defaults() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policies.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let (_, page) = page.split_once("\n## The file\n").expect("its part");
+    let (page, _) = page.split_once("\n## The rules\n").expect("what follows");
+    let shown: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    let policy = Policy::parse("docs/policies.md", &shown.join("\n")).expect("sound");
+    let defaults = Policy {
+        retry: Some(Retry::default()),
+        breaker: Some(BreakerRule::default()),
+        fallback: Some(Fallback::Target("db2:7007".to_owned())),
+        ..Policy::default()
+    };
+    assert_eq!(policy, defaults);
+    // The examples behind `#` are sound too.
+    let examples: Vec<&str> = shown.iter().map(|line| line.strip_prefix("# ").unwrap_or(line)).collect();
+    let policy = Policy::parse("docs/policies.md", &examples.join("\n")).expect("sound");
+    assert!(
+        policy.age.is_some() && policy.keepalive_ns.is_some() && policy.pool.idle_ns.is_some(),
+        "{policy:?}"
+    );
+}
+
+#[test]
+fn where_all_is_well_all_is_answered() {
+    let (counts, transitions) = lives(&[], &rich());
+    assert_eq!((counts.answered, counts.due), (600, 600));
+    assert!(transitions.is_empty());
+}
+
+/// A second of silence at twenty a second: a write that was sent is never sent again, and the caller is told that nobody
+/// knows whether it was done; a read is asked again until it is answered.
+#[test]
+fn a_silence_makes_writes_ambiguous() {
+    let mut reads = Policy { breaker: None, age: None, connect_timeout_ns: 200 * MS, ..rich() };
+    let backoff = Backoff { first_ns: 50 * MS, cap_ns: 200 * MS, jitter: Jitter::Equal };
+    reads.retry = Some(Retry { at_most: 30, backoff, budget: None });
+    reads.requests.deadline_ns = 4 * S;
+    let mut writes = reads.clone();
+    writes.requests.idempotent = false;
+    let silence = &[(0, Mood::Well), (5, Mood::Silent), (6, Mood::Well)];
+    let (counts, _) = lives(silence, &writes);
+    // One on each of the two connections that were open, and few that a wrong answer cost theirs; the others never got as far.
+    assert!((2..=5).contains(&counts.ambiguous), "{counts:?}");
+    assert_eq!(counts.ambiguous + counts.answered, 600, "{counts:?}");
+    let (counts, _) = lives(silence, &reads);
+    assert_eq!(counts.answered, 600, "{counts:?}");
+}
+
+#[test]
+fn a_breaker_opens_sheds_tries_and_closes() {
+    use Circuit::{Closed, HalfOpen, Open};
+    let (counts, transitions) = lives(&[(0, Mood::Well), (5, Mood::Refuses), (12, Mood::Well)], &rich());
+    assert!(counts.shed > 60, "{counts:?}");
+    assert_eq!(transitions.first(), Some(&(Closed, Open)));
+    assert_eq!(transitions[transitions.len() - 2..], [(Open, HalfOpen), (HalfOpen, Closed)]);
+    assert!(transitions.contains(&(HalfOpen, Open)), "{transitions:?}");
+}
+
+#[test]
+fn a_fallback_serves_what_would_have_failed() {
+    let refuses = &[(0, Mood::Well), (5, Mood::Refuses)];
+    let second = Policy { fallback: Some(Fallback::Target("second".to_owned())), ..rich() };
+    let (counts, _) = lives(refuses, &second);
+    assert!(counts.fallback > 400 && counts.failed + counts.shed == 0, "{counts:?}");
+    // The last answer is good for ten seconds.
+    let last = Policy { fallback: Some(Fallback::LastAnswer(10 * S)), ..rich() };
+    let (counts, _) = lives(refuses, &last);
+    assert!((150..=250).contains(&counts.fallback) && counts.failed + counts.shed > 200, "{counts:?}");
+}
+
+#[test]
+fn a_pool_keeps_its_minimum_and_drops_what_it_does_not_need() {
+    // One burst that needs six connections, then one request at a time.
+    let slow = &[(0, Mood::Slow(290 * MS)), (3, Mood::Well)];
+    let mut policy = Policy { age: None, breaker: None, ..rich() };
+    policy.pool.idle_ns = Some(2 * S);
+    let (_, laws) = live(&story(slow), &policy, &policy, Falsified::Nothing).expect("lawful");
+    assert_eq!((laws.most_open, laws.open_before_the_end), (6, 2));
+}
