@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dependency rule between our crates: wire <- core <- os <- {cloud, recording, fabric, host, iperf3} <- {emulator, reflector} <- fathom.
+"""The dependency rule between our crates: wire <- core <- os <- {cloud, recording, fabric, host, iperf3} <- {client, emulator, reflector} <- fathom.
 
 And one edge more that the layers would allow: the emulated network knows no socket, clock or file, so it may not use os."""
 
@@ -16,6 +16,7 @@ LAYERS = {
     "fathom-fabric": 3,
     "fathom-host": 3,
     "fathom-iperf3": 3,
+    "fathom-client": 4,
     "fathom-emulator": 4,
     "fathom-reflector": 4,
     "fathom": 5,

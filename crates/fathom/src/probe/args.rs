@@ -1,10 +1,12 @@
 //! The arguments of `fathom probe`, as typed. What they mean together is `config`'s business.
 
+mod client;
 mod load;
 mod operate;
 mod profile;
 mod throughput;
 
+pub(crate) use client::ClientArgs;
 pub(crate) use load::{LoadArgs, Rate};
 pub(crate) use operate::OperateArgs;
 pub(crate) use profile::Profile;
@@ -36,6 +38,8 @@ Examples:
                                                  idle and loaded round trips from one run, by turns
   fathom probe 10.0.0.4 --throughput --connections 4 --bidirectional
                                                  how much TCP carries, as iperf3 tests it (there: fathom echo --throughput)
+  fathom probe 10.0.0.4 --as-client POLICY.toml --rate 20 --for 1h
+                                                 as an application with retries, pool and circuit breaker
   fathom probe 10.0.0.4 --profile sockperf --tcp --for 10s
   fathom probe --profile latte --show-config     what a profile stands for
 
@@ -120,6 +124,8 @@ pub(crate) struct Args {
     pub(super) allow_high_rate: bool,
     #[command(flatten)]
     pub(super) throughput: ThroughputArgs,
+    #[command(flatten)]
+    pub(super) client: ClientArgs,
 
     #[command(flatten)]
     pub(super) load: LoadArgs,

@@ -1,6 +1,7 @@
 //! `fathom probe`: the client. Threads: one probes (or several, each its own connections), one records, this one shows.
 
 mod args;
+mod client;
 mod config;
 mod drive;
 mod effective;
@@ -66,6 +67,9 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let log_on_terminal = args.log.takes_the_terminal();
     if args.throughput.is_asked_for() {
         return throughput::run(args);
+    }
+    if let Some(file) = args.client.as_client.clone() {
+        return client::run(args, &file);
     }
     let show_only = args.show_config;
     let config = Config::new(args)?;

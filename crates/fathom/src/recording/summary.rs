@@ -4,7 +4,9 @@ use super::progress::Progress;
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::throughput::summary::{Recorded, Summary};
+use fathom_core::event::CLIENT_MODE;
 use fathom_core::limits::{self, Outcome};
+use fathom_core::policy::{self, Tally};
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
 use fathom_recording::{Entry, Recording, recordings_in};
@@ -53,8 +55,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 /// The summary of one recording, and whether all of it could be read.
 fn one(dir: &std::path::Path, json: bool) -> Result<(String, bool), Failure> {
     let recording = Recording::open(dir).map_err(|e| Failure::run(e.to_string()))?;
-    let Amounts { heading, statistics, throughput, search, whole } = amounts_to(&recording)?;
+    let Amounts { heading, statistics, throughput, search, client, whole } = amounts_to(&recording)?;
     let reflector = &recording.manifest().reflector;
+    if let Some(client) = client {
+        let object = || format!("{}\n", client.json(&reflector.address));
+        return Ok((if json { object() } else { client.text(&reflector.address) }, whole));
+    }
     let text = match (throughput, search, json) {
         (Some(summary), _, true) => summary.json() + "\n",
         (Some(summary), _, false) => summary.text(),
@@ -77,6 +83,8 @@ pub(super) struct Amounts {
     throughput: Option<Summary>,
     /// Of a search for limits, which has none either.
     search: Option<Outcome>,
+    /// Of an application under a policy.
+    client: Option<policy::Amounts>,
     /// All of it could be read, but for the torn end that an interrupted or running probe leaves.
     pub(super) whole: bool,
 }
@@ -86,6 +94,7 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let mut statistics = Statistics::with_gaps(&recording.manifest().idle_gaps_ns());
     let (mut recorded, mut search) = (Recorded::default(), limits::Recorded::default());
+    let mut tally = Tally::new(&recording.manifest().reflector.address);
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {
         match entry {
@@ -93,6 +102,7 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
                 statistics.event(&event);
                 recorded.event(&event);
                 search.event(&event);
+                tally.event(&event);
             }
             Ok(Entry::Other(value)) => statistics.count_event(value["kind"].as_str().unwrap_or("unknown")),
             Err(unreadable) => damage.push(unreadable),
@@ -103,6 +113,7 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     for batch in &mut samples {
         for sample in &batch {
             statistics.sample(sample);
+            tally.sample(sample);
         }
         progress.rows(statistics.samples);
     }
@@ -114,5 +125,6 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let of_throughput = recorded.summary(recording.manifest(), recording.dir().display().to_string());
     let heading = recording.heading(&statistics);
     let whole = damage.iter().all(|unreadable| unreadable.torn);
-    Ok(Amounts { heading, statistics, throughput: of_throughput, search: search.outcome(), whole })
+    let client = (recording.manifest().probe["mode"] == CLIENT_MODE).then(|| tally.amounts());
+    Ok(Amounts { heading, statistics, throughput: of_throughput, search: search.outcome(), client, whole })
 }

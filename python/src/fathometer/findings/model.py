@@ -99,6 +99,7 @@ MODES = {
     "tcp-idle-gap": "tcp, with silences",
     "udp-idle-gap": "udp, with silences",
     "tcp-throughput": "TCP throughput",
+    "tcp-client": "an application under a policy",
     "tcp-idle-limit": "search for the idle limit",
     "tcp-age-limit": "search for the age limit",
 }

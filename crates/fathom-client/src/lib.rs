@@ -1,0 +1,9 @@
+//! An application under a policy on real sockets: it connects, sends, reads, waits and writes down. What is done, and when,
+//! `fathom_core::policy` decides.
+
+mod account;
+mod driver;
+mod link;
+
+pub use account::Account;
+pub use driver::{Driver, Setup, Standing};

@@ -1,0 +1,247 @@
+//! `fathom probe --as-client` against reflectors that are killed, silent, absent or replaced. What became of each request is
+//! counted again from the recording's rows and events, as another program reads them.
+
+mod support;
+
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use support::faults::Reflector;
+use support::net::Host;
+use support::probe::{Outcome, Probe, fathom, wait_for_events};
+use support::rows::{Events, FIRST_ON_CONNECTION, UNANSWERED, events, number, of_kind, rows};
+use support::{FATHOM, free_port};
+use tempfile::TempDir;
+
+const OUTCOMES: [&str; 4] = ["failed", "ambiguous", "shed", "fallback"];
+
+fn loopback() -> SocketAddr {
+    SocketAddr::new([127, 0, 0, 1].into(), free_port())
+}
+
+/// A directory with a policy in it.
+fn home(policy: &str) -> TempDir {
+    let home = tempfile::tempdir().expect("a directory");
+    std::fs::write(home.path().join("p.toml"), policy).expect("written");
+    home
+}
+
+fn start(home: &TempDir, target: SocketAddr, arguments: &str) -> Probe {
+    let mut command = Command::new(FATHOM);
+    let command =
+        command.args(["probe", &target.to_string(), "--as-client", "p.toml", "--record", "r", "--json"]);
+    Probe::spawn(command.args(arguments.split_whitespace()).current_dir(home.path()))
+}
+
+/// The requests of a recording by how they ended, counted from its rows and events.
+fn ends(dir: &Path, target: SocketAddr, log: &Events) -> BTreeMap<String, u64> {
+    let openings = of_kind(log, "connection.opening");
+    let elsewhere = |event: &&&Value| event["target"] != json!(target.to_string());
+    let to_fallback: BTreeSet<u64> =
+        openings.iter().filter(elsewhere).map(|e| number(e, "connection")).collect();
+    let rows = rows(dir);
+    let here = |row: &&support::rows::Row| !to_fallback.contains(&(row.at("connection") as u64));
+    let answered = rows.iter().filter(|row| row.rtt_ns().is_some()).filter(here).count() as u64;
+    let mut ends: BTreeMap<String, u64> = OUTCOMES.iter().map(|name| ((*name).to_owned(), 0)).collect();
+    ends.insert("answered".to_owned(), answered);
+    let mut seen = BTreeSet::new();
+    for ended in of_kind(log, "request.ended") {
+        assert!(seen.insert(number(ended, "request")), "a request ends once: {ended}");
+        *ends.get_mut(ended["outcome"].as_str().expect("a word")).expect("one of four") += 1;
+    }
+    ends
+}
+
+/// The law of conservation, from the recording against the summary; and the recording is sound and says the same later.
+fn conserved(home: &TempDir, target: SocketAddr, outcome: &Outcome) -> (Value, Events) {
+    let objects = outcome.objects();
+    assert_eq!(objects.len(), 1, "{outcome:?}");
+    let (summary, dir) = (objects[0].clone(), home.path().join("r"));
+    let log = events(&dir);
+    let ends = ends(&dir, target, &log);
+    for (name, n) in &ends {
+        assert_eq!(&number(&summary, name), n, "{name}: {ends:?} {summary:#}");
+    }
+    assert_eq!(number(&summary, "due"), ends.values().sum::<u64>(), "{summary:#}");
+    assert_eq!(number(&summary, "in_flight"), 0);
+    assert_eq!(number(&summary["waited_ns"], "count"), number(&summary, "due"), "{summary:#}");
+    let verified = fathom(home.path(), &["recording", "verify", "r"]);
+    assert_eq!(verified.code(), 0, "{verified:?}");
+    let later = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
+    for (key, value) in summary.as_object().expect("an object").iter().filter(|(key, _)| *key != "recording")
+    {
+        assert_eq!(&later[key], value, "{key}");
+    }
+    let told = fathom(home.path(), &["recording", "explain", "r"]);
+    assert!(
+        told.code() == 0
+            && told.out.contains("an application's requests every")
+            && told.out.contains(&format!("of {} requests ", number(&summary, "due"))),
+        "{told:?}"
+    );
+    (summary, log)
+}
+
+const READS: &str = r#"
+    [request]
+    idempotent = true
+    deadline = "20s"
+    try_timeout = "500ms"
+    [retry]
+    at_most = 100
+    first = "20ms"
+    cap = "200ms"
+    budget = "none"
+    [pool]
+    min = 2
+    max = 4
+    wait = "10s"
+"#;
+
+/// Nothing is answered for a while; a read is asked again until it is, and none is lost.
+#[test]
+fn reads_outlive_a_reflector_that_is_killed_and_started_again() {
+    let (target, home) = (loopback(), home(READS));
+    let reflector = Reflector::start(&Host::this(), target);
+    let client = start(&home, target, "--rate 50");
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "connections", |log| of_kind(log, "connection.opened").len() >= 2);
+    reflector.kill();
+    let log = wait_for_events(&dir, "a try that failed", |log| !of_kind(log, "try.failed").is_empty());
+    let before = of_kind(&log, "connection.opened").len();
+    let _reflector = Reflector::start(&Host::this(), target);
+    wait_for_events(&dir, "new connections", |log| of_kind(log, "connection.opened").len() > before);
+    client.signal("INT");
+    let outcome = client.finish();
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let (summary, log) = conserved(&home, target, &outcome);
+    assert_eq!(summary["answered"], summary["due"], "{summary:#}");
+    assert!(number(&summary, "retries") > 0 && number(&summary, "extra_connections") > 0, "{summary:#}");
+    assert!(number(&summary, "reconnections_a_second") > 0, "{summary:#}");
+    let retried =
+        of_kind(&log, "try.failed").iter().filter(|e| e.get("retry_in_ns").is_some()).count() as u64;
+    assert_eq!(number(&summary, "retries"), retried);
+    // What an answered row says is what its caller waited: from due, not from the try that was answered.
+    let waited = rows(&dir).iter().filter_map(|row| Some(row.rtt_ns()? + row.at("lateness_ns"))).max();
+    assert_eq!(summary["waited_ns"]["max"].as_i64(), waited);
+    // The first row of each connection is flagged, in a pool too.
+    let firsts = rows(&dir).iter().filter(|row| row.has(FIRST_ON_CONNECTION)).count();
+    let connections: BTreeSet<i64> = rows(&dir).iter().map(|row| row.at("connection")).collect();
+    assert_eq!(firsts, connections.len());
+}
+
+/// The handshake is the kernel's, and nobody reads: each request that was sent has one row, without an answer, and is never
+/// sent again, although retries are allowed.
+#[test]
+fn writes_to_a_server_that_never_answers_are_ambiguous_and_sent_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("an address");
+    let home = home(
+        "[request]\ndeadline = \"600ms\"\ntry_timeout = \"200ms\"\n[retry]\nat_most = 5\nbudget = \"none\"\n[pool]\nmax = 3\n",
+    );
+    let outcome = start(&home, target, "--rate 40 --for 2s").finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    assert!(outcome.told().iter().any(|line| line.contains("answered no request")), "{}", outcome.err);
+    let (summary, log) = conserved(&home, target, &outcome);
+    assert_eq!((number(&summary, "due"), number(&summary, "answered")), (80, 0), "{summary:#}");
+    assert!(number(&summary, "ambiguous") > 0, "{summary:#}");
+    let rows = rows(&home.path().join("r"));
+    assert!(rows.iter().all(|row| row.has(UNANSWERED)), "{rows:?}");
+    assert_eq!(rows.len() as u64, number(&summary, "ambiguous"));
+    assert_eq!(number(&summary["notice_ns"], "count"), number(&summary, "ambiguous"));
+    let failed = of_kind(&log, "try.failed");
+    let again = |e: &&Value| e["sent"] == true && e.get("retry_in_ns").is_some();
+    assert_eq!(failed.iter().filter(|e| again(e)).count(), 0, "{failed:?}");
+    let closed = of_kind(&log, "connection.closed");
+    assert!(closed.iter().any(|e| e["cause"] == "abandoned"), "{closed:?}");
+}
+
+/// Nobody listens: after five failures nothing is tried any more.
+#[test]
+fn a_breaker_opens_and_sheds() {
+    let target = loopback();
+    let home = home("[pool]\nmin = 0\nmax = 100\n[breaker]\nwindow = 10\nleast = 5\nopen = \"1h\"\n");
+    let outcome = start(&home, target, "--rate 50 --for 2s").finish();
+    assert_eq!(outcome.code(), 1, "{outcome:?}");
+    let (summary, log) = conserved(&home, target, &outcome);
+    assert_eq!((number(&summary, "due"), number(&summary, "breaker_opened")), (100, 1), "{summary:#}");
+    let shed = number(&summary, "shed");
+    assert!(shed > 0 && shed + number(&summary, "failed") == 100, "{summary:#}");
+    let changed = of_kind(&log, "breaker.changed");
+    assert_eq!((&changed[0]["from"], &changed[0]["to"]), (&json!("closed"), &json!("open")));
+    let opened_ns = number(changed[0], "mono_ns");
+    let later = of_kind(&log, "connection.opening").into_iter().filter(|e| number(e, "mono_ns") > opened_ns);
+    assert_eq!(later.count(), 0, "{log:#?}");
+}
+
+#[test]
+fn a_second_target_serves_what_the_first_refuses() {
+    let (target, second) = (loopback(), loopback());
+    let _reflector = Reflector::start(&Host::this(), second);
+    let home = home(&format!("[fallback]\ntarget = \"{second}\"\n"));
+    let outcome = start(&home, target, "--rate 50 --for 1s").finish();
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    let (summary, _) = conserved(&home, target, &outcome);
+    assert_eq!((number(&summary, "due"), number(&summary, "fallback")), (50, 50), "{summary:#}");
+    assert_eq!(rows(&home.path().join("r")).len(), 50);
+    // The second target cannot be the first.
+    let same = start(&home, second, "--for 1s").finish();
+    assert!(same.code() == 2 && same.err.contains("name another"), "{same:?}");
+}
+
+/// What was on the disk is whole: rows and ends of requests.
+#[test]
+fn a_client_that_is_killed_leaves_what_it_knew() {
+    let (target, home) = (loopback(), home(READS));
+    let reflector = Reflector::start(&Host::this(), target);
+    let client = start(&home, target, "--rate 50");
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "connections", |log| of_kind(log, "connection.opened").len() >= 2);
+    reflector.kill();
+    wait_for_events(&dir, "tries that failed", |log| of_kind(log, "try.failed").len() > 3);
+    client.kill_9();
+    let recovered = fathom(home.path(), &["recording", "recover", "r"]);
+    assert_eq!(recovered.code(), 0, "{recovered:?}");
+    let summary = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
+    let counted = ends(&dir, target, &events(&dir));
+    for (name, n) in &counted {
+        assert_eq!(&number(&summary, name), n, "{name}");
+    }
+    let text = fathom(home.path(), &["recording", "summary", "r"]);
+    assert!(text.out.contains("callers waited: ") && text.out.contains(" answered "), "{text:?}");
+}
+
+/// For people: the same figures in words, and nothing on standard error with --quiet.
+#[test]
+fn people_read_the_same_figures() {
+    let (target, home) = (loopback(), home("[pool]\nmin = 1\n"));
+    let _reflector = Reflector::start(&Host::this(), target);
+    let mut command = Command::new(FATHOM);
+    let command =
+        command.args(["probe", &target.to_string(), "--as-client", "p.toml", "--rate", "20", "--for", "1s"]);
+    let outcome = Probe::spawn(command.args(["--no-record", "--quiet"]).current_dir(home.path())).finish();
+    assert_eq!(outcome.code(), 0, "{outcome:?}");
+    assert!(outcome.out.contains(": 20 requests due\n  answered         20  100.00 %\n"), "{}", outcome.out);
+    assert!(outcome.err.is_empty(), "{}", outcome.err);
+}
+
+#[test]
+fn mistakes_are_one_line_with_their_place() {
+    let target = loopback();
+    let home = home("[pool]\nwait = \"1s\"\nvalidate_after = 0\nvalidation_timeout = \"2s\"\n");
+    for (words, says) in [
+        ("", "fathom: p.toml:4:22: `validation_timeout` 2s is above the pool's `wait` 1s"),
+        ("--every 1s", "cannot be used with"),
+        ("--rate 0", "requests a second, from 0.001"),
+    ] {
+        let outcome = start(&home, target, words).finish();
+        assert!(outcome.code() == 2 && outcome.err.contains(says), "{words}: {outcome:?}");
+        assert!(!home.path().join("r").exists());
+    }
+    let alone = fathom(home.path(), &["probe", &target.to_string(), "--rate", "20"]);
+    assert!(alone.code() == 2 && alone.err.contains("--as-client"), "{alone:?}");
+    let absent = fathom(home.path(), &["probe", &target.to_string(), "--as-client", "none.toml"]);
+    assert!(absent.code() == 2 && absent.err.contains("--as-client none.toml: cannot be read"), "{absent:?}");
+}
