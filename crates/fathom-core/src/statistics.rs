@@ -109,7 +109,7 @@ pub struct Statistics {
     pub latency: Histogram,
     /// Sent minus due.
     pub lateness: Histogram,
-    /// Connection set-up.
+    /// Connection set-up; empty where nothing is connected, as over UDP.
     pub connect: Histogram,
     /// TLS handshakes, from established on.
     pub tls: Histogram,
@@ -276,7 +276,10 @@ impl Statistics {
         self.outages.event(event);
         match &event.kind {
             EventKind::ConnectionOpened { connect_ns, tls_ns, .. } => {
-                self.connect.record(*connect_ns);
+                // Of a socket for datagrams, which has nothing to set up, 0 is told.
+                if *connect_ns > 0 {
+                    self.connect.record(*connect_ns);
+                }
                 if let Some(tls_ns) = tls_ns {
                     self.tls.record(*tls_ns);
                 }

@@ -451,6 +451,30 @@ mod tests {
         assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
     }
 
+    /// `--udp` had a column `connect` with 0.00 in each row.
+    #[test]
+    fn where_nothing_is_connected_there_is_no_time_for_it() {
+        let mut s = Statistics::default();
+        let opened = |connect_ns| {
+            let kind = serde_json::json!({"at": "2026-11-22T10:00:00Z", "mono_ns": 1, "connection": 0, "kind": "connection.opened",
+                "target": "t", "local": "l", "remote": "r", "connect_ns": connect_ns});
+            serde_json::from_value(kind).unwrap()
+        };
+        s.sample(&Sample { rtt_ns: Some(1_000), ..Sample::default() });
+        let heading = Heading { mode: "udp".into(), ..Heading::default() };
+        let told = |s: &Statistics| {
+            let value: serde_json::Value = serde_json::from_str(&json(&heading, s)).unwrap();
+            (
+                text(&heading, s).split_whitespace().any(|word| word == "connect"),
+                value["connect_ns"]["count"].clone(),
+            )
+        };
+        s.event(&opened(0));
+        assert_eq!(told(&s), (false, 0.into()));
+        s.event(&opened(5));
+        assert_eq!(told(&s), (true, 1.into()));
+    }
+
     #[test]
     fn a_run_without_samples_says_so_without_figures() {
         let text = text(&Heading::default(), &Statistics::default());
