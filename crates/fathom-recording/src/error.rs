@@ -22,6 +22,12 @@ pub enum Error {
         /// The directory.
         dir: PathBuf,
     },
+    /// It is a file.
+    #[error("{} is a file; give the directory of a recording{}", path.display(), theirs(path))]
+    File {
+        /// The file.
+        path: PathBuf,
+    },
     /// A probe is still writing it.
     #[error("{} is being written by a running probe; stop the probe first (reading is possible meanwhile)", dir.display())]
     Running {
@@ -103,6 +109,16 @@ fn is_link(error: &io::Error) -> bool {
         let _ = error;
         false
     };
+}
+
+/// The recording that a file belongs to, in words.
+fn theirs(file: &Path) -> String {
+    let dir = file.parent().filter(|dir| dir.join(crate::MANIFEST).is_file());
+    match dir {
+        Some(dir) if dir.as_os_str().is_empty() => ", which is here: .".to_owned(),
+        Some(dir) => format!(", which is here: {}", dir.display()),
+        None => ", as `fathom probe` named it".to_owned(),
+    }
 }
 
 fn full(error: &io::Error) -> bool {

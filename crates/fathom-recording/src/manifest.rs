@@ -189,6 +189,8 @@ impl Manifest {
         let file = crate::plain::open(&path).map_err(|e| {
             if dir.is_dir() && e.kind() == std::io::ErrorKind::NotFound {
                 Error::NotARecording { dir: dir.to_owned() }
+            } else if dir.is_file() {
+                Error::File { path: dir.to_owned() }
             } else {
                 Error::io("open", &path)(e)
             }

@@ -82,6 +82,24 @@ fn a_recording_is_never_written_over() {
 }
 
 #[test]
+fn a_file_in_the_place_of_a_directory_leads_to_its_recording() {
+    let dir = tempfile::tempdir().unwrap();
+    let inner = dir.path().join("r");
+    Recorder::create(&inner, manifest()).unwrap().finish(end(0), 0).unwrap();
+    let (inside, elsewhere) = (inner.join("events.jsonl"), dir.path().join("summary.json"));
+    std::fs::write(&elsewhere, "{}").unwrap();
+    for (file, remedy) in [
+        (&inside, format!("give the directory of a recording, which is here: {}", inner.display())),
+        (&elsewhere, "give the directory of a recording, as `fathom probe` named it".to_owned()),
+    ] {
+        let said = format!("{} is a file; {remedy}", file.display());
+        assert_eq!(Recording::open(file).unwrap_err().to_string(), said);
+        assert_eq!(verify(file, |_| {}).unwrap_err().to_string(), said);
+        assert_eq!(recover(file, end(0)).unwrap_err().to_string(), said);
+    }
+}
+
+#[test]
 fn a_future_format_is_named_as_such() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("recording.json"), r#"{"format_version": 2, "everything": "else"}"#)
