@@ -193,8 +193,13 @@ impl EventLog {
             let first = log.count == 0;
             log.count += 1;
             let Entry::Known(event) = entry else { continue };
+            let started_at = recording.manifest().started_at;
             if first && event.kind != (EventKind::RecordingStarted {}) {
                 findings.add(EVENTS, "the first event is recording.started", || event.at.to_string());
+            } else if first && event.at != started_at {
+                findings.add(EVENTS, "the events are of this recording, and of no other", || {
+                    format!("they begin at {}, the recording at {started_at}", event.at)
+                });
             }
             conservation.event(&event);
             match event.kind {

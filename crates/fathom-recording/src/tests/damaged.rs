@@ -140,3 +140,25 @@ proptest! {
         prop_assert!(recording.damage()[0].reason.contains("checksum"));
     }
 }
+
+/// Of two runs that were killed the event logs were exchanged: nothing but their own beginnings tells that.
+#[test]
+fn the_event_log_of_another_recording_is_known_as_such() {
+    let home = tempfile::tempdir().unwrap();
+    let [mine, theirs] = ["mine", "theirs"].map(|name| home.path().join(name));
+    let mut other = manifest();
+    other.started_at += jiff::SignedDuration::from_secs(60);
+    for (dir, manifest) in [(&mine, manifest()), (&theirs, other)] {
+        let mut recorder = Recorder::create(dir, manifest).unwrap();
+        recorder.push(&sample(0)).unwrap();
+        recorder.flush(SECOND).unwrap();
+    }
+    let laws = |dir: &Path| {
+        let found = verify(dir, |_| {}).unwrap();
+        found.findings.into_iter().map(|f| (f.file, f.law)).collect::<Vec<_>>()
+    };
+    let law = ("events.jsonl".to_owned(), "the events are of this recording, and of no other");
+    assert!(!laws(&mine).contains(&law));
+    fs::copy(theirs.join("events.jsonl"), mine.join("events.jsonl")).unwrap();
+    assert!(laws(&mine).contains(&law), "{:?}", laws(&mine));
+}
