@@ -281,7 +281,7 @@ impl Config {
             from: args.from,
             to: args.to,
             via: args.via,
-            tags: args.tags.into_iter().collect(),
+            tags: tags(args.tags)?,
             cloud,
             record: match (args.no_record, args.record) {
                 (true, _) => Record::No,
@@ -410,6 +410,19 @@ fn marks(said: Vec<String>) -> Vec<String> {
     marks.sort_unstable();
     marks.dedup();
     marks
+}
+
+/// By their keys, each of which is given once.
+fn tags(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
+    let mut tags = BTreeMap::new();
+    for (key, value) in given {
+        if let Some(before) = tags.insert(key.clone(), value.clone()) {
+            return Err(Failure::usage(format!(
+                "--tag {key} is given twice ({key}={before}, {key}={value}); a tag has one value"
+            )));
+        }
+    }
+    Ok(tags)
 }
 
 fn checked_size(option: &str, size: u64, transport: Transport) -> Result<u32, Failure> {
