@@ -9,6 +9,8 @@ mod verify;
 
 use crate::exit::Failure;
 use clap::Subcommand;
+use fathom_recording::recordings_in;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `fathom recording`.
 #[derive(Debug, clap::Args)]
@@ -40,4 +42,34 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Command::Recover(args) => recover::run(&args),
         Command::Export(args) => export::run(&args),
     }
+}
+
+/// What became of one recording.
+struct Done {
+    /// Nothing is wrong with it.
+    sound: bool,
+    /// Somebody still reads what is printed.
+    read: bool,
+}
+
+/// Does something with each recording that these directories stand for. One that cannot be read hides none of the others.
+fn each(dirs: &[PathBuf], mut one: impl FnMut(&Path) -> Result<Done, Failure>) -> Result<(), Failure> {
+    let all: Vec<PathBuf> = dirs.iter().flat_map(|dir| recordings_in(dir)).collect();
+    let mut sound = true;
+    for dir in &all {
+        match one(dir) {
+            Ok(done) => {
+                sound &= done.sound;
+                if !done.read {
+                    break;
+                }
+            }
+            Err(failure) if all.len() > 1 => {
+                failure.report();
+                sound = false;
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if sound { Ok(()) } else { Err(Failure::Told) }
 }

@@ -1,43 +1,50 @@
 //! `fathom recording recover`.
 
+use super::{Done, each};
 use crate::exit::Failure;
 use crate::output;
 use fathom_core::text::{cleaned, count};
 use fathom_recording::Recovery;
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Arguments of `fathom recording recover`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its
-last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than 1.5 s
-before the probe was killed have their rows, or are counted as lost.
+Open segments become Parquet, a torn last record is cut off and counted, and the recording gets the end that its \
+last evidence tells. A second call changes nothing. A running recording is refused. Samples that were sent more than \
+1.5 s before the probe was killed have their rows, or are counted as lost.
+
 Exit code 0: in order; 1: something beyond a torn tail could not be read, or it failed.
 
 Examples:
   fathom recording recover recordings/zone1-20260102T030405Z
-  for d in recordings/*/; do fathom recording recover --json \"$d\"; done")]
+  fathom recording recover recordings")]
 pub(crate) struct Args {
-    /// The recording's directory
-    dir: PathBuf,
-    /// Print the result as one JSON object
+    /// Recordings; or directories that hold recordings
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// One JSON object a recording
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let done = fathom_recording::recover(&args.dir, jiff::Timestamp::now())
+    each(&args.dirs, |dir| one(dir, args.json))
+}
+
+fn one(directory: &Path, json: bool) -> Result<Done, Failure> {
+    let done = fathom_recording::recover(directory, jiff::Timestamp::now())
         .map_err(|e| Failure::run(e.to_string()))?;
-    if args.json {
+    let read = if json {
         let report = json!({
-            "format": 1, "recording": args.dir, "needed": done.needed, "samples": done.rows,
+            "format": 1, "recording": directory, "needed": done.needed, "samples": done.rows,
             "lost": done.lost, "torn_bytes": done.torn_bytes, "ended_at": done.ended_at, "damage": done.damage,
         });
-        output::print("the result", &format!("{report}\n"))?;
+        output::print("the result", &format!("{report}\n"))?
     } else {
         let mut lines: Vec<String> = done.damage.iter().map(ToString::to_string).collect();
-        let name = args.dir.display().to_string();
+        let name = directory.display().to_string();
         let dir = cleaned(&name);
         lines.push(if done.ended_at.is_none() {
             format!("{dir}: nothing was recorded: its probe ended as soon as it had begun")
@@ -57,7 +64,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
                 }
             }
         });
-        output::print("the result", &(lines.join("\n") + "\n"))?;
-    }
-    if done.damage.iter().all(|d| d.torn) { Ok(()) } else { Err(Failure::Told) }
+        output::print("the result", &(lines.join("\n") + "\n"))?
+    };
+    Ok(Done { sound: done.damage.iter().all(|d| d.torn), read })
 }

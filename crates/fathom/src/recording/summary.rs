@@ -1,6 +1,7 @@
 //! `fathom recording summary`: what a recording amounts to, as the probe itself would have said.
 
 use super::progress::Progress;
+use super::{Done, each};
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::throughput::summary::{Recorded, Summary};
@@ -9,7 +10,7 @@ use fathom_core::limits::{self, Outcome};
 use fathom_core::policy::{self, Tally};
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
-use fathom_recording::{Entry, Recording, recordings_in};
+use fathom_recording::{Entry, Recording};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -31,25 +32,10 @@ pub(super) struct Args {
 
 /// Runs `fathom recording summary`.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    let mut damaged = false;
-    let all: Vec<PathBuf> = args.dirs.iter().flat_map(|dir| recordings_in(dir)).collect();
-    for dir in &all {
-        match one(dir, args.json) {
-            Ok((text, whole)) => {
-                damaged |= !whole;
-                if !output::print("the summary", &text)? {
-                    break;
-                }
-            }
-            // One that cannot be read hides none of the others.
-            Err(failure) if all.len() > 1 => {
-                failure.report();
-                damaged = true;
-            }
-            Err(failure) => return Err(failure),
-        }
-    }
-    if damaged { Err(Failure::Told) } else { Ok(()) }
+    each(&args.dirs, |dir| {
+        let (text, sound) = one(dir, args.json)?;
+        Ok(Done { sound, read: output::print("the summary", &text)? })
+    })
 }
 
 /// The summary of one recording, and whether all of it could be read.
