@@ -41,6 +41,55 @@ pub fn position(text: &str, offset: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
+/// What stands below a command's options, for a printer of help that wraps at any width: each paragraph is one line, and the
+/// words beside an example keep their column within `columns`. Written for the source's width, sentences would break in the
+/// middle of a narrower terminal, and the next line would have two words.
+pub fn laid_out(text: &str, columns: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    let mut in_paragraph = false;
+    for line in text.lines() {
+        let is_prose = !line.is_empty() && !line.starts_with(' ');
+        match lines.last_mut() {
+            Some(last) if is_prose && in_paragraph => *last = format!("{last} {line}"),
+            _ => lines.push(beside(line, columns)),
+        }
+        // What ends with a colon is the heading of what follows.
+        in_paragraph = is_prose && !line.ends_with(':');
+    }
+    lines.join("\n")
+}
+
+/// What is indented by so much is no command.
+const WORDS_FROM: usize = 20;
+
+/// `  command    words`, where the words go on below themselves.
+fn beside(line: &str, columns: usize) -> String {
+    let command = line.trim_start();
+    let indent = line.len() - command.len();
+    let words = match command.find("  ") {
+        // Words alone, below those that went before or below their command.
+        _ if indent >= WORDS_FROM => Some(indent),
+        gap => gap.map(|gap| line.len() - command[gap..].trim_start().len()),
+    };
+    let Some(at) = words.filter(|at| at + 10 <= columns && line.chars().count() > columns) else {
+        return line.to_owned();
+    };
+    let (mut out, mut column) = (line[..at].to_owned(), at);
+    for word in line[at..].split_whitespace() {
+        let length = word.chars().count();
+        if column > at && column + 1 + length > columns {
+            out = format!("{out}\n{}", " ".repeat(at));
+            column = at;
+        } else if column > at {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out
+}
+
 fn replaced(text: &str, stays: impl Fn(char) -> bool) -> Cow<'_, str> {
     if text.chars().all(|c| stays(c) || !(is_blank(c) || is_unfit(c))) {
         return Cow::Borrowed(text);
@@ -92,6 +141,14 @@ mod tests {
         ] {
             assert_eq!(count(n, one), text);
         }
+    }
+
+    #[test]
+    fn a_help_is_laid_out_for_any_width() {
+        let text = "Examples:\n  fathom x      one that is long\n  fathom y      short\n                goes on\n  fathom a-long-one --with options\n\nOne sentence that\ngoes on. Another\none.\n\nTwo.";
+        let narrow = "Examples:\n  fathom x      one that is\n                long\n  fathom y      short\n                goes on\n  fathom a-long-one --with options\n\nOne sentence that goes on. Another one.\n\nTwo.";
+        assert_eq!(laid_out(text, 27 + 3), narrow);
+        assert_eq!(laid_out(text, 32).lines().nth(1), Some("  fathom x      one that is long"));
     }
 
     #[test]

@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   fathom fabric simulate scenarios/azure-live-migration.toml
   fathom fabric simulate scenarios/azure-eleven-hours.toml --record eleven-hours
-  fathom fabric simulate scenarios/azure-same-zone.toml --for 1h --every 100ms --json
+  fathom fabric simulate my.toml --for 1h --every 100ms --json
 
 Nothing is sent and no privilege is needed: hosts, their TCP and the clock are virtual. A recording goes into
 DIR/LABEL for each path, marked as simulated, and DIR/truth.jsonl says what the fabric did.";

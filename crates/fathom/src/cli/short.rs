@@ -1,6 +1,9 @@
-//! `-h` in one screen: of a command with many options those that most people need; `--help` has all of them.
+//! `-h` in one screen: of a command with many options those that most people need; `--help` has all of them. Both are
+//! laid out for a terminal of eighty columns and more.
 
 use clap::Command;
+use clap::builder::StyledStr;
+use fathom_core::text;
 
 /// What `-h` shows of a command that has more options than a screen has lines.
 const COMMON: &[(&str, &[&str], &str)] = &[
@@ -65,7 +68,17 @@ pub(super) fn shorten(mut cli: Command) -> Command {
             c.mut_args(hide).after_help(*examples).after_long_help(long)
         });
     }
-    cli
+    laid_out(cli)
+}
+
+/// A terminal has so many columns at the least.
+const COLUMNS: usize = 80;
+
+fn laid_out(command: Command) -> Command {
+    let text = |styled: Option<&StyledStr>| styled.map(|s| text::laid_out(&s.to_string(), COLUMNS));
+    let (short, long) = (text(command.get_after_help()), text(command.get_after_long_help()));
+    let command = short.into_iter().fold(command, Command::after_help);
+    long.into_iter().fold(command, Command::after_long_help).mut_subcommands(laid_out)
 }
 
 #[cfg(test)]
@@ -106,5 +119,31 @@ mod tests {
         }
         assert!(groups.len() > 10, "{groups:?}");
         assert!(groups.iter().all(|(_, lines)| *lines < 50), "{groups:?}");
+    }
+
+    /// "not back at the end (--connect: the last two or more samples were refused), or", and below it "the recording
+    /// stopped, 2 the command line": at 80 columns sentences broke where the source's lines end.
+    #[test]
+    fn no_sentence_of_a_help_breaks_in_the_middle() {
+        fn check(command: &mut Command, path: &str) {
+            for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+                let text = help.to_string();
+                let lines: Vec<&str> = text.lines().collect();
+                for line in &lines {
+                    let fits = line.chars().count() <= COLUMNS || !line.starts_with(' ');
+                    assert!(fits, "{path}: an example is wider than {COLUMNS} columns: {line}");
+                }
+                for pair in lines.windows(2) {
+                    let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+                    let goes_on = is_prose(pair[0]) && is_prose(pair[1]) && !pair[0].ends_with(':');
+                    assert!(!goes_on, "{path}: one paragraph in two lines: {pair:?}");
+                }
+            }
+            let names: Vec<String> = command.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+            for name in names {
+                check(command.find_subcommand_mut(&name).expect("it is there"), &format!("{path} {name}"));
+            }
+        }
+        check(&mut shorten(Cli::command()), "fathom");
     }
 }

@@ -12,7 +12,7 @@ Examples:
   fathom fabric event link-cut --path same-zone --direction forward --for 3s
   fathom fabric event path-change --path same-zone --added 250us
   fathom fabric event host-pause --host server --for 2s
-  fathom fabric event live-migration --host server --brownout 30s --brownout-added 100us --freeze 3s \\
+  fathom fabric event live-migration --host server --freeze 3s --brownout 30s \\
       --redirect 60s --redirect-added 150us --then silent
   fathom fabric event flush-flows --middlebox firewall
   fathom fabric event idle-limit --middlebox firewall idle=2m

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  fathom fabric run scenarios/azure-same-zone.toml --host zone1-client -- ping -c 3 zone1-server
+  fathom fabric run my.toml --host client -- ping -c 3 server
   fathom fabric run my.toml --truth truth -- sh -c '
       fathom fabric exec server -- fathom echo &
       fathom fabric exec client -- fathom probe server --count 1000'

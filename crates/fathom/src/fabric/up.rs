@@ -13,7 +13,7 @@ use std::thread;
 const EXAMPLES: &str = "\
 Examples:
   fathom fabric up scenarios/azure-same-zone.toml
-  fathom fabric up scenarios/azure-live-migration.toml --truth truth --packets --name migration
+  fathom fabric up scenarios/azure-live-migration.toml --truth truth --packets
   fathom fabric up my.toml --wait spin --cpu 1 --foreground
 
 Then `fathom fabric exec HOST -- COMMAND`, and `fathom fabric down`. Needs Linux with TUN devices (/dev/net/tun) and `ip`

@@ -21,7 +21,7 @@ Times are UTC. Confidence says how sure a verdict is: high, medium, low, or none
 
 Examples:
   fathom recording explain recordings/zone1-20260102T030405Z
-  fathom recording explain recordings/* --json | jq 'select(.verdict == \"flow_forgotten\")'")]
+  fathom recording explain DIR --json | jq 'select(.verdict == \"path_down\")'")]
 pub(super) struct Args {
     /// Recordings, a running one too; or directories that hold recordings
     #[arg(required = true, value_name = "DIR")]

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 Examples:
   fathom recording export DIR > samples.csv
   fathom recording export DIR --format parquet --output samples.parquet
-  fathom recording export DIR --format echo-client-csv --output tcp_echo_results.csv
+  fathom recording export DIR --format echo-client-csv --output results.csv
   fathom recording export DIR --format sockperf-log --output full.log
   fathom recording export DIR --format psping --histogram 20
   fathom recording export DIR --format latte --latte-hc 9998")]
