@@ -35,7 +35,7 @@ enum Command {
     Echo(Box<echo::Args>),
     /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
     Probe(Box<probe::Args>),
-    /// Find the limit after which idle connections on a path die, and how they die
+    /// Find the limit after which connections on a path die, left idle or kept in use (--age), and how they die
     Limits(Box<limits::Args>),
     /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
     #[cfg(target_os = "linux")]
@@ -79,13 +79,14 @@ enum Command {
 /// Reads the command line of this process; ends it with help, a version or a usage error where that is all there is.
 fn parse() -> Result<Cli, Failure> {
     let parsed = short::shorten(Cli::command()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
-    parsed.map_err(|error| {
+    parsed.map_err(|mut error| {
         if !error.use_stderr() {
             let printed = error.print().and_then(|()| io::stdout().flush());
             return output::written("the help", printed).err().unwrap_or(Failure::Passed(0));
         }
-        let command = std::env::args().nth(1).unwrap_or_default();
-        hints::hint(&command, &error).map_or_else(|| error.exit(), Failure::usage)
+        let words: Vec<String> = std::env::args_os().skip(1).map(|w| w.to_string_lossy().into()).collect();
+        hints::make_plain(&mut error, Cli::command(), &words);
+        hints::hint(&words, &error).map_or_else(|| error.exit(), Failure::usage)
     })
 }
 

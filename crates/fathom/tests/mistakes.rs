@@ -23,6 +23,12 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("probe h --size big", "--size", 2),
     ("probe h --sizes 8..4", "below its beginning", 2),
     ("probe h --count 0", "--count", 2),
+    ("probe h --count -1", "--count takes a positive number, and -1 is negative", 2),
+    ("probe h --count=-1", "--count takes a positive number, and -1 is negative", 2),
+    ("probe h --connections -2", "--connections takes a positive number", 2),
+    ("echo --max-connections -1", "--max-connections takes a positive number", 2),
+    ("limits h --per-length -3", "--per-length takes a positive number", 2),
+    ("probe h --tag a=1 --tag b=2 --tag a=2", "--tag a is given twice (a=1, a=2)", 2),
     ("probe h --for 0", "ends before it begins", 2),
     ("probe h --connections 0", "--connections", 2),
     ("probe h --tls", "--connect", 2),
@@ -71,6 +77,7 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("recording summary", "<DIR>", 2),
     ("recording summary no-such-dir", "check the path", 1),
     ("recording verify /", "holds no recording", 1),
+    ("recording verify", "<DIR>", 2),
     ("recording export r --format xml", "parquet", 2),
 ];
 
@@ -91,4 +98,23 @@ fn each_mistake_gives_a_helpful_line_and_its_exit_code() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Its usage named every option that has a value from the environment, as if one had to give it.
+#[test]
+fn a_usage_error_names_no_option_that_nobody_gave() {
+    for (line, usage) in [
+        ("probe", "Usage: fathom probe [OPTIONS] [TARGET]..."),
+        ("probe h --every 1s --ping-pong", "Usage: fathom probe [OPTIONS] [TARGET]..."),
+        ("probe h --clod off", "Usage: fathom probe [OPTIONS] [TARGET]..."),
+        ("recording summary --no-such", "Usage: fathom recording summary [OPTIONS] <DIR>..."),
+        ("--no-such", "Usage: fathom <COMMAND>"),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fathom"));
+        let outcome = command.args(line.split(' ')).env("FATHOM_CLOUD", "off").stdin(Stdio::null()).output();
+        let said = String::from_utf8(outcome.expect("fathom runs").stderr).expect("text");
+        assert!(said.lines().any(|line| line == usage), "{line}: {said}");
+        assert!(!said.contains("as a value"), "{line}: {said}");
+        assert_eq!(said.contains("a similar argument exists: '--cloud'"), line.contains("--clod"), "{said}");
+    }
 }

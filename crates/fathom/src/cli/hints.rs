@@ -1,5 +1,6 @@
 //! Options by the names that other tools have for them: what ours is called.
 
+use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 /// An option as others write it, and what it is here, by command.
@@ -51,8 +52,58 @@ const ELSEWHERE: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// The line for somebody who knows another tool's name for an option of this command, if there is one.
-pub(super) fn hint(command: &str, error: &clap::Error) -> Option<String> {
+/// The line for somebody who knows another tool's name for an option of this command, or gives it a negative number, if
+/// there is one. `words`: the command line, without the program's name.
+pub(super) fn hint(words: &[String], error: &clap::Error) -> Option<String> {
+    negative(words, error).or_else(|| named_otherwise(words.first()?, error))
+}
+
+/// `--count -1`: "unexpected argument '-1'", and how to give it to a target.
+fn negative(words: &[String], error: &clap::Error) -> Option<String> {
+    let string = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let is_negative = |text: &str| text.strip_prefix('-').is_some_and(|n| n.parse::<f64>().is_ok());
+    let (option, number) = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let at = words.iter().position(|word| is_negative(word))?;
+            (words.get(at.checked_sub(1)?).filter(|word| word.starts_with('-'))?.as_str(), words[at].as_str())
+        }
+        ErrorKind::ValueValidation => (string(ContextKind::InvalidArg)?, string(ContextKind::InvalidValue)?),
+        _ => return None,
+    };
+    let option = option.split(' ').next().unwrap_or_default();
+    // Other values say in their own words what they may be.
+    let is_number = error.kind() != ErrorKind::ValueValidation || error.to_string().contains("invalid digit");
+    (is_negative(number) && is_number)
+        .then(|| format!("{option} takes a positive number, and {number} is negative"))
+}
+
+/// Leaves out of an error what would puzzle: its usage named the options that have a value from the environment, as if one
+/// had to give them, and `--no-such` was said to be meant as a target.
+pub(super) fn make_plain(error: &mut clap::Error, mut cli: Command, words: &[String]) {
+    cli.build();
+    let mut command = &mut cli;
+    for word in words {
+        if command.find_subcommand(word).is_none() {
+            break;
+        }
+        command = command.find_subcommand_mut(word).expect("it was there");
+    }
+    if error.get(ContextKind::Usage).is_some() {
+        let usage = ContextValue::StyledStr(command.render_usage());
+        error.insert(ContextKind::Usage, usage);
+    }
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested)
+        && tips.iter().all(|tip| tip.to_string().contains("as a value"))
+    {
+        error.remove(ContextKind::Suggested);
+    }
+}
+
+fn named_otherwise(command: &str, error: &clap::Error) -> Option<String> {
     if error.kind() != ErrorKind::UnknownArgument {
         return None;
     }
@@ -75,7 +126,8 @@ mod tests {
                 let target: &[&str] = if *command == "probe" { &["HOST"] } else { &[] };
                 let line = [&["fathom", command], target, &[name, "5"]].concat();
                 let error = Cli::try_parse_from(line).expect_err(name);
-                let said = hint(command, &error).unwrap_or_else(|| panic!("{command} {name}: {error}"));
+                let said =
+                    named_otherwise(command, &error).unwrap_or_else(|| panic!("{command} {name}: {error}"));
                 assert!(said.ends_with(told), "{said}");
             }
             // What the line names exists.
@@ -88,6 +140,6 @@ mod tests {
             }
         }
         let error = Cli::try_parse_from(["fathom", "probe", "HOST", "--no-such"]).expect_err("unknown");
-        assert_eq!(hint("probe", &error), None);
+        assert_eq!(named_otherwise("probe", &error), None);
     }
 }
