@@ -6,6 +6,7 @@ mod delays;
 mod gather;
 mod incident;
 mod join;
+mod levels;
 mod limits;
 mod losses;
 mod moment;
@@ -17,6 +18,7 @@ mod tries;
 mod words;
 
 pub use gather::{Baseline, Gathered, Gatherer};
+pub use levels::Level;
 pub use page::{Labelled, Page, merged};
 pub use words::changed;
 
@@ -104,6 +106,9 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     let incidents = told.len();
     told.extend(joined.tries.iter().map(|tries| (tries.first.mono_ns, attempts(tries))));
     told.extend(delays::lines(events, &joined));
+    if has_a_usual(measured) {
+        told.extend(levels::line(&gathered.levels, events, &joined));
+    }
     told.extend(losses::line(events));
     told.extend(limits::lines(measured, events, last));
     pauses(&context, &mut told);
@@ -123,6 +128,13 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
         lines.push(counts(&joined, gathered, last, &context));
     }
     lines
+}
+
+/// Samples of several sizes, or after several silences, have no usual round trip in common; a search for a limit has no
+/// samples.
+fn has_a_usual(measured: &Measured) -> bool {
+    let Measured { mode, size, .. } = measured;
+    (*size > 0 && !mode.ends_with("idle-gap")) || mode.starts_with("connect")
 }
 
 fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
@@ -155,9 +167,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
     };
     let statement = format!("{reflector} was measured with {what} ({mode}), {end}");
     let mut line = Line::fact(measured.started_at, statement);
-    // Samples of several sizes, or after several silences, have no usual round trip in common; a search for a limit has no
-    // samples.
-    if (*size > 0 && !silences) || mode.starts_with("connect") {
+    if has_a_usual(measured) {
         line.evidence.extend(incident::usual("over the whole recording", &gathered.whole));
     }
     line

@@ -8,6 +8,10 @@ use crate::event::{Event, EventKind};
 use crate::units::duration_text as duration;
 use crate::verdict::{Direction, Verdict};
 
+/// Why, where no stamps tell more.
+pub(super) const WAY_NOT_KNOWN: &str =
+    "echoes kept coming, late: a queue or a slower path; on which way is not known";
+
 /// One connection's delay.
 #[derive(Debug, Clone, Copy)]
 struct Delay {
@@ -40,6 +44,12 @@ pub(super) fn lines(events: &[Event], joined: &Joined<'_>) -> Vec<(u64, Line)> {
         }
     }
     spells.iter().filter_map(|spell| told(spell, joined)).collect()
+}
+
+/// From when to when there was one, in ns since the Unix epoch, and the longest round trip. One that was not over goes on.
+pub(super) fn spans(events: &[Event]) -> Vec<(i64, i64, u64)> {
+    let to_ns = |delay: &Delay| if delay.over { delay.to.utc_ns() } else { i64::MAX };
+    delays(events).iter().map(|delay| (delay.from.utc_ns(), to_ns(delay), delay.most_ns)).collect()
 }
 
 /// By their beginnings.
@@ -173,7 +183,7 @@ fn told(spell: &[Delay], joined: &Joined<'_>) -> Option<(u64, Line)> {
 /// What speaks for it, by the slowest sample.
 fn because(slowest: &Delay) -> String {
     let Some((there, back)) = slowest.ways_ns else {
-        return "echoes kept coming, late: a queue or a slower path; on which way is not known".to_owned();
+        return WAY_NOT_KNOWN.to_owned();
     };
     let ways = [(there, "on the way there"), (back, "on the way back")];
     let ways = ways.map(|(ns, way)| format!("{} {way}", duration(ns)));

@@ -1,6 +1,7 @@
 //! What the story takes from the samples: counts, and what was usual before each incident.
 
 use super::join::join;
+use super::levels::{Level, Levels};
 use crate::event::Event;
 use crate::histogram::Histogram;
 use crate::sample::{Flags, Sample};
@@ -41,6 +42,8 @@ pub struct Gathered {
     pub longest_ns: Option<u64>,
     /// When the last sample was sent, in ns since the Unix epoch.
     pub last_sent_ns: Option<i64>,
+    /// How long they took at each time, in order of time.
+    pub levels: Vec<Level>,
     /// What was usual before each incident, by its moment in ns since the Unix epoch.
     pub before: BTreeMap<i64, Baseline>,
 }
@@ -49,6 +52,7 @@ pub struct Gathered {
 #[derive(Debug)]
 pub struct Gatherer {
     rtt: Histogram,
+    levels: Levels,
     /// Moments that wait for their baseline, latest first.
     moments: Vec<i64>,
     gathered: Gathered,
@@ -61,7 +65,7 @@ impl Gatherer {
         let mut moments = joined.incidents().map(|i| i.start().utc_ns()).collect::<Vec<_>>();
         moments.sort_unstable_by(|a, b| b.cmp(a));
         moments.dedup();
-        Self { rtt: Histogram::default(), moments, gathered: Gathered::default() }
+        Self { rtt: Histogram::default(), levels: Levels::default(), moments, gathered: Gathered::default() }
     }
 
     /// Adds a sample; they come in the order of the recording.
@@ -78,7 +82,10 @@ impl Gatherer {
             None => all.unanswered += 1,
             // What is usual is what is usual without a load of ours.
             Some(_) if [Flags::WARM_UP, Flags::UNDER_LOAD].into_iter().any(|f| sample.flags.contains(f)) => {}
-            Some(rtt_ns) => self.rtt.record(rtt_ns),
+            Some(rtt_ns) => {
+                self.rtt.record(rtt_ns);
+                self.levels.add(sample.sent_ns, rtt_ns);
+            }
         }
     }
 
@@ -93,6 +100,7 @@ impl Gatherer {
         while !self.moments.is_empty() {
             self.snapshot();
         }
-        Gathered { whole: (&self.rtt).into(), longest_ns: self.rtt.max(), ..self.gathered }
+        let (whole, longest_ns, levels) = ((&self.rtt).into(), self.rtt.max(), self.levels.finish());
+        Gathered { whole, longest_ns, levels, ..self.gathered }
     }
 }

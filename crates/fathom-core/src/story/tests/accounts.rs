@@ -138,3 +138,57 @@ fn what_waits_for_a_slow_server_at_its_end_is_told_with_the_delay() {
     has(line, &["was slow for 1 s: 30 echoes took up to 1 s, and came"]);
     assert!(!line.statement.contains("still waited"), "{line:?}");
 }
+
+/// A queue that filled over ten minutes, to 3.8 s with a median of 162 ms, was told as "nothing happened": what counts as late
+/// grows with what is usual.
+#[test]
+fn round_trips_that_grow_slowly_are_told_though_none_was_late_against_the_one_before() {
+    let base = opened(0, 0).at.as_nanosecond() as i64;
+    let account = |events: &[Event], rtt_ms: &dyn Fn(f64) -> f64| {
+        let mut gatherer = Gatherer::new(events);
+        for n in 0..600_i64 {
+            let rtt_ns = Some((rtt_ms(n as f64) * 1e6) as i64);
+            let sent_ns = base + n * S as i64;
+            gatherer.sample(&crate::sample::Sample { sent_ns, rtt_ns, ..Default::default() });
+        }
+        told_as(State::Finished, events, &gatherer.finish())
+    };
+    let grown = |n: f64| 7.0 * (3_800.0_f64 / 7.0).powf(n / 600.0);
+    let events = [opened(0, 0)];
+    let lines = account(&events, &grown);
+    assert_eq!(lines.len(), 3, "{lines:#?}");
+    has(
+        &lines[1],
+        &[
+            "round trips rose without a silence: their median was 8.2 ms in the 32 s from 10:00:00",
+            "then 3.3 s in the 32 s from 10:09:36. Verdict: delayed, because echoes kept coming",
+        ],
+    );
+    assert_eq!((lines[1].verdict, lines[1].confidence), (Some(Verdict::Delayed), Confidence::Medium));
+    has(&account(&events, &|n| grown(600.0 - n))[1], &["round trips fell without a silence"]);
+    has(
+        &account(&events, &|n| grown(600.0 - (2.0 * n - 600.0).abs()))[1],
+        &["round trips rose without a silence", ", and was 9"],
+    );
+    // A level that is no stall's length higher, single late echoes, and what is told already.
+    let nothing = |events: &[Event], rtt_ms: &dyn Fn(f64) -> f64| {
+        let lines = account(events, rtt_ms);
+        assert!(lines.iter().all(|line| !line.statement.contains("round trips")), "{lines:#?}");
+    };
+    nothing(&events, &|n| if n < 300.0 { 1.0 } else { 190.0 });
+    nothing(&events, &|n| if n as u64 % 20 == 3 { 900.0 } else { 1.0 });
+    nothing(&events, &|n| if n < 300.0 { 300.0 } else { 900.0 });
+    let [began, ended] = stall(100 * S, 0, 60 * S, true);
+    let stalled = |n: f64| if (100.0..160.0).contains(&n) { (160.0 - n) * 1e3 } else { 1.0 };
+    nothing(&[opened(0, 0), began, ended], &stalled);
+    let began = json!({"seq": 200, "rtt_ns": 2 * S, "threshold_ns": S});
+    let over = json!({"duration_ns": 90 * S, "samples": 90, "most_ns": 2 * S, "verdict": "delayed", "confidence": "medium"});
+    let slow = |n: f64| if (200.0..290.0).contains(&n) { 2_000.0 } else { 1.0 };
+    let late = event(202 * S, Some(0), "delay.began", &began);
+    nothing(&[opened(0, 0), late, event(300 * S, Some(0), "delay.ended", &over)], &slow);
+    // It is told with what else there was.
+    let [began, ended] = stall(20 * S, 0, S, true);
+    let lines = account(&[opened(0, 0), began, ended], &grown);
+    has(&lines[1], &["stalled"]);
+    has(&lines[2], &["round trips rose without a silence"]);
+}
