@@ -76,7 +76,7 @@ const MISTAKES: &[(&str, &str, i32)] = &[
     ("recording sumary r", "'summary'", 2),
     ("recording summary", "<DIR>", 2),
     ("recording summary no-such-dir", "check the path", 1),
-    ("recording verify /", "holds no recording", 1),
+    ("recording verify .", "holds no recording", 1),
     ("recording verify", "<DIR>", 2),
     ("recording export r --format xml", "parquet", 2),
 ];
