@@ -148,7 +148,7 @@ pub(super) fn line<'a>(levels: &'a [Level], events: &[Event], joined: &Joined<'_
             of(second),
         ),
         evidence: vec![
-            "it came so slowly that no echo was far later than those before it, so none was told as late when it came".to_owned(),
+            "it came so slowly that no echo was far later than those before it, which is what a delay is measured by".to_owned(),
         ],
         cause: None,
         verdict: Some(Verdict::Delayed),
