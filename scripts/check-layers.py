@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dependency rule between our crates: wire <- core <- os <- {cloud, recording, fabric, host, iperf3} <- {client, emulator, reflector} <- fathom.
+"""The dependency rule between our crates: wire <- core <- {os, settings} <- {cloud, recording, fabric, host, iperf3} <- {client, emulator, reflector} <- fathom.
 
 And one edge more that the layers would allow: the emulated network knows no socket, clock or file, so it may not use os."""
 
@@ -11,6 +11,7 @@ LAYERS = {
     "fathom-wire": 0,
     "fathom-core": 1,
     "fathom-os": 2,
+    "fathom-settings": 2,
     "fathom-cloud": 3,
     "fathom-recording": 3,
     "fathom-fabric": 3,

@@ -1,0 +1,377 @@
+//! What loses, and the first remedy after which nothing does.
+
+use crate::group::{Flavour, Group};
+use crate::library::{Library, Remedy, Values};
+use crate::limits::Limits;
+use crate::place::{Edit, Places, Position, Wrong};
+use crate::unit::Unit;
+use crate::version::Version;
+use fathom_core::limits::Limit;
+use fathom_core::units::duration_text;
+use std::collections::BTreeMap;
+
+/// What to write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Write {
+    /// Where.
+    pub at: Position,
+    /// Something stands there now; otherwise it is added there.
+    pub instead: bool,
+    /// The line; of a connection string or a URL the part of it, because the rest may hold a password.
+    pub text: String,
+}
+
+/// One set of settings against one limit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// Whose setting.
+    pub library: &'static str,
+    /// Where the setting stands; where it is not set, where its set of settings begins.
+    pub at: Position,
+    /// Which limit.
+    pub limit: Limit,
+    /// The limit, in ns.
+    pub limit_ns: u64,
+    /// Whether connections can reach it.
+    pub loses: bool,
+    /// The setting that decides, or should.
+    pub setting: String,
+    /// What it is, in words. By version where its default depends on that.
+    pub value: String,
+    /// Where the library says so. Absent: the file sets it.
+    pub default: Vec<String>,
+    /// For how long, at the most, and by what.
+    pub why: String,
+    /// The version since which its defaults lose no more. Absent: they lose in all of them, or in none.
+    pub holds_since: Option<Version>,
+    /// What it costs where it loses.
+    pub cost: Option<String>,
+    /// What to write instead; for all limits together. Empty: nothing, or `otherwise` says what.
+    pub write: Vec<Write>,
+    /// What to do where no line can be written.
+    pub otherwise: Option<String>,
+}
+
+/// What was made of one group.
+pub(crate) struct Judged {
+    pub(crate) judgements: Vec<Judgement>,
+    pub(crate) wrongs: Vec<Wrong>,
+    /// Writes what all judgements advise.
+    pub(crate) edits: Vec<Edit>,
+}
+
+/// What a group sets: the value and the entry of each setting.
+struct Set {
+    values: BTreeMap<&'static str, i64>,
+    entries: BTreeMap<&'static str, usize>,
+}
+
+/// Judges one group.
+pub(crate) fn group(
+    library: &'static Library,
+    group: &Group,
+    version: Option<Version>,
+    limits: &Limits,
+    places: &Places<'_>,
+) -> Judged {
+    let mut wrongs = Vec::new();
+    let set = read(library, group, &mut wrongs);
+    wrongs.extend(group.wrongs.iter().map(|wrong| Wrong { at: wrong.at, what: wrong.what.clone() }));
+    let versions = version.map_or_else(|| library.versions(), |version| vec![version]);
+    let of = |version| Values { library, set: set.values.clone(), version, flavour: group.flavour };
+    let all: Vec<Values<'_>> = versions.into_iter().map(of).collect();
+    for (name, what) in all.iter().flat_map(|values| (library.contradictions)(values)) {
+        let entry = set.entries.get(name).and_then(|at| group.entries.get(*at));
+        wrongs.push(Wrong { at: entry.map_or(group.at, |entry| entry.key_at), what });
+    }
+    let remedy = remedy(group, &all, limits);
+    let judged = limits.all().filter(|(limit, _)| *limit == Limit::Idle || library.age_by.is_some());
+    let lines = |remedy: &Remedy| -> Vec<_> {
+        let line = |(name, value): &(&'static str, i64)| {
+            (*name, set.entries.get(name).copied(), unit(library, name).spell(*value))
+        };
+        remedy.iter().map(line).collect()
+    };
+    let judgements = judged.map(|(limit, limit_ns)| {
+        let mut judgement = judge(group, &set, &all, limit, limit_ns, places);
+        if judgement.loses {
+            judgement.cost = Some(library.cost.to_owned()).filter(|_| limit == Limit::Idle);
+            if let Some(found) = remedy.iter().find(|remedy| remedy.limit == limit) {
+                let (written, _) = group.write(places.text(), &lines(&found.remedy));
+                judgement.write = written
+                    .into_iter()
+                    .map(|line| Write { at: places.of(line.at), instead: line.instead, text: line.text })
+                    .collect();
+            } else {
+                let otherwise = library.otherwise[usize::from(limit == Limit::Age)];
+                judgement.otherwise = Some(otherwise.to_owned()).filter(|words| !words.is_empty());
+            }
+        }
+        judgement
+    });
+    let judgements = judgements.collect();
+    let mut whole: Remedy = remedy.iter().flat_map(|found| found.remedy.iter().copied()).collect();
+    whole.sort_unstable();
+    whole.dedup();
+    Judged { judgements, wrongs, edits: group.write(places.text(), &lines(&whole)).1 }
+}
+
+/// What is set, and what is wrong with it. Nothing that stands in the file is repeated: a name that is not known may be the
+/// rest of a password.
+fn read(library: &'static Library, group: &Group, wrongs: &mut Vec<Wrong>) -> Set {
+    let mut set = Set { values: BTreeMap::new(), entries: BTreeMap::new() };
+    for (index, entry) in group.entries.iter().enumerate() {
+        let Some(key) = library.key(&entry.key) else {
+            if !library.knows(&entry.key) {
+                let nearest = library.nearest(&entry.key);
+                if let Some(what) = unknown(library, &entry.key, nearest) {
+                    wrongs.push(Wrong { at: entry.key_at, what });
+                }
+            }
+            continue;
+        };
+        // The time of a variable that stands for it, or that something fills in later.
+        if entry.value.contains("${") || entry.value.contains("%(") || entry.value.starts_with('%') {
+            wrongs.push(Wrong {
+                at: entry.key_at,
+                what: format!(
+                    "{} is filled in from elsewhere: write the value into a copy to have it judged",
+                    key.name
+                ),
+            });
+            continue;
+        }
+        let unit = match (key.unit, group.flavour) {
+            (Unit::MillisOrSuffix, Flavour::Own) => Unit::MillisOrSuffix,
+            (Unit::MillisOrSuffix, _) => Unit::Millis,
+            (unit, _) => unit,
+        };
+        match unit.read(&entry.value) {
+            Ok(value) => {
+                if set.entries.contains_key(key.name) {
+                    let what = format!("{} is set twice; the last one counts", key.name);
+                    wrongs.push(Wrong { at: entry.key_at, what });
+                }
+                set.values.insert(key.name, value);
+                set.entries.insert(key.name, index);
+            }
+            Err(right) => {
+                // What is advised for it is written over it.
+                set.entries.insert(key.name, index);
+                wrongs.push(Wrong { at: entry.key_at, what: format!("{}: write {right}", key.name) });
+            }
+        }
+    }
+    set
+}
+
+fn unknown(library: &Library, name: &str, nearest: Option<&str>) -> Option<String> {
+    let of = library.name;
+    match nearest {
+        _ if name.ends_with(".tcp_user_timeout") => {
+            Some("there is no such sysctl: TCP_USER_TIMEOUT is an option that each socket sets".to_owned())
+        }
+        Some(known) => Some(format!("{of} has no setting of this name; the nearest is {known}")),
+        None if (library.strict)(name) => Some(format!("{of} has no setting of this name")),
+        None => None,
+    }
+}
+
+/// A remedy, and against which limit it is.
+struct Found {
+    limit: Limit,
+    remedy: Remedy,
+}
+
+/// What to write: for both limits such that each holds when both are written.
+fn remedy(group: &Group, all: &[Values<'_>], limits: &Limits) -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
+    let mut now: Vec<Values<'_>> = all.to_vec();
+    // The second limit's remedy may undo the first's, which is then looked for again.
+    for _ in 0..2 {
+        for (limit, limit_ns) in limits.all() {
+            if !loses(&now, limit, limit_ns) {
+                continue;
+            }
+            if let Some((remedy, after)) = first_that_holds(group, &now, limit, limit_ns) {
+                now = after;
+                found.push(Found { limit, remedy });
+            }
+        }
+    }
+    // A setting that both write has the last value.
+    let last: BTreeMap<&str, i64> = found.iter().flat_map(|found| found.remedy.iter().copied()).collect();
+    for found in &mut found {
+        for (name, value) in &mut found.remedy {
+            *value = last[*name];
+        }
+    }
+    let mut merged: Vec<Found> = Vec::new();
+    for next in found {
+        match merged.iter_mut().find(|before| before.limit == next.limit) {
+            Some(before) => {
+                let new: Remedy =
+                    next.remedy.into_iter().filter(|new| !before.remedy.contains(new)).collect();
+                before.remedy.extend(new);
+            }
+            None => merged.push(next),
+        }
+    }
+    merged
+}
+
+fn first_that_holds<'a>(
+    group: &Group,
+    now: &[Values<'a>],
+    limit: Limit,
+    limit_ns: u64,
+) -> Option<(Remedy, Vec<Values<'a>>)> {
+    let library = now.first()?.library;
+    let limit_as_ns = i64::try_from(limit_ns).unwrap_or(i64::MAX);
+    let remedies = match limit {
+        Limit::Idle => library.idle_remedies,
+        Limit::Age => library.age_remedies,
+    };
+    let faults = |all: &[Values<'_>]| -> usize {
+        all.iter().map(|values| (library.contradictions)(values).len()).sum()
+    };
+    for remedy in now.iter().flat_map(|values| remedies(values, limit_as_ns)) {
+        let exists = |name| {
+            group.entries.iter().any(|entry| library.key(&entry.key).is_some_and(|key| key.name == name))
+        };
+        let can_be_written = remedy.iter().all(|(name, value)| {
+            let unit = unit(library, name);
+            // It must read back as what was meant.
+            unit.read(&unit.spell(*value)) == Ok(*value) && (exists(*name) || group.may_add(name))
+        });
+        if !can_be_written {
+            continue;
+        }
+        let mut after = now.to_vec();
+        for values in &mut after {
+            values.set.extend(remedy.iter().copied());
+        }
+        if !loses(&after, limit, limit_ns) && faults(&after) <= faults(now) {
+            return Some((remedy, after));
+        }
+    }
+    None
+}
+
+fn unit(library: &Library, name: &str) -> Unit {
+    library.keys.iter().find(|key| key.name == name).map_or(Unit::Count, |key| key.unit)
+}
+
+fn longest(values: &Values<'_>, limit: Limit) -> crate::library::Longest {
+    match limit {
+        Limit::Idle => (values.library.idle)(values),
+        Limit::Age => (values.library.age)(values),
+    }
+}
+
+/// In any of the versions.
+fn loses(all: &[Values<'_>], limit: Limit, limit_ns: u64) -> bool {
+    all.iter().any(|values| reaches(longest(values, limit).ns, limit_ns))
+}
+
+fn reaches(ns: Option<i64>, limit_ns: u64) -> bool {
+    ns.is_none_or(|ns| u64::try_from(ns).unwrap_or(0) >= limit_ns)
+}
+
+fn judge(
+    group: &Group,
+    set: &Set,
+    all: &[Values<'_>],
+    limit: Limit,
+    limit_ns: u64,
+    places: &Places<'_>,
+) -> Judgement {
+    let library = all[0].library;
+    // The version in which it is worst: without end, or the longest.
+    let worst = all.iter().max_by_key(|values| longest(values, limit).ns.unwrap_or(i64::MAX));
+    let longest = longest(worst.unwrap_or(&all[0]), limit);
+    let loses = reaches(longest.ns, limit_ns);
+    let main = match limit {
+        Limit::Idle => library.idle_by,
+        Limit::Age => library.age_by.unwrap_or_default(),
+    };
+    // What the file sets and is to blame comes before what it could set.
+    let by = library.keys.iter().map(|key| key.name).find(|name| *name == longest.by);
+    let blamed = match by {
+        Some(by) if !loses || (set.entries.contains_key(by) && !set.entries.contains_key(main)) => by,
+        _ => main,
+    };
+    let entry = set.entries.get(blamed).and_then(|at| group.entries.get(*at));
+    let key = library.keys.iter().find(|key| key.name == blamed);
+    let (value, default) = match (key, set.values.get(blamed)) {
+        (Some(key), Some(value)) => (key.unit.show(*value), Vec::new()),
+        (Some(key), None) => defaults(key, all),
+        (None, _) => ("there is no such setting".to_owned(), Vec::new()),
+    };
+    let held = |values: &&Values<'_>| reaches(crate::judge::longest(values, limit).ns, limit_ns);
+    let last_that_loses = all.iter().rposition(|values| held(&values));
+    let holds_since = last_that_loses.and_then(|at| all.get(at + 1)).map(|values| values.version);
+    Judgement {
+        library: library.name,
+        holds_since,
+        at: places.of(entry.map_or(group.at, |entry| entry.key_at)),
+        limit,
+        limit_ns,
+        loses,
+        setting: blamed.to_owned(),
+        value,
+        default,
+        why: why(limit, longest.ns, longest.by, limit_ns, loses),
+        cost: None,
+        write: Vec::new(),
+        otherwise: None,
+    }
+}
+
+/// A default in words, by version where it depends on that, and its sources.
+fn defaults(key: &crate::library::Key, all: &[Values<'_>]) -> (String, Vec<String>) {
+    let holds = |index: usize| {
+        let next = key.defaults.get(index + 1).map(|default| default.since);
+        let since = key.defaults[index].since;
+        all.iter().any(|values| values.version >= since && next.is_none_or(|next| values.version < next))
+    };
+    let held: Vec<usize> = (0..key.defaults.len()).filter(|index| holds(*index)).collect();
+    let words = held.iter().map(|index| {
+        let default = &key.defaults[*index];
+        let value = key.unit.show(default.value);
+        match key.defaults.get(index + 1) {
+            _ if held.len() == 1 => value,
+            Some(next) => format!("{value} before {}", next.since),
+            None => format!("{value} since {}", default.since),
+        }
+    });
+    let words = words.collect::<Vec<_>>().join(", ");
+    (words, held.iter().map(|index| key.defaults[*index].source.to_owned()).collect())
+}
+
+fn why(limit: Limit, ns: Option<i64>, by: &str, limit_ns: u64, loses: bool) -> String {
+    let limit_in_words = duration_text(limit_ns);
+    let longest = ns.map(|ns| duration_text(u64::try_from(ns).unwrap_or(0)));
+    match (limit, loses, longest) {
+        (Limit::Idle, true, Some(longest)) => {
+            format!("a connection may be idle for {longest} ({by}), and dies after {limit_in_words}")
+        }
+        (Limit::Idle, true, None) => {
+            format!("a connection may be idle without end, and dies after {limit_in_words}")
+        }
+        (Limit::Idle, false, longest) => {
+            let longest = longest.unwrap_or_default();
+            format!("no connection is idle for longer than {longest} ({by}), which is below {limit_in_words}")
+        }
+        (Limit::Age, true, Some(longest)) => {
+            format!("a connection may become {longest} old ({by}), and ends at {limit_in_words}")
+        }
+        (Limit::Age, true, None) => {
+            format!("a connection may become any age, and ends at {limit_in_words}")
+        }
+        (Limit::Age, false, longest) => {
+            let longest = longest.unwrap_or_default();
+            format!("no connection becomes older than {longest} ({by}), which is below {limit_in_words}")
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! `HikariCP` (Java): its own properties file, and `….hikari.…` of Spring's properties and YAML.
+
+use super::{Default, Key, Library, Remedy, Values, always, half, most_of, on, shortest};
+use crate::group::{Entry, Flavour, Group, Insert, Style};
+use crate::syntax::{Document, Format, Scope};
+use crate::unit::{MIN, MS, S, Unit};
+use crate::version::{FIRST, Version};
+
+const CONFIG: &str = "HikariCP 5.1.0 to 7.1.0, HikariConfig.java";
+
+/// Below this it ignores both `maxLifetime` and `keepaliveTime`.
+const LEAST: i64 = 30 * S;
+
+pub(super) static LIBRARY: Library = Library {
+    name: "HikariCP",
+    keys: &[
+        Key {
+            name: "keepaliveTime",
+            also: &[],
+            unit: Unit::MillisOrSuffix,
+            defaults: &[
+                Default {
+                    since: FIRST,
+                    value: 0,
+                    source: "HikariCP 5.1.0 and 6.2.0, HikariConfig.java: DEFAULT_KEEPALIVE_TIME",
+                },
+                Default {
+                    since: Version(6, 2, 1),
+                    value: 2 * MIN,
+                    source: "HikariCP 6.2.1 and 7.1.0, HikariConfig.java: DEFAULT_KEEPALIVE_TIME",
+                },
+            ],
+        },
+        Key {
+            name: "maxLifetime",
+            also: &[],
+            unit: Unit::MillisOrSuffix,
+            defaults: &[always(30 * MIN, "HikariCP 5.1.0 to 7.1.0, HikariConfig.java: MAX_LIFETIME")],
+        },
+        Key {
+            name: "idleTimeout",
+            also: &[],
+            unit: Unit::MillisOrSuffix,
+            defaults: &[always(10 * MIN, "HikariCP 5.1.0 to 7.1.0, HikariConfig.java: IDLE_TIMEOUT")],
+        },
+        Key { name: "minimumIdle", also: &[], unit: Unit::Count, defaults: &[always(-1, CONFIG)] },
+        Key { name: "maximumPoolSize", also: &[], unit: Unit::Count, defaults: &[always(10, CONFIG)] },
+        Key {
+            name: "connectionTimeout",
+            also: &[],
+            unit: Unit::MillisOrSuffix,
+            defaults: &[always(30 * S, CONFIG)],
+        },
+        Key {
+            name: "validationTimeout",
+            also: &[],
+            unit: Unit::MillisOrSuffix,
+            defaults: &[always(5 * S, CONFIG)],
+        },
+    ],
+    other: &[
+        "allowPoolSuspension",
+        "autoCommit",
+        "catalog",
+        "connectionInitSql",
+        "connectionTestQuery",
+        "credentials",
+        "credentialsProvider",
+        "credentialsProviderClassName",
+        "dataSource",
+        "dataSourceClassName",
+        "dataSourceJNDI",
+        "dataSourceProperties",
+        "driverClassName",
+        "exceptionOverride",
+        "exceptionOverrideClassName",
+        "healthCheckProperties",
+        "healthCheckRegistry",
+        "initializationFailTimeout",
+        "isolateInternalQueries",
+        "jdbcUrl",
+        "leakDetectionThreshold",
+        "metricRegistry",
+        "metricsTrackerFactory",
+        "password",
+        "poolName",
+        "readOnly",
+        "registerMbeans",
+        "scheduledExecutor",
+        "schema",
+        "threadFactory",
+        "transactionIsolation",
+        "username",
+    ],
+    strict: |_| true,
+    // Spring's relaxed binding.
+    fold: |name| name.chars().filter(|c| *c != '-' && *c != '_').collect::<String>().to_ascii_lowercase(),
+    idle_by: "keepaliveTime",
+    age_by: Some("maxLifetime"),
+    idle: |values| {
+        let (life, keepalive) = (life(values), keepalive(values));
+        // Its housekeeper looks every 30 s, and leaves the minimum of idle connections alone.
+        let (idle, minimum, _) = eviction(values);
+        let evicted = on(idle).filter(|_| minimum == 0).map(|idle| idle.saturating_add(30 * S));
+        shortest(&[(on(keepalive), "keepaliveTime"), (on(life), "maxLifetime"), (evicted, "idleTimeout")])
+    },
+    age: |values| shortest(&[(on(life(values)), "maxLifetime")]),
+    idle_remedies: |values, limit| {
+        let keepalive = ("keepaliveTime", half(limit, Unit::Millis).max(LEAST));
+        with_life(values, vec![vec![keepalive]], limit)
+    },
+    age_remedies: |values, limit| with_life(values, Vec::new(), limit),
+    contradictions,
+    cost: "before it lends a connection that was unused for more than 500 ms HikariCP tests it, and waits up to validationTimeout for one that was dropped silently",
+    otherwise: [
+        "HikariCP takes no keepalive and no lifetime below 30 s: have the driver or the kernel send TCP keepalives (tcpKeepAlive=true and net.ipv4.tcp_keepalive_time)",
+        "HikariCP takes no lifetime below 30 s",
+    ],
+    notes: &[],
+};
+
+/// A shorter life, and what must then be shorter too.
+fn with_life(values: &Values<'_>, mut all: Vec<Remedy>, limit: i64) -> Vec<Remedy> {
+    let life = most_of(limit, Unit::Millis);
+    if life < LEAST {
+        return all;
+    }
+    let mut remedy = vec![("maxLifetime", life)];
+    all.push(remedy.clone());
+    if values.is_set("keepaliveTime") && values.get("keepaliveTime") >= life {
+        let half = half(life, Unit::Millis);
+        remedy.push(("keepaliveTime", if half < LEAST { 0 } else { half }));
+        all.push(remedy.clone());
+    }
+    if values.is_set("idleTimeout") && values.get("idleTimeout") + S > life {
+        remedy.push(("idleTimeout", half(life, Unit::Millis).max(10 * S)));
+        all.push(remedy);
+    }
+    all
+}
+
+/// As its validation of the configuration has it.
+fn life(values: &Values<'_>) -> i64 {
+    match values.get("maxLifetime") {
+        life if life != 0 && life < LEAST => 30 * MIN,
+        life => life,
+    }
+}
+
+fn keepalive(values: &Values<'_>) -> i64 {
+    let (keepalive, life) = (values.get("keepaliveTime"), life(values));
+    if keepalive < LEAST || (life != 0 && keepalive >= life) { 0 } else { keepalive }
+}
+
+/// After how long an idle connection is closed (0: never), beyond how many, and of how many.
+fn eviction(values: &Values<'_>) -> (i64, i64, i64) {
+    let most = match values.get("maximumPoolSize") {
+        most if most < 1 => 10,
+        most => most,
+    };
+    let least = match values.get("minimumIdle") {
+        least if least < 0 || least > most => most,
+        least => least,
+    };
+    let (idle, life) = (values.get("idleTimeout"), life(values));
+    let idle = match idle {
+        _ if least >= most || idle == 0 => 0,
+        _ if life > 0 && idle.saturating_add(S) > life => 0,
+        _ if idle < 10 * S => 10 * MIN,
+        _ => idle,
+    };
+    (idle, least, most)
+}
+
+fn contradictions(values: &Values<'_>) -> Vec<(&'static str, String)> {
+    let mut all = Vec::new();
+    let get = |name| values.get(name);
+    let [life, keepalive, idle] = ["maxLifetime", "keepaliveTime", "idleTimeout"].map(get);
+    if life != 0 && life < LEAST {
+        all.push(("maxLifetime", "maxLifetime is below 30 s: HikariCP takes 30 minutes instead".to_owned()));
+    }
+    if values.is_set("keepaliveTime") && keepalive != 0 {
+        if keepalive < LEAST {
+            all.push(("keepaliveTime", "keepaliveTime is below 30 s: HikariCP turns it off".to_owned()));
+        } else if life >= LEAST && keepalive >= life {
+            let why = "keepaliveTime is not below maxLifetime: HikariCP turns it off";
+            all.push(("keepaliveTime", why.to_owned()));
+        }
+    }
+    let (_, least, most) = eviction(values);
+    if values.is_set("idleTimeout") && idle != 0 && least < most {
+        if life >= LEAST && idle.saturating_add(S) > life {
+            let why = "idleTimeout is not a second below maxLifetime: HikariCP turns it off";
+            all.push(("idleTimeout", why.to_owned()));
+        } else if idle < 10 * S {
+            all.push((
+                "idleTimeout",
+                "idleTimeout is below 10 s: HikariCP takes 10 minutes instead".to_owned(),
+            ));
+        }
+    }
+    for (name, why) in [
+        ("connectionTimeout", "connectionTimeout is below 250 ms: HikariCP takes 30 s instead"),
+        ("validationTimeout", "validationTimeout is below 250 ms: HikariCP takes 5 s instead"),
+    ] {
+        if get(name) < 250 * MS {
+            all.push((name, why.to_owned()));
+        }
+    }
+    if values.is_set("validationTimeout") && get("validationTimeout") > get("connectionTimeout") {
+        let why = "validationTimeout is above connectionTimeout: a request has given up before its connection was tested";
+        all.push(("validationTimeout", why.to_owned()));
+    }
+    all
+}
+
+/// Where the name of a setting begins within the whole dotted name, and whether it stands behind `hikari.`.
+fn behind_hikari(whole: &str) -> Option<usize> {
+    let at = whole.to_ascii_lowercase().rfind("hikari.")?;
+    let begins = at == 0 || whole.as_bytes()[at - 1] == b'.';
+    begins.then_some(at + "hikari.".len())
+}
+
+fn whole(scope: &Scope, entry: &Entry) -> String {
+    let path = scope.path.iter().map(String::as_str);
+    path.chain(std::iter::once(entry.key.as_str())).collect::<Vec<_>>().join(".")
+}
+
+pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
+    let mut groups: Vec<(String, Group)> = Vec::new();
+    let mut source = None;
+    for scope in &document.scopes {
+        for entry in &scope.entries {
+            let whole = whole(scope, entry);
+            if let Some(at) = behind_hikari(&whole) {
+                // What the driver gets, and what HikariCP itself does not read.
+                let name = &whole[at..];
+                if name.contains('.') || name.contains('[') {
+                    continue;
+                }
+                let id = format!("{}{:?}", &whole[..at], scope.at);
+                let found = groups.iter().position(|(of, _)| *of == id);
+                let of = found.unwrap_or_else(|| {
+                    let prefix = entry.key[..entry.key.len() - name.len()].to_owned();
+                    groups.push((id, beside(document, entry, prefix, true)));
+                    groups.len() - 1
+                });
+                groups[of].1.entries.push(Entry { key: name.to_owned(), ..entry.clone() });
+            } else if whole.to_ascii_lowercase().starts_with("spring.datasource.") && source.is_none() {
+                let within = scope.path.len().min(2);
+                source = (within == 0 || within == 2).then(|| {
+                    let prefix = if within == 0 { "spring.datasource.hikari." } else { "hikari." };
+                    beside(document, entry, prefix.to_owned(), true)
+                });
+            }
+        }
+    }
+    let mut groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
+    groups.extend(source.filter(|_| groups.is_empty()));
+    // Its own file, or a part of one of other software.
+    if groups.is_empty() {
+        for scope in &document.scopes {
+            let own = |entry: &&Entry| !entry.key.contains('.');
+            let known = scope.entries.iter().filter(own).filter(|entry| LIBRARY.knows(&entry.key)).count();
+            let yaml = document.format == Format::Yaml;
+            if let Some(first) = scope.entries.first().filter(|_| known > usize::from(yaml)) {
+                let mut group = beside(document, first, String::new(), false);
+                group.entries = scope.entries.iter().filter(own).cloned().collect();
+                group.flavour = Flavour::Own;
+                groups.push(group);
+            }
+        }
+    }
+    groups
+}
+
+fn beside(document: &Document<'_>, first: &Entry, prefix: String, kebab: bool) -> Group {
+    let style = match document.format {
+        Format::Yaml => Style::Yaml,
+        Format::Json => Style::Json,
+        Format::Toml => Style::Spaced,
+        _ => Style::Equals,
+    };
+    let insert = Insert::Before { at: first.key_at, style };
+    let flavour = Flavour::Plain;
+    let (entries, wrongs) = (Vec::new(), Vec::new());
+    Group { entries, at: first.key_at, prefix, kebab, insert, addable: &[], flavour, wrongs }
+}
+
+pub(super) fn evidence(document: &Document<'_>) -> usize {
+    let entries = document.scopes.iter().flat_map(|s| s.entries.iter().map(move |e| (s, e)));
+    let of = |(scope, entry): (&Scope, &Entry)| {
+        let whole = whole(scope, entry);
+        let own = matches!(document.format, Format::Properties | Format::Yaml | Format::Text);
+        if behind_hikari(&whole).is_some() || whole.to_ascii_lowercase().starts_with("spring.datasource.") {
+            10
+        } else {
+            usize::from(own && LIBRARY.key(&entry.key).is_some()) * 5
+        }
+    };
+    entries.map(of).sum()
+}

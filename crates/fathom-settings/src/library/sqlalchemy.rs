@@ -1,0 +1,188 @@
+//! `SQLAlchemy` (Python): keywords as `engine_from_config` takes them (alembic.ini, Pyramid), a table of TOML or JSON, or a URL
+//! alone. What `create_engine` is given in code is not seen.
+
+use super::{Key, Library, always, as_it_is, half, most_of, on, round_below, shortest, texts};
+use crate::group::{Entry, Flavour, Group, Insert, Style};
+use crate::syntax::{Document, Format, Mapped, Scope, url};
+use crate::unit::{H, S, Unit};
+
+const ENGINE: &str = "SQLAlchemy 2.1.0b4, engine/create.py and pool/base.py";
+const LIBPQ: &str = "libpq of PostgreSQL: on, with the kernel's time";
+
+pub(super) static LIBRARY: Library = Library {
+    name: "SQLAlchemy",
+    keys: &[
+        Key { name: "pool_recycle", also: &[], unit: Unit::Seconds, defaults: &[always(-S, ENGINE)] },
+        Key { name: "pool_pre_ping", also: &[], unit: Unit::Bool, defaults: &[always(0, ENGINE)] },
+        Key { name: "pool_timeout", also: &[], unit: Unit::Seconds, defaults: &[always(30 * S, ENGINE)] },
+        Key { name: "pool_size", also: &[], unit: Unit::Count, defaults: &[always(5, ENGINE)] },
+        Key { name: "max_overflow", also: &[], unit: Unit::Count, defaults: &[always(10, ENGINE)] },
+        Key { name: "keepalives", also: &[], unit: Unit::Bool, defaults: &[always(1, LIBPQ)] },
+        Key { name: "keepalives_idle", also: &[], unit: Unit::Seconds, defaults: &[always(0, LIBPQ)] },
+    ],
+    other: &[
+        "url",
+        "echo",
+        "echo_pool",
+        "pool_logging_name",
+        "pool_reset_on_return",
+        "pool_use_lifo",
+        "pool_events",
+        "poolclass",
+        "pool",
+        "connect_args",
+        "execution_options",
+        "isolation_level",
+        "json_serializer",
+        "json_deserializer",
+        "hide_parameters",
+        "logging_name",
+        "future",
+        "encoding",
+        "paramstyle",
+        "module",
+        "plugins",
+        "query_cache_size",
+        "insertmanyvalues_page_size",
+        "use_insertmanyvalues",
+        "label_length",
+        "max_identifier_length",
+        "enable_from_linting",
+        "creator",
+        "keepalives_interval",
+        "keepalives_count",
+        "tcp_user_timeout",
+    ],
+    strict: |name| name.starts_with("pool_"),
+    fold: as_it_is,
+    idle_by: "pool_recycle",
+    age_by: Some("pool_recycle"),
+    idle: |values| {
+        let kernel = values.flavour == Flavour::Libpq && values.get("keepalives") != 0;
+        let idle = on(values.get("keepalives_idle")).filter(|_| kernel);
+        let kernels = (kernel && idle.is_none()).then_some(2 * H);
+        shortest(&[(recycled(values), "pool_recycle"), (idle, "keepalives_idle"), (kernels, super::KERNELS)])
+    },
+    age: |values| shortest(&[(recycled(values), "pool_recycle")]),
+    idle_remedies: |values, limit| {
+        let mut all = vec![vec![("pool_recycle", recycle(limit))]];
+        if values.flavour == Flavour::Libpq {
+            let idle = ("keepalives_idle", half(limit, Unit::Seconds));
+            all.push(vec![idle]);
+            all.push(vec![idle, ("keepalives", 1)]);
+        }
+        all
+    },
+    age_remedies: |_, limit| vec![vec![("pool_recycle", recycle(limit))]],
+    contradictions: |values| {
+        let mut all = Vec::new();
+        if values.get("pool_size") < 0 {
+            all.push(("pool_size", "pool_size is below 0; 0 is without a bound".to_owned()));
+        }
+        all
+    },
+    cost: "pool_pre_ping (off by default) finds a dead connection before it is lent, but waits for TCP to give up on one that was dropped silently",
+    otherwise: [
+        "a URL cannot say it: give create_engine(…, pool_recycle=SECONDS) less than the limit",
+        "a URL cannot say it: give create_engine(…, pool_recycle=SECONDS) less than the limit",
+    ],
+    notes: &["what create_engine() is given in code is not judged"],
+};
+
+/// What is older is replaced when it is lent.
+fn recycled(values: &super::Values<'_>) -> Option<i64> {
+    let recycle = values.get("pool_recycle");
+    (recycle >= 0).then(|| recycle.saturating_add(S))
+}
+
+fn recycle(limit: i64) -> i64 {
+    most_of(limit, Unit::Seconds).min(round_below(limit - 2 * S, Unit::Seconds))
+}
+
+const DIALECTS: [&str; 6] = ["postgresql", "postgres", "mysql", "mariadb", "mssql", "oracle"];
+
+/// Whether the URL is one of a database on the network, and its driver is libpq's.
+fn dialect(scheme: &str) -> Option<Flavour> {
+    let (dialect, driver) = scheme.split_once('+').unwrap_or((scheme, ""));
+    let libpq = dialect.starts_with("postgres") && (driver.is_empty() || driver.starts_with("psycopg"));
+    DIALECTS.contains(&dialect).then_some(if libpq { Flavour::Libpq } else { Flavour::Plain })
+}
+
+const PREFIX: &str = "sqlalchemy.";
+
+/// The keywords of a scope, without what stands before their names, and that.
+fn keywords(scope: &Scope) -> Option<(Vec<Entry>, &'static str)> {
+    let prefixed = scope.entries.iter().filter_map(|entry| {
+        let key = entry.key.strip_prefix(PREFIX)?.to_owned();
+        Some(Entry { key, ..entry.clone() })
+    });
+    let prefixed: Vec<Entry> = prefixed.collect();
+    if !prefixed.is_empty() {
+        return Some((prefixed, PREFIX));
+    }
+    let named = scope.path.last().is_some_and(|name| name.to_ascii_lowercase().contains("sqlalchemy"));
+    let has = |known: &dyn Fn(&str) -> bool| scope.entries.iter().any(|entry| known(&entry.key));
+    let pool = |key: &str| key.starts_with("pool_") && LIBRARY.knows(key);
+    let of_an_engine = has(&|key| key == "url") && has(&pool);
+    (!scope.entries.is_empty() && (named || of_an_engine)).then(|| (scope.entries.clone(), ""))
+}
+
+pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
+    let mut groups = Vec::new();
+    for scope in &document.scopes {
+        let Some((mut entries, prefix)) = keywords(scope) else { continue };
+        let found = entries.iter().find(|entry| entry.key == "url");
+        let found = found.and_then(|entry| url(&Mapped::of(document.text, entry.span.clone(), false)));
+        let mut flavour = Flavour::Plain;
+        if let Some(found) = found {
+            match dialect(&found.scheme) {
+                Some(of) => flavour = of,
+                // SQLite has no connections that anything could forget.
+                None => continue,
+            }
+            entries.extend(found.entries);
+        }
+        let at = entries[0].key_at;
+        let style = if document.format == Format::Json { Style::Json } else { Style::Spaced };
+        let at_name = at;
+        groups.push(Group {
+            entries,
+            at,
+            prefix: prefix.to_owned(),
+            kebab: false,
+            insert: Insert::Before { at: at_name, style },
+            addable: &["pool_recycle"],
+            flavour,
+            wrongs: Vec::new(),
+        });
+    }
+    if !groups.is_empty() {
+        return groups;
+    }
+    for (_, mapped) in texts(document) {
+        let Some(found) = url(&mapped) else { continue };
+        let Some(flavour) = dialect(&found.scheme) else { continue };
+        let libpq = flavour == Flavour::Libpq;
+        groups.push(Group {
+            entries: found.entries,
+            at: found.at,
+            prefix: String::new(),
+            kebab: false,
+            insert: if libpq { found.insert } else { Insert::Nowhere },
+            addable: &["keepalives", "keepalives_idle"],
+            flavour,
+            wrongs: Vec::new(),
+        });
+    }
+    groups
+}
+
+pub(super) fn evidence(document: &Document<'_>) -> usize {
+    let keywords = document.scopes.iter().filter_map(keywords).map(|(entries, _)| entries.len() * 10);
+    let urls = texts(document).filter_map(|(_, mapped)| url(&mapped)).map(|url| match dialect(&url.scheme) {
+        Some(_) if url.scheme.contains('+') => 10,
+        Some(_) => 4,
+        None => 0,
+    });
+    keywords.sum::<usize>() + urls.sum::<usize>()
+}

@@ -1,0 +1,55 @@
+//! What settings are held against.
+
+use fathom_core::limits::{Limit, Outcome, Verdict};
+use fathom_core::units::duration_text;
+
+/// The limits of a path, in ns. Absent: there is none, or it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// Connections that were idle for less lived on.
+    pub idle_ns: Option<u64>,
+    /// Connections that were younger lived on.
+    pub age_ns: Option<u64>,
+}
+
+impl Limits {
+    /// What a search found: the longest that connections survived, because what lies above it was not seen to be safe. A search
+    /// that found no limit holds nothing against any setting. An error says why it cannot be used.
+    pub fn of(outcome: &Outcome) -> Result<Self, String> {
+        if let Some(every_ns) = outcome.keepalive_ns {
+            return Err(format!(
+                "it was made with a keepalive every {}, so it does not say for how long a connection may be idle; use one made without --keepalive",
+                duration_text(every_ns)
+            ));
+        }
+        if matches!(outcome.verdict, Verdict::Unclear | Verdict::Failed) {
+            return Err("it came to no clear result; search again".to_owned());
+        }
+        let found_ns = match (outcome.survived, outcome.died) {
+            (Some(survived), Some(_)) => Some(survived.idle_ns),
+            (None, Some(died)) => {
+                let ns = duration_text(died.idle_ns);
+                return Err(format!(
+                    "no connection survived as much as {ns}, so no setting is known to be safe"
+                ));
+            }
+            (_, None) => None,
+        };
+        Ok(match outcome.limit {
+            Limit::Idle => Self { idle_ns: found_ns, age_ns: None },
+            Limit::Age => Self { idle_ns: None, age_ns: found_ns },
+        })
+    }
+
+    /// Both, and of one that both have the shorter.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        let shorter = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
+        Self { idle_ns: shorter(self.idle_ns, other.idle_ns), age_ns: shorter(self.age_ns, other.age_ns) }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Limit, u64)> {
+        let idle = self.idle_ns.map(|ns| (Limit::Idle, ns));
+        idle.into_iter().chain(self.age_ns.map(|ns| (Limit::Age, ns)))
+    }
+}
