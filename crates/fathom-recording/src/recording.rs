@@ -8,6 +8,7 @@ use crate::events::{Entry, Events};
 use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
+use fathom_core::limits::{Outcome, Recorded};
 use fathom_core::sample::Sample;
 use fathom_core::text::count;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -132,6 +133,17 @@ impl Recording {
     pub(crate) fn is_written(dir: &Path) -> bool {
         crate::plain::open(&dir.join(LOCK))
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+    }
+
+    /// What the search for limits amounts to that is recorded here. `None`: no search is.
+    pub fn search(&self) -> Result<Option<Outcome>, Error> {
+        let mut search = Recorded::default();
+        for entry in self.events()? {
+            if let Ok(Entry::Known(event)) = entry {
+                search.event(&event);
+            }
+        }
+        Ok(search.outcome())
     }
 
     /// The events, in the order in which they were written.

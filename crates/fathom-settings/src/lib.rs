@@ -26,13 +26,31 @@ mod unit;
 mod version;
 
 pub use apply::apply;
-pub use decode::decode;
 pub use judge::{Judgement, Write};
 pub use kind::Kind;
 pub use limits::Limits;
 pub use place::{Edit, Fault, Position};
 pub use report::{json, text};
 pub use version::Version;
+
+/// More bytes are no file of settings.
+pub const LARGEST: usize = 4 << 20;
+
+/// What the help of a command that checks files says of them.
+pub const HELP: &str = "\
+Files: HikariCP (.properties; Spring's .properties and YAML), connection strings of Npgsql and
+Microsoft.Data.SqlClient (text, .env, appsettings.json), pgxpool (URL or keywords), SQLAlchemy
+(.ini, .toml, a URL), node-postgres and mysql2 (JSON, a URL), sysctl. docs/limits-check.md has their
+defaults. Of a file's values only times, counts and switches are printed: never a password.
+
+Examples:
+  fathom limits check application.yml --idle 4m
+  fathom limits check .env --as pgx --idle 4m --age 30m
+  fathom limits check appsettings.json --record idle     as fathom limits HOST --record idle found
+  fathom limits check application.properties --idle 4m --library-version 7.0.2
+
+Exit codes: 0 nothing loses, 1 a setting loses, 2 the command line, a file or a recording cannot
+be used, or a file contradicts itself (what can be judged is printed then too).";
 
 /// What was made of one file.
 #[derive(Debug, Clone, Default)]
@@ -56,15 +74,19 @@ impl Report {
     }
 }
 
-/// Judges the settings in `text`, the content of a file called `name`. `kind` overrides what it is recognised as; `version` is
+/// Judges the settings in `content`, the bytes of a file called `name`. `kind` overrides what it is recognised as; `version` is
 /// the library's, and without it a setting must hold in every version that is known.
 pub fn check(
     name: &str,
-    text: &str,
+    content: impl AsRef<[u8]>,
     kind: Option<Kind>,
     version: Option<Version>,
     limits: &Limits,
 ) -> Report {
+    let text = match decode::decode(content.as_ref()) {
+        Ok(text) => text,
+        Err(fault) => return Report { kind, faults: vec![fault], ..Report::default() },
+    };
     let places = place::Places::new(text);
     let document = match syntax::read(name, text, kind) {
         Ok(document) => document,

@@ -56,7 +56,7 @@ fn in_words(limit: Limit) -> &'static str {
     }
 }
 
-/// One object, as docs/limits.md tells.
+/// One object, as docs/limits-check.md tells.
 pub fn json(file: &str, report: &Report) -> Value {
     let judgements = report.judgements.iter().map(|judgement| {
         let write = judgement.write.iter().map(|line| {

@@ -5,7 +5,7 @@ mod shell;
 mod short;
 
 use crate::exit::Failure;
-use crate::{echo, external, limits, output, probe, recording, signals};
+use crate::{echo, external, limits_check, output, probe, recording, signals};
 #[cfg(target_os = "linux")]
 use crate::{fabric, host};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -36,7 +36,7 @@ enum Command {
     /// Measure a path: send samples over long-lived connections, time their echoes, keep every one
     Probe(Box<probe::Args>),
     /// Find the limit after which connections on a path die, left idle or kept in use (--age), and how they die
-    Limits(Box<limits::Args>),
+    Limits(Box<limits_check::SearchOrCheck>),
     /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
     #[cfg(target_os = "linux")]
     Fabric(fabric::Args),
@@ -100,7 +100,7 @@ pub fn main() -> ExitCode {
     let done: Result<ExitCode, Failure> = match cli.command {
         Command::Echo(args) => echo::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),
-        Command::Limits(args) => limits::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Limits(args) => limits_check::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Fabric(args) => fabric::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]

@@ -13,6 +13,7 @@ mod fabric_simulate;
 mod host;
 mod key_file;
 mod limits;
+mod limits_check;
 mod log;
 mod output;
 mod probe;

@@ -57,6 +57,8 @@ fn commands(line: &str) -> Vec<Written> {
     let written = ours.filter_map(|ours| {
         let words: Vec<&str> = ours.split_whitespace().collect();
         let (_, depth) = COMMANDS.iter().find(|(name, _)| words.first() == Some(name))?;
+        // A search takes a host, a check has options of its own.
+        let depth = if words.starts_with(&["limits", "check"]) { &2 } else { depth };
         let command = words.iter().take(*depth).map(|w| (*w).to_owned()).collect();
         Some(Written { command, options: options(ours) })
     });
