@@ -32,4 +32,5 @@ pub mod stream;
 pub mod summary;
 pub mod text;
 pub mod units;
+pub mod values;
 pub mod verdict;

@@ -20,6 +20,6 @@ mod probe;
 mod recording;
 mod signals;
 mod throughput;
-mod values;
 
 pub use cli::main;
+use fathom_core::values;

@@ -1,16 +1,16 @@
-//! What options take: single quantities are `fathom_core::units`', lists of them and words beside them are read here.
+//! What options take: single quantities are `crate::units`', lists of them and words beside them are read here.
 
-pub(crate) use fathom_core::units::{UnitError, bits_per_s, duration, size};
+pub use crate::units::{UnitError, bits_per_s, duration, size};
 
-use fathom_core::gaps::APART;
+use crate::gaps::APART;
 use std::time::Duration;
 
 /// `off`, or how often something is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct OffOr(pub(crate) Option<Duration>);
+pub struct OffOr(pub Option<Duration>);
 
 /// `off`, or the period of a clock that ticks.
-pub(crate) fn off_or_period(text: &str) -> Result<OffOr, String> {
+pub fn off_or_period(text: &str) -> Result<OffOr, String> {
     if text == "off" {
         return Ok(OffOr(None));
     }
@@ -24,17 +24,17 @@ pub(crate) fn off_or_period(text: &str) -> Result<OffOr, String> {
 
 /// Sizes in bytes of a sweep: ascending, each once, none of them 0.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sizes(pub(crate) Vec<u64>);
+pub struct Sizes(pub Vec<u64>);
 
 /// Silences of a plan: ascending, and apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Gaps(pub(crate) Vec<Duration>);
+pub struct Gaps(pub Vec<Duration>);
 
 /// A shorter silence is none: timers and the machine's idle states are of that order.
 const SHORTEST_GAP: Duration = Duration::from_millis(1);
 
 /// `1s,10s,60s`: silences, of which a recording must be able to tell one from another by its length.
-pub(crate) fn gaps(text: &str) -> Result<Gaps, String> {
+pub fn gaps(text: &str) -> Result<Gaps, String> {
     let wrong = |what: String| format!("{what}; write it as in 1s,10s,60s");
     let mut all = text
         .split(',')
@@ -59,7 +59,7 @@ pub(crate) fn gaps(text: &str) -> Result<Gaps, String> {
 const MOST_SIZES: usize = 32;
 
 /// `64,1KiB,4KiB..1MiB`: sizes, and ranges that double from their beginning and have their end in any case.
-pub(crate) fn sizes(text: &str) -> Result<Sizes, String> {
+pub fn sizes(text: &str) -> Result<Sizes, String> {
     let wrong = |what: &str| format!("{what}; write it as in 64,1KiB,4KiB..1MiB");
     let one = |text: &str| match size(text.trim()) {
         Ok(0) => Err(wrong("an empty message has no echo")),
