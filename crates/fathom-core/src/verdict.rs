@@ -13,7 +13,7 @@ mod table;
 mod way;
 
 pub use confidence::{Confidence, Grounds};
-pub use facts::{Acknowledged, Datagrams, Facts, Idle, Late, Outcome, RemotePause};
+pub use facts::{Acknowledged, Datagrams, Facts, Idle, Late, Outcome, RemotePause, Room};
 pub use server::Reported;
 pub use table::markdown;
 pub(crate) use way::is_most;

@@ -87,6 +87,33 @@ def some_lost(s):
     return lost(way, least=0)
 
 
+def plain(s):
+    """A server that stamps nothing."""
+    s.up()
+    s.serve_plainly()
+    s.measure(*s.one("options", [(), SOONER]), every=s.one("every", ["20ms", "50ms", "150ms", "400ms", "1s"]))
+
+
+@kind
+def some_lost_of_a_plain_server(s):
+    """Its kernel acknowledges requests whose echoes it holds back, as one does whose server has stopped."""
+    plain(s)
+    way = s.one("way", ["forward", "backward"])
+    host = dropped(s, way, f"numgen random mod 100 < {s.one('percent', [5, 10, 20, 40])}")
+    after(s.number("s", 8, 14))
+    s.filter(host, "input")
+    after()
+    return lost(way, least=0)
+
+
+@kind
+def plain_server_stopped(s):
+    plain(s)
+    s.stop(s.reflector, s.number("s", 1.2, 5))
+    after()
+    return says("peer_paused")
+
+
 @kind
 def some_datagrams_lost(s):
     s.start("--udp")

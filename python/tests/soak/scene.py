@@ -3,11 +3,23 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 
 PORT = 7007
 LIMIT = 30
 """Seconds after which a step counts as stuck."""
+PLAIN = f"""import socketserver
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        while read := self.request.recv(8192):
+            self.request.sendall(read)
+socketserver.ThreadingTCPServer.request_queue_size = 50
+server = socketserver.ThreadingTCPServer(("", {PORT}), Echo)
+print("listening", flush=True)
+server.serve_forever()
+"""
+"""An echo server as there are many: it stamps nothing, and its kernel holds small echoes back (Nagle)."""
 HOSTS = """format = 1
 name = "{name}"
 seed = {seed}
@@ -86,6 +98,11 @@ class Scene:
         """Starts the reflector, and waits until it listens."""
         self.reflector, log = self.begin("server", self.fathom, "echo", "--json", *options)
         self.until(lambda: b"listening" in log.read_bytes(), "the reflector listens")
+
+    def serve_plainly(self):
+        """The same with a server of another make."""
+        self.reflector, log = self.begin("server", sys.executable, "-c", PLAIN)
+        self.until(lambda: b"listening" in log.read_bytes(), "the server listens")
 
     def measure(self, *options, every="100ms"):
         """Starts the probe, and waits until samples have told what is usual."""

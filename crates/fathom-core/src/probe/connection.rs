@@ -6,6 +6,7 @@ use super::anomalies::RateLimit;
 use super::context::Context;
 use super::diagnosis::canary::LocalView;
 use super::diagnosis::delay::Delay;
+use super::diagnosis::peer_window::PeerWindow;
 use super::diagnosis::silence::{Missing, Silence};
 use super::diagnosis::ways::Ways;
 use super::hold_up::HoldUp;
@@ -66,6 +67,7 @@ pub(super) struct Connection {
     losses_told: RateLimit,
     /// What the reflector's stamps are compared with.
     ways: Ways,
+    peer_window: PeerWindow,
     /// The latest read brought what had been held up.
     held_up_read: bool,
     delay: Delay,
@@ -103,6 +105,7 @@ impl Connection {
             losses: Losses::default(),
             losses_told: RateLimit::default(),
             ways: Ways::default(),
+            peer_window: PeerWindow::default(),
             held_up_read: false,
             delay: Delay::default(),
             not_an_echo: false,
@@ -221,7 +224,12 @@ impl Connection {
     pub(super) fn saw_in_silence(&mut self, now: u64, info: Option<TcpInfo>) {
         let missing = self.stream.oldest().zip(self.stream.oldest_end());
         if let Some(((_, sent_ns), end)) = missing {
-            self.silence.saw(now, Missing { sent_ns, end }, self.info, info);
+            let missing = Missing {
+                sent_ns,
+                end,
+                room: self.peer_window.room(self.stream.outstanding(), self.missing_size()),
+            };
+            self.silence.saw(now, missing, self.info, info);
         }
         self.saw(info);
     }
@@ -281,7 +289,7 @@ impl Connection {
         let (mut resolved, mut foreign, mut awaited, mut held_up_read) = (0, false, false, false);
         let index = path.index();
         let threshold_ns = path.stall_threshold_ns(cx);
-        let (delay, read) = (&mut self.delay, bytes);
+        let (delay, peer_window, read) = (&mut self.delay, &mut self.peer_window, bytes);
         let sink = |arrival: Arrival<'_>| match arrival {
             Arrival::Resolved(sample) => {
                 if sample.rtt_ns.is_none() && !path.ever_answered() {
@@ -290,6 +298,7 @@ impl Connection {
                 resolved += 1;
                 awaited |= Some(sample.seq) == last;
                 let rtt_ns = sample.rtt_ns.map(|rtt_ns| rtt_ns.max(0) as u64);
+                rtt_ns.into_iter().for_each(|rtt_ns| peer_window.came(rtt_ns));
                 let held_up = hold_up.held_up(now, sample.seq, rtt_ns, usual_ns);
                 held_up_read |= held_up;
                 if let Some(rtt_ns) = rtt_ns.filter(|_| !held_up)

@@ -42,6 +42,22 @@ pub enum Acknowledged {
     Alone,
 }
 
+/// Whether the peer's kernel could have sent the echo as soon as the service wrote it, and would have acknowledged with it. One
+/// that holds it back (by Nagle's algorithm, or because its window is full) until earlier echoes are acknowledged, which were
+/// lost, acknowledges what comes alone, as it does for a service that does not answer; and so it does for a while when a
+/// connection is new or a segment has come twice, whoever answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Room {
+    /// That is not known.
+    #[default]
+    NotKnown,
+    /// Later requests were out too, but no echo of the connection had been so late that it may have been sent again, and
+    /// others came with the missing one.
+    Likely,
+    /// The missing request alone was out, and the last echoes had come in time.
+    Sure,
+}
+
 /// What the reflector says of its own pauses in the silence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RemotePause {
@@ -109,10 +125,12 @@ pub struct Facts {
     pub remote_pause: Option<RemotePause>,
     /// Whether that reflector would have said so.
     pub tells_pauses: bool,
-    /// Whether anything was ever echoed on the connection.
+    /// Whether anything had been echoed on the connection before the silence.
     pub ever_answered: bool,
     /// Whether the missing request was acknowledged.
     pub acknowledged: Acknowledged,
+    /// Where it was, alone: whether its echo could have been sent.
+    pub room: Room,
     /// The most retransmission timeouts in a row that the kernel told of during the silence.
     pub timeouts: u8,
     /// Segments sent again during the silence.

@@ -1,6 +1,6 @@
 //! The facts by which the table decides: when each holds, what docs/verdicts.md calls it, and its sentence.
 
-use super::facts::{Acknowledged as Ack, Facts, Outcome};
+use super::facts::{Acknowledged as Ack, Facts, Outcome, Room};
 use super::server::Server;
 use super::way;
 use super::{Direction, Fresh, SaidBy, seconds};
@@ -28,6 +28,8 @@ pub(super) enum Fact {
     RequestWaited,
     Acknowledged,
     AcknowledgedAlone,
+    NothingElseOut,
+    NothingLateBefore,
     NotAcknowledged,
     Relayed,
     TriedInVain,
@@ -102,6 +104,8 @@ impl Fact {
             Self::RequestWaited => facts.request_waited(),
             Self::Acknowledged => matches!(facts.acknowledged, Ack::Late | Ack::Alone),
             Self::AcknowledgedAlone => facts.acknowledged == Ack::Alone && !facts.out_of_order,
+            Self::NothingElseOut => facts.room == Room::Sure,
+            Self::NothingLateBefore => facts.room == Room::Likely,
             Self::NotAcknowledged => facts.acknowledged == Ack::No,
             Self::Relayed => facts.is_relayed(),
             Self::TriedInVain => facts.tried_in_vain(),
@@ -194,6 +198,12 @@ impl Fact {
             Self::AcknowledgedAlone => {
                 "the missing request was acknowledged alone, earlier than a lost echo could have been sent again"
             }
+            Self::NothingElseOut => {
+                "no later request was out then, and the four echoes before had come in time"
+            }
+            Self::NothingLateBefore => {
+                "later requests were out then, no more than a window of them; no echo of the connection had come 150 ms late before, and others came with the missing one"
+            }
             Self::NotAcknowledged => "the missing request was not acknowledged when last looked at",
             Self::Relayed => {
                 "the connection arrives at the reflector from another port: something between speaks in its name, or translates"
@@ -214,7 +224,7 @@ impl Fact {
             Self::WaysLate => {
                 "by the stamps of the first late echo its ways took half of the silence or more, and neither end stood still for a fifth of it"
             }
-            Self::NeverAnswered => "nothing was ever echoed on the connection",
+            Self::NeverAnswered => "nothing had been echoed on the connection before",
             Self::DatagramsCounted => "the reflector's count says which of the missing datagrams it received",
             Self::ReportedForward => "the reflector says that it received none of the missing requests",
             Self::ReportedReturn => {
@@ -304,9 +314,10 @@ impl Fact {
             Self::DestroyedHere => {
                 "this host's own kernel destroyed the socket: a program or an administrator here ended the connection".into()
             }
-            Self::AcknowledgedAlone => {
-                "the missing request was acknowledged at once and alone: whoever acknowledged it had no echo to send".into()
-            }
+            Self::AcknowledgedAlone => format!(
+                "the missing request was acknowledged at once and alone: whoever acknowledged it had no echo to send{}",
+                if facts.room == Room::Sure { "" } else { ", or held it back behind one that was lost" }
+            ),
             Self::Acknowledged => {
                 "the missing request was acknowledged before its echo came: the one who answers it had stopped, or the echo was lost where an acknowledgement passed".into()
             }
@@ -372,7 +383,7 @@ impl Fact {
                 };
                 format!("nothing had passed for {} before, {survived}", seconds(idle.before_ns))
             }
-            Self::NeverAnswered => "nothing has ever been echoed on this connection".into(),
+            Self::NeverAnswered => "nothing had been echoed on this connection before".into(),
             Self::OthersLost => {
                 "a fresh connection that was tried during the silence had no answer for a second or more either".into()
             }
@@ -448,6 +459,8 @@ impl Fact {
             | Self::NothingCameAgain
             | Self::ReportedForward
             | Self::ReportedReturn
+            | Self::NothingElseOut
+            | Self::NothingLateBefore
             | Self::Unanswered => return None,
         })
     }

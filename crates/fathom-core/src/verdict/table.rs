@@ -82,9 +82,21 @@ pub(super) const TABLE: &[Row] = &[
     row(&[Survived, WaysLate], &[], PathDown, Medium).and(BESIDE),
     row(&[Survived, CameAgain, TellsPauses], &[RemotePartlyPaused, LocalPartlyPaused], PathDown, Medium)
         .and(BESIDE),
-    open(&[Survived, NeverAnswered, Acknowledged], &[PeerPaused, PathDown]),
-    row(&[Survived, AcknowledgedAlone], &[TellsPauses, Relayed, TriedInVain], PeerPaused, Medium),
     row(&[Survived, OutOfOrder], &[], PathDown, Medium).and(BESIDE),
+    open(&[Survived, NeverAnswered, Acknowledged], &[PeerPaused, PathDown]),
+    // A kernel that holds an echo back behind one that was lost acknowledges alone too.
+    row(
+        &[Survived, AcknowledgedAlone, NothingElseOut],
+        &[TellsPauses, Relayed, TriedInVain],
+        PeerPaused,
+        Medium,
+    ),
+    row(
+        &[Survived, AcknowledgedAlone, NothingLateBefore],
+        &[TellsPauses, Relayed, TriedInVain],
+        PeerPaused,
+        Low,
+    ),
     row(&[Survived, TriedInVain, NotAcknowledged, TellsPauses], &[RemotePartlyPaused], PathDown, Medium)
         .and(BESIDE),
     row(&[Survived, SentAgain, NotAcknowledged, TellsPauses], &[RemotePartlyPaused], PathDown, Medium)

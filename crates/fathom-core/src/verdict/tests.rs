@@ -28,6 +28,7 @@ const DEAD: Facts = Facts {
     tells_pauses: true,
     ever_answered: true,
     acknowledged: Acknowledged::No,
+    room: Room::Sure,
     timeouts: 4,
     retransmits: Some(4),
     out_of_order: false,
@@ -404,6 +405,11 @@ fn row_16_an_acknowledgement_that_came_alone_at_once_shows_a_server_that_does_no
         ..STALLED
     };
     assert_eq!(told(&plain), (Verdict::PeerPaused, None, Some(Confidence::Medium)));
+    // With later requests out, a kernel that holds echoes back behind a lost one does the same; surely so after losses.
+    let likely = Facts { room: Room::Likely, ..plain };
+    assert_eq!(told(&likely), (Verdict::PeerPaused, None, Some(Confidence::Low)));
+    let lossy = explain(&Facts { room: Room::NotKnown, ..plain });
+    assert_eq!(lossy.could_be, [Verdict::PeerPaused, Verdict::PathDown]);
     // A kernel takes connections for a service that never accepts them.
     assert_eq!(verdict(&Facts { ever_answered: false, ..plain }), Verdict::Unknown);
     // Unless later echoes had come and this one not: then it was lost.

@@ -5,7 +5,7 @@ use crate::probe::context::Context;
 use crate::probe::path::Path;
 use crate::probe::settings::Transport;
 use crate::stream::{Stamped, pause_gained_ns};
-use crate::verdict::{Facts, Idle, Outcome, RemotePause};
+use crate::verdict::{Facts, Idle, Outcome, RemotePause, Room};
 use std::io::ErrorKind;
 
 impl Connection {
@@ -46,8 +46,11 @@ impl Connection {
                 .map(|ns| RemotePause { ns, waited: told.map(|first| first.stamps.waited) }),
             // Its counter tells of a pause by what it gained: of the first echo on a connection nothing is known.
             tells_pauses: self.ways.tells_pauses() || path.tells_pauses && !recovered,
-            ever_answered: self.stream.answered() > 0,
+            // An echo that ends the first silence had none before it.
+            ever_answered: self.stream.answered() > 0
+                && self.silence.stall().is_none_or(|stall| stall.seq > 0),
             acknowledged: self.silence.acknowledged(),
+            room: self.room(now, recovered),
             timeouts: self.silence.timeouts(),
             retransmits: self.retransmits_since(before),
             out_of_order: self.silence.out_of_order(self.info),
@@ -73,6 +76,17 @@ impl Connection {
             answered_by: told.map(|first| first.stamps.identity),
             port: self.port,
             reported: self.silence.reported(now, recovered),
+        }
+    }
+
+    /// Whether the missing echo could have been sent. A server that did not run answers at once what waited meanwhile; an echo
+    /// that was lost is sent again alone.
+    fn room(&self, now: u64, recovered: bool) -> Room {
+        let missing = self.silence.stall().filter(|_| recovered).map(|stall| stall.seq);
+        let alone = |missing| self.peer_window.came_alone(now, missing, self.stream.oldest());
+        match self.silence.room() {
+            Room::Likely if missing.is_none_or(alone) => Room::NotKnown,
+            room => room,
         }
     }
 

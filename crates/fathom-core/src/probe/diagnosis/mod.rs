@@ -2,5 +2,6 @@
 
 pub(super) mod canary;
 pub(super) mod delay;
+pub(super) mod peer_window;
 pub(super) mod silence;
 pub(super) mod ways;

@@ -3,7 +3,7 @@
 
 use crate::event::TcpInfo;
 use crate::stall::{Change, Stall, Watch};
-use crate::verdict::{Acknowledged, Reported};
+use crate::verdict::{Acknowledged, Reported, Room};
 
 /// What the peer reported so shortly before the echo may have crossed it on the way: what was lost is sent again after
 /// 200 ms at the earliest (Linux, `TCP_RTO_MIN`).
@@ -39,6 +39,7 @@ struct Seen {
     /// Something was sent after that.
     sent_since: bool,
     acknowledged: Acknowledged,
+    room: Room,
     out_of_order: bool,
     /// The most retransmission timeouts in a row that it told of.
     timeouts: u8,
@@ -56,6 +57,8 @@ pub(in crate::probe) struct Missing {
     pub(in crate::probe) sent_ns: u64,
     /// Bytes sent up to its end.
     pub(in crate::probe) end: u64,
+    /// Whether the peer's kernel could have sent its echo.
+    pub(in crate::probe) room: Room,
 }
 
 fn round_trip_ns(info: Option<TcpInfo>) -> u64 {
@@ -136,7 +139,10 @@ impl Silence {
         seen.acknowledged = match (acknowledged, seen.acknowledged) {
             (_, known @ (Acknowledged::Alone | Acknowledged::Late)) => known,
             (false, _) => Acknowledged::No,
-            (true, _) if alone && info.retransmits == 0 && info.srtt_us > 0 => Acknowledged::Alone,
+            (true, _) if alone && info.retransmits == 0 && info.srtt_us > 0 => {
+                seen.room = missing.room;
+                Acknowledged::Alone
+            }
             (true, _) => Acknowledged::Late,
         };
     }
@@ -178,6 +184,11 @@ impl Silence {
         self.seen.as_ref().map(|seen| seen.acknowledged).unwrap_or_default()
     }
 
+    /// Where it was acknowledged alone: whether the echo could have been sent by then.
+    pub(in crate::probe) fn room(&self) -> Room {
+        self.seen.as_ref().map(|seen| seen.room).unwrap_or_default()
+    }
+
     /// Segments that came during the silence and had come before: their sender had no acknowledgement of them.
     pub(in crate::probe) fn came_again(&self) -> Option<u32> {
         self.seen.as_ref()?.came_again
@@ -206,7 +217,7 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
-    const MISSING: Missing = Missing { sent_ns: 1_000 * MS, end: 640 };
+    const MISSING: Missing = Missing { sent_ns: 1_000 * MS, end: 640, room: Room::Sure };
     const OPEN: TcpInfo = TcpInfo { srtt_us: 1_000, ..none() };
 
     const fn none() -> TcpInfo {
@@ -246,7 +257,9 @@ mod tests {
         let acked = TcpInfo { bytes_acked: 641, unacked: 1, ..OPEN };
         assert_eq!(seen(&[(201, OPEN)]).acknowledged(), Acknowledged::No);
         assert_eq!(seen(&[(201, acked)]).acknowledged(), Acknowledged::Alone);
+        assert_eq!(seen(&[(201, acked)]).room(), Room::Sure);
         assert_eq!(seen(&[(201, OPEN), (450, acked)]).acknowledged(), Acknowledged::Late);
+        assert_eq!(seen(&[(201, OPEN), (450, acked)]).room(), Room::NotKnown);
         assert_eq!(seen(&[(300, acked)]).acknowledged(), Acknowledged::Late);
         // The SYN counts as a byte: the missing request's last one is not acknowledged here.
         assert_eq!(seen(&[(201, TcpInfo { bytes_acked: 640, ..OPEN })]).acknowledged(), Acknowledged::No);
