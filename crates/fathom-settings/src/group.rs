@@ -15,6 +15,15 @@ pub(crate) struct Entry {
     pub(crate) span: Range<usize>,
 }
 
+impl Entry {
+    /// Its name as the file has it, with what stands before the last part: without that it would be another setting's.
+    fn name_in<'a>(&'a self, text: &'a str) -> &'a str {
+        let before = text.get(self.key_at..self.span.start).unwrap_or_default();
+        let name = before.trim_end_matches(['=', ':', ' ', '\t', '"', '\'']);
+        if name.ends_with(&self.key) && !name.contains(['\n', '"', '\'']) { name } else { &self.key }
+    }
+}
+
 /// How a line or a piece is written in a file of this kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
@@ -126,7 +135,7 @@ impl Group {
         };
         for (name, entry, value) in all {
             if let Some(entry) = entry.and_then(|at| self.entries.get(at)) {
-                let text = style.spell(&entry.key, value);
+                let text = style.spell(entry.name_in(text), value);
                 written.push(Written { at: entry.key_at, instead: true, text });
                 edits.push(Edit { span: entry.span.clone(), text: value.clone() });
             } else {

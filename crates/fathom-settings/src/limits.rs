@@ -25,6 +25,9 @@ impl Limits {
         if matches!(outcome.verdict, Verdict::Unclear | Verdict::Failed) {
             return Err("it came to no clear result; search again".to_owned());
         }
+        if outcome.verdict == Verdict::Stopped && outcome.died.is_none() {
+            return Err("the search ended early, before it found a limit or that there is none; go on with fathom limits HOST --resume DIR".to_owned());
+        }
         let found_ns = match (outcome.survived, outcome.died) {
             (Some(survived), Some(_)) => Some(survived.idle_ns),
             (None, Some(died)) => {

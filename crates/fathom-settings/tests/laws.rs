@@ -341,3 +341,38 @@ fn what_is_safe_by_a_margin_never_loses() {
     let report = check("d.json", mysql, None, None, &Limits { age_ns: None, ..limits });
     assert!(report.kind == Some(Kind::Mysql2) && losing(&report).is_empty(), "{:?}", losing(&report));
 }
+
+/// "write instead in line 1: max-lifetime=1620000", of a line that said spring.datasource.hikari.max-lifetime: written so, nobody
+/// would read it.
+#[test]
+fn what_is_to_be_written_has_the_whole_name() {
+    let limits = Limits { age_ns: Some(1_800_000_000_000), ..Limits::default() };
+    for (name, text) in [
+        ("application.properties", "spring.datasource.hikari.max-lifetime=1800000\n"),
+        ("application.yml", "spring.datasource.hikari.max-lifetime: 1800000\n"),
+        ("a.ini", "[app]\nsqlalchemy.url = postgresql://u@h/d\nsqlalchemy.pool_recycle = 3600\n"),
+    ] {
+        let report = check(name, text, None, None, &limits);
+        let told = fathom_settings::text(name, &report, false);
+        let line = told.lines().find_map(|line| line.trim_start().strip_prefix("write instead in line "));
+        let (number, new) = line.and_then(|line| line.split_once(": ")).unwrap_or_else(|| panic!("{told}"));
+        let mut lines: Vec<&str> = text.lines().collect();
+        lines[number.parse::<usize>().expect("a number") - 1] = new;
+        let again = check(name, lines.join("\n"), None, None, &limits);
+        assert!(!again.loses() && again.faults.is_empty(), "{name}: {told}");
+        let whole = if name == "a.ini" { "sqlalchemy.pool_recycle" } else { "spring.datasource.hikari." };
+        assert!(new.starts_with(whole), "{name}: {told}");
+    }
+}
+
+/// A search that was stopped in its first second "found no limit: nothing loses against it".
+#[test]
+fn a_search_that_ended_early_says_nothing() {
+    let stopped = r#"{"limit":"idle","verdict":"stopped","survived":{"idle_ns":500000000,"hits":3,"of":3,"share_95":[0.4,1.0]},
+        "confirmed":false,"how":{},"strays":0,"by":"unknown","up_to_ns":8000000000,"took_ns":1000000000,"meanwhile":[],"lengths":[]}"#;
+    let outcome =
+        |text: &str| serde_json::from_str::<fathom_core::limits::Outcome>(text).expect("an outcome");
+    assert!(Limits::of(&outcome(stopped)).expect_err("nothing is known").contains("ended early"));
+    let whole = stopped.replace("stopped", "not_found");
+    assert_eq!(Limits::of(&outcome(&whole)), Ok(Limits::default()));
+}

@@ -55,12 +55,18 @@ impl Policy {
     }
 }
 
+/// Linux's `MAX_TCP_KEEPIDLE`, 32,767 s...
+const LONGEST_KEEPALIVE_NS: u64 = 32_767 * S;
+/// ...and `TCP_USER_TIMEOUT` is an int of ms (tcp(7)).
+const LONGEST_USER_TIMEOUT_NS: u64 = i32::MAX as u64 * MS;
+
 fn policy(raw: &File) -> Result<Policy, Wrong> {
     let base = Policy::default();
     let requests = requests(raw)?;
     let age = age(raw)?;
     let keepalive_ns = keepalive(raw, age)?;
     let user_timeout_ns = ns(raw.connection.user_timeout.as_ref(), "user_timeout", MS)?;
+    not_above(raw.connection.user_timeout.as_ref(), "user_timeout", LONGEST_USER_TIMEOUT_NS)?;
     Ok(Policy {
         requests,
         retry: raw.retry.as_ref().map(retry).transpose()?,
@@ -73,6 +79,18 @@ fn policy(raw: &File) -> Result<Policy, Wrong> {
         breaker: raw.breaker.as_ref().map(breaker).transpose()?,
         fallback: raw.fallback.as_ref().map(fallback).transpose()?,
     })
+}
+
+/// A kernel takes no more: sockets with it could not be made.
+fn not_above(time: Option<&Spanned<Time>>, key: &str, most_ns: u64) -> Result<(), Wrong> {
+    match time {
+        Some(time) if time.get_ref().0 > most_ns => {
+            let message =
+                format!("`{key}` is above {}, the most that Linux takes; write less", duration(most_ns));
+            Err((time.span(), message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A duration that is at least so long.
@@ -204,6 +222,7 @@ fn age(raw: &File) -> Result<Option<Age>, Wrong> {
 fn keepalive(raw: &File, age: Option<Age>) -> Result<Option<u64>, Wrong> {
     let keepalive = ns(raw.connection.keepalive.as_ref(), "keepalive", S)?;
     let (Some(ns), Some(at)) = (keepalive, &raw.connection.keepalive) else { return Ok(None) };
+    not_above(Some(at), "keepalive", LONGEST_KEEPALIVE_NS)?;
     if !ns.is_multiple_of(S) {
         return Err((
             at.span(),

@@ -298,7 +298,9 @@ impl Connection {
                 resolved += 1;
                 awaited |= Some(sample.seq) == last;
                 let rtt_ns = sample.rtt_ns.map(|rtt_ns| rtt_ns.max(0) as u64);
-                rtt_ns.into_iter().for_each(|rtt_ns| peer_window.came(rtt_ns));
+                if let Some(rtt_ns) = rtt_ns {
+                    peer_window.came(rtt_ns);
+                }
                 let held_up = hold_up.held_up(now, sample.seq, rtt_ns, usual_ns);
                 held_up_read |= held_up;
                 if let Some(rtt_ns) = rtt_ns.filter(|_| !held_up)

@@ -181,6 +181,8 @@ fn what_cannot_be_read_is_one_line_with_its_place() {
         ("[request]\nidempotent = \"yes\"", "p.toml:2:14: ", "expected a boolean"),
         ("[request]\nsize = 12", "p.toml:2:8: ", "`size` goes from 64 to 1048576, not 12"),
         ("[connection]\nkeepalive = \"1500ms\"", "p.toml:2:13: ", "whole seconds"),
+        ("[connection]\nkeepalive = \"32768s\"", "p.toml:2:13: ", "the most that Linux takes"),
+        ("[connection]\nuser_timeout = \"597h\"", "p.toml:2:16: ", "the most that Linux takes"),
         ("[pool\n", "p.toml:1:6: ", ""),
         ("[pool]\nmin = 1\nmin = 2", "p.toml:3:1: ", "duplicate key"),
     ] {

@@ -62,7 +62,9 @@ mod tests {
 
     fn calm() -> PeerWindow {
         let mut window = PeerWindow::default();
-        [30, 31, 60, 29].into_iter().for_each(|ms| window.came(ms * MS));
+        for ms in [30, 31, 60, 29] {
+            window.came(ms * MS);
+        }
         window
     }
 
@@ -79,7 +81,9 @@ mod tests {
         window.came(178 * MS);
         assert_eq!(window.room(5, 64), Room::Likely, "a queue is no loss");
         window.came(179 * MS);
-        (0..4).for_each(|_| window.came(30 * MS));
+        for _ in 0..4 {
+            window.came(30 * MS);
+        }
         assert_eq!(window.room(2, 64), Room::NotKnown, "it stays as it was");
         assert_eq!(window.room(1, 64), Room::Sure, "nothing before it is held back");
     }
