@@ -8,7 +8,7 @@ use crate::events::{Entry, Events};
 use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
-use fathom_core::limits::{Outcome, Recorded};
+use fathom_core::limits::Recorded;
 use fathom_core::sample::Sample;
 use fathom_core::text::count;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -135,15 +135,18 @@ impl Recording {
             .is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
     }
 
-    /// What the search for limits amounts to that is recorded here. `None`: no search is.
-    pub fn search(&self) -> Result<Option<Outcome>, Error> {
-        let mut search = Recorded::default();
+    /// What is known by the search for limits that is recorded here (nothing, where none is), and the events that cannot be
+    /// read: what stands beside them holds.
+    pub fn search(&self) -> Result<(Recorded, Vec<Damage>), Error> {
+        let (mut search, mut damage) = (Recorded::default(), Vec::new());
         for entry in self.events()? {
-            if let Ok(Entry::Known(event)) = entry {
-                search.event(&event);
+            match entry {
+                Ok(Entry::Known(event)) => search.event(&event),
+                Ok(Entry::Other(_)) => {}
+                Err(unreadable) => damage.push(unreadable),
             }
         }
-        Ok(search.outcome())
+        Ok((search, damage))
     }
 
     /// The events, in the order in which they were written.

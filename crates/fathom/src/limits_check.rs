@@ -129,7 +129,8 @@ fn limits(args: &Args) -> Result<Limits, Failure> {
 fn recorded(dir: &Path) -> Result<Limits, Failure> {
     let name = dir.display();
     let search = Recording::open(dir).and_then(|recording| recording.search());
-    let outcome = search.map_err(|e| Failure::usage(e.to_string()))?.ok_or_else(|| {
+    let (search, _) = search.map_err(|e| Failure::usage(e.to_string()))?;
+    let outcome = search.outcome().ok_or_else(|| {
         Failure::usage(format!(
             "{name} is no recording of a search; make one with fathom limits HOST --record DIR"
         ))

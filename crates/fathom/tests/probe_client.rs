@@ -6,7 +6,7 @@ mod support;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::faults::Reflector;
 use support::net::Host;
@@ -100,15 +100,21 @@ const READS: &str = r#"
     wait = "10s"
 "#;
 
+/// A client that reads 50 times a second, whose reflector is killed once connections are open; and its recording.
+fn reads_from_one_that_is_killed(home: &TempDir, target: SocketAddr) -> (Probe, PathBuf) {
+    let reflector = Reflector::start(&Host::this(), target);
+    let client = start(home, target, "--rate 50");
+    let dir = home.path().join("r");
+    wait_for_events(&dir, "connections", |log| of_kind(log, "connection.opened").len() >= 2);
+    reflector.kill();
+    (client, dir)
+}
+
 /// Nothing is answered for a while; a read is asked again until it is, and none is lost.
 #[test]
 fn reads_outlive_a_reflector_that_is_killed_and_started_again() {
     let (target, home) = (loopback(), home(READS));
-    let reflector = Reflector::start(&Host::this(), target);
-    let client = start(&home, target, "--rate 50");
-    let dir = home.path().join("r");
-    wait_for_events(&dir, "connections", |log| of_kind(log, "connection.opened").len() >= 2);
-    reflector.kill();
+    let (client, dir) = reads_from_one_that_is_killed(&home, target);
     let log = wait_for_events(&dir, "a try that failed", |log| !of_kind(log, "try.failed").is_empty());
     let before = of_kind(&log, "connection.opened").len();
     let _reflector = Reflector::start(&Host::this(), target);
@@ -195,11 +201,7 @@ fn a_second_target_serves_what_the_first_refuses() {
 #[test]
 fn a_client_that_is_killed_leaves_what_it_knew() {
     let (target, home) = (loopback(), home(READS));
-    let reflector = Reflector::start(&Host::this(), target);
-    let client = start(&home, target, "--rate 50");
-    let dir = home.path().join("r");
-    wait_for_events(&dir, "connections", |log| of_kind(log, "connection.opened").len() >= 2);
-    reflector.kill();
+    let (client, dir) = reads_from_one_that_is_killed(&home, target);
     wait_for_events(&dir, "tries that failed", |log| of_kind(log, "try.failed").len() > 3);
     client.kill_9();
     let recovered = fathom(home.path(), &["recording", "recover", "r"]);

@@ -94,7 +94,8 @@ impl Limits {
         }
     }
 
-    /// Goes on where an earlier search for the same limit ended: what that judged is not tried again.
+    /// Goes on where an earlier search for the same limit ended: what that judged is not tried again. Where it judged nothing, this
+    /// one begins as any other.
     pub fn resumed(settings: Settings, earlier: &Recorded) -> Self {
         let cohorts = earlier.cohorts();
         Self { earlier: cohorts.len(), cohorts, ..Self::new(settings) }

@@ -40,18 +40,16 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         config: &Config,
-        earlier: Option<&Recorded>,
+        earlier: &Recorded,
         remote: SocketAddr,
         reactor: Reactor,
         stop: Stop,
         recorder: SearchRecorder,
     ) -> Self {
         Self {
-            search: match (config.limit, earlier) {
-                (Limit::Idle, None) => Box::new(Limits::new(config.settings.clone())),
-                (Limit::Idle, Some(earlier)) => Box::new(Limits::resumed(config.settings.clone(), earlier)),
-                (Limit::Age, None) => Box::new(Ages::new(config.settings.clone())),
-                (Limit::Age, Some(earlier)) => Box::new(Ages::resumed(config.settings.clone(), earlier)),
+            search: match config.limit {
+                Limit::Idle => Box::new(Limits::resumed(config.settings.clone(), earlier)),
+                Limit::Age => Box::new(Ages::resumed(config.settings.clone(), earlier)),
             },
             remote,
             options: TcpOptions {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
     let recorder = SearchRecorder::open(&config, remote)?;
-    let driver = Driver::new(&config, earlier.as_ref(), remote, reactor, stop, recorder);
+    let driver = Driver::new(&config, &earlier, remote, reactor, stop, recorder);
     let (outcome, recorder) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
     let recorded = recorder.finish(&outcome, &config.target.to_string(), remote);
     conclude(&config, remote, &outcome)?;

@@ -6,28 +6,23 @@ use crate::output::tell;
 use fathom_core::limits::{Limit, Recorded};
 use fathom_core::text::count;
 use fathom_core::units::duration_text;
-use fathom_recording::{Entry, Recording};
+use fathom_recording::Recording;
 use std::path::Path;
 
-/// What was known when it broke off or was stopped; `None`: nothing is to be resumed.
-pub(super) fn earlier(config: &Config) -> Result<Option<Recorded>, Failure> {
-    let Some(dir) = &config.resume else { return Ok(None) };
+/// What was known when it broke off or was stopped; nothing, where no search is to be resumed.
+pub(super) fn earlier(config: &Config) -> Result<Recorded, Failure> {
+    let Some(dir) = &config.resume else { return Ok(Recorded::default()) };
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let recording = Recording::open(dir).map_err(failed)?;
-    let mut earlier = Recorded::default();
-    for entry in recording.events().map_err(failed)? {
-        match entry {
-            Ok(Entry::Known(event)) => earlier.event(&event),
-            Ok(Entry::Other(_)) => {}
-            // The end that a kill tore, or damage: what stands beside it holds.
-            Err(unreadable) => tell!("fathom: {}: {unreadable}", dir.display()),
-        }
+    let (earlier, damage) = recording.search().map_err(failed)?;
+    for unreadable in damage {
+        tell!("fathom: {}: {unreadable}", dir.display());
     }
     check(config, dir, &recording.manifest().reflector.address, &earlier)?;
     if !config.quiet {
         tell!("{} judged by the search in {}", count(earlier.judged(), "connection"), dir.display());
     }
-    Ok(Some(earlier))
+    Ok(earlier)
 }
 
 /// Whether it was a search for the same, that did not come to its end.

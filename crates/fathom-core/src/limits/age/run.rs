@@ -98,7 +98,8 @@ impl Ages {
         }
     }
 
-    /// Goes on where an earlier search for the same limit ended: what that saw counts.
+    /// Goes on where an earlier search for the same limit ended: what that saw counts. Where it judged nothing, this
+    /// one begins as any other.
     pub fn resumed(settings: Settings, earlier: &Recorded) -> Self {
         let earlier = earlier.lives().to_vec();
         let told = |life: &&Life| life.most_ns.is_some() || life.least_ns >= settings.up_to_ns;
