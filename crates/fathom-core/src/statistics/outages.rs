@@ -3,8 +3,9 @@
 //!
 //! A lane has one connection at a time. Its outage begins when the last byte came on a connection that was then lost, or
 //! with its first attempt to connect; and it ends with the connection on which something is answered again. A connection
-//! that is established and lost without an answer (a datagram socket; a proxy before a dead server) ends nothing; but one
-//! that was asked nothing and stood for half a second does, and its own loss begins another.
+//! that is established and lost without an answer (a proxy before a dead server) ends nothing; but one that was asked
+//! nothing and stood for half a second does, and its own loss begins another. A datagram socket is established whatever is
+//! there: only its first answer ends an outage.
 
 use crate::cause::ClosingCause;
 use crate::event::{Carried, CarriedOutage, Event, EventKind};
@@ -68,12 +69,22 @@ struct Lane {
     outage: Option<Outage>,
 }
 
+/// An open connection.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    lane: u32,
+    /// Since when it is silent, where it is.
+    silent: Option<(Timestamp, u64)>,
+    /// Nobody has accepted it: a datagram socket.
+    datagram: bool,
+}
+
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub struct Outages {
     lanes: BTreeMap<u32, Lane>,
-    /// The lanes of open connections, and of those since when they are silent, where they are.
-    open: BTreeMap<u32, (u32, Option<(Timestamp, u64)>)>,
+    /// The open connections.
+    open: BTreeMap<u32, Open>,
     over: VecDeque<Outage>,
     omitted: u64,
 }
@@ -127,10 +138,11 @@ impl Outages {
                 self.begins(number, earlier(event, began_ns), began_ns, None, None);
                 self.lanes.entry(number).or_default().failed += 1;
             }
-            EventKind::ConnectionOpened { lane, .. } => {
+            EventKind::ConnectionOpened { lane, connect_ns, .. } => {
                 let number = lane.unwrap_or(0);
                 if let Some(connection) = event.connection {
-                    self.open.insert(connection, (number, None));
+                    let open = Open { lane: number, silent: None, datagram: *connect_ns == 0 };
+                    self.open.insert(connection, open);
                 }
                 let lane = self.lanes.entry(number).or_default();
                 lane.attempt_ns = None;
@@ -150,20 +162,19 @@ impl Outages {
                 }
             }
             EventKind::StallBegan { threshold_ns, .. } => {
-                if let Some((_, silent)) = event.connection.and_then(|id| self.open.get_mut(&id)) {
+                if let Some(open) = event.connection.and_then(|id| self.open.get_mut(&id)) {
                     let since_ns = now.saturating_sub(*threshold_ns);
-                    *silent = Some((earlier(event, since_ns), since_ns));
+                    open.silent = Some((earlier(event, since_ns), since_ns));
                 }
             }
             EventKind::StallEnded { .. } => {
-                if let Some((_, silent)) = event.connection.and_then(|id| self.open.get_mut(&id)) {
-                    *silent = None;
+                if let Some(open) = event.connection.and_then(|id| self.open.get_mut(&id)) {
+                    open.silent = None;
                 }
             }
             EventKind::ConnectionClosed { cause, evidence, age_ns, .. } => {
-                let Some((number, silent)) = event.connection.and_then(|id| self.open.remove(&id)) else {
-                    return;
-                };
+                let Some(open) = event.connection.and_then(|id| self.open.remove(&id)) else { return };
+                let Open { lane: number, silent, datagram } = open;
                 let lane = self.lanes.entry(number).or_default();
                 if cause.is_loss() {
                     lane.down_ns = now;
@@ -175,8 +186,9 @@ impl Outages {
                     self.begins(number, event.at, now, event.connection, Some(*cause));
                     return;
                 }
-                // One that we closed may have been too young for an answer, unless it had been silent for too long.
-                let unproved = evidence.answered == 0 && (silent.is_some() || cause.is_loss());
+                // One that we closed may have been too young for an answer, unless it had been silent for too long; but if
+                // nobody accepted it, its age says nothing.
+                let unproved = evidence.answered == 0 && (silent.is_some() || cause.is_loss() || datagram);
                 if lane.goes_on(event.connection, unproved) {
                     return;
                 }
@@ -223,7 +235,9 @@ impl Outages {
     fn go_on(&mut self, carried: &Carried, event: &Event) {
         for one in &carried.connections {
             let silent = one.stall.map(|stall| (earlier(event, stall.since_ns), stall.since_ns));
-            self.open.insert(one.connection, (one.lane.unwrap_or(0), silent));
+            // Whether it was accepted stands in the recording before.
+            let open = Open { lane: one.lane.unwrap_or(0), silent, datagram: false };
+            self.open.insert(one.connection, open);
         }
         for one in &carried.outages {
             let end = one.opened_ns.map(|at_ns| OutageEnd {

@@ -26,13 +26,22 @@ fn refused(at_s: u64) -> Event {
     event(at_s, None, kind)
 }
 
+/// A datagram socket.
+fn bound(at_s: u64, connection: u32) -> Event {
+    established(at_s, connection, 0)
+}
+
 fn opened(at_s: u64, connection: u32) -> Event {
+    established(at_s, connection, 1_000)
+}
+
+fn established(at_s: u64, connection: u32, connect_ns: i64) -> Event {
     let [target, local, remote] = ["t", "l", "r"].map(String::from);
     let kind = EventKind::ConnectionOpened {
         target,
         local,
         remote,
-        connect_ns: 0,
+        connect_ns,
         tls_ns: None,
         interface: None,
         lane: Some(0),
@@ -93,22 +102,24 @@ fn what_never_comes_back_is_lost_for_good() {
 /// Over UDP each attempt is "established" at once, and lost with the next ICMP message.
 #[test]
 fn a_connection_that_answers_nothing_ends_no_outage() {
-    let mut events = vec![opening(1), opened(1, 0), closed(3, 0, ClosingCause::Unreachable, 9, Some(0))];
+    let mut events = vec![opening(1), bound(1, 0), closed(3, 0, ClosingCause::Unreachable, 9, Some(0))];
     for at in 4..9 {
         let connection = at as u32 - 3;
         let end = closed(at + 1, connection, ClosingCause::Unreachable, 0, None);
-        events.extend([opening(at), opened(at, connection), end]);
+        events.extend([opening(at), bound(at, connection), end]);
     }
     assert_eq!(told(&events).all().len(), 1);
     assert!(told(&events).lost_for_good().is_some_and(|o| o.began_ns == 3 * S));
-    events.extend([opening(10), opened(10, 7), closed(12, 7, ClosingCause::Finished, 5, Some(0))]);
+    events.extend([opening(10), bound(10, 7), closed(12, 7, ClosingCause::Finished, 5, Some(0))]);
     let outages = told(&events).all();
     let end = Some(OutageEnd { connection: Some(7), at_ns: 10 * S, uncertain_ns: S });
     assert_eq!((outages.len(), outages[0].began_ns, outages[0].end), (1, 3 * S, end));
     // The last one was sent on, and nothing came back until the run ended.
     let last = events.len() - 1;
     events[last] = closed(12, 7, ClosingCause::Finished, 0, None);
-    assert!(told(&events).lost_for_good().is_none(), "it had no time to answer");
+    assert!(told(&events).lost_for_good().is_some(), "nobody accepted it");
+    events[last - 1] = opened(10, 7);
+    assert!(told(&events).lost_for_good().is_none(), "it was accepted, and had no time to answer");
     let stall = EventKind::StallBegan { seq: 0, outstanding: 1, threshold_ns: S };
     events.insert(last, event(11, Some(7), stall));
     assert!(told(&events).lost_for_good().is_some());
