@@ -1,16 +1,16 @@
 //! The driver of `fathom_core::policy` on sockets. Nothing here decides anything.
 
 use crate::account::Account;
-use crate::link::{Came, Link};
+use crate::socket::Socket;
 use fathom_core::cause::ClosingCause;
-use fathom_core::event::{Circuit, EventKind};
-use fathom_core::policy::{Amounts, Client, Counts, Input, Output, Policy};
+use fathom_core::event::Circuit;
+use fathom_core::policy::{Amounts, Broken, Came, Client, Counts, Input, Link, Output, Place, Policy};
 use fathom_core::schedule::{Pace, Schedule};
 use fathom_core::units::duration_compact;
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
 use fathom_os::socket::{self, TcpOptions};
-use fathom_wire::Secret;
+use fathom_wire::{Key, Secret};
 use mio::{Interest, Token};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -79,7 +79,7 @@ pub struct Driver {
     setup: Setup,
     client: Client,
     reactor: Reactor,
-    links: HashMap<u32, Link>,
+    sockets: HashMap<u32, Socket>,
     /// Connections that broke while something was being done with them.
     broken: VecDeque<(u32, io::Error)>,
     account: Account,
@@ -93,8 +93,8 @@ impl Driver {
         let until_ns = setup.duration_ns.map(|ns| began_ns.saturating_add(ns));
         let schedule = Schedule::new(Pace::Every(setup.interval_ns), began_ns, setup.count, until_ns);
         let client = Client::new(setup.policy.clone(), schedule, u64::from(setup.session));
-        let (links, broken) = (HashMap::new(), VecDeque::new());
-        Self { setup, client, reactor, links, broken, account, began_ns }
+        let (sockets, broken) = (HashMap::new(), VecDeque::new());
+        Self { setup, client, reactor, sockets, broken, account, began_ns }
     }
 
     /// Runs to the end. `stop` says how often it has been asked to end; `show` is told how it stands, and says when it wants
@@ -149,11 +149,12 @@ impl Driver {
                     Output::Open { id, target, place } => self.open(id, target, place),
                     Output::Send { id, ask, request } => {
                         let (size, secret) = (self.setup.policy.requests.size, self.setup.secret.as_ref());
-                        if let Some(link) = self.links.get_mut(&id)
-                            && let Err(error) =
-                                link.send(ask, request.map(|(_, due_ns)| due_ns), size, secret)
-                        {
-                            self.broken.push_back((id, error));
+                        if let Some(socket) = self.sockets.get_mut(&id) {
+                            let due_ns = request.map(|(_, due_ns)| due_ns);
+                            let bytes = socket.link.ask(mono_ns(), ask, due_ns, size, secret);
+                            if let Err(error) = socket.send(bytes) {
+                                self.broken.push_back((id, error));
+                            }
                         }
                     }
                     Output::Close { id, cause } => self.ends(id, cause, None),
@@ -162,7 +163,7 @@ impl Driver {
                 }
             }
             let Some((id, error)) = self.broken.pop_front() else { return };
-            if self.links.contains_key(&id) {
+            if self.sockets.contains_key(&id) {
                 self.ends(id, cause_of(&error), Some(&error));
                 self.client.handle(mono_ns(), Input::Lost { id });
             }
@@ -171,13 +172,9 @@ impl Driver {
 
     fn open(&mut self, id: u32, target: usize, place: u32) {
         let (name, remote) = self.setup.targets[target].clone();
-        let kind = EventKind::ConnectionOpening {
-            target: name,
-            remote: remote.to_string(),
-            attempt: 1,
-            lane: Some(place),
-        };
-        self.account.event(Some(id), kind);
+        let key = Key { session: self.setup.session, connection: id };
+        let link = Link::new(Place { target: name, remote, lane: place }, key, mono_ns());
+        self.account.event(Some(id), link.opening());
         let policy = &self.setup.policy;
         let options = TcpOptions {
             source: self.setup.source,
@@ -186,74 +183,44 @@ impl Driver {
             user_timeout_ms: policy.user_timeout_ns.map(|ns| u32::try_from(ns / MS).unwrap_or(u32::MAX)),
             ..TcpOptions::default()
         };
-        let mut link = Link::new(self.setup.session, id, target, place, mono_ns());
-        let begun = socket::connect_tcp(remote, &options).and_then(|mut socket| {
+        let mut socket = Socket::new(link);
+        let begun = socket::connect_tcp(remote, &options).and_then(|mut stream| {
             let both = Interest::READABLE | Interest::WRITABLE;
-            self.reactor.registry().register(&mut socket, Token(id as usize), both)?;
-            Ok(socket)
+            self.reactor.registry().register(&mut stream, Token(id as usize), both)?;
+            Ok(stream)
         });
         match begun {
-            Ok(socket) => link.socket = Some(socket),
+            Ok(stream) => socket.stream = Some(stream),
             Err(error) => self.broken.push_back((id, error)),
         }
-        self.links.insert(id, link);
+        self.sockets.insert(id, socket);
     }
 
     /// A connection has ended, or is ended: its rows and its end are written down.
     fn ends(&mut self, id: u32, cause: ClosingCause, error: Option<&io::Error>) {
-        let Some(mut link) = self.links.remove(&id) else { return };
-        let now = mono_ns();
-        if let Some(out) = link.out.take()
-            && let Some(row) = link.row(out, None, |at| self.account.utc_of(at))
-        {
+        let Some(mut socket) = self.sockets.remove(&id) else { return };
+        let info = socket.info();
+        if let Some(row) = socket.link.given_up(info, |at| self.account.utc_of(at)) {
             self.account.sample(&row);
         }
-        let errno = error.and_then(io::Error::raw_os_error);
-        let kind = if let Some(established_ns) = link.established_ns {
-            let (age_ns, evidence) = (now.saturating_sub(established_ns), link.evidence(now, error));
-            EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence }
-        } else {
-            let (target, remote) = self.setup.targets[link.target].clone();
-            let given_up = || match cause {
-                ClosingCause::Abandoned => "it was not established in time".to_owned(),
-                _ => "the run ended before it was established".to_owned(),
-            };
-            EventKind::ConnectionRefused {
-                target,
-                remote: Some(remote.to_string()),
-                errno,
-                error: error.map_or_else(given_up, ToString::to_string),
-                // A pool tries again as soon as somebody wants a connection.
-                retry_in_ns: (cause != ClosingCause::Finished).then_some(0),
-                lane: Some(link.place),
-            }
-        };
-        self.account.event(Some(id), kind);
+        let broken = error.map(|error| Broken { errno: error.raw_os_error(), error: error.to_string() });
+        self.account.event(Some(id), socket.link.ended(mono_ns(), cause, broken));
     }
 
     fn ready(&mut self, id: u32, writable: bool, readable: bool, ended: bool) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        if link.established_ns.is_none() {
-            let Some(socket) = &link.socket else { return };
+        let Some(socket) = self.sockets.get_mut(&id) else { return };
+        if !socket.link.is_established() {
+            let Some(stream) = &socket.stream else { return };
             let now = mono_ns();
-            let (name, remote) = &self.setup.targets[link.target];
-            match socket::connect_result(socket) {
+            match socket::connect_result(stream) {
                 Ok(false) => return,
                 // This host may have connected to itself: then nobody listens there.
-                Ok(true) if socket.local_addr().is_ok_and(|local| local == *remote) => {
+                Ok(true) if stream.local_addr().is_ok_and(|local| local == socket.link.place().remote) => {
                     return self.breaks(id, &io::ErrorKind::ConnectionRefused.into());
                 }
                 Ok(true) => {
-                    let kind = EventKind::ConnectionOpened {
-                        target: name.clone(),
-                        local: socket.local_addr().map_or_else(|_| String::new(), |local| local.to_string()),
-                        remote: remote.to_string(),
-                        connect_ns: now.saturating_sub(link.begun_ns) as i64,
-                        tls_ns: None,
-                        interface: None,
-                        lane: Some(link.place),
-                    };
-                    link.established_ns = Some(now);
+                    let local = stream.local_addr().map_or_else(|_| String::new(), |local| local.to_string());
+                    let kind = socket.link.opened(now, local);
                     self.account.event(Some(id), kind);
                     self.tell(now, Input::Connected { id });
                 }
@@ -261,8 +228,8 @@ impl Driver {
             }
         }
         if writable
-            && let Some(link) = self.links.get_mut(&id)
-            && let Err(error) = link.write()
+            && let Some(socket) = self.sockets.get_mut(&id)
+            && let Err(error) = socket.write()
         {
             return self.breaks(id, &error);
         }
@@ -280,19 +247,22 @@ impl Driver {
     fn read(&mut self, id: u32, ended: bool) {
         let mut bytes = [0; 16_384];
         loop {
-            let Some(link) = self.links.get_mut(&id) else { return };
-            let Some(socket) = &link.socket else { return };
-            match socket::read_now(socket, &mut bytes) {
+            let Some(socket) = self.sockets.get_mut(&id) else { return };
+            let Some(stream) = &socket.stream else { return };
+            match socket::read_now(stream, &mut bytes) {
                 Ok(0) => {
                     self.ends(id, ClosingCause::PeerClosed, None);
                     return self.tell(mono_ns(), Input::Lost { id });
                 }
                 Ok(n) => {
                     let now = mono_ns();
-                    match link.receive(now, &bytes[..n]) {
+                    match socket.link.receive(now, &bytes[..n]) {
                         Came::Part => {}
                         Came::Answer(out) => {
-                            if let Some(row) = link.row(out, Some(now), |at| self.account.utc_of(at)) {
+                            let info = socket.info();
+                            if let Some(row) =
+                                socket.link.answered(now, out, info, |at| self.account.utc_of(at))
+                            {
                                 self.account.sample(&row);
                             }
                             self.tell(now, Input::Answered { id, ask: out.ask });

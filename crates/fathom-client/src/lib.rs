@@ -3,7 +3,7 @@
 
 mod account;
 mod driver;
-mod link;
+mod socket;
 
 pub use account::Account;
 pub use driver::{Driver, Setup, Standing};

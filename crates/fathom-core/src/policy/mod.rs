@@ -1,6 +1,6 @@
 //! What an application does about failures, as rules without a clock, a socket or a file: timeouts, retries, a pool of
-//! connections, a circuit breaker, a fallback. A driver on sockets feeds it (`fathom probe --as-client`), and the tests do
-//! in virtual time. docs/policies.md draws each rule.
+//! connections, a circuit breaker, a fallback. A driver on sockets feeds it (`fathom probe --as-client`), and one in
+//! virtual time (`fathom fabric simulate --as-client`). docs/policies.md draws each rule.
 //!
 //! ```text
 //!     file -> settings         POLICY.toml, and what it means
@@ -8,6 +8,7 @@
 //!         -> pool              its connections: how many, which next, how old, whether they still work
 //!         -> retry, budget     whether a failed try is repeated, and when
 //!         -> breaker           whether anything is tried at all
+//!     link                     one connection as it is written down; both drivers use it
 //!     tally                    what the rows and events of a recording amount to
 //! ```
 //!
@@ -20,6 +21,7 @@ mod budget;
 mod client;
 mod file;
 mod io;
+mod link;
 mod pool;
 mod request;
 mod retry;
@@ -33,6 +35,7 @@ pub use budget::Budget;
 pub use client::Client;
 pub use file::PolicyError;
 pub use io::{Counts, Input, Outcome, Output};
+pub use link::{Broken, Came, Link, Out, Place};
 pub use retry::Waits;
 pub use settings::{
     Age, Backoff, BreakerRule, BudgetRule, Fallback, Jitter, Order, Policy, PoolRule, Requests, Retry, Window,
