@@ -25,6 +25,6 @@ mod tests {
     fn what_is_no_text_has_a_place() {
         assert_eq!(decode(b"\xef\xbb\xbfa=1"), Ok("a=1"));
         let fault = decode(b"a=1\nb=\xe9").expect_err("Latin-1");
-        assert_eq!(fault.at, Position { line: 2, column: 3 });
+        assert_eq!(fault.at, Some(Position { line: 2, column: 3 }));
     }
 }

@@ -1,6 +1,6 @@
 //! One set of settings: what is set, where, and how more is written beside it.
 
-use crate::place::{Edit, Wrong};
+use crate::place::{Edit, Places, Wrong};
 use std::ops::Range;
 
 /// A setting as a file has it.
@@ -9,30 +9,29 @@ pub(crate) struct Entry {
     /// Its name; of nested ones the last part.
     pub(crate) key: String,
     pub(crate) key_at: usize,
+    /// What stands before the last part of its name, as the file has it: written without that it would be another setting.
+    pub(crate) lead: String,
     /// What it is set to, unescaped. It may be a password: it is read as a number or a switch, and never printed.
     pub(crate) value: String,
     /// The value in the text, within its quotes.
     pub(crate) span: Range<usize>,
 }
 
-impl Entry {
-    /// Its name as the file has it, with what stands before the last part: without that it would be another setting's.
-    fn name_in<'a>(&'a self, text: &'a str) -> &'a str {
-        let before = text.get(self.key_at..self.span.start).unwrap_or_default();
-        let name = before.trim_end_matches(['=', ':', ' ', '\t', '"', '\'']);
-        if name.ends_with(&self.key) && !name.contains(['\n', '"', '\'']) { name } else { &self.key }
-    }
-}
-
 /// How a line or a piece is written in a file of this kind.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
     /// `key=value`
     Equals,
     /// `key = value`
     Spaced,
+    /// `"a.key" = value`: one name that has a dot in it.
+    Quoted,
+    /// `key = value` within the braces of TOML.
+    Inline,
     /// `key: value`
     Yaml,
+    /// `key: value` within the braces of YAML.
+    Flow,
     /// `"key": value`
     Json,
 }
@@ -41,23 +40,25 @@ impl Style {
     fn spell(self, key: &str, value: &str) -> String {
         match self {
             Self::Equals => format!("{key}={value}"),
-            Self::Spaced => format!("{key} = {value}"),
-            Self::Yaml => format!("{key}: {value}"),
+            Self::Spaced | Self::Inline => format!("{key} = {value}"),
+            Self::Quoted => format!("\"{key}\" = {value}"),
+            Self::Yaml | Self::Flow => format!("{key}: {value}"),
             Self::Json => format!("\"{key}\": {value}"),
         }
     }
 
-    /// Stands between two on one line.
+    /// Stands behind each that others follow.
     fn between(self) -> &'static str {
-        if self == Self::Json { "," } else { "" }
+        if matches!(self, Self::Json | Self::Flow | Self::Inline) { "," } else { "" }
     }
 }
 
 /// Where something is added.
 #[derive(Clone)]
 pub(crate) enum Insert {
-    /// Before what begins at this byte: as a line of its own where that is the first on its line.
-    Before { at: usize, style: Style },
+    /// Before what begins at this byte: as a line of its own where that is the first on its line. `prefix` stands before each
+    /// name.
+    Before { at: usize, style: Style, prefix: String },
     /// Into an empty object of JSON, behind its brace.
     Inside { at: usize },
     /// At the end of a connection string or a URL: with `lead` before the first and `between` before the others.
@@ -71,8 +72,6 @@ pub(crate) struct Group {
     pub(crate) entries: Vec<Entry>,
     /// Where it begins: defaults stand there.
     pub(crate) at: usize,
-    /// Stands before each name that is added.
-    pub(crate) prefix: String,
     /// Names that are added are written `like-this`.
     pub(crate) kebab: bool,
     pub(crate) insert: Insert,
@@ -107,16 +106,30 @@ pub(crate) fn kebab(name: &str) -> String {
     })
 }
 
-/// Text to write, and the edits that write it.
+/// Text to write, and where.
 pub(crate) struct Written {
     /// Where, by the byte.
     pub(crate) at: usize,
     /// Something stands there now.
     pub(crate) instead: bool,
+    /// It comes between others on their line.
+    pub(crate) within: bool,
     pub(crate) text: String,
 }
 
+/// What is added: the edit, and whether it comes between others on their line.
+struct Added {
+    edit: Edit,
+    within: bool,
+}
+
 impl Group {
+    /// A group of which nothing particular is to be said.
+    pub(crate) fn new(entries: Vec<Entry>, at: usize, insert: Insert) -> Self {
+        let (addable, flavour, wrongs) = (&[] as &[_], Flavour::Plain, Vec::new());
+        Self { entries, at, kebab: false, insert, addable, wrongs, flavour }
+    }
+
     pub(crate) fn may_add(&self, name: &str) -> bool {
         !matches!(self.insert, Insert::Nowhere) && (self.addable.is_empty() || self.addable.contains(&name))
     }
@@ -124,57 +137,60 @@ impl Group {
     /// Sets these: those that an entry has (by its index) in its place, others added.
     pub(crate) fn write(
         &self,
-        text: &str,
+        places: &Places<'_>,
         all: &[(&'static str, Option<usize>, String)],
     ) -> (Vec<Written>, Vec<Edit>) {
         let (mut written, mut edits, mut added) = (Vec::new(), Vec::new(), Vec::new());
-        let style = match &self.insert {
-            Insert::Before { style, .. } => *style,
-            Insert::Inside { .. } => Style::Json,
-            Insert::Piece { .. } | Insert::Nowhere => Style::Equals,
+        let (style, prefix) = match &self.insert {
+            Insert::Before { style, prefix, .. } => (*style, prefix.as_str()),
+            Insert::Inside { .. } => (Style::Json, ""),
+            Insert::Piece { .. } | Insert::Nowhere => (Style::Equals, ""),
         };
         for (name, entry, value) in all {
             if let Some(entry) = entry.and_then(|at| self.entries.get(at)) {
-                let text = style.spell(entry.name_in(text), value);
-                written.push(Written { at: entry.key_at, instead: true, text });
+                let text = style.spell(&format!("{}{}", entry.lead, entry.key), value);
+                written.push(Written { at: entry.key_at, instead: true, within: false, text });
                 edits.push(Edit { span: entry.span.clone(), text: value.clone() });
             } else {
                 let name = if self.kebab { kebab(name) } else { (*name).to_owned() };
-                added.push(style.spell(&format!("{}{name}", self.prefix), value));
+                added.push(style.spell(&format!("{prefix}{name}"), value));
             }
         }
-        if let Some(edit) = self.add(text, &added) {
+        if let Some(Added { edit, within }) = self.add(places, &mut added) {
             let at = edit.span.start;
             edits.push(edit);
-            written.extend(added.into_iter().map(|text| Written { at, instead: false, text }));
+            written.extend(added.into_iter().map(|text| Written { at, instead: false, within, text }));
         }
         (written, edits)
     }
 
-    fn add(&self, text: &str, added: &[String]) -> Option<Edit> {
+    /// Adds these, each with what must stand behind it.
+    fn add(&self, places: &Places<'_>, added: &mut [String]) -> Option<Added> {
         if added.is_empty() {
             return None;
         }
-        let (at, new) = match &self.insert {
-            Insert::Before { at, style } => {
-                let line = text[..*at].rfind('\n').map_or(0, |end| end + 1);
-                let before = &text[line..*at];
-                let newline = if text[*at..].contains("\r\n") { "\r\n" } else { "\n" };
-                let alone = before.chars().all(|c| c == ' ' || c == '\t')
+        let (at, new, within) = match &self.insert {
+            Insert::Before { at, style, .. } => {
+                let (before, newline) = (places.indent(*at), places.newline());
+                let blank = |c: char| c == ' ' || c == '\t';
+                let alone = before.chars().all(blank)
                     // The first of a list's element in YAML: the next stands below it.
                     || (*style == Style::Yaml && before.chars().all(|c| c == ' ' || c == '-'));
-                let behind = if alone {
-                    format!("{newline}{}", before.replace('-', " "))
-                } else {
-                    (if *style == Style::Json { " " } else { ", " }).to_owned()
-                };
-                let each = |new: &String| format!("{new}{}{behind}", style.between());
-                (*at, added.iter().map(each).collect::<String>())
+                // Behind a tag or an anchor no other line can be put before it.
+                if !alone && style.between().is_empty() {
+                    return None;
+                }
+                let behind =
+                    if alone { format!("{newline}{}", before.replace('-', " ")) } else { " ".to_owned() };
+                for new in &mut *added {
+                    *new += style.between();
+                }
+                (*at, added.join(&behind) + &behind, !alone)
             }
-            Insert::Inside { at } => (*at, added.join(", ")),
-            Insert::Piece { at, lead, between } => (*at, format!("{lead}{}", added.join(between))),
+            Insert::Inside { at } => (*at, added.join(", "), true),
+            Insert::Piece { at, lead, between } => (*at, format!("{lead}{}", added.join(between)), false),
             Insert::Nowhere => return None,
         };
-        Some(Edit { span: at..at, text: new })
+        Some(Added { edit: Edit { span: at..at, text: new }, within })
     }
 }

@@ -1,13 +1,12 @@
 //! What loses, and the first remedy after which nothing does.
 
-use crate::group::{Flavour, Group};
+use crate::group::{Flavour, Group, Written};
 use crate::library::{Library, Remedy, Values};
 use crate::limits::Limits;
 use crate::place::{Edit, Places, Position, Wrong};
-use crate::unit::Unit;
+use crate::unit::{Unit, exactly};
 use crate::version::Version;
 use fathom_core::limits::Limit;
-use fathom_core::units::duration_text;
 use std::collections::BTreeMap;
 
 /// What to write.
@@ -17,7 +16,9 @@ pub struct Write {
     pub at: Position,
     /// Something stands there now; otherwise it is added there.
     pub instead: bool,
-    /// The line; of a connection string or a URL the part of it, because the rest may hold a password.
+    /// It is added between others on their line, not as a line of its own.
+    pub within: bool,
+    /// The line, with the comma that stands behind it where others follow within braces; of a connection string or a URL the part of it, because the rest may hold a password.
     pub text: String,
 }
 
@@ -62,6 +63,7 @@ pub(crate) struct Judged {
 
 /// What a group sets: the value and the entry of each setting.
 struct Set {
+    /// Those that could be read.
     values: BTreeMap<&'static str, i64>,
     entries: BTreeMap<&'static str, usize>,
 }
@@ -84,7 +86,16 @@ pub(crate) fn group(
         let entry = set.entries.get(name).and_then(|at| group.entries.get(*at));
         wrongs.push(Wrong { at: entry.map_or(group.at, |entry| entry.key_at), what });
     }
-    let remedy = remedy(group, &all, limits);
+    // Asked for by name, a version that lacks a setting is one that refuses it.
+    for (name, since) in
+        library.newer.iter().filter(|(_, since)| version.is_some_and(|version| version < *since))
+    {
+        if let Some(entry) = set.entries.get(name).and_then(|at| group.entries.get(*at)) {
+            let what = format!("{} has {name} since {since}", library.name);
+            wrongs.push(Wrong { at: entry.key_at, what });
+        }
+    }
+    let remedies = remedies(group, &set, &all, limits);
     let judged = limits.all().filter(|(limit, _)| *limit == Limit::Idle || library.age_by.is_some());
     let lines = |remedy: &Remedy| -> Vec<_> {
         let line = |(name, value): &(&'static str, i64)| {
@@ -96,24 +107,48 @@ pub(crate) fn group(
         let mut judgement = judge(group, &set, &all, limit, limit_ns, places);
         if judgement.loses {
             judgement.cost = Some(library.cost.to_owned()).filter(|_| limit == Limit::Idle);
-            if let Some(found) = remedy.iter().find(|remedy| remedy.limit == limit) {
-                let (written, _) = group.write(places.text(), &lines(&found.remedy));
-                judgement.write = written
-                    .into_iter()
-                    .map(|line| Write { at: places.of(line.at), instead: line.instead, text: line.text })
-                    .collect();
-            } else {
-                let otherwise = library.otherwise[usize::from(limit == Limit::Age)];
-                judgement.otherwise = Some(otherwise.to_owned()).filter(|words| !words.is_empty());
-            }
+            let (written, _) = group.write(places, &lines(&remedies.against(limit, limit_ns)));
+            judgement.otherwise = written.is_empty().then(|| otherwise(group, &all, limit, limit_ns));
+            judgement.write = written
+                .into_iter()
+                .map(|Written { at, instead, within, text }| Write {
+                    at: places.of(at),
+                    instead,
+                    within,
+                    text,
+                })
+                .collect();
         }
         judgement
     });
     let judgements = judgements.collect();
-    let mut whole: Remedy = remedy.iter().flat_map(|found| found.remedy.iter().copied()).collect();
-    whole.sort_unstable();
-    whole.dedup();
-    Judged { judgements, wrongs, edits: group.write(places.text(), &lines(&whole)).1 }
+    let edits = group.write(places, &lines(&remedies.all())).1;
+    Judged { judgements, wrongs, edits }
+}
+
+/// What to do against a limit where no line can be written.
+fn otherwise(group: &Group, all: &[Values<'_>], limit: Limit, limit_ns: u64) -> String {
+    let library = all[0].library;
+    let index = usize::from(limit == Limit::Age);
+    let (elsewhere, too_short) = (library.elsewhere[index], library.too_short[index]);
+    let main = if limit == Limit::Idle { library.idle_by } else { library.age_by.unwrap_or_default() };
+    match first_that_holds(all, limit, limit_ns, &|_| true) {
+        None if !too_short.is_empty() => {
+            format!("no {main} that {} takes is short enough {too_short}", library.name)
+        }
+        Some(_) if !group.wrongs.is_empty() => {
+            format!("mend what is wrong in it first: then {main} can be added to it")
+        }
+        // Not the main one's fault: the file can say that.
+        Some((remedy, _)) if elsewhere.is_empty() || group.may_add(main) => {
+            let all: Vec<_> = remedy
+                .iter()
+                .map(|(name, value)| format!("{name} to {}", unit(library, name).spell(*value)))
+                .collect();
+            format!("no line can be shown here: set {}", all.join(" and "))
+        }
+        _ => elsewhere.to_owned(),
+    }
 }
 
 /// What is set, and what is wrong with it. Nothing that stands in the file is repeated: a name that is not known may be the
@@ -132,6 +167,7 @@ fn read(library: &'static Library, group: &Group, wrongs: &mut Vec<Wrong>) -> Se
         };
         // The time of a variable that stands for it, or that something fills in later.
         if entry.value.contains("${") || entry.value.contains("%(") || entry.value.starts_with('%') {
+            set.entries.insert(key.name, index);
             wrongs.push(Wrong {
                 at: entry.key_at,
                 what: format!(
@@ -183,48 +219,65 @@ struct Found {
     remedy: Remedy,
 }
 
+/// What is to be written, and what holds then.
+struct Remedies<'a> {
+    found: Vec<Found>,
+    after: Vec<Values<'a>>,
+}
+
+impl Remedies<'_> {
+    /// What helps against a limit: its own remedies, or those against the other where with them this one holds too.
+    fn against(&self, limit: Limit, limit_ns: u64) -> Remedy {
+        let own = self.found.iter().any(|found| found.limit == limit);
+        if !own && !loses(&self.after, limit, limit_ns) {
+            return self.all();
+        }
+        self.written(|found| found.limit == limit)
+    }
+
+    fn all(&self) -> Remedy {
+        self.written(|_| true)
+    }
+
+    /// Each setting once, with its last value.
+    fn written(&self, of: impl Fn(&Found) -> bool) -> Remedy {
+        let mut names: Vec<&'static str> = Vec::new();
+        for (name, _) in self.found.iter().filter(|found| of(found)).flat_map(|found| &found.remedy) {
+            if !names.contains(name) {
+                names.push(name);
+            }
+        }
+        let values = self.after.first();
+        names.iter().filter_map(|name| Some((*name, *values?.set.get(name)?))).collect()
+    }
+}
+
 /// What to write: for both limits such that each holds when both are written.
-fn remedy(group: &Group, all: &[Values<'_>], limits: &Limits) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
-    let mut now: Vec<Values<'_>> = all.to_vec();
+fn remedies<'a>(group: &Group, set: &Set, all: &[Values<'a>], limits: &Limits) -> Remedies<'a> {
+    let can_be_written = |name: &'static str| group.may_add(name) || set.entries.contains_key(name);
+    let mut remedies = Remedies { found: Vec::new(), after: all.to_vec() };
     // The second limit's remedy may undo the first's, which is then looked for again.
     for _ in 0..2 {
         for (limit, limit_ns) in limits.all() {
-            if !loses(&now, limit, limit_ns) {
+            if !loses(&remedies.after, limit, limit_ns) {
                 continue;
             }
-            if let Some((remedy, after)) = first_that_holds(group, &now, limit, limit_ns) {
-                now = after;
-                found.push(Found { limit, remedy });
+            if let Some((remedy, after)) = first_that_holds(&remedies.after, limit, limit_ns, &can_be_written)
+            {
+                remedies.after = after;
+                remedies.found.push(Found { limit, remedy });
             }
         }
     }
-    // A setting that both write has the last value.
-    let last: BTreeMap<&str, i64> = found.iter().flat_map(|found| found.remedy.iter().copied()).collect();
-    for found in &mut found {
-        for (name, value) in &mut found.remedy {
-            *value = last[*name];
-        }
-    }
-    let mut merged: Vec<Found> = Vec::new();
-    for next in found {
-        match merged.iter_mut().find(|before| before.limit == next.limit) {
-            Some(before) => {
-                let new: Remedy =
-                    next.remedy.into_iter().filter(|new| !before.remedy.contains(new)).collect();
-                before.remedy.extend(new);
-            }
-            None => merged.push(next),
-        }
-    }
-    merged
+    remedies
 }
 
+/// The best remedy of settings that can be written, and what holds then.
 fn first_that_holds<'a>(
-    group: &Group,
     now: &[Values<'a>],
     limit: Limit,
     limit_ns: u64,
+    can_be_written: &dyn Fn(&'static str) -> bool,
 ) -> Option<(Remedy, Vec<Values<'a>>)> {
     let library = now.first()?.library;
     let limit_as_ns = i64::try_from(limit_ns).unwrap_or(i64::MAX);
@@ -236,15 +289,13 @@ fn first_that_holds<'a>(
         all.iter().map(|values| (library.contradictions)(values).len()).sum()
     };
     for remedy in now.iter().flat_map(|values| remedies(values, limit_as_ns)) {
-        let exists = |name| {
-            group.entries.iter().any(|entry| library.key(&entry.key).is_some_and(|key| key.name == name))
-        };
-        let can_be_written = remedy.iter().all(|(name, value)| {
+        let fits = remedy.iter().all(|(name, value)| {
             let unit = unit(library, name);
+            let known = now.iter().all(|values| values.has(name));
             // It must read back as what was meant.
-            unit.read(&unit.spell(*value)) == Ok(*value) && (exists(*name) || group.may_add(name))
+            known && unit.read(&unit.spell(*value)) == Ok(*value) && can_be_written(name)
         });
-        if !can_be_written {
+        if !fits {
             continue;
         }
         let mut after = now.to_vec();
@@ -350,8 +401,8 @@ fn defaults(key: &crate::library::Key, all: &[Values<'_>]) -> (String, Vec<Strin
 }
 
 fn why(limit: Limit, ns: Option<i64>, by: &str, limit_ns: u64, loses: bool) -> String {
-    let limit_in_words = duration_text(limit_ns);
-    let longest = ns.map(|ns| duration_text(u64::try_from(ns).unwrap_or(0)));
+    let limit_in_words = exactly(limit_ns);
+    let longest = ns.map(|ns| exactly(u64::try_from(ns).unwrap_or(0)));
     match (limit, loses, longest) {
         (Limit::Idle, true, Some(longest)) => {
             format!("a connection may be idle for {longest} ({by}), and dies after {limit_in_words}")

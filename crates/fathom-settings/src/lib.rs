@@ -3,7 +3,7 @@
 //! know and the numbers that we understood, because connection strings hold passwords.
 //!
 //! ```text
-//!     text -> syntax    what is set, and where: lines, YAML, JSON, TOML; within their values connection strings and URLs
+//!     text -> syntax    what is set, and where: lines, .env, YAML, JSON, TOML; within their values connection strings and URLs
 //!          -> recognise which library reads it
 //!          -> library   one file each: its names, units and defaults (with their sources), for how long it leaves a
 //!                       connection idle at the most and how old it lets one become, and what could be written instead
@@ -40,8 +40,9 @@ pub const LARGEST: usize = 4 << 20;
 pub const HELP: &str = "\
 Files: HikariCP (.properties; Spring's .properties and YAML), connection strings of Npgsql and
 Microsoft.Data.SqlClient (text, .env, appsettings.json), pgxpool (URL or keywords), SQLAlchemy
-(.ini, .toml, a URL), node-postgres and mysql2 (JSON, a URL), sysctl. docs/limits-check.md has their
-defaults. Of a file's values only times, counts and switches are printed: never a password.
+(.ini, .toml, a URL), node-postgres and mysql2 (JSON, a URL), sysctl. - is standard input; where a
+name does not show what a file is, its content does. docs/limits-check.md has the defaults. Of a
+file's values only times, counts and switches are printed: never a password.
 
 Examples:
   fathom limits check application.yml --idle 4m
@@ -68,14 +69,23 @@ pub struct Report {
 }
 
 impl Report {
+    /// Of a file that could not be read; `why` follows "cannot read it".
+    pub fn unread(why: impl std::fmt::Display) -> Self {
+        let fault = Fault { at: None, what: format!("cannot read it: {why}") };
+        Self { faults: vec![fault], ..Self::default() }
+    }
+
     /// Whether a setting loses.
     pub fn loses(&self) -> bool {
         self.judgements.iter().any(|judgement| judgement.loses)
     }
 }
 
-/// Judges the settings in `content`, the bytes of a file called `name`. `kind` overrides what it is recognised as; `version` is
-/// the library's, and without it a setting must hold in every version that is known.
+/// Judges the settings in `content`, the bytes of a file called `name`. What is wrong with them is in the report's faults: there is
+/// no other error. `kind` overrides what it is recognised as; `version` is the library's, and without it a setting must hold in
+/// every version that is known.
+///
+/// Where the end of `name` says nothing of what the file is written in, content decides, and a note says what it was taken for.
 pub fn check(
     name: &str,
     content: impl AsRef<[u8]>,
@@ -88,15 +98,40 @@ pub fn check(
         Err(fault) => return Report { kind, faults: vec![fault], ..Report::default() },
     };
     let places = place::Places::new(text);
-    let document = match syntax::read(name, text, kind) {
-        Ok(document) => document,
-        Err(wrong) => return Report { kind, faults: vec![places.fault(&wrong)], ..Report::default() },
-    };
-    let forced = kind.is_some();
-    let kind = match kind.map_or_else(|| recognise::recognise(&document, name), Ok) {
-        Ok(kind) => kind,
-        Err(wrong) => return Report { faults: vec![places.fault(&wrong)], ..Report::default() },
-    };
+    match recognised(name, text, kind) {
+        Ok((document, found)) => judged(document, found, kind.is_some(), version, limits, &places),
+        Err(wrong) => Report { kind, faults: vec![places.fault(&wrong)], ..Report::default() },
+    }
+}
+
+/// What is set in a text, and whose it is.
+fn recognised<'a>(
+    name: &str,
+    text: &'a str,
+    kind: Option<Kind>,
+) -> Result<(syntax::Document<'a>, Kind), place::Wrong> {
+    let document = syntax::read(name, text, kind)?;
+    if let Some(kind) = kind {
+        return Ok((document, kind));
+    }
+    match recognise::recognise(&document, name) {
+        Ok(kind) => Ok((document, kind)),
+        // Names in small letters are no variables, and may be HikariCP's own.
+        Err(_) if !document.by_name && recognise::are_properties(text) => {
+            Ok((syntax::read_as(syntax::Format::Properties, text)?, Kind::Hikari))
+        }
+        Err(wrong) => Err(wrong),
+    }
+}
+
+fn judged(
+    document: syntax::Document<'_>,
+    kind: Kind,
+    forced: bool,
+    version: Option<Version>,
+    limits: &Limits,
+    places: &place::Places<'_>,
+) -> Report {
     let library = library::of(kind);
     let groups = library::groups(kind, forced, &document);
     let mut report = Report { kind: Some(kind), ..Report::default() };
@@ -106,12 +141,18 @@ pub fn check(
         wrongs.push(place::Wrong { at: 0, what });
     }
     for (library, group) in &groups {
-        let judged = judge::group(library, group, version, limits, &places);
+        let judged = judge::group(library, group, version, limits, places);
         report.judgements.extend(judged.judgements);
         report.edits.extend(judged.edits);
         wrongs.extend(judged.wrongs);
     }
-    report.notes = library.notes.iter().map(|note| (*note).to_owned()).collect();
+    if !document.by_name {
+        let whose = if forced { String::new() } else { format!(", settings of {}", library.name) };
+        report
+            .notes
+            .push(format!("read as {}{whose}, by its content; --as names another library", document.format));
+    }
+    report.notes.extend(library.notes.iter().map(|note| (*note).to_owned()));
     wrongs.sort_by(|a, b| (a.at, &a.what).cmp(&(b.at, &b.what)));
     wrongs.dedup_by(|a, b| a.at == b.at);
     report.faults = wrongs.iter().map(|wrong| places.fault(wrong)).collect();

@@ -1,7 +1,7 @@
 //! What settings are held against.
 
+use crate::unit::exactly;
 use fathom_core::limits::{Limit, Outcome, Verdict};
-use fathom_core::units::duration_text;
 
 /// The limits of a path, in ns. Absent: there is none, or it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,7 +19,7 @@ impl Limits {
         if let Some(every_ns) = outcome.keepalive_ns {
             return Err(format!(
                 "it was made with a keepalive every {}, so it does not say for how long a connection may be idle; use one made without --keepalive",
-                duration_text(every_ns)
+                exactly(every_ns)
             ));
         }
         if matches!(outcome.verdict, Verdict::Unclear | Verdict::Failed) {
@@ -31,7 +31,7 @@ impl Limits {
         let found_ns = match (outcome.survived, outcome.died) {
             (Some(survived), Some(_)) => Some(survived.idle_ns),
             (None, Some(died)) => {
-                let ns = duration_text(died.idle_ns);
+                let ns = exactly(died.idle_ns);
                 return Err(format!(
                     "no connection survived as much as {ns}, so no setting is known to be safe"
                 ));

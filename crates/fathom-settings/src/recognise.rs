@@ -3,7 +3,7 @@
 use crate::kind::Kind;
 use crate::library;
 use crate::place::Wrong;
-use crate::syntax::Document;
+use crate::syntax::{Document, Format, read_as};
 
 /// The library that most of a file's content speaks for.
 pub(crate) fn recognise(document: &Document<'_>, name: &str) -> Result<Kind, Wrong> {
@@ -26,4 +26,9 @@ pub(crate) fn recognise(document: &Document<'_>, name: &str) -> Result<Kind, Wro
             what: format!("several libraries read such a file; add --as with one of {}", as_one_of(several)),
         }),
     }
+}
+
+/// Whether a text that nothing else speaks for has settings of `HikariCP`'s own file of properties.
+pub(crate) fn are_properties(text: &str) -> bool {
+    read_as(Format::Properties, text).is_ok_and(|document| library::evidence(Kind::Hikari, &document, "") > 0)
 }

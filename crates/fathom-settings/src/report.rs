@@ -2,8 +2,9 @@
 
 use crate::Report;
 use crate::judge::Judgement;
+use crate::unit::exactly;
 use fathom_core::limits::Limit;
-use fathom_core::units::duration_text;
+use fathom_core::text::cleaned;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -23,7 +24,7 @@ pub fn text(file: &str, report: &Report, coloured: bool) -> String {
             (false, false) => "holds",
         };
         let limit = in_words(judgement.limit);
-        let against = duration_text(judgement.limit_ns);
+        let against = exactly(judgement.limit_ns);
         let _ = writeln!(out, "{file}:{}: {value}", at.line);
         let _ = writeln!(out, "  {verdict} against the {limit} of {against}: {}", judgement.why);
         if !judgement.loses {
@@ -37,7 +38,9 @@ pub fn text(file: &str, report: &Report, coloured: bool) -> String {
         }
         for line in &judgement.write {
             let how = if line.instead { "write instead" } else { "add" };
-            let _ = writeln!(out, "  {how} in line {}: {}", line.at.line, line.text);
+            let column = if line.within { format!(", column {}", line.at.column) } else { String::new() };
+            // What stands before the last part of a name is the file's.
+            let _ = writeln!(out, "  {how} in line {}{column}: {}", line.at.line, cleaned(&line.text));
         }
         for words in judgement.otherwise.iter().chain(&judgement.cost) {
             let _ = writeln!(out, "  {words}");
@@ -60,7 +63,7 @@ fn in_words(limit: Limit) -> &'static str {
 pub fn json(file: &str, report: &Report) -> Value {
     let judgements = report.judgements.iter().map(|judgement| {
         let write = judgement.write.iter().map(|line| {
-            json!({"line": line.at.line, "column": line.at.column, "instead": line.instead, "text": line.text})
+            json!({"line": line.at.line, "column": line.at.column, "instead": line.instead, "within": line.within, "text": line.text})
         });
         json!({
             "line": judgement.at.line,
@@ -81,7 +84,7 @@ pub fn json(file: &str, report: &Report) -> Value {
     let faults = report
         .faults
         .iter()
-        .map(|fault| json!({"line": fault.at.line, "column": fault.at.column, "what": fault.what}));
+        .map(|fault| json!({"line": fault.at.map(|at| at.line), "column": fault.at.map(|at| at.column), "what": fault.what}));
     json!({
         "format": 1,
         "kind": "limits_check",

@@ -1,6 +1,6 @@
 //! What a setting's value is written in. Times are ns in an `i64`, as far as that reaches (292 years); switches are 0 or 1.
 
-use fathom_core::units::duration_text;
+use fathom_core::units::{duration_exact, duration_ns, duration_text};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: i64 = 1_000 * MS;
@@ -61,7 +61,7 @@ impl Unit {
         match self {
             Self::Bool | Self::Count => self.spell(value),
             _ if value <= 0 => "off".to_owned(),
-            _ => duration_text(value as u64),
+            _ => exactly(value as u64),
         }
     }
 
@@ -69,6 +69,12 @@ impl Unit {
     pub(crate) fn step(self) -> i64 {
         if self == Self::Seconds { S } else { MS }
     }
+}
+
+/// In a sentence, and never rounded: 29,999 ms is not 30 s, which may be the limit.
+pub(crate) fn exactly(ns: u64) -> String {
+    let rounded = duration_text(ns);
+    if duration_ns(&rounded) == Ok(ns) { rounded } else { duration_exact(ns) }
 }
 
 fn scaled(text: &str, unit: i64) -> Option<i64> {

@@ -41,7 +41,7 @@ pub(crate) fn run(args: SearchOrCheck) -> Result<(), Failure> {
 #[group(id = "check")]
 #[command(after_help = fathom_settings::HELP)]
 struct Args {
-    /// Files with settings
+    /// Files with settings; - is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// The idleness after which connections die on the path
@@ -70,17 +70,14 @@ fn check(args: &Args) -> Result<(), Failure> {
     let limits = limits(args)?;
     let (mut loses, mut wrong) = (false, false);
     for file in &args.files {
-        let name = file.display().to_string();
-        let report = match read(file) {
+        let stdin = file == Path::new("-");
+        let name = if stdin { "stdin".to_owned() } else { file.display().to_string() };
+        let report = match if stdin { read(io::stdin()) } else { File::open(file).and_then(read) } {
             Ok(bytes) => fathom_settings::check(&name, &bytes, args.kind, args.library_version, &limits),
-            Err(e) => {
-                tell!("fathom: {name}: cannot read it: {e}");
-                wrong = true;
-                continue;
-            }
+            Err(e) => Report::unread(e),
         };
         for fault in &report.faults {
-            tell!("fathom: {name}:{}:{}: {}", fault.at.line, fault.at.column, fault.what);
+            tell!("fathom: {name}{fault}");
         }
         loses |= report.loses();
         wrong |= !report.faults.is_empty();
@@ -142,8 +139,8 @@ fn recorded(dir: &Path) -> Result<Limits, Failure> {
     Ok(limits)
 }
 
-fn read(file: &Path) -> io::Result<Vec<u8>> {
+fn read(file: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(file)?.take(fathom_settings::LARGEST as u64 + 1).read_to_end(&mut bytes)?;
+    file.take(fathom_settings::LARGEST as u64 + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

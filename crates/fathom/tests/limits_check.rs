@@ -4,8 +4,9 @@
 mod support;
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use support::faults::Reflector;
 use support::net::Host;
 use support::{FATHOM, free_port};
@@ -97,7 +98,7 @@ const LOSING: &[(&str, &str, &str, &str)] = &[
         "mysql.json",
         "{\"host\": \"h\", \"password\": \"hunter2\", \"connectionLimit\": 5}\n",
         "--idle 4m --library-version 3.23.4",
-        "\"keepAliveInitialDelay\": 120000",
+        "\"keepAliveInitialDelay\": 120000,",
     ),
     ("sysctl.conf", "net.ipv4.tcp_keepalive_time = 7200\n", "--idle 4m", "net.ipv4.tcp_keepalive_time = 120"),
 ];
@@ -137,6 +138,52 @@ fn what_holds_ends_with_0_and_several_files_are_one_answer() {
     let done = check(home.path(), "sysctl.conf c.txt --idle 4m");
     assert_eq!(done.status.code(), Some(1), "{}", out(&done));
     assert!(out(&done).contains("sysctl.conf:1: ") && out(&done).contains("c.txt:1: "), "{}", out(&done));
+}
+
+/// As `cat application.yml | fathom limits check -`, and of a fifo: neither has a name that says what it is.
+#[test]
+fn a_pipe_is_read_by_its_content() {
+    let yaml = "spring:\n  datasource:\n    hikari:\n      max-lifetime: 1800000\n";
+    let home = home(&[]);
+    let mut command = Command::new(FATHOM);
+    command.args(["limits", "check", "-", "--age", "30m"]).current_dir(home.path());
+    let piped = Stdio::piped;
+    let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().expect("fathom runs");
+    child.stdin.take().expect("a pipe").write_all(yaml.as_bytes()).expect("written");
+    let done = child.wait_with_output().expect("fathom ends");
+    let fifo = home.path().join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().expect("mkfifo runs").success());
+    let writer = std::thread::spawn(move || std::fs::write(fifo, yaml));
+    let of_fifo = check(home.path(), "fifo --age 30m");
+    writer.join().expect("it ends").expect("written");
+    for (name, done) in [("stdin", done), ("fifo", of_fifo)] {
+        let said = out(&done);
+        assert_eq!((done.status.code(), err(&done).as_str()), (Some(1), ""), "{said}");
+        assert!(said.starts_with(&format!("{name}:4: maxLifetime: 30m 0s\n")), "{said}");
+        let note = format!("{name}: note: read as YAML, settings of HikariCP, by its content; --as ");
+        assert!(said.contains(&note), "{said}");
+    }
+}
+
+/// One object a file, of one that cannot be read too: who counts objects found one too few.
+#[test]
+fn a_file_that_cannot_be_read_has_its_object() {
+    let home = home(&[("c.txt", "Host=h;Username=u;Keepalive=9")]);
+    let done = check(home.path(), "nothing c.txt . --idle 4m --json");
+    assert_eq!(done.status.code(), Some(2), "{}", err(&done));
+    let all: Vec<Value> =
+        out(&done).lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let files: Vec<_> = all.iter().map(|object| object["file"].as_str()).collect();
+    assert_eq!(files, [Some("nothing"), Some("c.txt"), Some(".")]);
+    for object in [&all[0], &all[2]] {
+        let fault = &object["faults"][0];
+        assert!(fault["line"].is_null() && fault["column"].is_null(), "{object:#}");
+        assert!(
+            fault["what"].as_str().is_some_and(|what| what.starts_with("cannot read it: ")),
+            "{object:#}"
+        );
+        assert!(object["as"].is_null() && object["judgements"] == Value::Array(Vec::new()), "{object:#}");
+    }
 }
 
 /// A file, and how its one line on standard error begins or ends.

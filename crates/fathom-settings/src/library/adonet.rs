@@ -1,6 +1,6 @@
 //! Microsoft.Data.SqlClient (.NET, SQL Server): ADO.NET connection strings.
 
-use super::{Default, Key, Library, always, half, lower, on, round_below, shortest};
+use super::{Default, Key, Library, Names, always, half, on, round_below, shortest};
 use crate::unit::{MIN, S, Unit};
 use crate::version::{FIRST, Version};
 
@@ -119,7 +119,8 @@ pub(super) static LIBRARY: Library = Library {
         "WorkstationID",
     ],
     strict: |_| true,
-    fold: lower,
+    names: Names::ANY_CASE,
+    newer: &[("Connection Idle Timeout", Version(7, 1, 0))],
     idle_by: "Connection Idle Timeout",
     age_by: Some("Load Balance Timeout"),
     idle: |values| {
@@ -175,8 +176,9 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "SqlClient tries a command on a dead connection anew where Connect Retry Count lets it, once it has noticed",
-    otherwise: [
-        "before 7.1.0 SqlClient has no setting for it: Pooling=false, or requests more often than the limit",
+    too_short: ["", ""],
+    elsewhere: [
+        "before 7.1.0 SqlClient has no setting for it, and since then one of whole seconds: set Pooling=false, or send a request on each connection more often than that",
         "the age is looked at only when a connection comes back, and up to 8 minutes of idleness follow: clear the pool (SqlConnection.ClearPool) more often than the limit",
     ],
     notes: &[],

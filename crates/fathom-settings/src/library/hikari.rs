@@ -1,10 +1,11 @@
 //! `HikariCP` (Java): its own properties file, and `….hikari.…` of Spring's properties and YAML.
 
-use super::{Default, Key, Library, Remedy, Values, always, half, most_of, on, shortest};
-use crate::group::{Entry, Flavour, Group, Insert, Style};
+use super::{Default, Key, Library, Names, Remedy, Values, always, half, most_of, on, shortest};
+use crate::group::{Entry, Flavour, Group, Insert};
 use crate::syntax::{Document, Format, Scope};
 use crate::unit::{MIN, MS, S, Unit};
 use crate::version::{FIRST, Version};
+use std::collections::HashMap;
 
 const CONFIG: &str = "HikariCP 5.1.0 to 7.1.0, HikariConfig.java";
 
@@ -94,7 +95,8 @@ pub(super) static LIBRARY: Library = Library {
     ],
     strict: |_| true,
     // Spring's relaxed binding.
-    fold: |name| name.chars().filter(|c| *c != '-' && *c != '_').collect::<String>().to_ascii_lowercase(),
+    names: Names { passed_over: &['-', '_'], ..Names::ANY_CASE },
+    newer: &[],
     idle_by: "keepaliveTime",
     age_by: Some("maxLifetime"),
     idle: |values| {
@@ -112,10 +114,11 @@ pub(super) static LIBRARY: Library = Library {
     age_remedies: |values, limit| with_life(values, Vec::new(), limit),
     contradictions,
     cost: "before it lends a connection that was unused for more than 500 ms HikariCP tests it, and waits up to validationTimeout for one that was dropped silently",
-    otherwise: [
-        "HikariCP takes no keepalive and no lifetime below 30 s: have the driver or the kernel send TCP keepalives (tcpKeepAlive=true and net.ipv4.tcp_keepalive_time)",
-        "HikariCP takes no lifetime below 30 s",
+    too_short: [
+        "(none below 30 s): have the kernel send TCP keepalives, from 1 s on (tcpKeepAlive=true in the URL of PostgreSQL and MySQL, and net.ipv4.tcp_keepalive_time), or send a request on each connection more often than that",
+        "(none below 30 s): call softEvictConnections() of its HikariPoolMXBean more often than that",
     ],
+    elsewhere: ["", ""],
     notes: &[],
 };
 
@@ -227,7 +230,8 @@ fn whole(scope: &Scope, entry: &Entry) -> String {
 }
 
 pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
-    let mut groups: Vec<(String, Group)> = Vec::new();
+    let mut groups: Vec<Group> = Vec::new();
+    let mut of: HashMap<(String, usize), usize> = HashMap::new();
     let mut source = None;
     for scope in &document.scopes {
         for entry in &scope.entries {
@@ -238,24 +242,21 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
                 if name.contains('.') || name.contains('[') {
                     continue;
                 }
-                let id = format!("{}{:?}", &whole[..at], scope.at);
-                let found = groups.iter().position(|(of, _)| *of == id);
-                let of = found.unwrap_or_else(|| {
-                    let prefix = entry.key[..entry.key.len() - name.len()].to_owned();
-                    groups.push((id, beside(document, entry, prefix, true)));
+                let lead = format!("{}{}", entry.lead, &entry.key[..entry.key.len() - name.len()]);
+                let group = *of.entry((whole[..at].to_owned(), scope.at)).or_insert_with(|| {
+                    groups.push(beside(scope, entry, lead.clone(), true));
                     groups.len() - 1
                 });
-                groups[of].1.entries.push(Entry { key: name.to_owned(), ..entry.clone() });
+                groups[group].entries.push(Entry { key: name.to_owned(), lead, ..entry.clone() });
             } else if whole.to_ascii_lowercase().starts_with("spring.datasource.") && source.is_none() {
                 let within = scope.path.len().min(2);
                 source = (within == 0 || within == 2).then(|| {
                     let prefix = if within == 0 { "spring.datasource.hikari." } else { "hikari." };
-                    beside(document, entry, prefix.to_owned(), true)
+                    beside(scope, entry, prefix.to_owned(), true)
                 });
             }
         }
     }
-    let mut groups: Vec<Group> = groups.into_iter().map(|(_, group)| group).collect();
     groups.extend(source.filter(|_| groups.is_empty()));
     // Its own file, or a part of one of other software.
     if groups.is_empty() {
@@ -264,34 +265,26 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
             let known = scope.entries.iter().filter(own).filter(|entry| LIBRARY.knows(&entry.key)).count();
             let yaml = document.format == Format::Yaml;
             if let Some(first) = scope.entries.first().filter(|_| known > usize::from(yaml)) {
-                let mut group = beside(document, first, String::new(), false);
-                group.entries = scope.entries.iter().filter(own).cloned().collect();
-                group.flavour = Flavour::Own;
-                groups.push(group);
+                let entries = scope.entries.iter().filter(own).cloned().collect();
+                let group = beside(scope, first, first.lead.clone(), false);
+                groups.push(Group { entries, flavour: Flavour::Own, ..group });
             }
         }
     }
     groups
 }
 
-fn beside(document: &Document<'_>, first: &Entry, prefix: String, kebab: bool) -> Group {
-    let style = match document.format {
-        Format::Yaml => Style::Yaml,
-        Format::Json => Style::Json,
-        Format::Toml => Style::Spaced,
-        _ => Style::Equals,
-    };
-    let insert = Insert::Before { at: first.key_at, style };
-    let flavour = Flavour::Plain;
-    let (entries, wrongs) = (Vec::new(), Vec::new());
-    Group { entries, at: first.key_at, prefix, kebab, insert, addable: &[], flavour, wrongs }
+/// A group without settings, to which some are added before this one.
+fn beside(scope: &Scope, first: &Entry, prefix: String, kebab: bool) -> Group {
+    let insert = Insert::Before { at: first.key_at, style: scope.style, prefix };
+    Group { kebab, ..Group::new(Vec::new(), first.key_at, insert) }
 }
 
 pub(super) fn evidence(document: &Document<'_>) -> usize {
     let entries = document.scopes.iter().flat_map(|s| s.entries.iter().map(move |e| (s, e)));
     let of = |(scope, entry): (&Scope, &Entry)| {
         let whole = whole(scope, entry);
-        let own = matches!(document.format, Format::Properties | Format::Yaml | Format::Text);
+        let own = matches!(document.format, Format::Properties | Format::Yaml);
         if behind_hikari(&whole).is_some() || whole.to_ascii_lowercase().starts_with("spring.datasource.") {
             10
         } else {

@@ -11,7 +11,7 @@ mod sysctl;
 
 use crate::group::{Entry, Flavour, Group};
 use crate::kind::Kind;
-use crate::syntax::{Document, Format, Mapped};
+use crate::syntax::{Document, Format, Mapped, is_sysctl};
 use crate::unit::{MIN, MS, S, Unit};
 use crate::version::{FIRST, Version};
 use std::collections::BTreeMap;
@@ -64,6 +64,24 @@ pub(crate) fn on(ns: i64) -> Option<i64> {
 /// Settings to write together.
 pub(crate) type Remedy = Vec<(&'static str, i64)>;
 
+/// When a library takes two names for one.
+pub(crate) struct Names {
+    /// Whether `A` is `a`.
+    pub(crate) any_case: bool,
+    /// These may stand anywhere in a name.
+    pub(crate) passed_over: &'static [char],
+}
+
+impl Names {
+    pub(crate) const EXACT: Self = Self { any_case: false, passed_over: &[] };
+    pub(crate) const ANY_CASE: Self = Self { any_case: true, passed_over: &[] };
+
+    fn folded(&self, name: &str) -> impl Iterator<Item = char> {
+        let all = name.chars().filter(|c| !self.passed_over.contains(c));
+        all.map(|c| if self.any_case { c.to_ascii_lowercase() } else { c })
+    }
+}
+
 /// See the module.
 pub(crate) struct Library {
     pub(crate) name: &'static str,
@@ -72,8 +90,10 @@ pub(crate) struct Library {
     pub(crate) other: &'static [&'static str],
     /// A name that is not known is a mistake. Otherwise only one that is nearly a known one.
     pub(crate) strict: fn(&str) -> bool,
-    /// Two names are one where this makes them the same.
-    pub(crate) fold: fn(&str) -> String,
+    /// When two names are one.
+    pub(crate) names: Names,
+    /// Settings that versions before this one do not have.
+    pub(crate) newer: &'static [(&'static str, Version)],
     /// The setting that should bound idleness, and the one for the age.
     pub(crate) idle_by: &'static str,
     pub(crate) age_by: Option<&'static str>,
@@ -88,35 +108,41 @@ pub(crate) struct Library {
     pub(crate) contradictions: fn(&Values<'_>) -> Vec<(&'static str, String)>,
     /// What it costs when a dead connection is used.
     pub(crate) cost: &'static str,
-    /// What to do where no line can be written.
-    pub(crate) otherwise: [&'static str; 2],
+    /// What to do against an idle and an age limit that is shorter than any value that it takes: the step or the least in
+    /// brackets, then what else helps. Empty: `elsewhere` says it.
+    pub(crate) too_short: [&'static str; 2],
+    /// What to do where the file cannot say it, or nothing can.
+    pub(crate) elsewhere: [&'static str; 2],
     /// What cannot be known from a file.
     pub(crate) notes: &'static [&'static str],
 }
 
 impl Library {
     pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
-        let folded = (self.fold)(name);
-        let same = |other: &&str| (self.fold)(other) == folded;
+        let same = |other: &&str| self.same(other, name);
         self.keys.iter().find(|key| same(&key.name) || key.also.iter().any(&same))
     }
 
     pub(crate) fn knows(&self, name: &str) -> bool {
-        let folded = (self.fold)(name);
-        self.key(name).is_some() || self.other.iter().any(|other| (self.fold)(other) == folded)
+        self.key(name).is_some() || self.other.iter().any(|other| self.same(other, name))
+    }
+
+    fn same(&self, one: &str, other: &str) -> bool {
+        self.names.folded(one).eq(self.names.folded(other))
     }
 
     /// The known name that this one is nearly.
     pub(crate) fn nearest(&self, name: &str) -> Option<&'static str> {
-        let folded = (self.fold)(name);
-        if folded.len() > 64 {
+        if name.len() > 64 {
             return None;
         }
+        let folded = |name: &str| self.names.folded(name).collect::<String>();
+        let wanted = folded(name);
         let names = self.keys.iter().flat_map(|key| key.also.iter().chain(std::iter::once(&key.name)));
         let all =
-            names.chain(self.other).map(|known| (strsim::osa_distance(&(self.fold)(known), &folded), *known));
+            names.chain(self.other).map(|known| (strsim::osa_distance(&folded(known), &wanted), *known));
         let (distance, known) = all.min_by_key(|(distance, _)| *distance)?;
-        let few = if folded.len() < 8 { 1 } else { 3 };
+        let few = if wanted.len() < 8 { 1 } else { 3 };
         (distance <= few).then_some(known)
     }
 
@@ -143,7 +169,7 @@ pub(crate) struct Values<'a> {
 impl Values<'_> {
     /// What a setting is; 0 for one that there is none of in this version.
     pub(crate) fn get(&self, name: &str) -> i64 {
-        if let Some(value) = self.set.get(name) {
+        if let Some(value) = self.set.get(name).filter(|_| self.has(name)) {
             return *value;
         }
         let key = self.library.keys.iter().find(|key| key.name == name);
@@ -153,6 +179,11 @@ impl Values<'_> {
 
     pub(crate) fn is_set(&self, name: &str) -> bool {
         self.set.contains_key(name)
+    }
+
+    /// Whether this version has such a setting.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.library.newer.iter().all(|(newer, since)| *newer != name || *since <= self.version)
     }
 }
 
@@ -177,14 +208,6 @@ pub(crate) fn half(limit: i64, unit: Unit) -> i64 {
 /// A life this long leaves room for the last request.
 pub(crate) fn most_of(limit: i64, unit: Unit) -> i64 {
     round_below(limit / 10 * 9, unit)
-}
-
-pub(crate) fn lower(name: &str) -> String {
-    name.to_ascii_lowercase()
-}
-
-pub(crate) fn as_it_is(name: &str) -> String {
-    name.to_owned()
 }
 
 pub(crate) fn of(kind: Kind) -> &'static Library {
@@ -225,7 +248,7 @@ pub(crate) fn evidence(kind: Kind, document: &Document<'_>, name: &str) -> usize
         Kind::Sqlalchemy => sqlalchemy::evidence(document),
         Kind::NodePostgres => node_postgres::evidence(document),
         Kind::Mysql2 => mysql2::evidence(document),
-        Kind::Sysctl => usize::from(document.format == Format::Sysctl || name.contains("sysctl")) * 10,
+        Kind::Sysctl => usize::from(document.format == Format::Sysctl || is_sysctl(name)) * 10,
     }
 }
 
@@ -234,7 +257,7 @@ pub(crate) fn texts<'a>(document: &'a Document<'_>) -> impl Iterator<Item = (&'a
     let entries = document.scopes.iter().flat_map(|scope| &scope.entries);
     entries.map(|entry| {
         let quoted = document.text[..entry.span.start].ends_with('"');
-        let escapes = quoted && matches!(document.format, Format::Json | Format::Toml | Format::Yaml);
+        let escapes = quoted && !matches!(document.format, Format::Properties | Format::Ini | Format::Sysctl);
         (entry, Mapped::of(document.text, entry.span.clone(), escapes))
     })
 }

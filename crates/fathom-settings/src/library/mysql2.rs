@@ -1,7 +1,7 @@
 //! mysql2 (Node): the object that `createPool(…)` takes, as JSON, or a URL, whose query is read as that object.
 
 use super::node_postgres::{evidence_of, objects_and_urls};
-use super::{Default, Key, Library, always, as_it_is, half, on, shortest};
+use super::{Default, Key, Library, Names, always, half, on, shortest};
 use crate::group::Group;
 use crate::syntax::Document;
 use crate::unit::{H, MIN, S, Unit};
@@ -98,7 +98,8 @@ pub(super) static LIBRARY: Library = Library {
         "charsetNumber",
     ],
     strict: |_| false,
-    fold: as_it_is,
+    names: Names::EXACT,
+    newer: &[],
     idle_by: "keepAliveInitialDelay",
     age_by: Some("a highest age"),
     idle: |values| {
@@ -137,8 +138,12 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "mysql2 does not test a connection before it lends it",
-    otherwise: [
-        "mysql2 hands whole seconds to the kernel",
+    too_short: [
+        "(it hands whole seconds to the kernel): send a request on each connection more often than that",
+        "",
+    ],
+    elsewhere: [
+        "",
         "mysql2 has no highest age: destroy connections in code when they come back and are older than the limit",
     ],
     notes: &[],

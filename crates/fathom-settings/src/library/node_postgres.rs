@@ -1,9 +1,10 @@
 //! node-postgres (`pg` and `pg-pool`): the object that `new Pool(…)` takes, as JSON, or a URL.
 
-use super::{Key, Library, always, as_it_is, half, most_of, on, shortest, texts};
-use crate::group::{Entry, Flavour, Group, Insert};
+use super::{Key, Library, Names, always, half, most_of, on, shortest, texts};
+use crate::group::{Entry, Group, Insert};
 use crate::syntax::{Document, Format, Scope, url};
 use crate::unit::{H, S, Unit};
+use std::collections::HashSet;
 
 const POOL: &str = "pg-pool 3.14.0, index.js";
 const CLIENT: &str = "pg 8.23.0, lib/client.js";
@@ -48,7 +49,8 @@ pub(super) static LIBRARY: Library = Library {
         "enableChannelBinding",
     ],
     strict: |_| false,
-    fold: as_it_is,
+    names: Names::EXACT,
+    newer: &[],
     idle_by: "idleTimeoutMillis",
     age_by: Some("maxLifetimeSeconds"),
     idle: |values| {
@@ -89,7 +91,11 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "pg does not test a connection before it lends it: a query on a dead one fails, or waits for query_timeout (off by default)",
-    otherwise: [
+    too_short: [
+        "(whole milliseconds): set maxUses to 1, which opens a connection for each use",
+        "(whole seconds): set maxUses to 1, which opens a connection for each use",
+    ],
+    elsewhere: [
         "pg-pool reads it from the object in code, not from a URL: new Pool({ connectionString, idleTimeoutMillis: … })",
         "pg-pool reads it from the object in code, not from a URL: new Pool({ connectionString, maxLifetimeSeconds: … })",
     ],
@@ -120,31 +126,20 @@ pub(super) fn objects_and_urls(
     let is_object = |scope: &Scope| own_names(library, scope, "") > 1;
     let tree = matches!(document.format, Format::Json | Format::Toml | Format::Yaml);
     for scope in document.scopes.iter().filter(|scope| tree && is_object(scope)) {
-        groups.push(Group {
-            entries: scope.entries.clone(),
-            at: scope.at,
-            prefix: String::new(),
-            kebab: false,
-            insert: scope.insert.clone(),
-            addable: &[],
-            flavour: Flavour::Plain,
-            wrongs: Vec::new(),
-        });
+        groups.push(Group::new(scope.entries.clone(), scope.at, scope.insert.clone()));
     }
-    let within = |at: usize| groups.iter().any(|group| group.entries.iter().any(|entry| entry.key_at == at));
+    let taken: HashSet<usize> =
+        groups.iter().flat_map(|group| &group.entries).map(|entry| entry.key_at).collect();
+    let within = |at: usize| taken.contains(&at);
     let urls =
         texts(document).filter(|(entry, _)| !within(entry.key_at)).filter_map(|(_, mapped)| url(&mapped));
-    let urls = urls.filter(|url| schemes.contains(&url.scheme.as_str())).map(|url| Group {
-        entries: if url_takes_settings { url.entries } else { Vec::new() },
-        at: url.at,
-        prefix: String::new(),
-        kebab: false,
-        insert: if url_takes_settings { url.insert } else { Insert::Nowhere },
-        addable: &[],
-        flavour: Flavour::Plain,
-        wrongs: Vec::new(),
+    let urls = urls.filter(|url| schemes.contains(&url.scheme.as_str())).map(|url| {
+        if url_takes_settings {
+            Group::new(url.entries, url.at, url.insert)
+        } else {
+            Group::new(Vec::new(), url.at, Insert::Nowhere)
+        }
     });
-    let urls: Vec<Group> = urls.collect();
     groups.extend(urls);
     groups
 }

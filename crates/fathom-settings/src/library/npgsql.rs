@@ -1,7 +1,7 @@
 //! Npgsql (.NET, `PostgreSQL`), and how connection strings are found in files.
 
-use super::{Default, Key, Library, always, half, most_of, on, shortest, texts};
-use crate::group::{Flavour, Group, Insert};
+use super::{Default, Key, Library, Names, always, half, most_of, on, shortest, texts};
+use crate::group::{Group, Insert};
 use crate::syntax::{Document, pairs};
 use crate::unit::{H, MIN, S, Unit};
 use crate::version::{FIRST, Version};
@@ -116,7 +116,8 @@ pub(super) static LIBRARY: Library = Library {
     ],
     strict: |_| true,
     // It takes `MinPoolSize`-like names of properties too.
-    fold: |name| name.replace(' ', "").to_ascii_lowercase(),
+    names: Names { passed_over: &[' '], ..Names::ANY_CASE },
+    newer: &[],
     idle_by: "Keepalive",
     age_by: Some("Connection Lifetime"),
     idle: |values| {
@@ -171,7 +172,11 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "Npgsql does not test a connection before it lends it: the next command fails, or waits for Command Timeout (30 s)",
-    otherwise: ["Npgsql counts in whole seconds", "Npgsql counts in whole seconds"],
+    too_short: [
+        "(whole seconds): set Pooling=false, or send a request on each connection more often than that",
+        "(whole seconds): set Pooling=false, or clear the pool (NpgsqlConnection.ClearPool) more often than that",
+    ],
+    elsewhere: ["", ""],
     notes: &[],
 };
 
@@ -185,17 +190,9 @@ pub(super) fn groups(library: &'static Library, document: &Document<'_>) -> Vec<
             continue;
         }
         let insert = Insert::Piece { at: entry.span.end, lead: lead(&mapped.text), between: ";" };
-        groups.push(Group {
-            entries,
-            at: entry.span.start,
-            prefix: String::new(),
-            kebab: false,
-            // What is added behind a quote that is open would be within it.
-            insert: if wrongs.is_empty() { insert } else { Insert::Nowhere },
-            addable: &[],
-            flavour: Flavour::Plain,
-            wrongs,
-        });
+        // What is added behind a quote that is open would be within it.
+        let insert = if wrongs.is_empty() { insert } else { Insert::Nowhere };
+        groups.push(Group { wrongs, ..Group::new(entries, entry.span.start, insert) });
     }
     groups
 }

@@ -1,7 +1,7 @@
 //! pgxpool (Go, PostgreSQL): `pool_…` of URLs and of keyword strings.
 
-use super::{Default, Key, Library, always, as_it_is, on, round_below, shortest, texts};
-use crate::group::{Entry, Flavour, Group, Insert};
+use super::{Default, Key, Library, Names, always, on, round_below, shortest, texts};
+use crate::group::{Entry, Group, Insert};
 use crate::syntax::{Document, keywords, url};
 use crate::unit::{H, MIN, S, Unit};
 use crate::version::{FIRST, Version};
@@ -53,7 +53,8 @@ pub(super) static LIBRARY: Library = Library {
     other: &[],
     // Any other parameter is the server's.
     strict: |name| name.starts_with("pool_"),
-    fold: as_it_is,
+    names: Names::EXACT,
+    newer: &[],
     idle_by: "pool_max_conn_idle_time",
     age_by: Some("pool_max_conn_lifetime"),
     idle: |values| {
@@ -96,7 +97,11 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "pgxpool pings a connection that was unused for more than a second before it lends it; without pool_ping_timeout (none by default) that waits for as long as the caller's context lets it",
-    otherwise: ["", ""],
+    too_short: [
+        "(milliseconds): open a connection for each use (pgx.Connect)",
+        "(milliseconds): open a connection for each use (pgx.Connect)",
+    ],
+    elsewhere: ["", ""],
     notes: &[
         "database/sql keeps its pool's settings in code: look there for SetConnMaxLifetime and SetConnMaxIdleTime (both off by default); they are not judged here",
     ],
@@ -142,8 +147,7 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
             let insert = Insert::Piece { at: entry.span.end, lead: " ", between: " " };
             (entries, if wrongs.is_empty() { insert } else { Insert::Nowhere }, wrongs)
         };
-        let (at, prefix, flavour) = (entry.span.start, String::new(), Flavour::Plain);
-        groups.push(Group { entries, at, prefix, kebab: false, insert, addable: &[], flavour, wrongs });
+        groups.push(Group { wrongs, ..Group::new(entries, entry.span.start, insert) });
     }
     groups
 }

@@ -1,7 +1,7 @@
 //! `SQLAlchemy` (Python): keywords as `engine_from_config` takes them (alembic.ini, Pyramid), a table of TOML or JSON, or a URL
 //! alone. What `create_engine` is given in code is not seen.
 
-use super::{Key, Library, always, as_it_is, half, most_of, on, round_below, shortest, texts};
+use super::{Key, Library, Names, always, half, most_of, on, round_below, shortest, texts};
 use crate::group::{Entry, Flavour, Group, Insert, Style};
 use crate::syntax::{Document, Format, Mapped, Scope, url};
 use crate::unit::{H, S, Unit};
@@ -54,7 +54,8 @@ pub(super) static LIBRARY: Library = Library {
         "tcp_user_timeout",
     ],
     strict: |name| name.starts_with("pool_"),
-    fold: as_it_is,
+    names: Names::EXACT,
+    newer: &[],
     idle_by: "pool_recycle",
     age_by: Some("pool_recycle"),
     idle: |values| {
@@ -82,7 +83,11 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "pool_pre_ping (off by default) finds a dead connection before it is lent, but waits for TCP to give up on one that was dropped silently",
-    otherwise: [
+    too_short: [
+        "(whole seconds, and what is lent may be one older): give create_engine(…, poolclass=NullPool), which opens a connection for each use",
+        "(whole seconds, and what is lent may be one older): give create_engine(…, poolclass=NullPool), which opens a connection for each use",
+    ],
+    elsewhere: [
         "a URL cannot say it: give create_engine(…, pool_recycle=SECONDS) less than the limit",
         "a URL cannot say it: give create_engine(…, pool_recycle=SECONDS) less than the limit",
     ],
@@ -108,29 +113,48 @@ fn dialect(scheme: &str) -> Option<Flavour> {
     DIALECTS.contains(&dialect).then_some(if libpq { Flavour::Libpq } else { Flavour::Plain })
 }
 
-const PREFIX: &str = "sqlalchemy.";
-
-/// The keywords of a scope, without what stands before their names, and that.
-fn keywords(scope: &Scope) -> Option<(Vec<Entry>, &'static str)> {
-    let prefixed = scope.entries.iter().filter_map(|entry| {
-        let key = entry.key.strip_prefix(PREFIX)?.to_owned();
-        Some(Entry { key, ..entry.clone() })
-    });
-    let prefixed: Vec<Entry> = prefixed.collect();
-    if !prefixed.is_empty() {
-        return Some((prefixed, PREFIX));
+/// Keywords that stand together, without what stands before their names; and where more are added.
+fn keywords(document: &Document<'_>, scope: &Scope) -> Option<(Vec<Entry>, Insert)> {
+    if let Some(prefix) = scope.entries.iter().find_map(|entry| prefix(document, entry)) {
+        let entries = scope.entries.iter().filter_map(|entry| {
+            let key = entry.key.strip_prefix(prefix)?.to_owned();
+            Some(Entry { key, lead: format!("{}{prefix}", entry.lead), ..entry.clone() })
+        });
+        let entries: Vec<Entry> = entries.collect();
+        let first = entries.first()?;
+        // In TOML a name with a dot in it is one in quotes.
+        let style = if document.format == Format::Toml { Style::Quoted } else { scope.style };
+        let insert = Insert::Before { at: first.key_at, style, prefix: first.lead.clone() };
+        return Some((entries, insert));
     }
     let named = scope.path.last().is_some_and(|name| name.to_ascii_lowercase().contains("sqlalchemy"));
     let has = |known: &dyn Fn(&str) -> bool| scope.entries.iter().any(|entry| known(&entry.key));
     let pool = |key: &str| key.starts_with("pool_") && LIBRARY.knows(key);
     let of_an_engine = has(&|key| key == "url") && has(&pool);
-    (!scope.entries.is_empty() && (named || of_an_engine)).then(|| (scope.entries.clone(), ""))
+    (!scope.entries.is_empty() && (named || of_an_engine))
+        .then(|| (scope.entries.clone(), scope.insert.clone()))
+}
+
+/// What stands before the names of keywords: `sqlalchemy.`, or in an .ini whatever `url` of a database has before it, because
+/// `engine_from_config` takes any.
+fn prefix<'a>(document: &Document<'_>, entry: &'a Entry) -> Option<&'a str> {
+    const USUAL: &str = "sqlalchemy.";
+    if entry.key.starts_with(USUAL) {
+        return Some(&entry.key[..USUAL.len()]);
+    }
+    let prefix = entry.key.strip_suffix("url").filter(|prefix| prefix.ends_with('.'))?;
+    let database = || {
+        url(&Mapped::of(document.text, entry.span.clone(), false))
+            .is_some_and(|url| dialect(&url.scheme).is_some())
+    };
+    (document.format == Format::Ini && database()).then_some(prefix)
 }
 
 pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
     let mut groups = Vec::new();
     for scope in &document.scopes {
-        let Some((mut entries, prefix)) = keywords(scope) else { continue };
+        let Some((mut entries, insert)) = keywords(document, scope) else { continue };
+        let at = entries[0].key_at;
         let found = entries.iter().find(|entry| entry.key == "url");
         let found = found.and_then(|entry| url(&Mapped::of(document.text, entry.span.clone(), false)));
         let mut flavour = Flavour::Plain;
@@ -142,19 +166,7 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
             }
             entries.extend(found.entries);
         }
-        let at = entries[0].key_at;
-        let style = if document.format == Format::Json { Style::Json } else { Style::Spaced };
-        let at_name = at;
-        groups.push(Group {
-            entries,
-            at,
-            prefix: prefix.to_owned(),
-            kebab: false,
-            insert: Insert::Before { at: at_name, style },
-            addable: &["pool_recycle"],
-            flavour,
-            wrongs: Vec::new(),
-        });
+        groups.push(Group { addable: &["pool_recycle"], flavour, ..Group::new(entries, at, insert) });
     }
     if !groups.is_empty() {
         return groups;
@@ -162,23 +174,16 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
     for (_, mapped) in texts(document) {
         let Some(found) = url(&mapped) else { continue };
         let Some(flavour) = dialect(&found.scheme) else { continue };
-        let libpq = flavour == Flavour::Libpq;
-        groups.push(Group {
-            entries: found.entries,
-            at: found.at,
-            prefix: String::new(),
-            kebab: false,
-            insert: if libpq { found.insert } else { Insert::Nowhere },
-            addable: &["keepalives", "keepalives_idle"],
-            flavour,
-            wrongs: Vec::new(),
-        });
+        let insert = if flavour == Flavour::Libpq { found.insert } else { Insert::Nowhere };
+        let group = Group::new(found.entries, found.at, insert);
+        groups.push(Group { addable: &["keepalives", "keepalives_idle"], flavour, ..group });
     }
     groups
 }
 
 pub(super) fn evidence(document: &Document<'_>) -> usize {
-    let keywords = document.scopes.iter().filter_map(keywords).map(|(entries, _)| entries.len() * 10);
+    let keywords = document.scopes.iter().filter_map(|scope| keywords(document, scope));
+    let keywords = keywords.map(|(entries, _)| entries.len() * 10);
     let urls = texts(document).filter_map(|(_, mapped)| url(&mapped)).map(|url| match dialect(&url.scheme) {
         Some(_) if url.scheme.contains('+') => 10,
         Some(_) => 4,

@@ -1,7 +1,7 @@
 //! Linux's TCP keepalives, as sysctl's files set them.
 
-use super::{Key, Library, always, as_it_is, half, shortest};
-use crate::group::{Flavour, Group, Insert, Style};
+use super::{Key, Library, Names, always, half, shortest};
+use crate::group::{Group, Insert, Style};
 use crate::syntax::Document;
 use crate::unit::{H, S, Unit};
 
@@ -39,7 +39,8 @@ pub(super) static LIBRARY: Library = Library {
     ],
     // There is no such one: people look for it, and it is an option of sockets.
     strict: |name| name.ends_with(".tcp_user_timeout") || name.starts_with("net.ipv4.tcp_keepalive"),
-    fold: as_it_is,
+    names: Names::EXACT,
+    newer: &[],
     idle_by: TIME,
     age_by: None,
     idle: |values| shortest(&[(Some(values.get(TIME)), TIME)]),
@@ -56,7 +57,11 @@ pub(super) static LIBRARY: Library = Library {
         all
     },
     cost: "a request on a connection that was dropped silently is sent again for about 15 minutes (tcp_retries2 = 15), unless the socket sets TCP_USER_TIMEOUT",
-    otherwise: ["the kernel counts in whole seconds", ""],
+    too_short: [
+        "(whole seconds): have the application send a request on each connection more often than that",
+        "",
+    ],
+    elsewhere: ["", ""],
     notes: &[
         "it holds for sockets that ask for keepalives (SO_KEEPALIVE) and set no time of their own",
         "no sysctl bounds how old a connection becomes: an age limit is not judged here",
@@ -69,7 +74,6 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
     if !entries.iter().any(|entry| entry.key.starts_with("net.")) {
         return Vec::new();
     }
-    let insert = Insert::Before { at, style: Style::Spaced };
-    let (prefix, flavour, wrongs) = (String::new(), Flavour::Plain, Vec::new());
-    vec![Group { entries, at, prefix, kebab: false, insert, addable: &[], flavour, wrongs }]
+    let insert = Insert::Before { at, style: Style::Spaced, prefix: String::new() };
+    vec![Group::new(entries, at, insert)]
 }

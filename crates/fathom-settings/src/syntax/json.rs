@@ -1,6 +1,6 @@
 //! JSON, with the comments and trailing commas that .NET lets an appsettings.json have.
 
-use super::{Read, Scope};
+use super::{DEEPEST, Read, Scope, too_deep};
 use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
 use jsonc_parser::ast::{Object, ObjectPropName, Value};
@@ -25,20 +25,35 @@ pub(super) fn read(text: &str) -> Read {
         .map_err(|e| Wrong { at: e.range().start, what: "this is no valid JSON".to_owned() })?;
     let mut scopes = Vec::new();
     if let Some(value) = &parsed.value {
-        walk(value, &mut Vec::new(), &mut scopes);
+        walk(value, 0, &mut Vec::new(), &mut scopes)?;
     }
     Ok((scopes, Vec::new()))
 }
 
-fn walk(value: &Value<'_>, path: &mut Vec<String>, scopes: &mut Vec<Scope>) {
+fn walk(
+    value: &Value<'_>,
+    depth: usize,
+    path: &mut Vec<String>,
+    scopes: &mut Vec<Scope>,
+) -> Result<(), Wrong> {
+    if depth > DEEPEST {
+        return Err(too_deep(value.start()));
+    }
     match value {
-        Value::Object(object) => walk_object(object, path, scopes),
-        Value::Array(array) => array.elements.iter().for_each(|element| walk(element, path, scopes)),
-        _ => {}
+        Value::Object(object) => walk_object(object, depth, path, scopes),
+        Value::Array(array) => {
+            array.elements.iter().try_for_each(|element| walk(element, depth + 1, path, scopes))
+        }
+        _ => Ok(()),
     }
 }
 
-fn walk_object(object: &Object<'_>, path: &mut Vec<String>, scopes: &mut Vec<Scope>) {
+fn walk_object(
+    object: &Object<'_>,
+    depth: usize,
+    path: &mut Vec<String>,
+    scopes: &mut Vec<Scope>,
+) -> Result<(), Wrong> {
     let mut entries = Vec::new();
     for property in &object.properties {
         let key_at = match &property.name {
@@ -54,16 +69,18 @@ fn walk_object(object: &Object<'_>, path: &mut Vec<String>, scopes: &mut Vec<Sco
             Value::BooleanLit(switch) => (switch.value.to_string(), switch.range.start..switch.range.end),
             _ => continue,
         };
-        entries.push(Entry { key, key_at, value, span });
+        entries.push(Entry { key, key_at, lead: String::new(), value, span });
     }
     let insert = match object.properties.first() {
-        Some(first) => Insert::Before { at: first.start(), style: Style::Json },
+        Some(first) => Insert::Before { at: first.start(), style: Style::Json, prefix: String::new() },
         None => Insert::Inside { at: object.range.start + 1 },
     };
-    scopes.push(Scope { path: path.clone(), entries, at: object.range.start, insert });
+    let (path_of, style) = (path.clone(), Style::Json);
+    scopes.push(Scope { path: path_of, entries, at: object.range.start, style, insert });
     for property in &object.properties {
         path.push(property.name.as_str().to_owned());
-        walk(&property.value, path, scopes);
+        walk(&property.value, depth + 1, path, scopes)?;
         path.pop();
     }
+    Ok(())
 }

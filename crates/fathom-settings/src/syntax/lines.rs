@@ -1,4 +1,4 @@
-//! Files of lines: Java's properties, sysctl's, sections of `key = value`, and `NAME=value` or whatever stands on a line.
+//! Files of lines: Java's properties, sysctl's, sections of `key = value`.
 //!
 //! No library: the crates that read such files say on which line a value stands at the best, and it takes the byte to write
 //! another value in its place.
@@ -8,7 +8,7 @@ use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
 
 /// A line, and where it begins; without its end.
-fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.split_inclusive('\n').scan(0, |at, line| {
         let from = *at;
         *at += line.len();
@@ -16,9 +16,10 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-fn scope(path: Vec<String>, entries: Vec<Entry>, at: usize, style: Style) -> Scope {
-    let insert = entries.first().map_or(Insert::Nowhere, |entry| Insert::Before { at: entry.key_at, style });
-    Scope { path, entries, at, insert }
+pub(super) fn scope(path: Vec<String>, entries: Vec<Entry>, at: usize, style: Style) -> Scope {
+    let first = entries.first().map(|entry| entry.key_at);
+    let insert = first.map_or(Insert::Nowhere, |at| Insert::Before { at, style, prefix: String::new() });
+    Scope { path, entries, at, style, insert }
 }
 
 /// `key<sep>value` within a line that begins at `from`: what stands before the separator and behind it, without blanks.
@@ -29,7 +30,8 @@ fn entry(from: usize, line: &str, separator: usize) -> Entry {
     let value = value.trim();
     // An empty value begins and ends where the line does.
     let start = start.min(from + line.len());
-    Entry { key: key.trim().to_owned(), key_at, value: value.to_owned(), span: start..start + value.len() }
+    let span = start..start + value.len();
+    Entry { key: key.trim().to_owned(), key_at, lead: String::new(), value: value.to_owned(), span }
 }
 
 /// Java's `.properties`.
@@ -60,6 +62,7 @@ pub(super) fn properties(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
         entries.push(Entry {
             key,
             key_at,
+            lead: String::new(),
             value: plain(value).trim().to_owned(),
             span: value_at..value_at + value.trim_end().len(),
         });
@@ -146,47 +149,6 @@ pub(super) fn ini(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
     (scopes, wrongs)
 }
 
-/// `NAME=value`, with `export` and quotes; any other line is a value without a name.
-pub(super) fn text(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
-    let mut entries = Vec::new();
-    for (from, line) in lines(text) {
-        let start = line.trim_start();
-        if start.is_empty() || start.starts_with('#') {
-            continue;
-        }
-        let line = line.trim_end();
-        let indent = line.len() - start.trim_end().len();
-        let name = start.strip_prefix("export ").unwrap_or(start).trim_start();
-        let name_at = line.len() - name.trim_end().len();
-        let mut entry = match name.find('=').filter(|at| is_variable(&name[..*at])) {
-            Some(at) => entry(from, line, name_at + at),
-            None => Entry {
-                key: String::new(),
-                key_at: from + indent,
-                value: line[indent..].to_owned(),
-                span: from + indent..from + line.len(),
-            },
-        };
-        if entry.key.starts_with("export ") {
-            entry.key = String::from(name[..name.find('=').unwrap_or(0)].trim());
-        }
-        let quote = entry.value.chars().next().filter(|c| matches!(c, '"' | '\''));
-        if let Some(quote) = quote.filter(|q| entry.value.len() > 1 && entry.value.ends_with(*q)) {
-            entry.value = String::from(&entry.value[1..entry.value.len() - 1]);
-            entry.span = entry.span.start + quote.len_utf8()..entry.span.end - quote.len_utf8();
-        }
-        entries.push(entry);
-    }
-    (vec![scope(Vec::new(), entries, 0, Style::Equals)], Vec::new())
-}
-
-/// Whether it is a name of a variable of the environment: `DATABASE_URL`, `ConnectionStrings__Default`; `Host` is the first
-/// name of a connection string.
-fn is_variable(name: &str) -> bool {
-    let plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    plain && !name.is_empty() && (name.contains("__") || !name.contains(|c: char| c.is_ascii_lowercase()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -225,14 +187,5 @@ mod tests {
         let (scopes, _) = ini(text);
         assert_eq!(all(text, &scopes), expected(&[("sqlalchemy.url", "x://y"), ("k", "v")]));
         assert_eq!(scopes[1].path, ["app:main"]);
-    }
-
-    #[test]
-    fn variables_and_bare_lines() {
-        let text = "export A_URL='x://y' \n B=\"1\"\nHost=a;Port=1\nConnectionStrings__D=Host=b\n";
-        let want =
-            [("A_URL", "x://y"), ("B", "1"), ("", "Host=a;Port=1"), ("ConnectionStrings__D", "Host=b")];
-        let (scopes, _) = super::text(text);
-        assert_eq!(all(text, &scopes), expected(&want));
     }
 }

@@ -1,5 +1,7 @@
 //! Files as scopes of entries, with the place of each.
 
+mod dotenv;
+mod format;
 mod json;
 mod lines;
 mod mapped;
@@ -8,29 +10,14 @@ mod toml_file;
 mod url;
 mod yaml;
 
+pub(crate) use format::{Format, is_sysctl};
 pub(crate) use mapped::Mapped;
 pub(crate) use pairs::{keywords, pairs};
 pub(crate) use url::url;
 
-use crate::group::{Entry, Insert};
+use crate::group::{Entry, Insert, Style};
 use crate::kind::Kind;
 use crate::place::Wrong;
-
-/// What a file is written in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    /// Java's `.properties`.
-    Properties,
-    /// `key = value`, as sysctl reads it.
-    Sysctl,
-    /// Sections of `key = value`.
-    Ini,
-    /// `NAME=value`, or one connection string or URL a line.
-    Text,
-    Yaml,
-    Json,
-    Toml,
-}
 
 /// Settings that stand together.
 pub(crate) struct Scope {
@@ -39,12 +26,16 @@ pub(crate) struct Scope {
     pub(crate) entries: Vec<Entry>,
     /// Where it begins.
     pub(crate) at: usize,
+    /// How settings are written here.
+    pub(crate) style: Style,
     pub(crate) insert: Insert,
 }
 
 pub(crate) struct Document<'a> {
     pub(crate) text: &'a str,
     pub(crate) format: Format,
+    /// The format follows from the file's name, not from what is in it.
+    pub(crate) by_name: bool,
     pub(crate) scopes: Vec<Scope>,
     /// What is wrong in it, though the rest can be read.
     pub(crate) wrongs: Vec<Wrong>,
@@ -53,12 +44,26 @@ pub(crate) struct Document<'a> {
 /// What a reader makes of a text: its scopes, and what is wrong in it. An error: nothing can be read.
 type Read = Result<(Vec<Scope>, Vec<Wrong>), Wrong>;
 
+/// Nested more deeply than any settings: a file that is more would cost time and memory without end.
+const DEEPEST: usize = 64;
+
+fn too_deep(at: usize) -> Wrong {
+    Wrong { at, what: "this is nested too deeply".to_owned() }
+}
+
 /// Reads a file. `kind` is what the user says it is.
 pub(crate) fn read<'a>(name: &str, text: &'a str, kind: Option<Kind>) -> Result<Document<'a>, Wrong> {
     if let Some(at) = text.find('\0') {
         return Err(Wrong { at, what: "a zero byte: this is no text file".to_owned() });
     }
-    let format = format_of(name, text, kind);
+    let by_name = format::by_name(name);
+    let format = by_name.unwrap_or_else(|| format::by_content(name, text, kind));
+    let document = read_as(format, text)?;
+    Ok(Document { by_name: by_name.is_some(), ..document })
+}
+
+/// Reads a text as what it is said to be.
+pub(crate) fn read_as(format: Format, text: &str) -> Result<Document<'_>, Wrong> {
     let (scopes, wrongs) = match format {
         Format::Json => json::read(text)?,
         Format::Yaml => yaml::read(text)?,
@@ -66,34 +71,7 @@ pub(crate) fn read<'a>(name: &str, text: &'a str, kind: Option<Kind>) -> Result<
         Format::Properties => lines::properties(text),
         Format::Sysctl => lines::sysctl(text),
         Format::Ini => lines::ini(text),
-        Format::Text => lines::text(text),
+        Format::Text => dotenv::read(text),
     };
-    Ok(Document { text, format, scopes, wrongs })
-}
-
-fn format_of(name: &str, text: &str, kind: Option<Kind>) -> Format {
-    let file = name.rsplit(['/', '\\']).next().unwrap_or(name).to_ascii_lowercase();
-    let by_name = match file.rsplit_once('.').map_or("", |(_, end)| end) {
-        _ if file.starts_with(".env") => Some(Format::Text),
-        "properties" => Some(Format::Properties),
-        "yml" | "yaml" => Some(Format::Yaml),
-        "json" | "jsonc" => Some(Format::Json),
-        "toml" => Some(Format::Toml),
-        "ini" | "cfg" => Some(Format::Ini),
-        "env" => Some(Format::Text),
-        _ => None,
-    };
-    let first = text.trim_start();
-    let lines = || text.lines().map(str::trim_start);
-    let sysctl = || lines().any(|line| line.trim_start_matches('-').starts_with("net.ipv"));
-    match (by_name, kind) {
-        (Some(format), _) => format,
-        _ if first.starts_with('{') => Format::Json,
-        (_, Some(Kind::Sysctl)) => Format::Sysctl,
-        (_, Some(Kind::Hikari)) => Format::Properties,
-        (_, None) if name.contains("sysctl") || sysctl() => Format::Sysctl,
-        (_, None | Some(Kind::Sqlalchemy)) if first.starts_with('[') => Format::Ini,
-        (_, None) if lines().any(|line| line.starts_with("spring.datasource.")) => Format::Properties,
-        _ => Format::Text,
-    }
+    Ok(Document { text, format, by_name: false, scopes, wrongs })
 }

@@ -45,6 +45,7 @@ pub(crate) fn pairs(mapped: &Mapped) -> Pairs {
         entries.push(Entry {
             key: rest[..sign].trim().to_owned(),
             key_at: mapped.at(at),
+            lead: String::new(),
             value: text[span.clone()].to_owned(),
             span: mapped.span(span),
         });
@@ -103,6 +104,7 @@ pub(crate) fn keywords(mapped: &Mapped) -> Pairs {
         entries.push(Entry {
             key: rest[..key_len].to_owned(),
             key_at: mapped.at(at),
+            lead: String::new(),
             value: text[start..end].to_owned(),
             span: mapped.span(start..end),
         });

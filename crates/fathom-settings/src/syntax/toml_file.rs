@@ -1,6 +1,6 @@
 //! TOML: its tables.
 
-use super::{Read, Scope};
+use super::{DEEPEST, Read, Scope, too_deep};
 use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
 use toml::de::{DeTable, DeValue};
@@ -12,11 +12,17 @@ pub(super) fn read(text: &str) -> Read {
         what: "this is no valid TOML".to_owned(),
     })?;
     let mut scopes = Vec::new();
-    table(text, parsed.get_ref(), &mut Vec::new(), &mut scopes);
+    table(text, parsed.get_ref(), Style::Spaced, &mut Vec::new(), &mut scopes)?;
     Ok((scopes, Vec::new()))
 }
 
-fn table(text: &str, table_of: &DeTable<'_>, path: &mut Vec<String>, scopes: &mut Vec<Scope>) {
+fn table(
+    text: &str,
+    table_of: &DeTable<'_>,
+    style: Style,
+    path: &mut Vec<String>,
+    scopes: &mut Vec<Scope>,
+) -> Result<(), Wrong> {
     let mut entries = Vec::new();
     for (key, value) in table_of {
         let span = value.span();
@@ -31,24 +37,84 @@ fn table(text: &str, table_of: &DeTable<'_>, path: &mut Vec<String>, scopes: &mu
         let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| raw.starts_with(quote));
         let quote = quote.map_or(0, str::len);
         let span = span.start + quote..span.end.saturating_sub(quote).max(span.start + quote);
-        let key_at = key.span().start;
-        entries.push(Entry { key: key.get_ref().clone().into_owned(), key_at, value, span });
+        let last_at = key.span().start;
+        let key_at = name_at(text, last_at);
+        let lead = text[key_at..last_at].to_owned();
+        entries.push(Entry { key: key.get_ref().clone().into_owned(), key_at, lead, value, span });
     }
     entries.sort_by_key(|entry| entry.key_at);
-    let first = entries.first().map(|entry| entry.key_at);
-    let insert = first.map_or(Insert::Nowhere, |at| Insert::Before { at, style: Style::Spaced });
-    scopes.push(Scope { path: path.clone(), entries, at: first.unwrap_or(0), insert });
+    let first = entries.first();
+    let insert = first.map_or(Insert::Nowhere, |first| Insert::Before {
+        at: first.key_at,
+        style,
+        prefix: first.lead.clone(),
+    });
+    scopes.push(Scope {
+        path: path.clone(),
+        at: first.map_or(0, |first| first.key_at),
+        entries,
+        style,
+        insert,
+    });
     for (key, value) in table_of {
         path.push(key.get_ref().clone().into_owned());
-        within(text, value.get_ref(), path, scopes);
+        let inline = text.get(value.span()).is_some_and(|raw| raw.starts_with('{'));
+        within(text, value.get_ref(), if inline { Style::Inline } else { style }, path, scopes)?;
         path.pop();
+    }
+    Ok(())
+}
+
+fn within(
+    text: &str,
+    value: &DeValue<'_>,
+    style: Style,
+    path: &mut Vec<String>,
+    scopes: &mut Vec<Scope>,
+) -> Result<(), Wrong> {
+    if path.len() > DEEPEST {
+        return Err(too_deep(0));
+    }
+    match value {
+        DeValue::Table(inner) => table(text, inner, style, path, scopes),
+        DeValue::Array(all) => all.iter().try_for_each(|one| {
+            let inline = text.get(one.span()).is_some_and(|raw| raw.starts_with('{'));
+            within(text, one.get_ref(), if inline { Style::Inline } else { style }, path, scopes)
+        }),
+        _ => Ok(()),
     }
 }
 
-fn within(text: &str, value: &DeValue<'_>, path: &mut Vec<String>, scopes: &mut Vec<Scope>) {
-    match value {
-        DeValue::Table(inner) => table(text, inner, path, scopes),
-        DeValue::Array(all) => all.iter().for_each(|one| within(text, one.get_ref(), path, scopes)),
-        _ => {}
+/// Where a dotted name begins whose last part begins here: `a` of `a."b" . c`.
+fn name_at(text: &str, last_at: usize) -> usize {
+    let is_blank = [' ', '\t'];
+    let mut at = last_at;
+    while let Some(before) = text[..at].trim_end_matches(is_blank).strip_suffix('.') {
+        let before = before.trim_end_matches(is_blank);
+        let start = match before.chars().next_back() {
+            Some(quote @ ('"' | '\'')) => before[..before.len() - 1].rfind(quote),
+            _ => Some(
+                before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).len(),
+            ),
+        };
+        match start {
+            Some(start) if start < before.len() => at = start,
+            _ => break,
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dotted_names_begin_at_their_first_part() {
+        for (text, last, first) in
+            [("a = 1", "a", 0), ("x = 1.\na", "a", 7), (" a.b = 1", "b", 1), ("{ a.'b c' . d = 1", "d", 2)]
+        {
+            assert_eq!(name_at(text, text.rfind(last).expect("it is there")), first, "{text}");
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) fn url(mapped: &Mapped) -> Option<Url> {
             entries.push(Entry {
                 key: decoded(key),
                 key_at: mapped.at(at),
+                lead: String::new(),
                 value: decoded(value),
                 span: mapped.span(start..at + len),
             });

@@ -1,12 +1,9 @@
 //! YAML: its mappings, with what encloses them.
 
-use super::{Read, Scope};
+use super::{DEEPEST, Read, Scope, too_deep};
 use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
 use saphyr_parser::{Event, Parser};
-
-/// Deeper than any settings.
-const DEEPEST: usize = 64;
 
 /// A mapping or a sequence that is not over.
 struct Open {
@@ -35,26 +32,30 @@ pub(super) fn read(text: &str) -> Read {
                 let Some(Open { scope: Some(scope), key, .. }) = open.last_mut() else { continue };
                 if let Some((key, key_at)) = key.take() {
                     let span = within_quotes(text, start, end);
-                    scope.entries.push(Entry { key, key_at, value: value.into_owned(), span });
+                    let (lead, value) = (String::new(), value.into_owned());
+                    scope.entries.push(Entry { key, key_at, lead, value, span });
                 } else {
                     if let Insert::Nowhere = scope.insert {
-                        scope.insert = Insert::Before { at: start, style: Style::Yaml };
+                        let (style, prefix) = (scope.style, String::new());
+                        scope.insert = Insert::Before { at: start, style, prefix };
                     }
                     *key = Some((value.into_owned(), start));
                 }
             }
             Event::MappingStart(..) | Event::SequenceStart(..) => {
                 if open.len() >= DEEPEST {
-                    return Err(Wrong { at: start, what: "this is nested too deeply".to_owned() });
+                    return Err(too_deep(start));
                 }
                 let key = open.last_mut().and_then(|within| within.key.take());
                 let named = key.is_some();
                 path.extend(key.map(|(key, _)| key));
                 let mapping = matches!(event, Event::MappingStart(..));
+                let braced = text.get(start..).is_some_and(|text| text.starts_with('{'));
                 let scope = mapping.then(|| Scope {
                     path: path.clone(),
                     entries: Vec::new(),
                     at: start,
+                    style: if braced { Style::Flow } else { Style::Yaml },
                     insert: Insert::Nowhere,
                 });
                 open.push(Open { scope, key: None, named });
