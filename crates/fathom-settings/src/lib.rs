@@ -100,7 +100,10 @@ pub fn check(
     let places = place::Places::new(text);
     match recognised(name, text, kind) {
         Ok((document, found)) => judged(document, found, kind.is_some(), version, limits, &places),
-        Err(wrong) => Report { kind, faults: vec![places.fault(&wrong)], ..Report::default() },
+        Err(wrongs) => {
+            let faults = wrongs.iter().map(|wrong| places.fault(wrong)).collect();
+            Report { kind, faults, ..Report::default() }
+        }
     }
 }
 
@@ -109,8 +112,8 @@ fn recognised<'a>(
     name: &str,
     text: &'a str,
     kind: Option<Kind>,
-) -> Result<(syntax::Document<'a>, Kind), place::Wrong> {
-    let document = syntax::read(name, text, kind)?;
+) -> Result<(syntax::Document<'a>, Kind), Vec<place::Wrong>> {
+    let document = syntax::read(name, text, kind).map_err(|wrong| vec![wrong])?;
     if let Some(kind) = kind {
         return Ok((document, kind));
     }
@@ -118,9 +121,14 @@ fn recognised<'a>(
         Ok(kind) => Ok((document, kind)),
         // Names in small letters are no variables, and may be HikariCP's own.
         Err(_) if !document.by_name && recognise::are_properties(text) => {
-            Ok((syntax::read_as(syntax::Format::Properties, text)?, Kind::Hikari))
+            let document = syntax::read_as(syntax::Format::Properties, text);
+            Ok((document.map_err(|wrong| vec![wrong])?, Kind::Hikari))
         }
-        Err(wrong) => Err(wrong),
+        // Perhaps it is what could not be read that would have said it.
+        Err(wrong) => {
+            let unread = document.wrongs.into_iter().filter(|_| document.format == syntax::Format::Text);
+            Err(std::iter::once(wrong).chain(unread.filter(|wrong| wrong.at > 0)).collect())
+        }
     }
 }
 

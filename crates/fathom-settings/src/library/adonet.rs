@@ -150,7 +150,7 @@ pub(super) static LIBRARY: Library = Library {
         if values.version >= Version(7, 1, 0) { vec![vec![idle]] } else { Vec::new() }
     },
     age_remedies: |values, limit| {
-        let life = limit / 10 * 9 - values.get("Connection Idle Timeout");
+        let life = (limit / 10 * 9).saturating_sub(values.get("Connection Idle Timeout"));
         let life = ("Load Balance Timeout", round_below(life, Unit::Seconds));
         let mut all = vec![vec![life], vec![life, ("Min Pool Size", 0)]];
         if values.version >= Version(7, 1, 0) {

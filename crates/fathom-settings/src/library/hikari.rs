@@ -135,7 +135,7 @@ fn with_life(values: &Values<'_>, mut all: Vec<Remedy>, limit: i64) -> Vec<Remed
         remedy.push(("keepaliveTime", if half < LEAST { 0 } else { half }));
         all.push(remedy.clone());
     }
-    if values.is_set("idleTimeout") && values.get("idleTimeout") + S > life {
+    if values.is_set("idleTimeout") && values.get("idleTimeout").saturating_add(S) > life {
         remedy.push(("idleTimeout", half(life, Unit::Millis).max(10 * S)));
         all.push(remedy);
     }

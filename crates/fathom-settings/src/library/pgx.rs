@@ -117,7 +117,8 @@ fn life(values: &super::Values<'_>) -> Option<i64> {
 fn remedies(values: &super::Values<'_>, limit: i64, by: &'static str) -> Vec<super::Remedy> {
     let jitter =
         if by == "pool_max_conn_lifetime" { values.get("pool_max_conn_lifetime_jitter").max(0) } else { 0 };
-    let left = limit / 10 * 9 - values.get("pool_health_check_period").max(0) - jitter;
+    let period = values.get("pool_health_check_period").max(0);
+    let left = (limit / 10 * 9).saturating_sub(period).saturating_sub(jitter);
     let quarter = ("pool_health_check_period", round_below(limit / 4, Unit::Go));
     let half = (by, round_below(limit / 2, Unit::Go));
     let mut all = Vec::new();

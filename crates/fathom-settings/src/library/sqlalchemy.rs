@@ -1,7 +1,7 @@
 //! `SQLAlchemy` (Python): keywords as `engine_from_config` takes them (alembic.ini, Pyramid), a table of TOML or JSON, or a URL
 //! alone. What `create_engine` is given in code is not seen.
 
-use super::{Key, Library, Names, always, half, most_of, on, round_below, shortest, texts};
+use super::{Key, Library, Names, always, half, most_of, on, shortest, texts};
 use crate::group::{Entry, Flavour, Group, Insert, Style};
 use crate::syntax::{Document, Format, Mapped, Scope, url};
 use crate::unit::{H, S, Unit};
@@ -66,7 +66,7 @@ pub(super) static LIBRARY: Library = Library {
     },
     age: |values| shortest(&[(recycled(values), "pool_recycle")]),
     idle_remedies: |values, limit| {
-        let mut all = vec![vec![("pool_recycle", recycle(limit))]];
+        let mut all = vec![vec![("pool_recycle", most_of(limit, Unit::Seconds))]];
         if values.flavour == Flavour::Libpq {
             let idle = ("keepalives_idle", half(limit, Unit::Seconds));
             all.push(vec![idle]);
@@ -74,7 +74,7 @@ pub(super) static LIBRARY: Library = Library {
         }
         all
     },
-    age_remedies: |_, limit| vec![vec![("pool_recycle", recycle(limit))]],
+    age_remedies: |_, limit| vec![vec![("pool_recycle", most_of(limit, Unit::Seconds))]],
     contradictions: |values| {
         let mut all = Vec::new();
         if values.get("pool_size") < 0 {
@@ -84,8 +84,8 @@ pub(super) static LIBRARY: Library = Library {
     },
     cost: "pool_pre_ping (off by default) finds a dead connection before it is lent, but waits for TCP to give up on one that was dropped silently",
     too_short: [
-        "(whole seconds, and what is lent may be one older): give create_engine(…, poolclass=NullPool), which opens a connection for each use",
-        "(whole seconds, and what is lent may be one older): give create_engine(…, poolclass=NullPool), which opens a connection for each use",
+        "(whole seconds): give create_engine(…, poolclass=NullPool), which opens a connection for each use",
+        "(whole seconds): give create_engine(…, poolclass=NullPool), which opens a connection for each use",
     ],
     elsewhere: [
         "a URL cannot say it: give create_engine(…, pool_recycle=SECONDS) less than the limit",
@@ -97,11 +97,7 @@ pub(super) static LIBRARY: Library = Library {
 /// What is older is replaced when it is lent.
 fn recycled(values: &super::Values<'_>) -> Option<i64> {
     let recycle = values.get("pool_recycle");
-    (recycle >= 0).then(|| recycle.saturating_add(S))
-}
-
-fn recycle(limit: i64) -> i64 {
-    most_of(limit, Unit::Seconds).min(round_below(limit - 2 * S, Unit::Seconds))
+    (recycle >= 0).then_some(recycle)
 }
 
 const DIALECTS: [&str; 6] = ["postgresql", "postgres", "mysql", "mariadb", "mssql", "oracle"];

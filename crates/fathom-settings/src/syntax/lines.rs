@@ -6,6 +6,7 @@
 use super::Scope;
 use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
+use std::collections::HashSet;
 
 /// A line, and where it begins; without its end.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
@@ -146,7 +147,22 @@ pub(super) fn ini(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
         }
     }
     scopes.push(scope(path, entries, began, Style::Spaced));
-    (scopes, wrongs)
+    (with_defaults(scopes), wrongs)
+}
+
+/// Every section has what `[DEFAULT]` says and it does not say itself; that one is none of its own then.
+fn with_defaults(mut scopes: Vec<Scope>) -> Vec<Scope> {
+    let is_default = |scope: &Scope| scope.path == ["DEFAULT"];
+    if scopes.iter().any(|scope| !is_default(scope) && !scope.path.is_empty()) {
+        let (defaults, others): (Vec<_>, Vec<_>) = scopes.into_iter().partition(is_default);
+        scopes = others;
+        let defaults: Vec<Entry> = defaults.into_iter().flat_map(|scope| scope.entries).collect();
+        for scope in scopes.iter_mut().filter(|scope| !scope.path.is_empty()) {
+            let own: HashSet<String> = scope.entries.iter().map(|entry| entry.key.clone()).collect();
+            scope.entries.extend(defaults.iter().filter(|entry| !own.contains(&entry.key)).cloned());
+        }
+    }
+    scopes
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use crate::kind::Kind;
 use crate::place::Wrong;
 
 /// Settings that stand together.
+#[derive(Clone)]
 pub(crate) struct Scope {
     /// What encloses them, from the outside in.
     pub(crate) path: Vec<String>,

@@ -4,6 +4,11 @@ use super::{DEEPEST, Read, Scope, too_deep};
 use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
 use saphyr_parser::{Event, Parser};
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+/// Copied by aliases, at the most: aliases of aliases stand for more than any memory holds.
+const MOST_COPIED: usize = 50_000;
 
 /// A mapping or a sequence that is not over.
 struct Open {
@@ -13,6 +18,33 @@ struct Open {
     key: Option<(String, usize)>,
     /// A part of the path came with it.
     named: bool,
+    /// Stands behind `<<`.
+    merges: bool,
+    /// What aliases may call it; 0 for nothing.
+    anchor: usize,
+    /// How many scopes there were before it.
+    from: usize,
+    /// Names of a mapping.
+    names: HashSet<String>,
+    /// What `<<` brings into a mapping: it counts where the mapping itself does not have it.
+    merged: Vec<Scope>,
+}
+
+/// What an alias stands for.
+enum Anchored {
+    Scalar(String),
+    /// Scopes, without what encloses them.
+    Scopes(Vec<Scope>),
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Reader {
+    open: Vec<Open>,
+    path: Vec<String>,
+    scopes: Vec<Scope>,
+    anchors: HashMap<usize, Anchored>,
+    copied: usize,
 }
 
 pub(super) fn read(text: &str) -> Read {
@@ -20,7 +52,7 @@ pub(super) fn read(text: &str) -> Read {
     let mut bytes: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
     bytes.push(text.len());
     let byte = |index: usize| bytes[index.min(bytes.len() - 1)];
-    let (mut open, mut path, mut scopes) = (Vec::<Open>::new(), Vec::<String>::new(), Vec::new());
+    let mut reader = Reader::default();
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
         // Its message may hold a part of the file.
@@ -28,61 +60,128 @@ pub(super) fn read(text: &str) -> Read {
             .map_err(|e| Wrong { at: byte(e.marker().index()), what: "this is no valid YAML".to_owned() })?;
         let (start, end) = (byte(span.start.index()), byte(span.end.index()));
         match event {
-            Event::Scalar(value, ..) => {
-                let Some(Open { scope: Some(scope), key, .. }) = open.last_mut() else { continue };
-                if let Some((key, key_at)) = key.take() {
-                    let span = within_quotes(text, start, end);
-                    let (lead, value) = (String::new(), value.into_owned());
-                    scope.entries.push(Entry { key, key_at, lead, value, span });
-                } else {
-                    if let Insert::Nowhere = scope.insert {
-                        let (style, prefix) = (scope.style, String::new());
-                        scope.insert = Insert::Before { at: start, style, prefix };
-                    }
-                    *key = Some((value.into_owned(), start));
+            Event::Scalar(value, _, anchor, _) => {
+                if anchor > 0 {
+                    reader.anchors.insert(anchor, Anchored::Scalar(value.clone().into_owned()));
                 }
+                reader.scalar(value.into_owned(), start, within_quotes(text, start, end));
             }
-            Event::MappingStart(..) | Event::SequenceStart(..) => {
-                if open.len() >= DEEPEST {
-                    return Err(too_deep(start));
-                }
-                let key = open.last_mut().and_then(|within| within.key.take());
-                let named = key.is_some();
-                path.extend(key.map(|(key, _)| key));
-                let mapping = matches!(event, Event::MappingStart(..));
+            Event::MappingStart(anchor, _) => {
                 let braced = text.get(start..).is_some_and(|text| text.starts_with('{'));
-                let scope = mapping.then(|| Scope {
-                    path: path.clone(),
-                    entries: Vec::new(),
-                    at: start,
-                    style: if braced { Style::Flow } else { Style::Yaml },
-                    insert: Insert::Nowhere,
-                });
-                open.push(Open { scope, key: None, named });
+                reader.begin(start, anchor, Some(if braced { Style::Flow } else { Style::Yaml }))?;
             }
-            Event::MappingEnd | Event::SequenceEnd => {
-                if let Some(closed) = open.pop() {
-                    if closed.named {
-                        path.pop();
-                    }
-                    scopes.extend(closed.scope);
-                }
-            }
-            Event::Alias(..) => {
-                if let Some(within) = open.last_mut()
-                    && within.scope.is_some()
-                    && within.key.take().is_none()
-                {
-                    within.key = Some((String::new(), start));
-                }
-            }
+            Event::SequenceStart(anchor, _) => reader.begin(start, anchor, None)?,
+            Event::MappingEnd | Event::SequenceEnd => reader.end(),
+            Event::Alias(anchor) => reader.alias(anchor, start, end)?,
             _ => {}
         }
     }
-    Ok((scopes, Vec::new()))
+    Ok((reader.scopes, Vec::new()))
 }
 
-fn within_quotes(text: &str, start: usize, end: usize) -> std::ops::Range<usize> {
+impl Reader {
+    fn scalar(&mut self, value: String, start: usize, span: Range<usize>) {
+        let Some(Open { scope: Some(scope), key, names, .. }) = self.open.last_mut() else { return };
+        if let Some((key, key_at)) = key.take() {
+            scope.entries.push(Entry { key, key_at, lead: String::new(), value, span });
+        } else {
+            if let Insert::Nowhere = scope.insert {
+                scope.insert = Insert::Before { at: start, style: scope.style, prefix: String::new() };
+            }
+            names.insert(value.clone());
+            *key = Some((value, start));
+        }
+    }
+
+    /// A mapping in this style begins, or a sequence.
+    fn begin(&mut self, start: usize, anchor: usize, style: Option<Style>) -> Result<(), Wrong> {
+        if self.open.len() >= DEEPEST {
+            return Err(too_deep(start));
+        }
+        let key = self.open.last_mut().and_then(|within| within.key.take()).map(|(key, _)| key);
+        let merges = key.as_deref() == Some(MERGE);
+        let named = key.is_some();
+        self.path.extend(key);
+        let path = self.path.clone();
+        let scope =
+            style.map(|style| Scope { path, entries: Vec::new(), at: start, style, insert: Insert::Nowhere });
+        let (names, merged, from) = (HashSet::new(), Vec::new(), self.scopes.len());
+        self.open.push(Open { scope, key: None, named, merges, anchor, from, names, merged });
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let Some(mut closed) = self.open.pop() else { return };
+        if let Some(scope) = &mut closed.scope {
+            let within = scope.path.len();
+            for merged in closed.merged {
+                match merged.path.get(within) {
+                    None => {
+                        let new =
+                            merged.entries.into_iter().filter(|entry| closed.names.insert(entry.key.clone()));
+                        scope.entries.extend(new.collect::<Vec<_>>());
+                    }
+                    Some(name) if !closed.names.contains(name) => self.scopes.push(merged),
+                    Some(_) => {}
+                }
+            }
+        }
+        self.scopes.extend(closed.scope);
+        if closed.anchor > 0 {
+            let within = self.path.len();
+            let bare = |scope: &Scope| Scope { path: scope.path[within..].to_vec(), ..scope.clone() };
+            let all = self.scopes[closed.from..].iter().map(bare).collect();
+            self.anchors.insert(closed.anchor, Anchored::Scopes(all));
+        }
+        if closed.named {
+            self.path.pop();
+        }
+    }
+
+    fn alias(&mut self, anchor: usize, start: usize, end: usize) -> Result<(), Wrong> {
+        let Some(within) = self.open.last_mut() else { return Ok(()) };
+        // `<<: [*a, *b]`
+        let merges = within.merges && within.scope.is_none();
+        let key = if merges { Some((MERGE.to_owned(), start)) } else { within.key.take() };
+        let Some((key, key_at)) = key else {
+            // A name, of which no setting has one.
+            within.key = within.scope.is_some().then(|| (String::new(), start));
+            return Ok(());
+        };
+        match self.anchors.get(&anchor) {
+            Some(Anchored::Scalar(value)) => {
+                if let Some(scope) = &mut within.scope {
+                    let (lead, value) = (String::new(), value.clone());
+                    scope.entries.push(Entry { key, key_at, lead, value, span: start..end });
+                }
+            }
+            Some(Anchored::Scopes(all)) => {
+                self.copied += all.iter().map(|scope| scope.entries.len() + 1).sum::<usize>();
+                if self.copied > MOST_COPIED || self.path.len() > DEEPEST {
+                    return Err(Wrong { at: start, what: "too many aliases to follow".to_owned() });
+                }
+                let mut path = self.path.clone();
+                // The sequence is in the path itself.
+                path.truncate(path.len() - usize::from(merges));
+                path.extend((key != MERGE).then(|| key.clone()));
+                let copy = |scope: &Scope| Scope { path: [&path[..], &scope.path].concat(), ..scope.clone() };
+                let copies = all.iter().map(copy);
+                if key == MERGE {
+                    let into = self.open.len().saturating_sub(1 + usize::from(merges));
+                    self.open[into].merged.extend(copies);
+                } else {
+                    self.scopes.extend(copies);
+                }
+            }
+            None => {}
+        }
+        Ok(())
+    }
+}
+
+const MERGE: &str = "<<";
+
+fn within_quotes(text: &str, start: usize, end: usize) -> Range<usize> {
     let raw = text.get(start..end).unwrap_or_default();
     let quoted = raw.len() > 1 && raw.starts_with(['"', '\'']) && raw.ends_with(['"', '\'']);
     if quoted { start + 1..end - 1 } else { start..start + raw.trim_end().len() }

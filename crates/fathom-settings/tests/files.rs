@@ -1,0 +1,160 @@
+//! What files may hold: anchors, defaults of sections, numbers without measure, names that a terminal would obey.
+
+use fathom_settings::{Kind, Limits, Report, apply, check, text};
+
+const S: u64 = 1_000_000_000;
+const MIN: u64 = 60 * S;
+
+fn both() -> Limits {
+    Limits { idle_ns: Some(4 * MIN), age_ns: Some(30 * MIN) }
+}
+
+fn of(name: &str, report: &Report) -> String {
+    let faults: Vec<_> = report.faults.iter().map(|fault| fault.what.as_str()).collect();
+    format!("{}{}", text(name, report, false), faults.join("\n"))
+}
+
+/// Times near the end of what can be counted made sums panic.
+#[test]
+fn the_longest_times_that_can_be_written_are_judged() {
+    for (kind, content) in [
+        (
+            Kind::Hikari,
+            "jdbcUrl=x\nmaximumPoolSize=9\nminimumIdle=1\nidleTimeout=9223372036854\nmaxLifetime=9223372036854\nkeepaliveTime=9223372036854\n",
+        ),
+        (Kind::Hikari, "jdbcUrl=x\nidleTimeout=-9223372036854\nmaxLifetime=-9223372036854\n"),
+        (
+            Kind::Npgsql,
+            "Host=h;Connection Idle Lifetime=9223372036;Connection Lifetime=9223372036;Keepalive=-9223372036",
+        ),
+        (Kind::Adonet, "Server=h;Load Balance Timeout=9223372036;Connection Idle Timeout=-9223372036"),
+        (Kind::Adonet, "Server=h;Load Balance Timeout=-9223372036;Connection Idle Timeout=9223372036"),
+        (
+            Kind::Pgx,
+            "postgres://h/d?pool_max_conn_lifetime=2562047h&pool_health_check_period=2562047h&pool_max_conn_lifetime_jitter=2562047h",
+        ),
+        (
+            Kind::Pgx,
+            "postgres://h/d?pool_max_conn_lifetime=-2562047h&pool_health_check_period=-2562047h&pool_max_conn_idle_time=-2562047h",
+        ),
+        (
+            Kind::Sqlalchemy,
+            "[a]\nsqlalchemy.url=postgresql+psycopg://h/d?keepalives_idle=9223372036\nsqlalchemy.pool_recycle=9223372036\n",
+        ),
+        (
+            Kind::NodePostgres,
+            "{\"host\": \"h\", \"idleTimeoutMillis\": 9223372036854, \"maxLifetimeSeconds\": -9223372036}",
+        ),
+        (
+            Kind::Mysql2,
+            "{\"host\": \"h\", \"keepAliveInitialDelay\": 9223372036854, \"idleTimeout\": 9223372036854, \"maxIdle\": 0}",
+        ),
+        (Kind::Sysctl, "net.ipv4.tcp_keepalive_time=9223372036\n"),
+    ] {
+        for ns in [1, 4 * MIN, u64::MAX] {
+            for version in [None, Some("99.0.0".parse().expect("a version"))] {
+                let limits = Limits { idle_ns: Some(ns), age_ns: Some(ns) };
+                let report = check("x", content, Some(kind), version, &limits);
+                assert!(!report.judgements.is_empty(), "{content}");
+                let _ = of("x", &report);
+            }
+        }
+    }
+}
+
+/// `pool_recycle` replaces what is older, to the fraction of a second: 239 s is below 240 s.
+#[test]
+fn what_sqlalchemy_replaces_is_no_older_than_it_says() {
+    let content = "[a]\nsqlalchemy.url = mysql+pymysql://h/d\nsqlalchemy.pool_recycle = 239\n";
+    let report = check("a.ini", content, None, None, &both());
+    assert!(!report.loses(), "{}", of("a.ini", &report));
+}
+
+/// What an alias stands for, and what `<<` merges in, is set as if it stood there.
+#[test]
+fn aliases_and_merges_of_yaml_are_followed() {
+    let spring = "spring:\n  datasource:\n    hikari:\n";
+    for (content, line) in [
+        (format!("life: &life 200000\n{spring}      max-lifetime: *life\n"), 5),
+        (format!("pool: &pool\n  max-lifetime: 200000\n  keepalive-time: 60000\n{spring}      <<: *pool\n"), 3),
+        (format!("pool: &pool {{max-lifetime: 200000, keepalive-time: 60000}}\n{spring}      <<: *pool\n      keepalive-time: 120000\n"), 6),
+        (format!("a: &a {{max-lifetime: 200000}}\nb: &b {{max-lifetime: 1, keepalive-time: 60000}}\n{spring}      <<: [*a, *b]\n"), 2),
+        ("base: &base\n  hikari:\n    keepalive-time: 60000\nspring:\n  datasource:\n    <<: *base\n".to_owned(), 3),
+        ("pool: &pool\n  keepalive-time: 60000\nspring:\n  datasource:\n    hikari: *pool\n".to_owned(), 2),
+        ("pool: &pool\n  keepalive-time: 60000\nspring:\n  datasource: &d\n    hikari:\n      <<: *pool\nother: *d\n".to_owned(), 2),
+    ] {
+        let report = check("a.yml", &content, None, None, &Limits { age_ns: None, ..both() });
+        let said = of("a.yml", &report);
+        assert!(!report.judgements.is_empty() && !report.loses() && report.faults.is_empty(), "{content}\n{said}");
+        assert_eq!(report.judgements[0].at.line, line, "{content}\n{said}");
+    }
+    // Where it loses, it is written where it stands.
+    let content = format!("life: &life 1800000\n{spring}      max-lifetime: *life\n");
+    let report = check("a.yml", &content, None, None, &Limits { idle_ns: None, ..both() });
+    assert_eq!(apply(&content, &report.edits), content.replace("*life", "1620000"));
+}
+
+/// Aliases of aliases: a kilobyte that stands for more than any memory holds. Without a bound this would not end.
+#[test]
+fn aliases_do_not_grow_without_end() {
+    let next = |n: usize| format!("a{n}: &a{n} {{x: *a{last}, y: *a{last}, z: *a{last}}}\n", last = n - 1);
+    let content = "a0: &a0 {hikari: {maxLifetime: 1}}\n".to_owned() + &(1..40).map(next).collect::<String>();
+    let report = check("a.yml", &content, None, None, &both());
+    assert!(
+        report.faults.iter().any(|fault| fault.what.contains("too many aliases")),
+        "{}",
+        of("a.yml", &report)
+    );
+}
+
+/// Every section of an .ini has what `[DEFAULT]` says.
+#[test]
+fn sections_of_ini_have_their_defaults() {
+    let content = "[DEFAULT]\nsqlalchemy.pool_recycle = 200\n[app:main]\nsqlalchemy.url = mysql+pymysql://h/d\n[b]\nsqlalchemy.url = mysql+pymysql://h/e\nsqlalchemy.pool_recycle = 7200\n";
+    let report = check("a.ini", content, None, None, &both());
+    let lines: Vec<_> =
+        report.judgements.iter().map(|judgement| (judgement.at.line, judgement.loses)).collect();
+    assert_eq!(lines, [(2, false), (2, false), (7, true), (7, true)], "{}", of("a.ini", &report));
+}
+
+/// The only line that matters was not read, and all that was said was "nothing in it says whose settings these are".
+#[test]
+fn a_line_that_is_not_read_is_told_where_nothing_else_is_known() {
+    let report = check(".env", "A=1\nDATABASE_URL=\"postgres://u:p@h/d\nB=2\n", None, None, &both());
+    let said = of(".env", &report);
+    assert!(said.contains("a quote that is not closed") && said.contains("add --as"), "{said}");
+    assert_eq!(report.faults.len(), 2, "{said}");
+}
+
+/// What stands before the last part of a name is the file's, and is printed.
+#[test]
+fn nothing_of_a_name_reaches_the_terminal_as_a_command() {
+    let content = "spring.datasource.url=x\na\x1b[2J\u{9b}31m\x07.hikari.max-lifetime=1800000\n";
+    let report = check("a.properties", content, None, None, &both());
+    let said = of("a.properties", &report);
+    assert!(report.loses() && !said.chars().any(|c| c.is_control() && c != '\n'), "{said:?}");
+}
+
+/// `IDLE_TIMEOUT` in a .env was `HikariCP`'s, and any path with "sysctl" in it the kernel's.
+#[test]
+fn a_name_alone_does_not_make_a_library() {
+    let content = "IDLE_TIMEOUT=30\nMAX_LIFETIME=60\nCONNECTION_TIMEOUT=5\nDATABASE_URL=postgres://h/d?pool_max_conns=4\n";
+    let report = check(".env", content, None, None, &both());
+    assert_eq!(report.kind, Some(Kind::Pgx), "{}", of(".env", &report));
+    for name in ["/srv/sysctl-tool/prod.env", "/srv/sysctl-tool/x"] {
+        let report = check(name, "DATABASE_URL=postgresql+psycopg://h/d\n", None, None, &both());
+        assert_eq!(report.kind, Some(Kind::Sqlalchemy), "{name}: {}", of(name, &report));
+    }
+    for name in ["/etc/sysctl.conf", "/usr/lib/sysctl.d/50-x.conf"] {
+        let report = check(name, "kernel.panic = 1\nnet.core.rmem_max = 1\n", None, None, &both());
+        assert_eq!(report.kind, Some(Kind::Sysctl), "{name}: {}", of(name, &report));
+    }
+}
+
+/// A value that something else fills in was given a second line of the same name.
+#[test]
+fn a_value_from_elsewhere_is_replaced_and_not_doubled() {
+    let content = "spring:\n  datasource:\n    hikari:\n      max-lifetime: ${LIFE}\n";
+    let report = check("a.yml", content, None, None, &Limits { idle_ns: None, ..both() });
+    assert_eq!(apply(content, &report.edits), content.replace("${LIFE}", "1620000"));
+}
