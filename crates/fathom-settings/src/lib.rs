@@ -155,10 +155,15 @@ fn judged(
         wrongs.extend(judged.wrongs);
     }
     if !document.by_name {
-        let whose = if forced { String::new() } else { format!(", settings of {}", library.name) };
-        report
-            .notes
-            .push(format!("read as {}{whose}, by its content; --as names another library", document.format));
+        let format = document.format;
+        report.notes.push(if forced {
+            format!("read as {format}, by its content")
+        } else {
+            format!(
+                "read as {format}, settings of {}, by its content; --as names another library",
+                library.name
+            )
+        });
     }
     report.notes.extend(library.notes.iter().map(|note| (*note).to_owned()));
     wrongs.sort_by(|a, b| (a.at, &a.what).cmp(&(b.at, &b.what)));

@@ -158,3 +158,70 @@ fn a_value_from_elsewhere_is_replaced_and_not_doubled() {
     let report = check("a.yml", content, None, None, &Limits { idle_ns: None, ..both() });
     assert_eq!(apply(content, &report.edits), content.replace("${LIFE}", "1620000"));
 }
+
+/// Pools of other software: their files were HikariCP's or pgxpool's, with advice that they do not read.
+#[test]
+fn files_of_other_pools_are_not_ours() {
+    for (name, content) in [
+        ("application.properties", "spring.datasource.url=jdbc:x\nspring.datasource.tomcat.max-idle=5\n"),
+        ("application.yml", "spring:\n  datasource:\n    url: jdbc:x\n    dbcp2:\n      max-idle: 5\n"),
+        (
+            "application.yml",
+            "spring:\n  datasource:\n    type: org.apache.commons.dbcp2.BasicDataSource\n    url: jdbc:x\n",
+        ),
+        (
+            "pgbouncer.ini",
+            "[databases]\nd = host=h port=5432 dbname=d\n[pgbouncer]\nserver_idle_timeout = 600\n",
+        ),
+    ] {
+        let report = check(name, content, None, None, &both());
+        let said = of(name, &report);
+        assert!(report.judgements.is_empty() && report.faults.len() == 1, "{content}\n{said}");
+    }
+    let content = "spring.datasource.url=jdbc:x\nspring.datasource.type=com.zaxxer.hikari.HikariDataSource\n";
+    assert!(check("application.properties", content, None, None, &both()).loses());
+}
+
+/// `url` beside HikariCP's names in a file of Micronaut: "HikariCP has no setting of this name".
+#[test]
+fn names_of_other_software_in_yaml_are_no_mistakes() {
+    let content = "datasources:\n  default:\n    url: jdbc:x\n    max-lifetime: 200000\n    keep-alive-time: 60000\n    keepalive-tme: 1\n";
+    let report = check("application.yml", content, None, None, &both());
+    let said = of("application.yml", &report);
+    assert!(report.judgements.len() == 2 && !report.loses(), "{said}");
+    assert!(report.faults.len() == 1 && report.faults[0].at.is_some_and(|at| at.line == 6), "{said}");
+}
+
+/// Added names are written as the others are: beside `maxLifetime` stood `keepalive-time`.
+#[test]
+fn what_is_added_is_written_like_its_neighbours() {
+    for (setting, added) in
+        [("maxLifetime", "keepaliveTime: 120000"), ("max-lifetime", "keepalive-time: 120000")]
+    {
+        let content = format!("spring:\n  datasource:\n    hikari:\n      {setting}: 1800000\n");
+        let report = check("a.yml", &content, None, None, &Limits { age_ns: None, ..both() });
+        assert!(of("a.yml", &report).contains(added), "{}", of("a.yml", &report));
+    }
+}
+
+/// A list of variables, as compose files have them; it was passed over in silence.
+#[test]
+fn lists_of_variables_in_yaml_are_read() {
+    let content = "services:\n  app:\n    environment:\n    - X=1\n    - DATABASE_URL=postgres://u:p@h/d?pool_max_conns=9\n    - \"B_URL=postgres://h/d?pool_max_conn_lifetime=10m\"\n";
+    let report = check("compose.yml", content, None, None, &Limits { idle_ns: None, ..both() });
+    let said = of("compose.yml", &report);
+    let lines: Vec<_> =
+        report.judgements.iter().map(|judgement| (judgement.at.line, judgement.loses)).collect();
+    assert_eq!((report.kind, lines), (Some(Kind::Pgx), vec![(5, true), (6, false)]), "{said}");
+    assert_eq!(apply(content, &report.edits), content.replace("=9\n", "=9&pool_max_conn_lifetime=26m\n"));
+}
+
+/// What the name says is not said to be found in the content, and who says `--as` is not told of it.
+#[test]
+fn the_note_of_what_was_found_says_only_that() {
+    let content = "net.ipv4.tcp_keepalive_time = 60\n";
+    let notes = |name, kind| check(name, content, kind, None, &both()).notes.join("\n");
+    assert!(!notes("/etc/sysctl.conf", None).contains("by its content"));
+    assert!(notes("x", None).contains("read as a file of sysctl, settings of Linux, by its content; --as"));
+    assert!(!notes("x", Some(Kind::Sysctl)).contains("--as"));
+}

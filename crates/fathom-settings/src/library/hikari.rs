@@ -257,7 +257,11 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
             }
         }
     }
-    groups.extend(source.filter(|_| groups.is_empty()));
+    for group in &mut groups {
+        // As the others are written.
+        group.kebab = !group.entries.iter().any(|entry| entry.key.contains(|c: char| c.is_ascii_uppercase()));
+    }
+    groups.extend(source.filter(|_| groups.is_empty() && !has_other_pool(document)));
     // Its own file, or a part of one of other software.
     if groups.is_empty() {
         for scope in &document.scopes {
@@ -265,13 +269,30 @@ pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
             let known = scope.entries.iter().filter(own).filter(|entry| LIBRARY.knows(&entry.key)).count();
             let yaml = document.format == Format::Yaml;
             if let Some(first) = scope.entries.first().filter(|_| known > usize::from(yaml)) {
-                let entries = scope.entries.iter().filter(own).cloned().collect();
+                // Beside them stands what is other software's; what is nearly ours is a mistake.
+                let ours = |entry: &&Entry| {
+                    !yaml || LIBRARY.knows(&entry.key) || LIBRARY.nearest(&entry.key).is_some()
+                };
+                let entries = scope.entries.iter().filter(own).filter(ours).cloned().collect();
                 let group = beside(scope, first, first.lead.clone(), false);
                 groups.push(Group { entries, flavour: Flavour::Own, ..group });
             }
         }
     }
     groups
+}
+
+/// Whether Spring is told of another pool than its own first choice.
+fn has_other_pool(document: &Document<'_>) -> bool {
+    let mut entries =
+        document.scopes.iter().flat_map(|scope| scope.entries.iter().map(move |entry| (scope, entry)));
+    entries.any(|(scope, entry)| {
+        let name = whole(scope, entry).to_ascii_lowercase();
+        name.strip_prefix("spring.datasource.").is_some_and(|name| {
+            let other = ["tomcat.", "dbcp2.", "oracleucp."].iter().any(|pool| name.starts_with(pool));
+            other || (name == "type" && !entry.value.contains("Hikari"))
+        })
+    })
 }
 
 /// A group without settings, to which some are added before this one.

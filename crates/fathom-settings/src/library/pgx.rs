@@ -134,6 +134,10 @@ const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
 pub(super) fn groups(document: &Document<'_>) -> Vec<Group> {
     let mut groups = Vec::new();
+    // Its databases are written like ours.
+    if document.scopes.iter().any(|scope| scope.path == ["pgbouncer"]) {
+        return groups;
+    }
     for (entry, mapped) in texts(document) {
         let (entries, insert, wrongs) = if let Some(url) = url(&mapped) {
             if !SCHEMES.contains(&url.scheme.as_str()) {

@@ -45,6 +45,7 @@ pub(super) fn by_name(name: &str) -> Option<Format> {
         "toml" => Some(Format::Toml),
         "ini" | "cfg" => Some(Format::Ini),
         "env" => Some(Format::Text),
+        _ if is_sysctl(name) => Some(Format::Sysctl),
         _ => None,
     }
 }
@@ -60,7 +61,7 @@ pub(crate) fn is_sysctl(name: &str) -> bool {
 }
 
 /// The format that content shows; `kind` is what the user says it is.
-pub(super) fn by_content(name: &str, text: &str, kind: Option<Kind>) -> Format {
+pub(super) fn by_content(text: &str, kind: Option<Kind>) -> Format {
     let lines =
         || text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', '!', ';']));
     let any = |is: &dyn Fn(&str) -> bool| lines().any(is);
@@ -72,8 +73,7 @@ pub(super) fn by_content(name: &str, text: &str, kind: Option<Kind>) -> Format {
     if object || first.starts_with("//") || first.starts_with("/*") {
         Format::Json
     } else if kind == Some(Kind::Sysctl)
-        || (kind.is_none()
-            && (is_sysctl(name) || any(&|line| line.trim_start_matches('-').starts_with("net.ipv"))))
+        || (kind.is_none() && (any(&|line| line.trim_start_matches('-').starts_with("net.ipv"))))
     {
         Format::Sysctl
     } else if first.starts_with('[') || sections() || dotted() {

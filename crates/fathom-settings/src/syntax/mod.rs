@@ -58,7 +58,7 @@ pub(crate) fn read<'a>(name: &str, text: &'a str, kind: Option<Kind>) -> Result<
         return Err(Wrong { at, what: "a zero byte: this is no text file".to_owned() });
     }
     let by_name = format::by_name(name);
-    let format = by_name.unwrap_or_else(|| format::by_content(name, text, kind));
+    let format = by_name.unwrap_or_else(|| format::by_content(text, kind));
     let document = read_as(format, text)?;
     Ok(Document { by_name: by_name.is_some(), ..document })
 }

@@ -81,7 +81,9 @@ pub(super) fn read(text: &str) -> Read {
 
 impl Reader {
     fn scalar(&mut self, value: String, start: usize, span: Range<usize>) {
-        let Some(Open { scope: Some(scope), key, names, .. }) = self.open.last_mut() else { return };
+        let Some(Open { scope: Some(scope), key, names, .. }) = self.open.last_mut() else {
+            return self.variable(&value, start, span);
+        };
         if let Some((key, key_at)) = key.take() {
             scope.entries.push(Entry { key, key_at, lead: String::new(), value, span });
         } else {
@@ -91,6 +93,25 @@ impl Reader {
             names.insert(value.clone());
             *key = Some((value, start));
         }
+    }
+
+    /// `NAME=value` of a list: the environment of a container.
+    fn variable(&mut self, text: &str, key_at: usize, span: Range<usize>) {
+        let Some((name, value)) = text.split_once('=') else { return };
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        // With escapes or over several lines, places within it are not known.
+        if name.is_empty() || !name.chars().all(plain) || span.len() != text.len() {
+            return;
+        }
+        let span = span.start + name.len() + 1..span.end;
+        let (key, lead, value) = (name.to_owned(), String::new(), value.to_owned());
+        self.scopes.push(Scope {
+            path: self.path.clone(),
+            entries: vec![Entry { key, key_at, lead, value, span }],
+            at: key_at,
+            style: Style::Equals,
+            insert: Insert::Nowhere,
+        });
     }
 
     /// A mapping in this style begins, or a sequence.
