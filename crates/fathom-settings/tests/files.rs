@@ -159,7 +159,7 @@ fn a_value_from_elsewhere_is_replaced_and_not_doubled() {
     assert_eq!(apply(content, &report.edits), content.replace("${LIFE}", "1620000"));
 }
 
-/// Pools of other software: their files were HikariCP's or pgxpool's, with advice that they do not read.
+/// Pools of other software: their files were `HikariCP`'s or pgxpool's, with advice that they do not read.
 #[test]
 fn files_of_other_pools_are_not_ours() {
     for (name, content) in [
@@ -182,7 +182,7 @@ fn files_of_other_pools_are_not_ours() {
     assert!(check("application.properties", content, None, None, &both()).loses());
 }
 
-/// `url` beside HikariCP's names in a file of Micronaut: "HikariCP has no setting of this name".
+/// `url` beside `HikariCP`'s names in a file of Micronaut: "`HikariCP` has no setting of this name".
 #[test]
 fn names_of_other_software_in_yaml_are_no_mistakes() {
     let content = "datasources:\n  default:\n    url: jdbc:x\n    max-lifetime: 200000\n    keep-alive-time: 60000\n    keepalive-tme: 1\n";
@@ -224,4 +224,20 @@ fn the_note_of_what_was_found_says_only_that() {
     assert!(!notes("/etc/sysctl.conf", None).contains("by its content"));
     assert!(notes("x", None).contains("read as a file of sysctl, settings of Linux, by its content; --as"));
     assert!(!notes("x", Some(Kind::Sysctl)).contains("--as"));
+}
+
+/// Npgsql takes the names of its properties too, and of two those are other words: `MinPoolSize` was a mistake and did not count.
+#[test]
+fn npgsql_has_short_names_of_the_sizes_of_its_pool() {
+    let content =
+        "Host=h;Username=u;Connection Idle Lifetime=60;minpoolsize=1;MaxPoolSize=5;connectionlifetime=600";
+    let report = check("c.txt", content, None, None, &Limits { age_ns: None, ..both() });
+    let said = of("c.txt", &report);
+    assert!(report.faults.is_empty() && report.loses(), "{said}");
+    // With blanks they are SqlClient's.
+    let content = "Server=h;Database=d;User Id=u;Min Pool Size=1";
+    let report = check("c.txt", content, None, None, &both());
+    assert_eq!(report.kind, Some(Kind::Adonet), "{}", of("c.txt", &report));
+    let report = check("c.txt", content, Some(Kind::Npgsql), None, &both());
+    assert!(of("c.txt", &report).contains("the nearest is MinPoolSize"), "{}", of("c.txt", &report));
 }

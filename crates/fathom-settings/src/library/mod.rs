@@ -70,11 +70,20 @@ pub(crate) struct Names {
     pub(crate) any_case: bool,
     /// These may stand anywhere in a name.
     pub(crate) passed_over: &'static [char],
+    /// A name of several words may be written as one.
+    pub(crate) as_one_word: bool,
 }
 
 impl Names {
-    pub(crate) const EXACT: Self = Self { any_case: false, passed_over: &[] };
-    pub(crate) const ANY_CASE: Self = Self { any_case: true, passed_over: &[] };
+    pub(crate) const EXACT: Self = Self { any_case: false, passed_over: &[], as_one_word: false };
+    pub(crate) const ANY_CASE: Self = Self { any_case: true, ..Self::EXACT };
+
+    /// Whether a known name is meant by this one.
+    fn same(&self, known: &str, name: &str) -> bool {
+        let folded = || self.folded(name);
+        self.folded(known).eq(folded())
+            || (self.as_one_word && self.folded(known).filter(|c| *c != ' ').eq(folded()))
+    }
 
     fn folded(&self, name: &str) -> impl Iterator<Item = char> {
         let all = name.chars().filter(|c| !self.passed_over.contains(c));
@@ -119,16 +128,12 @@ pub(crate) struct Library {
 
 impl Library {
     pub(crate) fn key(&self, name: &str) -> Option<&'static Key> {
-        let same = |other: &&str| self.same(other, name);
+        let same = |other: &&str| self.names.same(other, name);
         self.keys.iter().find(|key| same(&key.name) || key.also.iter().any(&same))
     }
 
     pub(crate) fn knows(&self, name: &str) -> bool {
-        self.key(name).is_some() || self.other.iter().any(|other| self.same(other, name))
-    }
-
-    fn same(&self, one: &str, other: &str) -> bool {
-        self.names.folded(one).eq(self.names.folded(other))
+        self.key(name).is_some() || self.other.iter().any(|other| self.names.same(other, name))
     }
 
     /// The known name that this one is nearly.

@@ -45,8 +45,18 @@ pub(super) static LIBRARY: Library = Library {
                 },
             ],
         },
-        Key { name: "Minimum Pool Size", also: &[], unit: Unit::Count, defaults: &[always(0, BUILDER)] },
-        Key { name: "Maximum Pool Size", also: &[], unit: Unit::Count, defaults: &[always(100, BUILDER)] },
+        Key {
+            name: "Minimum Pool Size",
+            also: &["MinPoolSize"],
+            unit: Unit::Count,
+            defaults: &[always(0, BUILDER)],
+        },
+        Key {
+            name: "Maximum Pool Size",
+            also: &["MaxPoolSize"],
+            unit: Unit::Count,
+            defaults: &[always(100, BUILDER)],
+        },
         Key { name: "Pooling", also: &[], unit: Unit::Bool, defaults: &[always(1, BUILDER)] },
     ],
     other: &[
@@ -115,8 +125,8 @@ pub(super) static LIBRARY: Library = Library {
         "Entity Admin Database",
     ],
     strict: |_| true,
-    // It takes `MinPoolSize`-like names of properties too.
-    names: Names { passed_over: &[' '], ..Names::ANY_CASE },
+    // The names of its properties are other words for some.
+    names: Names { as_one_word: true, ..Names::ANY_CASE },
     newer: &[],
     idle_by: "Keepalive",
     age_by: Some("Connection Lifetime"),
