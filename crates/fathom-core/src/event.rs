@@ -18,7 +18,7 @@ pub use lost::{
     tells_lost_events, why_lost,
 };
 pub use modes::{PROBING_FAILED, THROUGHPUT_MODE};
-pub use policy::{BreakerChanged, CLIENT_MODE, Circuit, Ended, Outcome, TryFailed, Why};
+pub use policy::{BreakerChanged, CLIENT_MODE, Circuit, Ended, Interrupted, Outcome, TryFailed, Why};
 
 use crate::cause::ClosingCause;
 use crate::loss::Losses;
@@ -123,8 +123,7 @@ pub enum EventKind {
         /// From established to the end of the TLS handshake, in ns; absent: there was none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         tls_ns: Option<i64>,
-        /// Interface by which its packets leave this host, by the routing table when it was recorded; absent where the
-        /// system does not tell.
+        /// Interface by which its packets leave, by the routing table; absent where the system does not tell.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         interface: Option<String>,
         /// The lane, from 0: connections that take one another's place are of one lane. Absent in older recordings.
@@ -459,14 +458,16 @@ pub enum EventKind {
     /// A client's circuit breaker does something else from here on.
     #[serde(rename = "breaker.changed")]
     BreakerChanged(BreakerChanged),
+    /// Told by recovery: a client was killed, and some of its requests have no end.
+    #[serde(rename = "client.interrupted")]
+    ClientInterrupted(Interrupted),
     /// A client ended: what it came to.
     #[serde(rename = "client.ended")]
     ClientEnded {
         /// As `fathom probe --as-client --json` prints it (docs/policies.md).
         result: serde_json::Value,
     },
-    /// What has become known of datagrams of this connection since the last such event: which way they were lost, and
-    /// what came twice or out of order.
+    /// What has become known of this connection's datagrams since the last such event: lost which way, twice, out of order.
     #[serde(rename = "loss.attributed")]
     LossAttributed {
         /// The counts.
@@ -478,8 +479,7 @@ pub enum EventKind {
     RecordingOverflowed {
         /// How many: of the event's connection, or of several where it names none.
         lost: u64,
-        /// Why there are no rows: one of the `LOST_` constants, in words by [`why_lost`]. Absent in older recordings, in
-        /// which it is [`LOST_BEHIND`].
+        /// Why: a `LOST_` constant, in words by [`why_lost`]. Absent in older recordings: [`LOST_BEHIND`].
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

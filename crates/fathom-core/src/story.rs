@@ -374,6 +374,7 @@ fn other(event: &Event) -> Option<Line> {
         }
         EventKind::BreakerChanged(changed) => client::breaker(*changed)?,
         EventKind::ClientEnded { result } => client::ended(result),
+        EventKind::ClientInterrupted(interrupted) => client::interrupted(*interrupted),
         EventKind::Note { text } => format!("noted: {text}"),
         _ => return None,
     };

@@ -43,6 +43,7 @@ impl EventKind {
             Self::RequestEnded(_) => "request.ended",
             Self::TryFailed(_) => "try.failed",
             Self::BreakerChanged(_) => "breaker.changed",
+            Self::ClientInterrupted(_) => "client.interrupted",
             Self::ClientEnded { .. } => "client.ended",
             Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",

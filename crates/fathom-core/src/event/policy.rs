@@ -32,6 +32,18 @@ pub struct Ended {
     pub waited_ns: u64,
     /// How often it was tried; the fallback's try counts too.
     pub tries: u32,
+    /// Another try had been decided on and was never made: the breaker was open then, or the run was ended.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry_not_made: bool,
+}
+
+/// What is known of the requests of a client that was killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// So many had been due when that was last noted, which is done at most a second before.
+    pub due: u64,
+    /// Those of them that have no end in the recording.
+    pub not_known: u64,
 }
 
 /// A try that failed.

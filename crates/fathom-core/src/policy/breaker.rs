@@ -48,7 +48,7 @@ impl Breaker {
 
     /// Whether something may be tried now. It becomes half open with the first that asks after its time.
     pub fn admit(&mut self, now: u64) -> Option<Permit> {
-        if self.state == Circuit::Open && now >= self.opened_ns + self.rule.open_ns {
+        if self.state == Circuit::Open && now >= self.opened_ns.saturating_add(self.rule.open_ns) {
             self.enter(Circuit::HalfOpen);
         }
         match self.state {
@@ -69,7 +69,7 @@ impl Breaker {
         self.failed += usize::from(failed);
         match (self.state, self.rule.window) {
             (Circuit::Closed, Window::Count(most)) => self.forget(|n, _| n > most as usize),
-            (Circuit::Closed, Window::Ns(ns)) => self.forget(|_, at| at + ns < now),
+            (Circuit::Closed, Window::Ns(ns)) => self.forget(|_, at| at.saturating_add(ns) < now),
             _ => {}
         }
         let ended = self.ended.len();

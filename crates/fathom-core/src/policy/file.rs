@@ -9,7 +9,7 @@ use super::settings::{
 };
 use crate::text::position;
 use crate::units::duration_compact as duration;
-use raw::{Budget, File, Time};
+use raw::{Budget, File, Time, Whole};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -45,14 +45,43 @@ impl Policy {
             let (line, column) = position(text, span.start);
             PolicyError { file: file.to_owned(), line, column, message }
         };
-        let raw: File = toml::from_str(text).map_err(|e| {
-            // The library's text may have several lines; an error here has one.
-            let message = e.message().lines().map(str::trim).collect::<Vec<_>>().join("; ");
-            let message = message.replacen("unknown field", "unknown key", 1);
-            error((e.span().unwrap_or_default(), message))
-        })?;
+        let raw: File = toml::from_str(text)
+            .map_err(|e| error((e.span().unwrap_or_default(), in_plain_words(e.message()))))?;
         policy(&raw).map_err(error)
     }
+
+    /// Reads a policy from bytes, which may be no text at all.
+    pub fn read(file: &str, bytes: &[u8]) -> Result<Self, PolicyError> {
+        let text = std::str::from_utf8(bytes).map_err(|e| {
+            let sound = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
+            let (line, column) = position(&sound, sound.len());
+            let message = format!(
+                "the byte 0x{:02x} is no UTF-8 text; save the file as UTF-8, or name another",
+                bytes[e.valid_up_to()]
+            );
+            PolicyError { file: file.to_owned(), line, column, message }
+        })?;
+        Self::parse(file, text)
+    }
+}
+
+/// What the library says is wrong, for somebody who knows the file and not the library, in one line.
+fn in_plain_words(message: &str) -> String {
+    let message = message.lines().map(str::trim).collect::<Vec<_>>().join("; ");
+    let is = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
+    if let Some((is, expected)) = is.and_then(|is| is.split_once(", expected ")) {
+        let is = match is.split(' ').next().unwrap_or_default() {
+            "sequence" => "a list",
+            "map" => "a table or a date",
+            // The value stands in quotes of its own.
+            "boolean" | "integer" | "floating" => is.split('`').nth(1).unwrap_or(is),
+            "string" => is.strip_prefix("string ").unwrap_or(is),
+            _ => is,
+        };
+        let expected = if expected == "a string" { "text in quotes" } else { expected };
+        return format!("{is} cannot stand here; write {expected}");
+    }
+    message.replacen("unknown field", "unknown key", 1)
 }
 
 /// Linux's `MAX_TCP_KEEPIDLE`, 32,767 s...
@@ -69,14 +98,14 @@ fn policy(raw: &File) -> Result<Policy, Wrong> {
     not_above(raw.connection.user_timeout.as_ref(), "user_timeout", LONGEST_USER_TIMEOUT_NS)?;
     Ok(Policy {
         requests,
-        retry: raw.retry.as_ref().map(retry).transpose()?,
+        retry: raw.retry.as_deref().map(retry).transpose()?,
         connect_timeout_ns: ns(raw.connection.connect_timeout.as_ref(), "connect_timeout", MS)?
             .unwrap_or(base.connect_timeout_ns),
         keepalive_ns,
         user_timeout_ns,
         age,
         pool: pool(raw, age)?,
-        breaker: raw.breaker.as_ref().map(breaker).transpose()?,
+        breaker: raw.breaker.as_deref().map(breaker).transpose()?,
         fallback: raw.fallback.as_ref().map(fallback).transpose()?,
     })
 }
@@ -106,14 +135,14 @@ fn ns(time: Option<&Spanned<Time>>, key: &str, least_ns: u64) -> Result<Option<u
 
 /// A whole number within bounds.
 fn number(
-    value: Option<&Spanned<i64>>,
+    value: Option<&Spanned<Whole>>,
     key: &str,
     bounds: std::ops::RangeInclusive<u64>,
 ) -> Result<Option<u32>, Wrong> {
     let Some(value) = value else { return Ok(None) };
-    let within = u64::try_from(*value.get_ref()).ok().filter(|n| bounds.contains(n));
+    let within = u64::try_from(value.get_ref().0).ok().filter(|n| bounds.contains(n));
     let message =
-        || format!("`{key}` goes from {} to {}, not {}", bounds.start(), bounds.end(), value.get_ref());
+        || format!("`{key}` goes from {} to {}, not {}", bounds.start(), bounds.end(), value.get_ref().0);
     within.map(|n| Some(n as u32)).ok_or_else(|| (value.span(), message()))
 }
 
@@ -133,7 +162,7 @@ fn requests(raw: &File) -> Result<Requests, Wrong> {
     }
     Ok(Requests {
         size: number(raw.size.as_ref(), "size", SIZES)?.unwrap_or(base.size),
-        idempotent: raw.idempotent.unwrap_or(base.idempotent),
+        idempotent: raw.idempotent.map_or(base.idempotent, |flag| flag.0),
         deadline_ns,
         try_timeout_ns: own.unwrap_or(base.try_timeout_ns).min(deadline_ns),
     })
@@ -347,8 +376,8 @@ fn breaker(raw: &raw::Breaker) -> Result<BreakerRule, Wrong> {
     })
 }
 
-fn fallback(raw: &Spanned<raw::Fallback>) -> Result<Fallback, Wrong> {
-    match raw.get_ref() {
+fn fallback(raw: &Spanned<raw::Table<raw::Fallback>>) -> Result<Fallback, Wrong> {
+    match &**raw.get_ref() {
         raw::Fallback { target: Some(target), last_answer: None } if !target.trim().is_empty() => {
             Ok(Fallback::Target(target.trim().to_owned()))
         }

@@ -140,7 +140,13 @@ impl Link {
         self.heard_ns = Some(now);
         let mut came = Came::Part;
         while !bytes.is_empty() {
-            let Some(out) = self.out else { return Came::Foreign };
+            let Some(out) = self.out else {
+                // Whatever follows an answer makes the answer itself doubtful: its row says that none came.
+                if let Came::Answer(out) = came {
+                    self.out = Some(out);
+                }
+                return Came::Foreign;
+            };
             let (taken, whole) = self.checker.feed(self.key, out.ask, out.size, bytes);
             bytes = &bytes[taken..];
             match whole {
@@ -245,5 +251,32 @@ impl Link {
         };
         let age_ns = now.saturating_sub(established_ns);
         EventKind::ConnectionClosed { cause, verdict: None, errno, age_ns, evidence }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes behind an answer took the answer's row with them: a try that was sent had none.
+    #[test]
+    fn a_try_that_was_sent_has_a_row_whatever_comes_back() {
+        let key = Key { session: 1, connection: 0 };
+        let place = Place { target: "there".to_owned(), remote: ([127, 0, 0, 1], 7).into(), lane: 0 };
+        for more in [&b""[..], b"x"] {
+            let mut link = Link::new(place.clone(), key, 0);
+            let frame = link.ask(6, 0, Some(5), HEADER_LEN as u32, None);
+            let came = link.receive(9, &[&frame, more].concat());
+            let row = link.given_up(None, |at| at as i64);
+            match (came, row) {
+                (Came::Answer(_), None) => assert!(more.is_empty()),
+                (Came::Foreign, Some(row)) => {
+                    assert!(
+                        !more.is_empty() && row.rtt_ns.is_none() && row.flags.contains(Flags::UNANSWERED)
+                    );
+                }
+                other => panic!("{other:?} {more:?}"),
+            }
+        }
     }
 }

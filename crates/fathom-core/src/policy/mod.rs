@@ -40,4 +40,4 @@ pub use retry::Waits;
 pub use settings::{
     Age, Backoff, BreakerRule, BudgetRule, Fallback, Jitter, Order, Policy, PoolRule, Requests, Retry, Window,
 };
-pub use tally::{Amounts, Tally, Waited};
+pub use tally::{Amounts, NOTED_EVERY_NS, Tally, Waited};

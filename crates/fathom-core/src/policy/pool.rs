@@ -12,7 +12,7 @@
 //! ```
 
 use super::settings::{Order, PoolRule};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a connection does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,8 +44,30 @@ pub(super) struct Connection {
     pub(super) retire_ns: Option<u64>,
     /// When it was last known to work.
     pub(super) worked_ns: u64,
+    /// It has answered something.
+    pub(super) has_answered: bool,
     /// What was sent on it so far.
     pub(super) asks: u64,
+}
+
+/// A place in the queue for a connection.
+pub(super) type Ticket = i64;
+
+/// Requests that wait for a connection, the oldest first. Each may leave at any time, at the cost of a search: in an outage a
+/// hundred thousand wait, and all of them leave.
+#[derive(Debug, Clone, Default)]
+struct Queue(BTreeMap<Ticket, u64>);
+
+impl Queue {
+    fn take(&mut self, request: u64, first: bool) -> Ticket {
+        let ticket = if first {
+            self.0.first_key_value().map_or(0, |(ticket, _)| ticket - 1)
+        } else {
+            self.0.last_key_value().map_or(0, |(ticket, _)| ticket + 1)
+        };
+        self.0.insert(ticket, request);
+        ticket
+    }
 }
 
 /// See the module.
@@ -57,8 +79,7 @@ pub(super) struct Pool {
     pub(super) opening: usize,
     /// In the order in which they became idle.
     pub(super) idle: VecDeque<u32>,
-    /// Requests that wait, the oldest first.
-    pub(super) waiting: VecDeque<u64>,
+    waiting: Queue,
     /// Which places are taken.
     places: Vec<bool>,
     first_place: u32,
@@ -67,7 +88,7 @@ pub(super) struct Pool {
 impl Pool {
     pub(super) fn new(rule: PoolRule, first_place: u32) -> Self {
         let places = vec![false; rule.max as usize];
-        let (idle, waiting) = (VecDeque::new(), VecDeque::new());
+        let (idle, waiting) = (VecDeque::new(), Queue::default());
         Self { rule, open: 0, opening: 0, idle, waiting, places, first_place }
     }
 
@@ -99,11 +120,30 @@ impl Pool {
     }
 
     pub(super) fn not_idle(&mut self, id: u32) {
-        self.idle.retain(|idle| *idle != id);
+        // Most leave at the end that `next_idle` names: there may be thousands.
+        if self.idle.back() == Some(&id) {
+            self.idle.pop_back();
+        } else if let Some(at) = self.idle.iter().position(|idle| *idle == id) {
+            self.idle.remove(at);
+        }
+    }
+
+    /// A request waits from here on, behind all others or before them. Its ticket, by which it leaves.
+    pub(super) fn wait(&mut self, request: u64, first: bool) -> Ticket {
+        self.waiting.take(request, first)
+    }
+
+    pub(super) fn leave(&mut self, ticket: Ticket) {
+        self.waiting.0.remove(&ticket);
+    }
+
+    /// The request that waited for longest.
+    pub(super) fn next_waiting(&self) -> Option<u64> {
+        self.waiting.0.first_key_value().map(|(_, request)| *request)
     }
 
     /// Whether another connection is to be opened for those that wait.
     pub(super) fn wants_more(&self) -> bool {
-        self.opening < self.waiting.len() && self.open < self.rule.max as usize
+        self.opening < self.waiting.0.len() && self.open < self.rule.max as usize
     }
 }

@@ -1,13 +1,14 @@
 //! One request, from due to its one end.
 
 use super::breaker::Permit;
+use super::pool::Ticket;
 use super::retry::Waits;
 
 /// How far a try is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// It waits for a connection of the pool, not longer than until then.
-    Waiting(u64),
+    /// It waits for a connection of the pool, not longer than until then, in this place of the queue.
+    Waiting(u64, Ticket),
     /// The connection that it is to have is asked whether it works.
     Validating(u64),
     /// It was sent on this connection.
@@ -33,6 +34,8 @@ pub(super) struct Request {
     pub(super) since_ns: u64,
     /// Something was sent of which nobody knows whether it was done.
     pub(super) maybe_done: bool,
+    /// A retry was decided on and never made.
+    pub(super) retry_not_made: bool,
     pub(super) permit: Option<Permit>,
 }
 
@@ -48,6 +51,7 @@ impl Request {
             target: 0,
             since_ns: due_ns,
             maybe_done: false,
+            retry_not_made: false,
             permit: None,
         }
     }

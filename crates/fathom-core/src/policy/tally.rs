@@ -11,6 +11,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
 
 const S: u64 = 1_000_000_000;
+/// A client notes this often how many of its requests were due: a kill takes no more.
+pub const NOTED_EVERY_NS: u64 = S;
 
 /// How long callers waited, or how long it took to notice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -45,6 +47,11 @@ impl Waited {
 pub struct Amounts {
     /// What became of the requests.
     pub counts: Counts,
+    /// Requests that were due and have no end in the recording, which was interrupted or lacks rows. `due` counts them, and not
+    /// those that fell due in the last second of a recording that was interrupted.
+    pub not_known: u64,
+    /// The recording breaks off, and requests that fell due in so long before that are not counted, in ns. 0: it is whole.
+    pub uncounted_ns: u64,
     /// Tries that were made after another one of the same request failed.
     pub retries: u64,
     /// From when a request was due to its end, whatever the end.
@@ -53,7 +60,9 @@ pub struct Amounts {
     pub notice: Waited,
     /// Connections that were begun.
     pub connections: u64,
-    /// Of those the ones that took the place of another.
+    /// Of those the ones that were never established.
+    pub not_established: u64,
+    /// Of those the ones that took the place of another: fewer were established than had been at once before.
     pub extra_connections: u64,
     /// The most of these in any second.
     pub reconnections_a_second: u64,
@@ -69,13 +78,19 @@ pub struct Tally {
     /// Connections to the fallback's target.
     fallback: BTreeSet<u32>,
     counts: Counts,
+    /// So many requests were due at least.
+    due: u64,
+    /// The client was killed.
+    interrupted: bool,
     retries: u64,
     waited: Histogram,
     notice: Histogram,
+    /// Connections that are established.
     open: u64,
-    /// The most that were open or being opened at one time.
+    /// The most that were at one time.
     most: u64,
     connections: u64,
+    not_established: u64,
     extra: u64,
     recent: VecDeque<u64>,
     peak: u64,
@@ -89,12 +104,15 @@ impl Tally {
             target: target.to_owned(),
             fallback: BTreeSet::new(),
             counts: Counts::default(),
+            due: 0,
+            interrupted: false,
             retries: 0,
             waited: Histogram::default(),
             notice: Histogram::default(),
             open: 0,
             most: 0,
             connections: 0,
+            not_established: 0,
             extra: 0,
             recent: VecDeque::new(),
             peak: 0,
@@ -120,12 +138,14 @@ impl Tally {
                 if *target != self.target {
                     self.fallback.extend(event.connection);
                 }
-                self.opening(event.mono_ns);
+                self.connections += 1;
             }
-            EventKind::ConnectionRefused { .. } | EventKind::ConnectionClosed { .. } => {
-                self.open = self.open.saturating_sub(1);
-            }
+            EventKind::ConnectionOpened { .. } => self.established(event.mono_ns),
+            EventKind::ConnectionRefused { .. } => self.not_established += 1,
+            EventKind::ConnectionClosed { .. } => self.open = self.open.saturating_sub(1),
             EventKind::RequestEnded(ended) => {
+                self.was_due(ended.request.saturating_add(1));
+                self.retries = self.retries.saturating_sub(u64::from(ended.retry_not_made));
                 self.waited.record(ended.waited_ns as i64);
                 match ended.outcome {
                     // A row tells that.
@@ -137,6 +157,7 @@ impl Tally {
                 }
             }
             EventKind::TryFailed(failed) => {
+                self.was_due(failed.request.saturating_add(1));
                 self.retries += u64::from(failed.retry_in_ns.is_some());
                 if failed.sent {
                     self.notice.record(failed.after_ns as i64);
@@ -145,12 +166,22 @@ impl Tally {
             EventKind::BreakerChanged(changed) => {
                 self.breaker_opened += u64::from(changed.to == Circuit::Open);
             }
+            EventKind::ScheduleProgress { due } => self.was_due(*due),
+            EventKind::ClientInterrupted(interrupted) => {
+                self.interrupted = true;
+                self.was_due(interrupted.due);
+            }
+            EventKind::ClientEnded { result } => self.was_due(result["due"].as_u64().unwrap_or(0)),
             _ => {}
         }
     }
 
-    fn opening(&mut self, at_ns: u64) {
-        self.connections += 1;
+    /// So many requests were due, as is known from elsewhere: of those that had not ended nothing else may tell.
+    pub fn was_due(&mut self, due: u64) {
+        self.due = self.due.max(due);
+    }
+
+    fn established(&mut self, at_ns: u64) {
         self.open += 1;
         // One more than there ever were takes nobody's place.
         if self.open > self.most {
@@ -168,13 +199,17 @@ impl Tally {
     /// What it amounts to so far.
     pub fn amounts(&self) -> Amounts {
         let c = self.counts;
-        let due = c.answered + c.failed + c.ambiguous + c.shed + c.fallback;
+        let ended = c.answered + c.failed + c.ambiguous + c.shed + c.fallback;
+        let due = self.due.max(ended);
         Amounts {
             counts: Counts { due, ..c },
+            not_known: due - ended,
+            uncounted_ns: if self.interrupted { NOTED_EVERY_NS } else { 0 },
             retries: self.retries,
             waited: Waited::of(&self.waited),
             notice: Waited::of(&self.notice),
             connections: self.connections,
+            not_established: self.not_established,
             extra_connections: self.extra,
             reconnections_a_second: self.peak,
             breaker_opened: self.breaker_opened,
@@ -194,11 +229,19 @@ impl Amounts {
             ("shed", c.shed, "the breaker was open"),
             ("fallback", c.fallback, "served by it"),
             ("in flight", c.in_flight, ""),
+            ("not known", self.not_known, "the recording breaks off, or lacks rows"),
         ];
         for (name, n, what) in all.iter().filter(|(name, n, _)| *n > 0 || *name == "answered") {
             let share = 100.0 * *n as f64 / (c.due.max(1)) as f64;
             let what = if what.is_empty() { String::new() } else { format!("  {what}") };
             let _ = writeln!(out, "  {name:<10}{n:>9}{share:>8.2} %{what}");
+        }
+        if self.uncounted_ns > 0 {
+            let _ = writeln!(
+                out,
+                "  the recording breaks off: what fell due in its last {} is not counted",
+                duration(self.uncounted_ns)
+            );
         }
         let time = |ns: Option<u64>| ns.map_or_else(|| "too few to say".to_owned(), duration);
         let w = &self.waited;
@@ -222,8 +265,9 @@ impl Amounts {
         }
         let _ = writeln!(
             out,
-            "  {}, {} of them in place of others, at most {} within a second; tried again {}",
+            "  {} begun, {} of them never established; {} took the place of others, at most {} within a second; tried again {}",
             count(self.connections, "connection"),
+            self.not_established,
             self.extra_connections,
             self.reconnections_a_second,
             count(self.retries, "time")
@@ -248,13 +292,128 @@ impl Amounts {
             "shed": c.shed,
             "fallback": c.fallback,
             "in_flight": c.in_flight,
+            "not_known": self.not_known,
+            "uncounted_ns": self.uncounted_ns,
             "retries": self.retries,
             "waited_ns": self.waited.json(),
             "notice_ns": self.notice.json(),
             "connections": self.connections,
+            "not_established": self.not_established,
             "extra_connections": self.extra_connections,
             "reconnections_a_second": self.reconnections_a_second,
             "breaker_opened": self.breaker_opened,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::ClosingCause;
+    use crate::event::{Ended, Evidence, Interrupted, TryFailed, Why};
+    use jiff::Timestamp;
+
+    fn take(tally: &mut Tally, kinds: impl IntoIterator<Item = EventKind>) {
+        for kind in kinds {
+            tally.event(&Event { at: Timestamp::UNIX_EPOCH, mono_ns: 0, connection: Some(0), kind });
+        }
+    }
+
+    fn opening() -> EventKind {
+        let target = "there".to_owned();
+        EventKind::ConnectionOpening { target, remote: String::new(), attempt: 1, lane: None }
+    }
+
+    fn opened() -> EventKind {
+        let (target, local, remote) = ("there".to_owned(), String::new(), String::new());
+        EventKind::ConnectionOpened {
+            target,
+            local,
+            remote,
+            connect_ns: 1,
+            tls_ns: None,
+            interface: None,
+            lane: None,
+        }
+    }
+
+    fn refused() -> EventKind {
+        let (target, error) = ("there".to_owned(), "refused".to_owned());
+        EventKind::ConnectionRefused {
+            target,
+            remote: None,
+            errno: None,
+            error,
+            retry_in_ns: None,
+            lane: None,
+        }
+    }
+
+    fn closed() -> EventKind {
+        let cause = ClosingCause::Reset;
+        EventKind::ConnectionClosed {
+            cause,
+            verdict: None,
+            errno: None,
+            age_ns: 1,
+            evidence: Evidence::default(),
+        }
+    }
+
+    fn failed(request: u64, attempt: u32, retry: bool) -> EventKind {
+        let retry_in_ns = retry.then_some(1);
+        let (why, sent, after_ns, fallback) = (Why::NotConnected, false, 1, false);
+        EventKind::TryFailed(TryFailed { request, attempt, why, sent, after_ns, fallback, retry_in_ns })
+    }
+
+    fn ended(request: u64, outcome: Outcome, tries: u32, retry_not_made: bool) -> EventKind {
+        EventKind::RequestEnded(Ended { request, outcome, waited_ns: 1, tries, retry_not_made })
+    }
+
+    /// Where nobody ever listened, 100 connections were "in place of others" that had never been.
+    #[test]
+    fn only_established_connections_take_the_place_of_others() {
+        let mut tally = Tally::new("there");
+        for _ in 0..3 {
+            take(&mut tally, [opening(), refused()]);
+        }
+        let none = tally.amounts();
+        assert_eq!((none.connections, none.not_established, none.extra_connections), (3, 3, 0));
+        assert_eq!(none.reconnections_a_second, 0);
+        take(&mut tally, [opening(), opened(), opening(), opened(), closed(), opening(), refused()]);
+        take(&mut tally, [opening(), opened(), opening(), opened()]);
+        let some = tally.amounts();
+        // The third and the fourth are more than ever were at once, or take the place of the one that was closed.
+        assert_eq!((some.connections, some.not_established, some.extra_connections), (8, 4, 1));
+    }
+
+    /// A retry that met an open breaker was counted among those that were made.
+    #[test]
+    fn a_retry_that_was_never_made_is_none() {
+        let mut tally = Tally::new("there");
+        take(&mut tally, [failed(0, 1, true), failed(0, 2, false), ended(0, Outcome::Failed, 2, false)]);
+        take(&mut tally, [failed(1, 1, true), ended(1, Outcome::Failed, 1, true)]);
+        assert_eq!(tally.amounts().retries, 1);
+    }
+
+    /// The law: each request that was due has one of five ends, or is told as not known.
+    #[test]
+    fn what_was_due_and_has_no_end_is_not_known() {
+        let mut tally = Tally::new("there");
+        tally.was_due(4);
+        take(&mut tally, [ended(0, Outcome::Shed, 0, false), ended(1, Outcome::Failed, 1, false)]);
+        let amounts = tally.amounts();
+        assert_eq!((amounts.counts.due, amounts.not_known), (4, 2));
+        // A request's number says that those before it were due too.
+        take(&mut tally, [failed(6, 1, true)]);
+        assert_eq!(tally.amounts().not_known, 5);
+        take(&mut tally, [EventKind::ClientInterrupted(Interrupted { due: 9, not_known: 7 })]);
+        let amounts = tally.amounts();
+        let text = amounts.text("there");
+        assert_eq!((amounts.counts.due, amounts.not_known), (9, 7));
+        assert!(text.contains("  not known         7   77.78 %  "), "{text}");
+        assert!(text.contains("breaks off: what fell due in its last 1 s"), "{text}");
+        let json = amounts.json("there");
+        assert_eq!((&json["not_known"], &json["uncounted_ns"]), (&json!(7), &json!(S)));
     }
 }

@@ -35,6 +35,10 @@ impl Timers {
         self.due.first().map(|(at, _)| *at)
     }
 
+    pub(super) fn is_set(&self, timer: Timer) -> bool {
+        self.at.contains_key(&timer)
+    }
+
     /// Takes one that is due.
     pub(super) fn take(&mut self, now: u64) -> Option<Timer> {
         let (_, timer) = self.due.first().filter(|(at, _)| *at <= now).copied()?;

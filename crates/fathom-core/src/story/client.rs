@@ -1,6 +1,6 @@
 //! What an application under a policy (`fathom probe --as-client`) did, in words.
 
-use crate::event::{BreakerChanged, Circuit};
+use crate::event::{BreakerChanged, Circuit, Interrupted};
 use crate::text::count;
 use serde_json::Value;
 
@@ -26,6 +26,15 @@ pub(super) fn ended(result: &Value) -> String {
     let others: Vec<String> =
         all.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}")).collect();
     format!("of {} {} answered{}", count(n("due"), "request"), n("answered"), others.concat())
+}
+
+/// What is not known of the requests of one that was killed.
+pub(super) fn interrupted(interrupted: Interrupted) -> String {
+    let Interrupted { due, not_known } = interrupted;
+    format!(
+        "the client was killed: of {} that had been due, {not_known} have no end here; in its last second more may have been due",
+        count(due, "request")
+    )
 }
 
 #[cfg(test)]

@@ -41,6 +41,8 @@ pub(crate) struct Laws {
     stopped: bool,
     pub(crate) transitions: Vec<(Circuit, Circuit)>,
     pub(crate) most_open: usize,
+    /// Connections that were begun.
+    pub(crate) begun: u64,
     /// Connections while the last request was under way.
     pub(crate) open_before_the_end: usize,
 }
@@ -75,6 +77,7 @@ impl Laws {
             stopped: false,
             transitions: Vec::new(),
             most_open: 0,
+            begun: 0,
             open_before_the_end: 0,
         }
     }
@@ -142,6 +145,7 @@ impl Laws {
     }
 
     fn opens(&mut self, id: u32, target: usize, place: u32) -> Result<(), String> {
+        self.begun += 1;
         let others = || self.links.values().filter(|link| link.target == target);
         law("a pool never exceeds its maximum", others().count() < self.rules.pool.max as usize, || {
             format!("{} are open to target {target}", others().count())
@@ -164,6 +168,9 @@ impl Laws {
         law("nothing is sent on a connection that is too old", !old, || format!("{id} at {now}"))?;
         law("sent when due, not before", due_ns == self.due_ns(request) && due_ns <= now, || {
             due_ns.to_string()
+        })?;
+        law("nothing is sent after the deadline", now < due_ns + self.rules.requests.deadline_ns, || {
+            format!("request {request}, due at {due_ns}, at {now}")
         })?;
         law("nothing is sent for who has gone", !self.ended.contains_key(&request), || request.to_string())?;
         let barred = target == 0 && self.barred.contains(&request);

@@ -21,6 +21,8 @@ pub(crate) enum Mood {
     Refuses,
     /// Nothing comes back of whatever is sent there.
     Silent,
+    /// It accepts, and ends each connection at once.
+    Slams,
     /// One of three things at random goes wrong, each time.
     Moody,
 }
@@ -38,6 +40,8 @@ pub(crate) struct Story {
     /// At these moments every open connection is reset.
     pub(crate) resets: Vec<u64>,
     pub(crate) stop_at_ns: Option<u64>,
+    /// From when on its host does not run, and for how long.
+    pub(crate) pauses: Vec<(u64, u64)>,
     pub(crate) seed: u64,
 }
 
@@ -96,6 +100,10 @@ impl World<'_> {
                 let rtt = self.story.rtt_ns;
                 match self.mood(target) {
                     Mood::Well | Mood::Slow(_) | Mood::Moody => self.will(rtt, Input::Connected { id }),
+                    Mood::Slams => {
+                        self.will(rtt, Input::Connected { id });
+                        self.will(rtt + 1, Input::Lost { id });
+                    }
                     // At once, as over loopback, or after a round trip.
                     Mood::Refuses => {
                         let after = self.roll(2) * rtt;
@@ -109,7 +117,7 @@ impl World<'_> {
                 match self.mood(target) {
                     Mood::Well | Mood::Moody => self.will(self.story.rtt_ns, Input::Answered { id, ask }),
                     Mood::Slow(after) => self.will(after, Input::Answered { id, ask }),
-                    Mood::Refuses => self.will(self.story.rtt_ns, Input::Lost { id }),
+                    Mood::Refuses | Mood::Slams => self.will(self.story.rtt_ns, Input::Lost { id }),
                     Mood::Silent => {}
                 }
                 if self.roll(50) == 0 {
@@ -165,6 +173,11 @@ pub(crate) fn live(
             return Err(format!("nothing will ever happen: {counts:?}"));
         };
         world.now = world.now.max(next);
+        for &(from, lasts) in &story.pauses {
+            if (from..from + lasts).contains(&world.now) {
+                world.now = from + lasts;
+            }
+        }
         laws.begins(world.now);
         if stops.first().is_some_and(|at| *at <= world.now) {
             stops.pop_first();

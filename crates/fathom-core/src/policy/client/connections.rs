@@ -8,14 +8,19 @@ const FILLING_AT_MOST_NS: u64 = 5_000_000_000;
 impl Client {
     /// Gives connections to those that wait for one, and opens more where there may be more.
     pub(super) fn serve(&mut self, now: u64, target: usize) {
-        while let Some(&request) = self.pools[target].waiting.front() {
+        while let Some(request) = self.pools[target].next_waiting() {
+            if self.waited_in_vain(now, request) {
+                self.leave_the_queue(request);
+                self.try_failed(now, request, Why::PoolWait);
+                continue;
+            }
             let Some(id) = self.pools[target].next_idle() else { break };
             let Some(connection) = self.connections.get(&id).copied() else { break };
             if connection.retire_ns.is_some_and(|at| at <= now) {
                 self.close(id, ClosingCause::Refreshed);
                 continue;
             }
-            self.pools[target].waiting.pop_front();
+            self.leave_the_queue(request);
             self.pools[target].not_idle(id);
             self.lend(now, id, connection, request);
         }
@@ -28,7 +33,7 @@ impl Client {
         let State::Idle { since_ns } = connection.state else { return };
         if rule.validate_after_ns.is_some_and(|after| now - since_ns.max(connection.worked_ns) >= after) {
             if let Some(waiting) = self.requests.get_mut(&request)
-                && let Stage::Waiting(until_ns) = waiting.stage
+                && let Stage::Waiting(until_ns, _) = waiting.stage
             {
                 waiting.stage = Stage::Validating(until_ns);
             }
@@ -44,7 +49,7 @@ impl Client {
     fn check(&mut self, now: u64, id: u32, request: Option<u64>, since_ns: u64) {
         let ask = self.next_ask(id);
         self.set_state(id, State::Checking { ask, request, since_ns });
-        let until_ns = now + self.policy.pool.validation_timeout_ns;
+        let until_ns = now.saturating_add(self.policy.pool.validation_timeout_ns);
         self.timers.set(Timer::Connection(id), Some(until_ns));
         self.outputs.push_back(Output::Send { id, ask, request: None });
     }
@@ -55,9 +60,10 @@ impl Client {
         let id = self.next_id;
         self.next_id += 1;
         let state = State::Opening;
-        let connection = Connection { target, place, state, retire_ns: None, worked_ns: now, asks: 0 };
+        let (worked_ns, has_answered, asks) = (now, false, 0);
+        let connection = Connection { target, place, state, retire_ns: None, worked_ns, has_answered, asks };
         self.connections.insert(id, connection);
-        self.timers.set(Timer::Connection(id), Some(now + self.policy.connect_timeout_ns));
+        self.timers.set(Timer::Connection(id), Some(now.saturating_add(self.policy.connect_timeout_ns)));
         self.outputs.push_back(Output::Open { id, target, place });
         true
     }
@@ -79,18 +85,18 @@ impl Client {
         }
         connection.worked_ns = now;
         self.pools[target].opening -= 1;
-        if target == 0 {
-            self.filling.succeeded();
-        }
         self.becomes_idle(now, id, now);
         self.serve(now, target);
     }
 
     pub(super) fn answered(&mut self, now: u64, id: u32, asked: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.worked_ns = now;
+        (connection.worked_ns, connection.has_answered) = (now, true);
         let connection = *connection;
         let target = connection.target;
+        if target == 0 {
+            self.filling.succeeded();
+        }
         match connection.state {
             State::Busy { ask, request } if ask == asked => {
                 self.becomes_idle(now, id, now);
@@ -103,7 +109,7 @@ impl Client {
                     self.close(id, ClosingCause::Refreshed);
                     self.wait_again(request, target);
                 }
-                Some(request) if self.is_validating(request) => {
+                Some(request) if self.is_validating(request) && !self.waited_in_vain(now, request) => {
                     let ask = self.next_ask(id);
                     self.set_state(id, State::Busy { ask, request });
                     self.timers.set(Timer::Connection(id), None);
@@ -137,7 +143,8 @@ impl Client {
         match connection.state {
             State::Opening => {
                 // The caller that has waited for longest learns of it, as with database/sql.
-                if let Some(request) = self.pools[target].waiting.pop_front() {
+                if let Some(request) = self.pools[target].next_waiting() {
+                    self.leave_the_queue(request);
                     self.try_failed(now, request, Why::NotConnected);
                 }
                 self.fill_later(now);
@@ -149,7 +156,12 @@ impl Client {
             }
             State::Checking { .. } | State::Idle { .. } => {}
         }
-        self.fill(now);
+        if connection.has_answered {
+            self.fill(now);
+        } else {
+            // Whoever accepts connections and ends them at once would be asked for the next one as fast as it can.
+            self.fill_later(now);
+        }
         self.serve(now, target);
     }
 
@@ -158,15 +170,15 @@ impl Client {
         if let Some(request) = self.requests.get_mut(&id)
             && let Stage::Validating(until_ns) = request.stage
         {
-            request.stage = Stage::Waiting(until_ns);
-            self.pools[target].waiting.push_front(id);
+            request.stage = Stage::Waiting(until_ns, self.pools[target].wait(id, true));
         }
     }
 
     fn fill_later(&mut self, now: u64) {
-        if self.pools[0].open < self.pools[0].rule.min as usize {
+        // One wait at a time: each that fails meanwhile would put the next attempt off.
+        if self.pools[0].open < self.pools[0].rule.min as usize && !self.timers.is_set(Timer::Pool) {
             let wait = self.filling.next_wait_ns(FILLING_AT_MOST_NS);
-            self.timers.set(Timer::Pool, Some(now + wait.max(1)));
+            self.timers.set(Timer::Pool, Some(now.saturating_add(wait.max(1))));
         }
     }
 
@@ -178,14 +190,14 @@ impl Client {
             return self.lost_for(now, id, Some(ClosingCause::Abandoned));
         };
         let least = if target == 0 { rule.min as usize } else { 0 };
-        let unneeded =
-            rule.idle_ns.is_some_and(|idle| now >= since_ns + idle) && self.pools[target].open > least;
+        let unneeded = rule.idle_ns.is_some_and(|idle| now >= since_ns.saturating_add(idle))
+            && self.pools[target].open > least;
         if connection.retire_ns.is_some_and(|at| at <= now) {
             self.close(id, ClosingCause::Refreshed);
             self.fill(now);
         } else if unneeded {
             self.close(id, ClosingCause::Finished);
-        } else if rule.check_every_ns.is_some_and(|every| now >= connection.worked_ns + every) {
+        } else if rule.check_every_ns.is_some_and(|every| now >= connection.worked_ns.saturating_add(every)) {
             self.pools[target].not_idle(id);
             self.check(now, id, None, since_ns);
         } else {
@@ -201,8 +213,9 @@ impl Client {
             Some(State::Idle { since_ns: other_ns }) => other_ns > since_ns,
             _ => false,
         };
-        let place = self.pools[target].idle.iter().position(later).unwrap_or(self.pools[target].idle.len());
-        self.pools[target].idle.insert(place, id);
+        // From the end, where those that have just become idle belong.
+        let before = self.pools[target].idle.iter().rposition(|other| !later(other));
+        self.pools[target].idle.insert(before.map_or(0, |at| at + 1), id);
         self.watch(now, id);
     }
 
@@ -212,10 +225,10 @@ impl Client {
         let State::Idle { since_ns } = connection.state else { return };
         // One that is kept because there are few may be one too many later.
         let unneeded = rule.idle_ns.map(|idle| {
-            let at = since_ns + idle;
-            if at > now { at } else { now + idle }
+            let at = since_ns.saturating_add(idle);
+            if at > now { at } else { now.saturating_add(idle) }
         });
-        let check = rule.check_every_ns.map(|every| connection.worked_ns + every);
+        let check = rule.check_every_ns.map(|every| connection.worked_ns.saturating_add(every));
         let at = connection.retire_ns.into_iter().chain(unneeded).chain(check).min();
         self.timers.set(Timer::Connection(id), at);
     }

@@ -33,6 +33,11 @@ impl Client {
 
     fn try_now(&mut self, now: u64, id: u64) {
         let Some(request) = self.requests.get_mut(&id) else { return };
+        // This host did not run: nobody waits for it any more.
+        if now >= request.deadline_ns {
+            request.retry_not_made |= request.tries > 0;
+            return self.serve_otherwise(now, id, Outcome::Failed);
+        }
         if request.target == 0
             && let Some(breaker) = &mut self.breaker
         {
@@ -42,6 +47,7 @@ impl Client {
             request.permit = permit;
             let refused = permit.is_none();
             let shed = refused && request.tries == 0;
+            request.retry_not_made |= refused && request.tries > 0;
             self.tell_breaker(before, after);
             if refused {
                 return self.serve_otherwise(now, id, if shed { Outcome::Shed } else { Outcome::Failed });
@@ -50,10 +56,10 @@ impl Client {
         let Some(request) = self.requests.get_mut(&id) else { return };
         let until_ns = now.saturating_add(self.policy.pool.wait_ns).min(request.deadline_ns);
         request.tries += 1;
-        (request.since_ns, request.stage) = (now, Stage::Waiting(until_ns));
         let target = request.target;
+        let ticket = self.pools[target].wait(id, false);
+        (request.since_ns, request.stage) = (now, Stage::Waiting(until_ns, ticket));
         self.timers.set(Timer::Request(id), Some(until_ns));
-        self.pools[target].waiting.push_back(id);
         self.serve(now, target);
     }
 
@@ -82,7 +88,7 @@ impl Client {
     /// The time of what it is doing is over.
     pub(super) fn request_waited(&mut self, now: u64, id: u64) {
         match self.requests.get(&id).map(|request| request.stage) {
-            Some(Stage::Waiting(_) | Stage::Validating(_)) => {
+            Some(Stage::Waiting(..) | Stage::Validating(_)) => {
                 self.leave_the_queue(id);
                 self.try_failed(now, id, Why::PoolWait);
             }
@@ -99,15 +105,23 @@ impl Client {
         }
     }
 
-    fn leave_the_queue(&mut self, id: u64) {
-        let Some(request) = self.requests.get(&id) else { return };
-        let waiting = &mut self.pools[request.target].waiting;
-        // Who waited for longest leaves first, but for a deadline: after a pause thousands may wait.
-        if waiting.front() == Some(&id) {
-            waiting.pop_front();
-        } else {
-            waiting.retain(|other| *other != id);
+    pub(super) fn leave_the_queue(&mut self, id: u64) {
+        if let Some(request) = self.requests.get(&id)
+            && let Stage::Waiting(_, ticket) = request.stage
+        {
+            self.pools[request.target].leave(ticket);
         }
+    }
+
+    /// Its time to wait for a connection was over before this moment, or nobody waits for its answer: where this host did
+    /// not run for a while, a connection may become free before the timers are looked at.
+    pub(super) fn waited_in_vain(&self, now: u64, id: u64) -> bool {
+        self.requests.get(&id).is_some_and(|request| match request.stage {
+            Stage::Waiting(until_ns, _) | Stage::Validating(until_ns) => {
+                until_ns < now || request.deadline_ns <= now
+            }
+            Stage::Sent(_) | Stage::Resting => false,
+        })
     }
 
     /// Its try failed: another one, or its end.
@@ -135,7 +149,7 @@ impl Client {
         match retry_in_ns {
             Some(wait_ns) => {
                 (request.stage, request.retries) = (Stage::Resting, request.retries + 1);
-                self.timers.set(Timer::Request(id), Some(now + wait_ns));
+                self.timers.set(Timer::Request(id), Some(now.saturating_add(wait_ns)));
             }
             None => self.serve_otherwise(now, id, Outcome::Failed),
         }
@@ -176,7 +190,8 @@ impl Client {
 
     /// The user waits no longer for it.
     pub(super) fn give_up(&mut self, now: u64, id: u64) {
-        let Some(request) = self.requests.get(&id) else { return };
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        request.retry_not_made |= request.stage == Stage::Resting && request.tries > 0;
         let (stage, maybe_done) = (request.stage, request.maybe_done);
         self.leave_the_queue(id);
         if let Stage::Sent(connection) = stage {
@@ -193,7 +208,8 @@ impl Client {
         self.outputs.push_back(Output::Ended { request: id, outcome });
         if outcome != Outcome::Answered {
             let waited_ns = now.saturating_sub(request.due_ns);
-            let ended = Ended { request: id, outcome, waited_ns, tries: request.tries };
+            let (tries, retry_not_made) = (request.tries, request.retry_not_made);
+            let ended = Ended { request: id, outcome, waited_ns, tries, retry_not_made };
             self.outputs.push_back(Output::Event(EventKind::RequestEnded(ended)));
         }
     }

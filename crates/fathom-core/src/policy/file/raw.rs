@@ -2,26 +2,59 @@
 
 use crate::units::duration_ns;
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
 use toml::Spanned;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct File {
-    pub(super) request: Request,
-    pub(super) retry: Option<Retry>,
-    pub(super) connection: Connection,
-    pub(super) pool: Pool,
-    pub(super) breaker: Option<Breaker>,
-    pub(super) fallback: Option<Spanned<Fallback>>,
+    pub(super) request: Table<Request>,
+    pub(super) retry: Option<Table<Retry>>,
+    pub(super) connection: Table<Connection>,
+    pub(super) pool: Table<Pool>,
+    pub(super) breaker: Option<Table<Breaker>>,
+    pub(super) fallback: Option<Spanned<Table<Fallback>>>,
+}
+
+/// A table of keys, and nothing else: a list would be taken for the values of the first few keys.
+#[derive(Debug, Default)]
+pub(super) struct Table<T>(T);
+
+impl<T> Deref for Table<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Table<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Keys<T>(PhantomData<T>);
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Keys<T> {
+            type Value = Table<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a table of keys, as [pool] begins one")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Table<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Table)
+            }
+        }
+        from.deserialize_any(Keys(PhantomData))
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Request {
-    pub(super) size: Option<Spanned<i64>>,
-    pub(super) idempotent: Option<bool>,
+    pub(super) size: Option<Spanned<Whole>>,
+    pub(super) idempotent: Option<Flag>,
     pub(super) deadline: Option<Spanned<Time>>,
     pub(super) try_timeout: Option<Spanned<Time>>,
 }
@@ -29,15 +62,14 @@ pub(super) struct Request {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Retry {
-    pub(super) at_most: Option<Spanned<i64>>,
+    pub(super) at_most: Option<Spanned<Whole>>,
     pub(super) first: Option<Spanned<Time>>,
     pub(super) cap: Option<Spanned<Time>>,
     pub(super) jitter: Option<Jitter>,
     pub(super) budget: Option<Spanned<Budget>>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Jitter {
     None,
     Full,
@@ -45,8 +77,7 @@ pub(super) enum Jitter {
     Decorrelated,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Order {
     Fifo,
     Lifo,
@@ -62,8 +93,8 @@ pub(super) enum Budget {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct BudgetTable {
     pub(super) share: Option<Spanned<Share>>,
-    pub(super) burst: Option<Spanned<i64>>,
-    pub(super) tokens: Option<Spanned<i64>>,
+    pub(super) burst: Option<Spanned<Whole>>,
+    pub(super) tokens: Option<Spanned<Whole>>,
     pub(super) ratio: Option<Spanned<Share>>,
 }
 
@@ -80,8 +111,8 @@ pub(super) struct Connection {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Pool {
-    pub(super) min: Option<Spanned<i64>>,
-    pub(super) max: Option<Spanned<i64>>,
+    pub(super) min: Option<Spanned<Whole>>,
+    pub(super) max: Option<Spanned<Whole>>,
     pub(super) wait: Option<Spanned<Time>>,
     pub(super) order: Option<Order>,
     pub(super) idle: Option<Spanned<Time>>,
@@ -94,10 +125,10 @@ pub(super) struct Pool {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Breaker {
     pub(super) window: Option<Spanned<Window>>,
-    pub(super) least: Option<Spanned<i64>>,
+    pub(super) least: Option<Spanned<Whole>>,
     pub(super) failures: Option<Spanned<Share>>,
     pub(super) open: Option<Spanned<Time>>,
-    pub(super) trials: Option<Spanned<i64>>,
+    pub(super) trials: Option<Spanned<Whole>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -106,6 +137,14 @@ pub(super) struct Fallback {
     pub(super) target: Option<String>,
     pub(super) last_answer: Option<Spanned<Time>>,
 }
+
+/// A whole number.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Whole(pub(super) i64);
+
+/// Yes or no.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Flag(pub(super) bool);
 
 /// A duration as people write it, in ns.
 #[derive(Debug, Clone, Copy)]
@@ -148,6 +187,62 @@ where
     fn visit_f64<E: Error>(self, n: f64) -> Result<T, E> {
         let expected = self.0;
         (self.3)(n).ok_or_else(|| E::custom(format!("{n} is none of what may stand here: write {expected}")))
+    }
+}
+
+impl<'de> Deserialize<'de> for Whole {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = |text: &str| Err(format!("{text:?} is text: write a whole number, as in 10"));
+        from.deserialize_any(Reads("a whole number, as in 10", text, |n| Some(Self(n)), |_| None))
+    }
+}
+
+impl<'de> Deserialize<'de> for Flag {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Either;
+        impl Visitor<'_> for Either {
+            type Value = Flag;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("true or false, without quotes")
+            }
+
+            fn visit_bool<E: Error>(self, is: bool) -> Result<Flag, E> {
+                Ok(Flag(is))
+            }
+        }
+        from.deserialize_any(Either)
+    }
+}
+
+/// One of a few words.
+fn word<'de, D: Deserializer<'de>, T: Copy>(
+    from: D,
+    expected: &'static str,
+    words: &[(&str, T)],
+) -> Result<T, D::Error> {
+    let read = |text: &str| {
+        let known = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        known.ok_or_else(|| format!("{text:?} is no word that may stand here: write {expected}"))
+    };
+    from.deserialize_any(Reads(expected, read, |_| None, |_| None))
+}
+
+impl<'de> Deserialize<'de> for Jitter {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let words = [
+            ("none", Self::None),
+            ("full", Self::Full),
+            ("equal", Self::Equal),
+            ("decorrelated", Self::Decorrelated),
+        ];
+        word(from, "\"none\", \"full\", \"equal\" or \"decorrelated\"", &words)
+    }
+}
+
+impl<'de> Deserialize<'de> for Order {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        word(from, "\"fifo\" or \"lifo\"", &[("fifo", Self::Fifo), ("lifo", Self::Lifo)])
     }
 }
 
@@ -204,8 +299,8 @@ impl<'de> Deserialize<'de> for Budget {
                 }
             }
 
-            fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<Budget, A::Error> {
-                BudgetTable::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(Budget::Table)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Budget, A::Error> {
+                BudgetTable::deserialize(MapAccessDeserializer::new(map)).map(Budget::Table)
             }
         }
         from.deserialize_any(Either)

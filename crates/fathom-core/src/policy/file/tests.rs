@@ -166,11 +166,11 @@ fn what_cannot_be_read_is_one_line_with_its_place() {
         ("[pool]\nwait = \"soon\"", "p.toml:2:8: ", "write a duration as in"),
         ("[pool]\nwait = 0", "p.toml:2:8: ", "`wait` is below 1ms; write more"),
         ("[pool]\nmax = -1", "p.toml:2:7: ", "`max` goes from 1 to 10000, not -1"),
-        ("[pool]\norder = \"random\"", "p.toml:2:9: ", "expected `fifo` or `lifo`"),
+        ("[pool]\norder = \"random\"", "p.toml:2:9: ", "write \"fifo\" or \"lifo\""),
         (
             "[retry]\njitter = \"half\"",
             "p.toml:2:10: ",
-            "expected one of `none`, `full`, `equal`, `decorrelated`",
+            "write \"none\", \"full\", \"equal\" or \"decorrelated\"",
         ),
         ("[retry]\nat_most = 0", "p.toml:2:11: ", "`at_most` goes from 1 to 100"),
         ("[retry]\nbudget = \"much\"", "p.toml:2:10: ", "or \"none\""),
@@ -178,7 +178,7 @@ fn what_cannot_be_read_is_one_line_with_its_place() {
         ("[breaker]\nfailures = 50", "p.toml:2:12: ", "a share from 0 to 1"),
         ("[breaker]\nfailures = \"101%\"", "p.toml:2:12: ", "no share"),
         ("[breaker]\nwindow = 0", "p.toml:2:10: ", "from 1 on"),
-        ("[request]\nidempotent = \"yes\"", "p.toml:2:14: ", "expected a boolean"),
+        ("[request]\nidempotent = \"yes\"", "p.toml:2:14: ", "write true or false"),
         ("[request]\nsize = 12", "p.toml:2:8: ", "`size` goes from 64 to 1048576, not 12"),
         ("[connection]\nkeepalive = \"1500ms\"", "p.toml:2:13: ", "whole seconds"),
         ("[connection]\nkeepalive = \"32768s\"", "p.toml:2:13: ", "the most that Linux takes"),
@@ -189,4 +189,93 @@ fn what_cannot_be_read_is_one_line_with_its_place() {
         let error = wrong(text);
         assert!(error.starts_with(place) && error.contains(what), "{text}\n{error}");
     }
+}
+
+/// Every key with a value of every wrong kind: the message has its place, and no word of the parser's.
+#[test]
+fn a_value_of_the_wrong_kind_is_told_in_the_words_of_the_file() {
+    const KEYS: [&str; 35] = [
+        "request",
+        "request.size",
+        "request.idempotent",
+        "request.deadline",
+        "request.try_timeout",
+        "retry",
+        "retry.at_most",
+        "retry.first",
+        "retry.cap",
+        "retry.jitter",
+        "retry.budget",
+        "retry.budget.share",
+        "retry.budget.burst",
+        "retry.budget.tokens",
+        "retry.budget.ratio",
+        "connection",
+        "connection.connect_timeout",
+        "connection.keepalive",
+        "connection.age",
+        "pool",
+        "pool.min",
+        "pool.max",
+        "pool.wait",
+        "pool.order",
+        "pool.idle",
+        "pool.validate_after",
+        "breaker",
+        "breaker.window",
+        "breaker.least",
+        "breaker.failures",
+        "breaker.open",
+        "breaker.trials",
+        "fallback",
+        "fallback.target",
+        "fallback.last_answer",
+    ];
+    const VALUES: [&str; 10] =
+        ["5", "-1", "1.5", "nan", "\"x\"", "true", "[1]", "{ x = 1 }", "1979-05-27", "99999999999999999999"];
+    const PARSERS: [&str; 16] = [
+        "struct",
+        "i64",
+        "u64",
+        "i128",
+        "u128",
+        "f64",
+        "variant",
+        "enum",
+        "sequence",
+        " map",
+        "invalid type",
+        "invalid value",
+        "serde",
+        "expected a",
+        "wanted",
+        "Spanned",
+    ];
+    let mut told = 0;
+    for key in KEYS {
+        for value in VALUES {
+            let Err(error) = Policy::parse("p.toml", &format!("{key} = {value}\n")) else { continue };
+            let error = error.to_string();
+            told += 1;
+            assert!(error.starts_with("p.toml:1:") && error.lines().count() == 1, "{key} = {value}: {error}");
+            let of_the_parser = PARSERS.iter().find(|word| error.contains(*word));
+            assert_eq!(of_the_parser, None, "{key} = {value}: {error}");
+        }
+    }
+    assert!(told > 250, "{told}");
+    // A list was taken for the values of the first few keys.
+    for list in ["[[pool]]\n", "pool = [1, 2]\n"] {
+        assert!(
+            wrong(list).contains("a list cannot stand here; write a table of keys, as [pool] begins one")
+        );
+    }
+    assert!(wrong("[pool]\nmax = \"10\"").contains("p.toml:2:7: \"10\" is text: write a whole number"));
+}
+
+#[test]
+fn what_is_no_text_has_its_place() {
+    let error = Policy::read("p.toml", b"[pool]\nmax = 1\n# caf\xe9\n").expect_err("latin 1").to_string();
+    assert_eq!(error, "p.toml:3:6: the byte 0xe9 is no UTF-8 text; save the file as UTF-8, or name another");
+    // What Windows' editors put before UTF-8 is none of the text.
+    assert!(Policy::read("p.toml", b"\xef\xbb\xbf[pool]\nmax = 1\nmin = 1\n").is_ok());
 }
