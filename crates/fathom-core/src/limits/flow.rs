@@ -6,13 +6,13 @@ use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, Secret};
 /// How long a connection and its first echo may take: three SYNs that are sent again (after 1, 3 and 7 s).
 pub(super) const OPENED_WITHIN_NS: u64 = 8 * S;
 /// A request that is lost is sent again so many times within the shortest patience (after 0.2, 0.6, 1.4 and 3 s).
-const SHORTEST_PATIENCE_NS: u64 = 7 * S / 2;
+pub(super) const SHORTEST_PATIENCE_NS: u64 = 7 * S / 2;
 /// After a long outage, whose deaths do not count, no longer than this is waited for.
-const LONGEST_PATIENCE_NS: u64 = 15 * S;
+pub(super) const LONGEST_PATIENCE_NS: u64 = 15 * S;
 /// A silence of so many retransmission timeouts is held against a fresh connection.
 const DOUBTED_AFTER: u64 = 2;
 /// What is assumed where the kernel does not tell (RFC 6298, 2.1).
-const RTO_NS: u64 = S;
+pub(super) const RTO_NS: u64 = S;
 
 /// What a connection is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

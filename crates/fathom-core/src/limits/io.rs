@@ -102,6 +102,7 @@ pub struct Progress {
     pub survived_ns: u64,
     /// The shortest of which they died, in ns. `None`: none did so far.
     pub died_ns: Option<u64>,
-    /// How much longer it takes at the most, in ns, if nothing dies from now on.
+    /// How much longer it takes at the most, in ns, wherever the limit is: as long as nothing but that ends connections, and what
+    /// is sent arrives.
     pub left_ns: u64,
 }

@@ -1,6 +1,6 @@
 //! What every search has: its connections, what is known of the path, and what it tells.
 
-use super::flow::{Asked, Came, Flow, Role, Stage};
+use super::flow::{Asked, Came, Flow, LONGEST_PATIENCE_NS, RTO_NS, Role, SHORTEST_PATIENCE_NS, Stage};
 use super::guard::Guard;
 use super::io::Output;
 use super::outcome::{By, Meanwhile, Outcome};
@@ -65,6 +65,8 @@ pub(super) struct Links {
     pub(super) guard: Guard,
     pub(super) began_ns: u64,
     pub(super) now_ns: u64,
+    /// The longest retransmission timeout that the kernel told of or, before it did, that round trips suggest.
+    pub(super) rto_ns: u64,
     /// When it was to be woken.
     pub(super) expected_ns: Option<u64>,
     target: String,
@@ -85,6 +87,7 @@ impl Links {
             guard: Guard::default(),
             began_ns: 0,
             now_ns: 0,
+            rto_ns: 0,
             expected_ns: None,
             target: settings.target.clone(),
             session: settings.session,
@@ -113,6 +116,29 @@ impl Links {
 
     pub(super) fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// The first request of a connection took so long: Linux' timeout is then three times that, or 0.2 s more than it.
+    pub(super) fn took(&mut self, rtt_ns: u64) {
+        self.rto_ns = self.rto_ns.max(3 * rtt_ns + S / 5);
+    }
+
+    /// What a request is asked with that is sent now, by the kernel's timeout. `None`: it does not tell.
+    pub(super) fn times_out_after(&mut self, rto_ns: Option<u64>) {
+        self.rto_ns = self.rto_ns.max(rto_ns.unwrap_or(RTO_NS));
+    }
+
+    /// A connection and its first echo take less, and so does one more request.
+    pub(super) fn hello_ns(&self) -> u64 {
+        2 * self.rto_ns
+    }
+
+    /// From when a connection is asked, less than this passes until what became of it is known and counts: it is doubted, a
+    /// fresh one is answered, its request is sent again twice (`Asked::dead_ns`), and the control connections outlive it.
+    pub(super) fn judged_within_ns(&self) -> u64 {
+        let worked_ns = 4 * self.rto_ns;
+        let silent_ns = (4 * (worked_ns + self.rto_ns)).min(worked_ns + LONGEST_PATIENCE_NS);
+        SHORTEST_PATIENCE_NS.max(silent_ns) + 2 * S + self.rto_ns
     }
 
     /// The connections of which this holds, by their numbers.

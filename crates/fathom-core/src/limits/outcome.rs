@@ -123,6 +123,18 @@ pub struct Outcome {
     pub lives: Vec<Life>,
 }
 
+impl Row {
+    /// Takes in what another says of the same length. True.
+    fn takes(&mut self, other: &Self) -> bool {
+        self.survived += other.survived;
+        self.died += other.died;
+        self.void += other.void;
+        self.least_ns = self.least_ns.into_iter().chain(other.least_ns).min();
+        self.most_ns = self.most_ns.into_iter().chain(other.most_ns).max();
+        true
+    }
+}
+
 fn end(idle_ns: u64, hits: u32, of: u32) -> End {
     End { idle_ns, hits, of, share_95: wilson(hits, of) }
 }
@@ -149,7 +161,9 @@ impl Outcome {
                 void: cohort.void,
             })
             .collect();
+        // A length may have been tried several times.
         lengths.sort_by_key(|row| row.length_ns);
+        lengths.dedup_by(|later, row| row.length_ns == later.length_ns && row.takes(later));
         Self {
             limit: Limit::Idle,
             verdict,

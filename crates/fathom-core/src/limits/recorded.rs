@@ -3,7 +3,9 @@
 use super::age::{Life, outcome_of};
 use super::cohort::{Cohort, Died};
 use super::outcome::{Meanwhile, Outcome, Verdict};
+use super::settings::Settings;
 use crate::event::{Became, Death, Event, EventKind, Limit, What};
+use crate::units::{duration_compact, duration_text as duration};
 
 /// Takes the events of a recording one after the other; [`Recorded::outcome`] then says what they amount to.
 #[derive(Debug, Clone, Default)]
@@ -100,6 +102,37 @@ impl Recorded {
     pub fn is_settled(&self) -> bool {
         let settled = |outcome: &Outcome| matches!(outcome.verdict, Verdict::Found | Verdict::NotFound);
         self.ended.as_deref().is_some_and(settled)
+    }
+
+    /// Why a search for `limit` with these settings cannot go on from here; `None`: it can. `target` is what this one was of.
+    pub fn why_not(&self, target: &str, limit: Limit, settings: &Settings) -> Option<String> {
+        if self.judged == 0 {
+            return Some("it holds nothing that a search for limits knew; leave out --resume".to_owned());
+        }
+        if self.is_settled() {
+            return Some("its search came to its end; see it with `fathom recording summary`".to_owned());
+        }
+        if target != settings.target {
+            return Some(format!("it was a search of {target}, not of {}", settings.target));
+        }
+        match (self.limit, limit) {
+            (Limit::Age, Limit::Idle) => {
+                return Some("it was a search for the age limit; give --age too".to_owned());
+            }
+            (Limit::Idle, Limit::Age) => {
+                return Some("it was a search for the idle limit; leave out --age".to_owned());
+            }
+            _ => {}
+        }
+        if self.keepalive_ns != settings.keepalive_ns {
+            return Some(self.keepalive_ns.map_or_else(
+                || "it sent no keepalives; leave out --keepalive".to_owned(),
+                |ns| format!("it sent keepalives; give --keepalive {} too", duration(ns)),
+            ));
+        }
+        let survived = self.outcome()?.survived.filter(|end| end.idle_ns >= settings.up_to_ns)?;
+        let (lived, up_to) = (duration(survived.idle_ns), duration_compact(settings.up_to_ns));
+        Some(format!("its connections survived {lived} already, and --up-to is {up_to}; give more"))
     }
 
     /// The connections of each length. Nothing can be said of those that were open when it broke off.

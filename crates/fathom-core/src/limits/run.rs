@@ -2,6 +2,7 @@
 
 mod guarding;
 mod judging;
+mod left;
 mod opening;
 mod search;
 mod telling;
@@ -12,7 +13,7 @@ use super::guard::{PATIENCE_NS, control_every_ns};
 use super::io::{Input, Output, Progress};
 use super::links::{AGAIN_NS, Links, Wanted, deaths_of};
 use super::outcome::{Outcome, Verdict};
-use super::plan::{Reserve, S};
+use super::plan::Reserve;
 use super::recorded::Recorded;
 use super::settings::Settings;
 use super::view::Standing;
@@ -144,22 +145,11 @@ impl Limits {
     /// How far it is.
     pub fn progress(&self) -> Progress {
         let judged = self.cohorts.iter().map(|cohort| u64::from(cohort.judged())).sum();
-        let until = |role: Role, since: u64| match role {
-            Role::Test(cohort) => since + self.cohorts[cohort].length_ns,
-            _ => since,
-        };
-        let open = self.links.flows.values().map(|flow| match flow.stage {
-            Stage::Asked(_) | Stage::Dead => flow.since_ns,
-            _ => until(flow.role, flow.since_ns),
-        });
-        let to_come =
-            self.queue.iter().map(|wanted| until(wanted.role, wanted.not_before_ns.max(self.links.now_ns)));
-        let last_ns = open.chain(to_come).fold(self.links.now_ns, u64::max) + 4 * S;
         let progress = Progress {
             begun: self.beginnings > 0,
             open: self.links.flows.len(),
             judged,
-            left_ns: last_ns.saturating_sub(self.links.now_ns),
+            left_ns: self.left_ns(),
             ..Progress::default()
         };
         Bracket::of(&self.cohorts).told(progress)

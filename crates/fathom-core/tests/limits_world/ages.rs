@@ -28,6 +28,11 @@ fn ran(world: &World, settings: &Settings) -> Ran {
             assert_eq!(*became == Became::Died, most_ns.is_some(), "{event:?}");
         }
     }
+    if world.loss == 0 && world.faults.is_empty() && world.mean_life_ns.is_none() && world.places.is_none() {
+        for (at, left) in &ran.left {
+            assert!(at + left >= ran.took_ns, "{left} to go at {at}, and it took {}: {world:?}", ran.took_ns);
+        }
+    }
     if let Some(known) = recorded.outcome() {
         assert_eq!((known.limit, known.died, &known.how), (Limit::Age, ran.outcome.died, &ran.outcome.how));
         assert_eq!(known.survived, ran.outcome.survived, "{world:?}");

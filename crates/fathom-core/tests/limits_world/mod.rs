@@ -67,6 +67,10 @@ pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
     pub(crate) outputs: Vec<(u64, Output)>,
     pub(crate) most_open: usize,
+    /// Now and then: when it was, and how much longer it was to take at the most.
+    pub(crate) left: Vec<(u64, u64)>,
+    /// How long it took.
+    pub(crate) took_ns: u64,
     /// What a recording would hold.
     pub(crate) told: Vec<Told>,
 }
@@ -297,6 +301,7 @@ fn drive(world: &World, search: &mut dyn Search) -> Ran {
     };
     let (mut now, mut outputs, mut most_open, mut told) = (START, Vec::new(), 0, Vec::new());
     let mut open: BTreeSet<u32> = BTreeSet::new();
+    let mut left = Vec::new();
     let mut restarts: Vec<u64> = world
         .faults
         .iter()
@@ -332,6 +337,10 @@ fn drive(world: &World, search: &mut dyn Search) -> Ran {
         }
         if search.is_over() {
             break;
+        }
+        let progress = search.progress();
+        if progress.begun && (left.len() < 8 || turn % 64 == 0) {
+            left.push((now - START, progress.left_ns));
         }
         let wake = search.next_wake().expect("it waits for something");
         let event_at = net.events.peek().map(|Reverse((at, ..))| *at);
@@ -386,5 +395,5 @@ fn drive(world: &World, search: &mut dyn Search) -> Ran {
         }
     }
     assert!(open.is_empty(), "it is over and {open:?} are open");
-    Ran { outcome: search.outcome(), outputs, most_open, told }
+    Ran { outcome: search.outcome(), outputs, most_open, left, took_ns: now - START, told }
 }

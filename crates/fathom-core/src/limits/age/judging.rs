@@ -26,6 +26,7 @@ impl Ages {
     /// The kernel has been asked: now the connection is.
     pub(super) fn looked(&mut self, now: u64, id: u32, rto_ns: Option<u64>) {
         if self.links.flows.get(&id).is_some_and(|flow| flow.stage == Stage::Looking) {
+            self.links.times_out_after(rto_ns);
             self.links.ask(now, id, Asked::new(now, rto_ns, 0));
         }
     }
@@ -49,6 +50,7 @@ impl Ages {
         let Some(flow) = self.links.flows.get_mut(&id) else { return };
         let (role, sent_ns) = (flow.role, flow.first_ns);
         flow.enter(Stage::Idle, now);
+        self.links.took(now - sent_ns);
         if role == Role::Fresh {
             self.links.close(id);
             return self.path_works(now, sent_ns, true);

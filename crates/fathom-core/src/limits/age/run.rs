@@ -191,7 +191,12 @@ impl Ages {
         let window = lives::window(&lives, 2 * self.pace.every_ns);
         let open = self.links.flows.keys().filter_map(|id| self.known.get(id)).map(|known| known.opened_ns);
         let to_come = self.queue.iter().map(|wanted| wanted.not_before_ns);
-        let last_ns = open.chain(to_come).max().map_or(self.links.now_ns, |at| at + self.settings.up_to_ns);
+        let begun_ns = open.chain(to_come).max().map(|at| at.saturating_add(self.settings.up_to_ns));
+        // The last request of the last one, what became of it, and whether others died at the same moment.
+        let judged_ns = self.links.hello_ns() + self.links.judged_within_ns();
+        let settled_ns = 2 * self.pace.every_ns + self.pace.moment_ns + judged_ns;
+        let last_ns =
+            begun_ns.unwrap_or(self.links.now_ns).saturating_add(settled_ns + self.links.hello_ns());
         Progress {
             limit: Limit::Age,
             begun: self.phase != Phase::Starting && self.beginnings > 0,

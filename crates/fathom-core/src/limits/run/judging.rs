@@ -37,7 +37,9 @@ impl Limits {
         let quiet = view.filter(|_| self.settings.keepalive_ns.is_none());
         let idle_ns = (now - flow.since_ns).min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
         let least_ns = idle_ns.saturating_sub(ACK_DELAY_NS);
-        self.links.ask(now, id, Asked::new(now, view.map(|view| view.rto_ns), least_ns));
+        let rto_ns = view.map(|view| view.rto_ns);
+        self.links.times_out_after(rto_ns);
+        self.links.ask(now, id, Asked::new(now, rto_ns, least_ns));
     }
 
     pub(super) fn received(&mut self, now: u64, id: u32, bytes: &[u8]) {
@@ -72,9 +74,10 @@ impl Limits {
     /// The first echo came.
     fn is_open(&mut self, now: u64, id: u32) {
         let Some(flow) = self.links.flows.get_mut(&id) else { return };
-        let began_ns = flow.first_ns;
+        let (began_ns, role) = (flow.first_ns, flow.role);
         flow.enter(Stage::Idle, now);
-        match flow.role {
+        self.links.took(now - began_ns);
+        match role {
             Role::Control => {
                 self.links.guard.control_answered(id, began_ns, now);
                 self.path_works(now, began_ns, false);

@@ -10,7 +10,11 @@ const NARROW_NS: u64 = plan::S / 4;
 /// Lengths nearer to each other than this cannot be told apart.
 const APART_NS: u64 = plan::S / 20;
 /// So many rounds at the most between the two ends of a bracket, where a round is short.
-const MOST_ROUNDS: u32 = 3;
+pub(super) const MOST_ROUNDS: u32 = 3;
+/// Lengths of a round with connections that are begun for it, at the most, beside the longer end.
+pub(super) const MOST_PARTS_ANEW: u64 = 10;
+/// A round after the first begins no later than this and a tenth of the limit after the search did.
+pub(super) const IN_TIME_NS: u64 = plan::S * 60 - plan::JUDGED_AFTER_NS;
 
 impl Limits {
     /// The control connections are open: all lengths begin of which nothing is known.
@@ -57,7 +61,7 @@ impl Limits {
         let died_ns = bracket.died.map_or(0, |(_, ns)| ns);
         let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
         // A round with connections that are begun for it takes as long as the limit.
-        let in_time = now - self.links.began_ns + plan::JUDGED_AFTER_NS <= died_ns / 10 + plan::S * 60;
+        let in_time = now - self.links.began_ns <= died_ns / 10 + IN_TIME_NS;
         let another = self.rounds < MOST_ROUNDS && died_ns <= BEGUN_ANEW_NS && in_time;
         let enough = self.rounds > 0 && (gap_ns <= narrow_ns || !another);
         if enough || !self.look_between(now, bracket.survived_ns(), gap_ns, died_ns) {
@@ -116,7 +120,7 @@ impl Limits {
         let anew = died_ns <= BEGUN_ANEW_NS || self.earlier > 0;
         let parts = if anew {
             // A little more of them: what is not known exactly of each widens a part.
-            gap_ns.div_ceil(narrow_ns * 3 / 4).clamp(2, 10)
+            gap_ns.div_ceil(narrow_ns * 3 / 4).clamp(2, MOST_PARTS_ANEW)
         } else {
             u64::from(plan::parts(&self.settings))
         };
