@@ -8,6 +8,7 @@
 
 mod amounts;
 mod checksum;
+mod client;
 mod columns;
 mod convert;
 mod damage;
@@ -16,6 +17,7 @@ mod disk;
 mod error;
 mod events;
 mod export;
+mod keeper;
 mod manifest;
 pub mod peers;
 mod plain;
@@ -37,6 +39,7 @@ pub use error::Error;
 pub use events::{Entry, Events};
 pub use export::{Format, export, run};
 pub use fathom_core::summary::PathLabels;
+pub use keeper::Keeper;
 pub use manifest::{ClockAnchor, Manifest, ReflectorFacts, Tool};
 pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples, recordings_in};

@@ -11,7 +11,7 @@ use crate::recorder::{lock, progress, tidy};
 use crate::recording::Recording;
 use crate::verify::conservation::Conservation;
 use crate::{EVENTS, Error, MANIFEST, Manifest, RESERVE, segment_name};
-use fathom_core::event::{Event, EventKind, LOST_CRASH, LOST_UNREADABLE};
+use fathom_core::event::{CLIENT_MODE, Event, EventKind, Interrupted, LOST_CRASH, LOST_UNREADABLE};
 use jiff::Timestamp;
 use serde::Serialize;
 use std::path::Path;
@@ -118,6 +118,13 @@ pub(crate) fn recover_on(disk: &dyn Disk, dir: &Path, now: Timestamp) -> Result<
             events.append(disk, &line_of(&events.path, &event)?)?;
         }
     }
+    if manifest.ended_at.is_none()
+        && let Some(amounts) = Recording::open(dir)?.requests()?
+    {
+        let (due, not_known) = (amounts.counts.due, amounts.not_known);
+        let kind = EventKind::ClientInterrupted(Interrupted { due, not_known });
+        events.line(disk, &Event { at: now, mono_ns: evidence.mono_ns, connection: None, kind })?;
+    }
     if recovery.needed {
         let kind = EventKind::RecordingRecovered { rows: recovery.rows, torn_bytes: recovery.torn_bytes };
         events.line(disk, &Event { at: now, mono_ns: evidence.mono_ns, connection: None, kind })?;
@@ -161,7 +168,9 @@ fn untold(dir: &Path, damaged: bool) -> Result<Vec<(Option<u32>, u64)>, Error> {
             conservation.event(&event);
         }
     }
-    if let Some(due) = progress::read(dir) {
+    // An application's requests are no rows: each of its tries that was sent is one.
+    let of_rows = recording.manifest().probe["mode"] != CLIENT_MODE;
+    if let Some(due) = progress::read(dir).filter(|_| of_rows) {
         conservation.at_least_due(due);
     }
     let mut samples = recording.samples();
@@ -197,7 +206,9 @@ impl Evidence {
             evidence.recovered |= matches!(event.kind, EventKind::RecordingRecovered { .. });
             // An earlier, interrupted recovery is no evidence of when the probe stopped.
             let bookkeeping = match &event.kind {
-                EventKind::SegmentClosed { .. } | EventKind::RecordingRecovered { .. } => true,
+                EventKind::SegmentClosed { .. }
+                | EventKind::RecordingRecovered { .. }
+                | EventKind::ClientInterrupted(_) => true,
                 EventKind::RecordingOverflowed { reason: Some(reason), .. } => {
                     [LOST_CRASH, LOST_UNREADABLE].contains(&reason.as_str())
                 }

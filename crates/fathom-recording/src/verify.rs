@@ -2,6 +2,7 @@
 //! out of order, not by the length of the run.
 
 pub(crate) mod conservation;
+mod requests;
 
 use crate::checksum::LogSum;
 use crate::damage::Damage;
@@ -13,6 +14,7 @@ use conservation::Conservation;
 use fathom_core::event::EventKind;
 use fathom_core::sample::{Flags, Sample};
 use fathom_core::text::{self, cleaned};
+use requests::Requests;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -75,7 +77,8 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     let recording = Recording::open(dir)?;
     let mut findings = Findings::default();
     let mut conservation = Conservation::of(recording.manifest(), running);
-    let log = EventLog::read(&recording, &mut conservation, &mut findings)?;
+    let mut requests = Requests::of(&recording);
+    let log = EventLog::read(&recording, &mut conservation, requests.as_mut(), &mut findings)?;
 
     let mut rows = 0;
     let mut seen = Seen::default();
@@ -84,6 +87,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         for sample in &chunk {
             check(sample, &mut findings);
             conservation.row(sample);
+            if let Some(requests) = &mut requests {
+                requests.row(sample);
+            }
             if seen.insert(sample.connection, sample.seq) == Some(false) {
                 findings.add("samples", "(connection, seq) is unique", || at(sample));
             }
@@ -105,6 +111,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     // Rows that cannot be read are damage, and told as that.
     if damage.iter().all(|damage| damage.torn) {
         conservation.check(&mut findings);
+        if let Some(requests) = requests.filter(|_| !running) {
+            requests.check(&recording, &mut findings);
+        }
     }
     Ok(Verification {
         rows,
@@ -185,6 +194,7 @@ impl EventLog {
     fn read(
         recording: &Recording,
         conservation: &mut Conservation,
+        mut requests: Option<&mut Requests>,
         findings: &mut Findings,
     ) -> Result<Self, Error> {
         let mut log = Self::default();
@@ -202,6 +212,9 @@ impl EventLog {
                 });
             }
             conservation.event(&event);
+            if let Some(requests) = &mut requests {
+                requests.event(&event);
+            }
             match event.kind {
                 EventKind::RecordingEnded { samples, .. } => {
                     log.ended = Some(samples);

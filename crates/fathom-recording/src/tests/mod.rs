@@ -1,5 +1,6 @@
 //! Tests of the whole crate: what is written reads back, whatever the disk or the bytes do.
 
+mod clients;
 mod closings;
 mod conservation;
 mod damaged;

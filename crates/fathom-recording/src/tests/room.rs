@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 /// A disk whose room is what was removed from it while it is full.
 #[derive(Debug, Default)]
-struct Filling {
+pub(super) struct Filling {
     full: AtomicBool,
     freed: AtomicU64,
     /// So many writes that contain this find no room.
@@ -24,12 +24,12 @@ struct Filling {
 }
 
 impl Filling {
-    fn fill(&self) {
+    pub(super) fn fill(&self) {
         self.freed.store(0, Ordering::Relaxed);
         self.full.store(true, Ordering::Relaxed);
     }
 
-    fn empty(&self) {
+    pub(super) fn empty(&self) {
         self.full.store(false, Ordering::Relaxed);
     }
 }
@@ -113,7 +113,7 @@ fn run(rows_a_turn: u64, turns: u64, full: std::ops::Range<u64>) -> (tempfile::T
     (dir, sent, finished.is_ok())
 }
 
-fn kinds(dir: &Path) -> Vec<EventKind> {
+pub(super) fn kinds(dir: &Path) -> Vec<EventKind> {
     let known = |entry| match entry {
         Ok(Entry::Known(event)) => Some(event.kind),
         _ => None,
