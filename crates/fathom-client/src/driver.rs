@@ -110,8 +110,8 @@ impl Driver {
         self.obey();
         while !self.client.is_over() {
             let shown = show(self.standing());
-            let written = self.account.flush(mono_ns());
-            let deadline = self.client.next_wake().into_iter().chain(shown).chain([written]).min();
+            let written = self.account.flush(mono_ns(), self.client.counts().due);
+            let deadline = self.client.next_wake().into_iter().chain(shown).chain(written).min();
             self.reactor.wait(&mut events, deadline, false)?;
             for event in events.iter().filter(|event| !reactor::is_own(event.token())) {
                 let id = event.token().0 as u32;

@@ -3,7 +3,9 @@
 
 mod account;
 mod driver;
+mod policy_file;
 mod socket;
 
 pub use account::Account;
 pub use driver::{Driver, Setup, Standing};
+pub use policy_file::read_policy;

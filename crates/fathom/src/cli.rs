@@ -78,7 +78,9 @@ enum Command {
 
 /// Reads the command line of this process; ends it with help, a version or a usage error where that is all there is.
 fn parse() -> Result<Cli, Failure> {
-    let parsed = short::shorten(Cli::command()).try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
+    let parsed = short::shorten(Cli::command())
+        .try_get_matches()
+        .and_then(|m| probe::refuse_beside_client(&m).and_then(|()| Cli::from_arg_matches(&m)));
     parsed.map_err(|mut error| {
         if !error.use_stderr() {
             let printed = error.print().and_then(|()| io::stdout().flush());

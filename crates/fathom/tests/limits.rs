@@ -221,6 +221,9 @@ fn a_search_goes_on_where_another_was_killed() {
     assert!(shortest > Some(1_000_000_000), "{shortest:?}");
     let told = fathom(home.path(), &["recording", "summary", "--json", "second"]).summary();
     assert_eq!(told, result(&outcome));
+    let lengths: Vec<u64> =
+        told["lengths"].as_array().expect("rows").iter().map(|row| number(row, "length_ns")).collect();
+    assert!(lengths.windows(2).all(|two| two[0] < two[1]), "each length stands there once: {lengths:?}");
     assert_eq!(fathom(home.path(), &["recording", "verify", "second"]).code(), 0);
 
     // What is not the same search, or is over, is refused in a line.
@@ -229,9 +232,11 @@ fn a_search_goes_on_where_another_was_killed() {
         (format!("--resume {} --keepalive 1s", first.display()), "leave out --keepalive"),
         (format!("--resume {}", second.display()), "came to its end"),
         (format!("--resume {}", home.path().display()), "recording.json"),
+        (format!("--resume {}", home.path().join("none").display()), "none"),
+        (format!("--resume {} --up-to 1s", first.display()), "--up-to is 1s"),
     ] {
         let refused = here(target, &arguments).finish();
-        assert!(refused.code() > 0 && refused.err.contains(part), "{arguments}: {refused:?}");
+        assert!(refused.code() == 2 && refused.err.contains(part), "{arguments}: {refused:?}");
         assert_eq!(refused.told().len(), 1, "{arguments}: {refused:?}");
     }
     let elsewhere = here(loopback(), &format!("--resume {}", first.display())).finish();

@@ -12,7 +12,7 @@ use support::faults::Reflector;
 use support::net::Host;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::rows::{Events, FIRST_ON_CONNECTION, UNANSWERED, events, number, of_kind, rows};
-use support::{FATHOM, free_port};
+use support::{FATHOM, free_port, wait_for};
 use tempfile::TempDir;
 
 const OUTCOMES: [&str; 4] = ["failed", "ambiguous", "shed", "fallback"];
@@ -175,6 +175,9 @@ fn a_breaker_opens_and_sheds() {
     assert_eq!((number(&summary, "due"), number(&summary, "breaker_opened")), (100, 1), "{summary:#}");
     let shed = number(&summary, "shed");
     assert!(shed > 0 && shed + number(&summary, "failed") == 100, "{summary:#}");
+    // Nothing was ever open, so nothing took the place of anything.
+    assert_eq!(summary["connections"], summary["not_established"], "{summary:#}");
+    assert_eq!((&summary["extra_connections"], &summary["reconnections_a_second"]), (&json!(0), &json!(0)));
     let changed = of_kind(&log, "breaker.changed");
     assert_eq!((&changed[0]["from"], &changed[0]["to"]), (&json!("closed"), &json!("open")));
     let opened_ns = number(changed[0], "mono_ns");
@@ -203,16 +206,125 @@ fn a_client_that_is_killed_leaves_what_it_knew() {
     let (target, home) = (loopback(), home(READS));
     let (client, dir) = reads_from_one_that_is_killed(&home, target);
     wait_for_events(&dir, "tries that failed", |log| of_kind(log, "try.failed").len() > 3);
+    // Once a second it notes how many were due; none of them has an end before the reflector comes back.
+    wait_for("the number of requests that were due", || {
+        let noted = std::fs::read_to_string(dir.join(".progress")).ok()?;
+        let noted: Value = serde_json::from_str(&noted).ok()?;
+        (number(&noted, "due") > 40).then_some(())
+    });
     client.kill_9();
+    let interrupted = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
     let recovered = fathom(home.path(), &["recording", "recover", "r"]);
     assert_eq!(recovered.code(), 0, "{recovered:?}");
     let summary = fathom(home.path(), &["recording", "summary", "--json", "r"]).summary();
+    assert_eq!(summary, interrupted);
+    let verified = fathom(home.path(), &["recording", "verify", "r"]);
+    assert_eq!(verified.code(), 0, "{verified:?}");
+    // The law: each that was due ended in one of five ways, or is told as not known.
+    let (due, not_known) = (number(&summary, "due"), number(&summary, "not_known"));
+    let told = ["answered", "failed", "ambiguous", "shed", "fallback"].map(|name| number(&summary, name));
+    assert_eq!(due, told.iter().sum::<u64>() + not_known, "{summary:#}");
+    assert!(due > 40 && not_known > 20, "{summary:#}");
+    assert_eq!(number(&summary, "uncounted_ns"), 1_000_000_000);
+    let story = fathom(home.path(), &["recording", "explain", "r"]);
+    assert!(
+        story.out.contains(&format!("of {due} requests that had been due, {not_known} have no end")),
+        "{story:?}"
+    );
     let counted = ends(&dir, target, &events(&dir));
     for (name, n) in &counted {
         assert_eq!(&number(&summary, name), n, "{name}");
     }
     let text = fathom(home.path(), &["recording", "summary", "r"]);
     assert!(text.out.contains("callers waited: ") && text.out.contains(" answered "), "{text:?}");
+    assert!(text.out.contains("  not known "), "{text:?}");
+}
+
+/// Many were ignored without a word. Whatever this list does not name is refused by its name.
+#[test]
+fn every_option_of_a_probe_is_carried_out_or_refused() {
+    const ITS_OWN: [&str; 22] = [
+        "rate",
+        "for",
+        "tcp",
+        "allow-high-rate",
+        "key",
+        "ipv4",
+        "ipv6",
+        "source",
+        "dscp",
+        "label",
+        "from",
+        "to",
+        "via",
+        "tag",
+        "record",
+        "no-record",
+        "readable",
+        "quiet",
+        "json",
+        "verbose",
+        "log",
+        "log-file",
+    ];
+    const VALUES: [&str; 22] = [
+        "1",
+        "2s",
+        "127.0.0.1",
+        "auto",
+        "off",
+        "never",
+        "k=v",
+        "1Mbit",
+        "1s,2s",
+        "64,128",
+        "wait",
+        "polite",
+        "azure",
+        "64KiB",
+        "info",
+        "1d",
+        "5",
+        "require",
+        "10,20",
+        "twamp",
+        "fathom",
+        "x",
+    ];
+    // What is accepted goes on to this mistake.
+    let home = home("[pool]\nmax = 0\n");
+    let help = fathom(home.path(), &["probe", "--help"]);
+    let option = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        let long = line
+            .trim_start()
+            .split("--")
+            .nth(1)
+            .filter(|_| indent <= 6 && line.trim_start().starts_with('-'))?;
+        let name: String = long.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '-').collect();
+        Some((name, long.contains('<')))
+    };
+    let options: Vec<(String, bool)> = help.out.lines().filter_map(option).collect();
+    assert!(options.len() > 80, "{options:?}");
+    let (mut taken, skipped) = (BTreeSet::new(), ["help", "version", "as-client"]);
+    for (name, has_value) in options.iter().filter(|(name, _)| !skipped.contains(&name.as_str())) {
+        let run = |value: &&str| {
+            let mut words = vec!["probe", "127.0.0.1", "--as-client", "p.toml"];
+            let given = if *has_value { format!("--{name}={value}") } else { format!("--{name}") };
+            words.push(&given);
+            fathom(home.path(), &words)
+        };
+        let outcome = VALUES.iter().map(run).find(|outcome| !outcome.err.contains("invalid value"));
+        let outcome = outcome.unwrap_or_else(|| panic!("--{name}: none of the values is one"));
+        assert_eq!(outcome.code(), 2, "--{name}: {outcome:?}");
+        if outcome.err.contains("p.toml:2:7: `max` goes from") {
+            taken.insert(name.as_str());
+        } else {
+            let names = outcome.err.contains(&format!("--{name}")) && outcome.err.contains("--as-client");
+            assert!(names, "--{name}: {outcome:?}");
+        }
+    }
+    assert_eq!(taken, BTreeSet::from(ITS_OWN));
 }
 
 /// For people: the same figures in words, and nothing on standard error with --quiet.
@@ -245,5 +357,8 @@ fn mistakes_are_one_line_with_their_place() {
     let alone = fathom(home.path(), &["probe", &target.to_string(), "--rate", "20"]);
     assert!(alone.code() == 2 && alone.err.contains("--as-client"), "{alone:?}");
     let absent = fathom(home.path(), &["probe", &target.to_string(), "--as-client", "none.toml"]);
-    assert!(absent.code() == 2 && absent.err.contains("--as-client none.toml: cannot be read"), "{absent:?}");
+    assert!(
+        absent.code() == 2 && absent.err.contains("none.toml:1:1: there is no such file; name one"),
+        "{absent:?}"
+    );
 }

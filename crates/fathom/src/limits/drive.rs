@@ -1,7 +1,6 @@
 //! The driver of `fathom_core::limits` on sockets: it connects, writes, reads and waits. Nothing here decides anything.
 
 use super::args::Config;
-use super::record::SearchRecorder;
 use super::show::Ticker;
 use crate::probe::Stop;
 use fathom_core::limits::{Ages, Input, KernelView, Limit, Limits, Outcome, Output, Recorded, Search};
@@ -9,6 +8,7 @@ use fathom_core::probe::NetError;
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
 use fathom_os::socket::{self, TcpOptions};
+use fathom_recording::Keeper;
 use mio::net::TcpStream;
 use mio::{Interest, Token};
 use std::collections::{HashMap, VecDeque};
@@ -34,7 +34,7 @@ pub(super) struct Driver {
     stop: Stop,
     stopped: bool,
     ticker: Ticker,
-    recorder: SearchRecorder,
+    keeper: Keeper,
 }
 
 impl Driver {
@@ -44,7 +44,7 @@ impl Driver {
         remote: SocketAddr,
         reactor: Reactor,
         stop: Stop,
-        recorder: SearchRecorder,
+        keeper: Keeper,
     ) -> Self {
         Self {
             search: match config.limit {
@@ -63,18 +63,19 @@ impl Driver {
             stop,
             stopped: false,
             ticker: Ticker::new(config),
-            recorder,
+            keeper,
         }
     }
 
     /// Runs to the end.
-    pub(super) fn run(mut self) -> io::Result<(Outcome, SearchRecorder)> {
+    pub(super) fn run(mut self) -> io::Result<(Outcome, Keeper)> {
         let mut events = mio::Events::with_capacity(256);
         self.search.start(mono_ns());
         self.obey();
         while !self.search.is_over() {
             let shown = self.ticker.tick(mono_ns(), self.search.as_ref());
-            let written = self.recorder.flush(mono_ns());
+            self.keeper.flush(mono_ns());
+            let written = self.keeper.due_ns();
             let deadline = self.search.next_wake().into_iter().chain(shown).chain(written).min();
             self.reactor.wait(&mut events, deadline, false)?;
             for event in events.iter().filter(|event| !reactor::is_own(event.token())) {
@@ -89,7 +90,7 @@ impl Driver {
             }
         }
         self.ticker.clear();
-        Ok((self.search.outcome(), self.recorder))
+        Ok((self.search.outcome(), self.keeper))
     }
 
     fn tell(&mut self, input: Input<'_>) {
@@ -118,7 +119,7 @@ impl Driver {
                     }
                     Output::Send { id, bytes } => self.send(id, &bytes),
                     Output::Close { id } => drop(self.links.remove(&id)),
-                    Output::Event { connection, kind } => self.recorder.event(connection, kind),
+                    Output::Event { connection, kind } => drop(self.keeper.event(connection, kind)),
                 }
             }
             let Some((id, error)) = self.broken.pop_front() else { return };

@@ -16,7 +16,6 @@ use drive::Driver;
 use fathom_core::limits::{Outcome, Verdict};
 use fathom_os::assist;
 use fathom_os::reactor::Reactor;
-use record::SearchRecorder;
 
 /// Files besides the connections.
 const OTHER_FILES: u64 = 64;
@@ -33,10 +32,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let stop = Stop::new(vec![reactor.waker()]);
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
-    let recorder = SearchRecorder::open(&config, remote)?;
-    let driver = Driver::new(&config, &earlier, remote, reactor, stop, recorder);
-    let (outcome, recorder) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
-    let recorded = recorder.finish(&outcome, &config.target.to_string(), remote);
+    let keeper = record::open(&config, remote)?;
+    let driver = Driver::new(&config, &earlier, remote, reactor, stop, keeper);
+    let (outcome, keeper) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
+    let recorded = record::finish(keeper, &outcome, &config.target.to_string(), remote);
     conclude(&config, remote, &outcome)?;
     recorded
 }

@@ -10,11 +10,12 @@ use crate::output::{self, tell};
 use crate::signals;
 use fathom_client::{Account, Driver, Setup, Standing};
 use fathom_core::event::CLIENT_MODE;
-use fathom_core::policy::{Fallback, Policy};
+use fathom_core::policy::Fallback;
 use fathom_core::text::count;
 use fathom_core::units::duration_compact as duration;
 use fathom_os::assist;
 use fathom_os::reactor::Reactor;
+use fathom_recording::Keeper;
 use fathom_reflector::DEFAULT_PORT;
 use jiff::Timestamp;
 use serde_json::json;
@@ -27,9 +28,7 @@ const S: u64 = 1_000_000_000;
 /// Runs the client to its end and prints what became of its requests.
 pub(super) fn run(mut args: Args, file: &Path) -> Result<(), Failure> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
-        .map_err(|e| Failure::usage(format!("--as-client {name}: cannot be read: {e}")))?;
-    let policy = Policy::parse(&name, &text).map_err(|e| Failure::usage(e.to_string()))?;
+    let policy = fathom_client::read_policy(file).map_err(|e| Failure::usage(e.to_string()))?;
     let interval_ns = (1e9 / args.client.rate.unwrap_or(1.0)).round() as u64;
     if args.targets.len() > 1 {
         return Err(Failure::usage("--as-client has one TARGET; a second one is the policy's [fallback]"));
@@ -100,7 +99,8 @@ pub(super) fn run(mut args: Args, file: &Path) -> Result<(), Failure> {
         session: session()?,
         secret: config.secret.clone(),
     };
-    let driver = Driver::new(setup, reactor, Account::new(&target, recorder));
+    let keeper = Keeper::new(recorder, fathom_os::clock::anchor, |line| tell!("fathom: {line}"));
+    let driver = Driver::new(setup, reactor, Account::new(&target, keeper));
     let mut ticker = Ticker::new(config.show != Show::Nothing);
     let run = driver.run(|| stop.times(), |standing| ticker.tick(&standing));
     ticker.clear();

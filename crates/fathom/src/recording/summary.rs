@@ -5,7 +5,6 @@ use super::{Done, each};
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::throughput::summary::{Recorded, Summary};
-use fathom_core::event::CLIENT_MODE;
 use fathom_core::limits::{self, Outcome};
 use fathom_core::policy::{self, Tally};
 use fathom_core::statistics::Statistics;
@@ -111,6 +110,6 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let of_throughput = recorded.summary(recording.manifest(), recording.dir().display().to_string());
     let heading = recording.heading(&statistics);
     let whole = damage.iter().all(|unreadable| unreadable.torn);
-    let client = (recording.manifest().probe["mode"] == CLIENT_MODE).then(|| tally.amounts());
+    let client = recording.client(tally);
     Ok(Amounts { heading, statistics, throughput: of_throughput, search: search.outcome(), client, whole })
 }

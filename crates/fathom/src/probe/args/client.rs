@@ -1,5 +1,8 @@
 //! The arguments of `fathom probe --as-client`, beside those that every probe has.
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args as _, Command};
 use std::path::PathBuf;
 
 /// What a client is asked to do.
@@ -7,11 +10,53 @@ use std::path::PathBuf;
 #[command(next_help_heading = "As an application")]
 pub(crate) struct ClientArgs {
     /// Behave as an application under the policy in this file (timeouts, retries, pool, circuit breaker, fallback) and tell what became of its requests: docs/policies.md
-    #[arg(long, value_name = "POLICY.toml", conflicts_with_all = ["throughput", "every", "ping_pong", "connect", "size", "sizes", "count", "connections", "threads", "warm_up", "udp", "give_up", "timeout", "user_timeout", "stall_after", "pause_clock", "no_reconnect", "reconnect_at_most", "connect_rate", "keep_trying", "csv", "timestamps", "cpu", "cpu_latency", "spin", "priority", "profile", "stamp", "idle_gap", "load", "on_full", "rotate", "interval_report", "on_event", "textfile", "show_config", "cloud_tags", "cloud_every", "metadata_url"])]
+    // Those are what others require: clap then asks for none of them, and `refuse_beside_client` names those others.
+    #[arg(long, value_name = "POLICY.toml", conflicts_with_all = ["throughput", "load", "rotate", "connect", "stamp", "tls"])]
     pub(in crate::probe) as_client: Option<PathBuf>,
     /// With --as-client: requests a second, whatever becomes of those before [default: 1]
     #[arg(long, value_name = "N", requires = "as_client", value_parser = a_second)]
     pub(in crate::probe) rate: Option<f64>,
+}
+
+/// What an application has of a probe's arguments.
+const ITS_OWN: [&str; 25] = [
+    "targets",
+    "as_client",
+    "rate",
+    "duration",
+    "tcp",
+    "allow_high_rate",
+    "key",
+    "ipv4",
+    "ipv6",
+    "source",
+    "dscp",
+    "label",
+    "from",
+    "to",
+    "via",
+    "tags",
+    "mark",
+    "record",
+    "no_record",
+    "readable",
+    "quiet",
+    "json",
+    "verbose",
+    "log",
+    "log_file",
+];
+
+/// Refuses whatever else was given beside --as-client. What the environment says is for all runs, and is passed over.
+pub(crate) fn refuse_beside_client(cli: &ArgMatches) -> Result<(), clap::Error> {
+    let probe = cli.subcommand_matches("probe").filter(|probe| probe.contains_id("as_client"));
+    let Some(probe) = probe else { return Ok(()) };
+    let mut command = super::Args::augment_args(Command::new("probe"));
+    let others = command.get_arguments().filter(|arg| !ITS_OWN.contains(&arg.get_id().as_str()));
+    let is_given = |id: &str| probe.value_source(id) == Some(ValueSource::CommandLine);
+    let given = others.filter(|arg| is_given(arg.get_id().as_str())).find_map(clap::Arg::get_long);
+    let message = given.map(|name| format!("--{name} cannot be used with --as-client; leave it out"));
+    message.map_or(Ok(()), |message| Err(command.error(ErrorKind::ArgumentConflict, message)))
 }
 
 fn a_second(text: &str) -> Result<f64, String> {
