@@ -31,7 +31,9 @@ fn failed(request: u64) -> EventKind {
 fn recording(home: &Path, due: Option<u64>) -> PathBuf {
     let dir = home.join("r");
     let mut recorder = Recorder::create(&dir, of_client()).unwrap();
-    [failed(1), failed(3)].into_iter().for_each(|kind| tell(&mut recorder, kind));
+    for request in [1, 3] {
+        tell(&mut recorder, failed(request));
+    }
     recorder.push(&sample(0)).unwrap();
     tell(&mut recorder, EventKind::ScheduleProgress { due: 7 });
     recorder.flush(SECOND).unwrap();
@@ -90,7 +92,9 @@ fn a_request_without_an_end_breaks_the_law() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("r");
     let mut recorder = Recorder::create(&dir, of_client()).unwrap();
-    [failed(0), failed(0)].into_iter().for_each(|kind| tell(&mut recorder, kind));
+    for request in [0, 0] {
+        tell(&mut recorder, failed(request));
+    }
     tell(&mut recorder, EventKind::ClientEnded { result: serde_json::json!({ "due": 2 }) });
     recorder.finish(manifest().started_at, SECOND).unwrap();
     assert_eq!(findings(&dir), ["request 0"]);
@@ -116,7 +120,7 @@ fn a_keeper_tells_of_a_full_disk_once_and_goes_on_when_there_is_room() {
     let (dir, disk) = (home.path().join("r"), Arc::new(Filling::default()));
     let recorder = Recorder::create_on(disk.clone(), &dir, of_client(), Options::default()).unwrap();
     let mut keeper = Keeper::new(Some(recorder), read_clocks, |line| {
-        TOLD.with_borrow_mut(|told| told.push(line.to_owned()))
+        TOLD.with_borrow_mut(|told| told.push(line.to_owned()));
     });
     for second in 0..60 {
         NOW.set(second * SECOND);

@@ -43,10 +43,10 @@ impl Requests {
     pub(super) fn event(&mut self, event: &Event) {
         self.tally.event(event);
         match &event.kind {
+            // What was answered has a row and no event.
             EventKind::RequestEnded(ended) if ended.outcome != Outcome::Answered => {
-                if self.ended.insert(0, ended.request) == Some(false) {
-                    self.twice.get_or_insert(ended.request);
-                }
+                let again = self.ended.insert(0, ended.request) == Some(false);
+                self.twice = self.twice.or(again.then_some(ended.request));
             }
             EventKind::ClientEnded { result } => self.due = result["due"].as_u64(),
             EventKind::ClientInterrupted(interrupted) => self.interrupted = Some(*interrupted),
