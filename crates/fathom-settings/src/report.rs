@@ -8,7 +8,8 @@ use fathom_core::text::cleaned;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// For people; `loses` and `holds` are coloured where that is wanted.
+/// For people; `loses` and `holds` are coloured where that is wanted. `file` is printed as it is: clean it, if a terminal might obey it.
+/// Faults are not in it: each is a [`crate::Fault`] to print.
 pub fn text(file: &str, report: &Report, coloured: bool) -> String {
     let mut out = String::new();
     for judgement in &report.judgements {

@@ -117,6 +117,20 @@ fn sections_of_ini_have_their_defaults() {
     assert_eq!(lines, [(2, false), (2, false), (7, true), (7, true)], "{}", of("a.ini", &report));
 }
 
+/// Every default in every section: megabytes of both are more than any memory holds.
+#[test]
+fn defaults_do_not_grow_without_end() {
+    let defaults = (0..100_000).map(|n| format!("x{n} = 1\n")).collect::<Vec<_>>().concat();
+    let sections = (0..100_000).map(|n| format!("[s{n}]\n")).collect::<Vec<_>>().concat();
+    let content = format!("[DEFAULT]\nsqlalchemy.url = mysql://h/d\n{defaults}{sections}");
+    let report = check("a.ini", content, None, None, &both());
+    assert!(
+        report.faults.iter().any(|fault| fault.what.contains("[DEFAULT] is too long")),
+        "{}",
+        of("a.ini", &report)
+    );
+}
+
 /// The only line that matters was not read, and all that was said was "nothing in it says whose settings these are".
 #[test]
 fn a_line_that_is_not_read_is_told_where_nothing_else_is_known() {

@@ -41,7 +41,7 @@ fn hikari_files() -> impl Strategy<Value = File> {
             .flat_map(|c| if c.is_uppercase() { vec!['-', c.to_ascii_lowercase()] } else { vec![c] })
             .collect::<String>()
     };
-    (hikari(), 0..5_usize).prop_map(move |(settings, shape)| {
+    (hikari(), 0..7_usize).prop_map(move |(settings, shape)| {
         let own = |name: &str, value| format!("{name}={value}");
         let (name, text) = match shape {
             0 => ("hikari.properties", format!("jdbcUrl=jdbc:x\nusername=u\n{}\n", joined(&settings, own, "\r\n"))),
@@ -59,6 +59,16 @@ fn hikari_files() -> impl Strategy<Value = File> {
                 let flow = joined(&settings, line, ", ");
                 let flow = if flow.is_empty() { "pool-name: x".to_owned() } else { flow };
                 ("application.yaml", format!("spring: {{datasource: {{hikari: {{{flow}}}}}}}\n"))
+            }
+            4 => {
+                let line = |name: &str, value| format!("          {name}: {value},");
+                let flow = joined(&settings, line, "\n");
+                ("application.yaml", format!("spring:\n  datasource:\n    url: jdbc:x\n    hikari: {{\n          pool-name: x,\n{flow}\n    }}\n"))
+            }
+            5 => {
+                let line = |name: &str, value| format!("  {}: {value}", kebab(name));
+                let base = joined(&settings, line, "\n");
+                ("application.yml", format!("pool: &pool\n  pool-name: x\n{base}\nspring:\n  datasource:\n    hikari:\n      <<: *pool\n"))
             }
             _ => ("hikari.properties", format!("dataSource.password=x\njdbcUrl=x\n  {}", joined(&settings, |n, v| format!("{n} : \\\n  {v}"), "\n"))),
         };
@@ -134,7 +144,7 @@ fn pgx_files() -> impl Strategy<Value = File> {
 }
 
 fn sqlalchemy_files() -> impl Strategy<Value = File> {
-    (maybe("pool_recycle", 0..9_000), maybe("pool_size", 1..9), maybe("keepalives_idle", 0..600), 0..4_usize)
+    (maybe("pool_recycle", 0..9_000), maybe("pool_size", 1..9), maybe("keepalives_idle", 0..600), 0..6_usize)
         .prop_map(|(recycle, size, idle, shape)| {
             let keywords = present([recycle, size]);
             let query = joined(&present([idle]), |name, value| format!("?{name}={value}"), "");
@@ -160,6 +170,14 @@ fn sqlalchemy_files() -> impl Strategy<Value = File> {
                     let more = joined(&keywords, |name, value| format!(", {name} = {value}"), "");
                     ("a.toml", format!("sqlalchemy = {{ url = \"{url}\"{more} }}\n"))
                 }
+                3 => (
+                    "a.toml",
+                    format!(
+                        "[x]\na.b = 1\nsqlalchemy.url = \"{url}\"\n{}\nz = 2\n",
+                        joined(&keywords, line("sqlalchemy . "), "\n")
+                    ),
+                ),
+                4 => (".env", format!("A='x\ny' # z\nexport DATABASE_URL = \"{url}\" # main\n")),
                 _ => (".env", format!("DATABASE_URL={url}\n")),
             };
             (Kind::Sqlalchemy, name, text)

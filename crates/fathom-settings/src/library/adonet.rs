@@ -51,6 +51,7 @@ pub(super) static LIBRARY: Library = Library {
         "Attestation Protocol",
         "Authentication",
         "Column Encryption Setting",
+        "ColumnEncryption",
         "Command Timeout",
         "Connection Reset",
         "Connect Retry Count",

@@ -147,22 +147,33 @@ pub(super) fn ini(text: &str) -> (Vec<Scope>, Vec<Wrong>) {
         }
     }
     scopes.push(scope(path, entries, began, Style::Spaced));
-    (with_defaults(scopes), wrongs)
+    let scopes = with_defaults(scopes, &mut wrongs);
+    (scopes, wrongs)
 }
 
+/// Copied into sections, at the most.
+const MOST_COPIED: usize = 50_000;
+
 /// Every section has what `[DEFAULT]` says and it does not say itself; that one is none of its own then.
-fn with_defaults(mut scopes: Vec<Scope>) -> Vec<Scope> {
-    let is_default = |scope: &Scope| scope.path == ["DEFAULT"];
-    if scopes.iter().any(|scope| !is_default(scope) && !scope.path.is_empty()) {
-        let (defaults, others): (Vec<_>, Vec<_>) = scopes.into_iter().partition(is_default);
-        scopes = others;
-        let defaults: Vec<Entry> = defaults.into_iter().flat_map(|scope| scope.entries).collect();
-        for scope in scopes.iter_mut().filter(|scope| !scope.path.is_empty()) {
-            let own: HashSet<String> = scope.entries.iter().map(|entry| entry.key.clone()).collect();
-            scope.entries.extend(defaults.iter().filter(|entry| !own.contains(&entry.key)).cloned());
-        }
+fn with_defaults(scopes: Vec<Scope>, wrongs: &mut Vec<Wrong>) -> Vec<Scope> {
+    let (defaults, mut others): (Vec<_>, Vec<_>) =
+        scopes.into_iter().partition(|scope| scope.path == ["DEFAULT"]);
+    let count: usize = defaults.iter().map(|scope| scope.entries.len()).sum();
+    let copied = count.saturating_mul(others.len());
+    if let Some(first) = defaults.first().filter(|_| copied > MOST_COPIED) {
+        let what = "[DEFAULT] is too long for so many sections: they are read without it".to_owned();
+        wrongs.push(Wrong { at: first.at, what });
     }
-    scopes
+    if copied > MOST_COPIED || others.iter().all(|scope| scope.path.is_empty()) {
+        others.extend(defaults);
+        return others;
+    }
+    let defaults: Vec<Entry> = defaults.into_iter().flat_map(|scope| scope.entries).collect();
+    for scope in others.iter_mut().filter(|scope| !scope.path.is_empty()) {
+        let own: HashSet<String> = scope.entries.iter().map(|entry| entry.key.clone()).collect();
+        scope.entries.extend(defaults.iter().filter(|entry| !own.contains(&entry.key)).cloned());
+    }
+    others
 }
 
 #[cfg(test)]
