@@ -37,11 +37,8 @@ EPILOG = """\
 Examples:
 
     fathom changes recordings/same-zone
-
     fathom changes trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative --json
-
     fathom changes recordings/same-zone --follow
-
     cut -d, -f2 rtts.csv | fathom changes - --unit us
 
 A file may also hold nothing but round trips, one a line; it then needs --unit.

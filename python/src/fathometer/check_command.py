@@ -19,9 +19,7 @@ EPILOG = """\
 Examples:
 
     fathom check results.csv --unit ms
-
     fathom check README.md
-
     pbpaste | fathom check - --json
 
 The table's headings name statistics (min, mean, p50, p95, p99, p99.9, max, sd, count), or what was measured
@@ -51,7 +49,9 @@ def check_command(
         str, typer.Argument(metavar="TABLE", help="A CSV, TOML or Markdown file, or - for any of them.")
     ],
     machine: Annotated[bool, typer.Option("--json", help="JSON instead of a table.")] = False,
-    unit: Annotated[Unit, typer.Option(help="Unit of figures that name none.")] = Unit.US,
+    unit: Annotated[
+        Unit, typer.Option(metavar="UNIT", help="Unit of figures that name none: ns, us, ms or s.")
+    ] = Unit.US,
 ) -> None:
     """Hold a table of statistics against the laws that it must obey."""
     from fathometer.findings.consistency import check

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fathometer import __version__
+from fathometer import __version__, help_text
 from fathometer.changes_command import EPILOG as CHANGES_EPILOG
 from fathometer.changes_command import changes_command
 from fathometer.check_command import EPILOG as CHECK_EPILOG
@@ -29,12 +29,13 @@ from fathometer.study.command import study_app
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
 app = typer.Typer(
     name="fathometer",
+    cls=help_text.Group,
     help="Understand recordings of round-trip times.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], **help_text.LAYOUT},
 )
 
 
@@ -53,13 +54,13 @@ def root(
     """Understand recordings of round-trip times."""
 
 
-app.command("report", epilog=REPORT_EPILOG, no_args_is_help=True)(report_command)
-app.command("compare", epilog=COMPARE_EPILOG, no_args_is_help=True)(compare_command)
-app.command("rollup", epilog=ROLLUP_EPILOG, no_args_is_help=True)(rollup_command)
-app.command("changes", epilog=CHANGES_EPILOG, no_args_is_help=True)(changes_command)
-app.command("check", epilog=CHECK_EPILOG, no_args_is_help=True)(check_command)
-app.command("import", epilog=EPILOG)(import_command)
-app.command("demo", epilog=DEMO_EPILOG)(demo_command)
+app.command("report", cls=help_text.Command, epilog=REPORT_EPILOG, no_args_is_help=True)(report_command)
+app.command("compare", cls=help_text.Command, epilog=COMPARE_EPILOG, no_args_is_help=True)(compare_command)
+app.command("rollup", cls=help_text.Command, epilog=ROLLUP_EPILOG, no_args_is_help=True)(rollup_command)
+app.command("changes", cls=help_text.Command, epilog=CHANGES_EPILOG, no_args_is_help=True)(changes_command)
+app.command("check", cls=help_text.Command, epilog=CHECK_EPILOG, no_args_is_help=True)(check_command)
+app.command("import", cls=help_text.Command, epilog=EPILOG)(import_command)
+app.command("demo", cls=help_text.Command, epilog=DEMO_EPILOG)(demo_command)
 app.add_typer(study_app, name="study")
 
 early.imported()

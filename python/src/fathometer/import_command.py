@@ -21,12 +21,9 @@ EPILOG = """\
 Examples:
 
     fathom import samples.csv --record same-zone
-
     fathom import sockperf full.log --record idle --started-at 2026-01-02T03:04:05Z
-
-    fathom import csv trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative --record
-    atlas
-
+    fathom import csv trace.csv --time epoch --rtt rtt --unit ms --delimiter ';' --missing negative \
+--record atlas
     fathom import csv log.csv --time when --rtt rtt_ms --date-order dmy --timezone Europe/Berlin
 
 Tools: echo-client, sockperf, iperf3, irtt, flent, ethr, latte (and lagscope), psping, qperf, netperf, neper,
@@ -40,7 +37,7 @@ RttColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="csv: the 
 RttUnit = Annotated[
     str | None, typer.Option(metavar="UNIT", help="csv: unit of the round trip: s, ms, us, ns.")
 ]
-Delimiter = Annotated[str, typer.Option(help="csv: what stands between two cells.")]
+Delimiter = Annotated[str, typer.Option(metavar="CHARACTER", help="csv: what stands between two cells.")]
 Unanswered = Annotated[
     list[str] | None,
     typer.Option(metavar="WHAT", help="csv: what means unanswered: negative, zero, or a cell; repeatable."),
@@ -58,7 +55,9 @@ class DateOrder(StrEnum):
 Dates = Annotated[
     DateOrder | None,
     typer.Option(
-        "--date-order", help="csv: how 3.4.2026 or 3/4/2026 is meant, where the column leaves it open."
+        "--date-order",
+        metavar="ORDER",
+        help="csv: how 3.4.2026 or 3/4/2026 is meant, where the column leaves it open: dmy, mdy or ymd.",
     ),
 ]
 Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of dates that name none.")]
@@ -74,7 +73,9 @@ def import_command(
     record: Annotated[
         Path | None, typer.Option("--record", metavar="DIR", help="Write it here [default: the file's name].")
     ] = None,
-    label: Annotated[str | None, typer.Option(help="The scenario's name [default: the file's name].")] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The scenario's name [default: the file's name].")
+    ] = None,
     time: TimeColumn = None,
     rtt: RttColumn = None,
     unit: RttUnit = None,
@@ -84,7 +85,8 @@ def import_command(
         str | None, typer.Option(metavar="TIME", help="When it began, for tools with relative times.")
     ] = None,
     size: Annotated[
-        int | None, typer.Option(min=1, help="Payload bytes each way, where the file does not say.")
+        int | None,
+        typer.Option(metavar="BYTES", min=1, help="Payload bytes each way, where the file does not say."),
     ] = None,
     timezone: Zone = "UTC",
     date_order: Dates = None,

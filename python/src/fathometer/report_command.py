@@ -40,25 +40,19 @@ REPORT_EPILOG = f"""\
 Examples:
 
     fathom report recordings/
-
     fathom report same-zone/ cross-zone/ -o zones.html --title 'One zone or two'
-
     fathom report recordings/ --json - | jq .findings
-
     fathom report recordings/ --markdown report.md --figures figures/ --zone Europe/London
-
     fathom report recordings/ --slo 'p99<2ms' --slo 'cross-*: availability>99.9%'
-
     fathom report today/ --baseline last-week.json --json today.json
 
-{_CODES}{_CODES_OF_REPORT}"""
+{_CODES}
+{_CODES_OF_REPORT}"""
 COMPARE_EPILOG = f"""\
 Examples:
 
     fathom compare same-zone/ cross-zone/
-
     fathom compare before/ after/ --metric p99
-
     fathom compare s3://b/before s3://b/after --json | jq '.comparisons[] | select(.metric == "p99")'
 
 {_CODES}"""
@@ -86,7 +80,9 @@ def report_command(
     figures: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Every figure as SVG and PNG, for slides.")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="The heading [default: the labels].")] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The heading [default: the labels].")
+    ] = None,
     zone: Annotated[
         str, typer.Option(metavar="ZONE", help="Whose clocks the charts and the calendar show.")
     ] = "UTC",

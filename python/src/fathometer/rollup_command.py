@@ -13,9 +13,7 @@ EPILOG = """\
 Examples:
 
     fathom rollup recordings/ --output rollup/
-
     fathom rollup s3://bucket/recordings --engine duckdb --output rollup/ && fathom report rollup/
-
     MASTER=spark://head:7077 fathom rollup hdfs://data/recordings --engine spark --output rollup/
 
 The rollup is the same, bit by bit, whichever engine makes it. `local` needs none; the others are extras:

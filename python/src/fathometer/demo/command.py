@@ -17,14 +17,13 @@ EPILOG: Final = """\
 Examples:
 
     fathom demo                      an emulated region, twelve paths, a live migration: about two minutes
-
     fathom demo --quick --no-open    the same story in half a minute, with wider intervals
-
     fathom demo --for 10m -o map     more samples, narrower intervals, in ./map
 
 It needs root or user namespaces, and /dev/net/tun; without them it measures loopback, and says so.
 What it leaves: DIR/report.html, DIR/recordings, and the study and network files that it ran, to change and
 run again.
+
 Exit codes: 0 done; 1 it could not be finished; 2 wrong usage.
 """
 

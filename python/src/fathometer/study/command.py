@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
+from fathometer import help_text
 from fathometer.clean import cleaned
 from fathometer.counts import count
 from fathometer.errors import ExitCode
 
 study_app = typer.Typer(
     name="study",
+    cls=help_text.Group,
     help="Measure many paths by one file: check it, plan it, run it, watch it.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -28,7 +30,14 @@ Fathom = Annotated[
 
 
 @study_app.command(
-    epilog="Example: fathom study check studies/hub-and-spoke.toml. Exit codes: 0 fine, 1 not, 2 usage."
+    cls=help_text.Command,
+    epilog="""\
+Example:
+
+    fathom study check studies/hub-and-spoke.toml
+
+Exit codes: 0 the files can be run; 1 something is wrong with one; 2 wrong usage.
+""",
 )
 def check(files: Annotated[list[Path], typer.Argument(metavar="STUDY.toml...", help="Study files.")]) -> None:
     """Tell everything that is wrong with study files, by line and column."""
@@ -54,7 +63,17 @@ def _is_fine(file: Path) -> bool:
     return True
 
 
-@study_app.command("plan", epilog="Example: fathom study plan studies/eleven-hours.toml --json | jq .runs")
+@study_app.command(
+    "plan",
+    cls=help_text.Command,
+    epilog="""\
+Example:
+
+    fathom study plan studies/eleven-hours.toml --json | jq .runs
+
+Exit codes: 0 done; 1 something is wrong with the file; 2 wrong usage.
+""",
+)
 def plan_command(
     file: File,
     quick: Quick = False,
@@ -100,8 +119,16 @@ def plan_command(
 
 
 @study_app.command(
-    epilog="Example: fathom study run studies/hub-and-spoke.toml --output hub. The same command goes on "
-    "with a study that was interrupted. Exit codes: 0 every run is finished, 1 not all are, 2 usage."
+    cls=help_text.Command,
+    epilog="""\
+Example:
+
+    fathom study run studies/hub-and-spoke.toml --output hub
+
+Recordings are DIR/label=.../run=NN. The same command goes on with a study that was interrupted.
+
+Exit codes: 0 every run is finished; 1 not all are; 2 wrong usage.
+""",
 )
 def run(
     file: File,
@@ -117,7 +144,7 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Run a study, or what is left of it; recordings are DIR/label=.../run=NN."""
+    """Run a study, or what is left of it."""
     from fathometer.study.run import run_study
     from fathometer.study.watch.terminal import view_of_own
 
@@ -127,9 +154,19 @@ def run(
 
 
 @study_app.command(
-    epilog="Example: fathom study watch hub; from a desk: fathom study watch hub --http :8080, and there "
-    "ssh -L 8080:127.0.0.1:8080 HOST. Exit codes: 0 the study is finished, or you left it; 1 it ended "
-    "otherwise; 2 usage."
+    cls=help_text.Command,
+    epilog="""\
+Examples:
+
+    fathom study watch hub
+    fathom study watch hub --http :8080
+
+To see that page from a desk, run there:
+
+    ssh -L 8080:127.0.0.1:8080 HOST
+
+Exit codes: 0 the study is finished, or you left it; 1 it ended otherwise; 2 wrong usage.
+""",
 )
 def watch(
     output: Annotated[Path, typer.Argument(metavar="DIR", help="The study's --output.")],
@@ -145,7 +182,7 @@ def watch(
         Path | None, typer.Option("--port-file", metavar="FILE", help="Write the page's port there.")
     ] = None,
 ) -> None:
-    """Show a study that runs, or has run, in another process: scenarios, round trips, events."""
+    """Show a study of another process, while it runs or afterwards."""
     from fathometer.study.watch.terminal import left_by_signal
 
     with left_by_signal():
@@ -160,7 +197,16 @@ def watch(
             raise typer.Exit(ExitCode.FAILED)
 
 
-@study_app.command(epilog="Example: fathom study stop hub")
+@study_app.command(
+    cls=help_text.Command,
+    epilog="""\
+Example:
+
+    fathom study stop hub
+
+Exit codes: 0 nothing of it runs; 1 something could not be ended; 2 wrong usage.
+""",
+)
 def stop(
     output: Annotated[Path, typer.Argument(metavar="DIR", help="The study's --output.")],
     fathom: Fathom = None,
