@@ -21,6 +21,7 @@ from fathometer.demo.command import EPILOG as DEMO_EPILOG
 from fathometer.demo.command import demo_command
 from fathometer.errors import ExitCode, FathometerError
 from fathometer.import_command import EPILOG, import_command
+from fathometer.output import Output, UnwritableError
 from fathometer.report_command import COMPARE_EPILOG, REPORT_EPILOG, compare_command, report_command
 from fathometer.rollup_command import EPILOG as ROLLUP_EPILOG
 from fathometer.rollup_command import rollup_command
@@ -29,7 +30,7 @@ from fathometer.study.command import study_app
 # The reason for "no_args_is_help": a bare command is a question, and the help answers it.
 app = typer.Typer(
     name="fathometer",
-    cls=help_text.Group,
+    cls=help_text.CommandGroup,
     help="Understand recordings of round-trip times.",
     no_args_is_help=True,
     add_completion=False,
@@ -68,13 +69,18 @@ early.imported()
 
 def main() -> None:
     """Runs the command line; the one place where an error becomes an exit code."""
+    output = Output()
     try:
-        app(prog_name="fathom" if early.FROM_FATHOM else None)
+        try:
+            app(prog_name="fathom" if early.FROM_FATHOM else None)
+        finally:
+            output.flush()
     except FathometerError as error:
-        # The terminal may have gone; the exit code is told all the same.
-        with contextlib.suppress(OSError):
-            Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"fathometer: {error}")
+        _complain(str(error))
         sys.exit(error.exit_code)
+    except UnwritableError as error:
+        _complain(f"cannot print the result: {error.strerror}; see that standard output can be written to")
+        sys.exit(ExitCode.FAILED)
     except KeyboardInterrupt:
         # Before a command begins; what comes later Typer ends in the same way.
         sys.exit(128 + signal.SIGINT)
@@ -82,3 +88,14 @@ def main() -> None:
         # The reader of our standard output has gone (`| head`): nothing is wrong, and nobody listens.
         sys.stderr.close()
         sys.exit(ExitCode.DONE)
+    except SystemExit:
+        # That is how Typer and Rich end where the reader has gone.
+        if output.reader_left:
+            sys.exit(ExitCode.DONE)
+        raise
+
+
+def _complain(line: str) -> None:
+    # The terminal may have gone; the exit code is told all the same.
+    with contextlib.suppress(OSError):
+        Console(stderr=True, soft_wrap=True, highlight=False, markup=False).print(f"fathometer: {line}")

@@ -52,7 +52,7 @@ class Command(TyperCommand):
             formatter.write(f"\n{laid_out(self.epilog, formatter.width)}\n")
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A command with others below it, each with the whole of what it does."""
 
     def format_commands(self, ctx: _Click, formatter: _Click) -> None:

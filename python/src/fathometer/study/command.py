@@ -15,7 +15,7 @@ from fathometer.errors import ExitCode
 
 study_app = typer.Typer(
     name="study",
-    cls=help_text.Group,
+    cls=help_text.CommandGroup,
     help="Measure many paths by one file: check it, plan it, run it, watch it.",
     no_args_is_help=True,
     rich_markup_mode=None,

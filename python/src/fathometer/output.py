@@ -1,0 +1,67 @@
+"""Standard output that cannot be written (`> /dev/full`, a full disk) is one line and an exit code.
+
+A write fails wherever Python empties its buffer: within `typer.echo`, within Rich, or as the interpreter ends,
+and each of them would show a traceback. So the file below the buffer raises once, and then takes the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
+
+class UnwritableError(OSError):
+    """Standard output cannot be written. Who writes to a terminal that may go away expects an `OSError`."""
+
+
+class _Descriptor(io.FileIO):
+    reader_left = False
+
+    def write(self, data: ReadableBuffer) -> int:
+        try:
+            return super().write(data) or 0
+        except OSError as error:
+            # What is still in buffers would fail again as the interpreter ends.
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, self.fileno())
+            os.close(nowhere)
+            if isinstance(error, BrokenPipeError):
+                self.reader_left = True
+                raise
+            raise UnwritableError(error.errno, error.strerror) from error
+
+
+class Output:
+    """Takes the place of `sys.stdout` where that is a file of the system, and knows what became of it."""
+
+    def __init__(self) -> None:
+        self._below: _Descriptor | None = None
+        out = sys.stdout
+        if not isinstance(out, io.TextIOWrapper):
+            return
+        with contextlib.suppress(OSError):
+            self._below = _Descriptor(out.fileno(), "wb", closefd=False)
+        if self._below is not None:
+            sys.stdout = io.TextIOWrapper(
+                io.BufferedWriter(self._below),
+                encoding=out.encoding,
+                errors=out.errors,
+                line_buffering=out.line_buffering or out.write_through,
+            )
+
+    @property
+    def reader_left(self) -> bool:
+        """Whether whoever read has gone (`| head`)."""
+        return self._below is not None and self._below.reader_left
+
+    def flush(self) -> None:
+        """To be called before the exit code is known. Raises what could not be written; a reader may leave."""
+        if self._below is not None:
+            with contextlib.suppress(BrokenPipeError):
+                sys.stdout.flush()
