@@ -1,7 +1,7 @@
 """Standard output that cannot be written (`> /dev/full`, a full disk) is one line and an exit code.
 
-A write fails wherever Python empties its buffer: within `typer.echo`, within Rich, or as the interpreter ends,
-and each of them would show a traceback. So the file below the buffer raises once, and then takes the rest.
+A write fails wherever Python empties its buffer: in `typer.echo`, in Rich, or as the interpreter ends, and
+each of them would show a traceback. So the file below the buffer raises once, and then takes the rest.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Output:
         return self._below is not None and self._below.reader_left
 
     def flush(self) -> None:
-        """To be called before the exit code is known. Raises what could not be written; a reader may leave."""
+        """To be called before the exit code is known. Raises what could not be written."""
         if self._below is not None:
             with contextlib.suppress(BrokenPipeError):
                 sys.stdout.flush()

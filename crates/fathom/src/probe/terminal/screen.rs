@@ -2,7 +2,8 @@
 
 use crossterm::cursor::Show;
 use crossterm::execute;
-use crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use crossterm::terminal::{Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen};
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Frame, Terminal};
@@ -35,14 +36,11 @@ impl Screen {
         });
         enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
-        let entered = execute!(stdout(), EnterAlternateScreen)
+        // Not `terminal.clear()`: that asks the terminal where its cursor is, and crossterm waits for ever where it is gone.
+        let entered = execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))
             .and_then(|()| Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 15, stdout()))))
             .map(ManuallyDrop::new)
-            .and_then(|mut terminal| {
-                terminal.hide_cursor()?;
-                terminal.clear()?;
-                Ok(Self { terminal })
-            });
+            .and_then(|mut terminal| terminal.hide_cursor().map(|()| Self { terminal }));
         if entered.is_err() {
             leave();
         }
