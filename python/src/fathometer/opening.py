@@ -30,6 +30,11 @@ class Opened:
     summaries: tuple[OpenedSummary, ...]
     refused: list[FathometerError]
 
+    @property
+    def whole(self) -> bool:
+        """Whether everything could be read; of what could not, standard error has a line."""
+        return not self.refused and not any(one.broken for one in self.recordings)
+
 
 def open_all(paths: Sequence[str], progress: console.Progress, *, counted: bool = True) -> Opened:
     """Raises `FathometerError` where nothing can be read."""

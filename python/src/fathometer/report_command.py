@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from fathometer.stats.family import Metric
 
 _CODES = """\
-Exit codes: 0 done; 1 no recording could be read, or the report could not be written; 2 wrong usage.
-A recording that cannot be read among others that can is named and left out. Of a damaged one, what can be
-read is used, and what is missing is named: that alone changes no exit code.
+Exit codes: 0 done; 1 a recording is damaged or cannot be read, or the result could not be written; 2 wrong
+usage. A recording that cannot be read among others that can is named and left out. Of a damaged one, what
+can be read is used, and what is missing is named on standard error. One that was interrupted is not damaged.
 """
 _MATTERS = "A smaller difference, either way, counts as none that matters."
 _CODES_OF_REPORT = """\
@@ -186,6 +186,7 @@ def report_command(
         raise misdirected
     if not judgement.passed:
         _tell(judgement)
+    if not (judgement.passed and opened.whole):
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -302,7 +303,7 @@ def compare_command(
         from fathometer.findings.comparisons import comparisons
         from fathometer.findings.scenarios import scenarios
 
-        opened = _one_scenario_each(recordings, progress)
+        opened, whole = _one_scenario_each(recordings, progress)
         paths = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
         answered = sum(bool(s.rtt.count) for s in paths)
         if answered < 2:
@@ -323,28 +324,34 @@ def compare_command(
             "comparisons": comparisons_as_json(versus),
         }
         typer.echo(json.dumps(all_cleaned(document), indent=1, allow_nan=False))
-        return
-    from fathometer.findings import marks
+    else:
+        from fathometer.findings import marks
 
-    for sentence in marks.told(opened):
-        typer.echo(cleaned(sentence))
-    _print(paths, versus)
+        for sentence in marks.told(opened):
+            typer.echo(cleaned(sentence))
+        _print(paths, versus)
+    if not whole:
+        raise typer.Exit(ExitCode.FAILED)
 
 
-def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Recording]:
-    """The recordings; where two arguments bear the same label, with the argument in it, for they were named
-    apart.
+def _one_scenario_each(paths: list[str], progress: console.Progress) -> tuple[list[Recording], bool]:
+    """The recordings, and whether all of them could be read whole. Where two arguments bear the same label,
+    the argument is in it, for they were named apart.
     """
     from fathometer.opening import once_and_told, open_all
 
     groups = []
+    whole = True
     for path in paths:
         try:
-            groups.append((path, open_all([path], progress).recordings))
+            opened = open_all([path], progress)
+            groups.append((path, opened.recordings))
+            whole = whole and opened.whole
         except FathometerError as error:
             if len(paths) <= 2:
                 raise
             console.refused(error)
+            whole = False
     if not groups:
         raise FathometerError("compare", "none of the recordings can be read", "see above")
     once = set(once_and_told(one for _, recordings in groups for one in recordings))
@@ -355,7 +362,7 @@ def _one_scenario_each(paths: list[str], progress: console.Progress) -> list[Rec
         for one in recordings:
             label = one.label if labels[one.label] == 1 else f"{one.label} [{path}]"
             named.append(one if label == one.label else one.named(label))
-    return named
+    return named, whole
 
 
 def _print(paths: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:

@@ -126,9 +126,8 @@ def wrong(name, done, honest, limit_s):
         return f"took {done.peak_kib >> 10} MiB, and {honest.peak_kib >> 10} of an honest one"
     if done.cpu_s > limit_s:
         return f"took {done.cpu_s:.1f} s, and {honest.cpu_s:.1f} of an honest one"
-    if name == "report" and done.code == 0 and "an honest one" not in str(_labels(done.stdout)):
-        return "left the honest one out"
-    if name == "report" and done.code:
+    # Exit code 1 says that a recording is damaged; the report is there all the same.
+    if name == "report" and (done.code == 2 or "an honest one" not in str(_labels(done.stdout))):
         return "did not report the honest one"
     return None
 

@@ -117,29 +117,55 @@ def test_among_others_it_is_left_out_and_said(tmp_path, what):
     good = write(tmp_path / "good", lognormal_ns(1, 500, 700), label="good")
     bad = spoil(tmp_path, "bad", what)
     done = run("report", good, bad, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "report.html\n")
+    assert (done.returncode, done.stdout) == (1, "report.html\n")
     assert f"left out: cannot open recording: {bad}" in done.stderr
     page = (tmp_path / "report.html").read_text()
     assert "Not in this report" in page
     assert str(bad) in page
 
 
-def report_on(path, tmp_path):
+def report_on(path, tmp_path, code=0):
     done = run("report", path, "--json", "r.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     assert "Traceback" not in done.stderr
     return (tmp_path / "report.html").read_text(), json.loads((tmp_path / "r.json").read_text())
 
 
 def test_a_damaged_segment_is_said_and_the_rest_is_used(tmp_path):
+    """On standard error, in the page and by the exit code: a script saw 0."""
     path = write(tmp_path / "d", [lognormal_ns(1, 500, 700), lognormal_ns(2, 500, 700)], label="damaged")
     whole = (path / "samples-00001.parquet").read_bytes()
     (path / "samples-00001.parquet").write_bytes(whole[: len(whole) // 2])
-    page, told = report_on(path, tmp_path)
+    page, told = report_on(path, tmp_path, code=1)
     assert told["scenarios"][0]["answered"] == 500
     assert told["recordings"][0]["damage"]
     assert "damage" in {f["kind"] for f in told["findings"]}
     assert "is damaged; what can be read is used" in page
+
+
+@pytest.mark.parametrize(
+    "command", ["report near damaged", "compare near damaged", "compare near damaged --json"]
+)
+def test_what_is_made_of_a_part_is_there_and_its_exit_code_is_1(tmp_path, command):
+    near = write(tmp_path / "near", lognormal_ns(1, 500, 700), label="near")
+    path = write(
+        tmp_path / "damaged", [lognormal_ns(2, 500, 700), lognormal_ns(3, 500, 700)], label="damaged"
+    )
+    whole = run(*command.split(), cwd=tmp_path)
+    assert whole.returncode == 0, whole.stderr
+    segment = path / "samples-00001.parquet"
+    segment.write_bytes(segment.read_bytes()[:100])
+    done = run(*command.split(), cwd=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert "damaged is damaged, what can be read is used: samples-00001.parquet" in done.stderr
+    assert done.stdout.splitlines()[0] == whole.stdout.splitlines()[0]
+    # A recording that cannot be read at all, beside others that can.
+    (near / "recording.json").unlink()
+    third = write(tmp_path / "third", lognormal_ns(4, 500, 700), label="third")
+    segment.write_bytes(b"")
+    left = run(*command.split(), third, cwd=tmp_path)
+    assert left.returncode == 1, left.stderr
+    assert "left out" in left.stderr
 
 
 def test_an_interrupted_recording_is_said_to_be_one(tmp_path):
@@ -372,7 +398,7 @@ def test_a_pipe_in_a_recording_is_damage_and_not_waited_for(tmp_path, name):
     (tmp_path / "bad" / name).unlink()
     os.mkfifo(tmp_path / "bad" / name)
     done = run("report", "good", "bad", "--json", "-", cwd=tmp_path, timeout=60)
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "it is no regular file" in done.stderr
     assert "good" in {s["name"] for s in json.loads(done.stdout)["scenarios"]}
 

@@ -29,7 +29,7 @@ def test_200_recordings_of_which_50_are_hostile(tmp_path):
     for name in names:
         refused(tmp_path / "all" / name, name.rpartition("-")[2])
     done = fathometer("report", "all", "-o", "all.html", "--json", "all.json", cwd=tmp_path)
-    assert done.code == 0, done.stderr
+    assert done.code == 1, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("fathometer: left out: ")]
     assert len(lines) == HOSTILE
     report = json.loads((tmp_path / "all.json").read_text())
