@@ -281,7 +281,9 @@ fn what_a_kernel_takes_in_part_is_written_to_its_end() {
 /// So many connections die at one time: how long it takes to ask the reflector about each and to take its replies.
 fn asking(connections: u32) -> Duration {
     let connect_rate = None;
-    let mut hand = Hand::connected(Settings { connections, connect_rate, ..settings(Transport::Tcp) });
+    // None was answered yet, and the target is not given up for that.
+    let more = Settings { connections, connect_rate, keep_trying: true, ..settings(Transport::Tcp) };
+    let mut hand = Hand::connected(more);
     let lanes: Vec<LinkId> = hand.lanes.iter().copied().collect();
     assert_eq!(lanes.len(), connections as usize);
     hand.sends.clear();

@@ -95,7 +95,7 @@ fn a_probe_without_end_is_told_that_it_may_need_the_key() {
     let reflector = Keyed::start(&key, &[]);
     for (n, more) in ["", "--udp", &format!("--key {}", other.display())].into_iter().enumerate() {
         let line = format!(
-            "probe {} {more} --every 20ms --timeout 100ms --record {n} --json --quiet",
+            "probe {} {more} --keep-trying --every 20ms --timeout 100ms --record {n} --json --quiet",
             reflector.address
         );
         let mut command = Command::new(FATHOM);

@@ -284,6 +284,46 @@ fn a_server_that_does_not_echo() {
     assert_eq!(summary["connections"][0]["cause"], "local_error", "{summary}");
 }
 
+/// A database that gets bytes which are none of its protocol closes the connection, and writes that into its log: a probe
+/// without an end did that to it every second.
+#[test]
+fn a_server_that_closes_is_left_alone_after_three_connections() {
+    // It reads what came and closes; it closes without reading, which resets; it closes before anything can be sent.
+    for (bytes, waits) in [(64, true), (1, true), (0, false)] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("loopback");
+        let address = listener.local_addr().expect("bound");
+        thread::spawn(move || {
+            for mut stream in listener.incoming().map_while(Result::ok) {
+                // A canary connection sends nothing, and closes.
+                thread::spawn(move || waits.then(|| std::io::Read::read(&mut stream, &mut vec![0; bytes])));
+            }
+        });
+        let home = home();
+        let outcome =
+            Probe::start(home.path(), &format!("{address} --every 20ms --no-record --json")).finish();
+        assert_eq!(outcome.code(), 1, "{outcome:?}");
+        let last = outcome.err.lines().last().expect("a line");
+        for word in ["closed each connection (3 times)", "no echo server", "fathom echo", "--key"] {
+            assert!(last.contains(word), "no {word:?}: {last}");
+        }
+        assert!(last.contains(&format!("`fathom probe {address} --connect`")), "{last}");
+        let summary = outcome.objects().pop().expect("a summary");
+        assert_eq!(summary["connections"].as_array().map(Vec::len), Some(3), "{summary}");
+    }
+}
+
+/// A reflector that has clients enough closes the others: who is answered on one connection goes on.
+#[test]
+fn connections_that_find_no_place_give_up_no_target_that_answers() {
+    let echo = Echo::start_as(&["--max-connections", "1"]);
+    let home = home();
+    let line = format!("{} --connections 4 --every 20ms --count 50 --no-record --json", echo.address());
+    let outcome = Probe::start(home.path(), &line).finish();
+    let summary = outcome.objects().pop().expect("a summary");
+    assert!(!outcome.err.contains("closed each connection"), "{outcome:?}");
+    assert!(summary["answered"].as_u64() >= Some(1), "{summary}");
+}
+
 #[test]
 fn recordings_that_are_none() {
     let home = home();

@@ -19,6 +19,9 @@ use std::net::SocketAddr;
 
 /// A name resolved this recently is not asked for again.
 const RESOLVED_FOR_NS: u64 = 1_000_000_000;
+/// A peer that has closed so many connections, and never answered, is no reflector, or none for us. One may be a coincidence;
+/// a server that is no reflector writes each into its log.
+const TURNED_AWAY: u32 = 3;
 /// Bytes of what nobody asked for that an event shows.
 const EXCERPT: usize = 64;
 
@@ -51,6 +54,8 @@ pub(super) struct Path {
     /// Attempts of its lanes to connect that are under way.
     opening: u32,
     answered: bool,
+    /// Connections that the peer ended before it had ever answered.
+    turned_away: u32,
     corrupted: Tally,
     foreign: Tally,
     duplicated: Tally,
@@ -90,6 +95,7 @@ impl Path {
             open: 0,
             opening: 0,
             answered: false,
+            turned_away: 0,
             corrupted: Tally::default(),
             foreign: Tally::default(),
             duplicated: Tally::default(),
@@ -310,6 +316,21 @@ impl Path {
             "{target} does not echo what it is sent{first}; is a reflector (`fathom echo`, or an RFC 862 server) on that port? To time connections to it: `fathom probe {target} --connect`",
             target = self.target
         )
+    }
+
+    /// The peer ended a connection, which is over. A path that never answered is given up after some of them, unless another
+    /// connection may yet be answered: a reflector with enough clients turns the others away.
+    pub(super) fn turned_away(&mut self, cx: &mut Context) {
+        self.turned_away += 1;
+        let may_answer = self.answered || self.open > 0 || self.opening > 0;
+        if self.turned_away >= TURNED_AWAY && !may_answer && !cx.settings.keep_trying {
+            let error = format!(
+                "{target} closed each connection ({count} times) and answered nothing: it is no echo server, or wants a key that it was not shown (--key); is a reflector (`fathom echo`, or an RFC 862 server) on that port? To time connections to it: `fathom probe {target} --connect`",
+                target = self.target,
+                count = self.turned_away,
+            );
+            self.give_up_because(error, cx);
+        }
     }
 
     /// Tells how far the differences of the two clocks may be from the truth, when that is new or has grown.

@@ -45,6 +45,11 @@ impl Echo {
         Self::start_with(host, address, &[])
     }
 
+    /// Starts it on a free port of loopback, with options.
+    pub(crate) fn start_as(options: &[&str]) -> Self {
+        Self::start_with(&Host::this(), SocketAddr::from(([127, 0, 0, 1], 0)), options)
+    }
+
     /// The same with a STAMP reflector on another port of this address, and where that is.
     pub(crate) fn start_stamp(host: &Host, address: SocketAddr, options: &[&str]) -> (Self, SocketAddr) {
         let stamp = address.to_string();

@@ -63,6 +63,9 @@ impl Lane {
         connection.close(now, self.path, cause, errno, error, cx);
         cx.emit(Output::Close { link: self.link() });
         path.disconnected(facts.idle, cause.is_loss());
+        if matches!(cause, ClosingCause::PeerClosed | ClosingCause::Reset) {
+            path.turned_away(cx);
+        }
         if unanswered && cause.is_loss() && cx.settings.transport == Transport::Udp {
             path.addresses.never_answered(remote);
         }
