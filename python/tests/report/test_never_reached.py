@@ -1,9 +1,12 @@
 """A path that never had a connection is named beside the share of samples that were answered."""
 
+import re
+
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.report.strip import _measured
-from support.recordings import START, lognormal_ns, write
+from support.command_line import run
+from support.recordings import START, iso, lognormal_ns, write
 
 SECOND = 1_000_000_000
 
@@ -21,3 +24,15 @@ def test_the_head_says_that_a_path_was_never_reached(tmp_path):
     write(tmp_path / "down", lognormal_ns(1, 1)[:0], label="down", events=refused)
     (answered, *_) = _measured(analyse(open_recordings([tmp_path])))
     assert (answered.tone, answered.details) == ("bad", ("all of 120 samples", "down was never reached"))
+
+
+def test_the_head_counts_the_time_in_which_nothing_could_be_sent(tmp_path):
+    """ "2.50 s" above an outage of 9.55 s, which lasted until the probe ended."""
+    lost = {"at_ns": START + 3 * SECOND, "kind": "connection.closed", "connection": 0, "cause": "reset"}
+    over = {"at_ns": START + 60 * SECOND, "kind": "recording.ended", "samples": 3}
+    when = {"ended_at": iso(START + 60 * SECOND)}
+    events = (lost, over)
+    write(tmp_path / "r", lognormal_ns(1, 3), label="r", events=events, ended=False, manifest=when)
+    done = run("report", "r", "--markdown", "-", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r" UTC, 1 min 0 s, 1 recording, 1 path\n", done.stdout), done.stdout[:500]

@@ -154,7 +154,7 @@ pub(crate) struct Args {
     /// Attempt to connect at most so many times a second, all connections together, when the run begins and when they come back; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = fathom_core::probe::CONNECT_RATE, conflicts_with_all = ["udp", "stamp"], help_heading = "When it goes wrong")]
     pub(super) connect_rate: u32,
-    /// Keep trying when the very first connection fails, instead of ending with an error; --for counts from the first connection (over UDP, which needs none, from the start)
+    /// Keep trying when the very first connection fails, or each is closed and none answered, instead of ending with an error; --for counts from the first connection (over UDP, which needs none, from the start)
     #[arg(long, conflicts_with = "no_reconnect", help_heading = "When it goes wrong")]
     pub(super) keep_trying: bool,
 

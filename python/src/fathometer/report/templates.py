@@ -135,13 +135,12 @@ def _when(incident: Incident) -> str:
 
 
 def _measured(report: Page) -> str:
-    """When was measured, and how much."""
+    """When was measured, and how much. Also while nothing was sent: an outage at the end is part of it."""
     recordings = report.analysis.recordings
-    ends = [(r.totals.first_sent_ns, r.totals.last_sent_ns) for r in recordings]
-    known = [(a, b) for a, b in ends if a is not None and b is not None]
-    if not known:
+    first = [r.totals.first_sent_ns for r in recordings if r.totals.first_sent_ns is not None]
+    if not first:
         return ""
-    began, ended = min(a for a, _ in known), max(b for _, b in known)
+    began, ended = min(first), max(r.over_ns for r in recordings)
     paths = count(len(report.analysis.scenarios), "path")
     return (
         f"{moment(began)[:16]} UTC, {duration(ended - began)}, {count(len(recordings), 'recording')}, {paths}"
