@@ -356,6 +356,10 @@ fn judge(
     let key = library.keys.iter().find(|key| key.name == blamed);
     let (value, default) = match (key, set.values.get(blamed)) {
         (Some(key), Some(value)) => (key.unit.show(*value), Vec::new()),
+        (Some(key), None) if set.entries.contains_key(blamed) => {
+            // What stands there is no number, or is filled in from elsewhere: a fault says so.
+            (format!("not known, judged as its default of {}", defaults(key, all).0), Vec::new())
+        }
         (Some(key), None) => defaults(key, all),
         (None, _) => ("there is no such setting".to_owned(), Vec::new()),
     };

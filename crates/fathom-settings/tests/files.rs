@@ -107,6 +107,20 @@ fn aliases_do_not_grow_without_end() {
     );
 }
 
+/// Anchors within anchors: what each stands for was kept for each.
+#[test]
+fn anchors_within_anchors_do_not_grow_without_end() {
+    let open: Vec<_> = (0..50).map(|n| format!("x: &a{n} {{")).collect();
+    let settings: Vec<_> = (0..20_000).map(|n| format!("k{n}: 1")).collect();
+    let content = format!("{{{}hikari: {{{}}}{}}}", open.concat(), settings.join(", "), "}".repeat(50));
+    let report = check("a.yml", content, None, None, &both());
+    assert!(
+        report.faults.iter().any(|fault| fault.what.contains("too many aliases")),
+        "{:?}",
+        report.faults.len()
+    );
+}
+
 /// Every section of an .ini has what `[DEFAULT]` says.
 #[test]
 fn sections_of_ini_have_their_defaults() {
@@ -171,6 +185,9 @@ fn a_value_from_elsewhere_is_replaced_and_not_doubled() {
     let content = "spring:\n  datasource:\n    hikari:\n      max-lifetime: ${LIFE}\n";
     let report = check("a.yml", content, None, None, &Limits { idle_ns: None, ..both() });
     assert_eq!(apply(content, &report.edits), content.replace("${LIFE}", "1620000"));
+    // Nor is it said to be the default.
+    let said = of("a.yml", &report);
+    assert!(said.contains("maxLifetime: not known, judged as its default of 30m 0s\n"), "{said}");
 }
 
 /// Pools of other software: their files were `HikariCP`'s or pgxpool's, with advice that they do not read.

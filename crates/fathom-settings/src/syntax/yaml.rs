@@ -71,7 +71,7 @@ pub(super) fn read(text: &str) -> Read {
                 reader.begin(start, anchor, Some(if braced { Style::Flow } else { Style::Yaml }))?;
             }
             Event::SequenceStart(anchor, _) => reader.begin(start, anchor, None)?,
-            Event::MappingEnd | Event::SequenceEnd => reader.end(),
+            Event::MappingEnd | Event::SequenceEnd => reader.end(start)?,
             Event::Alias(anchor) => reader.alias(anchor, start, end)?,
             _ => {}
         }
@@ -131,8 +131,8 @@ impl Reader {
         Ok(())
     }
 
-    fn end(&mut self) {
-        let Some(mut closed) = self.open.pop() else { return };
+    fn end(&mut self, start: usize) -> Result<(), Wrong> {
+        let Some(mut closed) = self.open.pop() else { return Ok(()) };
         if let Some(scope) = &mut closed.scope {
             let within = scope.path.len();
             for merged in closed.merged {
@@ -149,6 +149,10 @@ impl Reader {
         }
         self.scopes.extend(closed.scope);
         if closed.anchor > 0 {
+            self.copied += size(&self.scopes[closed.from..]);
+            if self.copied > MOST_COPIED {
+                return Err(too_many(start));
+            }
             let within = self.path.len();
             let bare = |scope: &Scope| Scope { path: scope.path[within..].to_vec(), ..scope.clone() };
             let all = self.scopes[closed.from..].iter().map(bare).collect();
@@ -157,6 +161,7 @@ impl Reader {
         if closed.named {
             self.path.pop();
         }
+        Ok(())
     }
 
     fn alias(&mut self, anchor: usize, start: usize, end: usize) -> Result<(), Wrong> {
@@ -177,9 +182,9 @@ impl Reader {
                 }
             }
             Some(Anchored::Scopes(all)) => {
-                self.copied += all.iter().map(|scope| scope.entries.len() + 1).sum::<usize>();
-                if self.copied > MOST_COPIED || self.path.len() > DEEPEST {
-                    return Err(Wrong { at: start, what: "too many aliases to follow".to_owned() });
+                self.copied += size(all);
+                if self.copied > MOST_COPIED {
+                    return Err(too_many(start));
                 }
                 let mut path = self.path.clone();
                 // The sequence is in the path itself.
@@ -201,6 +206,15 @@ impl Reader {
 }
 
 const MERGE: &str = "<<";
+
+/// How much is copied with these.
+fn size(scopes: &[Scope]) -> usize {
+    scopes.iter().map(|scope| scope.entries.len() + 1).sum()
+}
+
+fn too_many(at: usize) -> Wrong {
+    Wrong { at, what: "too many aliases to follow".to_owned() }
+}
 
 fn within_quotes(text: &str, start: usize, end: usize) -> Range<usize> {
     let raw = text.get(start..end).unwrap_or_default();
