@@ -59,7 +59,10 @@ pub fn event(label: Option<&str>, event: &Event) -> Option<String> {
             format!("connected {local} -> {remote}{within}")
         }
         // (Where no attempt follows, the error is the command's own last word.)
-        EventKind::ConnectionRefused { error, retry_in_ns: Some(wait), .. } => {
+        EventKind::ConnectionRefused { target, error, retry_in_ns: Some(wait), .. } => {
+            // A target without a label is called by its address, which the line begins with.
+            let shorter = error.strip_prefix(target.as_str()).filter(|_| label == target);
+            let error = shorter.map_or(error.as_str(), str::trim_start);
             format!("{error}; next attempt in {}", duration(*wait))
         }
         EventKind::ConnectionClosed { cause, errno, age_ns, evidence, .. } => {
@@ -153,5 +156,27 @@ mod tests {
         assert_eq!(sample("z", "h:22", &made, false), "connected to h:22: connection=4 time=74.23 µs");
         let lost = Sample { rtt_ns: None, flags: Flags::UNANSWERED, ..base };
         assert_eq!(sample("z", "h:7", &lost, false), "no echo from h:7: seq=3");
+    }
+
+    /// "127.0.0.1:7107 127.0.0.1:7107 refused the connection", at each attempt.
+    #[test]
+    fn a_target_without_a_label_is_named_once() {
+        let refused = |label: &str| {
+            let kind = EventKind::ConnectionRefused {
+                target: "10.0.0.4:7007".into(),
+                remote: None,
+                errno: None,
+                error: "10.0.0.4:7007 refused the connection".into(),
+                retry_in_ns: Some(80_000_000),
+                lane: None,
+            };
+            let at = jiff::Timestamp::UNIX_EPOCH;
+            event(Some(label), &Event { at, mono_ns: 0, connection: None, kind }).expect("a line")
+        };
+        assert_eq!(
+            refused("10.0.0.4:7007"),
+            "00:00:00 10.0.0.4:7007 refused the connection; next attempt in 80ms"
+        );
+        assert_eq!(refused("db1"), "00:00:00 db1 10.0.0.4:7007 refused the connection; next attempt in 80ms");
     }
 }
