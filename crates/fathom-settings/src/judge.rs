@@ -4,7 +4,7 @@ use crate::group::{Flavour, Group, Written};
 use crate::library::{Library, Remedy, Values};
 use crate::limits::Limits;
 use crate::place::{Edit, Places, Position, Wrong};
-use crate::unit::{Unit, exactly};
+use crate::unit::{SUFFIXES, Unit, exactly};
 use crate::version::Version;
 use fathom_core::limits::Limit;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ pub(crate) fn group(
     places: &Places<'_>,
 ) -> Judged {
     let mut wrongs = Vec::new();
-    let set = read(library, group, &mut wrongs);
+    let set = read(library, group, version, &mut wrongs);
     wrongs.extend(group.wrongs.iter().map(|wrong| Wrong { at: wrong.at, what: wrong.what.clone() }));
     let versions = version.map_or_else(|| library.versions(), |version| vec![version]);
     let of = |version| Values { library, set: set.values.clone(), version, flavour: group.flavour };
@@ -153,7 +153,8 @@ fn otherwise(group: &Group, all: &[Values<'_>], limit: Limit, limit_ns: u64) -> 
 
 /// What is set, and what is wrong with it. Nothing that stands in the file is repeated: a name that is not known may be the
 /// rest of a password.
-fn read(library: &'static Library, group: &Group, wrongs: &mut Vec<Wrong>) -> Set {
+fn read(library: &'static Library, group: &Group, version: Option<Version>, wrongs: &mut Vec<Wrong>) -> Set {
+    let suffixes = version.is_none_or(|version| version >= SUFFIXES);
     let mut set = Set { values: BTreeMap::new(), entries: BTreeMap::new() };
     for (index, entry) in group.entries.iter().enumerate() {
         let Some(key) = library.key(&entry.key) else {
@@ -178,7 +179,7 @@ fn read(library: &'static Library, group: &Group, wrongs: &mut Vec<Wrong>) -> Se
             continue;
         }
         let unit = match (key.unit, group.flavour) {
-            (Unit::MillisOrSuffix, Flavour::Own) => Unit::MillisOrSuffix,
+            (Unit::MillisOrSuffix, Flavour::Own) if suffixes => Unit::MillisOrSuffix,
             (Unit::MillisOrSuffix, _) => Unit::Millis,
             (unit, _) => unit,
         };

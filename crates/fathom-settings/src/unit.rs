@@ -1,11 +1,15 @@
 //! What a setting's value is written in. Times are ns in an `i64`, as far as that reaches (292 years); switches are 0 or 1.
 
+use crate::version::Version;
 use fathom_core::units::{duration_exact, duration_ns, duration_text};
 
 pub(crate) const MS: i64 = 1_000_000;
 pub(crate) const S: i64 = 1_000 * MS;
 pub(crate) const MIN: i64 = 60 * S;
 pub(crate) const H: i64 = 60 * MIN;
+
+/// The version of `HikariCP` since which it reads [`Unit::MillisOrSuffix`].
+pub(crate) const SUFFIXES: Version = Version(6, 3, 0);
 
 /// The unit of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

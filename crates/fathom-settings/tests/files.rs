@@ -272,3 +272,14 @@ fn npgsql_has_short_names_of_the_sizes_of_its_pool() {
     let report = check("c.txt", content, Some(Kind::Npgsql), None, &both());
     assert!(of("c.txt", &report).contains("the nearest is MinPoolSize"), "{}", of("c.txt", &report));
 }
+
+/// `HikariCP` reads `2m` since 6.3.0; who names an older version is told that it does not.
+#[test]
+fn units_that_an_older_version_does_not_read_are_a_mistake() {
+    let content = "jdbcUrl=x\nkeepaliveTime=2m\nmaxLifetime=10m\n";
+    for (version, faults) in [(None, 0), (Some("6.3.0"), 0), (Some("6.2.1"), 2)] {
+        let version = version.map(|version| version.parse().expect("a version"));
+        let report = check("h.properties", content, None, version, &both());
+        assert_eq!(report.faults.len(), faults, "{version:?}: {}", of("h.properties", &report));
+    }
+}
