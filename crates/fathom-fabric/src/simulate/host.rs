@@ -102,6 +102,8 @@ pub(super) struct Host {
     device: Device,
     /// Answers on every port.
     reflector: Reflector,
+    /// SYNs that came since it last ran, by the port that they ask for.
+    syns: HashMap<u16, usize>,
     /// Connections of probes, by their port here.
     observed: HashMap<u16, Observed>,
     next_port: u16,
@@ -137,6 +139,7 @@ impl Host {
             sockets: SocketSet::new(Vec::new()),
             device,
             reflector: Reflector::new(clock, place(address), seed as u32),
+            syns: HashMap::new(),
             observed: HashMap::new(),
             next_port: FIRST_PORT,
             due_ns: None,
@@ -155,6 +158,10 @@ impl Host {
     /// Begins a connection; gives its socket and its port here.
     pub(super) fn connect(&mut self, now_ns: u64, remote: SocketAddr) -> (SocketHandle, u16) {
         let handle = self.socket();
+        // In a month of virtual time the ports come round, and some are still in use.
+        while self.observed.contains_key(&self.next_port) {
+            self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
+        }
         let port = self.next_port;
         self.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
         let socket = self.sockets.get_mut::<Socket<'_>>(handle);
@@ -185,10 +192,23 @@ impl Host {
         self.sockets.get::<Socket<'_>>(handle).send_queue()
     }
 
+    /// How many bytes can be sent.
+    pub(super) fn room(&self, handle: SocketHandle) -> usize {
+        let socket = self.sockets.get::<Socket<'_>>(handle);
+        if socket.can_send() { socket.send_capacity() - socket.send_queue() } else { 0 }
+    }
+
     /// Whether so many bytes can be sent.
     pub(super) fn has_room(&self, handle: SocketHandle, size: usize) -> bool {
-        let socket = self.sockets.get::<Socket<'_>>(handle);
-        socket.can_send() && socket.send_capacity() - socket.send_queue() >= size
+        self.room(handle) >= size
+    }
+
+    /// Asks the peer for a sign of life that often while the connection is idle, and ends it when none came for so long.
+    pub(super) fn keep_alive(&mut self, handle: SocketHandle, every_ns: u64, timeout_ns: u64) {
+        let micros = |ns: u64| smoltcp::time::Duration::from_micros(ns / 1_000);
+        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
+        socket.set_keep_alive(Some(micros(every_ns)));
+        socket.set_timeout(Some(micros(timeout_ns)));
     }
 
     /// Sends bytes, all or none.
@@ -252,10 +272,13 @@ impl Host {
 
     /// Somebody wants to connect to this port: there is a reflector on it, while one runs.
     fn listen(&mut self, port: u16) {
-        if !self.reflector.runs()
-            || self.observed.contains_key(&port)
-            || self.reflector.listens(port, &self.sockets)
-        {
+        if !self.reflector.runs() || self.observed.contains_key(&port) {
+            return;
+        }
+        // Several may come at one time.
+        let syns = self.syns.entry(port).or_default();
+        *syns += 1;
+        if self.reflector.listening(port, &self.sockets) >= *syns {
             return;
         }
         let handle = self.socket();
@@ -266,6 +289,7 @@ impl Host {
 
     /// Does what is due, and gives every packet that leaves.
     pub(super) fn poll(&mut self, now_ns: u64, mut out: impl FnMut(Vec<u8>)) {
+        self.syns.clear();
         loop {
             self.interface.poll(instant(now_ns), &mut self.device, &mut self.sockets);
             if !self.reflector.reflect(now_ns, &mut self.sockets) {

@@ -21,22 +21,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod application;
+mod bound;
 mod host;
+mod link;
 mod probe;
 mod reflector;
 
 use std::collections::{HashMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use fathom_core::clock::Anchor;
 use fathom_core::event::Event;
+use fathom_core::policy::{Counts, Fallback, Policy};
 use fathom_core::sample::Sample;
 
 use crate::scenario::{ProbeSpec, Restart, Scenario};
 use crate::truth::{PacketRecord, Truth, What};
 use crate::world::{HostId, Output, World};
+use application::{Application, Work};
 use host::Host;
 use probe::{Made, Probe};
+
+pub use bound::Unservable;
 
 /// What the truth calls the restart of a reflector.
 const RESTART: &str = "reflector-restart";
@@ -55,16 +62,16 @@ pub struct Options {
 /// Something that came of the simulation, in order of time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Item {
-    /// A probe's sample, answered or given up. `sent_ns` is UTC by the simulation's clock.
+    /// A sample of a probe, or a request of a client, answered or given up. `sent_ns` is UTC by the simulation's clock.
     Sample {
-        /// Index into [`Simulation::probes`].
+        /// Index into [`Simulation::probes`], or into [`Simulation::clients`] where there are clients.
         probe: usize,
         /// As a recording keeps it.
         sample: Sample,
     },
-    /// A probe's event.
+    /// An event of a probe or a client.
     Event {
-        /// Index into [`Simulation::probes`].
+        /// As of a sample.
         probe: usize,
         /// As a recording keeps it.
         event: Event,
@@ -78,6 +85,39 @@ pub enum Item {
 /// Begins a simulation. The error says what cannot be simulated, and why.
 pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Simulation, String> {
     Simulation::new(scenario, options)
+}
+
+/// An application under a policy, to be simulated on each path of a scenario.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applicant {
+    /// What its policy is called.
+    pub name: String,
+    /// What it does about failures.
+    pub policy: Policy,
+    /// From one request to the next, ns.
+    pub interval_ns: u64,
+}
+
+/// An application of a simulation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientOnPath {
+    /// The path's label.
+    pub path: String,
+    /// Which of the applicants, by index.
+    pub applicant: usize,
+    /// What its events call the target.
+    pub target: String,
+}
+
+/// Begins a simulation of applications in place of the scenario's probes: all of them on each path, side by side.
+pub fn simulate_clients(
+    scenario: &Scenario,
+    options: &Options,
+    applicants: &[Applicant],
+) -> Result<Simulation, String> {
+    let mut simulation = Simulation::new(scenario, options)?;
+    simulation.apply(scenario, options.seed.unwrap_or(scenario.seed), applicants)?;
+    Ok(simulation)
 }
 
 /// When a host did not run.
@@ -97,6 +137,8 @@ pub struct Simulation {
     by_address: HashMap<IpAddr, usize>,
     probes: Vec<Probe>,
     specs: Vec<ProbeSpec>,
+    applications: Vec<Application>,
+    clients: Vec<ClientOnPath>,
     /// By host's name: when it did not run.
     pauses: HashMap<String, StoodStill>,
     /// The ends of reflectors' processes and the beginnings of the next ones, the next of all last.
@@ -160,6 +202,8 @@ impl Simulation {
             by_address,
             probes,
             specs,
+            applications: Vec::new(),
+            clients: Vec::new(),
             pauses: HashMap::new(),
             restarts: turns(&scenario.simulate.restarts),
             ends,
@@ -172,7 +216,53 @@ impl Simulation {
         })
     }
 
-    /// The probes, in the order of their indices.
+    /// Puts applications in place of the probes.
+    fn apply(&mut self, scenario: &Scenario, seed: u64, applicants: &[Applicant]) -> Result<(), String> {
+        let mut paths: Vec<String> = self.specs.iter().map(|spec| spec.path.clone()).collect();
+        paths.dedup();
+        self.specs.clear();
+        self.probes.clear();
+        self.ends.clear();
+        for label in paths {
+            let path = scenario.path(&label).ok_or_else(|| format!("there is no path {label}"))?;
+            let at = path.from_addresses.iter().find_map(|address| self.by_address.get(address));
+            let at = *at.ok_or_else(|| format!("path {label} does not start at a host"))?;
+            let target = scenario.target(path);
+            for (i, applicant) in applicants.iter().enumerate() {
+                let mut targets = vec![(target.to_string(), target)];
+                if let Some(Fallback::Target(second)) = &applicant.policy.fallback {
+                    targets.push((second.clone(), somewhere(scenario, second, target)?));
+                }
+                let number = self.applications.len() as u64;
+                let work = Work {
+                    policy: applicant.policy.clone(),
+                    targets,
+                    interval_ns: applicant.interval_ns,
+                    end_ns: self.end_ns,
+                    seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(number),
+                };
+                self.applications.push(Application::new(at, work, self.clock));
+                self.clients.push(ClientOnPath {
+                    path: label.clone(),
+                    applicant: i,
+                    target: target.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// The clients, in the order of their indices; none where probes run.
+    pub fn clients(&self) -> &[ClientOnPath] {
+        &self.clients
+    }
+
+    /// What became of a client's requests so far.
+    pub fn counts(&self, client: usize) -> Counts {
+        self.applications[client].counts()
+    }
+
+    /// The probes, in the order of their indices; none where clients run.
     pub fn probes(&self) -> &[ProbeSpec] {
         &self.specs
     }
@@ -201,8 +291,11 @@ impl Simulation {
         let hosts = self.hosts.iter().filter(|host| !host.frozen).filter_map(|host| host.due_ns);
         let probes =
             self.probes.iter().filter(|probe| !self.hosts[probe.at].frozen).filter_map(Probe::next_due_ns);
+        let running = self.applications.iter().filter(|one| !self.hosts[one.at].frozen);
+        let applications = running.filter_map(Application::next_due_ns);
         let restarts = self.restarts.last().map(|turn| turn.at_ns);
-        self.world.next_due_ns().into_iter().chain(hosts).chain(probes).chain(restarts).min()
+        let world = self.world.next_due_ns().into_iter();
+        world.chain(hosts).chain(probes).chain(applications).chain(restarts).min()
     }
 
     /// Goes to the next moment at which something happens.
@@ -238,6 +331,13 @@ impl Simulation {
                     self.run_probe(i);
                 }
             }
+            for i in 0..self.applications.len() {
+                let one = &self.applications[i];
+                let host = &self.hosts[one.at];
+                if !host.frozen && (one.next_due_ns().is_some_and(|at| at <= now) || host.touched) {
+                    self.run_application(i);
+                }
+            }
             self.hosts.iter_mut().for_each(|host| host.touched = false);
             self.collect();
             if !self.hosts.iter().any(due) {
@@ -251,6 +351,12 @@ impl Simulation {
         let pauses = pauses.get(&ends[i]).map_or(&[][..], |host| host.pauses.as_slice());
         let host = &mut hosts[probes[i].at];
         probes[i].run(*now_ns, host, pauses, &mut |made| ready.push_back(item(i, made)));
+    }
+
+    fn run_application(&mut self, i: usize) {
+        let Self { applications, hosts, ready, now_ns, .. } = self;
+        let host = &mut hosts[applications[i].at];
+        applications[i].run(*now_ns, host, &mut |made| ready.push_back(item(i, made)));
     }
 
     /// Takes what the world put out.
@@ -329,7 +435,10 @@ impl Simulation {
         self.now_ns = self.end_ns;
         self.world.advance(self.end_ns, &mut self.out);
         self.collect();
-        let Self { probes, hosts, ready, now_ns, .. } = self;
+        let Self { probes, applications, hosts, ready, now_ns, .. } = self;
+        for (i, one) in applications.iter_mut().enumerate() {
+            one.finish(*now_ns, &mut hosts[one.at], &mut |made| ready.push_back(item(i, made)));
+        }
         for (i, probe) in probes.iter_mut().enumerate() {
             let host = &mut hosts[probe.at];
             probe.finish(*now_ns, host, &mut |made| ready.push_back(item(i, made)));
@@ -370,6 +479,24 @@ fn turns(restarts: &[Restart]) -> Vec<Turn> {
     let mut turns: Vec<Turn> = ends.chain(begins).map(turn).collect();
     turns.sort_by_key(|turn| std::cmp::Reverse(turn.at_ns));
     turns
+}
+
+/// Where a fallback's target is: a host of the scenario by name or address, with a port or that of the first target.
+fn somewhere(scenario: &Scenario, name: &str, first: SocketAddr) -> Result<SocketAddr, String> {
+    if let Ok(address) = name.parse() {
+        return Ok(address);
+    }
+    let (host, port) = match name.rsplit_once(':') {
+        Some((host, port)) if name.parse::<IpAddr>().is_err() => {
+            (host, port.parse().map_err(|_| format!("the fallback {name}: \"{port}\" is no port"))?)
+        }
+        _ => (name, first.port()),
+    };
+    let of_version = |address: &&IpAddr| address.is_ipv4() == first.is_ipv4();
+    let known = scenario.addresses(host).and_then(|all| all.iter().find(of_version)).copied();
+    let address = known.or_else(|| host.parse().ok());
+    let address = address.ok_or_else(|| format!("the fallback {name} is no host of the scenario"))?;
+    Ok(SocketAddr::new(address, port))
 }
 
 fn item(probe: usize, made: Made) -> Item {

@@ -1,8 +1,7 @@
 //! The driver of `fathom_core::probe` on a host's TCP in virtual time: it connects, writes, reads and tells. What is to
 //! be done, and when, the probe says; nothing here decides it.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use fathom_core::clock::Anchor;
@@ -10,16 +9,11 @@ use fathom_core::event::{Event, TcpInfo};
 use fathom_core::probe::{Input, LinkId, NetError, Output, Probe as Machine, Progress, Settings, Worker};
 use fathom_core::sample::Sample;
 use fathom_core::schedule::Pace;
-use smoltcp::iface::SocketHandle;
-use smoltcp::socket::tcp::State;
 
 use super::host::Host;
+use super::link::{Gone, Link};
 use crate::scenario::ProbeSpec;
 
-/// `ECONNREFUSED`, `ECONNRESET` and `ETIMEDOUT` of Linux, for the recording.
-const REFUSED: i32 = 111;
-const RESET: i32 = 104;
-const TIMED_OUT: i32 = 110;
 /// The largest message of a scenario, and room for a header beside it.
 const LARGEST: usize = 2_048;
 
@@ -33,17 +27,12 @@ pub(super) enum Made {
 /// The moments at which a host did not run, oldest first: from, to (none while it goes on).
 pub(super) type Pauses = [(u64, Option<u64>)];
 
+/// A connection of the probe's.
 #[derive(Debug)]
-struct Link {
-    handle: SocketHandle,
-    port: u16,
-    since_ns: u64,
-    established: bool,
+struct Open {
+    link: Link,
     /// A message found no room.
     blocked: Option<usize>,
-    /// What was sent and is not acknowledged: up to which byte of the connection, and when.
-    unacknowledged: VecDeque<(usize, u64)>,
-    sent_bytes: usize,
     /// Retransmissions when something last came.
     retransmits_before: u32,
 }
@@ -60,7 +49,7 @@ pub(super) struct Probe {
     user_timeout_ns: u64,
     size: usize,
     started: bool,
-    links: BTreeMap<LinkId, Link>,
+    links: BTreeMap<LinkId, Open>,
     /// Pauses of this host that the probe has been told of.
     pauses_told: usize,
 }
@@ -97,7 +86,7 @@ impl Probe {
         if !self.started {
             return Some(self.begin_ns);
         }
-        let links = self.links.values().filter_map(|link| link.gives_up_ns(self.user_timeout_ns));
+        let links = self.links.values().filter_map(|open| open.link.gives_up_ns());
         links.chain(self.machine.next_wake()).min()
     }
 
@@ -139,66 +128,55 @@ impl Probe {
 
     /// Looks what became of a link.
     fn look(&mut self, id: LinkId, now: u64, host: &mut Host, take: &mut impl FnMut(Made)) {
-        let Some(link) = self.links.get_mut(&id) else { return };
-        let reset = host.observed(link.port).reset;
-        let given_up = link.gives_up_ns(self.user_timeout_ns).is_some_and(|at| now >= at);
-        let failed = |kind, errno| NetError { errno: Some(errno), ..NetError::of_kind(kind) };
+        let Some(Open { link, .. }) = self.links.get_mut(&id) else { return };
+        let failed = |(kind, errno)| NetError { errno: Some(errno), ..NetError::of_kind(kind) };
         if !link.established {
-            return match host.state(link.handle) {
-                State::SynSent | State::SynReceived if !given_up => {}
-                State::Established => {
-                    link.established = true;
+            match link.connecting(now, host) {
+                None => {}
+                Some(Ok(())) => {
                     let local = SocketAddr::new(host.address, link.port).to_string();
                     let resent = host.observed(link.port).retransmits > 0;
                     self.tell(now, host, Input::Connected { link: id, local, resent, kernel: None }, take);
                 }
-                State::Closed if reset => {
-                    let error = failed(ErrorKind::ConnectionRefused, REFUSED);
+                Some(Err(error)) => {
+                    let error = failed(error);
                     self.tell(now, host, Input::ConnectFailed { link: id, error }, take);
                 }
-                _ => {
-                    let error = failed(ErrorKind::TimedOut, TIMED_OUT);
-                    self.tell(now, host, Input::ConnectFailed { link: id, error }, take);
-                }
-            };
+            }
+            return;
         }
-        link.acknowledged(host.unacknowledged(link.handle));
-        let bytes = host.receive(now, link.handle);
+        let bytes = link.receive(now, host);
         if !bytes.is_empty() {
             self.tell(now, host, Input::Arriving { link: id, bytes: bytes.len() }, take);
             let wants = self.machine.wants_kernel_view(id, now);
             let kernel = if wants { self.view(id, host) } else { None };
-            if let Some(link) = self.links.get_mut(&id) {
-                link.retransmits_before = host.observed(link.port).retransmits;
+            if let Some(open) = self.links.get_mut(&id) {
+                open.retransmits_before = host.observed(open.link.port).retransmits;
             }
             self.tell(now, host, Input::Received { link: id, bytes: &bytes, stamps: None, kernel }, take);
         }
-        let Some(link) = self.links.get_mut(&id) else { return };
-        match host.state(link.handle) {
-            State::Established if link.gives_up_ns(self.user_timeout_ns).is_none_or(|at| now < at) => {
-                if link.blocked.take_if(|size| host.has_room(link.handle, *size)).is_some() {
+        let Some(Open { link, blocked, .. }) = self.links.get_mut(&id) else { return };
+        match link.gone(now, host) {
+            None => {
+                if blocked.take_if(|size| host.has_room(link.handle, *size)).is_some() {
                     self.tell(now, host, Input::Writable { link: id }, take);
                 }
             }
-            State::Established => {
-                let error = failed(ErrorKind::TimedOut, TIMED_OUT);
+            Some(Gone::Error(kind, errno)) => {
+                let error = failed((kind, errno));
                 self.tell(now, host, Input::Broken { link: id, error }, take);
             }
-            State::Closed if reset => {
-                let error = failed(ErrorKind::ConnectionReset, RESET);
-                self.tell(now, host, Input::Broken { link: id, error }, take);
-            }
-            _ => self.tell(now, host, Input::Closed { link: id }, take),
+            Some(Gone::Closed) => self.tell(now, host, Input::Closed { link: id }, take),
         }
     }
 
     /// What a kernel would tell of a connection. Its smoothed round trip is not known here, which 0 says.
     fn view(&self, id: LinkId, host: &Host) -> Option<TcpInfo> {
-        let link = self.links.get(&id)?;
+        let Open { link, retransmits_before, .. } = self.links.get(&id)?;
         let total_retrans = host.observed(link.port).retransmits;
         let waiting = host.unacknowledged(link.handle);
         // Each retransmission here is a timeout: nothing comes back that could ask for one earlier.
-        let in_a_row = total_retrans.saturating_sub(link.retransmits_before);
+        let in_a_row = total_retrans.saturating_sub(*retransmits_before);
         Some(TcpInfo {
             total_retrans,
             retransmits: in_a_row.min(u32::from(u8::MAX)) as u8,
@@ -220,8 +198,8 @@ impl Probe {
                     self.machine.handle(now, Input::Resolved { path, addresses });
                 }
                 Output::Connect { link, remote, .. } => {
-                    let (handle, port) = host.connect(now, remote);
-                    self.links.insert(link, Link::new(handle, port, now));
+                    let opened = Link::connect(now, host, remote, self.user_timeout_ns);
+                    self.links.insert(link, Open { link: opened, blocked: None, retransmits_before: 0 });
                     self.machine.handle(now, Input::Connecting { link, since_ns: now });
                 }
                 Output::Send { link } => self.send(link, now, host),
@@ -237,51 +215,21 @@ impl Probe {
     }
 
     fn send(&mut self, id: LinkId, now: u64, host: &mut Host) {
-        let Some(link) = self.links.get_mut(&id) else { return };
+        let Some(Open { link, blocked, .. }) = self.links.get_mut(&id) else { return };
         let mut buffer = [0; LARGEST];
         let Some(piece) = self.machine.write(id, &mut buffer) else { return };
-        let progress = if host.send(now, link.handle, &buffer[..piece.len]) {
-            link.sent_bytes += piece.len;
-            link.unacknowledged.push_back((link.sent_bytes, now));
+        let progress = if link.send(now, host, &buffer[..piece.len]) {
             Progress::Whole
         } else {
-            link.blocked = Some(piece.len);
+            *blocked = Some(piece.len);
             Progress::Nothing
         };
         self.machine.handle(now, Input::Sent { link: id, sent_ns: now, sent_utc_ns: None, progress });
     }
 
     fn forget(&mut self, link: LinkId, host: &mut Host) {
-        if let Some(link) = self.links.remove(&link) {
+        if let Some(Open { link, .. }) = self.links.remove(&link) {
             host.forget(link.handle, link.port);
         }
-    }
-}
-
-impl Link {
-    fn new(handle: SocketHandle, port: u16, since_ns: u64) -> Self {
-        Self {
-            handle,
-            port,
-            since_ns,
-            established: false,
-            blocked: None,
-            unacknowledged: VecDeque::new(),
-            sent_bytes: 0,
-            retransmits_before: 0,
-        }
-    }
-
-    /// The peer has acknowledged all but so many bytes.
-    fn acknowledged(&mut self, unacknowledged: usize) {
-        let acknowledged = self.sent_bytes - unacknowledged.min(self.sent_bytes);
-        while self.unacknowledged.pop_front_if(|(end, _)| *end <= acknowledged).is_some() {}
-    }
-
-    /// TCP_USER_TIMEOUT, RFC 5482: "the maximum amount of time in milliseconds that transmitted data may remain
-    /// unacknowledged" (tcp(7)). smoltcp's own counts from the peer's last segment, an idle time included.
-    fn gives_up_ns(&self, user_timeout_ns: u64) -> Option<u64> {
-        let since = if self.established { self.unacknowledged.front()?.1 } else { self.since_ns };
-        Some(since + user_timeout_ns)
     }
 }

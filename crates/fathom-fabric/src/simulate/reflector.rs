@@ -126,12 +126,13 @@ impl Reflector {
         self.long_pauses.add(now_ns.saturating_sub(duration_ns), now_ns);
     }
 
-    /// Whether a socket waits for connections to this port.
-    pub(super) fn listens(&self, port: u16, sockets: &SocketSet<'static>) -> bool {
-        self.served.iter().any(|served| {
+    /// How many sockets wait for connections to this port. Each takes one.
+    pub(super) fn listening(&self, port: u16, sockets: &SocketSet<'static>) -> usize {
+        let waits = |served: &&Served| {
             let socket = sockets.get::<Socket<'_>>(served.handle);
             socket.state() == State::Listen && socket.listen_endpoint().port == port
-        })
+        };
+        self.served.iter().filter(waits).count()
     }
 
     pub(super) fn serve(&mut self, handle: SocketHandle) {
