@@ -10,10 +10,30 @@ use crate::event::{Direction, Event, RedirectEnd, StageEvent};
 /// The kinds that concern a host or a path; every other kind is a middlebox's.
 const KINDS: [&str; 4] = ["live-migration", "host-pause", "path-change", "link-cut"];
 
-pub(super) fn timed(scenario: &Scenario, mut table: Table<'_>) -> Result<TimedEvent, ScenarioError> {
+/// So often one event may be repeated: a year of one every five minutes.
+const MOST_TIMES: u64 = 105_120;
+
+/// An event as often as it happens: with `every` and `times` more than once.
+pub(super) fn timed(scenario: &Scenario, mut table: Table<'_>) -> Result<Vec<TimedEvent>, ScenarioError> {
     table.call("an [[event]]".to_owned());
     let at_ns = table.require("at", "\"30s\"")?.duration_ns()?;
-    Ok(TimedEvent { at_ns, event: event(scenario, table)? })
+    let (mut every_ns, mut times) = (0, 1);
+    if let Some(every) = table.take("every") {
+        every_ns = every.duration_ns()?;
+        if every_ns == 0 {
+            return Err(every.error("must be longer than 0"));
+        }
+        let value = table.require("times", "60")?;
+        times = value.integer()?;
+        if !(1..=MOST_TIMES).contains(&times) {
+            return Err(value.error(format_args!("must lie between 1 and {MOST_TIMES}, not {times}")));
+        }
+    } else if let Some(times) = table.take("times") {
+        return Err(times.error("says how often, and not how long between; add every = \"12h\""));
+    }
+    let event = event(scenario, table)?;
+    let at = |n: u64| at_ns.saturating_add(every_ns.saturating_mul(n));
+    Ok((0..times).map(|n| TimedEvent { at_ns: at(n), event: event.clone() }).collect())
 }
 
 /// One event without its time, as a table of its own.

@@ -63,8 +63,8 @@ pub(super) fn scenario(text: &str, file: &str, load: Load<'_>) -> Result<Scenari
     }
     routes::check(&scenario).map_err(|(path, message)| source.error(&path_spans[path], message))?;
     for table in tables(&mut root, "event")? {
-        let event = events::timed(&scenario, table)?;
-        scenario.events.push(event);
+        let times = events::timed(&scenario, table)?;
+        scenario.events.extend(times);
     }
     scenario.events.sort_by_key(|e| e.at_ns);
     if let Some(table) = root.take("simulate") {

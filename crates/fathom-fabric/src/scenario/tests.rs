@@ -88,6 +88,10 @@ fn mistakes_are_told_with_line_column_and_remedy() {
         ),
         (event("kind = \"host-pause\"\nhost = \"c\"\nduration = \"1s\""), 16, 8, "there is no \"c\""),
         (event("kind = \"host-pause\"\nhost = \"a\""), 13, 1, "add duration = \"2s\""),
+        (event("every = \"1h\"\nkind = \"x\""), 13, 1, "add times = 60"),
+        (event("every = \"0s\"\ntimes = 2\nkind = \"x\""), 15, 9, "longer than 0"),
+        (event("every = \"1s\"\ntimes = 0\nkind = \"x\""), 16, 9, "between 1 and"),
+        (event("times = 3\nkind = \"x\""), 15, 9, "add every"),
         (event("kind = \"link-cut\"\npath = \"ba\""), 16, 8, "there is no \"ba\""),
         (event("kind = \"link-cut\"\npath = \"ab\"\ndirection = \"up\""), 17, 13, "`forward`"),
         (event("kind = \"host-pose\"\nhost = \"a\""), 15, 8, "did you mean \"host-pause\"?"),
@@ -173,4 +177,16 @@ fn a_path_to_a_middlebox_needs_an_address_there() {
     let text = with("[[path]]", "[[middlebox]]\nname = \"fw\"\nkind = \"firewall\"\n[[path]]")
         .replace("to = \"b\"", "to = \"fw\"");
     assert!(wrong(&text).message.contains("via = [\"fw\"]"));
+}
+
+#[test]
+fn an_event_with_every_happens_so_often() {
+    let text = format!(
+        "{SMALL}[[event]]\nat = \"1h\"\nevery = \"1d\"\ntimes = 3\nkind = \"host-pause\"\nhost = \"a\"\nduration = \"1s\"\n\
+         [[event]]\nat = \"2h\"\nkind = \"link-cut\"\npath = \"ab\"\n"
+    );
+    let scenario = Scenario::parse(&text, "x.toml").unwrap();
+    let hours: Vec<u64> = scenario.events().iter().map(|event| event.at_ns / 3_600_000_000_000).collect();
+    assert_eq!(hours, [1, 2, 25, 49]);
+    assert!(matches!(scenario.events()[1].event, Event::LinkCut { .. }));
 }
