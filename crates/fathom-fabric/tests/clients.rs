@@ -153,12 +153,18 @@ fn a_forgotten_flow_costs_whoever_does_not_look() {
     let careless = "[request]\ntry_timeout = \"2s\"";
     let kept_alive = "[connection]\nkeepalive = \"30s\"";
     let asks = "[pool]\nvalidate_after = \"10s\"";
-    let all: Vec<Applicant> = [careless, kept_alive, asks].map(|text| applicant(text, 90 * S)).into();
+    let both = "[connection]\nkeepalive = \"30s\"\nuser_timeout = \"10s\"";
+    let all: Vec<Applicant> = [careless, kept_alive, asks, both].map(|text| applicant(text, 90 * S)).into();
     let clients = play(&scenario, &all, 1, 900 * S);
     // The first request meets a fresh connection; each that follows one that has been forgotten.
     assert_eq!((clients[0].counts.answered, clients[0].counts.ambiguous), (1, 9), "{:?}", clients[0].counts);
     assert_eq!(clients[1].counts.answered, 10, "{:?}", clients[1].counts);
     assert_eq!(clients[2].counts.answered, 10, "{:?}", clients[2].counts);
+    assert_eq!(clients[3].counts.answered, 10, "{:?}", clients[3].counts);
+    // Kept alive, one connection serves them all.
+    for kept in [&clients[1], &clients[3]] {
+        assert_eq!(kept.of_kind(|kind| matches!(kind, EventKind::ConnectionOpened { .. })), 1);
+    }
 }
 
 #[test]

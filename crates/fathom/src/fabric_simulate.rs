@@ -1,22 +1,17 @@
 //! `fathom fabric simulate`: a scenario in virtual time, recorded like a run of `fathom probe`.
 
+use crate::command_line;
 use crate::exit::Failure;
 use crate::output;
-use crate::probe::tool;
-use crate::values;
-use fathom_core::clock::Anchor;
-use fathom_core::histogram::Histogram;
-use fathom_core::marks;
-use fathom_core::statistics::Statistics;
-use fathom_core::summary::{self, Heading};
-use fathom_fabric::scenario::{Path as ScenarioPath, ProbeSpec, Scenario};
-use fathom_fabric::simulate::{Item, Options, Simulation, simulate};
-use fathom_recording::{ClockAnchor, Manifest, PathLabels, Recorder, Recording, ReflectorFacts};
-use jiff::Timestamp;
-use serde_json::json;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use crate::probe::{a_second, tool};
+use fathom_core::summary;
+use fathom_core::values;
+use fathom_fabric::scenario::Scenario;
+use fathom_fabric::simulate::{Applicant, Options};
+use fathom_simulate::{Error, Made, Weigh, compare, probe};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -24,9 +19,12 @@ Examples:
   fathom fabric simulate scenarios/azure-live-migration.toml
   fathom fabric simulate scenarios/azure-eleven-hours.toml --record eleven-hours
   fathom fabric simulate my.toml --for 1h --every 100ms --json
+  fathom fabric simulate month.toml --as-client eager.toml --as-client patient.toml \\
+      --rate 1 --repeat 20
 
 Nothing is sent and no privilege is needed: hosts, their TCP and the clock are virtual. A recording goes into
-DIR/LABEL for each path, marked as simulated, and DIR/truth.jsonl says what the fabric did.";
+DIR/LABEL for each path, marked as simulated, and DIR/truth.jsonl says what the fabric did. With --as-client,
+applications take the place of the probes and are compared (docs/policies.md).";
 
 /// Arguments of `fathom fabric simulate`.
 #[derive(Debug, clap::Args)]
@@ -42,21 +40,37 @@ pub(crate) struct Args {
     #[arg(long = "for", value_name = "DURATION", value_parser = values::duration)]
     duration: Option<Duration>,
     /// From one sample to the next, instead of what the scenario says
-    #[arg(long, value_name = "DURATION", value_parser = values::duration)]
+    #[arg(long, value_name = "DURATION", value_parser = values::duration, conflicts_with = "as_client")]
     every: Option<Duration>,
     /// Random numbers from here, instead of the scenario's seed
     #[arg(long)]
     seed: Option<u64>,
+    /// An application under this policy on each path, in place of probes; several are compared
+    #[arg(long, value_name = "POLICY.toml")]
+    as_client: Vec<PathBuf>,
+    /// Requests a second of each application [default: 1]
+    #[arg(long, requires = "as_client", value_name = "N", value_parser = a_second)]
+    rate: Option<f64>,
+    /// So many runs, with one seed after the other
+    #[arg(long, requires = "as_client", value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: u32,
+    /// What the policies are ranked by
+    #[arg(long, requires = "as_client", value_name = "WHAT", default_value = "failed",
+        value_parser = ["failed", "latency", "load"])]
+    weigh: String,
     /// A JSON object a path instead of the text (schema/summary.md)
     #[arg(long)]
     json: bool,
 }
 
-/// One probe's side of the run.
-struct ProbeRun {
-    recorder: Option<Recorder>,
-    dir: Option<PathBuf>,
-    statistics: Statistics,
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Asked(message) => Self::usage(message),
+            Error::Failed(message) => Self::run(message),
+        }
+    }
 }
 
 /// Runs `fathom fabric simulate`.
@@ -71,255 +85,79 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         duration_ns: positive("for", args.duration)?,
         every_ns: positive("every", args.every)?,
     };
-    let mut simulation = simulate(&scenario, &options)
-        .map_err(|e| Failure::usage(format!("{} cannot be simulated: {e}", args.scenario.display())))?;
-    let seed = args.seed.unwrap_or(scenario.seed);
-    let mut truth = args
-        .record
-        .as_deref()
-        .map(|dir| Truths::create(dir, &scenario, seed, simulation.clock()))
-        .transpose()?;
-    let mut runs = open(args.record.as_deref(), &scenario, seed, &simulation)?;
-    let began = Instant::now();
-    let mut told = began;
-    while let Some(item) = simulation.next() {
-        let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
-        match item {
-            Item::Sample { probe, sample } => {
-                runs[probe].statistics.sample(&sample);
-                if let Some(recorder) = &mut runs[probe].recorder {
-                    recorder.push(&sample).map_err(failed)?;
-                }
-            }
-            Item::Event { probe, event } => {
-                runs[probe].statistics.event(&event);
-                if let Some(recorder) = &mut runs[probe].recorder {
-                    recorder.event(&event).map_err(failed)?;
-                }
-            }
-            Item::Truth(what) => {
-                if let Some(truth) = &mut truth {
-                    truth.line(what.at_ns, &what)?;
-                }
-            }
-            Item::Packet(_) => {}
+    let made = Made { tool: tool(), command: command_line::to_run_again() };
+    let progress = Progress::default();
+    let record = args.record.as_deref();
+    let cannot = |e: Error| match e {
+        Error::Asked(why) => {
+            Failure::usage(format!("{} cannot be simulated: {why}", args.scenario.display()))
         }
-        if io::stderr().is_terminal() && told.elapsed() > Duration::from_millis(500) {
-            told = Instant::now();
-            let share = 100.0 * simulation.now_ns() as f64 / simulation.end_ns().max(1) as f64;
-            eprint!("\rfathom: {share:.0} % simulated");
-        }
-    }
-    if told > began {
-        eprintln!();
-    }
-    if let Some(truth) = truth {
-        truth.finish(simulation.now_ns())?;
-    }
-    finish(args, &scenario, &simulation, runs)
+        failed @ Error::Failed(_) => failed.into(),
+    };
+    let text: String = if args.as_client.is_empty() {
+        let probed = probe(&scenario, &options, record, &made, |share| progress.tell(share));
+        progress.end();
+        let shown = |one: &fathom_simulate::Probed| {
+            if args.json {
+                summary::json(&one.heading, &one.statistics) + "\n"
+            } else {
+                summary::text(&one.heading, &one.statistics)
+            }
+        };
+        probed.map_err(cannot)?.iter().map(shown).collect()
+    } else {
+        let applicants = applicants(&args.as_client, args.rate.unwrap_or(1.0))?;
+        let runs = args.repeat as usize;
+        let all =
+            compare(&scenario, &options, &applicants, runs, record, &made, |share| progress.tell(share));
+        progress.end();
+        let weigh = match args.weigh.as_str() {
+            "latency" => Weigh::Latency,
+            "load" => Weigh::Load,
+            _ => Weigh::Failed,
+        };
+        let shown = |one: &fathom_simulate::Comparison| {
+            if args.json { format!("{}\n", one.json(weigh)) } else { one.text(weigh) }
+        };
+        all.map_err(cannot)?.iter().map(shown).collect()
+    };
+    output::print("the summary", &text).map(drop)
 }
 
 /// Reads a scenario, with the recordings that its jitter comes from.
 pub(crate) fn read(file: &Path) -> Result<Scenario, Failure> {
-    let text = fs::read_to_string(file).map_err(|e| {
-        Failure::usage(format!(
-            "cannot read the scenario {}: {e}; name one, as in scenarios/",
-            file.display()
-        ))
-    })?;
-    Scenario::parse_with(&text, &file.display().to_string(), &round_trips)
-        .map_err(|e| Failure::usage(e.to_string()))
+    Ok(fathom_simulate::read(file)?)
 }
 
-/// The round trips of a recording, for a scenario's empirical jitter.
-pub(crate) fn round_trips(dir: &str) -> Result<Histogram, String> {
-    let recording = Recording::open(Path::new(dir)).map_err(|e| e.to_string())?;
-    let mut histogram = Histogram::default();
-    // What is damaged is left out; what reads is what was measured.
-    for sample in recording.samples().flatten() {
-        if let Some(rtt_ns) = sample.rtt_ns {
-            histogram.record(rtt_ns);
+fn applicants(files: &[PathBuf], rate: f64) -> Result<Vec<Applicant>, Failure> {
+    let mut all: Vec<Applicant> = Vec::new();
+    for file in files {
+        let policy = fathom_client::read_policy(file).map_err(|e| Failure::usage(e.to_string()))?;
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        if all.iter().any(|one| one.name == name) {
+            return Err(Failure::usage(format!("two policies are called {name}; rename one of the files")));
+        }
+        all.push(Applicant { name, policy, interval_ns: (1e9 / rate).round().max(1.0) as u64 });
+    }
+    Ok(all)
+}
+
+/// What share has been simulated, on a terminal.
+#[derive(Default)]
+struct Progress(Mutex<Option<Instant>>);
+
+impl Progress {
+    fn tell(&self, share: f64) {
+        let Ok(mut told) = self.0.try_lock() else { return };
+        if io::stderr().is_terminal() && told.is_none_or(|told| told.elapsed() > Duration::from_millis(500)) {
+            *told = Some(Instant::now());
+            eprint!("\rfathom: {:.0} % simulated", 100.0 * share);
         }
     }
-    Ok(histogram)
-}
 
-fn open(
-    dir: Option<&Path>,
-    scenario: &Scenario,
-    seed: u64,
-    simulation: &Simulation,
-) -> Result<Vec<ProbeRun>, Failure> {
-    let run = |(i, spec): (usize, &ProbeSpec)| {
-        let Some(dir) = dir else {
-            return Ok(ProbeRun { recorder: None, dir: None, statistics: Statistics::default() });
-        };
-        // Two probes of one path have a directory each.
-        let before = simulation.probes()[..i].iter().filter(|other| other.path == spec.path).count();
-        let name = if before == 0 { spec.path.clone() } else { format!("{}-{}", spec.path, before + 1) };
-        let dir = dir.join(name);
-        let manifest = manifest(scenario, seed, spec, simulation.clock());
-        // Nothing is lost to a crash that could not be simulated again: segments close by size alone.
-        let options =
-            fathom_recording::Options { segment_age_ns: u64::MAX, ..fathom_recording::Options::default() };
-        let recorder =
-            Recorder::create_with(&dir, manifest, options).map_err(|e| Failure::run(e.to_string()))?;
-        Ok(ProbeRun { recorder: Some(recorder), dir: Some(dir), statistics: Statistics::default() })
-    };
-    simulation.probes().iter().enumerate().map(run).collect()
-}
-
-/// The wall clock of a simulation.
-fn at(clock: Anchor, mono_ns: u64) -> Timestamp {
-    Timestamp::from_nanosecond(clock.utc_of(mono_ns).into()).unwrap_or(Timestamp::UNIX_EPOCH)
-}
-
-fn manifest(scenario: &Scenario, seed: u64, spec: &ProbeSpec, clock: Anchor) -> Manifest {
-    let mut manifest = Manifest::new(spec.path.as_str(), at(clock, spec.begin_ns), tool());
-    manifest.marks = vec![marks::SIMULATED.to_owned()];
-    manifest.command = Some(crate::command_line::to_run_again());
-    manifest.path = labels(scenario, spec);
-    if let Some(path) = scenario.path(&spec.path) {
-        let target = scenario.target(path).to_string();
-        manifest.reflector = ReflectorFacts {
-            address: target.clone(),
-            resolved: Some(target),
-            software: Some("simulated".to_owned()),
-            stamps: Some(false),
-        };
-    }
-    manifest.probe = json!({
-        "mode": "tcp",
-        "size": spec.size,
-        "interval_ns": spec.every_ns,
-        "connections": 1,
-        "timeout_ns": spec.timeout_ns,
-        "user_timeout_ns": spec.user_timeout_ns,
-        "reconnect": spec.reconnect,
-        "nodelay": true,
-    });
-    manifest.extra.insert(
-        "simulated".to_owned(),
-        json!({ "scenario": scenario.name, "seed": seed, "tcp": "smoltcp", "clock": "virtual" }),
-    );
-    manifest.clock_anchors.push(ClockAnchor::new(
-        Anchor { mono_ns: spec.begin_ns, utc_ns: clock.utc_of(spec.begin_ns) },
-        false,
-    ));
-    manifest
-}
-
-fn labels(scenario: &Scenario, spec: &ProbeSpec) -> PathLabels {
-    let Some(path) = scenario.path(&spec.path) else { return PathLabels::default() };
-    PathLabels {
-        from: Some(path.from.clone()),
-        to: Some(path.to.clone()),
-        via: (!path.via.is_empty()).then(|| path.via.join(", ")),
-        tags: tags(scenario, path),
-    }
-}
-
-/// The tags of both ends, those of the near host under their own names.
-fn tags(scenario: &Scenario, path: &ScenarioPath) -> std::collections::BTreeMap<String, String> {
-    let far = scenario
-        .tags(&path.to)
-        .into_iter()
-        .flatten()
-        .map(|(key, value)| (format!("to_{key}"), value.clone()));
-    let near =
-        scenario.tags(&path.from).into_iter().flatten().map(|(key, value)| (key.clone(), value.clone()));
-    far.chain(near).collect()
-}
-
-fn finish(
-    args: &Args,
-    scenario: &Scenario,
-    simulation: &Simulation,
-    runs: Vec<ProbeRun>,
-) -> Result<(), Failure> {
-    let ended_ns = simulation.now_ns();
-    let ended_at = at(simulation.clock(), ended_ns);
-    let mut text = String::new();
-    for (spec, run) in simulation.probes().iter().zip(runs) {
-        if let Some(recorder) = run.recorder {
-            recorder.finish(ended_at, ended_ns).map_err(|e| Failure::run(e.to_string()))?;
+    fn end(&self) {
+        if self.0.lock().is_ok_and(|told| told.is_some()) {
+            eprintln!();
         }
-        let heading = heading(spec, &labels(scenario, spec), run.dir, ended_ns);
-        text += &if args.json {
-            summary::json(&heading, &run.statistics) + "\n"
-        } else {
-            summary::text(&heading, &run.statistics)
-        };
-    }
-    output::print("the summary", &text).map(drop)
-}
-
-/// `truth.jsonl`, as `fathom fabric up --truth` writes it, on the simulation's clock.
-struct Truths {
-    lines: BufWriter<File>,
-    path: PathBuf,
-    clock: Anchor,
-}
-
-impl Truths {
-    fn create(dir: &Path, scenario: &Scenario, seed: u64, clock: Anchor) -> Result<Self, Failure> {
-        let path = dir.join("truth.jsonl");
-        let cannot = |e: io::Error| {
-            Failure::run(format!("cannot create {}: {e}; name a new directory with --record", path.display()))
-        };
-        fs::create_dir_all(dir).map_err(cannot)?;
-        let lines = BufWriter::new(File::create_new(&path).map_err(cannot)?);
-        let mut truths = Self { lines, path: path.clone(), clock };
-        truths.line(
-            0,
-            &json!({
-                "place": "fabric", "kind": "truth.started", "fathom": env!("CARGO_PKG_VERSION"),
-                "scenario": scenario.name, "seed": seed, "clock": "virtual",
-            }),
-        )?;
-        truths.line(
-            0,
-            &json!({
-                "place": "fabric", "kind": "clock.anchored",
-                "anchor_mono_ns": clock.mono_ns, "anchor_utc_ns": clock.utc_ns,
-            }),
-        )?;
-        Ok(truths)
-    }
-
-    fn line(&mut self, mono_ns: u64, what: &impl serde::Serialize) -> Result<(), Failure> {
-        #[derive(serde::Serialize)]
-        struct Line<'a, T> {
-            at: Timestamp,
-            mono_ns: u64,
-            #[serde(flatten)]
-            rest: &'a T,
-        }
-        serde_json::to_writer(&mut self.lines, &Line { at: at(self.clock, mono_ns), mono_ns, rest: what })
-            .map_err(io::Error::from)
-            .and_then(|()| self.lines.write_all(b"\n"))
-            .map_err(|e| Failure::run(format!("cannot write {}: {e}", self.path.display())))
-    }
-
-    fn finish(mut self, now_ns: u64) -> Result<(), Failure> {
-        self.line(now_ns, &json!({ "place": "fabric", "kind": "truth.ended" }))?;
-        let path = self.path;
-        self.lines.flush().map_err(|e| Failure::run(format!("cannot write {}: {e}", path.display())))
-    }
-}
-
-fn heading(spec: &ProbeSpec, path: &PathLabels, dir: Option<PathBuf>, ended_ns: u64) -> Heading {
-    Heading {
-        label: spec.path.clone(),
-        marks: vec![marks::SIMULATED.to_owned()],
-        path: path.clone(),
-        reflector: "simulated".to_owned(),
-        mode: "tcp".to_owned(),
-        size: Some(spec.size),
-        sizes: Vec::new(),
-        interval_ns: Some(spec.every_ns),
-        load: None,
-        duration_ns: ended_ns.saturating_sub(spec.begin_ns),
-        recording: dir.map(|dir| dir.display().to_string()),
     }
 }

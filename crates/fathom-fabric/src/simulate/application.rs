@@ -212,13 +212,7 @@ impl Application {
         let user_timeout_ns = policy.user_timeout_ns.unwrap_or(KERNEL_TIMEOUT_NS);
         let tcp = Tcp::connect(now, host, remote, user_timeout_ns);
         if let Some(every_ns) = policy.keepalive_ns {
-            let probes_ns = every_ns.saturating_mul(1 + KEEPALIVE_PROBES);
-            // With TCP_USER_TIMEOUT that decides, and not the number of probes (tcp(7)).
-            host.keep_alive(
-                tcp.handle,
-                every_ns,
-                policy.user_timeout_ns.map_or(probes_ns, |ns| ns.max(every_ns)),
-            );
+            host.keep_alive(tcp.handle, every_ns, silent_ns(every_ns, policy.user_timeout_ns));
         }
         self.open.insert(id, Open { tcp, link, unsent: Vec::new() });
     }
@@ -235,5 +229,26 @@ impl Application {
     fn event(&self, now: u64, connection: Option<u32>, kind: EventKind, take: &mut impl FnMut(Made)) {
         let at = Timestamp::from_nanosecond(self.clock.utc_of(now).into()).unwrap_or(Timestamp::UNIX_EPOCH);
         take(Made::Event(Box::new(Event { at, mono_ns: now, connection, kind })));
+    }
+}
+
+/// After how long a silence TCP keepalive ends a connection. Its timer goes every `every_ns`, and each time it asks: it gives
+/// up when nine went unanswered or, where `TCP_USER_TIMEOUT` is set, when one did and so long has passed
+/// (`tcp_keepalive_timer` in Linux's net/ipv4/tcp_timer.c).
+fn silent_ns(every_ns: u64, user_timeout_ns: Option<u64>) -> u64 {
+    let turns = user_timeout_ns.map_or(1 + KEEPALIVE_PROBES, |ns| ns.div_ceil(every_ns.max(1)).max(2));
+    every_ns.saturating_mul(turns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keepalive_gives_up_as_linux_does() {
+        const S: u64 = 1_000_000_000;
+        assert_eq!(silent_ns(30 * S, None), 300 * S, "nine probes after the first 30 s");
+        assert_eq!(silent_ns(30 * S, Some(10 * S)), 60 * S, "not before one went unanswered");
+        assert_eq!(silent_ns(10 * S, Some(25 * S)), 30 * S);
     }
 }

@@ -6,7 +6,7 @@ mod operate;
 mod profile;
 mod throughput;
 
-pub(crate) use client::{ClientArgs, refuse_beside_client};
+pub(crate) use client::{ClientArgs, a_second, refuse_beside_client};
 pub(crate) use load::{LoadArgs, Rate};
 pub(crate) use operate::OperateArgs;
 pub(crate) use profile::Profile;

@@ -26,7 +26,7 @@ mod throughput;
 mod tls;
 mod unanswered;
 
-pub(crate) use args::{Args, refuse_beside_client};
+pub(crate) use args::{Args, a_second, refuse_beside_client};
 pub(crate) use config::{FABRIC_HOST, Family, Target};
 pub(crate) use formats::LatteIntervals;
 pub(crate) use keep::tool;

@@ -59,7 +59,7 @@ pub(crate) fn refuse_beside_client(cli: &ArgMatches) -> Result<(), clap::Error> 
     message.map_or(Ok(()), |message| Err(command.error(ErrorKind::ArgumentConflict, message)))
 }
 
-fn a_second(text: &str) -> Result<f64, String> {
+pub(crate) fn a_second(text: &str) -> Result<f64, String> {
     let rate = text.trim().parse::<f64>().ok().filter(|rate| (0.001..=100_000.0).contains(rate));
     rate.ok_or_else(|| "requests a second, from 0.001 to 100000, as in 20".to_owned())
 }

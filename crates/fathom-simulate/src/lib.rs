@@ -1,0 +1,26 @@
+//! Scenarios played in virtual time: what their probes measure, recorded like a run of `fathom probe`; and applications under
+//! policies in their place, compared.
+//!
+//! ```text
+//!     scenario     reads a scenario's file
+//!     truths       truth.jsonl, what the fabric did
+//!     recorded     the recordings, and what their manifests say
+//!     probes       a run of the scenario's probes
+//!     clients      runs of applications under policies, side by side on each path
+//!     ranking      which policy did better, and how sure that is
+//! ```
+
+mod clients;
+mod error;
+mod probes;
+mod ranking;
+mod recorded;
+mod scenario;
+mod truths;
+
+pub use clients::{Comparison, Outcome, compare};
+pub use error::Error;
+pub use probes::{Probed, probe};
+pub use ranking::{Estimate, Ranked, Weigh};
+pub use recorded::Made;
+pub use scenario::{read, round_trips};

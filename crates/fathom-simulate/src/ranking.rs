@@ -1,0 +1,287 @@
+//! Which policy did better, and how sure that is.
+//!
+//! All policies meet the same runs, so two are compared by what they differ by in each run. Of several runs that is told
+//! with a 95 % interval of the mean by Student's t (n - 1 degrees of freedom; NIST/SEMATECH e-Handbook of Statistical
+//! Methods, 7.2.2.1 and 7.3.1). The runs of a scenario differ by their seed alone: its events come at the same times. So
+//! an interval says how much was chance in *this* scenario, and nothing of other ones.
+
+use crate::clients::{Comparison, Outcome};
+use fathom_core::text::count;
+use fathom_core::units::duration_compact;
+use serde_json::{Value, json};
+use statrs::distribution::{ContinuousCDF, StudentsT};
+use std::fmt::Write as _;
+
+/// What matters most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Weigh {
+    /// Requests that were neither answered nor served by a fallback.
+    #[default]
+    Failed,
+    /// How long callers waited: the 99th percentile, or the longest where the runs are too short for one.
+    Latency,
+    /// What it costs the server: connections in place of others, and tries after the first.
+    Load,
+}
+
+impl Weigh {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Failed => "requests that were not served",
+            Self::Latency => "how long callers waited (p99)",
+            Self::Load => "connections and tries more than needed, per 1,000 requests",
+        }
+    }
+
+    fn of(self, outcome: &Outcome) -> f64 {
+        let amounts = &outcome.amounts;
+        let due = amounts.counts.due.max(1) as f64;
+        match self {
+            Self::Failed => unserved(outcome),
+            Self::Latency => waited(outcome),
+            Self::Load => 1e3 * (amounts.extra_connections + amounts.retries) as f64 / due,
+        }
+    }
+}
+
+/// A mean over runs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The mean.
+    pub mean: f64,
+    /// Its 95 % interval. `None`: there was one run.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Estimate {
+    /// Of these values, one a run. Of none it is no number.
+    pub fn of(values: &[f64]) -> Self {
+        let n = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / n;
+        let interval = (values.len() > 1).then(|| {
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
+            // It fails for no number of degrees of freedom above 0.
+            let t = StudentsT::new(0.0, 1.0, n - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf(0.975));
+            let half = if variance > 0.0 { t * (variance / n).sqrt() } else { 0.0 };
+            (mean - half, mean + half)
+        });
+        Self { mean, interval }
+    }
+
+    /// Whether it is above 0, as far as it can be told.
+    fn is_positive(&self) -> bool {
+        self.interval.map_or(self.mean, |(low, _)| low) > 0.0
+    }
+}
+
+/// A policy's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ranked {
+    /// Which of the policies.
+    pub policy: usize,
+    /// From 1. Policies that cannot be told from the first of a rank share it.
+    pub rank: usize,
+}
+
+/// The policies by what matters, the best first. `values`: by policy, and then by run; less is better.
+fn ranks(values: &[Vec<f64>]) -> Vec<Ranked> {
+    let mean = |policy: usize| Estimate::of(&values[policy]).mean;
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
+    let mut ranked: Vec<Ranked> = Vec::new();
+    let mut first = 0;
+    for (place, policy) in order.into_iter().enumerate() {
+        let best = ranked.get(first).map(|best: &Ranked| best.policy);
+        let worse = best.is_some_and(|best| {
+            let differences: Vec<f64> =
+                values[policy].iter().zip(&values[best]).map(|(one, other)| one - other).collect();
+            Estimate::of(&differences).is_positive()
+        });
+        if worse {
+            first = place;
+        }
+        ranked.push(Ranked { policy, rank: first + 1 });
+    }
+    ranked
+}
+
+/// The share of requests that were neither answered nor served otherwise.
+fn unserved(outcome: &Outcome) -> f64 {
+    let counts = outcome.amounts.counts;
+    (counts.due - counts.answered - counts.fallback) as f64 / counts.due.max(1) as f64
+}
+
+fn waited(outcome: &Outcome) -> f64 {
+    let waited = outcome.amounts.waited;
+    waited.p99_ns.or(waited.max_ns).unwrap_or(0) as f64
+}
+
+impl Comparison {
+    /// The policies in order.
+    pub fn ranked(&self, weigh: Weigh) -> Vec<Ranked> {
+        let values: Vec<Vec<f64>> =
+            self.outcomes.iter().map(|runs| runs.iter().map(|run| weigh.of(run)).collect()).collect();
+        ranks(&values)
+    }
+
+    fn estimate(&self, policy: usize, of: impl Fn(&Outcome) -> f64) -> Estimate {
+        Estimate::of(&self.outcomes[policy].iter().map(of).collect::<Vec<_>>())
+    }
+
+    /// After how long it was noticed that no answer comes, in the runs in which one did not.
+    fn noticed(&self, policy: usize) -> Estimate {
+        let notice = self.outcomes[policy].iter().map(|outcome| outcome.amounts.notice);
+        let middle = notice.filter_map(|notice| notice.p50_ns.or(notice.max_ns));
+        Estimate::of(&middle.map(|ns| ns as f64).collect::<Vec<_>>())
+    }
+
+    /// The figures of one policy: their names, and what they are.
+    fn figures(&self, policy: usize) -> [(&'static str, Estimate); 10] {
+        let of = |value: fn(&Outcome) -> f64| self.estimate(policy, value);
+        let share = |o: &Outcome, n: u64| n as f64 / o.amounts.counts.due.max(1) as f64;
+        [
+            ("unserved", of(unserved)),
+            ("ambiguous", self.estimate(policy, |o| share(o, o.amounts.counts.ambiguous))),
+            ("shed", self.estimate(policy, |o| share(o, o.amounts.counts.shed))),
+            ("fallback", self.estimate(policy, |o| share(o, o.amounts.counts.fallback))),
+            ("unservable", self.estimate(policy, |o| share(o, o.unservable))),
+            ("waited_p99_ns", of(waited)),
+            (
+                "notice_p50_ns",
+                of(|o| o.amounts.notice.p50_ns.or(o.amounts.notice.max_ns).unwrap_or(0) as f64),
+            ),
+            ("retries", of(|o| o.amounts.retries as f64)),
+            ("extra_connections", of(|o| o.amounts.extra_connections as f64)),
+            ("reconnections_a_second", of(|o| o.amounts.reconnections_a_second as f64)),
+        ]
+    }
+
+    /// One object.
+    pub fn json(&self, weigh: Weigh) -> Value {
+        let value = |e: &Estimate| json!({"mean": e.mean, "low": e.interval.map(|i| i.0), "high": e.interval.map(|i| i.1)});
+        let policies: Vec<Value> = self
+            .ranked(weigh)
+            .iter()
+            .map(|ranked| {
+                let mut one = json!({"name": self.policies[ranked.policy], "rank": ranked.rank});
+                one["due"] =
+                    json!(self.outcomes[ranked.policy].iter().map(|o| o.amounts.counts.due).sum::<u64>());
+                for (name, estimate) in self.figures(ranked.policy) {
+                    one[name] = value(&estimate);
+                }
+                one
+            })
+            .collect();
+        json!({
+            "format": 1,
+            "kind": "policies",
+            "marks": ["simulated"],
+            "path": self.path,
+            "runs": self.outcomes.first().map_or(0, Vec::len),
+            "weigh": match weigh { Weigh::Failed => "failed", Weigh::Latency => "latency", Weigh::Load => "load" },
+            "policies": policies,
+        })
+    }
+
+    /// For people.
+    pub fn text(&self, weigh: Weigh) -> String {
+        let runs = self.outcomes.first().map_or(0, Vec::len);
+        let due = self.outcomes.iter().flatten().map(|o| o.amounts.counts.due).max().unwrap_or(0);
+        let mut out = format!(
+            "SIMULATED: {}, {} of up to {} each, by {}\n",
+            self.path,
+            count(runs as u64, "run"),
+            count(due, "request"),
+            weigh.words()
+        );
+        let head = [
+            "",
+            "policy",
+            "not served",
+            "nobody could",
+            "ambiguous",
+            "waited p99",
+            "noticed after",
+            "reconnected",
+        ];
+        let mut rows = vec![head.map(str::to_owned)];
+        for ranked in self.ranked(weigh) {
+            let figures = self.figures(ranked.policy);
+            let find = |name: &str| figures.iter().find(|(n, _)| *n == name).map(|(_, e)| *e);
+            let share = |name| {
+                find(name).map_or_else(String::new, |e| shown(e, |v| format!("{:.3}", 100.0 * v)) + " %")
+            };
+            let time = |name| {
+                find(name).map_or_else(String::new, |e| shown(e, |v| duration_compact(v.max(0.0) as u64)))
+            };
+            rows.push([
+                ranked.rank.to_string(),
+                self.policies[ranked.policy].clone(),
+                share("unserved"),
+                share("unservable"),
+                share("ambiguous"),
+                time("waited_p99_ns"),
+                time("notice_p50_ns"),
+                find("extra_connections")
+                    .map_or_else(String::new, |e| shown(e, |v| format!("{:.0}", v.max(0.0)))),
+            ]);
+        }
+        let widths: Vec<usize> = (0..head.len())
+            .map(|i| rows.iter().map(|row| row[i].chars().count()).max().unwrap_or(0))
+            .collect();
+        for row in &rows {
+            let cells: Vec<String> =
+                row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:<width$}")).collect();
+            let _ = writeln!(out, "{}", cells.join("  ").trim_end());
+        }
+        if runs > 1 {
+            out += "Means of the runs, with 95 % intervals. Policies of one rank cannot be told apart by these runs.\n";
+        } else {
+            out += "One run: what is chance is not known; --repeat 20 tells.\n";
+        }
+        out
+    }
+}
+
+/// A mean and its interval.
+fn shown(estimate: Estimate, text: impl Fn(f64) -> String) -> String {
+    if estimate.mean.is_nan() {
+        return "-".to_owned();
+    }
+    let mean = text(estimate.mean);
+    match estimate.interval.map(|(low, high)| (text(low), text(high))) {
+        Some((low, high)) if low != mean || high != mean => format!("{mean} ({low} to {high})"),
+        _ => mean,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// By hand: the mean of 1, 2 and 3 is 2, their standard deviation 1, and t of 2 degrees of freedom at 97.5 % is 4.303
+    /// (NIST/SEMATECH e-Handbook, table 1.3.6.7.2): 4.303 / sqrt(3) = 2.484.
+    #[test]
+    fn an_interval_is_students() {
+        let estimate = Estimate::of(&[1.0, 2.0, 3.0]);
+        let (low, high) = estimate.interval.expect("three runs");
+        assert!((estimate.mean - 2.0).abs() < 1e-12);
+        assert!((high - 4.484).abs() < 0.001 && (low + 0.484).abs() < 0.001, "{estimate:?}");
+        assert_eq!(Estimate::of(&[5.0]), Estimate { mean: 5.0, interval: None });
+    }
+
+    #[test]
+    fn what_cannot_be_told_apart_shares_a_rank() {
+        let rank = |values: &[&[f64]]| -> Vec<(usize, usize)> {
+            let values: Vec<Vec<f64>> = values.iter().map(|runs| runs.to_vec()).collect();
+            ranks(&values).iter().map(|ranked| (ranked.policy, ranked.rank)).collect()
+        };
+        // The second is always 1 below the first, however much the runs differ.
+        assert_eq!(rank(&[&[3.0, 9.0, 30.0], &[2.0, 8.0, 29.0]]), [(1, 1), (0, 2)]);
+        // Now one is better, now the other.
+        assert_eq!(rank(&[&[3.0, 1.0, 3.0], &[1.0, 3.0, 2.0]]), [(1, 1), (0, 1)]);
+        assert_eq!(rank(&[&[2.0, 2.0], &[2.0, 2.0], &[5.0, 5.0]]), [(0, 1), (1, 1), (2, 3)]);
+        assert_eq!(rank(&[&[2.0], &[1.0]]), [(1, 1), (0, 2)]);
+    }
+}
