@@ -147,10 +147,7 @@ impl Comparison {
             ("fallback", self.estimate(policy, |o| share(o, o.amounts.counts.fallback))),
             ("unservable", self.estimate(policy, |o| share(o, o.unservable))),
             ("waited_p99_ns", of(waited)),
-            (
-                "notice_p50_ns",
-                of(|o| o.amounts.notice.p50_ns.or(o.amounts.notice.max_ns).unwrap_or(0) as f64),
-            ),
+            ("notice_p50_ns", self.noticed(policy)),
             ("retries", of(|o| o.amounts.retries as f64)),
             ("extra_connections", of(|o| o.amounts.extra_connections as f64)),
             ("reconnections_a_second", of(|o| o.amounts.reconnections_a_second as f64)),
@@ -208,23 +205,20 @@ impl Comparison {
         let mut rows = vec![head.map(str::to_owned)];
         for ranked in self.ranked(weigh) {
             let figures = self.figures(ranked.policy);
-            let find = |name: &str| figures.iter().find(|(n, _)| *n == name).map(|(_, e)| *e);
-            let share = |name| {
-                find(name).map_or_else(String::new, |e| shown(e, |v| format!("{:.3}", 100.0 * v)) + " %")
+            let cell = |name: &str, text: fn(f64) -> String| {
+                figures.iter().find(|(n, _)| *n == name).map_or_else(String::new, |(_, e)| shown(*e, text))
             };
-            let time = |name| {
-                find(name).map_or_else(String::new, |e| shown(e, |v| duration_compact(v.max(0.0) as u64)))
-            };
+            let share = |v: f64| format!("{:.3} %", 100.0 * v);
+            let time = |v: f64| duration_compact(v as u64);
             rows.push([
                 ranked.rank.to_string(),
                 self.policies[ranked.policy].clone(),
-                share("unserved"),
-                share("unservable"),
-                share("ambiguous"),
-                time("waited_p99_ns"),
-                time("notice_p50_ns"),
-                find("extra_connections")
-                    .map_or_else(String::new, |e| shown(e, |v| format!("{:.0}", v.max(0.0)))),
+                cell("unserved", share),
+                cell("unservable", share),
+                cell("ambiguous", share),
+                cell("waited_p99_ns", time),
+                cell("notice_p50_ns", time),
+                cell("extra_connections", |v| format!("{v:.0}")),
             ]);
         }
         let widths: Vec<usize> = (0..head.len())
@@ -244,16 +238,14 @@ impl Comparison {
     }
 }
 
-/// A mean and its interval.
+/// A mean and, where it is not nothing, half of its interval.
 fn shown(estimate: Estimate, text: impl Fn(f64) -> String) -> String {
     if estimate.mean.is_nan() {
         return "-".to_owned();
     }
+    let half = estimate.interval.map_or(0.0, |(_, high)| high - estimate.mean);
     let mean = text(estimate.mean);
-    match estimate.interval.map(|(low, high)| (text(low), text(high))) {
-        Some((low, high)) if low != mean || high != mean => format!("{mean} ({low} to {high})"),
-        _ => mean,
-    }
+    if text(half) == text(0.0) { mean } else { format!("{mean} ±{}", text(half)) }
 }
 
 #[cfg(test)]

@@ -234,7 +234,7 @@ impl Application {
 
 /// After how long a silence TCP keepalive ends a connection. Its timer goes every `every_ns`, and each time it asks: it gives
 /// up when nine went unanswered or, where `TCP_USER_TIMEOUT` is set, when one did and so long has passed
-/// (`tcp_keepalive_timer` in Linux's net/ipv4/tcp_timer.c).
+/// (`tcp_keepalive_timer` in Linux's `net/ipv4/tcp_timer.c`).
 fn silent_ns(every_ns: u64, user_timeout_ns: Option<u64>) -> u64 {
     let turns = user_timeout_ns.map_or(1 + KEEPALIVE_PROBES, |ns| ns.div_ceil(every_ns.max(1)).max(2));
     every_ns.saturating_mul(turns)
