@@ -34,6 +34,16 @@ def test_a_changed_study_is_read_or_told():
 
 
 @pytest.mark.parametrize(
+    ("key", "value"),
+    [("every", "9" * 400 + "h"), ("for", "293y0d"), ("for", "106752d"), ("load", "9" * 400 + "Gbit")],
+)
+def test_what_cannot_be_counted_is_told(key, value):
+    text = READY[0].read_text() + f'\n[[probe]]\nname = "long"\n{key} = "{value}"\n'
+    _, problems = parse(text)
+    assert any(value in problem.what for problem in problems), problems
+
+
+@pytest.mark.parametrize(
     "value",
     [
         "9" * 5_000,

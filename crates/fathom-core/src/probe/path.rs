@@ -325,9 +325,9 @@ impl Path {
         let may_answer = self.answered || self.open > 0 || self.opening > 0;
         if self.turned_away >= TURNED_AWAY && !may_answer && !cx.settings.keep_trying {
             let error = format!(
-                "{target} closed each connection ({count} times) and answered nothing: it is no echo server, or wants a key that it was not shown (--key); is a reflector (`fathom echo`, or an RFC 862 server) on that port? To time connections to it: `fathom probe {target} --connect`",
+                "{target} closed each of {connections} and answered nothing: it is no echo server, or wants a key that it was not shown (--key); is a reflector (`fathom echo`, or an RFC 862 server) on that port? To time connections to it: `fathom probe {target} --connect`",
                 target = self.target,
-                count = self.turned_away,
+                connections = crate::text::count(self.turned_away.into(), "connection"),
             );
             self.give_up_because(error, cx);
         }

@@ -7,7 +7,7 @@ use fathom_core::event::{CLIENT_MODE, Event, EventKind, Interrupted, Outcome};
 use fathom_core::policy::Tally;
 use fathom_core::sample::Sample;
 
-const ENDS: &str = "each request that was due has one end, or is told as not known";
+const ENDS: &str = "each request that was due has one end, or is counted as not known";
 const ENDS_ONCE: &str = "a request ends once";
 
 /// Every event and every row is given to it, and then it is asked.

@@ -36,6 +36,9 @@ SIZE_PATTERN: Final = r"^\s*\d+\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?\s*$"
 """What `size_bytes` reads of a string, for the JSON Schema."""
 
 
+_MOST: Final = 2**63 - 1
+"""What a recording's integers hold: of nanoseconds 292 years."""
+
 _BITS: Final = {"kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?)(kbit|Mbit|Gbit)")
 RATE_PATTERN: Final = r"^(max|\d+(\.\d+)?(kbit|Mbit|Gbit))$"
@@ -49,6 +52,8 @@ def bits_per_s(text: object) -> int | None:
     match = _RATE.fullmatch(text) if isinstance(text, str) else None
     if match is None or not (bits := int(Decimal(match[1]) * _BITS[match[2]])):
         raise ValueError(f'{text} is no rate; write it as in "200Mbit", "1Gbit", or "max"')
+    if bits > _MOST:
+        raise ValueError(f'"{text}" is more than can be counted; write it as in "1Gbit", or "max"')
     return bits
 
 
@@ -68,6 +73,8 @@ def duration_ns(text: object) -> int:
         at = piece.end()
     if int(total) < 1:
         raise ValueError(f'"{text}" is no time at all; write a duration longer than zero')
+    if total > _MOST:
+        raise ValueError(f'"{text}" is longer than can be counted; write less than 292 years')
     return int(total)
 
 
