@@ -38,12 +38,14 @@ class _Descriptor(io.FileIO):
 
 
 class Output:
-    """Takes the place of `sys.stdout` where that is a file of the system, and knows what became of it."""
+    """Takes the place of `sys.stdout` where that is a file or a pipe, and knows what became of it."""
 
     def __init__(self) -> None:
         self._below: _Descriptor | None = None
         out = sys.stdout
-        if not isinstance(out, io.TextIOWrapper):
+        # Not of a terminal, which is never full: a view's handler of Ctrl-Z draws, too, and nobody may write
+        # while a write of ours, which is no single instruction, is under way.
+        if not isinstance(out, io.TextIOWrapper) or out.isatty():
             return
         with contextlib.suppress(OSError):
             self._below = _Descriptor(out.fileno(), "wb", closefd=False)
