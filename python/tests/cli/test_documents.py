@@ -1,5 +1,4 @@
-"""README begins with what a stranger needs; docs/articles.md names files that are there, and the figures that its command
-gives."""
+"""README begins with what a stranger needs; docs/articles.md names files that are there, and true figures."""
 
 import json
 import re

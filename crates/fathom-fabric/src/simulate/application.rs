@@ -77,14 +77,22 @@ impl Application {
         kernel.chain(self.client.next_wake()).min()
     }
 
+    /// Whether something may have changed for one of its connections.
+    pub(super) fn is_touched(&self, host: &Host) -> bool {
+        self.open.values().any(|open| host.has_touched(open.tcp.port))
+    }
+
     /// Does what is due, and tells what the host's TCP made possible.
     pub(super) fn run(&mut self, now: u64, host: &mut Host, take: &mut impl FnMut(Made)) {
         if !std::mem::replace(&mut self.started, true) {
             self.client.start(now);
             self.obey(now, host, take);
         }
-        let all: Vec<u32> = self.open.keys().copied().collect();
-        for id in all {
+        let changed = |(_, open): &(&u32, &Open)| {
+            host.has_touched(open.tcp.port) || open.tcp.gives_up_ns().is_some_and(|at| at <= now)
+        };
+        let changed: Vec<u32> = self.open.iter().filter(changed).map(|(&id, _)| id).collect();
+        for id in changed {
             self.look(id, now, host, take);
         }
         while self.client.next_wake().is_some_and(|at| at <= now) {

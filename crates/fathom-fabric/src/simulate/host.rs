@@ -111,8 +111,14 @@ pub(super) struct Host {
     pub(super) due_ns: Option<u64>,
     /// The host does not run.
     pub(super) frozen: bool,
-    /// Something may have changed for the probes that run here.
+    /// Something may have changed for those that run here...
     pub(super) touched: bool,
+    /// ...for whoever has one of these ports...
+    ports_touched: Vec<u16>,
+    /// ...or for everybody.
+    all_touched: bool,
+    /// When a timer of its TCP goes next, ns.
+    timer_ns: Option<u64>,
 }
 
 impl std::fmt::Debug for Host {
@@ -145,6 +151,9 @@ impl Host {
             due_ns: None,
             frozen: false,
             touched: false,
+            ports_touched: Vec::new(),
+            all_touched: false,
+            timer_ns: None,
         }
     }
 
@@ -237,6 +246,24 @@ impl Host {
         all
     }
 
+    /// Whether something may have changed for the connection from this port.
+    pub(super) fn has_touched(&self, port: u16) -> bool {
+        self.all_touched || self.ports_touched.contains(&port)
+    }
+
+    /// Everybody has looked.
+    pub(super) fn settle(&mut self) {
+        self.touched = false;
+        self.all_touched = false;
+        self.ports_touched.clear();
+    }
+
+    /// It runs again: what came meanwhile has not been looked at.
+    pub(super) fn thaw(&mut self, now_ns: u64) {
+        self.all_touched = true;
+        self.due_ns = Some(now_ns);
+    }
+
     /// It did not run for so long.
     pub(super) fn paused(&mut self, now_ns: u64, duration_ns: u64) {
         self.reflector.paused(now_ns, duration_ns);
@@ -257,6 +284,7 @@ impl Host {
     pub(super) fn deliver(&mut self, now_ns: u64, packet: Packet) {
         if let Some(segment) = packet.segment() {
             let port = packet.flow().destination.port();
+            self.ports_touched.push(port);
             if segment.flags.has(Flags::RST)
                 && let Some(observed) = self.observed.get_mut(&port)
             {
@@ -290,6 +318,8 @@ impl Host {
     /// Does what is due, and gives every packet that leaves.
     pub(super) fn poll(&mut self, now_ns: u64, mut out: impl FnMut(Vec<u8>)) {
         self.syns.clear();
+        // A timer may end any of the connections.
+        self.all_touched |= self.timer_ns.is_some_and(|at| at <= now_ns);
         loop {
             self.interface.poll(instant(now_ns), &mut self.device, &mut self.sockets);
             if !self.reflector.reflect(now_ns, &mut self.sockets) {
@@ -302,7 +332,8 @@ impl Host {
         }
         let wants = self.interface.poll_at(instant(now_ns), &self.sockets);
         // What it wants at once has just been done; a µs on, time has passed for it too.
-        self.due_ns = wants.map(|at| (at.total_micros().max(0) as u64 * 1_000).max(now_ns + 1_000));
+        self.timer_ns = wants.map(|at| (at.total_micros().max(0) as u64 * 1_000).max(now_ns + 1_000));
+        self.due_ns = self.timer_ns;
     }
 
     /// Counts what a probe's connection sends again.

@@ -334,11 +334,12 @@ impl Simulation {
             for i in 0..self.applications.len() {
                 let one = &self.applications[i];
                 let host = &self.hosts[one.at];
-                if !host.frozen && (one.next_due_ns().is_some_and(|at| at <= now) || host.touched) {
+                let touched = host.touched && one.is_touched(host);
+                if !host.frozen && (touched || one.next_due_ns().is_some_and(|at| at <= now)) {
                     self.run_application(i);
                 }
             }
-            self.hosts.iter_mut().for_each(|host| host.touched = false);
+            self.hosts.iter_mut().for_each(Host::settle);
             self.collect();
             if !self.hosts.iter().any(due) {
                 break;
@@ -426,7 +427,7 @@ impl Simulation {
         for host in self.hosts.iter_mut().filter(|host| host.id == id) {
             host.frozen = frozen;
             if !frozen {
-                host.due_ns = Some(self.now_ns);
+                host.thaw(self.now_ns);
             }
         }
     }
