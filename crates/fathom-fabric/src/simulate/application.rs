@@ -177,7 +177,7 @@ impl Application {
         take: &mut impl FnMut(Made),
     ) {
         let Some(Open { tcp, mut link, .. }) = self.open.remove(&id) else { return };
-        host.forget(tcp.handle, tcp.port);
+        host.close(now, tcp.handle, tcp.port);
         if let Some(row) = link.given_up(None, |at| self.clock.utc_of(at)) {
             take(Made::Sample(row));
         }

@@ -18,6 +18,9 @@ use crate::world::HostId;
 
 /// Bytes that a connection holds each way: more than any probe has outstanding before its user timeout.
 const BUFFER: usize = 64 << 10;
+/// A connection that was closed, and whose peer does not answer, is forgotten after so long: about what Linux gives an
+/// orphan (`tcp_orphan_retries`, eight by default; Documentation/networking/ip-sysctl.rst).
+const ORPHAN: smoltcp::time::Duration = smoltcp::time::Duration::from_secs(100);
 /// The first port that connections are made from: IANA's dynamic ports (RFC 6335).
 const FIRST_PORT: u16 = 49_152;
 
@@ -107,6 +110,8 @@ pub(super) struct Host {
     /// Connections of probes, by their port here.
     observed: HashMap<u16, Observed>,
     next_port: u16,
+    /// Connections that were closed here and whose peers have not closed theirs.
+    closing: Vec<SocketHandle>,
     /// When [`Host::poll`] must be called, ns; something happened if it lies in the past.
     pub(super) due_ns: Option<u64>,
     /// The host does not run.
@@ -148,6 +153,7 @@ impl Host {
             syns: HashMap::new(),
             observed: HashMap::new(),
             next_port: FIRST_PORT,
+            closing: Vec::new(),
             due_ns: None,
             frozen: false,
             touched: false,
@@ -186,6 +192,20 @@ impl Host {
     pub(super) fn forget(&mut self, handle: SocketHandle, port: u16) {
         self.sockets.remove(handle);
         self.observed.remove(&port);
+    }
+
+    /// Closes a connection in order, as a program does that has no more use for it.
+    pub(super) fn close(&mut self, now_ns: u64, handle: SocketHandle, port: u16) {
+        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
+        if matches!(socket.state(), State::Established | State::CloseWait) {
+            socket.close();
+            socket.set_timeout(Some(ORPHAN));
+            self.closing.push(handle);
+            self.observed.remove(&port);
+            self.due_ns = Some(now_ns);
+        } else {
+            self.forget(handle, port);
+        }
     }
 
     pub(super) fn state(&self, handle: SocketHandle) -> State {
@@ -326,6 +346,14 @@ impl Host {
                 break;
             }
         }
+        let sockets = &mut self.sockets;
+        self.closing.retain(|&handle| {
+            let open = sockets.get::<Socket<'_>>(handle).state() != State::Closed;
+            if !open {
+                sockets.remove(handle);
+            }
+            open
+        });
         while let Some(bytes) = self.device.sent.pop_front() {
             self.watch(&bytes);
             out(bytes);
@@ -353,5 +381,13 @@ impl Host {
             Some(sent_to) if (seq.wrapping_sub(sent_to) as i32) < 0 => observed.retransmits += 1,
             _ => observed.sent_to = Some(seq.wrapping_add(length)),
         }
+    }
+}
+
+#[cfg(test)]
+impl Host {
+    /// Sockets that it holds, whatever their state.
+    pub(super) fn sockets(&self) -> usize {
+        self.sockets.iter().count()
     }
 }

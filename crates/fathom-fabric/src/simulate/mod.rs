@@ -506,3 +506,32 @@ fn item(probe: usize, made: Made) -> Item {
         Made::Event(event) => Item::Event { probe, event: *event },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each end of a connection that is over lets go of it: else a month of them costs the square of a month.
+    #[test]
+    fn connections_that_were_closed_are_gone_at_both_ends() {
+        let text = r#"
+            format = 1
+            host = [{ name = "a", address = "10.0.0.1" }, { name = "b", address = "10.0.0.2" }]
+            path = [{ label = "ab", from = "a", to = "b", both = { delay = "1ms" } }]
+        "#;
+        let scenario = Scenario::parse(text, "closing").expect("a scenario");
+        let policy =
+            Policy::parse("p", "[connection]\nage = \"1s\"\nage_jitter = \"1ms\"").expect("a policy");
+        let applicants = [Applicant { name: "p".to_owned(), policy, interval_ns: 100_000_000 }];
+        let options = Options { duration_ns: Some(300_000_000_000), ..Options::default() };
+        let mut simulation = simulate_clients(&scenario, &options, &applicants).expect("a simulation");
+        let opened = |item: &Item| {
+            matches!(item, Item::Event { event, .. }
+                if matches!(event.kind, fathom_core::event::EventKind::ConnectionOpened { .. }))
+        };
+        assert!(simulation.by_ref().filter(opened).count() > 200);
+        // A second's worth, a listening one, and those that wait for 10 s in case something of theirs still comes (TIME-WAIT).
+        let held: Vec<usize> = simulation.hosts.iter().map(Host::sockets).collect();
+        assert!(held.iter().all(|&held| held <= 15), "{held:?}");
+    }
+}
