@@ -19,7 +19,7 @@ Examples:
   fathom fabric simulate scenarios/azure-live-migration.toml
   fathom fabric simulate scenarios/azure-eleven-hours.toml --record eleven-hours
   fathom fabric simulate my.toml --for 1h --every 100ms --json
-  fathom fabric simulate month.toml --as-client a.toml --as-client b.toml --repeat 20
+  fathom fabric simulate month.toml --as-client a.toml --as-client b.toml
 
 Nothing is sent and no privilege is needed: hosts, their TCP and the clock are virtual. A recording goes into DIR/LABEL for each path, marked as simulated, and DIR/truth.jsonl says what the fabric did. With --as-client, applications take the place of the probes and are compared (docs/policies.md).";
 
