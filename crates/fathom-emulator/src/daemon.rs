@@ -93,7 +93,9 @@ impl Resources {
     fn remove(&mut self) -> Result<(), Error> {
         self.removed = true;
         processes::forget_names(&self.state)?;
-        self.dir.remove()
+        self.dir.remove()?;
+        processes::end_late_comers(&self.state);
+        Ok(())
     }
 }
 

@@ -147,6 +147,12 @@ pub(crate) fn end_processes(state: &FabricState) -> Cleanup {
     cleanup
 }
 
+/// Ends what entered a host after [`end_processes`] had looked. Wants the directory gone: `fathom fabric exec` asks for it
+/// once it is inside, so whoever comes later ends by itself.
+pub(crate) fn end_late_comers(state: &FabricState) {
+    end_processes(state);
+}
+
 /// Takes away the names of the networks.
 pub(crate) fn forget_names(state: &FabricState) -> Result<(), Error> {
     for name in state.hosts.iter().filter_map(|host| host.netns.as_deref()) {
@@ -157,17 +163,17 @@ pub(crate) fn forget_names(state: &FabricState) -> Result<(), Error> {
 
 /// Removes what a fabric left that did not end in order. Wants its lock. None: there was nothing.
 pub(crate) fn remove_remains(fabric: &FabricDir) -> Result<Option<Cleanup>, Error> {
-    let cleanup = match fabric.read_state()? {
-        Some(state) => {
-            let cleanup = end_processes(&state);
-            forget_names(&state)?;
-            Some(cleanup)
-        }
+    let Some(state) = fabric.read_state()? else {
         // It got no further than its directory.
-        None => fabric.exists()?.then(Cleanup::default),
+        let cleanup = fabric.exists()?.then(Cleanup::default);
+        fabric.remove()?;
+        return Ok(cleanup);
     };
+    let cleanup = end_processes(&state);
+    forget_names(&state)?;
     fabric.remove()?;
-    Ok(cleanup)
+    end_late_comers(&state);
+    Ok(Some(cleanup))
 }
 
 #[cfg(test)]

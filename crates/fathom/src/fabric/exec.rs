@@ -45,6 +45,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let users = files.next().filter(|_| entry.users);
     namespace::enter(users.as_ref(), &network).map_err(failed)?;
     mount_names(&fabric).map_err(failed)?;
+    // Whoever is here before its directory goes is ended with the fabric; nobody ends those that come later.
+    if !fabric.exists()? {
+        return Err(Failure::run(format!("fabric {} has ended meanwhile", fabric.name())));
+    }
     let [program, arguments @ ..] = args.command.as_slice() else {
         return Err(Failure::usage("which command?"));
     };
