@@ -37,6 +37,7 @@ fn shipped() -> Vec<Vec<char>> {
     let mut paths: Vec<_> = std::fs::read_dir(directory)
         .expect("it is shipped")
         .map(|entry| entry.expect("listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
         .collect();
     paths.sort_unstable();
     let texts = paths.iter().map(|path| std::fs::read_to_string(path).expect("text").chars().collect());
