@@ -355,6 +355,38 @@ fn nothing_is_sent_after_a_pause_for_who_has_gone() {
     assert!(counts.failed >= 355 && counts.ambiguous <= 3 && counts.shed == 0, "{counts:?}");
 }
 
+/// Nobody waited any more for a connection that was asked whether it works; the request went to the fallback, was about to be
+/// sent there, and the first target's late answer put it into two queues, so that it was sent twice.
+#[test]
+fn an_old_connections_answer_is_nothing_to_a_request_that_has_gone_elsewhere() {
+    let policy = Policy {
+        requests: Requests { size: 64, idempotent: false, deadline_ns: 1_099 * MS, try_timeout_ns: 10 * MS },
+        connect_timeout_ns: 10 * MS,
+        pool: PoolRule {
+            min: 3,
+            max: 4,
+            wait_ns: MS,
+            order: Order::Fifo,
+            validate_after_ns: Some(MS),
+            validation_timeout_ns: MS,
+            ..PoolRule::default()
+        },
+        fallback: Some(Fallback::Target("second".to_owned())),
+        ..Policy::default()
+    };
+    let slow = Story {
+        interval_ns: 366 * MS,
+        requests: 82,
+        rtt_ns: 0,
+        resets: vec![0],
+        pauses: vec![(0, 1_098 * MS)],
+        seed: 4_331_207_192_898_272,
+        ..story(&[(0, Mood::Slow(452 * MS))])
+    };
+    let (counts, _) = live(&slow, &policy, &policy, Falsified::Nothing).expect("lawful");
+    assert_eq!(counts.due, 82);
+}
+
 /// Durations of nothing and of centuries, and a clock that has run for a century and a half.
 #[test]
 fn extremes_of_time_do_no_harm() {

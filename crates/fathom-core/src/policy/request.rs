@@ -9,8 +9,8 @@ use super::retry::Waits;
 pub(super) enum Stage {
     /// It waits for a connection of the pool, not longer than until then, in this place of the queue.
     Waiting(u64, Ticket),
-    /// The connection that it is to have is asked whether it works.
-    Validating(u64),
+    /// This connection, which it is to have, is asked whether it works, not longer than until then.
+    Validating(u64, u32),
     /// It was sent on this connection.
     Sent(u32),
     /// It will be tried again.

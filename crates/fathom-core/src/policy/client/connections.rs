@@ -35,7 +35,7 @@ impl Client {
             if let Some(waiting) = self.requests.get_mut(&request)
                 && let Stage::Waiting(until_ns, _) = waiting.stage
             {
-                waiting.stage = Stage::Validating(until_ns);
+                waiting.stage = Stage::Validating(until_ns, id);
             }
             return self.check(now, id, Some(request), since_ns);
         }
@@ -104,12 +104,13 @@ impl Client {
             }
             State::Checking { ask, request, since_ns } if ask == asked => match request {
                 Some(request)
-                    if self.is_validating(request) && connection.retire_ns.is_some_and(|at| at <= now) =>
+                    if self.is_validating(request, id)
+                        && connection.retire_ns.is_some_and(|at| at <= now) =>
                 {
                     self.close(id, ClosingCause::Refreshed);
                     self.wait_again(request, target);
                 }
-                Some(request) if self.is_validating(request) && !self.waited_in_vain(now, request) => {
+                Some(request) if self.is_validating(request, id) && !self.waited_in_vain(now, request) => {
                     let ask = self.next_ask(id);
                     self.set_state(id, State::Busy { ask, request });
                     self.timers.set(Timer::Connection(id), None);
@@ -123,9 +124,10 @@ impl Client {
         self.serve(now, target);
     }
 
-    /// Whether it still waits for the answer of its connection.
-    fn is_validating(&self, request: u64) -> bool {
-        self.requests.get(&request).is_some_and(|request| matches!(request.stage, Stage::Validating(_)))
+    /// Whether it still waits for the answer of this connection: meanwhile it may have been tried again, and wait for another's.
+    fn is_validating(&self, request: u64, connection: u32) -> bool {
+        let stage = self.requests.get(&request).map(|request| request.stage);
+        matches!(stage, Some(Stage::Validating(_, asked)) if asked == connection)
     }
 
     pub(super) fn lost(&mut self, now: u64, id: u32) {
@@ -151,7 +153,7 @@ impl Client {
                 return self.serve(now, target);
             }
             State::Busy { request, .. } => self.try_failed(now, request, Why::ConnectionLost),
-            State::Checking { request: Some(request), .. } if self.is_validating(request) => {
+            State::Checking { request: Some(request), .. } if self.is_validating(request, id) => {
                 self.wait_again(request, target);
             }
             State::Checking { .. } | State::Idle { .. } => {}
@@ -168,7 +170,7 @@ impl Client {
     /// The connection that it was to have does not work: it is the next to get one.
     fn wait_again(&mut self, id: u64, target: usize) {
         if let Some(request) = self.requests.get_mut(&id)
-            && let Stage::Validating(until_ns) = request.stage
+            && let Stage::Validating(until_ns, _) = request.stage
         {
             request.stage = Stage::Waiting(until_ns, self.pools[target].wait(id, true));
         }

@@ -88,7 +88,7 @@ impl Client {
     /// The time of what it is doing is over.
     pub(super) fn request_waited(&mut self, now: u64, id: u64) {
         match self.requests.get(&id).map(|request| request.stage) {
-            Some(Stage::Waiting(..) | Stage::Validating(_)) => {
+            Some(Stage::Waiting(..) | Stage::Validating(..)) => {
                 self.leave_the_queue(id);
                 self.try_failed(now, id, Why::PoolWait);
             }
@@ -117,7 +117,7 @@ impl Client {
     /// not run for a while, a connection may become free before the timers are looked at.
     pub(super) fn waited_in_vain(&self, now: u64, id: u64) -> bool {
         self.requests.get(&id).is_some_and(|request| match request.stage {
-            Stage::Waiting(until_ns, _) | Stage::Validating(until_ns) => {
+            Stage::Waiting(until_ns, _) | Stage::Validating(until_ns, _) => {
                 until_ns < now || request.deadline_ns <= now
             }
             Stage::Sent(_) | Stage::Resting => false,
