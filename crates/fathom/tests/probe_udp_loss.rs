@@ -11,7 +11,7 @@ use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::{Echo, Reflector, Xinetd};
 use support::relay::{Fault, NONE, Relay};
 use support::rows::{UNANSWERED, events, of_kind, rows};
-use support::{must, needs, needs_root};
+use support::{must, needs, needs_root, wait_for};
 
 /// Samples of a run.
 const COUNT: u64 = 60;
@@ -201,6 +201,14 @@ fn a_route_that_goes_and_comes_back_is_survived_by_every_connection() {
     wait_for_events(&dir, "their ends", |events| count(events, "connection.closed") == 3);
     cable("up");
     wait_for_events(&dir, "their return", |events| count(events, "connection.opened") == 6);
+    // A datagram socket is open whatever is there: each of them is back with its first answer.
+    wait_for("an answer on each", || {
+        let rows = rows(&dir);
+        let answers = |connection: i64| {
+            rows.iter().any(|row| row.at("connection") == connection && row.rtt_ns().is_some())
+        };
+        (3..6).all(answers).then_some(())
+    });
     probe.signal("INT");
     assert_eq!(probe.finish().code(), 0);
     assert_sound(&dir);
