@@ -240,33 +240,9 @@ fn a_client_that_is_killed_leaves_what_it_knew() {
     assert!(text.out.contains("  not known "), "{text:?}");
 }
 
-/// Many were ignored without a word. Whatever this list does not name is refused by its name.
+/// Many were ignored without a word. Whatever docs/policies.md does not name is refused by its name.
 #[test]
 fn every_option_of_a_probe_is_carried_out_or_refused() {
-    const ITS_OWN: [&str; 22] = [
-        "rate",
-        "for",
-        "tcp",
-        "allow-high-rate",
-        "key",
-        "ipv4",
-        "ipv6",
-        "source",
-        "dscp",
-        "label",
-        "from",
-        "to",
-        "via",
-        "tag",
-        "record",
-        "no-record",
-        "readable",
-        "quiet",
-        "json",
-        "verbose",
-        "log",
-        "log-file",
-    ];
     const VALUES: [&str; 22] = [
         "1",
         "2s",
@@ -324,7 +300,12 @@ fn every_option_of_a_probe_is_carried_out_or_refused() {
             assert!(names, "--{name}: {outcome:?}");
         }
     }
-    assert_eq!(taken, BTreeSet::from(ITS_OWN));
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/policies.md"));
+    let page = page.expect("the page");
+    let (_, list) = page.split_once("have a meaning for an application: ").expect("the list");
+    let list = list.split_once(". Any other").expect("its end").0;
+    let named: BTreeSet<&str> = list.split('`').filter_map(|word| word.strip_prefix("--")).collect();
+    assert_eq!(taken, named);
 }
 
 /// For people: the same figures in words, and nothing on standard error with --quiet.

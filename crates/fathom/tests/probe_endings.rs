@@ -283,6 +283,19 @@ fn runs_that_begin_together_have_recordings_of_their_own_and_a_summary_of_their_
     assert!(outcome.err.is_empty() || outcome.err.lines().count() == 1, "{outcome:?}");
 }
 
+/// Lets a script run a probe on a terminal of the script's own, in a directory.
+fn on_terminal(script: &str, more: &[&str]) -> (tempfile::TempDir, support::probe::Outcome) {
+    let home = tempfile::tempdir().expect("a directory");
+    let echo = Echo::start("127.0.0.1");
+    let path = home.path().join("terminal.py");
+    fs::write(&path, script).expect("written");
+    let target = echo.address().to_string();
+    let mut command = Command::new("python3");
+    command.arg(&path).args([FATHOM, "probe", &target, "--every", "10ms"]).args(more);
+    let outcome = Probe::spawn(command.current_dir(home.path())).finish();
+    (home, outcome)
+}
+
 /// The terminal of a live view went away: the view read end-of-file at full speed, long after probing had ended.
 #[test]
 fn a_live_view_whose_terminal_goes_away_ends_in_order() {
@@ -291,18 +304,8 @@ fn a_live_view_whose_terminal_goes_away_ends_in_order() {
     }
     // With the hang-up ignored too: then nothing but the terminal itself tells.
     for handler in ["SIG_DFL", "SIG_IGN"] {
-        let home = tempfile::tempdir().expect("a directory");
-        let echo = Echo::start("127.0.0.1");
-        let script = home.path().join("terminal.py");
-        fs::write(&script, PTY.replace("HANDLER", handler).replace("SEEN", "p50")).expect("written");
-        let target = echo.address().to_string();
-        let outcome = Probe::spawn(
-            Command::new("python3")
-                .arg(&script)
-                .args([FATHOM, "probe", &target, "--every", "10ms", "--record", "r"])
-                .current_dir(home.path()),
-        )
-        .finish();
+        let script = PTY.replace("HANDLER", handler).replace("SEEN", "p50");
+        let (home, outcome) = on_terminal(&script, &["--record", "r"]);
         assert_eq!(outcome.code(), 0, "{outcome:?}");
         let dir = home.path().join("r");
         assert_sound(&dir);
@@ -321,21 +324,11 @@ fn a_live_view_whose_terminal_goes_away_while_it_begins_ends() {
         return;
     }
     for handler in ["SIG_DFL", "SIG_IGN"] {
-        let home = tempfile::tempdir().expect("a directory");
-        let echo = Echo::start("127.0.0.1");
-        let script = home.path().join("terminal.py");
         // The first thing that a view writes.
-        fs::write(&script, PTY.replace("HANDLER", handler).replace("SEEN", r"\x1b[?1049h")).expect("written");
-        let target = echo.address().to_string();
-        let run = Command::new("python3")
-            .arg(&script)
-            .args([FATHOM, "probe", &target, "--every", "10ms", "--count", "500", "--record", "r"])
-            .current_dir(home.path())
-            .output()
-            .expect("it runs");
-        let said = String::from_utf8_lossy(&run.stdout);
+        let script = PTY.replace("HANDLER", handler).replace("SEEN", r"\x1b[?1049h");
+        let (_, outcome) = on_terminal(&script, &["--count", "500", "--record", "r"]);
         // Exit code 1 where it ended before a sample was answered.
-        assert!(["code 0", "code 1"].contains(&said.trim()), "{handler}: {run:?}");
+        assert!(["code 0", "code 1"].contains(&outcome.out.trim()), "{handler}: {outcome:?}");
     }
 }
 
@@ -370,18 +363,7 @@ fn the_first_key_after_a_resize_is_answered() {
     if !needs("python3") {
         return;
     }
-    let home = tempfile::tempdir().expect("a directory");
-    let echo = Echo::start("127.0.0.1");
-    let script = home.path().join("terminal.py");
-    fs::write(&script, RESIZED).expect("written");
-    let target = echo.address().to_string();
-    let outcome = Probe::spawn(
-        Command::new("python3")
-            .arg(&script)
-            .args([FATHOM, "probe", &target, "--every", "10ms", "--no-record"])
-            .current_dir(home.path()),
-    )
-    .finish();
+    let (_, outcome) = on_terminal(RESIZED, &["--no-record"]);
     assert_eq!(outcome.code(), 0, "{outcome:?}");
 }
 
