@@ -216,6 +216,26 @@ fn a_pause_that_the_first_sample_of_a_connection_waits_for_is_not_denied() {
     assert_eq!(wrong_of(&faults, &incidents), []);
 }
 
+/// The server's process is replaced, and the path is cut before the first sample on the new connection is answered: that the
+/// new process answers it says nothing of the old one's end, which was before this connection.
+#[test]
+fn who_answers_the_first_sample_of_a_connection_took_nobodys_place_on_it() {
+    let mut first_samples = 0;
+    for from_ms in (16_000..20_000).step_by(20) {
+        let cut = Made { fault: Fault::Cut(Way::Both), from_ns: from_ms * MS, to_ns: (from_ms + 3_000) * MS };
+        let mut text = written("reset", 400, 20, (1, 500), &[cut]);
+        text.push_str("[[simulate.restart]]\nhost = \"server\"\nat = \"15s\"\nfor = \"1s\"\n");
+        let incidents = incidents(&Scenario::parse(&text, "replaced").expect("a scenario"));
+        let of_the_cut =
+            incidents.iter().filter(|i| i.to_ns >= cut.to_ns && i.from_ns >= cut.from_ns - 500 * MS);
+        for said in of_the_cut.filter_map(|incident| incident.said.as_ref()) {
+            first_samples += 1;
+            assert_ne!(said.verdict, Verdict::PeerDown, "cut at {from_ms} ms: {said:#?}");
+        }
+    }
+    assert!(first_samples > 20, "{first_samples}");
+}
+
 /// The connection dies of the first pause; when the reflector can be asked about it, it has stood still once more.
 #[test]
 fn of_two_pauses_of_the_server_the_one_in_the_silence_explains_it() {

@@ -9,7 +9,7 @@ use support::claims::checked_story;
 use support::faults::explanations;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
 use support::reflector::{Echo, answers_tcp};
-use support::rows::{has_kind, of_kind};
+use support::rows::{has_kind, of_kind, rows};
 use support::{FATHOM, Kept, free_port, signal, wait_for};
 
 /// A reflector on a port of our choice, which can be stopped and started again there.
@@ -80,6 +80,13 @@ fn a_killed_reflector_and_a_stopped_one_are_told() {
         count(events, "connection.opened") > count(events, "connection.closed")
     });
     let last = count(&log, "connection.opened") - 1;
+    // A pause is told by what a counter gained, so an echo on this connection must have come before.
+    wait_for("an echo on it", || {
+        rows(&dir)
+            .iter()
+            .any(|row| row.at("connection") == last as i64 && row.rtt_ns().is_some())
+            .then_some(())
+    });
 
     signal(&second.0, "STOP");
     wait_for_events(&dir, "a stall", |events| has_kind(events, "stall.began"));

@@ -158,7 +158,7 @@ pub struct Facts {
     pub datagrams: Option<Datagrams>,
     /// The reflector that served the connection: its identity, where its echoes told it.
     pub served_by: Option<u32>,
-    /// The reflector whose echo ended the silence, where it tells.
+    /// The reflector whose echo ended the silence, where it tells, and one had answered on this connection before.
     pub answered_by: Option<u32>,
     /// This end's port.
     pub port: Option<u16>,

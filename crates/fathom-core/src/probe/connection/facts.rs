@@ -21,8 +21,10 @@ impl Connection {
         let recovered = outcome == Outcome::Recovered;
         let before = self.silence.stall().and_then(|stall| stall.retransmits_before);
         let first = path.read.map(|(first, _)| first).filter(|_| recovered);
-        let told = first.filter(|first| first.stamps.identity != 0);
         let identity = self.ways.identity();
+        // Who answers a connection first may have taken the place of another before the connection was made.
+        let told = first.filter(|first| first.stamps.identity != 0);
+        let answered_by = told.filter(|_| identity.is_some()).map(|first| first.stamps.identity);
         let udp = cx.settings.transport == Transport::Udp;
         let (quiet_to, quiet_ns) = match self.stream.oldest().zip(self.stream.oldest_quiet_ns()) {
             Some(((_, sent_ns), quiet_ns)) => (sent_ns, quiet_ns),
@@ -73,7 +75,7 @@ impl Connection {
                 .filter(|_| udp)
                 .and_then(|first| self.ways.counted(&first, self.stream.is_counted())),
             served_by: identity.or(path.served_by),
-            answered_by: told.map(|first| first.stamps.identity),
+            answered_by,
             port: self.port,
             reported: self.silence.reported(now, recovered),
         }
