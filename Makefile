@@ -81,7 +81,7 @@ engines: python-dev ## the rollup by DuckDB and ClickHouse against the local sca
 	cd python && FATHOM_ENGINE_SETS=50 ../.venv/bin/pytest tests/dataset/test_engines.py
 
 test-rust: cargo ## the Rust half's
-	MAKEFLAGS= cargo test $(QUIET) --workspace --locked
+	MAKEFLAGS= cargo test $(QUIET) --workspace --locked --no-fail-fast
 	@if [ "$${CI:-}" != true ]; then \
 	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
