@@ -5,7 +5,7 @@ mod policy_world;
 
 use fathom_core::policy::{
     Age, Backoff, BreakerRule, BudgetRule, Circuit, Counts, Fallback, Jitter, Order, Policy, PoolRule,
-    Requests, Retry, Window,
+    RecoveryRule, Requests, Retry, Window,
 };
 use policy_world::{Falsified, MS, Mood, Moods, S, Story, live};
 use proptest::option::of;
@@ -113,6 +113,12 @@ fn policies() -> impl Strategy<Value = Policy> {
         Just(Fallback::Target("second".to_owned())),
         (1..10_000_u64).prop_map(|ms| Fallback::LastAnswer(ms * MS))
     ];
+    let recovery = (10..1_000_u64, 1..5_u32, 1..2_000_u64).prop_map(|(every, after, timeout)| RecoveryRule {
+        every_ns: every * MS,
+        after,
+        timeout_ns: timeout * MS,
+    });
+    let breaker = (breaker, of(recovery));
     (requests, of(retries()), 10..2_000_u64, of(age), pools(), of(breaker), of(fallback)).prop_map(
         |(requests, retry, connect, age, pool, breaker, fallback)| Policy {
             requests,
@@ -122,7 +128,8 @@ fn policies() -> impl Strategy<Value = Policy> {
             user_timeout_ns: None,
             age,
             pool,
-            breaker,
+            breaker: breaker.map(|(breaker, _)| breaker),
+            recovery: breaker.and_then(|(_, recovery)| recovery),
             fallback,
         },
     )
@@ -238,6 +245,19 @@ fn each_law_can_be_broken() {
         let error = live(&story(BAD), does, &believed, Falsified::Nothing).expect_err(broken);
         assert!(error.starts_with(broken), "{broken} was to be broken: {error}");
     }
+    let rule = RecoveryRule { every_ns: 100 * MS, after: 2, timeout_ns: 100 * MS };
+    let watched = Policy { recovery: Some(rule), ..rich() };
+    let back = &[(0, Mood::Well), (5, Mood::Refuses), (7, Mood::Well)];
+    for (believed, broken) in [
+        (RecoveryRule { after: 3, ..rule }, "a breaker changes as it may"),
+        (RecoveryRule { every_ns: S, ..rule }, "a recovery monitor rests between its checks"),
+    ] {
+        let believed = Policy { recovery: Some(believed), ..rich() };
+        let error = live(&story(back), &watched, &believed, Falsified::Nothing).expect_err(broken);
+        assert!(error.starts_with(broken), "{broken} was to be broken: {error}");
+    }
+    let error = live(&story(back), &watched, &watched, Falsified::Check).expect_err("a check");
+    assert!(error.starts_with("a recovery monitor asks while the breaker is open"), "{error}");
     for (falsified, broken) in [
         (Falsified::Count, "what was due is what became of it"),
         (Falsified::EndedTwice, "a request ends once"),
@@ -261,6 +281,7 @@ fn the_documents_file_says_the_defaults() {
     let defaults = Policy {
         retry: Some(Retry::default()),
         breaker: Some(BreakerRule::default()),
+        recovery: Some(RecoveryRule::default()),
         fallback: Some(Fallback::Target("db2:7007".to_owned())),
         ..Policy::default()
     };
@@ -308,6 +329,30 @@ fn a_breaker_opens_sheds_tries_and_closes() {
     assert_eq!(transitions.first(), Some(&(Closed, Open)));
     assert_eq!(transitions[transitions.len() - 2..], [(Open, HalfOpen), (HalfOpen, Closed)]);
     assert!(transitions.contains(&(HalfOpen, Open)), "{transitions:?}");
+}
+
+/// A breaker that stays open for a minute, and a server that is away for seven seconds: without a monitor everything is shed
+/// long after it is back.
+#[test]
+fn a_recovery_monitor_ends_what_a_breaker_began() {
+    use Circuit::{Closed, HalfOpen, Open};
+    let mut alone = rich();
+    alone.breaker.as_mut().expect("one").open_ns = 60 * S;
+    let rule = RecoveryRule { every_ns: 500 * MS, after: 2, timeout_ns: S };
+    let watched = Policy { recovery: Some(rule), ..alone.clone() };
+    let away = &[(0, Mood::Well), (5, Mood::Refuses), (12, Mood::Well)];
+    let (counts, transitions) = lives(away, &alone);
+    assert_eq!(transitions, [(Closed, Open)]);
+    assert!(counts.shed > 450, "of the 500 after the first: {counts:?}");
+    let (counts, transitions) = lives(away, &watched);
+    assert_eq!(transitions, [(Closed, Open), (Open, HalfOpen), (HalfOpen, Closed)]);
+    // 140 were due while it was away; two checks and the rest between them take a second, twenty requests.
+    assert!((110..=170).contains(&counts.shed), "{counts:?}");
+    // What answers is what counts: a server that accepts, and no more, is not back.
+    for still in [Mood::Silent, Mood::Slams, Mood::Slow(2 * S)] {
+        let (counts, transitions) = lives(&[(0, Mood::Well), (5, Mood::Refuses), (12, still)], &watched);
+        assert!(transitions.len() == 1 && counts.shed > 450, "{still:?}: {counts:?}");
+    }
 }
 
 #[test]
@@ -430,6 +475,7 @@ fn extremes_of_time_do_no_harm() {
                         open_ns: pick(1),
                         trials: 1,
                     }),
+                    recovery: Some(RecoveryRule { every_ns: long, after: 1, timeout_ns: pick(2) }),
                     fallback: Some(Fallback::LastAnswer(long)),
                 };
                 let schedule = Schedule::new(Pace::Every(MS), begins, Some(50), None);

@@ -1,7 +1,7 @@
 //! A circuit breaker: after too many failures nothing is tried for a while, and then a few.
 //!
 //! ```text
-//!              enough of the window failed              its time is over
+//!              enough of the window failed              its time is over, or its target is back
 //!     closed ------------------------------> open --------------------------> half open
 //!        ^                                    ^                                 |     |
 //!        |                                    +--- enough of its trials failed -+     |
@@ -58,6 +58,13 @@ impl Breaker {
             Circuit::HalfOpen => self.trials += 1,
         }
         Some(Permit { turn: self.turn })
+    }
+
+    /// What it guards is known to be back: its time is over.
+    pub fn recovered(&mut self) {
+        if self.state == Circuit::Open {
+            self.enter(Circuit::HalfOpen);
+        }
     }
 
     /// How a try ended.

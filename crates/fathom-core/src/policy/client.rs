@@ -1,6 +1,7 @@
 //! The application: requests that are due at a rate, whatever becomes of those before (open loop).
 
 mod connections;
+mod recovery;
 mod tries;
 
 use super::breaker::Breaker;
@@ -15,6 +16,7 @@ use crate::backoff::Backoff;
 use crate::cause::ClosingCause;
 use crate::event::{Circuit, Ended, EventKind, TryFailed, Why};
 use crate::schedule::Schedule;
+use recovery::Monitor;
 use std::collections::{BTreeMap, VecDeque};
 
 /// An application under a policy.
@@ -36,6 +38,7 @@ pub struct Client {
     dice: Dice,
     budget: Budget,
     breaker: Option<Breaker>,
+    monitor: Option<Monitor>,
     /// Between attempts to have as many connections as the pool should.
     filling: Backoff,
     /// When a request was last answered.
@@ -52,6 +55,7 @@ impl Client {
         if let Some(Fallback::Target(_)) = policy.fallback {
             pools.push(Pool::new(policy.pool, policy.pool.max));
         }
+        let places = policy.pool.max * pools.len() as u32;
         Self {
             schedule,
             counts: Counts::default(),
@@ -63,6 +67,7 @@ impl Client {
             dice: Dice::new(seed),
             budget: Budget::new(policy.retry.as_ref().and_then(|retry| retry.budget)),
             breaker: policy.breaker.map(Breaker::new),
+            monitor: policy.recovery.map(|rule| Monitor::new(rule, places)),
             filling: Backoff::new(seed),
             answered_ns: None,
             started: false,
@@ -83,6 +88,7 @@ impl Client {
     pub fn handle(&mut self, now: u64, input: Input) {
         match input {
             Input::Wake => {}
+            input if self.is_monitors(input) => self.check_heard(now, input),
             Input::Connected { id } => self.connected(now, id),
             Input::Lost { id } => self.lost(now, id),
             Input::Answered { id, ask } => self.answered(now, id, ask),
@@ -94,6 +100,7 @@ impl Client {
                 Timer::Request(request) => self.request_waited(now, request),
                 Timer::Connection(id) => self.connection_waited(now, id),
                 Timer::Pool => self.fill(now),
+                Timer::Recovery => self.check_is_due(now),
             }
         }
         while let Some(due_ns) = self.due(now) {
@@ -117,7 +124,7 @@ impl Client {
 
     /// Whether it has ended: no request will be due, each has ended, and no connection is open.
     pub fn is_over(&self) -> bool {
-        self.started && self.is_idle_for_good() && self.connections.is_empty()
+        self.started && self.is_idle_for_good() && self.standing().0 == 0
     }
 
     /// What became of its requests so far.
@@ -127,7 +134,8 @@ impl Client {
 
     /// Connections that are open or being opened, and what its breaker does.
     pub fn standing(&self) -> (usize, Option<Circuit>) {
-        (self.connections.len(), self.breaker.as_ref().map(Breaker::state))
+        let checks = usize::from(self.monitor.is_some_and(|monitor| monitor.is_checking()));
+        (self.connections.len() + checks, self.breaker.as_ref().map(Breaker::state))
     }
 
     fn is_idle_for_good(&self) -> bool {

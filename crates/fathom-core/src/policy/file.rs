@@ -1,12 +1,11 @@
 //! POLICY.toml: what may stand in it, and what is wrong with one.
 
+mod breaker;
 mod raw;
 #[cfg(test)]
 mod tests;
 
-use super::settings::{
-    Age, Backoff, BreakerRule, BudgetRule, Fallback, Jitter, Order, Policy, PoolRule, Requests, Retry, Window,
-};
+use super::settings::{Age, Backoff, BudgetRule, Fallback, Jitter, Order, Policy, PoolRule, Requests, Retry};
 use crate::text::position;
 use crate::units::duration_compact as duration;
 use raw::{Budget, File, Time, Whole};
@@ -96,6 +95,7 @@ fn policy(raw: &File) -> Result<Policy, Wrong> {
     let keepalive_ns = keepalive(raw, age)?;
     let user_timeout_ns = ns(raw.connection.user_timeout.as_ref(), "user_timeout", MS)?;
     not_above(raw.connection.user_timeout.as_ref(), "user_timeout", LONGEST_USER_TIMEOUT_NS)?;
+    let breaker = raw.breaker.as_deref().map(breaker::breaker).transpose()?;
     Ok(Policy {
         requests,
         retry: raw.retry.as_deref().map(retry).transpose()?,
@@ -105,7 +105,8 @@ fn policy(raw: &File) -> Result<Policy, Wrong> {
         user_timeout_ns,
         age,
         pool: pool(raw, age)?,
-        breaker: raw.breaker.as_deref().map(breaker).transpose()?,
+        recovery: raw.recovery.as_ref().map(|raw| breaker::recovery(raw, breaker)).transpose()?,
+        breaker,
         fallback: raw.fallback.as_ref().map(fallback).transpose()?,
     })
 }
@@ -327,52 +328,6 @@ fn pool(raw: &File, age: Option<Age>) -> Result<PoolRule, Wrong> {
         validate_after_ns,
         check_every_ns,
         validation_timeout_ns,
-    })
-}
-
-fn breaker(raw: &raw::Breaker) -> Result<BreakerRule, Wrong> {
-    let base = BreakerRule::default();
-    let window = match &raw.window {
-        None => base.window,
-        Some(at) => match *at.get_ref() {
-            raw::Window::Count(n) if (1..=1_000_000).contains(&n) => Window::Count(n as u32),
-            raw::Window::Time(ns) if ns >= MS => Window::Ns(ns),
-            _ => {
-                return Err((
-                    at.span(),
-                    "`window` is a number of tries from 1 on, or a duration from 1ms on".to_owned(),
-                ));
-            }
-        },
-    };
-    let least = number(raw.least.as_ref(), "least", 1..=1_000_000)?;
-    let holds = match window {
-        Window::Count(n) => n,
-        Window::Ns(_) => u32::MAX,
-    };
-    if let (Some(least), Some(at)) = (least, &raw.least)
-        && least > holds
-    {
-        let message = format!(
-            "`least` {least} is above the {holds} that `window` holds: the breaker would never open; lower it, or raise `window`"
-        );
-        return Err((at.span(), message));
-    }
-    let failures = raw.failures.as_ref().map_or(base.failures, |share| share.get_ref().0);
-    if let Some(at) = &raw.failures
-        && failures <= 0.0
-    {
-        return Err((
-            at.span(),
-            "`failures` of nothing would open the breaker at once; write it as in \"50%\"".to_owned(),
-        ));
-    }
-    Ok(BreakerRule {
-        window,
-        least: least.unwrap_or(base.least.min(holds)),
-        failures,
-        open_ns: ns(raw.open.as_ref(), "open", MS)?.unwrap_or(base.open_ns),
-        trials: number(raw.trials.as_ref(), "trials", 1..=1_000_000)?.unwrap_or(base.trials),
     })
 }
 

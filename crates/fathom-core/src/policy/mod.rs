@@ -8,6 +8,7 @@
 //!         -> pool              its connections: how many, which next, how old, whether they still work
 //!         -> retry, budget     whether a failed try is repeated, and when
 //!         -> breaker           whether anything is tried at all
+//!         -> recovery          whether a target that nothing is tried on is back
 //!     link                     one connection as it is written down; both drivers use it
 //!     tally                    what the rows and events of a recording amount to
 //! ```
@@ -38,6 +39,7 @@ pub use io::{Counts, Input, Outcome, Output};
 pub use link::{Broken, Came, Link, Out, Place};
 pub use retry::Waits;
 pub use settings::{
-    Age, Backoff, BreakerRule, BudgetRule, Fallback, Jitter, Order, Policy, PoolRule, Requests, Retry, Window,
+    Age, Backoff, BreakerRule, BudgetRule, Fallback, Jitter, Order, Policy, PoolRule, RecoveryRule, Requests,
+    Retry, Window,
 };
 pub use tally::{Amounts, NOTED_EVERY_NS, Tally, Waited};

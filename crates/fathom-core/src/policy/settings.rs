@@ -25,6 +25,8 @@ pub struct Policy {
     pub pool: PoolRule,
     /// When nothing is tried any more. `None`: never.
     pub breaker: Option<BreakerRule>,
+    /// How the first target is asked, while the breaker is open, whether it is back. `None`: it is not.
+    pub recovery: Option<RecoveryRule>,
     /// What serves a request that would have failed. `None`: nothing.
     pub fallback: Option<Fallback>,
 }
@@ -168,6 +170,18 @@ pub enum Window {
     Ns(u64),
 }
 
+/// A recovery monitor: while the breaker is open, the first target is asked on a connection of its own whether it is back
+/// (`HAProxy`'s `inter`, `rise` and `timeout check` are the like).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct RecoveryRule {
+    /// From the end of one check to the next.
+    pub every_ns: u64,
+    /// So many checks in a row are answered before requests are let through again.
+    pub after: u32,
+    /// How long a check may take, from the beginning of its connection to its answer.
+    pub timeout_ns: u64,
+}
+
 /// What serves a request that would have failed, or would have been shed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -190,6 +204,7 @@ impl Default for Policy {
             age: None,
             pool: PoolRule::default(),
             breaker: None,
+            recovery: None,
             fallback: None,
         }
     }
@@ -227,5 +242,12 @@ impl Default for BreakerRule {
     /// resilience4j's: of the last 100, half.
     fn default() -> Self {
         Self { window: Window::Count(100), least: 100, failures: 0.5, open_ns: 60 * S, trials: 10 }
+    }
+}
+
+impl Default for RecoveryRule {
+    /// `HAProxy`'s: every 2 s, and twice in a row.
+    fn default() -> Self {
+        Self { every_ns: 2 * S, after: 2, timeout_ns: S }
     }
 }

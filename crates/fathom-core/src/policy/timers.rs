@@ -11,6 +11,8 @@ pub(super) enum Timer {
     Connection(u32),
     /// The pool may try again to have as many as it should.
     Pool,
+    /// The recovery monitor's next check, or the end of its time.
+    Recovery,
 }
 
 /// See the module.

@@ -37,6 +37,12 @@ pub(crate) struct Laws {
     opened_ns: u64,
     /// Requests that were due while the breaker was open.
     barred: BTreeSet<u64>,
+    /// Those of this moment: it may be the one in which the target is found to be back.
+    barred_now: std::ops::Range<u64>,
+    /// Checks of the recovery monitor that were answered since the breaker opened or one failed.
+    back: u32,
+    /// Until when its monitor rests.
+    rests_ns: u64,
     seen_due: u64,
     stopped: bool,
     pub(crate) transitions: Vec<(Circuit, Circuit)>,
@@ -73,6 +79,9 @@ impl Laws {
             circuit: Circuit::Closed,
             opened_ns: 0,
             barred: BTreeSet::new(),
+            barred_now: 0..0,
+            back: 0,
+            rests_ns: 0,
             seen_due: 0,
             stopped: false,
             transitions: Vec::new(),
@@ -99,8 +108,10 @@ impl Laws {
         self.now = now;
         let open_ns = self.rules.breaker.map_or(0, |breaker| breaker.open_ns);
         let due = self.due_by(now);
+        self.barred_now = 0..0;
         if self.circuit == Circuit::Open && now < self.opened_ns + open_ns && !self.stopped {
-            self.barred.extend(self.seen_due..due);
+            self.barred_now = self.seen_due..due;
+            self.barred.extend(self.barred_now.clone());
         }
         self.seen_due = due;
     }
@@ -117,6 +128,7 @@ impl Laws {
                 }
             }
             Input::Answered { id, ask } => {
+                let monitors = self.monitors();
                 if let Some(link) = self.links.get_mut(&id)
                     && let Some((asked, request)) = link.out
                 {
@@ -124,10 +136,15 @@ impl Laws {
                     if asked == ask {
                         link.out = None;
                         self.answered.extend(request);
+                        self.back += u32::from(monitors == Some(link.place));
                     }
                 }
             }
-            Input::Lost { id } => drop(self.links.remove(&id)),
+            Input::Lost { id } => {
+                if let Some(link) = self.links.remove(&id) {
+                    self.check_over(link, false);
+                }
+            }
             Input::Wake | Input::Stop => {}
         }
     }
@@ -144,9 +161,25 @@ impl Laws {
         }
     }
 
+    /// The recovery monitor's place: behind those of the pools.
+    pub(crate) fn monitors(&self) -> Option<u32> {
+        let pools = if let Some(Fallback::Target(_)) = self.rules.fallback { 2 } else { 1 };
+        self.rules.recovery.map(|_| pools * self.rules.pool.max)
+    }
+
     fn opens(&mut self, id: u32, target: usize, place: u32) -> Result<(), String> {
         self.begun += 1;
-        let others = || self.links.values().filter(|link| link.target == target);
+        let monitors = self.monitors();
+        let is_check = |place: u32| Some(place) == monitors;
+        let others = || self.links.values().filter(|link| is_check(link.place) == is_check(place));
+        if is_check(place) {
+            let may = self.circuit == Circuit::Open && target == 0;
+            law("a recovery monitor asks while the breaker is open", may, || format!("{:?}", self.circuit))?;
+            let rested = self.now >= self.rests_ns;
+            law("a recovery monitor rests between its checks", rested, || format!("at {}", self.now))?;
+            law("a recovery monitor has one check", others().count() == 0, || place.to_string())?;
+        }
+        let others = || others().filter(|link| link.target == target);
         law("a pool never exceeds its maximum", others().count() < self.rules.pool.max as usize, || {
             format!("{} are open to target {target}", others().count())
         })?;
@@ -183,6 +216,7 @@ impl Laws {
 
     fn closes(&mut self, now: u64, id: u32, cause: ClosingCause) -> Result<(), String> {
         let Some(link) = self.links.remove(&id) else { return Err(format!("closed twice: {id}")) };
+        self.check_over(link, cause == ClosingCause::Finished);
         if cause != ClosingCause::Refreshed {
             return Ok(());
         }
@@ -191,6 +225,13 @@ impl Laws {
             _ => true,
         };
         law("an age lies within its jitter", !young, || format!("{id} at {now}"))
+    }
+
+    fn check_over(&mut self, link: Link, well: bool) {
+        if self.monitors() == Some(link.place) {
+            self.rests_ns = self.now + self.rules.recovery.map_or(0, |rule| rule.every_ns);
+            self.back = if well { self.back } else { 0 };
+        }
     }
 
     fn ends(&mut self, request: u64, outcome: Outcome) -> Result<(), String> {
@@ -271,7 +312,13 @@ impl Laws {
         let open_ns = self.rules.breaker.map_or(u64::MAX, |breaker| breaker.open_ns);
         let legal = match (from, to) {
             (Closed, Open) | (HalfOpen, Open | Closed) => true,
-            (Open, HalfOpen) => now >= self.opened_ns.saturating_add(open_ns),
+            (Open, HalfOpen) => {
+                let is_back = self.rules.recovery.is_some_and(|rule| self.back == rule.after);
+                if is_back {
+                    self.barred.retain(|request| !self.barred_now.contains(request));
+                }
+                is_back || now >= self.opened_ns.saturating_add(open_ns)
+            }
             _ => false,
         };
         law("a breaker changes as it may", legal && from == self.circuit, || {
@@ -280,7 +327,8 @@ impl Laws {
         self.circuit = to;
         self.transitions.push((from, to));
         if to == Open {
-            self.opened_ns = now;
+            (self.opened_ns, self.back) = (now, 0);
+            self.rests_ns = now + self.rules.recovery.map_or(0, |rule| rule.every_ns);
         }
         Ok(())
     }

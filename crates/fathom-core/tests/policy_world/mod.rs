@@ -55,6 +55,8 @@ pub(crate) enum Falsified {
     EndedTwice,
     /// A connection is opened that the client knows nothing of.
     Leak,
+    /// A check of the recovery monitor is begun though the breaker is closed.
+    Check,
     /// A request that was sent without an answer is told as failed.
     Harmless,
 }
@@ -209,6 +211,10 @@ fn falsify(how: Falsified, output: Output, done: &mut bool, laws: &Laws) -> Vec<
         (Falsified::Leak, Output::Open { target, .. }) if once(true, done) => {
             let more = Output::Open { id: 1_000_000, target: *target, place: 1_000_000 };
             vec![output, more]
+        }
+        (Falsified::Check, Output::Open { .. }) if once(true, done) => {
+            let place = laws.monitors().expect("it has one");
+            vec![output, Output::Open { id: 1_000_000, target: 0, place }]
         }
         (Falsified::Harmless, Output::Ended { request, outcome: Outcome::Ambiguous })
             if laws.was_sent(*request) && once(true, done) =>

@@ -251,6 +251,7 @@ impl Client {
 
     pub(super) fn close_all(&mut self) {
         self.timers.set(Timer::Pool, None);
+        self.end_monitoring();
         let all: Vec<u32> = self.connections.keys().copied().collect();
         for id in all {
             self.close(id, ClosingCause::Finished);

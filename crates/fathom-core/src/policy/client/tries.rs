@@ -48,7 +48,7 @@ impl Client {
             let refused = permit.is_none();
             let shed = refused && request.tries == 0;
             request.retry_not_made |= refused && request.tries > 0;
-            self.tell_breaker(before, after);
+            self.tell_breaker(now, before, after);
             if refused {
                 return self.serve_otherwise(now, id, if shed { Outcome::Shed } else { Outcome::Failed });
             }
@@ -220,14 +220,19 @@ impl Client {
             let before = breaker.state();
             breaker.ended(now, permit, failed);
             let after = breaker.state();
-            self.tell_breaker(before, after);
+            self.tell_breaker(now, before, after);
         }
     }
 
-    fn tell_breaker(&mut self, from: Circuit, to: Circuit) {
-        if from != to {
-            let changed = EventKind::BreakerChanged(BreakerChanged { from, to });
-            self.outputs.push_back(Output::Event(changed));
+    pub(super) fn tell_breaker(&mut self, now: u64, from: Circuit, to: Circuit) {
+        if from == to {
+            return;
+        }
+        self.outputs.push_back(Output::Event(EventKind::BreakerChanged(BreakerChanged { from, to })));
+        if to == Circuit::Open {
+            self.begin_monitoring(now);
+        } else {
+            self.end_monitoring();
         }
     }
 }

@@ -17,6 +17,7 @@ pub(super) struct File {
     pub(super) connection: Table<Connection>,
     pub(super) pool: Table<Pool>,
     pub(super) breaker: Option<Table<Breaker>>,
+    pub(super) recovery: Option<Spanned<Table<Recovery>>>,
     pub(super) fallback: Option<Spanned<Table<Fallback>>>,
 }
 
@@ -129,6 +130,14 @@ pub(super) struct Breaker {
     pub(super) failures: Option<Spanned<Share>>,
     pub(super) open: Option<Spanned<Time>>,
     pub(super) trials: Option<Spanned<Whole>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Recovery {
+    pub(super) every: Option<Spanned<Time>>,
+    pub(super) after: Option<Spanned<Whole>>,
+    pub(super) timeout: Option<Spanned<Time>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

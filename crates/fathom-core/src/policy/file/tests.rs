@@ -1,5 +1,5 @@
 use super::*;
-use crate::policy::{Fallback, Window};
+use crate::policy::{BreakerRule, Fallback, RecoveryRule, Window};
 
 fn wrong(text: &str) -> String {
     let error = Policy::parse("p.toml", text).expect_err(text).to_string();
@@ -49,6 +49,10 @@ fn every_key_is_read() {
         failures = "40%"
         open = "3s"
         trials = 2
+        [recovery]
+        every = "500ms"
+        after = 3
+        timeout = "250ms"
         [fallback]
         target = "db2:7007"
     "#;
@@ -81,6 +85,7 @@ fn every_key_is_read() {
             open_ns: 3 * S,
             trials: 2,
         }),
+        recovery: Some(RecoveryRule { every_ns: ms(500), after: 3, timeout_ns: ms(250) }),
         fallback: Some(Fallback::Target("db2:7007".to_owned())),
     };
     assert_eq!(Policy::parse("p.toml", text), Ok(expected));
@@ -97,6 +102,19 @@ fn every_key_is_read() {
 #[test]
 fn what_contradicts_itself_is_one_line_with_its_place() {
     for (text, place, what, remedy) in [
+        (
+            "[recovery]\nevery = \"1s\"",
+            "p.toml:1:1: ",
+            "[recovery] does nothing without a breaker",
+            "add [breaker]",
+        ),
+        (
+            "[breaker]\nopen = \"3s\"\n[recovery]\nevery = \"1s\"\nafter = 3",
+            "p.toml:4:9: ",
+            "3 checks, one every 1s, are not over before the breaker's `open` 3s",
+            "lower `every` or `after`",
+        ),
+        ("[breaker]\n[recovery]\nevery = \"9ms\"", "p.toml:3:9: ", "`every` is below 10ms", "write more"),
         (
             "[pool]\nwait = \"1s\"\nvalidation_timeout = \"2s\"\nvalidate_after = 0",
             "p.toml:3:22: ",
