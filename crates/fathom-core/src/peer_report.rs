@@ -201,12 +201,14 @@ impl Inquiry {
         bytes
     }
 
-    /// Asks about a connection too, unless that is under way. `silence`: when it was silent, from and to.
-    pub fn about(&mut self, connection: u32, silence: Option<Span>) {
-        if self.under_way.insert(connection) {
+    /// Asks about a connection too, unless that is under way (false). `silence`: when it was silent, from and to.
+    pub fn about(&mut self, connection: u32, silence: Option<Span>) -> bool {
+        let anew = self.under_way.insert(connection);
+        if anew {
             self.to_ask
                 .extend([About::Connection, About::Reflector].map(|about| (connection, silence, about)));
         }
+        anew
     }
 
     /// The next question to send, if there is one and few enough are on the way.
@@ -312,7 +314,7 @@ mod tests {
 
     fn ask(connections: impl IntoIterator<Item = u32>) -> (Inquiry, Vec<u8>) {
         let mut inquiry = Inquiry::new(7);
-        connections.into_iter().for_each(|connection| inquiry.about(connection, None));
+        connections.into_iter().for_each(|connection| _ = inquiry.about(connection, None));
         let mut sent = Vec::new();
         while let Some(question) = inquiry.next_question(0) {
             sent.extend_from_slice(&question);

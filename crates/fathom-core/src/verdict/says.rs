@@ -54,6 +54,7 @@ pub(super) enum Fact {
     StillRuns,
     ReplacedBefore,
     ReplacedSoon,
+    ReplacedAfter,
     AnotherAnswers,
     BeganAfter,
     IdledTooLong,
@@ -127,7 +128,7 @@ impl Fact {
                 facts.is_lost() && reported.is_some_and(|reported| reported.received_after(facts.ended_ns))
             }
             Self::ClosedIdleThere => standing == Some(Standing::ClosedIdle) && facts.is_lost(),
-            Self::NotItsDoing => reported.is_some_and(|reported| reported.report.is_not_its_doing()),
+            Self::NotItsDoing => reported.is_some_and(|reported| reported.is_not_its_doing()),
             Self::DestroyedThere => {
                 let who = reported.and_then(|reported| reported.report.responder);
                 who.is_some_and(|who| who.failure == Some(Failure::Aborted))
@@ -140,6 +141,9 @@ impl Fact {
             Self::StillRuns => facts.server() == Server::Same,
             Self::ReplacedBefore => facts.server() == Server::ReplacedBefore,
             Self::ReplacedSoon => facts.server() == Server::ReplacedSoon,
+            Self::ReplacedAfter => {
+                matches!(facts.server(), Server::ReplacedSoon | Server::ReplacedLater)
+            }
             Self::AnotherAnswers => facts.server() == Server::Elsewhere,
             Self::BeganAfter => facts.server() == Server::BeganAfter,
             Self::IdledTooLong => facts.idled_too_long(),
@@ -241,6 +245,7 @@ impl Fact {
             }
             Self::StillRuns => "the reflector that answers is the process that served it",
             Self::ReplacedBefore => "another process is at the reflector's place, which began before the end",
+            Self::ReplacedAfter => "another process is at the reflector's place, which began after the end",
             Self::ReplacedSoon => {
                 "another process is at the reflector's place, which began within a minute of the end"
             }
@@ -362,6 +367,9 @@ impl Fact {
             Self::StillRuns => format!("the reflector that served it runs, for {age} by now"),
             Self::ReplacedBefore => format!(
                 "another process is in the reflector's place, for {age} when it was asked: it began before this connection ended, so the one that served it had gone"
+            ),
+            Self::ReplacedAfter => format!(
+                "another process is in the reflector's place, for {age} when it was asked: the one that served this connection, or its whole host, may have stood still or gone first"
             ),
             Self::ReplacedSoon => format!(
                 "another process is in the reflector's place, for {age} when it was asked: it began soon after this connection ended"

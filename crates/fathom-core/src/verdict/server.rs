@@ -1,7 +1,7 @@
 //! The reflector: what it said of the connection, and whether the one that said it is the one that served it.
 
 use super::Direction;
-use crate::peer_report::{PeerReport, Responder};
+use crate::peer_report::{PeerReport, Responder, Standing};
 
 /// A time told as "so long ago" is known to a round trip and a millisecond; this covers both.
 const TOLD_WITHIN_NS: u64 = 200_000_000;
@@ -19,6 +19,8 @@ pub struct Reported {
     pub first_missing: u64,
     /// Samples that had been sent.
     pub sent: u64,
+    /// It was asked when the connection had ended.
+    pub after_end: bool,
 }
 
 impl Reported {
@@ -31,6 +33,11 @@ impl Reported {
         }
         let too_late = |read: u64| read + round_trip_ns + TOLD_WITHIN_NS > ended_ns;
         (!self.read_ns().is_some_and(too_late)).then_some(Direction::Return)
+    }
+
+    /// Whether it did not end the connection. That it had not yet, when it was asked before the end, says nothing of that.
+    pub(super) fn is_not_its_doing(&self) -> bool {
+        self.report.is_not_its_doing() && (self.after_end || self.report.standing != Standing::Open)
     }
 
     /// When it last read from the connection.

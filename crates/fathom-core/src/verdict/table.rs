@@ -156,6 +156,8 @@ pub(super) const TABLE: &[Row] = &[
     // That others pass afterwards does not show that they would have before, nor that this one would not.
     open(&[Lost, FreshEchoed], &[FlowForgotten, PathDown]).and(&[EchoedMeanwhile, StillRuns]),
     open(&[Lost, EchoedMeanwhile, FreshNoAnswer], &[FlowForgotten, PathDown]).and(BESIDE),
+    // Its host may have stood still or gone first, and who could tell is gone too.
+    open(&[Lost, ReplacedAfter], &[PathDown, PeerDown, PeerPaused]).and(BESIDE),
     row(&[Lost, FreshNoAnswer], &[], PathDown, Medium).and(BESIDE),
     row(&[Lost, StillRuns, Unanswered], &[], PathDown, Medium).and(BESIDE),
     open(&[Lost, FreshRefused], &[PathDown, PeerDown]).and(BESIDE),

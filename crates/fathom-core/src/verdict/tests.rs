@@ -91,7 +91,7 @@ fn reported(standing: Standing, last_seq: u64, identity: u32, age_s: u64) -> Rep
         began_ns: (!known).then_some(1_000),
         responder: Some(responder),
     };
-    Reported { report, at_ns: END + S, first_missing: 60, sent: 100 }
+    Reported { report, at_ns: END + S, first_missing: 60, sent: 100, after_end: true }
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it reads as the field has it")]
@@ -199,7 +199,7 @@ fn row_3_acknowledgements_of_something_between_are_not_the_reflectors() {
 }
 
 #[test]
-fn row_4_a_restart_after_the_death_did_not_cause_it() {
+fn row_4_a_restart_after_the_death_leaves_open_what_it_was() {
     let restarted = |age_s| Some(reported(Standing::NotKnown, 0, SUCCESSOR, age_s));
     let cut = Facts { fresh: Fresh::NoAnswer, meanwhile: Fresh::NotTried, ..DEAD };
     // It has run for half a second when it is asked, a second after the end.
@@ -207,7 +207,13 @@ fn row_4_a_restart_after_the_death_did_not_cause_it() {
     if let Some(who) = &mut later.report.responder {
         who.age_ns = S / 2;
     }
-    assert_eq!(verdict(&Facts { reported: Some(later), ..cut }), Verdict::PathDown);
+    // The process that could tell of a pause of its host's, or of its host's end, is gone.
+    let silent = explain(&Facts { reported: Some(later), ..cut });
+    assert_eq!(silent.could_be, [Verdict::PathDown, Verdict::PeerDown, Verdict::PeerPaused]);
+    later.at_ns += 3_600 * S;
+    let silent = explain(&Facts { reported: Some(later), ..cut });
+    assert_eq!(silent.could_be, [Verdict::PathDown, Verdict::PeerDown, Verdict::PeerPaused]);
+    later.at_ns -= 3_600 * S;
     // It had begun in the silence: the one that served the connection was gone before its end.
     let facts = Facts { reported: restarted(3), fresh: Fresh::Refused, ..cut };
     assert_eq!(told(&facts), (Verdict::PeerDown, None, Some(Confidence::High)));

@@ -70,7 +70,7 @@ impl Lane {
             path.addresses.never_answered(remote);
         }
         if cause.is_loss() {
-            let death = Death { connection: ordinal, facts, view, size, replied: false };
+            let death = Death { connection: ordinal, facts, view, size, replied: false, asked_before: false };
             path.canaries.explain_death(now, death, remote, cx);
         }
         (self.armed, self.asking) = (Armed::default(), false);

@@ -141,9 +141,10 @@ impl Canary {
         self.stream.is_some()
     }
 
-    /// The reflector is to be asked about this connection, which was silent between these times.
-    pub(super) fn ask_about(&mut self, (connection, from_ns, to_ns): (u32, u64, u64)) {
-        self.inquiry.about(connection, Some((from_ns, to_ns)));
+    /// The reflector is to be asked about this connection, which was silent between these times. False: a question about it
+    /// is still to come back.
+    pub(super) fn ask_about(&mut self, (connection, from_ns, to_ns): (u32, u64, u64)) -> bool {
+        self.inquiry.about(connection, Some((from_ns, to_ns)))
     }
 
     /// Whether something waits that the driver is to be asked to send. It is taken as asked then.

@@ -16,10 +16,10 @@ pub(in crate::probe) struct LocalView {
 }
 
 impl LocalView {
-    /// With what the reflector said, which came at `at_ns`.
-    pub(in crate::probe) fn beside(self, report: PeerReport, at_ns: u64) -> Reported {
+    /// With what the reflector said, which came at `at_ns`; `after_end`: it was asked when the connection had ended.
+    pub(in crate::probe) fn beside(self, report: PeerReport, at_ns: u64, after_end: bool) -> Reported {
         let Self { first_missing, sent } = self;
-        Reported { report, at_ns, first_missing, sent }
+        Reported { report, at_ns, first_missing, sent, after_end }
     }
 }
 
@@ -33,6 +33,8 @@ pub(in crate::probe) struct Death {
     pub(in crate::probe) size: u32,
     /// Whether the question about it came back, answered or not.
     pub(in crate::probe) replied: bool,
+    /// A question about it, which was asked while it was open, is still to come back.
+    pub(in crate::probe) asked_before: bool,
 }
 
 impl Death {
@@ -65,15 +67,20 @@ impl Waiting {
         self.deaths.iter().map(Death::silence)
     }
 
-    /// Brings the reply to the question about a connection; whether its death waits here.
-    pub(super) fn take_reply(&mut self, now: u64, connection: u32, report: Option<PeerReport>) -> bool {
-        let Some(death) = self.places.get(&connection).and_then(|&at| self.deaths.get_mut(at)) else {
-            return false;
-        };
-        death.replied = true;
-        let reported = report.map(|report| death.view.beside(report, now));
+    /// Brings the reply to the question about a connection: its death, if that waits here. One to a question of before its
+    /// end leaves it without a reply.
+    pub(super) fn take_reply(
+        &mut self,
+        now: u64,
+        connection: u32,
+        report: Option<PeerReport>,
+    ) -> Option<&Death> {
+        let death = self.places.get(&connection).and_then(|&at| self.deaths.get_mut(at))?;
+        let after_end = !std::mem::take(&mut death.asked_before);
+        death.replied = after_end;
+        let reported = report.map(|report| death.view.beside(report, now, after_end));
         death.facts.reported = reported.or(death.facts.reported);
-        true
+        Some(death)
     }
 
     /// Takes them all.

@@ -126,7 +126,7 @@ impl Canaries {
     pub(in crate::probe) fn explain_death(
         &mut self,
         now: u64,
-        death: Death,
+        mut death: Death,
         remote: SocketAddr,
         cx: &mut Context,
     ) {
@@ -134,13 +134,13 @@ impl Canaries {
             return self.explained(now, death.connection, &death.facts, cx);
         }
         let (silence, size) = (death.silence(), death.size);
-        self.deaths.add(death);
         self.again_left = AGAIN_TIMES;
         if let Some(canary) = self.current.as_mut().filter(|canary| canary.is_established())
             && cx.asks_reflectors()
         {
-            canary.ask_about(silence);
+            death.asked_before = !canary.ask_about(silence);
         }
+        self.deaths.add(death);
         self.ask(now, remote, size, cx);
     }
 
@@ -201,7 +201,7 @@ impl Canaries {
         }
         if cx.asks_reflectors() {
             let dead = self.deaths.silences().chain(self.unreported.silences());
-            dead.for_each(|silence| canary.ask_about(silence));
+            dead.for_each(|silence| _ = canary.ask_about(silence));
         }
         self.send(now, cx);
     }
@@ -350,7 +350,7 @@ impl Canaries {
     fn send(&mut self, now: u64, cx: &mut Context) {
         let Some(canary) = self.current.as_mut().filter(|canary| canary.is_established()) else { return };
         let wanted = self.wanted.drain(..);
-        wanted.for_each(|(connection, since_ns)| canary.ask_about((connection, since_ns, now)));
+        wanted.for_each(|(connection, since_ns)| _ = canary.ask_about((connection, since_ns, now)));
         if canary.begins_to_send(now) {
             cx.emit(Output::Send { link: self.link });
         }
@@ -358,12 +358,16 @@ impl Canaries {
 
     /// Brings a reply to the death it is about; false: it is about none.
     fn take_reply(&mut self, now: u64, (connection, report): Reply, cx: &mut Context) -> bool {
-        if self.deaths.take_reply(now, connection, report) {
+        if let Some(death) = self.deaths.take_reply(now, connection, report) {
+            // What it says of the end is asked now.
+            if !death.replied {
+                self.wanted.push((connection, death.facts.from_ns()));
+            }
             return true;
         }
         let Some(mut death) = self.unreported.take(connection) else { return false };
         if let Some(report) = report {
-            death.facts.reported = Some(death.view.beside(report, now));
+            death.facts.reported = Some(death.view.beside(report, now, true));
             self.explained(now, connection, &death.facts, cx);
         }
         true

@@ -180,7 +180,7 @@ impl Roles {
             let Some(connection) = lane.connection() else { continue };
             if let Some(report) = reports.remove(&connection.ordinal()) {
                 let view = connection.local_view();
-                connection.silence.peer_reported(view.beside(report, now));
+                connection.silence.peer_reported(view.beside(report, now, false));
             }
         }
     }
