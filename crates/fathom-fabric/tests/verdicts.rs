@@ -30,6 +30,10 @@ enum Fault {
     Delay,
     /// The server's process is replaced.
     Restart,
+    /// The server's host moves: its old flows are lost without a word, or reset, when the redirect ends.
+    Migration(u64),
+    /// Packets are lost at random, all the time.
+    Loss,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,6 +84,15 @@ fn event(made: &Made) -> String {
             "at = \"{at}ms\"\nkind = \"path-change\"\npath = \"p\"\nadded = \"{}ms\"\nduration = \"{lasts}ms\"\n",
             lasts / 4
         ),
+        Fault::Migration(freeze_ms) => {
+            let then = ["silent", "reset"][(freeze_ms % 2) as usize];
+            let redirect = (made.to_ns - made.from_ns) / MS - freeze_ms;
+            format!(
+                "at = \"{at}ms\"\nkind = \"live-migration\"\nhost = \"server\"\nbrownout = \"0s\"\nbrownout-added = \"0ms\"\n\
+                 freeze = \"{freeze_ms}ms\"\nredirect = \"{redirect}ms\"\nredirect-added = \"1ms\"\nthen = \"{then}\"\n"
+            )
+        }
+        Fault::Loss => String::new(),
         Fault::Restart => format!("host = \"server\"\nat = \"{at}ms\"\nfor = \"{lasts}ms\"\n"),
     }
 }
@@ -106,7 +119,7 @@ fn written(
          middlebox = [{{ name = \"fw\", kind = \"firewall\", unknown = \"{unknown}\" }}]\n\
          [simulate]\nevery = \"{every}ms\"\nuser-timeout = \"{patience}s\"\n"
     );
-    for fault in faults {
+    for fault in faults.iter().filter(|made| made.fault != Fault::Loss) {
         let table = if fault.fault == Fault::Restart { "simulate.restart" } else { "event" };
         let _ = write!(text, "[[{table}]]\n{}", event(fault));
     }
@@ -162,7 +175,7 @@ fn is_true(said: &Explanation, incident: &Incident, faults: &[Made]) -> bool {
     let since_ns = faults.iter().find(late).map_or(incident.from_ns, |made| made.from_ns);
     let touches = |made: &&Made| {
         let tail_ns = match made.fault {
-            Fault::Flush => LASTS,
+            Fault::Flush | Fault::Migration(_) => LASTS,
             _ => made.to_ns - made.from_ns + 1_000 * MS,
         };
         made.from_ns <= incident.to_ns && made.to_ns + tail_ns >= since_ns
@@ -173,10 +186,10 @@ fn is_true(said: &Explanation, incident: &Incident, faults: &[Made]) -> bool {
             Some(Direction::Forward) => way != Way::Backward,
             Some(Direction::Return) => way != Way::Forward,
         },
-        (Verdict::PathDown, Fault::Delay)
-        | (Verdict::FlowForgotten, Fault::Flush)
+        (Verdict::PathDown, Fault::Delay | Fault::Loss)
+        | (Verdict::FlowForgotten, Fault::Flush | Fault::Migration(_))
         | (Verdict::PeerDown, Fault::Restart)
-        | (Verdict::PeerPaused, Fault::ServerPause)
+        | (Verdict::PeerPaused, Fault::ServerPause | Fault::Migration(_))
         | (Verdict::LocalPaused, Fault::ClientPause) => true,
         _ => false,
     })
@@ -329,5 +342,33 @@ fn a_restart_beside_another_fault_makes_no_wrong_verdict() {
             println!("{text}");
         }
         (faults, Scenario::parse(&text, "restart").unwrap_or_else(|e| panic!("{e}\n{text}")))
+    });
+}
+
+/// A host that moves, and one more fault.
+#[test]
+fn a_migration_beside_another_fault_makes_no_wrong_verdict() {
+    hold_against_the_truth(|seed| {
+        let mut random = Random(seed ^ 0x0A1B);
+        let mut migration = made(&mut random);
+        let freeze_ms = 200 + random.below(4_000);
+        migration.fault = Fault::Migration(freeze_ms);
+        migration.to_ns = migration.from_ns + (freeze_ms + 1 + random.below(8_000)) * MS;
+        let faults = [migration, made(&mut random)];
+        let text = scenario(&mut random, &faults);
+        (faults, Scenario::parse(&text, "migration").unwrap_or_else(|e| panic!("{e}\n{text}")))
+    });
+}
+
+/// A path that loses a packet in a hundred to one in ten, and one more fault: what is told as a loss may be one.
+#[test]
+fn a_lossy_path_beside_another_fault_makes_no_wrong_verdict() {
+    hold_against_the_truth(|seed| {
+        let mut random = Random(seed ^ 0x1055);
+        let loss = Made { fault: Fault::Loss, from_ns: 0, to_ns: LASTS };
+        let faults = [loss, made(&mut random)];
+        let text = scenario(&mut random, &faults);
+        let text = text.replacen("us\" }", &format!("us\", loss = \"{}%\" }}", 1 + random.below(10)), 1);
+        (faults, Scenario::parse(&text, "loss").unwrap_or_else(|e| panic!("{e}\n{text}")))
     });
 }
