@@ -21,6 +21,7 @@ from fathometer.errors import ExitCode, FathometerError
 if TYPE_CHECKING:
     from fathometer.dataset.recording import Recording
     from fathometer.findings.model import Scenario, Versus
+    from fathometer.findings.policies import Weigh
     from fathometer.report.judgement import Judgement
     from fathometer.stats.family import Metric
 
@@ -45,6 +46,7 @@ Examples:
     fathom report recordings/ --markdown report.md --figures figures/ --zone Europe/London
     fathom report recordings/ --slo 'p99<2ms' --slo 'cross-*: availability>99.9%'
     fathom report today/ --baseline last-week.json --json today.json
+    fathom report policies/ --weigh latency
 
 {_CODES}
 {_CODES_OF_REPORT}"""
@@ -95,6 +97,13 @@ def report_command(
             "where they agree].",
         ),
     ] = None,
+    weigh: Annotated[
+        str,
+        typer.Option(
+            metavar="WHAT",
+            help="By what policies of applications are ranked: failed, latency or load.",
+        ),
+    ] = "failed",
     slo: Annotated[
         list[str] | None,
         typer.Option(
@@ -113,6 +122,7 @@ def report_command(
 ) -> None:
     """Explain recordings: a page that needs no network, with figures, findings and advice."""
     where, threshold, chosen = _zone(zone), _share("report", matters), _metric("report", metric)
+    by = _weigh(weigh)
     from fathometer.report import baseline as baselines
     from fathometer.report import goals
 
@@ -121,11 +131,8 @@ def report_command(
     earlier = baselines.read(baseline) if baseline else None
     to_stdout = [name for name, to in (("--json", machine), ("--markdown", markdown)) if to == "-"]
     if len(to_stdout) > 1:
-        raise FathometerError(
-            "report",
-            "--json - and --markdown - both want standard output",
-            "give one of them a file",
-            exit_code=ExitCode.USAGE,
+        raise _wrong(
+            "report", "--json - and --markdown - both want standard output", "give one of them a file"
         )
     page = output or (None if to_stdout else Path("report.html"))
     from fathometer.report.write import refuse_to_destroy
@@ -148,6 +155,7 @@ def report_command(
             zone=where,
             matters=threshold,
             metric=chosen,
+            weigh=by,
             progress=progress,
         )
         from fathometer.report.judgement import Judgement
@@ -188,6 +196,10 @@ def report_command(
         _tell(judgement)
     if not (judgement.passed and opened.whole):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _wrong(command: str, what: str, remedy: str) -> FathometerError:
+    return FathometerError(command, what, remedy, exit_code=ExitCode.USAGE)
 
 
 def _file(given: str | None) -> Path | None:
@@ -231,12 +243,7 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise FathometerError(
-            "report",
-            f"--zone {name!r} is not known here",
-            "name one as Europe/London",
-            exit_code=ExitCode.USAGE,
-        ) from None
+        raise _wrong("report", f"--zone {name!r} is not known here", "name one as Europe/London") from None
 
 
 def _share(command: str, text: str) -> float:
@@ -247,12 +254,7 @@ def _share(command: str, text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise FathometerError(
-            command,
-            f"--matters {text!r} is no share between 0 and 100 %",
-            "give it as 5% or 0.05",
-            exit_code=ExitCode.USAGE,
-        )
+        raise _wrong(command, f"--matters {text!r} is no share between 0 and 100 %", "give it as 5% or 0.05")
     return share
 
 
@@ -269,12 +271,16 @@ def _metric(command: str, name: str | None) -> Metric | None:
     """A metric as people call it."""
     if name is None or name.lower() in _METRICS:
         return None if name is None else _METRICS[name.lower()]
-    raise FathometerError(
-        command,
-        f"--metric {name!r} is none of {', '.join(_METRICS)}",
-        "name one of them",
-        exit_code=ExitCode.USAGE,
-    )
+    raise _wrong(command, f"--metric {name!r} is none of {', '.join(_METRICS)}", "name one of them")
+
+
+def _weigh(name: str) -> Weigh:
+    from fathometer.findings.policies import WEIGHS
+
+    for known in WEIGHS:
+        if name == known:
+            return known
+    raise _wrong("report", f"--weigh {name!r} is none of {', '.join(WEIGHS)}", "name one of them")
 
 
 def compare_command(
@@ -304,6 +310,11 @@ def compare_command(
         from fathometer.findings.scenarios import scenarios
 
         opened, whole = _one_scenario_each(recordings, progress)
+        if applied := [r.label for r in opened if r.manifest.is_client]:
+            what = (
+                f"{applied[0]} is of an application under a policy, whose tries are no round trips of a path"
+            )
+            raise FathometerError("compare", what, "compare policies with `fathom report`")
         paths = scenarios(opened, progress=lambda name: progress(f"figures of {name}"))
         answered = sum(bool(s.rtt.count) for s in paths)
         if answered < 2:

@@ -28,7 +28,7 @@ def drift(then, now):
 
 
 def first_of_strip(since):
-    analysis = SimpleNamespace(scenarios=(), recordings=(), summaries=(), incidents=())
+    analysis = SimpleNamespace(scenarios=(), applications=(), sampled=(), summaries=(), incidents=())
     return verdicts(analysis, Judgement((), since))[0]
 
 

@@ -14,6 +14,8 @@ from fathometer.counts import count
 
 MAKING: Final = frozenset(("connect", "connect-tls"))
 """Modes whose samples are connections."""
+CLIENT_MODE: Final = "tcp-client"
+"""An application under a policy: its rows are tries of requests."""
 T = TypeVar("T")
 
 
@@ -124,6 +126,11 @@ class Manifest:
     def makes_connections(self) -> bool:
         """Whether each sample is a connection that was made and closed at once, and no echo."""
         return self.mode in MAKING
+
+    @property
+    def is_client(self) -> bool:
+        """Whether an application's requests were recorded, and no samples of a path."""
+        return self.mode == CLIENT_MODE
 
     @property
     def mixed(self) -> bool:

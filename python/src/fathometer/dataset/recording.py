@@ -13,6 +13,7 @@ from typing import Final
 
 from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
+from fathometer.dataset.client import Client, client
 from fathometer.dataset.datagrams import Losses
 from fathometer.dataset.format import EVENTS, LOCK, MANIFEST
 from fathometer.dataset.histogram import Histogram
@@ -42,7 +43,7 @@ _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
 _MADE: Final = (
     *("connections", "stalls", "delays", "pauses", "maintenance"),
-    *("throughput", "losses", "clock_error_ns", "unsent"),
+    *("throughput", "losses", "clock_error_ns", "unsent", "client"),
 )
 """What is made of events when it is first asked for."""
 MOST_CONNECTIONS: Final = 10_000
@@ -135,6 +136,11 @@ class Recording:
     def throughput(self) -> Throughput | None:
         """What a throughput test came to; None: the recording is of another mode."""
         return throughput(self.manifest, self.events)
+
+    @cached_property
+    def client(self) -> Client | None:
+        """What an application's requests came to; None: the recording is of another mode, or a rollup."""
+        return client(self.manifest, self.events, self.source)
 
     @cached_property
     def losses(self) -> Losses | None:

@@ -18,6 +18,7 @@ from fathometer.findings import (
     lives,
     load,
     making,
+    policies,
     quality,
     seen,
     settings,
@@ -43,6 +44,7 @@ def analyse(
     zone: tzinfo = UTC,
     matters: float = MATTERS,
     metric: Metric | None = None,
+    weigh: policies.Weigh = "failed",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Analysis:
     """Analyses recordings together.
@@ -54,9 +56,11 @@ def analyse(
         zone: where the hours of the calendar are read.
         matters: a difference below this share (0.05: 5 %) is none that matters.
         metric: what advice is to weigh where paths are to be chosen from; None: median and p99 alike.
+        weigh: what policies of applications are ranked by.
         progress: is told each step in words.
     """
-    paths = scenarios(recordings, zone, lambda name: progress(f"figures of {name}"))
+    sampled = [r for r in recordings if not r.manifest.is_client]
+    paths = scenarios(sampled, zone, lambda name: progress(f"figures of {name}"))
     progress("comparing scenarios")
     versus = comparisons(paths, matters)
     progress("looking for changes")
@@ -74,11 +78,12 @@ def analyse(
     every += silences.findings(after) + throughput.findings(paths)
     ways, parts_of_making = datagrams.one_ways(paths), making.setups(paths)
     every += datagrams.findings(paths, ways) + making.findings(parts_of_making)
-    happened = incidents(numbered(every), recordings)
+    happened = incidents(numbered(every), sampled)
     # What is about the whole comes after what happened: numbers stay.
     findings = numbered([*every, *lives.rivals(paths, happened)])
     advice = settings.advice(paths, happened) + load.advice(paths, versus)
     advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)
+    applications = policies.applications(recordings)
     return Analysis(
         recordings=tuple(recordings),
         summaries=tuple(summaries),
@@ -97,6 +102,8 @@ def analyse(
         incidents=happened,
         advice=tuple(advice),
         consistency=own_consistency(paths, summaries),
+        applications=applications,
+        policies=policies.compared(applications, weigh),
     )
 
 

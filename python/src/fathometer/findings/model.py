@@ -19,6 +19,7 @@ from fathometer.errors import FathometerError
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.finding import Advice, Finding, Incident
 from fathometer.findings.growth import Growth
+from fathometer.findings.policies import Application, Comparison
 from fathometer.stats.calendar import Calendar
 from fathometer.stats.changes import Change, Undecided
 from fathometer.stats.family import Difference, Metric
@@ -305,6 +306,15 @@ class Analysis:
     """What happened: each finding that is an event is a part of exactly one."""
     advice: tuple[Advice, ...]
     consistency: tuple[Remark, ...]
+    applications: tuple[Application, ...] = ()
+    """Recordings of applications under policies. They are in no scenario: their rows are no samples."""
+    policies: tuple[Comparison, ...] = ()
+    """Of each path over which several policies were recorded."""
+
+    @property
+    def sampled(self) -> tuple[Recording, ...]:
+        """The recordings that have samples of a path, or were to have."""
+        return tuple(r for r in self.recordings if not r.manifest.is_client)
 
     def scenario(self, name: str) -> Scenario:
         """By name."""

@@ -136,7 +136,7 @@ def _timelines(page: Page, foremost: Sequence[str], progress: Progress) -> None:
     """The timeline of all paths, and a chart each of the recordings of most interest."""
     analysis = page.analysis
     rank = {name: n for n, name in enumerate(foremost)}
-    parts = envelopes.answered(analysis.recordings)
+    parts = envelopes.answered(analysis.sampled)
     names = {id(part): _scenario(analysis, part) for part in parts}
     first = sorted(parts, key=lambda p: rank.get(names[id(p)], len(rank)))
     shown = first[: envelopes.MOST_CHARTS]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fathometer.findings.model import Analysis, Scenario
+from fathometer.findings.policies import MATTERS
 from fathometer.findings.words import count, duration, listed, span
 from fathometer.report.baseline import Drift, Since
 from fathometer.report.goals import Goal, Outcome, percent
@@ -127,7 +128,8 @@ def _measured(analysis: Analysis) -> list[Verdict]:
         )
         strip.append(_never_reached(_answered(*counts), measured))
         strip += _extremes([s for s in measured if s.rtt.count])
-    if analysis.recordings:
+    strip += _applications(analysis)
+    if analysis.sampled:
         number = len(analysis.incidents)
         ends = sum(i.toll.connections for i in analysis.incidents)
         of_them = (f"{count(ends, 'connection')} ended",) if ends else ()
@@ -140,6 +142,29 @@ def _measured(analysis: Analysis) -> list[Verdict]:
         tools = listed(sorted({s.tool for s in analysis.summaries}))
         strip.append(
             Verdict("Other tools", count(len(analysis.summaries), "summary", "summaries"), "plain", (tools,))
+        )
+    return strip
+
+
+def _applications(analysis: Analysis) -> list[Verdict]:
+    """What became of requests, and the policy that did best."""
+    due = sum(a.client.due for a in analysis.applications)
+    if not analysis.applications:
+        return []
+    if not due:
+        return [Verdict("Requests served", "none was due", "open")]
+    lost = sum(a.client.unserved for a in analysis.applications)
+    of = f"{lost:,} of {count(due, 'request')} not served" if lost else f"all of {count(due, 'request')}"
+    strip = [Verdict("Requests served", percent(1 - lost / due), "plain", (of,))]
+    for c in analysis.policies:
+        first = [p.name for p in c.policies if p.rank == 1]
+        if not first or len(first) == len(c.policies):
+            strip.append(Verdict("Best policy", "not told apart", "open", (c.path,)))
+            continue
+        alike = (f"not told apart from it: {listed(first[1:], _MOST)}",) if first[1:] else ()
+        runs = count(c.runs, "repetition")
+        strip.append(
+            Verdict("Best policy", first[0], "plain", (f"{c.path}, by {MATTERS[c.weigh]}", runs, *alike))
         )
     return strip
 

@@ -247,7 +247,10 @@ def recordings(analysis: Analysis) -> Table:
 
 def command(recording: object) -> str:
     """The command line that measured, if the recording tells it; else the options that it ran with."""
-    probe = recording.manifest.probe  # type: ignore[attr-defined]
+    manifest = recording.manifest  # type: ignore[attr-defined]
+    if manifest.is_client and manifest.command:
+        return str(manifest.command)  # Its options are those of a policy, and many.
+    probe = manifest.probe
     if isinstance(probe.get("command"), (list, tuple)):
         return " ".join(str(x) for x in probe["command"])
     if isinstance(probe.get("command"), str):

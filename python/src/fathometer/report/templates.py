@@ -15,10 +15,10 @@ from markupsafe import Markup
 from fathometer import __version__
 from fathometer.clean import all_cleaned, cleaned
 from fathometer.counts import are
-from fathometer.findings import marks
+from fathometer.findings import marks, policy_words
 from fathometer.findings import render as words
 from fathometer.findings.finding import SILENT, Finding, Incident
-from fathometer.findings.model import Scenario, is_making
+from fathometer.findings.model import Analysis, Scenario, is_making
 from fathometer.findings.words import capital, count, duration, listed, moment, zone_name
 from fathometer.report import modes, page, render, tables
 from fathometer.report.interest import by_interest, foremost_pairs, harm
@@ -91,7 +91,10 @@ def markdown(report: Page, pictures: str | None = None) -> str:
 
 def _environment(report: Page, shown: Callable[[Any], Any]) -> jinja2.Environment:
     """`shown`: what becomes of every value that a template shows."""
-    names = tuple({n for s in report.analysis.scenarios for n in (s.name, s.key.label)})
+    names = tuple(
+        {n for s in report.analysis.scenarios for n in (s.name, s.key.label)}
+        | {n for x in report.analysis.applications for n in (x.path, x.policy)}
+    )
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("fathometer.report"),
         autoescape=True,
@@ -141,9 +144,9 @@ def _measured(report: Page) -> str:
     if not first:
         return ""
     began, ended = min(first), max(r.over_ns for r in recordings)
-    paths = count(len(report.analysis.scenarios), "path")
-    return (
-        f"{moment(began)[:16]} UTC, {duration(ended - began)}, {count(len(recordings), 'recording')}, {paths}"
+    paths = [count(n, "path") for n in [len(report.analysis.scenarios)] if n]
+    return ", ".join(
+        [f"{moment(began)[:16]} UTC", duration(ended - began), count(len(recordings), "recording"), *paths]
     )
 
 
@@ -196,6 +199,7 @@ def _context(report: Page) -> dict[str, Any]:
         "strip": verdicts(a, report.judgement),
         "worst": worst,
         "quiet": _quiet(a.scenarios),
+        "applications": _applications(a),
         "stories": lines,
         "more_stories": others[: report.rows],
         "more_incidents": len(others),
@@ -220,6 +224,21 @@ def _context(report: Page) -> dict[str, Any]:
             "recordings": tables.recordings(a),
         },
         "wrong": [r for r in a.consistency if r.verdict != "ok"][: report.rows],
+    }
+
+
+def _applications(a: Analysis) -> dict[str, Any] | None:
+    """What is told of applications in sentences; None: none was recorded."""
+    if not a.applications:
+        return None
+    rules = {x.policy: policy_words.settings(x.client.policy) for x in a.applications}
+    for comparison in a.policies:
+        rules |= {p.name: policy_words.settings(p.settings) for p in comparison.policies}
+    compared = {id(p) for c in a.policies for p in c.policies}
+    return {
+        "told": [] if compared else [policy_words.told(x) for x in a.applications],
+        "comparisons": [(policy_words.verdict(c), policy_words.reasons(c)) for c in a.policies],
+        "rules": [(name, each) for name, each in rules.items() if each],
     }
 
 

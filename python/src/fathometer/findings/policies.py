@@ -1,0 +1,240 @@
+"""Applications under policies: what became of their requests, and which policy did better over repetitions,
+as `crates/fathom-simulate/src/ranking.rs` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fathometer.dataset import truth
+from fathometer.dataset.client import Client
+from fathometer.dataset.recording import Recording
+from fathometer.stats.repeated import Mean, Values, mean, ranked
+
+Weigh = Literal["failed", "latency", "load"]
+WEIGHS: Final[tuple[Weigh, ...]] = ("failed", "latency", "load")
+MATTERS: Final[Mapping[Weigh, str]] = {
+    "failed": "requests that were not served",
+    "latency": "how long callers waited (p99)",
+    "load": "connections and tries more than needed, per 1,000 requests",
+}
+_OURS: Final = frozenset(("policy", "study", "round", "quick", truth.PLACES))
+"""Tags that do not tell one path from another."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Application:
+    """One recording of an application."""
+
+    recording: Recording
+    client: Client
+    policy: str
+    """What its policy is called."""
+    path: str
+    """Over what, in words."""
+    key: tuple[Any, ...]
+    """What recordings that may be compared have in common."""
+    repetition: str | None
+    """Which repetition it belongs to; None: it does not say."""
+    unservable: int | None
+    """Requests that nobody could have served; None: nothing tells."""
+
+    @property
+    def name(self) -> str:
+        """Of the path and the policy."""
+        return self.path if self.path == self.policy else f"{self.path}, {self.policy}"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Compared:
+    """A policy on a path, over its repetitions."""
+
+    name: str
+    settings: Mapping[str, Any]
+    rank: int | None
+    """From 1; those that cannot be told apart share one. None: the figure that it is ranked by has no
+    value."""
+    behind: Mean | None
+    """By how much more of what is weighed it has than the best; None: it is the best."""
+    runs: int
+    due: int
+    figures: Mapping[str, Mean | None]
+    """By the names of `FIGURES`; None: no repetition has it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Comparison:
+    """Policies on one path, the best first."""
+
+    path: str
+    weigh: Weigh
+    paired: bool
+    """Whether all met the same repetitions."""
+    policies: tuple[Compared, ...]
+
+    @property
+    def runs(self) -> int:
+        """Repetitions of the policy that has fewest."""
+        return min(p.runs for p in self.policies)
+
+
+Of = Callable[[Application], float | None]
+
+
+def _share(of: Callable[[Application], int | None]) -> Of:
+    def value(a: Application) -> float | None:
+        number = of(a)
+        return None if number is None else number / max(a.client.due, 1)
+
+    return value
+
+
+def _ended(name: str) -> Of:
+    return _share(lambda a: a.client.ended[name])
+
+
+def _recover(a: Application) -> float | None:
+    c = a.client
+    # One that was not over says only that it took longer: of such a run no length can be told.
+    return None if c.recover is None or not c.recovered else c.recover.middle_ns
+
+
+FIGURES: Final[Mapping[str, Of]] = {
+    "unserved": _share(lambda a: a.client.unserved),
+    "failed": _ended("failed"),
+    "ambiguous": _ended("ambiguous"),
+    "shed": _ended("shed"),
+    "fallback": _ended("fallback"),
+    "unservable": _share(lambda a: a.unservable),
+    "waited_p99_ns": lambda a: a.client.waited.tail_ns,
+    "notice_p50_ns": lambda a: a.client.notice.middle_ns,
+    "recover_p50_ns": _recover,
+    "retries": lambda a: a.client.retries,
+    "extra_connections": lambda a: a.client.extra_connections,
+    "reconnections_a_second": lambda a: a.client.reconnections_a_second,
+}
+"""Of one repetition; those up to `unservable` are shares of the requests that were due."""
+
+
+def _load(a: Application) -> float:
+    return 1e3 * (a.client.extra_connections + a.client.retries) / max(a.client.due, 1)
+
+
+_BY: Final[Mapping[Weigh, Of]] = {
+    "failed": FIGURES["unserved"],
+    "latency": FIGURES["waited_p99_ns"],
+    "load": _load,
+}
+
+
+def applications(recordings: Sequence[Recording]) -> tuple[Application, ...]:
+    """Each recording of an application, by path, policy and time."""
+    every = [_application(r, r.client) for r in recordings if r.client is not None]
+    return tuple(sorted(every, key=lambda a: (a.path, a.policy, a.recording.manifest.started_ns)))
+
+
+def _application(recording: Recording, client: Client) -> Application:
+    m = recording.manifest
+    tags = m.path.tags
+    policy = tags.get("policy", recording.label)
+    # `fathom fabric simulate` calls a recording by both.
+    path = recording.label.removesuffix(f"-{policy}") if "policy" in tags else client.target or "?"
+    others = tuple(sorted((k, v) for k, v in tags.items() if k not in _OURS))
+    key = (path, m.path.start, m.path.to, m.path.via, m.target, client.interval_ns, m.marks, others)
+    simulated = m.extra.get("simulated")
+    repetition = None
+    if "round" in tags:
+        repetition = f"round {tags['round']} of {tags.get('study')}"
+    elif isinstance(simulated, dict):
+        repetition = f"seed {simulated.get('seed')} of {simulated.get('scenario')}"
+    return Application(recording, client, policy, path, key, repetition, _unservable(recording, client))
+
+
+def _unservable(recording: Recording, client: Client) -> int | None:
+    places = truth.places_of(recording.manifest)
+    requests = client.policy.get("requests")
+    deadline = requests.get("deadline_ns") if isinstance(requests, dict) else None
+    if places is None or not isinstance(deadline, int) or not client.interval_ns or client.origin_ns is None:
+        return None
+    end = recording.manifest.ended_ns or recording.over_ns
+    known = truth.truth_over(recording.directory, recording.manifest.started_ns, end)
+    if known is None:
+        return None
+    if truth.PLACES not in recording.manifest.path.tags and places & known.translating:
+        places -= {recording.manifest.path.to or ""}
+    last = client.origin_ns + client.due * client.interval_ns
+    spans = known.spans(places, last)
+    return truth.unservable(spans, client.origin_ns, client.interval_ns, deadline, client.due)
+
+
+def compared(every: Sequence[Application], weigh: Weigh = "failed") -> tuple[Comparison, ...]:
+    """Of each path on which there are two policies and more: which did better."""
+    by_path: dict[tuple[Any, ...], dict[str, list[Application]]] = {}
+    for a in every:
+        if not a.recording.running:
+            by_path.setdefault(a.key, {}).setdefault(a.policy, []).append(a)
+    return tuple(
+        _comparison(next(iter(group.values()))[0].path, _by_settings(group), weigh)
+        for group in by_path.values()
+        if len(_by_settings(group)) > 1
+    )
+
+
+def _by_settings(group: Mapping[str, list[Application]]) -> dict[str, list[Application]]:
+    """By a name each: two policies that are called alike and differ are two."""
+    named: dict[str, list[Application]] = {}
+    for name, every in group.items():
+        settings: list[Mapping[str, Any]] = []
+        for a in every:
+            if a.client.policy not in settings:
+                settings.append(a.client.policy)
+            number = settings.index(a.client.policy) + 1
+            named.setdefault(name if number == 1 else f"{name} ({number})", []).append(a)
+    return named
+
+
+def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh) -> Comparison:
+    by_repetition = {name: _by_repetition(every) for name, every in group.items()}
+    sets = [frozenset(each) for each in by_repetition.values()]
+    paired = len(set(sets)) == 1 and all(a.repetition for every in group.values() for a in every)
+    if not paired:
+        # Repetitions that are not those of the others must not be taken for them.
+        by_repetition = {
+            name: {f"{name} {k}": a for k, a in each.items()} for name, each in by_repetition.items()
+        }
+    values = {name: _values(each, _BY[weigh]) for name, each in by_repetition.items()}
+    places = {p.name: p for p in ranked(values)}
+    order = [*places, *(name for name in group if name not in places)]
+    return Comparison(
+        path,
+        weigh,
+        paired,
+        tuple(
+            Compared(
+                name,
+                group[name][0].client.policy,
+                places[name].rank if name in places else None,
+                places[name].behind if name in places else None,
+                len(group[name]),
+                sum(a.client.due for a in group[name]),
+                {f: mean(list(_values(by_repetition[name], of).values())) for f, of in FIGURES.items()},
+            )
+            for name in order
+        ),
+    )
+
+
+def _by_repetition(every: Sequence[Application]) -> dict[str, Application]:
+    """Where two are of one repetition, or none says, by a number."""
+    named: dict[str, Application] = {}
+    for number, a in enumerate(every):
+        name = a.repetition or str(number)
+        named[name if name not in named else f"{name} ({number})"] = a
+    return named
+
+
+def _values(each: Mapping[str, Application], of: Of) -> Values:
+    values = {name: of(a) for name, a in each.items()}
+    return {name: float(value) for name, value in values.items() if value is not None}

@@ -1,0 +1,101 @@
+"""Means over repetitions, and what is ranked by them; as `crates/fathom-simulate/src/ranking.rs` has it.
+
+A 95 % interval of a mean is Student's, with n - 1 degrees of freedom (NIST/SEMATECH e-Handbook of Statistical
+Methods, 7.2.2.1 and 7.3.1): repetitions are independent, and a figure of each is one value. Two things that
+met the same repetitions are compared by what they differ by in each. Where they did not, the interval of the
+difference is Welch's (Biometrika 34, 1947), with the degrees of freedom of Satterthwaite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+LEVEL: Final = 0.95
+Values = Mapping[str, float]
+"""By repetition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """A mean over repetitions."""
+
+    mean: float
+    low: float | None
+    """Where its 95 % interval begins; None: there was one repetition."""
+    high: float | None
+    count: int
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether it is above 0, as far as it can be told."""
+        return (self.mean if self.low is None else self.low) > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A place in a ranking."""
+
+    name: str
+    rank: int
+    """From 1. What cannot be told from the first of a rank shares it."""
+    behind: Mean | None
+    """By how much it is more than the best of all; None: it is the best, or there is nothing to tell."""
+
+
+def mean(values: Sequence[float]) -> Mean | None:
+    """Of one value a repetition; None of none."""
+    n = len(values)
+    if not n:
+        return None
+    middle = math.fsum(values) / n
+    if n == 1:
+        return Mean(middle, None, None, 1)
+    spread = float(np.std(np.asarray(values, dtype=float), ddof=1)) / math.sqrt(n)
+    return _around(middle, spread, n - 1, n)
+
+
+def difference(a: Values, b: Values) -> Mean | None:
+    """By how much `a` is more than `b`: by the repetitions that both have, where those are all of either's;
+    else by two means. None: one of them has no value.
+    """
+    if not a or not b:
+        return None
+    if a.keys() == b.keys():
+        return mean([a[name] - b[name] for name in a])
+    middle = math.fsum(a.values()) / len(a) - math.fsum(b.values()) / len(b)
+    if min(len(a), len(b)) < 2:
+        return Mean(middle, None, None, 1)
+    parts = [float(np.var(np.array(list(x.values())), ddof=1)) / len(x) for x in (a, b)]
+    whole = sum(parts)
+    squares = sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True))
+    return _around(middle, math.sqrt(whole), whole**2 / squares if squares else 1.0, min(len(a), len(b)))
+
+
+def ranked(values: Mapping[str, Values]) -> list[Ranked]:
+    """The least first. Each is held against the first of the rank before it; what has no value is left
+    out.
+    """
+    means = {name: math.fsum(each.values()) / len(each) for name, each in values.items() if each}
+    order = sorted(means, key=lambda name: means[name])
+    places: list[Ranked] = []
+    first = 0
+    for place, name in enumerate(order):
+        if place:
+            more = difference(values[name], values[order[first]])
+            first = place if more is not None and more.is_positive else first
+        places.append(Ranked(name, first + 1, difference(values[name], values[order[0]]) if place else None))
+    return places
+
+
+def _around(middle: float, spread: float, freedom: float, count: int) -> Mean:
+    if spread <= 0:
+        return Mean(middle, middle, middle, count)
+    from scipy.special import stdtrit  # Imported late: half a second of a report's start.
+
+    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * spread
+    return Mean(middle, middle - half, middle + half, count)

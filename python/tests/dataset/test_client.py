@@ -1,0 +1,168 @@
+"""What became of an application's requests, of recordings whose story is known."""
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recording
+from fathometer.dataset.truth import Happened, Truth, unservable
+from support.recordings import START, write
+
+S = 1_000_000_000
+MS = 1_000_000
+POLICY = {"requests": {"deadline_ns": 4 * S}}
+THERE, OTHER = "192.0.2.7:7", "192.0.2.8:7"
+
+
+def at(due_s, kind, later_ns=0, /, **fields):
+    return {"at_ns": START + due_s * S + later_ns, "kind": kind, **fields}
+
+
+def opening(connection, s, target=THERE, opened=True):
+    fields = {"connection": connection, "target": target, "remote": target}
+    began = at(s, "connection.opening", **fields, attempt=1)
+    if not opened:
+        return [began, at(s, "connection.refused", 1, **fields, error="refused", retry_in_ns=0)]
+    return [began, at(s, "connection.opened", 1, **fields, local="192.0.2.1:9", connect_ns=1)]
+
+
+def closed(connection, s):
+    evidence = {"sent": 1, "answered": 1, "outstanding": 0}
+    return at(s, "connection.closed", connection=connection, cause="reset", age_ns=S, evidence=evidence)
+
+
+def ended(request, outcome, after_ns, tries=1, **more):
+    fields = {"request": request, "outcome": outcome, "waited_ns": after_ns, "tries": tries}
+    return at(request, "request.ended", after_ns, **fields, **more)
+
+
+def failed(request, after_ns, *, sent=True, **more):
+    fields = {"request": request, "attempt": 1, "why": "timed_out", "sent": sent, "after_ns": after_ns}
+    return at(request, "try.failed", after_ns, **fields, **more)
+
+
+def recorded(directory, answers, events, **more):
+    """A request a second. `answers`: (request, connection, waited), each 1 ms on its way."""
+    numbers, connections, waited = (np.array(column) for column in zip(*answers, strict=True))
+    rtt = np.full(len(answers), MS)
+    columns = {
+        "sent_ns": lambda _: START + numbers * S + waited - MS,
+        "lateness_ns": lambda _: waited - MS,
+    }
+    probe = {"mode": "tcp-client", "size": 64, "interval_ns": S, "policy": POLICY}
+    return write(
+        directory,
+        rtt,
+        connection=connections.astype(np.uint32),
+        columns=columns,
+        events=events,
+        manifest={"probe": probe, **more.pop("manifest", {})},
+        **more,
+    )
+
+
+def story(directory, *others, **more):
+    """Forty requests. 10: nothing came for 3 s. 11: tried again, answered after 2 s. 12: shed. 13: never
+    sent. 14: the fallback's. 30: ambiguous. All others after 2 ms.
+    """
+    trouble = {10, 12, 13, 14, 30}
+    answers = [(n, 0, 2 * MS) for n in range(40) if n not in trouble | {11}]
+    answers += [(11, 1, 2 * S), (14, 2, 900 * MS)]
+    events = [
+        *opening(0, 0),
+        *opening(1, 11),
+        *opening(2, 14, OTHER),
+        closed(0, 12),
+        *opening(3, 13, opened=False),
+        *opening(4, 13),
+        failed(10, 3 * S),
+        ended(10, "ambiguous", 3 * S),
+        failed(11, S, retry_in_ns=MS),
+        ended(12, "shed", 0, 0),
+        failed(13, S, sent=False, retry_in_ns=MS),
+        ended(13, "failed", S, 1, retry_not_made=True),
+        ended(14, "fallback", 900 * MS, 0),
+        failed(30, 3 * S),
+        ended(30, "ambiguous", 3 * S),
+        at(12, "breaker.changed", **{"from": "closed", "to": "open"}),
+    ]
+    return recorded(directory, sorted(answers), [*events, *others], **more)
+
+
+def test_every_request_has_one_end(tmp_path):
+    c = open_recording(story(tmp_path / "r")).client
+    assert (c.due, c.not_known, c.unserved) == (40, 0, 4)
+    assert dict(c.ended) == {"answered": 35, "failed": 1, "ambiguous": 2, "shed": 1, "fallback": 1}
+    assert c.due == sum(c.ended.values()) + c.not_known
+    # A retry that was decided on and not made is none.
+    assert (c.retries, c.breaker_opened) == (1, 1)
+    assert (c.notice.count, c.notice.max_ns) == (3, 3 * S)
+    # Each request waited once, by whichever end; what the fallback's row took is told by its event.
+    assert (c.waited.count, c.waited.max_ns, c.waited.p99_ns) == (40, 3 * S, None)
+    assert c.waited.p50_ns == pytest.approx(2 * MS, rel=0.001)
+
+
+def test_connections_in_the_place_of_others(tmp_path):
+    c = open_recording(story(tmp_path / "r")).client
+    # 0, 1 and 2 were open at once before 0 ended, so that 2 is one more than ever and 4 is in 0's place.
+    assert (c.connections, c.not_established, c.extra_connections, c.reconnections_a_second) == (5, 1, 1, 1)
+
+
+def test_trouble_ends_with_the_first_answer_after_which_all_goes_well(tmp_path):
+    """Requests 10 to 14 are one trouble: from 10 to the answer to 15. 30 is more than 10 s later: another,
+    from 30 to the answer to 31.
+    """
+    c = open_recording(story(tmp_path / "r")).client
+    assert c.recovered
+    assert (c.recover.count, c.recover.max_ns) == (2, 5 * S + 2 * MS)
+
+
+def test_a_trouble_that_is_not_over_is_no_recovery(tmp_path):
+    events = [*opening(0, 0), failed(2, S), ended(2, "ambiguous", S)]
+    c = open_recording(recorded(tmp_path / "r", [(0, 0, MS), (1, 0, MS)], events)).client
+    assert (c.due, c.recovered, c.recover.count, c.recover.max_ns) == (3, False, 0, None)
+
+
+def test_what_a_kill_took_is_not_known(tmp_path):
+    """50 had been due; of ten nothing is known."""
+    told = at(41, "client.interrupted", due=50, not_known=10)
+    c = open_recording(story(tmp_path / "r", told, ended=False)).client
+    assert (c.due, c.not_known, c.uncounted) == (50, 10, True)
+    assert c.due == sum(c.ended.values()) + c.not_known
+
+
+@pytest.mark.parametrize(("answered", "agrees"), [(35, True), (36, False)])
+def test_a_count_of_its_own_that_differs_is_seen(tmp_path, answered, agrees):
+    counts = {"due": 40, "answered": answered, "failed": 1, "ambiguous": 2, "shed": 1, "fallback": 1}
+    c = open_recording(story(tmp_path / "r", at(40, "client.ended", result=counts))).client
+    assert c.agrees == agrees
+
+
+def test_other_recordings_have_no_client(tmp_path):
+    assert open_recording(write(tmp_path / "r", np.full(10, MS))).client is None
+
+
+def happened(s, place, event, *, began=True, outage_ns=0):
+    return Happened(s * S, place, began, event, outage_ns)
+
+
+def test_what_nobody_could_have_served():
+    """By hand: a request a second, each waits for 4 s. The path is cut from 10 s to 20 s: those due at 10 to
+    16 cannot be served, seven; at 17 there is an answer within 4 s. A host stops from 18 s to 25 s: until 21,
+    so that all of 10 to 21 are not served: twelve.
+    """
+    cut = (happened(10, "way", "link-cut"), happened(20, "way", "link-cut", began=False))
+    stop = (happened(18, "there", "host-pause"), happened(25, "there", "host-pause", began=False))
+    truth = Truth(0, 60 * S, (*cut, *stop), frozenset())
+    one, both = frozenset({"way"}), frozenset({"way", "there"})
+    assert unservable(truth.spans(one, 60 * S), 0, S, 4 * S, 60) == 7
+    assert unservable(truth.spans(both, 60 * S), 0, S, 4 * S, 60) == 12
+    assert unservable(truth.spans(frozenset({"elsewhere"}), 60 * S), 0, S, 4 * S, 60) == 0
+    # One that is not over is not over before the end: all have given up then.
+    open_ = Truth(0, None, cut[:1], frozenset())
+    assert unservable(open_.spans(one, 15 * S), 0, S, 4 * S, 15) == 5
+    # A second cut within the first ends nothing.
+    twice = Truth(0, None, (cut[0], happened(12, "way", "link-cut"), cut[1]), frozenset())
+    assert unservable(twice.spans(one, 60 * S), 0, S, 4 * S, 60) == 50
+    # A gateway changes over for 6 s.
+    over = Truth(0, None, (happened(5, "way", "switchover", outage_ns=6 * S),), frozenset())
+    assert unservable(over.spans(one, 60 * S), 0, S, 4 * S, 60) == 3

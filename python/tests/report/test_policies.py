@@ -1,0 +1,225 @@
+"""Applications under policies in a report: held against what the Rust half counts and ranks by itself, of the
+same runs.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+from types import SimpleNamespace
+
+import fastjsonschema
+import pytest
+
+from support.command_line import run
+from support.programs import fathom
+from support.report_schema import SCHEMA, strict
+
+SCENARIO = """
+format = 1
+name = "troubles"
+seed = 1
+
+[[host]]
+name = "app"
+address = "10.90.1.4"
+
+[[host]]
+name = "db"
+address = "10.90.2.4"
+
+[[path]]
+label = "way"
+from = "app"
+to = "db"
+rtt = { min = "700us", mean = "1ms", p95 = "1.4ms" }
+
+[[event]]
+at = "2m"
+kind = "live-migration"
+host = "db"
+brownout = "10s"
+brownout-added = "1ms"
+freeze = "4s"
+redirect = "20s"
+redirect-added = "2ms"
+then = "silent"
+
+[[event]]
+at = "5m"
+kind = "link-cut"
+path = "way"
+duration = "30s"
+
+[simulate]
+for = "10m"
+
+[[simulate.restart]]
+host = "db"
+at = "8m"
+for = "20s"
+"""
+POLICIES = {
+    "patient": "",
+    "again": "[request]\nidempotent = true\ntry_timeout = '1s'\n[retry]\nat_most = 3\n",
+    "breaking": "[request]\ntry_timeout = '1s'\ndeadline = '3s'\n"
+    "[breaker]\nwindow = '10s'\nleast = 3\nopen = '5s'\ntrials = 1\n[fallback]\nlast_answer = '1m'\n",
+}
+WEIGHS = ("failed", "latency", "load")
+RUNS = 4
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """Recordings of three policies in four runs, and what the simulation itself says of them, by weigh."""
+    root = tmp_path_factory.mktemp("policies")
+    (root / "s.toml").write_text(SCENARIO)
+    files = []
+    for name, text in POLICIES.items():
+        (root / f"{name}.toml").write_text(text)
+        files += ["--as-client", root / f"{name}.toml"]
+    told = {}
+    for weigh in WEIGHS:
+        where = ["--record", root / "recordings"] if weigh == "failed" else []
+        command = [fathom(), "fabric", "simulate", root / "s.toml", *files, "--rate", "2"]
+        command += ["--repeat", str(RUNS), "--weigh", weigh, "--json", *where]
+        ended = subprocess.run(command, capture_output=True, text=True, check=True)
+        told[weigh] = json.loads(ended.stdout.splitlines()[0])
+    return SimpleNamespace(root=root, recordings=root / "recordings", told=told)
+
+
+def report(made, *options):
+    ended = run("report", made.recordings, "--json", "-", *options)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_the_schema_describes_all_of_it(made):
+    fastjsonschema.compile(strict(SCHEMA))(report(made))
+
+
+def test_each_recording_comes_to_what_the_client_told_at_its_end(made):
+    """Counts, percentiles and connections, by the rows and events alone: all that its end says but what the
+    file system called it.
+    """
+    applications = {a["recording"]: a for a in report(made)["applications"]}
+    seen = 0
+    for directory in made.recordings.glob("run-*/way-*"):
+        manifest = json.loads((directory / "recording.json").read_text())
+        lines = (directory / "events.jsonl").read_text().splitlines()
+        told = next(e["result"] for e in map(json.loads, lines) if e["kind"] == "client.ended")
+        mine = applications[manifest["id"]]
+        for name in set(told) - {"format", "kind", "target", "recording", "in_flight"}:
+            assert mine[name] == told[name], (directory, name)
+        ends = ("answered", "failed", "ambiguous", "shed", "fallback", "not_known")
+        assert mine["due"] == sum(mine[name] for name in ends)
+        seen += 1
+    assert seen == RUNS * len(POLICIES)
+
+
+@pytest.mark.parametrize("weigh", WEIGHS)
+def test_policies_are_ranked_as_the_simulation_ranks_them(made, weigh):
+    theirs = made.told[weigh]
+    (mine,) = report(made, "--weigh", weigh)["policies"]
+    assert (mine["path"], mine["runs"], mine["weigh"], mine["paired"]) == ("way", RUNS, weigh, True)
+    ranks = [{p["name"]: p["rank"] for p in of["policies"]} for of in (mine, theirs)]
+    assert ranks[0] == ranks[1]
+    by_name = {p["name"]: p for p in mine["policies"]}
+    for p in theirs["policies"]:
+        figures = {name for name, value in p.items() if isinstance(value, dict)}
+        assert {"unserved", "unservable", "waited_p99_ns", "notice_p50_ns"} <= figures
+        for name in figures:
+            got = by_name[p["name"]][name]
+            for part in ("mean", "low", "high"):
+                assert got[part] == pytest.approx(p[name][part], rel=1e-6, abs=1e-9), (p["name"], name)
+
+
+def test_what_nobody_could_have_served_is_there(made):
+    """The cut of 30 s and the restart of 20 s leave something that no policy can serve."""
+    (mine,) = report(made)["policies"]
+    assert all(p["unservable"]["mean"] > 0.02 for p in mine["policies"])
+    assert all(
+        p["unserved"]["mean"] >= p["unservable"]["mean"]
+        for p in mine["policies"]
+        if p["fallback"]["mean"] == 0
+    )
+
+
+def test_without_a_truth_nobody_knows_what_could_have_been_served(made, tmp_path):
+    for directory in made.recordings.glob("run-*/way-again"):
+        shutil.copytree(directory, tmp_path / directory.parent.name)
+    ended = run("report", tmp_path, "--json", "-")
+    assert [a["unservable"] for a in json.loads(ended.stdout)["applications"]] == [None] * RUNS
+
+
+def test_nothing_of_a_report_about_round_trips_is_said_of_it(made, tmp_path):
+    """Tries are no samples of a path: they have no level that moves, no p50 that is a path's, no advice."""
+    value = report(made)
+    for name in (
+        "scenarios",
+        "comparisons",
+        "changes",
+        "ends",
+        "findings",
+        "incidents",
+        "advice",
+        "consistency",
+    ):
+        assert value[name] == [], name
+    page, text = tmp_path / "r.html", tmp_path / "r.md"
+    assert run("report", made.recordings, "-o", page, "--markdown", text).returncode == 0
+    for words in (re.sub(r"<[^>]*>", " ", page.read_text()), text.read_text()):
+        assert "Policies compared" in words
+        assert "What became of requests" in words
+        for nonsense in ("Round trips", "Figures", "Consistency", "What happened", "Nothing happened"):
+            assert nonsense not in words, nonsense
+
+
+def test_a_reader_learns_which_why_and_how_sure(made, tmp_path):
+    text, page = tmp_path / "r.md", tmp_path / "r.html"
+    by = ("--weigh", "latency", "--markdown", text)
+    assert run("report", made.recordings, "-o", page, *by).returncode == 0
+    words = text.read_text()
+    best = next(p for p in made.told["latency"]["policies"] if p["rank"] == 1)["name"]
+    assert f"{best} did best by how long callers waited (p99)" in words
+    assert "over 4 repetitions" in words
+    assert "with 95 % confidence" in words
+    assert "nobody could have served" in words.lower()
+    assert "up to 3 more tries, after waits that grow from 100 ms to 2 s" in words
+    assert "a circuit breaker: where 50.0 % of at least 3 tries within 10 s failed" in words
+
+
+def test_a_single_run_of_one_policy_is_told_in_a_sentence(made):
+    (directory,) = list(made.recordings.glob("run-1/way-patient"))
+    value = json.loads(run("report", directory, "--json", "-").stdout)
+    (one,) = value["applications"]
+    assert value["policies"] == []
+    served = one["answered"] + one["fallback"]
+    assert one["statement"].startswith(f"way, patient: {served:,} of {one['due']:,} requests")
+    assert "nothing is tried again" in one["settings"]
+
+
+def test_beside_samples_of_a_path_each_has_its_own(made, tmp_path):
+    """A recording of a path that lies beside is reported as if it were alone."""
+    import numpy as np
+
+    from support.recordings import lognormal_ns, write
+
+    write(tmp_path / "samples", np.asarray(lognormal_ns(1, 400)))
+    alone = json.loads(run("report", tmp_path / "samples", "--json", "-").stdout)
+    both = json.loads(run("report", tmp_path / "samples", made.recordings, "--json", "-").stdout)
+    assert both["scenarios"] == alone["scenarios"]
+    assert both["findings"] == alone["findings"]
+    assert len(both["applications"]) == RUNS * len(POLICIES)
+
+
+def test_round_trips_of_tries_are_not_compared(made):
+    ended = run("compare", *made.recordings.glob("run-1/way-*"))
+    assert ended.returncode == 1
+    assert "compare policies with `fathom report`" in ended.stderr
+
+
+def test_an_unknown_weight_is_wrong_usage(made):
+    ended = run("report", made.recordings, "--weigh", "speed")
+    assert ended.returncode == 2
+    assert "--weigh 'speed' is none of failed, latency, load" in ended.stderr
