@@ -237,6 +237,7 @@ def test_the_ready_studies_are_there():
         "provider-comparison",
         "vm-size",
         "firewall-in-path",
+        "resilience",
         "zones-and-balancers",
     }
     assert {p.stem for p in READY} == wanted

@@ -19,7 +19,7 @@ from fathometer.errors import FathometerError
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.finding import Advice, Finding, Incident
 from fathometer.findings.growth import Growth
-from fathometer.findings.policies import Application, Comparison
+from fathometer.findings.policies import Application, PolicyComparison
 from fathometer.stats.calendar import Calendar
 from fathometer.stats.changes import Change, Undecided
 from fathometer.stats.family import Difference, Metric
@@ -308,7 +308,7 @@ class Analysis:
     consistency: tuple[Remark, ...]
     applications: tuple[Application, ...] = ()
     """Recordings of applications under policies. They are in no scenario: their rows are no samples."""
-    policies: tuple[Comparison, ...] = ()
+    policies: tuple[PolicyComparison, ...] = ()
     """Of each path over which several policies were recorded."""
 
     @property

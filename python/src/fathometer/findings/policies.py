@@ -65,7 +65,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Comparison:
+class PolicyComparison:
     """Policies on one path, the best first."""
 
     path: str
@@ -169,7 +169,7 @@ def _unservable(recording: Recording, client: Client) -> int | None:
     return truth.unservable(spans, client.origin_ns, client.interval_ns, deadline, client.due)
 
 
-def compared(every: Sequence[Application], weigh: Weigh = "failed") -> tuple[Comparison, ...]:
+def compared(every: Sequence[Application], weigh: Weigh = "failed") -> tuple[PolicyComparison, ...]:
     """Of each path on which there are two policies and more: which did better."""
     by_path: dict[tuple[Any, ...], dict[str, list[Application]]] = {}
     for a in every:
@@ -195,7 +195,7 @@ def _by_settings(group: Mapping[str, list[Application]]) -> dict[str, list[Appli
     return named
 
 
-def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh) -> Comparison:
+def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh) -> PolicyComparison:
     by_repetition = {name: _by_repetition(every) for name, every in group.items()}
     sets = [frozenset(each) for each in by_repetition.values()]
     paired = len(set(sets)) == 1 and all(a.repetition for every in group.values() for a in every)
@@ -207,7 +207,7 @@ def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh)
     values = {name: _values(each, _BY[weigh]) for name, each in by_repetition.items()}
     places = {p.name: p for p in ranked(values)}
     order = [*places, *(name for name in group if name not in places)]
-    return Comparison(
+    return PolicyComparison(
         path,
         weigh,
         paired,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fathometer.findings.policies import Application, Compared, Comparison, Weigh
+from fathometer.findings.policies import Application, Compared, PolicyComparison, Weigh
 from fathometer.findings.words import count, duration, figure, listed, share
 from fathometer.stats.repeated import Mean
 
@@ -66,7 +66,10 @@ def _retry(policy: Mapping[str, Any]) -> Iterator[str]:
 def _pool(policy: Mapping[str, Any]) -> Iterator[str]:
     p = policy["pool"]
     order = "the last used first" if p["order"] == "lifo" else "all in turn"
-    yield f"a pool of {p['min']} to {count(int(p['max']), 'connection')}, {order}"
+    if p["max"] == 1:
+        yield "one connection, for which requests wait in turn"
+    else:
+        yield f"a pool of {p['min']} to {count(int(p['max']), 'connection')}, {order}"
     if p["validate_after_ns"] is not None:
         rest = f" that was idle for {_time(p['validate_after_ns'])}" if p["validate_after_ns"] else ""
         yield f"a connection{rest} is asked before use whether it works"
@@ -138,7 +141,7 @@ def told(a: Application) -> str:
     return f"{a.name}: {served:,} of {count(c.due, 'request')} ({_percent(served / c.due)}) were served{rest}"
 
 
-def verdict(comparison: Comparison) -> str:
+def verdict(comparison: PolicyComparison) -> str:
     """Which policy did best, and which cannot be told from it."""
     placed = [p for p in comparison.policies if p.rank is not None]
     if not placed:
@@ -156,7 +159,7 @@ def verdict(comparison: Comparison) -> str:
     return f"{lead}; it is told apart from all others"
 
 
-def _by(comparison: Comparison, best: Compared) -> str:
+def _by(comparison: PolicyComparison, best: Compared) -> str:
     names: dict[Weigh, str] = {"failed": "unserved", "latency": "waited_p99_ns"}
     name = names.get(comparison.weigh)
     value = best.figures[name] if name else None
@@ -169,7 +172,7 @@ def _by(comparison: Comparison, best: Compared) -> str:
             return "connections and tries more than needed"
 
 
-def reasons(comparison: Comparison) -> list[str]:
+def reasons(comparison: PolicyComparison) -> list[str]:
     """Why: what each of the others does worse than the best, and how sure that is."""
     best = next((p for p in comparison.policies if p.rank is not None), None)
     if best is None:

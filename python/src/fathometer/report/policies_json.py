@@ -8,7 +8,7 @@ from typing import Any
 from fathometer.dataset.client import Waited
 from fathometer.findings import policy_words
 from fathometer.findings.model import Analysis
-from fathometer.findings.policies import Application, Compared, Comparison
+from fathometer.findings.policies import Application, Compared, PolicyComparison
 from fathometer.stats.repeated import Mean
 
 
@@ -51,7 +51,7 @@ def _waited(w: Waited) -> dict[str, int | None]:
     return {"count": w.count, "p50": w.p50_ns, "p99": w.p99_ns, "max": w.max_ns}
 
 
-def _comparison(c: Comparison) -> dict[str, Any]:
+def _comparison(c: PolicyComparison) -> dict[str, Any]:
     return {
         "path": c.path,
         "runs": c.runs,

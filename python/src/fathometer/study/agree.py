@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from fathometer.dataset import open_recording
+from fathometer.dataset.model import Manifest
 from fathometer.errors import FathometerError
 from fathometer.study.model import STAMPED_SIZE, Probe
 from fathometer.study.plan import PlannedRun
+from fathometer.study.policy import Policy
 from fathometer.study.words import bits_per_s
 
 
@@ -21,7 +23,12 @@ def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | No
     except FathometerError as error:
         return f"{error.object}"
     probe = run.probe
-    wanted: dict[str, object] = {
+    wanted: dict[str, object]
+    if isinstance(probe, Policy):
+        wanted = {"mode": probe.mode, "interval_ns": probe.interval_ns, "duration_ns": probe.for_ns}
+        different = _settings(manifest, wanted) or _named(manifest, run)
+        return different or _answered_at(manifest, port)
+    wanted = {
         "mode": probe.recorded_mode,
         "size": run.size,
         "interval_ns": probe.interval_ns,
@@ -32,19 +39,35 @@ def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | No
         "idle_gaps_ns": list(probe.gaps_ns) or None,
         "load": _load(probe),
     }
+    different = _settings(manifest, wanted) or _named(manifest, run) or _answered_at(manifest, port)
+    if different:
+        return different
+    resolved = manifest.reflector.get("resolved")
+    framed = run.size >= STAMPED_SIZE or probe.protocol == "stamp"
+    if framed and manifest.reflector.get("stamps") is not True:
+        return f"what answered at {resolved} does not stamp samples: it is not the reflector of this study"
+    return None
+
+
+def _settings(manifest: Manifest, wanted: dict[str, object]) -> str | None:
     for name, value in wanted.items():
         if manifest.probe.get(name) != value:
             return f"the probe's {name} was {manifest.probe.get(name)}, and the plan's is {value}"
+    return None
+
+
+def _named(manifest: Manifest, run: PlannedRun) -> str | None:
     if manifest.label != run.scenario.label:
         return f'the recording\'s label is "{manifest.label}", and the plan\'s "{run.scenario.label}"'
     if manifest.ended_ns is None:
         return "the recording has no end: the probe was interrupted"
+    return None
+
+
+def _answered_at(manifest: Manifest, port: int | None) -> str | None:
     resolved = str(manifest.reflector.get("resolved"))
     if port is not None and resolved.rpartition(":")[2] != str(port):
         return f"the probe talked to {resolved}, and the reflector listens on port {port}"
-    framed = run.size >= STAMPED_SIZE or probe.protocol == "stamp"
-    if framed and manifest.reflector.get("stamps") is not True:
-        return f"what answered at {resolved} does not stamp samples: it is not the reflector of this study"
     return None
 
 

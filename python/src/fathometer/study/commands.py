@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+from fathometer.dataset.truth import PLACES
 from fathometer.study.model import Probe, Study
 from fathometer.study.places import Command, bracketed
 from fathometer.study.plan import PlannedRun
+from fathometer.study.policy import Policy
 from fathometer.study.words import duration_text
 
 
 def probe_command(study: Study, run: PlannedRun, target: str, short: bool) -> Command:
     """A run's probe against an address; `short` marks its recording as ``--quick``'s."""
     scenario, probe = run.scenario, run.probe
-    words = ["--label", scenario.label]
+    assert isinstance(probe, Probe)
+    words = _of_path(study, run, short, {})
     words += ["--size", str(run.size)] if not probe.connects else []
-    words += ["--from", scenario.source, "--to", scenario.to]
-    words += ["--via", scenario.via] if scenario.via else []
-    tags = {**scenario.tags, "study": study.name, "round": str(run.round)}
-    words += ["--mark", "quick"] if short else []
-    for key, value in tags.items():
-        words += ["--tag", f"{key}={value}"]
     words += _of_mode(probe)
     if probe.ping_pong:
         words.append("--ping-pong")
@@ -34,8 +31,39 @@ def probe_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
     # The emulated network has no metadata service, and asking for one is traffic.
     words += ["--cloud", "off"] if study.host_named(scenario.source).fabric else []
 
+    return _probing(run, target, words)
+
+
+def client_command(
+    study: Study, run: PlannedRun, target: str, short: bool, file: str, places: str | None
+) -> Command:
+    """A run's application against an address. `file`: its policy's, as it is called where it runs; `places`:
+    those of the fabric that its path goes through.
+    """
+    policy = run.probe
+    assert isinstance(policy, Policy)
+    tags = {"policy": policy.name} | ({PLACES: places} if places else {})
+    words = ["--as-client", file, "--rate", f"{policy.rate:.12g}", "--for", duration_text(policy.for_ns)]
+    words += _of_path(study, run, short, tags)
+    words += ["--allow-high-rate"] if study.limits.allow_high_rate else []
+    return _probing(run, target, words)
+
+
+def _of_path(study: Study, run: PlannedRun, short: bool, more: dict[str, str]) -> list[str]:
+    """What the recording says of where and for what it was made."""
+    scenario = run.scenario
+    words = ["--label", scenario.label, "--from", scenario.source, "--to", scenario.to]
+    words += ["--via", scenario.via] if scenario.via else []
+    words += ["--mark", "quick"] if short else []
+    tags = {**scenario.tags, "study": study.name, "round": str(run.round), **more}
+    for key, value in tags.items():
+        words += ["--tag", f"{key}={value}"]
+    return words
+
+
+def _probing(run: PlannedRun, target: str, words: list[str]) -> Command:
     def command(binary: str, record: str) -> list[str]:
-        address = f"{bracketed(target)}:{scenario.port}"
+        address = f"{bracketed(target)}:{run.scenario.port}"
         return [binary, "probe", address, "--quiet", "--json", "--record", record, *words]
 
     return command

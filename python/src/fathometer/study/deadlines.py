@@ -8,6 +8,7 @@ from typing import Final
 
 from fathometer.study.model import Study
 from fathometer.study.plan import PlannedRun
+from fathometer.study.policy import Policy
 
 MARGIN_NS: Final = 3_600_000_000_000
 """An hour: how long after its time something may linger on another's machine."""
@@ -17,6 +18,8 @@ _BASE_BYTES: Final = 64 << 20
 """What a recording may have beside its samples: events, and what is written ahead."""
 _SAMPLE_BYTES: Final = 512
 """What a sample takes at most, in a segment that is not compressed yet and in the one that replaces it."""
+_REQUEST_BYTES: Final = 8_192
+"""What a request takes at most: ten tries or so, each with a row, an event and perhaps a connection."""
 _FASTEST_PER_S: Final = 200_000
 """Round trips a second of a connection whose path sets the pace: more than twice what loopback has."""
 
@@ -42,4 +45,6 @@ def most_bytes(run: PlannedRun) -> int:
     probe = run.probe
     seconds = (probe.for_ns or 0) / 1e9
     samples = probe.count or round(seconds * (probe.per_second or _FASTEST_PER_S))
+    if isinstance(probe, Policy):
+        return _BASE_BYTES + samples * _REQUEST_BYTES
     return _BASE_BYTES + samples * probe.connections * _SAMPLE_BYTES

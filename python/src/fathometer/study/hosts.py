@@ -104,8 +104,15 @@ class ProbeSummary(BaseModel):
     model_config = ConfigDict(strict=True)
     format: Literal[1]
     samples: int | None = None
+    due: int | None = None
+    """Of an application: its requests."""
     answered: int | None = None
     rtt_ns: _RoundTrips | None = None
+
+    @property
+    def of(self) -> int | None:
+        """Samples, or requests that were due."""
+        return self.samples if self.due is None else self.due
 
 
 def summary_of(out: str) -> ProbeSummary | None:

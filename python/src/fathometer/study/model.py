@@ -6,25 +6,11 @@ from itertools import pairwise
 from typing import Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    WithJsonSchema,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, model_validator
 
 from fathometer.counts import count
-from fathometer.study.words import (
-    DURATION_PATTERN,
-    RATE_PATTERN,
-    SIZE_PATTERN,
-    bits_per_s,
-    duration_ns,
-    size_bytes,
-)
+from fathometer.study.policy import Policy
+from fathometer.study.shape import Duration, Memory, Name, Port, Rate, Size, StudyTable, Text
 
 POLITE_PER_CONNECTION: Final = 5_000
 """Samples a second on a connection above which `fathom probe` wants to be asked."""
@@ -52,51 +38,6 @@ APART: Final = 1.25
 _PROTOCOLS: Final[tuple[Literal["tcp", "udp", "stamp"], ...]] = ("tcp", "udp", "stamp")
 
 
-def _rate(text: object) -> str:
-    bits_per_s(text)
-    return str(text)
-
-
-Duration = Annotated[
-    int,
-    BeforeValidator(duration_ns),
-    WithJsonSchema(
-        {"type": "string", "pattern": DURATION_PATTERN, "description": "as in 500ms, 1s, 1m30s, 11h"}
-    ),
-]
-Size = Annotated[
-    int,
-    BeforeValidator(size_bytes),
-    Field(ge=1, le=16 << 20),
-    WithJsonSchema(
-        {
-            "oneOf": [
-                {"type": "integer", "minimum": 1, "maximum": 16 << 20},
-                {"type": "string", "pattern": SIZE_PATTERN},
-            ],
-            "description": "bytes each way, as in 64, 1KiB, 1MB; at most 16MiB",
-        }
-    ),
-]
-Memory = Annotated[
-    int,
-    BeforeValidator(size_bytes),
-    Field(ge=16 << 20, le=1 << 50),
-    WithJsonSchema(
-        {"type": "string", "pattern": SIZE_PATTERN, "description": "as in 256MiB, 1GiB; at least 16MiB"}
-    ),
-]
-Rate = Annotated[
-    str,
-    BeforeValidator(_rate),
-    WithJsonSchema({"type": "string", "pattern": RATE_PATTERN, "description": "as in 200Mbit, 1Gbit, max"}),
-]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
-"""A name that can be a directory's."""
-Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
-Port = Annotated[int, Field(ge=1, le=65_535)]
-
-
 def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -115,13 +56,7 @@ def _window(text: str) -> str:
     return text
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, alias_generator=lambda n: n.replace("_", "-")
-    )
-
-
-class FabricHost(_Part):
+class FabricHost(StudyTable):
     """A host of an emulated network."""
 
     scenario: Text
@@ -130,7 +65,7 @@ class FabricHost(_Part):
     """Its name there."""
 
 
-class SshHost(_Part):
+class SshHost(StudyTable):
     """A host that is reached over SSH."""
 
     address: Text
@@ -142,7 +77,7 @@ class SshHost(_Part):
     """A host to go by way of, as in ``ssh -J``."""
 
 
-class HostLimits(_Part):
+class HostLimits(StudyTable):
     """A host's size: what its processes may use of this machine."""
 
     cpu: float | None = Field(default=None, ge=0.01, le=1024, allow_inf_nan=False)
@@ -156,7 +91,7 @@ class HostLimits(_Part):
         return self
 
 
-class Host(_Part):
+class Host(StudyTable):
     """Where a reflector or a probe runs: exactly one of `local`, `fabric` and `ssh`."""
 
     name: Name
@@ -177,7 +112,7 @@ class Host(_Part):
         return self
 
 
-class PlannedPath(_Part):
+class PlannedPath(StudyTable):
     """One labelled path configuration."""
 
     label: Name
@@ -193,7 +128,7 @@ class PlannedPath(_Part):
     tags: dict[Name, Text] = Field(default_factory=dict)
 
 
-class Probe(_Part):
+class Probe(StudyTable):
     """How a path is measured."""
 
     name: Name = "probe"
@@ -362,7 +297,7 @@ class Probe(_Part):
             raise ValueError(f'probe "{self.name}" has no `load`; leave `load-phase` out')
 
 
-class Schedule(_Part):
+class Schedule(StudyTable):
     """When rounds may begin; a study without one begins now, and goes on."""
 
     weekdays: tuple[Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"], ...] | None = Field(
@@ -378,7 +313,7 @@ class Schedule(_Part):
     """From one round's begin to the next one's, at least."""
 
 
-class Limits(_Part):
+class Limits(StudyTable):
     """Samples a second that the study may send."""
 
     per_connection: int = Field(default=POLITE_PER_CONNECTION, ge=1)
@@ -387,7 +322,7 @@ class Limits(_Part):
     """Limits above the polite ceiling are meant."""
 
 
-class Study(_Part):
+class Study(StudyTable):
     """A study file."""
 
     format: Literal[1]
@@ -400,14 +335,27 @@ class Study(_Part):
     """Whether the runs of a round follow one another, or are made at the same moments."""
     host: tuple[Host, ...] = Field(min_length=1)
     scenario: tuple[PlannedPath, ...] = Field(min_length=1)
-    probe: tuple[Probe, ...] = Field(min_length=1)
+    probe: tuple[Probe, ...] = ()
+    policy: tuple[Policy, ...] = ()
+    """Applications, each on every scenario; the file has a probe or a policy at least."""
     schedule: Schedule = Schedule()
     limits: Limits = Limits()
 
     @property
     def compares(self) -> bool:
         """It has more than one thing to measure."""
-        return len(self.scenario) * sum(len(p.all_sizes) for p in self.probe) > 1
+        return len(self.scenario) * sum(len(p.all_sizes) for p in self.measured) > 1
+
+    @property
+    def measured(self) -> tuple[Probe | Policy, ...]:
+        """What is run on each scenario."""
+        return (*self.probe, *self.policy)
+
+    @model_validator(mode="after")
+    def _measures(self) -> Self:
+        if not self.measured:
+            raise ValueError("it measures nothing; add a [[probe]], or a [[policy]]")
+        return self
 
     @property
     def rounds(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from fathometer.study.model import PlannedPath, Probe, Study
+from fathometer.study.policy import Policy
 
 RUN_OVERHEAD_NS = 500_000_000
 """What a run takes beside its samples (starting, connecting, closing, checking), for the estimate alone."""
@@ -15,22 +16,23 @@ PING_PONG_GUESS_NS = 1_000_000
 QUICK_ROUNDS = 2
 QUICK_NS = 1_000_000_000
 QUICK_INTERVAL_NS = 50_000_000
+QUICK_RATE = 1e9 / QUICK_INTERVAL_NS
 QUICK_COUNT = 20
 QUICK_GAP_NS = 10_000_000
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One probe on one scenario, once."""
+    """One probe, or one application, on one scenario, once."""
 
     number: int
     """From 1, in the order of the plan."""
     round: int
     """From 1."""
     scenario: PlannedPath
-    probe: Probe
+    probe: Probe | Policy
     size: int
-    """Bytes each way."""
+    """Bytes each way; 0: the policy's file says it, or there are none."""
     directory: PurePosixPath
     """Of its recording, in the study's output."""
     estimate_ns: int
@@ -61,23 +63,29 @@ def quick(study: Study) -> Study:
         update={
             "repetitions": min(study.rounds, QUICK_ROUNDS),
             "probe": tuple(probes),
+            "policy": tuple(
+                p.model_copy(update={"for_ns": min(p.for_ns, QUICK_NS), "rate": max(p.rate, QUICK_RATE)})
+                for p in study.policy
+            ),
             "schedule": type(study.schedule)(),
         }
     )
 
 
 def plan(study: Study) -> tuple[PlannedRun, ...]:
-    """Every run in order: each round has each scenario (with each probe and size) once, shuffled by the seed,
-    so that what drifts in time favours none of them.
+    """Every run in order: each round has each scenario (with each probe and size, and each policy) once,
+    shuffled by the seed, so that what drifts in time favours none of them.
     """
-    several = len(study.probe) > 1
+    several = len(study.measured) > 1
     runs: list[PlannedRun] = []
     for number in range(1, study.rounds + 1):
-        items = [(s, p, size) for s in study.scenario for p in study.probe for size in p.all_sizes]
+        items = [(s, p, size) for s in study.scenario for p in study.measured for size in p.all_sizes]
         items.sort(key=lambda i: _draw(study.seed, number, i[0].label, i[1].name, i[2]))
         for scenario, probe, size in items:
             where = PurePosixPath(f"label={scenario.label}")
-            if several:
+            if isinstance(probe, Policy):
+                where /= f"policy={probe.name}"
+            elif several:
                 where /= f"probe={probe.name}"
             if probe.sizes is not None:
                 where /= f"size={size}"
@@ -102,7 +110,7 @@ def _draw(seed: int, number: int, *names: object) -> bytes:
     return hashlib.sha256("\0".join(str(n) for n in (seed, number, *names)).encode()).digest()
 
 
-def _estimate_ns(probe: Probe) -> int:
+def _estimate_ns(probe: Probe | Policy) -> int:
     if probe.for_ns is not None:
         return probe.for_ns + RUN_OVERHEAD_NS
     sample_ns = PING_PONG_GUESS_NS if probe.per_second is None else round(1e9 / probe.per_second)

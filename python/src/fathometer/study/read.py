@@ -15,22 +15,16 @@ from pydantic_core import ErrorDetails
 
 from fathometer.clean import cleaned
 from fathometer.errors import FathometerError
-from fathometer.study.model import (
-    COMPARISON_REPETITIONS,
-    PACKET,
-    POLITE_CONNECTS,
-    POLITE_IN_ALL,
-    POLITE_PER_CONNECTION,
-    PlannedPath,
-    Study,
-)
+from fathometer.study.model import COMPARISON_REPETITIONS, PlannedPath, Study
 from fathometer.study.positions import Position, Where, nearest, positions
-from fathometer.study.words import bits_per_s
+from fathometer.study.rates import Found, rates, servers
 
 MAX_BYTES = 4 << 20
 """A larger file is no study."""
 
 
+POLICY_TABLES = ("request", "retry", "connection", "pool", "breaker", "fallback")
+"""What a policy's file may have (docs/policies.md)."""
 MAX_TOLD = 500
 """Characters of what is told of a mistake."""
 _LONG_NUMBER = re.compile(r"[0-9][0-9A-Fa-fox_]{999,}")
@@ -95,9 +89,18 @@ def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[
         short = {e["loc"] for e in errors if e["type"] == "too_short" and e["input"]}
         return None, _sorted(_shape(e, known) for e in errors if e["loc"] not in short)
     problems = [_at(known, where, what, remedy) for where, what, remedy in _names(study, directory)]
-    for check in (_rates, _servers):
+    for check in (rates, servers):
         problems += [_at(known, where, what, remedy) for where, what, remedy in check(study)]
     return study, _sorted(problems)
+
+
+def loaded(path: Path) -> dict[str, object]:
+    """A TOML file beside a study; raises `FathometerError`."""
+    try:
+        return _toml(read_text(path))
+    except _NoTomlError as error:
+        p = error.problem
+        raise FathometerError("read study", f"{path}:{p.line}:{p.column}: {p.what}", p.remedy) from None
 
 
 def notes(study: Study) -> list[str]:
@@ -234,9 +237,6 @@ def _twice(words: Sequence[str]) -> Iterator[tuple[int, str]]:
         seen.add(word)
 
 
-Found = tuple[Where, str, str]
-
-
 def _names(study: Study, directory: Path | None) -> Iterator[Found]:
     for number, word in _twice([h.name for h in study.host]):
         yield ("host", number, "name"), f'two hosts are called "{word}"', "rename one"
@@ -244,6 +244,8 @@ def _names(study: Study, directory: Path | None) -> Iterator[Found]:
         yield ("scenario", number, "label"), f'two scenarios are labelled "{word}"', "rename one"
     for number, word in _twice([p.name for p in study.probe]):
         yield ("probe", number, "name"), f'two probes are called "{word}"', "give each a `name` of its own"
+    for number, word in _twice([p.name for p in study.policy]):
+        yield ("policy", number, "name"), f'two policies are called "{word}"', "rename one"
     hosts = [h.name for h in study.host]
     for number, scenario in enumerate(study.scenario):
         ends = (("from", scenario.source), ("to", scenario.to))
@@ -259,6 +261,9 @@ def _names(study: Study, directory: Path | None) -> Iterator[Found]:
     for number, host in enumerate(study.host):
         if host.fabric is not None and directory is not None:
             yield from _fabric(number, host.fabric.host, directory / host.fabric.scenario)
+    for number, policy in enumerate(study.policy):
+        if directory is not None:
+            yield from _policy(number, directory / policy.file)
 
 
 def _reach(study: Study, number: int, scenario: PlannedPath) -> Iterator[Found]:
@@ -277,6 +282,23 @@ def _reach(study: Study, number: int, scenario: PlannedPath) -> Iterator[Found]:
             f'"{source.name}" cannot reach "{to.name}", which listens on loopback alone',
             "say with `address` under which address of this machine it can",
         )
+
+
+def _policy(number: int, path: Path) -> Iterator[Found]:
+    """What can be told without `fathom`, which tells the rest when the study runs."""
+    key: Where = ("policy", number, "file")
+    # A pipe would be waited for.
+    if path.exists() and not path.is_file():
+        yield key, f"policy {path} is no regular file", "name a policy's file (docs/policies.md)"
+        return
+    try:
+        policy = loaded(path)
+    except FathometerError as error:
+        yield key, f"policy {error.object}", error.remedy
+        return
+    unknown = [name for name in policy if name not in POLICY_TABLES]
+    if unknown:
+        yield key, f"policy {path} has no `{unknown[0]}`", f"known are {', '.join(POLICY_TABLES)}"
 
 
 def _fabric(number: int, name: str, path: Path) -> Iterator[Found]:
@@ -299,87 +321,3 @@ def _fabric(number: int, name: str, path: Path) -> Iterator[Found]:
     names = [str(h.get("name")) for h in host if isinstance(h, dict)] if isinstance(host, list) else []
     if name not in names:
         yield (*key, "host"), f'{path.name} has no host "{name}"', f"name one of {', '.join(names)}"
-
-
-def _rates(study: Study) -> Iterator[Found]:
-    limits = study.limits
-    if not limits.allow_high_rate:
-        for key, given, ceiling in (
-            ("per-connection", limits.per_connection, POLITE_PER_CONNECTION),
-            ("in-all", limits.in_all, POLITE_IN_ALL),
-        ):
-            if given > ceiling:
-                yield (
-                    ("limits", key),
-                    f"`limits.{key}` is {given:,}/s, above the polite ceiling of {ceiling:,}/s",
-                    "lower it, or write `allow-high-rate = true` beside it to say that it is meant",
-                )
-    beside = len(study.scenario) if study.order == "side-by-side" else 1
-    for number, probe in enumerate(study.probe):
-        apart = [s.label for s in study.scenario if s.source != s.to]
-        yield from _loads(study, number, apart)
-        rate = probe.per_second
-        if rate is None:
-            # As `fathom probe` has it: back to back is as fast as the path, and must be meant.
-            if apart and not limits.allow_high_rate:
-                yield (
-                    ("probe", number, "mode"),
-                    f'probe "{probe.name}" sends to another host as fast as it answers ("{apart[0]}")',
-                    "write `allow-high-rate = true` under [limits] if you may load the path, or use `every`",
-                )
-            continue
-        in_all = rate * probe.connections * beside
-        key = "rate" if probe.rate is not None else "every"
-        hasty = probe.connects and rate > POLITE_CONNECTS
-        if hasty and apart and not limits.allow_high_rate:
-            yield (
-                ("probe", number, key),
-                f'probe "{probe.name}" makes more than {POLITE_CONNECTS} connections a second',
-                "make fewer, or write `allow-high-rate = true` under [limits] if you may",
-            )
-        elif rate > limits.per_connection * (1 + 1e-9):
-            yield (
-                ("probe", number, key),
-                f'probe "{probe.name}" sends {rate:,.0f}/s a connection, above {limits.per_connection:,}/s',
-                "send less often, or raise `limits.per-connection`",
-            )
-        elif in_all > limits.in_all * (1 + 1e-9):
-            yield (
-                ("probe", number, "connections" if probe.connections > 1 else key),
-                f'probe "{probe.name}" sends {in_all:,.0f}/s in all, above {limits.in_all:,}/s',
-                "send less often, use fewer connections, or raise `limits.in-all`",
-            )
-
-
-def _loads(study: Study, number: int, apart: list[str]) -> Iterator[Found]:
-    """A load that `fathom probe` would refuse between two hosts."""
-    probe = study.probe[number]
-    if probe.load is None or not apart or study.limits.allow_high_rate:
-        return
-    bits = bits_per_s(probe.load)
-    if bits is None or bits > POLITE_PER_CONNECTION * PACKET * 8:
-        yield (
-            ("probe", number, "load"),
-            f'probe "{probe.name}" loads another host\'s path with {probe.load} ("{apart[0]}")',
-            "write `allow-high-rate = true` under [limits] if you may load it, or lower `load`",
-        )
-
-
-def _servers(study: Study) -> Iterator[Found]:
-    """What probes need of the servers that answer them."""
-    protocols = {p.protocol for p in study.probe}
-    if {"udp", "stamp"} <= protocols:
-        number = next(i for i, p in enumerate(study.probe) if p.protocol == "stamp")
-        yield (
-            ("probe", number, "mode"),
-            "udp and stamp go to the same UDP port of a scenario",
-            "measure them in two studies",
-        )
-    if None in protocols:
-        for number, scenario in enumerate(study.scenario):
-            if scenario.address is None:
-                yield (
-                    ("scenario", number, "to"),
-                    f'a probe does TLS handshakes, and "{scenario.label}" names no server that answers them',
-                    "say with `address` and `port` where a TLS server of yours listens",
-                )

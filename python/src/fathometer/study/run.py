@@ -17,15 +17,17 @@ from fathometer.clean import cleaned
 from fathometer.counts import count
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
-from fathometer.study.commands import probe_command
+from fathometer.study.commands import client_command, probe_command
 from fathometer.study.deadlines import round_deadline_ns
 from fathometer.study.hosts import MOST_WORDS, Fabrics, ProbeSummary, find_fathom, last_line, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal, ssh_left
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.model import Study
 from fathometer.study.outline import outline_of
-from fathometer.study.places import LocalPlace, Reflector, Venue
+from fathometer.study.places import Command, LocalPlace, Reflector, Venue
 from fathometer.study.plan import PlannedRun, estimate_ns, plan, quick
+from fathometer.study.policy import Policy
+from fathometer.study.policy_file import contents, from_job, places
 from fathometer.study.processes import Processes
 from fathometer.study.read import read_study, read_text
 from fathometer.study.schedule import next_begin
@@ -106,10 +108,12 @@ def run_study(
 
 
 def _digest(study: Study, file: Path) -> str:
-    """Of the study's text and of its fabrics': a study that goes on must be the one that began."""
+    """Of the texts of study, fabrics and policies: a study that goes on must be the one that began."""
     digest = hashlib.sha256(read_text(file).encode())
     for scenario in sorted({h.fabric.scenario for h in study.host if h.fabric}):
         digest.update(b"\0" + read_text(file.parent / scenario).encode())
+    for _, data in sorted(contents(study, file.parent).items()):
+        digest.update(b"\0" + data)
     return digest.hexdigest()
 
 
@@ -127,7 +131,9 @@ class _Runner:
         progress: Progress,
     ) -> None:
         self.study = study
+        self.study_id = study_id
         self.directory = directory.absolute()
+        self.policies = contents(study, self.directory)
         self.output = output
         self.given = given
         # Beside the output and not in it: a report on the output must not read half a run.
@@ -287,7 +293,7 @@ class _Runner:
         partial.parent.mkdir(parents=True, exist_ok=True)
         self.journal.note("run.started", run=where)
         label = f"[{run.number}/{len(self.runs)}] round {run.round}/{self.study.rounds}  {run.scenario.label}"
-        label += f"  {run.probe.name} {run.size} B"
+        label += f"  {run.probe.name}" + (f" {run.size} B" if run.size else "")
         try:
             summary, reason = await self._measure(run, partial)
         except HostError as error:
@@ -302,7 +308,7 @@ class _Runner:
         if final.exists():  # A crash between the rename and its entry: that run is repeated.
             final.rename(_free(partial))
         partial.rename(final)
-        samples, answered = (summary.samples, summary.answered) if summary else (None, None)
+        samples, answered = (summary.of, summary.answered) if summary else (None, None)
         self.journal.note("run.finished", run=where, samples=samples, answered=answered)
         self.done.add(where)
         self.progress(f"{label}  {answered} of {samples} answered{_mean(summary)}")
@@ -315,7 +321,7 @@ class _Runner:
         if listener and reflector is None:
             return None, f'there is no reflector on "{scenario.to}"'
         target = scenario.address or self.places[scenario.to].address
-        command = probe_command(self.study, run, target, self.short)
+        command = self._command(run, target)
         ended = await self.places[scenario.source].probe(run, command, partial.absolute())
         reason = await reflector.failure() if reflector else None
         if reason is None and ended.code != 0:
@@ -327,6 +333,15 @@ class _Runner:
             # It may hold words of the recording's.
             reason = cleaned(difference)[:MOST_WORDS] if difference else None
         return summary_of(ended.out), reason
+
+    def _command(self, run: PlannedRun, target: str) -> Command:
+        if not isinstance(run.probe, Policy):
+            return probe_command(self.study, run, target, self.short)
+        file = str(self.directory / run.probe.file)
+        if self.study.host_named(run.scenario.source).ssh:
+            file = from_job(self.study_id, self.policies[run.probe.file])
+        where = places(self.study, run, self.directory)
+        return client_command(self.study, run, target, self.short, file, where)
 
     async def _stop(self) -> list[str]:
         # The signal handlers stay: a second Ctrl-C does not cut this short.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fathometer.findings.model import Analysis
-from fathometer.findings.policies import Compared, Comparison
+from fathometer.findings.policies import Compared, PolicyComparison
 from fathometer.findings.policy_words import figures
 from fathometer.report.sections import Picture, Section, table_of
 from fathometer.report.tables import Cell, Table
@@ -38,7 +38,7 @@ def _table(analysis: Analysis) -> Table | None:
     return Table(table.caption, table.head, table.rows, ("nobody could", "failed", "noticed after"))
 
 
-def _row(c: Comparison, p: Compared) -> tuple[Cell, ...]:
+def _row(c: PolicyComparison, p: Compared) -> tuple[Cell, ...]:
     rank = Cell("–" if p.rank is None else f"{p.rank}")
     return (Cell(p.name, c.path), rank, *(_cell(p, name) for name in _COLUMNS.values()))
 
@@ -95,7 +95,7 @@ def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
     return spec | {"vconcat": panels, "spacing": 12}
 
 
-def _values(analysis: Analysis, c: Comparison, p: Compared) -> Iterator[dict[str, Any]]:
+def _values(analysis: Analysis, c: PolicyComparison, p: Compared) -> Iterator[dict[str, Any]]:
     for title, (name, scale) in _PICTURED.items():
         value = p.figures[name]
         if value is not None:
@@ -109,7 +109,7 @@ def _values(analysis: Analysis, c: Comparison, p: Compared) -> Iterator[dict[str
             }
 
 
-def _name(analysis: Analysis, c: Comparison, p: Compared) -> str:
+def _name(analysis: Analysis, c: PolicyComparison, p: Compared) -> str:
     return p.name if len(analysis.policies) == 1 else f"{p.name}, {c.path}"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from fathometer.errors import FathometerError
 from fathometer.study.journal import Journal, SshLeft, ssh_left
 from fathometer.study.model import Host, SshHost, Study
+from fathometer.study.policy_file import contents, needed_on, on_host
 from fathometer.study.processes import Processes
 from fathometer.study.ssh.binary import Binary
 from fathometer.study.ssh.connection import SshConnection, control_directory, end_connections, socket_name
@@ -71,7 +72,11 @@ class Fleet:
         remotes = [self._remote(h.name, self._resolved(h, directory), before.get(h.name, "")) for h in hosts]
         places: dict[str, RemotePlace] = {}
         resumed: set[str] = set()
-        await together(self._one(remote, given, keep, places, resumed) for remote in remotes)
+        policies = contents(study, directory)
+        files = {h.name: [policies[f] for f in needed_on(study, h.name)] for h in hosts}
+        await together(
+            self._one(remote, given, files[remote.name], keep, places, resumed) for remote in remotes
+        )
         return places, resumed
 
     def _resolved(self, host: Host, directory: Path) -> SshHost:
@@ -104,6 +109,7 @@ class Fleet:
         self,
         remote: Remote,
         given: dict[str, Binary],
+        files: Sequence[bytes],
         keep: Set[str],
         places: dict[str, RemotePlace],
         resumed: set[str],
@@ -113,6 +119,8 @@ class Fleet:
         self._journal.note("ssh.using", host=remote.name, ssh=as_noted(remote.connection.ssh))
         self._remotes[remote.name] = remote
         await remote.bring(binary, greeting)
+        for file in files:
+            await remote.connection.send(file, on_host(self._id, file))
         for job, state in (await remote.jobs()).items():
             if job in keep and (state.running or state.succeeded):
                 resumed.add(job)

@@ -1,0 +1,117 @@
+"""How much a study sends: held against its own limits and what is polite, before anything is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fathometer.study.model import (
+    PACKET,
+    POLITE_CONNECTS,
+    POLITE_IN_ALL,
+    POLITE_PER_CONNECTION,
+    Study,
+)
+from fathometer.study.positions import Where
+from fathometer.study.words import bits_per_s
+
+Found = tuple[Where, str, str]
+"""Where in the file, what is wrong, and the remedy."""
+
+
+def rates(study: Study) -> Iterator[Found]:
+    """What is sent faster than the study's limits, or than is polite."""
+    limits = study.limits
+    if not limits.allow_high_rate:
+        for key, given, ceiling in (
+            ("per-connection", limits.per_connection, POLITE_PER_CONNECTION),
+            ("in-all", limits.in_all, POLITE_IN_ALL),
+        ):
+            if given > ceiling:
+                yield (
+                    ("limits", key),
+                    f"`limits.{key}` is {given:,}/s, above the polite ceiling of {ceiling:,}/s",
+                    "lower it, or write `allow-high-rate = true` beside it to say that it is meant",
+                )
+    yield from _request_rates(study)
+    beside = len(study.scenario) if study.order == "side-by-side" else 1
+    for number, probe in enumerate(study.probe):
+        apart = [s.label for s in study.scenario if s.source != s.to]
+        yield from _loads(study, number, apart)
+        rate = probe.per_second
+        if rate is None:
+            # As `fathom probe` has it: back to back is as fast as the path, and must be meant.
+            if apart and not limits.allow_high_rate:
+                yield (
+                    ("probe", number, "mode"),
+                    f'probe "{probe.name}" sends to another host as fast as it answers ("{apart[0]}")',
+                    "write `allow-high-rate = true` under [limits] if you may load the path, or use `every`",
+                )
+            continue
+        in_all = rate * probe.connections * beside
+        key = "rate" if probe.rate is not None else "every"
+        hasty = probe.connects and rate > POLITE_CONNECTS
+        if hasty and apart and not limits.allow_high_rate:
+            yield (
+                ("probe", number, key),
+                f'probe "{probe.name}" makes more than {POLITE_CONNECTS} connections a second',
+                "make fewer, or write `allow-high-rate = true` under [limits] if you may",
+            )
+        elif rate > limits.per_connection * (1 + 1e-9):
+            yield (
+                ("probe", number, key),
+                f'probe "{probe.name}" sends {rate:,.0f}/s a connection, above {limits.per_connection:,}/s',
+                "send less often, or raise `limits.per-connection`",
+            )
+        elif in_all > limits.in_all * (1 + 1e-9):
+            yield (
+                ("probe", number, "connections" if probe.connections > 1 else key),
+                f'probe "{probe.name}" sends {in_all:,.0f}/s in all, above {limits.in_all:,}/s',
+                "send less often, use fewer connections, or raise `limits.in-all`",
+            )
+
+
+def _request_rates(study: Study) -> Iterator[Found]:
+    """Applications of one round send at the same time where it is side by side."""
+    together = len(study.scenario) * len(study.policy) if study.order == "side-by-side" else 1
+    for number, policy in enumerate(study.policy):
+        in_all = policy.rate * together
+        if in_all > study.limits.in_all:
+            yield (
+                ("policy", number, "rate" if "rate" in policy.model_fields_set else "name"),
+                f'policy "{policy.name}" asks {in_all:,.0f}/s in all, above {study.limits.in_all:,}/s',
+                "ask less often, or raise `limits.in-all`",
+            )
+
+
+def _loads(study: Study, number: int, apart: list[str]) -> Iterator[Found]:
+    """A load that `fathom probe` would refuse between two hosts."""
+    probe = study.probe[number]
+    if probe.load is None or not apart or study.limits.allow_high_rate:
+        return
+    bits = bits_per_s(probe.load)
+    if bits is None or bits > POLITE_PER_CONNECTION * PACKET * 8:
+        yield (
+            ("probe", number, "load"),
+            f'probe "{probe.name}" loads another host\'s path with {probe.load} ("{apart[0]}")',
+            "write `allow-high-rate = true` under [limits] if you may load it, or lower `load`",
+        )
+
+
+def servers(study: Study) -> Iterator[Found]:
+    """What probes need of the servers that answer them."""
+    protocols = {p.protocol for p in study.probe}
+    if {"udp", "stamp"} <= protocols:
+        number = next(i for i, p in enumerate(study.probe) if p.protocol == "stamp")
+        yield (
+            ("probe", number, "mode"),
+            "udp and stamp go to the same UDP port of a scenario",
+            "measure them in two studies",
+        )
+    if None in protocols:
+        for number, scenario in enumerate(study.scenario):
+            if scenario.address is None:
+                yield (
+                    ("scenario", number, "to"),
+                    f'a probe does TLS handshakes, and "{scenario.label}" names no server that answers them',
+                    "say with `address` and `port` where a TLS server of yours listens",
+                )
