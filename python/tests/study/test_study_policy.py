@@ -3,6 +3,7 @@ in a fabric and over SSH.
 """
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from fathometer.study.journal import read_journal
 from fathometer.study.outline import outline_of, title_of
 from fathometer.study.plan import QUICK_NS, estimate_ns, plan, quick
 from fathometer.study.policy_file import places
-from fathometer.study.read import notes, parse, read_study
+from fathometer.study.read import POLICY_TABLES, notes, parse, read_study
 from fathometer.study.run import run_study
-from support.programs import fathom, free_port, need_fabrics
+from support.programs import ROOT, fathom, free_port, need_fabrics
 
 S = 1_000_000_000
 HEAD = """\
@@ -122,6 +123,13 @@ def test_what_is_wrong_with_a_policys_file(beside, policy, where, what):
     assert found[:2] == (16, 1)
     assert f"plain.toml{where}" in found[2]
     assert what in found[2]
+
+
+def test_what_a_policy_may_have_is_what_its_page_shows():
+    """A table that `fathom` knows and `study check` does not would keep a study from being run."""
+    page = (ROOT / "docs" / "policies.md").read_text()
+    shown = page.split("\n## The file\n")[1].split("\n## The rules\n")[0]
+    assert re.findall(r"^    \[(\w+)\]", shown, re.MULTILINE) == list(POLICY_TABLES)
 
 
 def test_a_study_that_measures_nothing(beside):

@@ -26,7 +26,7 @@ _MORE: Final[Mapping[Weigh, str]] = {
 def settings(policy: Mapping[str, Any]) -> list[str]:
     """What a policy does, rule by rule. What is not understood is left out: a later version may say it."""
     every = []
-    for rule in (_requests, _retry, _pool, _connections, _breaker, _fallback):
+    for rule in (_requests, _retry, _pool, _connections, _breaker, _recovery, _fallback):
         try:
             every += list(rule(policy))
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
@@ -105,6 +105,15 @@ def _breaker(policy: Mapping[str, Any]) -> Iterator[str]:
         f"a circuit breaker: where {share(float(b['failures']))} of at least {least} {over} failed, "
         f"nothing is tried for {_time(b['open_ns'])}"
     )
+
+
+def _recovery(policy: Mapping[str, Any]) -> Iterator[str]:
+    r = policy.get("recovery")  # Older recordings do not have it.
+    if r is not None:
+        yield (
+            f"meanwhile the server is asked every {_time(r['every_ns'])} whether it is back, which it is "
+            f"after {count(int(r['after']), 'answer')} in a row"
+        )
 
 
 def _fallback(policy: Mapping[str, Any]) -> Iterator[str]:

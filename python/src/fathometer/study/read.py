@@ -23,7 +23,7 @@ MAX_BYTES = 4 << 20
 """A larger file is no study."""
 
 
-POLICY_TABLES = ("request", "retry", "connection", "pool", "breaker", "fallback")
+POLICY_TABLES = ("request", "retry", "connection", "pool", "breaker", "recovery", "fallback")
 """What a policy's file may have (docs/policies.md)."""
 MAX_TOLD = 500
 """Characters of what is told of a mistake."""
