@@ -68,7 +68,8 @@ impl Client {
             budget: Budget::new(policy.retry.as_ref().and_then(|retry| retry.budget)),
             breaker: policy.breaker.map(Breaker::new),
             monitor: policy.recovery.map(|rule| Monitor::new(rule, places)),
-            filling: Backoff::new(seed),
+            // Numbers of its own: from the same seed it would draw those of the dice.
+            filling: Backoff::new(!seed),
             answered_ns: None,
             started: false,
             stopping: false,
@@ -93,6 +94,7 @@ impl Client {
             Input::Lost { id } => self.lost(now, id),
             Input::Answered { id, ask } => self.answered(now, id, ask),
             Input::Stop => self.stop(now),
+            Input::Over => self.over(now),
         }
         // What came in is known by now: an answer at the moment of a timeout is an answer.
         while let Some(timer) = self.timers.take(now) {
@@ -147,9 +149,20 @@ impl Client {
     }
 
     fn stop(&mut self, now: u64) {
-        if !std::mem::replace(&mut self.stopping, true) {
-            return;
+        if std::mem::replace(&mut self.stopping, true) {
+            self.give_up_all(now);
         }
+    }
+
+    fn over(&mut self, now: u64) {
+        while let Some(due_ns) = self.due(now) {
+            self.falls_due(due_ns);
+        }
+        self.stopping = true;
+        self.give_up_all(now);
+    }
+
+    fn give_up_all(&mut self, now: u64) {
         let all: Vec<u64> = self.requests.keys().copied().collect();
         for request in all {
             self.give_up(now, request);

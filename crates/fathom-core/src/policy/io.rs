@@ -29,6 +29,9 @@ pub enum Input {
     },
     /// The user wants it to end: no request is due any more. Told again, those that are under way end at once too.
     Stop,
+    /// Nothing happens any more. What fell due and could not begin, because this host did not run, has failed, and those that
+    /// are under way end.
+    Over,
 }
 
 /// What the driver is to do, in this order.

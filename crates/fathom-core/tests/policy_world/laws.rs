@@ -145,7 +145,7 @@ impl Laws {
                     self.check_over(link, false);
                 }
             }
-            Input::Wake | Input::Stop => {}
+            Input::Wake | Input::Stop | Input::Over => {}
         }
     }
 

@@ -33,6 +33,8 @@ pub(super) struct Work {
     /// When the simulation ends; nothing is due from then on.
     pub(super) end_ns: u64,
     pub(super) seed: u64,
+    /// Tells its requests from any other application's.
+    pub(super) session: u32,
 }
 
 /// A connection of the pool's.
@@ -68,6 +70,11 @@ impl Application {
         self.client.counts()
     }
 
+    /// Whether every request has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.client.is_over()
+    }
+
     /// When something is to be done without a packet, ns.
     pub(super) fn next_due_ns(&self) -> Option<u64> {
         if !self.started {
@@ -100,10 +107,9 @@ impl Application {
         }
     }
 
-    /// The simulation is over: what is under way ends at once.
+    /// The simulation is over: what is under way, because this host does not run, ends at once.
     pub(super) fn finish(&mut self, now: u64, host: &mut Host, take: &mut impl FnMut(Made)) {
-        self.tell(now, host, Input::Stop, take);
-        self.tell(now, host, Input::Stop, take);
+        self.tell(now, host, Input::Over, take);
     }
 
     fn tell(&mut self, now: u64, host: &mut Host, input: Input, take: &mut impl FnMut(Made)) {
@@ -213,14 +219,14 @@ impl Application {
         take: &mut impl FnMut(Made),
     ) {
         let (name, remote) = self.work.targets[target].clone();
-        let key = Key { session: self.work.seed as u32, connection: id };
+        let key = Key { session: self.work.session, connection: id };
         let link = Link::new(Place { target: name, remote, lane }, key, now);
         self.event(now, Some(id), link.opening(), take);
         let policy = &self.work.policy;
         let user_timeout_ns = policy.user_timeout_ns.unwrap_or(KERNEL_TIMEOUT_NS);
-        let tcp = Tcp::connect(now, host, remote, user_timeout_ns);
+        let mut tcp = Tcp::connect(now, host, remote, user_timeout_ns);
         if let Some(every_ns) = policy.keepalive_ns {
-            host.keep_alive(tcp.handle, every_ns, silent_ns(every_ns, policy.user_timeout_ns));
+            tcp.keep_alive(host, every_ns, silent_ns(every_ns, policy.user_timeout_ns));
         }
         self.open.insert(id, Open { tcp, link, unsent: Vec::new() });
     }

@@ -2,7 +2,7 @@
 //!
 //! smoltcp is no kernel: its retransmission timer is at least a second, as RFC 6298 has it, where Linux waits 200 ms.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
 use fathom_core::clock::Anchor;
@@ -27,6 +27,10 @@ const FIRST_PORT: u16 = 49_152;
 /// smoltcp counts µs; a moment is rounded down, and a timer's moment is exact.
 fn instant(ns: u64) -> Instant {
     Instant::from_micros((ns / 1_000) as i64)
+}
+
+fn micros(ns: u64) -> smoltcp::time::Duration {
+    smoltcp::time::Duration::from_micros(ns / 1_000)
 }
 
 /// A number for the place at an address.
@@ -110,8 +114,8 @@ pub(super) struct Host {
     /// Connections of probes, by their port here.
     observed: HashMap<u16, Observed>,
     next_port: u16,
-    /// Connections that were closed here and whose peers have not closed theirs.
-    closing: Vec<SocketHandle>,
+    /// Connections that were closed here and are not over, with their ports.
+    closing: BTreeMap<u16, SocketHandle>,
     /// When [`Host::poll`] must be called, ns; something happened if it lies in the past.
     pub(super) due_ns: Option<u64>,
     /// The host does not run.
@@ -153,7 +157,7 @@ impl Host {
             syns: HashMap::new(),
             observed: HashMap::new(),
             next_port: FIRST_PORT,
-            closing: Vec::new(),
+            closing: BTreeMap::new(),
             due_ns: None,
             frozen: false,
             touched: false,
@@ -170,15 +174,10 @@ impl Host {
         self.sockets.add(socket)
     }
 
-    /// Begins a connection; gives its socket and its port here.
+    /// Begins a connection; gives its socket and its port here. Port 0: all are taken, and the socket is closed.
     pub(super) fn connect(&mut self, now_ns: u64, remote: SocketAddr) -> (SocketHandle, u16) {
         let handle = self.socket();
-        // In a month of virtual time the ports come round, and some are still in use.
-        while self.observed.contains_key(&self.next_port) {
-            self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_PORT);
-        }
-        let port = self.next_port;
-        self.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
+        let Some(port) = self.free_port() else { return (handle, 0) };
         let socket = self.sockets.get_mut::<Socket<'_>>(handle);
         // The port is never 0 and both addresses are of one version, so there is nothing to refuse; were it refused,
         // the socket would be closed, which is a failed attempt to whoever looks.
@@ -186,6 +185,18 @@ impl Host {
         self.observed.insert(port, Observed::default());
         self.due_ns = Some(now_ns);
         (handle, port)
+    }
+
+    /// In a month of virtual time the ports come round, and some are still in use.
+    fn free_port(&mut self) -> Option<u16> {
+        for _ in FIRST_PORT..=u16::MAX {
+            let port = self.next_port;
+            self.next_port = port.checked_add(1).unwrap_or(FIRST_PORT);
+            if !self.observed.contains_key(&port) && !self.closing.contains_key(&port) {
+                return Some(port);
+            }
+        }
+        None
     }
 
     /// Lets a connection go. Nothing more is sent on it.
@@ -200,7 +211,7 @@ impl Host {
         if matches!(socket.state(), State::Established | State::CloseWait) {
             socket.close();
             socket.set_timeout(Some(ORPHAN));
-            self.closing.push(handle);
+            self.closing.insert(port, handle);
             self.observed.remove(&port);
             self.due_ns = Some(now_ns);
         } else {
@@ -232,12 +243,14 @@ impl Host {
         self.room(handle) >= size
     }
 
-    /// Asks the peer for a sign of life that often while the connection is idle, and ends it when none came for so long.
-    pub(super) fn keep_alive(&mut self, handle: SocketHandle, every_ns: u64, timeout_ns: u64) {
-        let micros = |ns: u64| smoltcp::time::Duration::from_micros(ns / 1_000);
-        let socket = self.sockets.get_mut::<Socket<'_>>(handle);
-        socket.set_keep_alive(Some(micros(every_ns)));
-        socket.set_timeout(Some(micros(timeout_ns)));
+    /// Asks the peer for a sign of life that often while the connection is idle.
+    pub(super) fn keep_alive(&mut self, handle: SocketHandle, every_ns: u64) {
+        self.sockets.get_mut::<Socket<'_>>(handle).set_keep_alive(Some(micros(every_ns)));
+    }
+
+    /// Ends the connection when nothing came from the peer for so long; `None`: never.
+    pub(super) fn end_after(&mut self, handle: SocketHandle, silent_ns: Option<u64>) {
+        self.sockets.get_mut::<Socket<'_>>(handle).set_timeout(silent_ns.map(micros));
     }
 
     /// Sends bytes, all or none.
@@ -347,7 +360,7 @@ impl Host {
             }
         }
         let sockets = &mut self.sockets;
-        self.closing.retain(|&handle| {
+        self.closing.retain(|_, &mut handle| {
             let open = sockets.get::<Socket<'_>>(handle).state() != State::Closed;
             if !open {
                 sockets.remove(handle);

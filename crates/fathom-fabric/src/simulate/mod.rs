@@ -23,6 +23,8 @@
 
 mod application;
 mod bound;
+mod clients;
+mod halts;
 mod host;
 mod link;
 mod probe;
@@ -33,20 +35,18 @@ use std::net::{IpAddr, SocketAddr};
 
 use fathom_core::clock::Anchor;
 use fathom_core::event::Event;
-use fathom_core::policy::{Counts, Fallback, Policy};
 use fathom_core::sample::Sample;
 
-use crate::scenario::{ProbeSpec, Restart, Scenario};
-use crate::truth::{PacketRecord, Truth, What};
-use crate::world::{HostId, Output, World};
-use application::{Application, Work};
+use crate::scenario::{Path, ProbeSpec, Scenario};
+use crate::truth::{PacketRecord, Truth};
+use crate::world::{Output, World};
+use application::Application;
+use halts::{Down, RESTART, StoodStill, Turn, turns};
 use host::Host;
 use probe::{Made, Probe};
 
 pub use bound::Unservable;
-
-/// What the truth calls the restart of a reflector.
-const RESTART: &str = "reflector-restart";
+pub use clients::{Applicant, ClientOnPath, simulate_clients};
 
 /// What may be asked for beside the scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,52 +84,31 @@ pub enum Item {
 
 /// Begins a simulation. The error says what cannot be simulated, and why.
 pub fn simulate(scenario: &Scenario, options: &Options) -> Result<Simulation, String> {
-    Simulation::new(scenario, options)
-}
-
-/// An application under a policy, to be simulated on each path of a scenario.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Applicant {
-    /// What its policy is called.
-    pub name: String,
-    /// What it does about failures.
-    pub policy: Policy,
-    /// From one request to the next, ns.
-    pub interval_ns: u64,
-}
-
-/// An application of a simulation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ClientOnPath {
-    /// The path's label.
-    pub path: String,
-    /// Which of the applicants, by index.
-    pub applicant: usize,
-    /// What its events call the target.
-    pub target: String,
-}
-
-/// Begins a simulation of applications in place of the scenario's probes: all of them on each path, side by side.
-pub fn simulate_clients(
-    scenario: &Scenario,
-    options: &Options,
-    applicants: &[Applicant],
-) -> Result<Simulation, String> {
-    let mut simulation = Simulation::new(scenario, options)?;
-    simulation.apply(scenario, options.seed.unwrap_or(scenario.seed), applicants)?;
+    let mut simulation = Simulation::at_rest(scenario, options)?;
+    for (i, mut spec) in specs(scenario)?.into_iter().enumerate() {
+        spec.every_ns = options.every_ns.unwrap_or(spec.every_ns);
+        simulation.put(scenario, spec, i)?;
+    }
     Ok(simulation)
 }
 
-/// When a host did not run.
-#[derive(Debug, Default)]
-struct StoodStill {
-    /// Events that have it stand still now.
-    events: u32,
-    /// From, to (none while it goes on), oldest first.
-    pauses: Vec<(u64, Option<u64>)>,
+/// What is to be measured: what the scenario says or, where it says nothing, each path that starts at a host.
+fn specs(scenario: &Scenario) -> Result<Vec<ProbeSpec>, String> {
+    let spec = &scenario.simulate;
+    if !spec.probes.is_empty() {
+        return Ok(spec.probes.clone());
+    }
+    let from_hosts = scenario.paths().iter().filter(|path| scenario.host(&path.from).is_some());
+    let specs: Vec<ProbeSpec> =
+        from_hosts.map(|path| ProbeSpec { path: path.label.clone(), ..spec.defaults.clone() }).collect();
+    if specs.is_empty() {
+        return Err("no path of the scenario starts at a host, so there is nothing to probe".to_owned());
+    }
+    Ok(specs)
 }
 
-/// A simulation at work: an iterator of what comes of it. It ends at the time the scenario states.
+/// A simulation at work: an iterator of what comes of it. It ends at the time the scenario states, or when the last request
+/// that fell due before has ended.
 #[derive(Debug)]
 pub struct Simulation {
     world: World,
@@ -143,18 +122,23 @@ pub struct Simulation {
     pauses: HashMap<String, StoodStill>,
     /// The ends of reflectors' processes and the beginnings of the next ones, the next of all last.
     restarts: Vec<Turn>,
+    down: Down,
     /// The names of the hosts that the probes run at.
     ends: Vec<String>,
+    seed: u64,
     clock: Anchor,
     now_ns: u64,
     end_ns: u64,
+    /// Until then at the latest what was due before the end goes on.
+    last_ns: u64,
     over: bool,
     out: Output,
     ready: VecDeque<Item>,
 }
 
 impl Simulation {
-    fn new(scenario: &Scenario, options: &Options) -> Result<Self, String> {
+    /// The scenario's world and hosts, on which nobody runs.
+    fn at_rest(scenario: &Scenario, options: &Options) -> Result<Self, String> {
         let spec = &scenario.simulate;
         let seed = options.seed.unwrap_or(scenario.seed);
         let world = World::new(scenario.plan(), seed).map_err(|e| e.to_string())?;
@@ -172,94 +156,55 @@ impl Simulation {
                 hosts.push(Host::new(id, address, host.mtu, own, clock));
             }
         }
-        let mut specs = spec.probes.clone();
-        if specs.is_empty() {
-            let from_hosts = scenario.paths().iter().filter(|path| scenario.host(&path.from).is_some());
-            specs = from_hosts
-                .map(|path| ProbeSpec { path: path.label.clone(), ..spec.defaults.clone() })
-                .collect();
-        }
-        if specs.is_empty() {
-            return Err("no path of the scenario starts at a host, so there is nothing to probe".to_owned());
-        }
-        let (mut probes, mut ends) = (Vec::new(), Vec::new());
-        for (i, spec) in specs.iter_mut().enumerate() {
-            spec.every_ns = options.every_ns.unwrap_or(spec.every_ns);
-            let path = scenario.path(&spec.path).ok_or_else(|| format!("there is no path {}", spec.path))?;
-            let target = scenario.target(path);
-            let at = path.from_addresses.iter().find_map(|address| by_address.get(address));
-            let at = *at.ok_or_else(|| format!("path {} does not start at a host", path.label))?;
-            let of_version = |address: &IpAddr| address.is_ipv4() == hosts[at].address.is_ipv4();
-            if !of_version(&target.ip()) || !spec.addresses.iter().all(of_version) {
-                return Err(format!("path {} joins addresses of two IP versions", path.label));
-            }
-            probes.push(Probe::new(spec, at, target, seed.wrapping_add(i as u64), clock));
-            ends.push(path.from.clone());
-        }
         Ok(Self {
             world,
             hosts,
             by_address,
-            probes,
-            specs,
+            probes: Vec::new(),
+            specs: Vec::new(),
             applications: Vec::new(),
             clients: Vec::new(),
             pauses: HashMap::new(),
-            restarts: turns(&scenario.simulate.restarts),
-            ends,
+            restarts: turns(&spec.restarts),
+            down: Down::new(),
+            ends: Vec::new(),
+            seed,
             clock,
             now_ns: 0,
             end_ns,
+            last_ns: end_ns,
             over: false,
             out: Output::default(),
             ready: VecDeque::new(),
         })
     }
 
-    /// Puts applications in place of the probes.
-    fn apply(&mut self, scenario: &Scenario, seed: u64, applicants: &[Applicant]) -> Result<(), String> {
-        let mut paths: Vec<String> = self.specs.iter().map(|spec| spec.path.clone()).collect();
-        paths.dedup();
-        self.specs.clear();
-        self.probes.clear();
-        self.ends.clear();
-        for label in paths {
-            let path = scenario.path(&label).ok_or_else(|| format!("there is no path {label}"))?;
-            let at = path.from_addresses.iter().find_map(|address| self.by_address.get(address));
-            let at = *at.ok_or_else(|| format!("path {label} does not start at a host"))?;
-            let target = scenario.target(path);
-            for (i, applicant) in applicants.iter().enumerate() {
-                let mut targets = vec![(target.to_string(), target)];
-                if let Some(Fallback::Target(second)) = &applicant.policy.fallback {
-                    targets.push((second.clone(), somewhere(scenario, second, target)?));
-                }
-                let number = self.applications.len() as u64;
-                let work = Work {
-                    policy: applicant.policy.clone(),
-                    targets,
-                    interval_ns: applicant.interval_ns,
-                    end_ns: self.end_ns,
-                    seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(number),
-                };
-                self.applications.push(Application::new(at, work, self.clock));
-                self.clients.push(ClientOnPath {
-                    path: label.clone(),
-                    applicant: i,
-                    target: target.to_string(),
-                });
-            }
+    /// A path, the host that it starts at, by index, and where it leads.
+    fn ends_of<'a>(
+        &self,
+        scenario: &'a Scenario,
+        label: &str,
+    ) -> Result<(&'a Path, usize, SocketAddr), String> {
+        let path = scenario.path(label).ok_or_else(|| format!("there is no path {label}"))?;
+        let target = scenario.target(path);
+        let at = path.from_addresses.iter().find_map(|address| self.by_address.get(address));
+        let at = *at.ok_or_else(|| format!("path {label} does not start at a host"))?;
+        if target.is_ipv4() != self.hosts[at].address.is_ipv4() {
+            return Err(two_versions(label));
         }
+        Ok((path, at, target))
+    }
+
+    /// Puts a probe onto its path. `i`: its number.
+    fn put(&mut self, scenario: &Scenario, spec: ProbeSpec, i: usize) -> Result<(), String> {
+        let (path, at, target) = self.ends_of(scenario, &spec.path)?;
+        if spec.addresses.iter().any(|address| address.is_ipv4() != target.is_ipv4()) {
+            return Err(two_versions(&spec.path));
+        }
+        self.probes.push(Probe::new(&spec, at, target, self.seed.wrapping_add(i as u64), self.clock));
+        self.ends.push(path.from.clone());
+        self.specs.push(spec);
         Ok(())
-    }
-
-    /// The clients, in the order of their indices; none where probes run.
-    pub fn clients(&self) -> &[ClientOnPath] {
-        &self.clients
-    }
-
-    /// What became of a client's requests so far.
-    pub fn counts(&self, client: usize) -> Counts {
-        self.applications[client].counts()
     }
 
     /// The probes, in the order of their indices; none where clients run.
@@ -277,7 +222,7 @@ impl Simulation {
         self.now_ns
     }
 
-    /// When it ends, ns from its start.
+    /// When it ends, ns from its start. Nothing falls due from then on.
     pub fn end_ns(&self) -> u64 {
         self.end_ns
     }
@@ -300,7 +245,8 @@ impl Simulation {
 
     /// Goes to the next moment at which something happens.
     fn step(&mut self) {
-        match self.next_due_ns().filter(|&due| due < self.end_ns) {
+        let goes_on = |due: &u64| *due < self.end_ns || *due <= self.last_ns && !self.is_idle();
+        match self.next_due_ns().filter(goes_on) {
             Some(due) => {
                 self.now_ns = self.now_ns.max(due);
                 self.world.advance(self.now_ns, &mut self.out);
@@ -378,63 +324,14 @@ impl Simulation {
         self.out = out;
     }
 
-    /// Hosts that are frozen do not run.
-    fn note_freeze(&mut self, truth: &Truth) {
-        let Some(begins) = truth.stands_still() else { return };
-        let Some(id) = self.world.host(&truth.place) else { return };
-        let StoodStill { events: standing, pauses } = self.pauses.entry(truth.place.clone()).or_default();
-        // Two pauses may overlap: it runs when the last one is over, and knows of one.
-        *standing = if begins { *standing + 1 } else { standing.saturating_sub(1) };
-        match (pauses.last_mut().filter(|pause| pause.1.is_none()), *standing) {
-            (None, 1..) => pauses.push((truth.at_ns, None)),
-            (Some(pause), 0) => {
-                pause.1 = Some(truth.at_ns);
-                let (now, duration_ns) = (self.now_ns, truth.at_ns - pause.0);
-                self.hosts
-                    .iter_mut()
-                    .filter(|host| host.id == id)
-                    .for_each(|host| host.paused(now, duration_ns));
-            }
-            _ => {}
-        }
-        let frozen = *standing > 0;
-        self.freeze(id, frozen);
-    }
-
-    /// Ends and begins the processes of reflectors whose turn it is.
-    fn restart_reflectors(&mut self) {
-        let now = self.now_ns;
-        while let Some(turn) = self.restarts.pop_if(|turn| turn.at_ns <= now) {
-            let Some(id) = self.world.host(&turn.host) else { continue };
-            for host in self.hosts.iter_mut().filter(|host| host.id == id) {
-                match turn.down_ns {
-                    Some(_) => host.stop_reflector(now),
-                    None => host.start_reflector(now),
-                }
-            }
-            let event = RESTART.to_owned();
-            let what = match turn.down_ns {
-                Some(down_ns) => {
-                    What::EventBegan { event, parameters: serde_json::json!({ "down_ns": down_ns }) }
-                }
-                None => What::EventEnded { event },
-            };
-            self.ready.push_back(Item::Truth(Truth { at_ns: now, place: turn.host, what }));
-        }
-    }
-
-    fn freeze(&mut self, id: HostId, frozen: bool) {
-        for host in self.hosts.iter_mut().filter(|host| host.id == id) {
-            host.frozen = frozen;
-            if !frozen {
-                host.thaw(self.now_ns);
-            }
-        }
+    /// Whether every request has ended.
+    fn is_idle(&self) -> bool {
+        self.applications.iter().all(Application::is_over)
     }
 
     fn finish(&mut self) {
-        self.now_ns = self.end_ns;
-        self.world.advance(self.end_ns, &mut self.out);
+        self.now_ns = if self.is_idle() { self.now_ns.max(self.end_ns) } else { self.last_ns };
+        self.world.advance(self.now_ns, &mut self.out);
         self.collect();
         let Self { probes, applications, hosts, ready, now_ns, .. } = self;
         for (i, one) in applications.iter_mut().enumerate() {
@@ -459,45 +356,8 @@ impl Iterator for Simulation {
     }
 }
 
-/// A reflector's process ends (`down_ns`: for how long nothing listens then) or another one begins.
-#[derive(Debug)]
-struct Turn {
-    at_ns: u64,
-    host: String,
-    down_ns: Option<u64>,
-}
-
-/// What is to be done about restarts, the first of it last.
-fn turns(restarts: &[Restart]) -> Vec<Turn> {
-    let ends = restarts.iter().map(|restart| (restart.at_ns, restart, Some(restart.down_ns)));
-    let begins =
-        restarts.iter().map(|restart| (restart.at_ns.saturating_add(restart.down_ns), restart, None));
-    let turn = |(at_ns, restart, down_ns): (u64, &Restart, Option<u64>)| Turn {
-        at_ns,
-        host: restart.host.clone(),
-        down_ns,
-    };
-    let mut turns: Vec<Turn> = ends.chain(begins).map(turn).collect();
-    turns.sort_by_key(|turn| std::cmp::Reverse(turn.at_ns));
-    turns
-}
-
-/// Where a fallback's target is: a host of the scenario by name or address, with a port or that of the first target.
-fn somewhere(scenario: &Scenario, name: &str, first: SocketAddr) -> Result<SocketAddr, String> {
-    if let Ok(address) = name.parse() {
-        return Ok(address);
-    }
-    let (host, port) = match name.rsplit_once(':') {
-        Some((host, port)) if name.parse::<IpAddr>().is_err() => {
-            (host, port.parse().map_err(|_| format!("the fallback {name}: \"{port}\" is no port"))?)
-        }
-        _ => (name, first.port()),
-    };
-    let of_version = |address: &&IpAddr| address.is_ipv4() == first.is_ipv4();
-    let known = scenario.addresses(host).and_then(|all| all.iter().find(of_version)).copied();
-    let address = known.or_else(|| host.parse().ok());
-    let address = address.ok_or_else(|| format!("the fallback {name} is no host of the scenario"))?;
-    Ok(SocketAddr::new(address, port))
+fn two_versions(label: &str) -> String {
+    format!("path {label} joins addresses of two IP versions")
 }
 
 fn item(probe: usize, made: Made) -> Item {
@@ -510,6 +370,7 @@ fn item(probe: usize, made: Made) -> Item {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use fathom_core::policy::Policy;
 
     /// Each end of a connection that is over lets go of it: else a month of them costs the square of a month.
     #[test]
@@ -533,5 +394,26 @@ mod tests {
         // A second's worth, a listening one, and those that wait for 10 s in case something of theirs still comes (TIME-WAIT).
         let held: Vec<usize> = simulation.hosts.iter().map(Host::sockets).collect();
         assert!(held.iter().all(|&held| held <= 15), "{held:?}");
+    }
+
+    /// Where all were taken, the search for one that is not never ended.
+    #[test]
+    fn ports_may_run_out() {
+        let text = r#"
+            format = 1
+            host = [{ name = "a", address = "10.0.0.1" }, { name = "b", address = "10.0.0.2" }]
+            path = [{ label = "ab", from = "a", to = "b", both = { delay = "1ms" } }]
+        "#;
+        let scenario = Scenario::parse(text, "ports").expect("a scenario");
+        let mut simulation = Simulation::at_rest(&scenario, &Options::default()).expect("a simulation");
+        let host = &mut simulation.hosts[0];
+        let remote = SocketAddr::from(([10, 0, 0, 2], 7));
+        let ports: std::collections::BTreeSet<u16> =
+            (49_152..=65_535).map(|_| host.connect(0, remote).1).collect();
+        assert_eq!((ports.len(), ports.first()), (16_384, Some(&49_152)), "each of IANA's dynamic ports");
+        let mut one = link::Link::connect(5, host, remote, 1);
+        assert_eq!(one.gives_up_ns(), Some(5), "at once");
+        let failed = one.connecting(5, host).expect("over").expect_err("no port");
+        assert_eq!(failed, (std::io::ErrorKind::AddrNotAvailable, 99));
     }
 }

@@ -230,7 +230,7 @@ impl Stage for Gateway {
         self.advance(now_ns, context);
         match event {
             StageEvent::Switchover { outage_ns, forget } => {
-                self.out_until_ns = now_ns.saturating_add(*outage_ns);
+                self.out_until_ns = self.out_until_ns.max(now_ns.saturating_add(*outage_ns));
                 if *forget {
                     self.keeper.forget_where(now_ns, "failover", context, |_| true);
                 }

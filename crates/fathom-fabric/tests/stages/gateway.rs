@@ -45,6 +45,19 @@ fn what_is_too_big_is_told_its_sender() {
     assert!(mute.sent.is_empty());
 }
 
+/// The second of two that overlap ended the outage of the first.
+#[test]
+fn a_short_switchover_does_not_cut_a_long_one_short() {
+    let mut bench = bench("memory = { idle = '5m' }");
+    let mut talk = Talk::open(&mut bench, flow("10.0.0.1:4000", "10.1.0.2:80"));
+    bench.event(&switchover(false)).expect("it can");
+    bench.event(&StageEvent::Switchover { outage_ns: SECOND, forget: false }).expect("it can");
+    bench.pass(12 * SECOND - 1);
+    assert_eq!(talk.client_sends(&mut bench, b""), Outcome::Dropped(DropReason::Outage));
+    bench.pass(1);
+    talk.echo(&mut bench);
+}
+
 #[test]
 fn a_switchover_is_an_outage_and_may_lose_the_flows() {
     for (forget, after) in [(false, None), (true, Some(DropReason::UnknownFlow))] {

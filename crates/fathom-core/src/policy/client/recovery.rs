@@ -54,7 +54,7 @@ impl Client {
     pub(super) fn is_monitors(&self, input: Input) -> bool {
         let id = match input {
             Input::Connected { id } | Input::Lost { id } | Input::Answered { id, .. } => Some(id),
-            Input::Wake | Input::Stop => None,
+            Input::Wake | Input::Stop | Input::Over => None,
         };
         id.is_some() && self.monitor.is_some_and(|monitor| monitor.check == id)
     }
@@ -92,7 +92,7 @@ impl Client {
                 }
                 self.check_ended(now, false);
             }
-            Input::Wake | Input::Stop => {}
+            Input::Wake | Input::Stop | Input::Over => {}
         }
     }
 

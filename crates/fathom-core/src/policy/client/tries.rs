@@ -20,15 +20,21 @@ use crate::event::BreakerChanged;
 use crate::policy::breaker::Permit;
 
 impl Client {
-    /// A request is due.
+    /// A request is due, and is tried.
     pub(super) fn begin(&mut self, now: u64, due_ns: u64) {
+        let request = self.falls_due(due_ns);
+        self.try_now(now, request);
+    }
+
+    /// A request is due; its number.
+    pub(super) fn falls_due(&mut self, due_ns: u64) -> u64 {
         let request = self.counts.due;
         self.counts.due += 1;
         self.counts.in_flight += 1;
         self.budget.due();
         let deadline_ns = due_ns.saturating_add(self.policy.requests.deadline_ns);
         self.requests.insert(request, Request::new(due_ns, deadline_ns));
-        self.try_now(now, request);
+        request
     }
 
     fn try_now(&mut self, now: u64, id: u64) {

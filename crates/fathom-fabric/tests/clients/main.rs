@@ -1,6 +1,9 @@
 //! Applications under policies in virtual time: what they say of their requests is held against each other, against what
 //! their recordings say, and against the truth.
 
+mod bound;
+mod ends;
+
 use fathom_core::event::{Event, EventKind};
 use fathom_core::policy::{Counts, Policy, Tally};
 use fathom_core::sample::Sample;
