@@ -5,13 +5,15 @@
 //!     scenario     reads a scenario's file
 //!     truths       truth.jsonl, what the fabric did
 //!     recorded     the recordings, and what their manifests say
+//!     played       a simulation played to its end, and where what comes of it goes
 //!     probes       a run of the scenario's probes
-//!     clients      runs of applications under policies, side by side on each path
+//!     clients      runs of applications under policies, each in a world of its own
 //!     ranking      which policy did better, and how sure that is
 //! ```
 
 mod clients;
 mod error;
+mod played;
 mod probes;
 mod ranking;
 mod recorded;

@@ -1,16 +1,18 @@
 //! A run of the scenario's probes.
 
 use crate::error::Error;
-use crate::recorded::{Made, Measured, at, labels};
+use crate::played::{Kept, Taker, play};
+use crate::recorded::{Made, Measured, labels};
 use crate::truths::Truths;
+use fathom_core::event::Event;
 use fathom_core::marks;
+use fathom_core::sample::Sample;
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::Heading;
 use fathom_fabric::scenario::{ProbeSpec, Scenario};
-use fathom_fabric::simulate::{Item, Options, Simulation, simulate};
-use fathom_recording::Recorder;
+use fathom_fabric::simulate::{Options, Simulation, simulate};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What a probe measured.
 #[derive(Debug)]
@@ -22,9 +24,20 @@ pub struct Probed {
 }
 
 struct Run {
-    recorder: Option<Recorder>,
-    dir: Option<PathBuf>,
+    kept: Kept,
     statistics: Statistics,
+}
+
+impl Taker for Vec<Run> {
+    fn sample(&mut self, probe: usize, sample: &Sample) -> Result<(), Error> {
+        self[probe].statistics.sample(sample);
+        self[probe].kept.sample(sample)
+    }
+
+    fn event(&mut self, probe: usize, event: &Event) -> Result<(), Error> {
+        self[probe].statistics.event(event);
+        self[probe].kept.event(event)
+    }
 }
 
 /// Plays a scenario to its end. `record`: the directory for recordings and `truth.jsonl`; `tell` is told now and then which
@@ -34,45 +47,19 @@ pub fn probe(
     options: &Options,
     record: Option<&Path>,
     made: &Made,
-    mut tell: impl FnMut(f64),
+    tell: impl FnMut(f64),
 ) -> Result<Vec<Probed>, Error> {
     let mut simulation = simulate(scenario, options).map_err(Error::Asked)?;
     let seed = options.seed.unwrap_or(scenario.seed);
     let clock = simulation.clock();
-    let mut truth = record.map(|dir| Truths::create(dir, scenario, seed, clock, made)).transpose()?;
+    let truths = record.map(|dir| Truths::create(dir, scenario, seed, clock, made)).transpose()?;
     let mut runs = open(record, scenario, seed, &simulation, made)?;
-    while let Some(item) = simulation.next() {
-        match item {
-            Item::Sample { probe, sample } => {
-                runs[probe].statistics.sample(&sample);
-                if let Some(recorder) = &mut runs[probe].recorder {
-                    recorder.push(&sample).map_err(Error::failed)?;
-                }
-            }
-            Item::Event { probe, event } => {
-                runs[probe].statistics.event(&event);
-                if let Some(recorder) = &mut runs[probe].recorder {
-                    recorder.event(&event).map_err(Error::failed)?;
-                }
-            }
-            Item::Truth(what) => {
-                if let Some(truth) = &mut truth {
-                    truth.line(what.at_ns, &what)?;
-                }
-            }
-            Item::Packet(_) => {}
-        }
-        tell(simulation.now_ns() as f64 / simulation.end_ns().max(1) as f64);
-    }
+    play(&mut simulation, truths, &mut runs, tell)?;
     let ended_ns = simulation.now_ns();
-    if let Some(truth) = truth {
-        truth.finish(ended_ns)?;
-    }
     let end = |(spec, run): (&ProbeSpec, Run)| {
-        if let Some(recorder) = run.recorder {
-            recorder.finish(at(clock, ended_ns), ended_ns).map_err(Error::failed)?;
-        }
-        Ok(Probed { heading: heading(scenario, spec, run.dir, ended_ns), statistics: run.statistics })
+        let heading = heading(scenario, spec, run.kept.dir(), ended_ns);
+        run.kept.finish(clock, ended_ns)?;
+        Ok(Probed { heading, statistics: run.statistics })
     };
     simulation.probes().iter().zip(runs).map(end).collect()
 }
@@ -86,7 +73,7 @@ fn open(
 ) -> Result<Vec<Run>, Error> {
     let run = |(i, spec): (usize, &ProbeSpec)| {
         let Some(dir) = dir else {
-            return Ok(Run { recorder: None, dir: None, statistics: Statistics::default() });
+            return Ok(Run { kept: Kept::default(), statistics: Statistics::default() });
         };
         // Two probes of one path have a directory each.
         let before = simulation.probes()[..i].iter().filter(|other| other.path == spec.path).count();
@@ -105,12 +92,12 @@ fn open(
         let (path, begin_ns) = (&spec.path, spec.begin_ns);
         let measured = Measured { scenario, seed, path, label: path.clone(), policy: None, begin_ns, probe };
         let recorder = measured.recorder(&dir, simulation.clock(), made)?;
-        Ok(Run { recorder: Some(recorder), dir: Some(dir), statistics: Statistics::default() })
+        Ok(Run { kept: Kept::new(recorder, dir), statistics: Statistics::default() })
     };
     simulation.probes().iter().enumerate().map(run).collect()
 }
 
-fn heading(scenario: &Scenario, spec: &ProbeSpec, dir: Option<PathBuf>, ended_ns: u64) -> Heading {
+fn heading(scenario: &Scenario, spec: &ProbeSpec, recording: Option<String>, ended_ns: u64) -> Heading {
     Heading {
         label: spec.path.clone(),
         marks: vec![marks::SIMULATED.to_owned()],
@@ -122,6 +109,6 @@ fn heading(scenario: &Scenario, spec: &ProbeSpec, dir: Option<PathBuf>, ended_ns
         interval_ns: Some(spec.every_ns),
         load: None,
         duration_ns: ended_ns.saturating_sub(spec.begin_ns),
-        recording: dir.map(|dir| dir.display().to_string()),
+        recording,
     }
 }

@@ -1,11 +1,12 @@
 //! Which policy did better, and how sure that is.
 //!
-//! All policies meet the same runs, so two are compared by what they differ by in each run. Of several runs that is told
-//! with a 95 % interval of the mean by Student's t (n - 1 degrees of freedom; NIST/SEMATECH e-Handbook of Statistical
+//! In each run all policies meet the same events, so two are compared by what they differ by in each. Of several runs that is
+//! told with a 95 % interval of the mean by Student's t (n - 1 degrees of freedom; NIST/SEMATECH e-Handbook of Statistical
 //! Methods, 7.2.2.1 and 7.3.1). The runs of a scenario differ by their seed alone: its events come at the same times. So
 //! an interval says how much was chance in *this* scenario, and nothing of other ones.
 
 use crate::clients::{Comparison, Outcome};
+use fathom_core::policy::Amounts;
 use fathom_core::text::count;
 use fathom_core::units::duration_compact;
 use serde_json::{Value, json};
@@ -35,12 +36,10 @@ impl Weigh {
     }
 
     fn of(self, outcome: &Outcome) -> f64 {
-        let amounts = &outcome.amounts;
-        let due = amounts.counts.due.max(1) as f64;
         match self {
             Self::Failed => unserved(outcome),
             Self::Latency => waited(outcome),
-            Self::Load => 1e3 * (amounts.extra_connections + amounts.retries) as f64 / due,
+            Self::Load => load(outcome),
         }
     }
 }
@@ -117,6 +116,11 @@ fn waited(outcome: &Outcome) -> f64 {
     waited.p99_ns.or(waited.max_ns).unwrap_or(0) as f64
 }
 
+fn load(outcome: &Outcome) -> f64 {
+    let amounts = &outcome.amounts;
+    1e3 * (amounts.extra_connections + amounts.retries) as f64 / amounts.counts.due.max(1) as f64
+}
+
 impl Comparison {
     /// The policies in order.
     pub fn ranked(&self, weigh: Weigh) -> Vec<Ranked> {
@@ -129,15 +133,14 @@ impl Comparison {
         Estimate::of(&self.outcomes[policy].iter().map(of).collect::<Vec<_>>())
     }
 
-    /// After how long it was noticed that no answer comes, in the runs in which one did not.
-    fn noticed(&self, policy: usize) -> Estimate {
-        let notice = self.outcomes[policy].iter().map(|outcome| outcome.amounts.notice);
-        let middle = notice.filter_map(|notice| notice.p50_ns.or(notice.max_ns));
-        Estimate::of(&middle.map(|ns| ns as f64).collect::<Vec<_>>())
+    /// A time, over the runs in which it is known.
+    fn known(&self, policy: usize, of: impl Fn(&Amounts) -> Option<u64>) -> Estimate {
+        let known = self.outcomes[policy].iter().filter_map(|outcome| of(&outcome.amounts));
+        Estimate::of(&known.map(|ns| ns as f64).collect::<Vec<_>>())
     }
 
     /// The figures of one policy: their names, and what they are.
-    fn figures(&self, policy: usize) -> [(&'static str, Estimate); 10] {
+    fn figures(&self, policy: usize) -> [(&'static str, Estimate); 11] {
         let of = |value: fn(&Outcome) -> f64| self.estimate(policy, value);
         let share = |o: &Outcome, n: u64| n as f64 / o.amounts.counts.due.max(1) as f64;
         [
@@ -146,17 +149,19 @@ impl Comparison {
             ("shed", self.estimate(policy, |o| share(o, o.amounts.counts.shed))),
             ("fallback", self.estimate(policy, |o| share(o, o.amounts.counts.fallback))),
             ("unservable", self.estimate(policy, |o| share(o, o.unservable))),
-            ("waited_p99_ns", of(waited)),
-            ("notice_p50_ns", self.noticed(policy)),
+            ("waited_p99_ns", self.known(policy, |amounts| amounts.waited.p99_ns)),
+            ("notice_p50_ns", self.known(policy, |amounts| amounts.notice.p50_ns)),
             ("retries", of(|o| o.amounts.retries as f64)),
             ("extra_connections", of(|o| o.amounts.extra_connections as f64)),
+            ("load", of(load)),
             ("reconnections_a_second", of(|o| o.amounts.reconnections_a_second as f64)),
         ]
     }
 
     /// One object.
     pub fn json(&self, weigh: Weigh) -> Value {
-        let value = |e: &Estimate| json!({"mean": e.mean, "low": e.interval.map(|i| i.0), "high": e.interval.map(|i| i.1)});
+        // Shares, times and counts are never below 0.
+        let value = |e: &Estimate| json!({"mean": e.mean, "low": e.interval.map(|i| i.0.max(0.0)), "high": e.interval.map(|i| i.1)});
         let policies: Vec<Value> = self
             .ranked(weigh)
             .iter()
@@ -201,6 +206,7 @@ impl Comparison {
             "waited p99",
             "noticed after",
             "reconnected",
+            "load",
         ];
         let mut rows = vec![head.map(str::to_owned)];
         for ranked in self.ranked(weigh) {
@@ -219,6 +225,7 @@ impl Comparison {
                 cell("waited_p99_ns", time),
                 cell("notice_p50_ns", time),
                 cell("extra_connections", |v| format!("{v:.0}")),
+                cell("load", |v| format!("{v:.1}")),
             ]);
         }
         let widths: Vec<usize> = (0..head.len())
@@ -261,6 +268,16 @@ mod tests {
         assert!((estimate.mean - 2.0).abs() < 1e-12);
         assert!((high - 4.484).abs() < 0.001 && (low + 0.484).abs() < 0.001, "{estimate:?}");
         assert_eq!(Estimate::of(&[5.0]), Estimate { mean: 5.0, interval: None });
+        // The same table, of 1 and of 19 degrees of freedom: 12.706 * sqrt(2) / sqrt(2) of 0 and 2, whose deviation is sqrt(2).
+        let (_, high) = Estimate::of(&[0.0, 2.0]).interval.expect("two runs");
+        assert!((high - (1.0 + 12.706)).abs() < 0.001, "{high}");
+        let twenty: Vec<f64> = (0..20).map(|i| f64::from(i % 2)).collect();
+        let deviation = (20.0 * 0.25 / 19.0_f64).sqrt();
+        let (low, _) = Estimate::of(&twenty).interval.expect("twenty runs");
+        assert!((low - (0.5 - 2.093 * deviation / 20.0_f64.sqrt())).abs() < 0.001, "{low}");
+        // Without any difference there is no doubt, and of nothing nothing is known.
+        assert_eq!(Estimate::of(&[0.1; 3]).interval.map(|(low, high)| high - low), Some(0.0));
+        assert!(Estimate::of(&[]).mean.is_nan() && Estimate::of(&[]).interval.is_none());
     }
 
     #[test]

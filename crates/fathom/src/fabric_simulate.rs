@@ -21,7 +21,7 @@ Examples:
   fathom fabric simulate my.toml --for 1h --every 100ms --json
   fathom fabric simulate month.toml --as-client a.toml --as-client b.toml
 
-Nothing is sent and no privilege is needed: hosts, their TCP and the clock are virtual. A recording goes into DIR/LABEL for each path, marked as simulated, and DIR/truth.jsonl says what the fabric did. With --as-client, applications take the place of the probes and are compared (docs/policies.md).";
+Nothing is sent and no privilege is needed: hosts, their TCP and the clock are virtual. A recording goes into DIR/LABEL for each path, marked as simulated, and DIR/truth.jsonl says what the fabric did. With --as-client, applications take the place of the probes, each policy in a network of its own, and are compared; their recordings go into DIR/POLICY/LABEL (docs/policies.md).";
 
 /// Arguments of `fathom fabric simulate`.
 #[derive(Debug, clap::Args)]

@@ -50,7 +50,7 @@ fn policies_are_compared_on_the_same_runs_and_recorded() {
     // Each is a recording like any other, and says the same.
     let mut sum = 0.0;
     for seed in 1..5 {
-        let dir = format!("r/run-{seed}/ab-once");
+        let dir = format!("r/run-{seed}/once/ab");
         let verified = fathom(home.path(), &["recording", "verify", &dir]);
         assert_eq!(verified.code(), 0, "{}{}", verified.out, verified.err);
         let summary = fathom(home.path(), &["recording", "summary", &dir, "--json"]);
@@ -58,7 +58,7 @@ fn policies_are_compared_on_the_same_runs_and_recorded() {
         let of = |name: &str| client[name].as_u64().or(client["client"][name].as_u64()).expect("a count");
         assert_eq!(of("due"), 1_200, "{client}");
         sum += 1.0 - of("answered") as f64 / 1_200.0;
-        assert!(home.path().join(format!("r/run-{seed}/truth.jsonl")).is_file());
+        assert!(home.path().join(format!("r/run-{seed}/once/truth.jsonl")).is_file());
     }
     assert!((sum / 4.0 - number(&once, "unserved")).abs() < 1e-9, "{once}");
     let text = run(&[]).out;
@@ -79,7 +79,7 @@ fn mistakes_are_one_line() {
     for (options, part) in [
         ("--as-client absent.toml", "absent.toml"),
         ("--as-client wrong.toml", "wrong.toml:2:11"),
-        ("--as-client nobody.toml", "nobody"),
+        ("--as-client nobody.toml", "policy nobody: the fallback nobody is no host"),
         ("--as-client p.toml --as-client other/p.toml", "two policies are called p"),
         ("--rate 3", "--as-client"),
         ("--as-client p.toml --rate 0", "requests a second"),
