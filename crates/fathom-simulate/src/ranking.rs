@@ -57,7 +57,11 @@ impl Estimate {
     /// Of these values, one a run. Of none it is no number.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
+        let mean = match values {
+            // Their sum may be rounded, and they would seem to differ.
+            [first, others @ ..] if others.iter().all(|other| other == first) => *first,
+            _ => values.iter().sum::<f64>() / n,
+        };
         let interval = (values.len() > 1).then(|| {
             let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
             // It fails for no number of degrees of freedom above 0.
@@ -161,7 +165,10 @@ impl Comparison {
     /// One object.
     pub fn json(&self, weigh: Weigh) -> Value {
         // Shares, times and counts are never below 0.
-        let value = |e: &Estimate| json!({"mean": e.mean, "low": e.interval.map(|i| i.0.max(0.0)), "high": e.interval.map(|i| i.1)});
+        let value = |e: &Estimate| {
+            let (low, high) = e.interval.map(|(low, high)| (low.max(0.0), high)).unzip();
+            json!({"mean": e.mean, "low": low, "high": high})
+        };
         let policies: Vec<Value> = self
             .ranked(weigh)
             .iter()

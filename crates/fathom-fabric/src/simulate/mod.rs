@@ -372,15 +372,16 @@ mod tests {
     use super::*;
     use fathom_core::policy::Policy;
 
+    const PAIR: &str = r#"
+        format = 1
+        host = [{ name = "a", address = "10.0.0.1" }, { name = "b", address = "10.0.0.2" }]
+        path = [{ label = "ab", from = "a", to = "b", both = { delay = "1ms" } }]
+    "#;
+
     /// Each end of a connection that is over lets go of it: else a month of them costs the square of a month.
     #[test]
     fn connections_that_were_closed_are_gone_at_both_ends() {
-        let text = r#"
-            format = 1
-            host = [{ name = "a", address = "10.0.0.1" }, { name = "b", address = "10.0.0.2" }]
-            path = [{ label = "ab", from = "a", to = "b", both = { delay = "1ms" } }]
-        "#;
-        let scenario = Scenario::parse(text, "closing").expect("a scenario");
+        let scenario = Scenario::parse(PAIR, "closing").expect("a scenario");
         let policy =
             Policy::parse("p", "[connection]\nage = \"1s\"\nage_jitter = \"1ms\"").expect("a policy");
         let applicants = [Applicant { name: "p".to_owned(), policy, interval_ns: 100_000_000 }];
@@ -399,12 +400,7 @@ mod tests {
     /// Where all were taken, the search for one that is not never ended.
     #[test]
     fn ports_may_run_out() {
-        let text = r#"
-            format = 1
-            host = [{ name = "a", address = "10.0.0.1" }, { name = "b", address = "10.0.0.2" }]
-            path = [{ label = "ab", from = "a", to = "b", both = { delay = "1ms" } }]
-        "#;
-        let scenario = Scenario::parse(text, "ports").expect("a scenario");
+        let scenario = Scenario::parse(PAIR, "ports").expect("a scenario");
         let mut simulation = Simulation::at_rest(&scenario, &Options::default()).expect("a simulation");
         let host = &mut simulation.hosts[0];
         let remote = SocketAddr::from(([10, 0, 0, 2], 7));

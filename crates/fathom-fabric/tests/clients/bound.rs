@@ -1,6 +1,6 @@
 //! What nobody could have answered: a bound that nobody breaks, whatever happens at one time or one after the other.
 
-use super::{S, applicant, play, scenario};
+use super::{S, applicant, numbers, play, scenario};
 use fathom_fabric::scenario::Scenario;
 use fathom_fabric::simulate::{Applicant, Item, Options, Unservable, simulate_clients};
 use std::fmt::Write as _;
@@ -94,11 +94,7 @@ fn events_that_overlap_are_no_more_than_they_are() {
 /// Whatever happens.
 #[test]
 fn nobody_answers_more_than_could_be() {
-    let mut random = 11_u64;
-    let mut below = |limit: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % limit
-    };
+    let mut below = numbers(11);
     let mut unservable = 0;
     for _ in 0..80 {
         let mut events = String::new();

@@ -184,14 +184,19 @@ fn a_second_server_serves_what_the_first_cannot() {
     assert!(error.contains("nobody"), "{error}");
 }
 
+/// Numbers below whatever limit, the same ones each time.
+fn numbers(seed: u64) -> impl FnMut(u64) -> u64 {
+    let mut random = seed;
+    move |limit| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % limit
+    }
+}
+
 /// Whatever happens, and whatever the policy is.
 #[test]
 fn random_faults_and_policies_are_lawful_and_can_be_played_again() {
-    let mut random = 7_u64;
-    let mut below = |limit: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (random >> 33) % limit
-    };
+    let mut below = numbers(7);
     let mut unanswered = 0;
     for seed in 0..60 {
         let mut events = String::new();

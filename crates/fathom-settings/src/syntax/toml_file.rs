@@ -3,6 +3,7 @@
 use super::{DEEPEST, Read, Scope, too_deep};
 use crate::group::{Entry, Insert, Style};
 use crate::place::Wrong;
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 pub(super) fn read(text: &str) -> Read {
@@ -11,77 +12,75 @@ pub(super) fn read(text: &str) -> Read {
         at: e.span().map_or(0, |span| span.start),
         what: "this is no valid TOML".to_owned(),
     })?;
-    let mut scopes = Vec::new();
-    table(text, parsed.get_ref(), Style::Spaced, &mut Vec::new(), &mut scopes)?;
-    Ok((scopes, Vec::new()))
+    let mut walk = Walk { text, path: Vec::new(), scopes: Vec::new() };
+    walk.table(parsed.get_ref(), Style::Spaced)?;
+    Ok((walk.scopes, Vec::new()))
 }
 
-fn table(
-    text: &str,
-    table_of: &DeTable<'_>,
-    style: Style,
-    path: &mut Vec<String>,
-    scopes: &mut Vec<Scope>,
-) -> Result<(), Wrong> {
-    let mut entries = Vec::new();
-    for (key, value) in table_of {
-        let span = value.span();
-        let value = match value.get_ref() {
-            DeValue::String(string) => string.clone().into_owned(),
-            DeValue::Integer(number) => number.as_str().replace('_', ""),
-            DeValue::Float(number) => number.as_str().replace('_', ""),
-            DeValue::Boolean(switch) => switch.to_string(),
-            _ => continue,
-        };
-        let raw = text.get(span.clone()).unwrap_or_default();
-        let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| raw.starts_with(quote));
-        let quote = quote.map_or(0, str::len);
-        let span = span.start + quote..span.end.saturating_sub(quote).max(span.start + quote);
-        let last_at = key.span().start;
-        let key_at = name_at(text, last_at);
-        let lead = text[key_at..last_at].to_owned();
-        entries.push(Entry { key: key.get_ref().clone().into_owned(), key_at, lead, value, span });
-    }
-    entries.sort_by_key(|entry| entry.key_at);
-    let first = entries.first();
-    let insert = first.map_or(Insert::Nowhere, |first| Insert::Before {
-        at: first.key_at,
-        style,
-        prefix: first.lead.clone(),
-    });
-    scopes.push(Scope {
-        path: path.clone(),
-        at: first.map_or(0, |first| first.key_at),
-        entries,
-        style,
-        insert,
-    });
-    for (key, value) in table_of {
-        path.push(key.get_ref().clone().into_owned());
-        let inline = text.get(value.span()).is_some_and(|raw| raw.starts_with('{'));
-        within(text, value.get_ref(), if inline { Style::Inline } else { style }, path, scopes)?;
-        path.pop();
-    }
-    Ok(())
+/// A walk through a file's tables.
+struct Walk<'a> {
+    text: &'a str,
+    /// The names of the tables that it is in.
+    path: Vec<String>,
+    scopes: Vec<Scope>,
 }
 
-fn within(
-    text: &str,
-    value: &DeValue<'_>,
-    style: Style,
-    path: &mut Vec<String>,
-    scopes: &mut Vec<Scope>,
-) -> Result<(), Wrong> {
-    if path.len() > DEEPEST {
-        return Err(too_deep(0));
+impl Walk<'_> {
+    fn table(&mut self, table: &DeTable<'_>, style: Style) -> Result<(), Wrong> {
+        let entries = self.entries(table);
+        let first = entries.first();
+        let insert = first.map_or(Insert::Nowhere, |first| Insert::Before {
+            at: first.key_at,
+            style,
+            prefix: first.lead.clone(),
+        });
+        let at = first.map_or(0, |first| first.key_at);
+        self.scopes.push(Scope { path: self.path.clone(), at, entries, style, insert });
+        for (key, value) in table {
+            self.path.push(key.get_ref().clone().into_owned());
+            self.within(value, style)?;
+            self.path.pop();
+        }
+        Ok(())
     }
-    match value {
-        DeValue::Table(inner) => table(text, inner, style, path, scopes),
-        DeValue::Array(all) => all.iter().try_for_each(|one| {
-            let inline = text.get(one.span()).is_some_and(|raw| raw.starts_with('{'));
-            within(text, one.get_ref(), if inline { Style::Inline } else { style }, path, scopes)
-        }),
-        _ => Ok(()),
+
+    fn within(&mut self, value: &Spanned<DeValue<'_>>, around: Style) -> Result<(), Wrong> {
+        if self.path.len() > DEEPEST {
+            return Err(too_deep(0));
+        }
+        let inline = self.text.get(value.span()).is_some_and(|raw| raw.starts_with('{'));
+        let style = if inline { Style::Inline } else { around };
+        match value.get_ref() {
+            DeValue::Table(inner) => self.table(inner, style),
+            DeValue::Array(all) => all.iter().try_for_each(|one| self.within(one, style)),
+            _ => Ok(()),
+        }
+    }
+
+    /// What stands in a table itself, in the order of the file.
+    fn entries(&self, table: &DeTable<'_>) -> Vec<Entry> {
+        let text = self.text;
+        let mut entries = Vec::new();
+        for (key, value) in table {
+            let span = value.span();
+            let value = match value.get_ref() {
+                DeValue::String(string) => string.clone().into_owned(),
+                DeValue::Integer(number) => number.as_str().replace('_', ""),
+                DeValue::Float(number) => number.as_str().replace('_', ""),
+                DeValue::Boolean(switch) => switch.to_string(),
+                _ => continue,
+            };
+            let raw = text.get(span.clone()).unwrap_or_default();
+            let quote = ["\"\"\"", "'''", "\"", "'"].into_iter().find(|quote| raw.starts_with(quote));
+            let quote = quote.map_or(0, str::len);
+            let span = span.start + quote..span.end.saturating_sub(quote).max(span.start + quote);
+            let last_at = key.span().start;
+            let key_at = name_at(text, last_at);
+            let lead = text[key_at..last_at].to_owned();
+            entries.push(Entry { key: key.get_ref().clone().into_owned(), key_at, lead, value, span });
+        }
+        entries.sort_by_key(|entry| entry.key_at);
+        entries
     }
 }
 
