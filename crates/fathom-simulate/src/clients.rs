@@ -148,7 +148,9 @@ impl Taker for Vec<OnPath> {
     }
 
     fn truth(&mut self, truth: &Truth) {
-        self.iter_mut().for_each(|one| one.unservable.truth(truth));
+        for one in self {
+            one.unservable.truth(truth);
+        }
     }
 }
 

@@ -59,7 +59,7 @@ impl Estimate {
         let n = values.len() as f64;
         let mean = match values {
             // Their sum may be rounded, and they would seem to differ.
-            [first, others @ ..] if others.iter().all(|other| other == first) => *first,
+            [first, others @ ..] if others.iter().all(|other| other.total_cmp(first).is_eq()) => *first,
             _ => values.iter().sum::<f64>() / n,
         };
         let interval = (values.len() > 1).then(|| {
