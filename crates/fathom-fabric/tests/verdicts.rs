@@ -338,9 +338,6 @@ fn a_restart_beside_another_fault_makes_no_wrong_verdict() {
         let restart = Made { fault: Fault::Restart, ..made(&mut random) };
         let faults = [restart, made(&mut random)];
         let text = scenario(&mut random, &faults);
-        if std::env::var("SHOW").is_ok() {
-            println!("{text}");
-        }
         (faults, Scenario::parse(&text, "restart").unwrap_or_else(|e| panic!("{e}\n{text}")))
     });
 }
