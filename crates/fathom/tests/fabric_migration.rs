@@ -106,9 +106,10 @@ fn phases(truth: &Truth) -> Phases {
 /// The level of the round trips changes when the brownout begins, and is another again on the detour.
 fn assert_shifts(label: &str, rows: &[Row], phases: &Phases) {
     let old = |row: &&Row| row.at("connection") == 0;
+    // The fastest of each: what a busy machine adds comes and goes, and what the fabric adds is in all of them.
     let level = |when: &dyn Fn(i64) -> bool| {
         let within = rows.iter().filter(old).filter(|row| when(row.at("sent_ns")));
-        median(within.filter_map(Row::rtt_ns).collect())
+        within.filter_map(Row::rtt_ns).min().expect("some were answered")
     };
     let before = level(&|ns| ns < phases.brownout[0]);
     let brownout = level(&|ns| (phases.brownout[0]..phases.brownout[1]).contains(&ns));
