@@ -181,9 +181,13 @@ def is_told_as_it_was(directory, out, report):
     """The migration, against the network's own log."""
     # All of it is one entry, whatever else the machine was busy with.
     (found,) = [i for i in report["incidents"] if i["toll"]["connections"]]
+    parts = [f for f in report["findings"] if f["id"] in found["findings"]]
+    if "flow_forgotten" not in {f["cause"] for f in parts if f["kind"] == "death"}:
+        # A machine too busy for a fresh connection in time leaves open what ended the old one, and the story.
+        assert found["kind"] == "end"
+        return
     assert found["kind"] in {"migration", "pause then loss"}
     # A busy machine may move other paths' levels at that moment: only this one stood still and was cut.
-    parts = [f for f in report["findings"] if f["id"] in found["findings"]]
     held = [f for f in parts if f["kind"] in {"pause", "stall", "death"}]
     assert {place["scenario"] for f in held for place in f["where"]} == {"database"}
     assert found["statement"] in out
