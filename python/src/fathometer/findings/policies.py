@@ -5,7 +5,7 @@ as `crates/fathom-simulate/src/ranking.rs` has it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from fathometer.dataset import truth
@@ -101,6 +101,10 @@ def _recover(a: Application) -> float | None:
     return None if c.recover is None or not c.recovered else c.recover.middle_ns
 
 
+def _load(a: Application) -> float:
+    return 1e3 * (a.client.extra_connections + a.client.retries) / max(a.client.due, 1)
+
+
 FIGURES: Final[Mapping[str, Of]] = {
     "unserved": _share(lambda a: a.client.unserved),
     "failed": _ended("failed"),
@@ -113,19 +117,16 @@ FIGURES: Final[Mapping[str, Of]] = {
     "recover_p50_ns": _recover,
     "retries": lambda a: a.client.retries,
     "extra_connections": lambda a: a.client.extra_connections,
+    "load": _load,
     "reconnections_a_second": lambda a: a.client.reconnections_a_second,
 }
 """Of one repetition; those up to `unservable` are shares of the requests that were due."""
 
 
-def _load(a: Application) -> float:
-    return 1e3 * (a.client.extra_connections + a.client.retries) / max(a.client.due, 1)
-
-
 _BY: Final[Mapping[Weigh, Of]] = {
     "failed": FIGURES["unserved"],
     "latency": FIGURES["waited_p99_ns"],
-    "load": _load,
+    "load": FIGURES["load"],
 }
 
 
@@ -219,11 +220,17 @@ def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh)
                 places[name].behind if name in places else None,
                 len(group[name]),
                 sum(a.client.due for a in group[name]),
-                {f: mean(list(_values(by_repetition[name], of).values())) for f, of in FIGURES.items()},
+                {f: _figure(by_repetition[name], of) for f, of in FIGURES.items()},
             )
             for name in order
         ),
     )
+
+
+def _figure(each: Mapping[str, Application], of: Of) -> Mean | None:
+    """Shares, times and counts are never below 0."""
+    of_all = mean(list(_values(each, of).values()))
+    return of_all if of_all is None or of_all.low is None else replace(of_all, low=max(of_all.low, 0.0))
 
 
 def _by_repetition(every: Sequence[Application]) -> dict[str, Application]:

@@ -15,7 +15,8 @@ from typing import Final
 
 import numpy as np
 
-LEVEL: Final = 0.95
+WRONG: Final = 0.05
+"""An interval lacks its mean by chance in this share of cases."""
 Values = Mapping[str, float]
 """By repetition."""
 
@@ -47,7 +48,7 @@ class Ranked:
     """By how much it is more than the best of all; None: it is the best, or there is nothing to tell."""
 
 
-def mean(values: Sequence[float]) -> Mean | None:
+def mean(values: Sequence[float], wrong: float = WRONG) -> Mean | None:
     """Of one value a repetition; None of none."""
     n = len(values)
     if not n:
@@ -56,46 +57,49 @@ def mean(values: Sequence[float]) -> Mean | None:
     if n == 1:
         return Mean(middle, None, None, 1)
     spread = float(np.std(np.asarray(values, dtype=float), ddof=1)) / math.sqrt(n)
-    return _around(middle, spread, n - 1, n)
+    return _around(middle, spread, n - 1, n, wrong)
 
 
-def difference(a: Values, b: Values) -> Mean | None:
+def difference(a: Values, b: Values, wrong: float = WRONG) -> Mean | None:
     """By how much `a` is more than `b`: by the repetitions that both have, where those are all of either's;
     else by two means. None: one of them has no value.
     """
     if not a or not b:
         return None
     if a.keys() == b.keys():
-        return mean([a[name] - b[name] for name in a])
+        return mean([a[name] - b[name] for name in a], wrong)
     middle = math.fsum(a.values()) / len(a) - math.fsum(b.values()) / len(b)
     if min(len(a), len(b)) < 2:
         return Mean(middle, None, None, 1)
     parts = [float(np.var(np.array(list(x.values())), ddof=1)) / len(x) for x in (a, b)]
     whole = sum(parts)
     squares = sum(part**2 / (len(x) - 1) for part, x in zip(parts, (a, b), strict=True))
-    return _around(middle, math.sqrt(whole), whole**2 / squares if squares else 1.0, min(len(a), len(b)))
+    freedom = whole**2 / squares if squares else 1.0
+    return _around(middle, math.sqrt(whole), freedom, min(len(a), len(b)), wrong)
 
 
 def ranked(values: Mapping[str, Values]) -> list[Ranked]:
     """The least first. Each is held against the first of the rank before it; what has no value is left
-    out.
+    out. Which two are compared depends on how they came out, so each two could have been: all tests together
+    are wrong in 5 % at the most (Dunn, "Multiple comparisons among means", 1961).
     """
     means = {name: math.fsum(each.values()) / len(each) for name, each in values.items() if each}
     order = sorted(means, key=lambda name: means[name])
     places: list[Ranked] = []
     first = 0
+    wrong = WRONG / max(math.comb(len(order), 2), 1)
     for place, name in enumerate(order):
         if place:
-            more = difference(values[name], values[order[first]])
+            more = difference(values[name], values[order[first]], wrong)
             first = place if more is not None and more.is_positive else first
         places.append(Ranked(name, first + 1, difference(values[name], values[order[0]]) if place else None))
     return places
 
 
-def _around(middle: float, spread: float, freedom: float, count: int) -> Mean:
+def _around(middle: float, spread: float, freedom: float, count: int, wrong: float) -> Mean:
     if spread <= 0:
         return Mean(middle, middle, middle, count)
     from scipy.special import stdtrit  # Imported late: half a second of a report's start.
 
-    half = float(stdtrit(freedom, (1 + LEVEL) / 2)) * spread
+    half = float(stdtrit(freedom, 1 - wrong / 2)) * spread
     return Mean(middle, middle - half, middle + half, count)
