@@ -13,6 +13,7 @@ import pytest
 
 from support.command_line import run
 from support.programs import fathom
+from support.recordings import START, lognormal_ns, write
 from support.report_schema import SCHEMA, strict
 
 SCENARIO = """
@@ -204,11 +205,7 @@ def test_a_single_run_of_one_policy_is_told_in_a_sentence(made):
 
 def test_beside_samples_of_a_path_each_has_its_own(made, tmp_path):
     """A recording of a path that lies beside is reported as if it were alone."""
-    import numpy as np
-
-    from support.recordings import lognormal_ns, write
-
-    write(tmp_path / "samples", np.asarray(lognormal_ns(1, 400)))
+    write(tmp_path / "samples", lognormal_ns(1, 400))
     alone = json.loads(run("report", tmp_path / "samples", "--json", "-").stdout)
     both = json.loads(run("report", tmp_path / "samples", made.recordings, "--json", "-").stdout)
     assert both["scenarios"] == alone["scenarios"]
@@ -226,3 +223,41 @@ def test_an_unknown_weight_is_wrong_usage(made):
     ended = run("report", made.recordings, "--weigh", "speed")
     assert ended.returncode == 2
     assert "--weigh 'speed' is none of failed, latency, load" in ended.stderr
+
+
+HOSTILE = {
+    "policy of numbers": [{"policy": 7}, []],
+    "rules of words": [{"policy": {"requests": "x", "retry": [], "pool": {"max": "many"}, "breaker": 1}}, []],
+    "times beyond all": [{"policy": {"requests": {"deadline_ns": 1 << 62}}}, []],
+    "no interval": [{"interval_ns": 0}, []],
+    "a number beyond all": [{}, [{"request": 1 << 62, "waited_ns": 1}]],
+    "a wait beyond all": [{}, [{"request": 3, "waited_ns": (1 << 63) - 1}]],
+    "a number beyond 64 bits": [{}, [{"request": 1 << 70, "waited_ns": 1 << 70}]],
+}
+
+
+@pytest.mark.parametrize("probe", HOSTILE)
+def test_what_no_client_writes_ends_in_a_report_or_in_one_line(tmp_path, probe):
+    given, ends = HOSTILE[probe]
+    events = [
+        {"at_ns": START + n, "kind": "request.ended", "outcome": "failed", "tries": 1, **end}
+        for n, end in enumerate(ends)
+    ]
+    made = {"mode": "tcp-client", "size": 64, "interval_ns": 1_000_000_000, **given}
+    tags = {"from": "a", "to": "b", "via": None, "tags": {"policy": "<b>x</b>", "fabric-places": "a,b"}}
+    manifest = {"probe": made, "path": tags}
+    for name in "ab":
+        write(tmp_path / name, lognormal_ns(1, 50), events=events, manifest=manifest, label=name)
+    (tmp_path / "truth.jsonl").write_text(
+        '{"kind":"truth.started","at":"2020-01-01T00:00:00Z"}\n[]\n{"event.\n'
+    )
+    ended = run("report", tmp_path, "-o", tmp_path / "r.html", "--json", tmp_path / "r.json")
+    assert "Traceback" not in ended.stderr
+    assert ended.returncode in {0, 1}
+    if ended.returncode == 0:
+        assert "<b>x</b>" not in (tmp_path / "r.html").read_text()
+        fastjsonschema.compile(strict(SCHEMA))(json.loads((tmp_path / "r.json").read_text()))
+    else:
+        told = ended.stderr.splitlines()
+        assert 1 <= len(told) <= 3
+        assert all(str(tmp_path) in line or "none of" in line for line in told), told

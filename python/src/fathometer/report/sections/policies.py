@@ -10,7 +10,7 @@ from fathometer.findings.policies import Compared, PolicyComparison
 from fathometer.findings.policy_words import figures
 from fathometer.report.sections import Picture, Section, table_of
 from fathometer.report.tables import Cell, Table
-from fathometer.report.vega import BLUE, MOST_ROWS, ROW, WIDE, Spec, base
+from fathometer.report.vega import BLUE, MOST_ROWS, ROW, WIDE, Spec, base, named_rows
 
 _COLUMNS: Final = {
     "not served": "unserved",
@@ -64,7 +64,7 @@ def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
     height = ROW * len(names)
     spec = base(width, height, [])
     spec.pop("width"), spec.pop("height")
-    y: Spec = {"field": "policy", "type": "nominal", "sort": names, "title": None}
+    y = named_rows(names, "policy")
     panels = []
     for title in _PICTURED:
         mine = [v for v in values if v["figure"] == title]
@@ -76,8 +76,8 @@ def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
         }
         panels.append(
             {
-                "width": max(width - 160, 160),
-                "height": max(height // 2, 60),
+                "width": width,
+                "height": height,
                 "data": {"values": mine},
                 "layer": [
                     {

@@ -87,7 +87,7 @@ def _doubt(a: Application) -> str:
 
 
 SECTION = Section(
-    "applications",
+    "requests",
     "Requests that were due, and the one end of each: answered; failed: never sent; ambiguous: sent, and "
     "no answer came, so that the server may have done it; shed: the breaker was open; fallback: served "
     "otherwise; not known: the recording has no end of theirs. They add up to those due. Waited: from due to "
