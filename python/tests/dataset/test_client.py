@@ -116,6 +116,17 @@ def test_trouble_ends_with_the_first_answer_after_which_all_goes_well(tmp_path):
     assert (c.recover.count, c.recover.max_ns) == (2, 5 * S + 2 * MS)
 
 
+@pytest.mark.parametrize(("second", "times", "longest_s"), [(20, 1, 11), (21, 2, 1)])
+def test_what_goes_wrong_again_within_ten_seconds_is_one_trouble(tmp_path, second, times, longest_s):
+    """Whatever is answered in between: by hand, from 10 to the answer to 21; or 10 to 11 and 21 to 22."""
+    answers = [(n, 0, MS) for n in range(40) if n not in {10, second}]
+    events = [*opening(0, 0)]
+    for n in (10, second):
+        events += [failed(n, S), ended(n, "ambiguous", S)]
+    c = open_recording(recorded(tmp_path / "r", answers, events)).client
+    assert (c.recover.count, c.recover.max_ns) == (times, longest_s * S + MS)
+
+
 def test_a_trouble_that_is_not_over_is_no_recovery(tmp_path):
     events = [*opening(0, 0), failed(2, S), ended(2, "ambiguous", S)]
     c = open_recording(recorded(tmp_path / "r", [(0, 0, MS), (1, 0, MS)], events)).client

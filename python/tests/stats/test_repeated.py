@@ -31,6 +31,8 @@ def test_what_cannot_be_told_apart_shares_a_rank():
     # Now one is more, now the other.
     assert ranks(a=(3, 1, 3), b=(1, 3, 2)) == [("b", 1), ("a", 1)]
     assert ranks(a=(2, 2), b=(2, 2), c=(5, 5)) == [("a", 1), ("b", 1), ("c", 3)]
+    # `c` is more than `a`, and not told apart from `b`, the first of the second rank.
+    assert ranks(a=(0, 0, 0), b=(5, 5, 5), c=(6, 4, 7)) == [("a", 1), ("b", 2), ("c", 2)]
     assert ranks(a=(2,), b=(1,)) == [("b", 1), ("a", 2)]
     assert ranks(a=(), b=(1,)) == [("b", 1)]
 
