@@ -191,7 +191,7 @@ def reasons(comparison: PolicyComparison) -> list[str]:
         if p is best or p.behind is None:
             continue
         sure = f": {_behind(comparison.weigh, p.behind)}"
-        apart = p.behind.is_positive and p.behind.count > 1
+        apart = p.rank != best.rank and p.behind.is_positive and comparison.runs > 1
         verb = _MORE[comparison.weigh] if apart else "not told apart from " + best.name
         every.append(f"{p.name}: {verb}{sure}{_how(p, best) if apart else ''}")
     nobody = best.figures["unservable"]

@@ -45,7 +45,8 @@ class Ranked:
     rank: int
     """From 1. What cannot be told from the first of a rank shares it."""
     behind: Mean | None
-    """By how much it is more than the best of all; None: it is the best, or there is nothing to tell."""
+    """By how much it is more than the best of all, with an interval that is as wide as the ranking's, so that
+    both say the same; None: it is the best, or there is nothing to tell."""
 
 
 def mean(values: Sequence[float], wrong: float = WRONG) -> Mean | None:
@@ -92,7 +93,8 @@ def ranked(values: Mapping[str, Values]) -> list[Ranked]:
         if place:
             more = difference(values[name], values[order[first]], wrong)
             first = place if more is not None and more.is_positive else first
-        places.append(Ranked(name, first + 1, difference(values[name], values[order[0]]) if place else None))
+        behind = difference(values[name], values[order[0]], wrong) if place else None
+        places.append(Ranked(name, first + 1, behind))
     return places
 
 

@@ -116,10 +116,10 @@ def _name(analysis: Analysis, c: PolicyComparison, p: Compared) -> str:
 SECTION = Section(
     "policies",
     "Means over repetitions, with 95 % intervals of the mean (Student's t). Policies of one rank are not "
-    "told apart: the interval of their difference contains 0. Nobody could: requests that fell due while the "
-    "path, or its end, was away for longer than callers wait, by what the emulated network says that it did; "
-    "–: nothing says. Repetitions differ by chance alone, so an interval says nothing of another network or "
-    "of other events.",
+    "told apart: the interval of their difference contains 0; those intervals are so wide that all of them "
+    "hold together with 95 %. Nobody could: requests that fell due while the path, or its end, was away for "
+    "longer than callers wait, by what the emulated network says that it did; –: nothing says. Repetitions "
+    "differ by chance alone, so an interval says nothing of another network or of other events.",
     _table,
     Picture("policies", "What each policy came to", "Dots: means; bars: 95 % intervals.", _picture),
 )
