@@ -149,6 +149,29 @@ def test_what_nobody_could_have_served_is_there(made):
     )
 
 
+def test_of_events_that_overlap_the_report_knows_what_the_simulation_knows(tmp_path):
+    """Cuts one way and the other, pauses of both ends and restarts of both, also beyond the end."""
+    cut = "[[event]]\nkind = 'link-cut'\npath = 'way'\n"
+    pause = "[[event]]\nkind = 'host-pause'\n"
+    events = (
+        cut + "at = '10s'\nduration = '10s'\ndirection = 'backward'\n",
+        cut + "at = '19s'\nduration = '6s'\ndirection = 'forward'\n",
+        pause + "at = '100s'\nduration = '10s'\nhost = 'db'\n",
+        pause + "at = '105s'\nduration = '15s'\nhost = 'app'\n",
+        pause + "at = '595s'\nduration = '8s'\nhost = 'db'\n",
+        "[[simulate.restart]]\nhost = 'db'\nat = '15s'\nfor = '10s'\n",
+        "[[simulate.restart]]\nhost = 'app'\nat = '200s'\nfor = '100s'\n",
+    )
+    (tmp_path / "s.toml").write_text(SCENARIO + "".join(events))
+    (tmp_path / "p.toml").write_text("[request]\ndeadline = '5s'\n")
+    command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--as-client", tmp_path / "p.toml"]
+    command += ["--rate", "2", "--json", "--record", tmp_path / "r"]
+    (theirs,) = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)["policies"]
+    (mine,) = json.loads(run("report", tmp_path / "r", "--json", "-").stdout)["applications"]
+    assert mine["unservable"] == round(theirs["unservable"]["mean"] * theirs["due"]) > 60
+    assert mine["answered"] <= mine["due"] - mine["unservable"]
+
+
 def test_without_a_truth_nobody_knows_what_could_have_been_served(made, tmp_path):
     for directory in made.recordings.glob("run-*/again/way"):
         shutil.copytree(directory, tmp_path / directory.parent.parent.name)

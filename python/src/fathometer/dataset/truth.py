@@ -5,10 +5,14 @@ been served. As `crates/fathom-fabric/src/simulate/bound.rs` has it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path as FilePath
 from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.dataset.format import parse_utc, parsed
 from fathometer.dataset.model import Manifest
@@ -21,22 +25,52 @@ MOST_BYTES: Final = 256 << 20
 """A longer one is not looked through: it would be read for minutes."""
 _ABOVE: Final = 5
 """How far up from a recording a truth may lie: `label=…/probe=…/policy=…/run=…` of a study."""
-_STOPS: Final = frozenset(("link-cut", "host-pause", "live-migration freeze", "reflector-restart"))
-"""Nothing gets through at their place while they go on."""
+_STANDS_STILL: Final = frozenset(("host-pause", "live-migration freeze"))
+_FOR_GOOD: Final = 1 << 62
+_AT_ONCE: Final = 1 << 20
+"""Requests that are looked at at one time."""
 _UNITS: Final = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 6e10, "h": 3.6e12, "d": 8.64e13}
 Span = tuple[int, int]
+Ints = NDArray[np.int64]
+
+
+class Need(Enum):
+    """What a request needs, one after the other; who runs at a host needs the host too."""
+
+    CALLER = 1
+    THERE = 2
+    SERVER = 3
+    SERVERS_HOST = 4
+    """Its kernel sends again what was answered, when the process has long been gone."""
+    BACK = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Happened:
-    """An event at one place: it began or ended."""
+    """An event that began at a place."""
 
     at_ns: int
     place: str
-    began: bool
     event: str
-    outage_ns: int
-    """Of a gateway that changes over: how long it takes."""
+    lasts_ns: int | None
+    """None: for good."""
+    direction: str | None
+
+    def stops(self, places: Sequence[str]) -> tuple[Need, ...]:
+        """What there was none of meanwhile, for who asks through these places."""
+        label, caller, *others = places
+        if self.event == "link-cut" and self.place == label:
+            one = {"forward": (Need.THERE,), "backward": (Need.BACK,)}
+            return one.get(self.direction or "", (Need.THERE, Need.BACK))
+        if self.event in _STANDS_STILL and self.place == caller:
+            return (Need.CALLER,)
+        if self.place not in others:
+            return ()
+        if self.event in _STANDS_STILL:
+            return (Need.SERVERS_HOST,)
+        return {"reflector-restart": (Need.SERVER,), "switchover": (Need.THERE, Need.BACK)}.get(
+            self.event, ()
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,59 +84,70 @@ class Truth:
     translating: frozenset[str]
     """Places that sent flows elsewhere: behind them another host may serve."""
 
-    def spans(self, places: frozenset[str], end_ns: int) -> list[Span]:
-        """From when to when nothing could be served at these places, in order and without overlaps."""
-        open_: dict[tuple[str, str], tuple[int, int]] = {}
-        every: list[Span] = []
+    def unservable(
+        self, places: Sequence[str], first_ns: int, interval_ns: int, deadline_ns: int, due: int
+    ) -> int:
+        """How many of `due` requests nobody could have answered before their callers had given up."""
+        without: list[tuple[Need, Span]] = []
         for h in self.happened:
-            if h.place not in places:
-                continue
-            key = (h.place, h.event)
-            if h.event == "switchover" and h.began:
-                every.append((h.at_ns, h.at_ns + h.outage_ns))
-            elif h.event in _STOPS and h.began:
-                number, since = open_.get(key, (0, h.at_ns))
-                open_[key] = number + 1, since
-            elif h.event in _STOPS and key in open_:
-                number, since = open_.pop(key)
-                if number > 1:
-                    open_[key] = number - 1, since
-                else:
-                    every.append((since, h.at_ns))
-        every += [(since, end_ns) for _, since in open_.values()]
-        joined: list[Span] = []
-        for begin, end in sorted((a, min(b, end_ns)) for a, b in every):
-            if joined and begin <= joined[-1][1]:
-                joined[-1] = joined[-1][0], max(joined[-1][1], end)
+            end = _FOR_GOOD if h.lasts_ns is None else min(h.at_ns + h.lasts_ns, _FOR_GOOD)
+            without += [(need, (h.at_ns, end)) for need in h.stops(places)]
+
+        def of(*needs: Need) -> _Spans:
+            return _Spans([span for need, span in without if need in needs])
+
+        sending = of(Need.CALLER, Need.THERE)
+        serving = of(Need.SERVER, Need.SERVERS_HOST)
+        answering = of(Need.SERVERS_HOST, Need.BACK)
+        seeing = of(Need.CALLER)
+        total = 0
+        for begin, end in of(*Need).joined:
+            numbers = [max(-(-(at - first_ns) // interval_ns), 0) for at in (begin, end)]
+            for since in range(numbers[0], min(numbers[1], due), _AT_ONCE):
+                some = np.arange(since, min(since + _AT_ONCE, numbers[1], due), dtype=np.int64)
+                at = first_ns + some * interval_ns
+                answered = answering.next_out(serving.next_out(sending.next_out(at)))
+                # A caller that stands still gives up when it runs again, and looks first at what has come.
+                total += int(np.count_nonzero(answered >= seeing.next_out(at + deadline_ns)))
+        return total
+
+
+class _Spans:
+    """Spans of time: from (which is in it), to (which is not)."""
+
+    def __init__(self, every: Iterable[Span]) -> None:
+        self.joined: list[Span] = []
+        """In order, and apart from each other."""
+        for begin, end in sorted(every):
+            if self.joined and begin <= self.joined[-1][1]:
+                self.joined[-1] = self.joined[-1][0], max(self.joined[-1][1], end)
             else:
-                joined.append((begin, end))
-        return joined
+                self.joined.append((begin, end))
+        self._ends = np.array([end for _, end in self.joined], dtype=np.int64)
+        self._begins = np.array([begin for begin, _ in self.joined], dtype=np.int64)
+
+    def next_out(self, at: Ints) -> Ints:
+        """The first moment from each of these on that is in none of them."""
+        if not self.joined:
+            return at
+        number = np.searchsorted(self._ends, at, side="right")
+        there = np.minimum(number, len(self.joined) - 1)
+        inside = (number < len(self.joined)) & (self._begins[there] <= at)
+        return np.where(inside, self._ends[there], at)
 
 
-def unservable(spans: list[Span], first_ns: int, interval_ns: int, deadline_ns: int, due: int) -> int:
-    """How many of `due` requests nobody could have served: they were due within a span, and their callers had
-    given up before it was over.
+def places_of(manifest: Manifest) -> tuple[str, ...] | None:
+    """The places of a fabric that a recording's path goes through: its label, the host that asks, and others;
+    None: it does not say.
     """
-    end_ns = first_ns + due * interval_ns
-    total = 0
-    for begin, end in spans:
-        last = end - deadline_ns if end < end_ns else end_ns - 1
-        before = (max(-(-(at - first_ns) // interval_ns), 0) for at in (last + 1, begin))
-        up_to, since = before
-        total += max(min(up_to, due) - since, 0)
-    return total
-
-
-def places_of(manifest: Manifest) -> frozenset[str] | None:
-    """The places of a fabric that a recording's path goes through; None: it does not say."""
     tags = manifest.path.tags
     if PLACES in tags:
-        return frozenset(tags[PLACES].split(","))
+        return tuple(tags[PLACES].split(","))
     if "simulated" not in manifest.extra:
         return None
     path = manifest.label.removesuffix(f"-{tags.get('policy', '')}")
     via = (manifest.path.via or "").split(", ")
-    return frozenset(name for name in (path, manifest.path.start, manifest.path.to, *via) if name)
+    return path, manifest.path.start or "", *(name for name in (manifest.path.to, *via) if name)
 
 
 def truth_over(directory: Place, start_ns: int, end_ns: int) -> Truth | None:
@@ -152,9 +197,8 @@ def _read(file: FilePath) -> Truth | None:
                 ended = at_ns
             elif kind == "flow.opened" and line.get("to") is not None:
                 translating.add(place)
-            elif kind in {"event.began", "event.ended"}:
-                outage = _outage(line.get("parameters"))
-                happened.append(Happened(at_ns, place, kind == "event.began", str(line.get("event")), outage))
+            elif kind == "event.began":
+                happened.append(_happened(at_ns, place, line))
     except (OSError, ValueError, OverflowError):
         return None
     return None if began is None else Truth(began, ended, tuple(happened), frozenset(translating))
@@ -174,10 +218,20 @@ def _lines(file: FilePath) -> Iterator[Mapping[str, Any]]:
                     yield value
 
 
-def _outage(parameters: object) -> int:
-    given = parameters if isinstance(parameters, dict) else {}
-    outage = given.get("outage_ns", given.get("outage", 0))
-    if isinstance(outage, str):
-        parts = re.findall(r"([0-9.]+)(ns|us|µs|ms|s|m|h|d)", outage)
-        return round(sum(float(number) * _UNITS[unit] for number, unit in parts))
-    return outage if isinstance(outage, int) else 0
+def _happened(at_ns: int, place: str, line: Mapping[str, Any]) -> Happened:
+    given = line.get("parameters")
+    given = given if isinstance(given, dict) else {}
+    lasts = next(
+        (given[key] for key in ("duration_ns", "down_ns", "outage_ns", "outage") if key in given), None
+    )
+    if isinstance(lasts, str):
+        parts = re.findall(r"([0-9.]+)(ns|us|µs|ms|s|m|h|d)", lasts)
+        lasts = round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+    direction = given.get("direction")
+    return Happened(
+        at_ns,
+        place,
+        str(line.get("event")),
+        lasts if isinstance(lasts, int) else None,
+        direction if isinstance(direction, str) else None,
+    )

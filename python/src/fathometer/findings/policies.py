@@ -164,11 +164,9 @@ def _unservable(recording: Recording, client: Client) -> int | None:
     known = truth.truth_over(recording.directory, recording.manifest.started_ns, end)
     if known is None:
         return None
-    if truth.PLACES not in recording.manifest.path.tags and places & known.translating:
-        places -= {recording.manifest.path.to or ""}
-    last = client.origin_ns + client.due * client.interval_ns
-    spans = known.spans(places, last)
-    return truth.unservable(spans, client.origin_ns, client.interval_ns, deadline, client.due)
+    if truth.PLACES not in recording.manifest.path.tags and known.translating.intersection(places):
+        places = (*places[:2], *(name for name in places[2:] if name != recording.manifest.path.to))
+    return known.unservable(places, client.origin_ns, client.interval_ns, deadline, client.due)
 
 
 def compared(every: Sequence[Application], weigh: Weigh = "failed") -> tuple[PolicyComparison, ...]:
