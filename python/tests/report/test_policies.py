@@ -11,6 +11,9 @@ from types import SimpleNamespace
 import fastjsonschema
 import pytest
 
+from fathometer.findings.policies import FIGURES, Compared, PolicyComparison
+from fathometer.findings.policy_words import reasons, verdict
+from fathometer.stats.repeated import Mean
 from support.command_line import run
 from support.programs import fathom
 from support.recordings import START, lognormal_ns, write
@@ -246,6 +249,19 @@ def test_an_unknown_weight_is_wrong_usage(made):
     ended = run("report", made.recordings, "--weigh", "speed")
     assert ended.returncode == 2
     assert "--weigh 'speed' is none of failed, latency, load" in ended.stderr
+
+
+def test_one_that_varies_much_is_not_told_apart_from_the_best_whatever_its_rank():
+    """A later rank is that of another policy, which is told apart from the best; this one is not."""
+    none = dict.fromkeys(FIGURES)
+    places = [("a", 1, None), ("b", 2, Mean(1.0, 0.5, 1.5, 5)), ("c", 2, Mean(2.0, -1.0, 5.0, 5))]
+    comparison = PolicyComparison(
+        "way", "load", True, tuple(Compared(name, {}, rank, more, 5, 9, none) for name, rank, more in places)
+    )
+    assert verdict(comparison).endswith("; not told apart from it: c")
+    worse, unsure = reasons(comparison)
+    assert worse.startswith("b: it makes more")
+    assert unsure.startswith("c: not told apart from a")
 
 
 HOSTILE = {

@@ -81,6 +81,14 @@ class PolicyComparison:
         return min(p.runs for p in self.policies)
 
 
+def like_the_best(comparison: PolicyComparison) -> list[str]:
+    """The best policy, and those that are not told apart from it; empty: nothing to rank by. One that
+    varies much may be of a later rank, by another's difference from the best, and yet be among them.
+    """
+    placed = [p for p in comparison.policies if p.rank is not None]
+    return [p.name for p in placed if p.behind is None or p.rank == 1 or not p.behind.is_positive]
+
+
 Of = Callable[[Application], float | None]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from fathometer.findings.policies import Application, Compared, PolicyComparison, Weigh
+from fathometer.findings.policies import Application, Compared, PolicyComparison, Weigh, like_the_best
 from fathometer.findings.words import count, duration, figure, listed, share
 from fathometer.stats.repeated import Mean
 
@@ -156,7 +156,7 @@ def verdict(comparison: PolicyComparison) -> str:
     if not placed:
         return f"{comparison.path}: nothing to rank the policies by"
     best, others = placed[0], placed[1:]
-    alike = [p.name for p in others if p.rank == best.rank]
+    alike = like_the_best(comparison)[1:]
     runs = count(comparison.runs, "repetition")
     lead = f"{comparison.path}: {best.name} did best by {_by(comparison, best)}, over {runs}"
     if comparison.runs < 2:

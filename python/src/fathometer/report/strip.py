@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fathometer.findings.model import Analysis, Scenario
-from fathometer.findings.policies import MATTERS
+from fathometer.findings.policies import MATTERS, like_the_best
 from fathometer.findings.words import count, duration, listed, span
 from fathometer.report.baseline import Drift, Since
 from fathometer.report.goals import Goal, Outcome, percent
@@ -157,7 +157,7 @@ def _applications(analysis: Analysis) -> list[Verdict]:
     of = f"{lost:,} of {count(due, 'request')} not served" if lost else f"all of {count(due, 'request')}"
     strip = [Verdict("Requests served", percent(1 - lost / due), "plain", (of,))]
     for c in analysis.policies:
-        first = [p.name for p in c.policies if p.rank == 1]
+        first = like_the_best(c)
         if not first or len(first) == len(c.policies):
             strip.append(Verdict("Best policy", "not told apart", "open", (c.path,)))
             continue
