@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fathometer.dataset import open_recording
-from fathometer.dataset.truth import Happened, Truth, unservable
+from fathometer.dataset.truth import Happened, Truth
 from support.recordings import START, write
 
 S = 1_000_000_000
@@ -152,8 +152,9 @@ def test_other_recordings_have_no_client(tmp_path):
     assert open_recording(write(tmp_path / "r", np.full(10, MS))).client is None
 
 
-def happened(s, place, event, *, began=True, outage_ns=0):
-    return Happened(s * S, place, began, event, outage_ns)
+def unservable(*happened, due=60, places=("way", "app", "there")):
+    every = tuple(Happened(s * S, place, event, lasts, None) for s, place, event, lasts in happened)
+    return Truth(0, None, every, frozenset()).unservable(places, 0, S, 4 * S, due)
 
 
 def test_what_nobody_could_have_served():
@@ -161,19 +162,15 @@ def test_what_nobody_could_have_served():
     16 cannot be served, seven; at 17 there is an answer within 4 s. A host stops from 18 s to 25 s: until 21,
     so that all of 10 to 21 are not served: twelve.
     """
-    cut = (happened(10, "way", "link-cut"), happened(20, "way", "link-cut", began=False))
-    stop = (happened(18, "there", "host-pause"), happened(25, "there", "host-pause", began=False))
-    truth = Truth(0, 60 * S, (*cut, *stop), frozenset())
-    one, both = frozenset({"way"}), frozenset({"way", "there"})
-    assert unservable(truth.spans(one, 60 * S), 0, S, 4 * S, 60) == 7
-    assert unservable(truth.spans(both, 60 * S), 0, S, 4 * S, 60) == 12
-    assert unservable(truth.spans(frozenset({"elsewhere"}), 60 * S), 0, S, 4 * S, 60) == 0
+    cut = (10, "way", "link-cut", 10 * S)
+    stop = (18, "there", "host-pause", 7 * S)
+    assert unservable(cut) == 7
+    assert unservable(cut, stop) == 12
+    assert unservable(cut, stop, places=("way", "app")) == 7
+    assert unservable(cut, stop, places=("elsewhere", "app")) == 0
     # One that is not over is not over before the end: all have given up then.
-    open_ = Truth(0, None, cut[:1], frozenset())
-    assert unservable(open_.spans(one, 15 * S), 0, S, 4 * S, 15) == 5
-    # A second cut within the first ends nothing.
-    twice = Truth(0, None, (cut[0], happened(12, "way", "link-cut"), cut[1]), frozenset())
-    assert unservable(twice.spans(one, 60 * S), 0, S, 4 * S, 60) == 50
+    assert unservable((10, "way", "link-cut", None), due=15) == 5
+    # A second cut within the first goes on when that is over.
+    assert unservable(cut, (12, "way", "link-cut", 30 * S)) == 10 + 10 + 9
     # A gateway changes over for 6 s.
-    over = Truth(0, None, (happened(5, "way", "switchover", outage_ns=6 * S),), frozenset())
-    assert unservable(over.spans(one, 60 * S), 0, S, 4 * S, 60) == 3
+    assert unservable((5, "there", "switchover", 6 * S)) == 3
