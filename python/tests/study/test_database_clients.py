@@ -1,0 +1,180 @@
+"""studies/clients: the open loop, the law of ends, and the client of SQLAlchemy itself where it is built."""
+
+import json
+import os
+import pwd
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from argparse import Namespace
+from pathlib import Path
+
+import pytest
+
+from support.programs import LIMIT, ROOT, free_port, until_it_answers
+
+CLIENTS = ROOT / "studies" / "clients"
+ENDS = ("answered", "failed", "ambiguous")
+
+
+@pytest.fixture
+def harness(monkeypatch):
+    monkeypatch.syspath_prepend(str(CLIENTS))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    import run
+
+    return run
+
+
+@pytest.fixture
+def open_loop(monkeypatch):
+    monkeypatch.syspath_prepend(str(CLIENTS / "python"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    import open_loop
+
+    return open_loop
+
+
+def test_whatever_a_library_does_each_request_has_one_end_and_nobody_waits_beyond_the_deadline(
+    open_loop, capsys
+):
+    over, turns, lock = threading.Event(), iter(range(1000)), threading.Lock()
+
+    def ask(sent):
+        with lock:
+            turn = next(turns) % 5
+        if turn in (0, 2, 4):
+            sent()
+        if turn in (3, 4):
+            over.wait(LIMIT)  # No answer, and then one that comes too late to be an end.
+        return "refused" if turn in (1, 2) else None
+
+    total = open_loop.run(Namespace(rate=100.0, lasts=0.25, deadline=0.3, begin=0), ask)
+    over.set()
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert total == {"due": 25, "answered": 5, "failed": 10, "ambiguous": 10}
+    assert sorted(row["n"] for row in rows) == list(range(25))
+    assert all(list(row) == ["n", "due_ns", "end", "waited_ns", "error"] for row in rows)
+    assert {row["due_ns"] for row in rows} == {n * 10_000_000 for n in range(25)}
+    errors = sorted({(row["end"], row["error"]) for row in rows}, key=str)
+    assert errors == [
+        ("ambiguous", "deadline"), ("ambiguous", "refused"), ("answered", None),
+        ("failed", "deadline"), ("failed", "refused"),
+    ]  # fmt: skip
+
+
+def a_clients_lines():
+    ends = ["answered"] * 318 + ["failed", "ambiguous"]
+    rows = [{"n": n, "due_ns": n, "end": end, "waited_ns": 1, "error": None} for n, end in enumerate(ends)]
+    return [*rows, {"due": 320, "answered": 318, "failed": 1, "ambiguous": 1}]
+
+
+def write(case, lines):
+    case.output.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def a_request_is_lost(lines):
+    del lines[7]
+
+
+def a_request_ends_twice(lines):
+    lines.insert(7, lines[7])
+
+
+def a_sum_is_another(lines):
+    lines[-1] = lines[-1] | {"answered": 317, "failed": 2}
+
+
+def more_were_due(lines):
+    lines[-1] = lines[-1] | {"due": 321}
+
+
+def the_client_was_killed(lines):
+    del lines[-1]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [a_request_is_lost, a_request_ends_twice, a_sum_is_another, more_were_due, the_client_was_killed],
+)
+def test_the_law_of_ends_sees_what_is_wrong(harness, tmp_path, wrong):
+    case = harness.Case("steady", "pgxpool", "default", tmp_path / "client.jsonl")
+    case.output.with_suffix(".err").write_text("")
+    lines = a_clients_lines()
+    write(case, lines)
+    assert len(harness.checked(case)[0]) == 320
+    wrong(lines)
+    write(case, lines)
+    with pytest.raises(AssertionError, match="steady pgxpool default"):
+        harness.checked(case)
+
+
+def test_each_library_has_a_model_of_both_settings_whose_callers_wait_as_long(harness):
+    for library in harness.LIBRARIES:
+        for settings in harness.SETTINGS:
+            policy = tomllib.loads((CLIENTS / "policies" / f"{library}-{settings}.toml").read_text())
+            assert policy["request"]["deadline"] == f"{harness.DEADLINE}s", library
+
+
+def test_the_pauses_are_longer_than_the_firewall_remembers_and_the_cut_is_shorter(harness):
+    from lab import Plan
+
+    plan = Plan()
+    assert 1 / harness.APPLICATIONS["pauses"] > plan.idle_limit > plan.cut_lasts + int(plan.idle_limit / 2)
+    last = plan.cut + plan.cut_lasts + harness.DEADLINE
+    assert harness.BEGIN < plan.restart < plan.cut < last < harness.BEGIN + harness.LASTS
+
+
+@pytest.fixture
+def postgres(harness, tmp_path):
+    """A database on loopback: its port, and its first process."""
+    if not (harness.BUILT / "python" / "bin" / "python").exists():
+        pytest.skip("the client of SQLAlchemy is not built here (make clients)")
+    from lab import postgres_programs
+
+    try:
+        programs = postgres_programs()
+    except harness.UnusableError as error:
+        pytest.skip(str(error))
+    home = tmp_path / "database"
+    home.mkdir()
+    as_user = []
+    if os.geteuid() == 0:
+        who = pwd.getpwnam("nobody")
+        as_user = ["setpriv", f"--reuid={who.pw_uid}", f"--regid={who.pw_gid}", "--clear-groups", "--"]
+        os.chown(home, who.pw_uid, who.pw_gid)
+        for above in [home, *home.parents][1:4]:
+            if above != Path("/tmp") and above.stat().st_uid == 0 and above.is_relative_to("/tmp"):
+                above.chmod(0o755)
+    port = free_port()
+    initdb = [*as_user, programs / "initdb", "-D", home / "data", "-U", "app", "-A", "trust", "--no-sync"]
+    subprocess.run(initdb, check=True, stdout=subprocess.DEVNULL, cwd="/")
+    command = [*as_user, programs / "postgres", "-D", home / "data", "-k", home, "-p", str(port)]
+    server = subprocess.Popen(command, cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until_it_answers([programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(port)])
+    yield port, server
+    if server.poll() is None:
+        server.send_signal(signal.SIGQUIT)
+    server.wait(LIMIT)
+
+
+def test_the_client_of_sqlalchemy_keeps_its_contract_when_the_database_ends(harness, postgres):
+    port, server = postgres
+    python, script = harness.LIBRARIES["sqlalchemy"][1]
+    command = [python, script, "--port", str(port), "--rate", "10", "--for", "3", "--settings", "advised"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as client:
+        lines = [client.stdout.readline() for _ in range(5)]
+        server.send_signal(signal.SIGINT)
+        server.wait(LIMIT)
+        lines += client.stdout.readlines()
+    *rows, total = [json.loads(line) for line in lines]
+    assert sorted(row["n"] for row in rows) == list(range(30))
+    assert [total[end] for end in ENDS] == [sum(row["end"] == end for row in rows) for end in ENDS]
+    assert total["due"] == 30
+    assert total["answered"] >= 5
+    assert total["failed"] > 0, "nothing listens any more"
+    assert total["library"] == "sqlalchemy"
+    assert total["settings"] == "advised"
+    assert total["version"].startswith("SQLAlchemy ")
