@@ -22,7 +22,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help engines change-points report-pictures demo check check-rust check-python test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
+.PHONY: help clients engines change-points report-pictures demo check check-rust check-python test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -89,6 +89,9 @@ test-rust: cargo ## the Rust half's
 
 mutants: python ## each breaks one rule of the Python half; its tests must notice (a few minutes)
 	@.venv/bin/python scripts/mutants.py
+
+clients: build ## real database libraries beside our models of them, through the same events; root, PostgreSQL, go, mvn, npm; about 3 minutes
+	FATHOM=$${FATHOM:-$$PWD/target/release/fathom} studies/clients/run.py
 
 change-points: python-dev ## F1 on labelled traces that nothing was chosen on: nested cross-validation, minutes
 	cd python && ../.venv/bin/pytest tests/stats/changes/outer_score.py
