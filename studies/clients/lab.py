@@ -160,7 +160,7 @@ class Lab:
             rules.write("host all all 10.80.0.0/16 trust\n")
 
     def start_servers(self):
-        """The database, and the reflector as soon as the database takes connections: they are back together."""
+        """The database, and the reflector once the database takes connections: they are back together."""
         home = self.directory / "database"
         options = ["-D", home / "data", "-k", home, "-p", PORT, "-c", "listen_addresses=*",
                    "-c", "max_connections=400", "-c", "fsync=off"]  # fmt: skip
@@ -209,7 +209,7 @@ class Lab:
         time.sleep(max(0.0, self.began + at - time.time()))
 
     def restart(self):
-        """The restart of the scenario. From when to when nothing listened, in seconds since the fabric began."""
+        """The restart of the scenario. When nothing listened: two times in seconds since the fabric began."""
         self.sleep_until(self.plan.restart)
         gone = time.time() - self.began
         self.stop_servers()

@@ -22,7 +22,7 @@ LASTS = 80
 DEADLINE = 5
 """How long a caller waits, in seconds; the policies in policies/ say the same."""
 APPLICATIONS = {"steady": 4, "pauses": 0.1111}
-"""Requests a second. The second pauses for longer than the firewall remembers, and for less than node-postgres
+"""Requests a second. The second pauses for longer than the firewall remembers, and less than node-postgres
 keeps a connection (10 s).
 """
 SETTINGS = ("default", "advised")
@@ -130,7 +130,7 @@ def start_model(made, case):
 
 
 def checked(case):
-    """The lines of a library's client, held against the law: each request that was due has exactly one end."""
+    """The lines of a client, held against the law: each request that was due has exactly one end."""
     what = f"{case.application} {case.library} {case.settings}"
     lines = [json.loads(line) for line in case.output.read_text().splitlines()]
     if not lines or "due" not in lines[-1]:

@@ -1,7 +1,7 @@
 """Requests at a steady rate, whatever became of those before.
 
-It knows no library. `ask(sent)` is one request of a caller: it calls `sent()` once the library has a connection
-and the question goes out, and returns None when the answer is there, or else the class of the error.
+It knows no library. `ask(sent)` is one request of a caller: it calls `sent()` once there is a connection and
+the question goes out, and returns None when the answer is there, or else the class of the error.
 """
 
 import json
