@@ -40,7 +40,8 @@ pub struct Comparison {
 /// Plays a scenario `runs` times for each applicant, with the seeds from that of the options on. Nobody is in another's way:
 /// each has a world of its own, of the same seed. Several at a time, as the machine has processors. `record`: the directory
 /// for recordings and truths, of each applicant in `NAME` and of more than one run in `run-SEED/NAME`. `tell` is told now and
-/// then which share of all has passed.
+/// then which share of all has passed, and says whether it is to go on: if not, what has been played of a run that is not whole
+/// is left out, and may be all.
 pub fn compare(
     scenario: &Scenario,
     options: &Options,
@@ -48,7 +49,7 @@ pub fn compare(
     runs: usize,
     record: Option<&Path>,
     made: &Made,
-    tell: impl Fn(f64) + Sync,
+    tell: impl Fn(f64) -> bool + Sync,
 ) -> Result<Vec<Comparison>, Error> {
     let first = options.seed.unwrap_or(scenario.seed);
     let count = runs * applicants.len();
@@ -60,18 +61,19 @@ pub fn compare(
         Alone { scenario, options: Options { seed: Some(seed), ..*options }, seed, applicant, record, made }
     };
     let played = in_parallel(count, |i, tell| alone(i).play(tell), tell)?;
-    Ok(by_path(applicants, &played))
+    let whole = played.chunks(applicants.len()).filter_map(|run| run.iter().cloned().collect());
+    Ok(by_path(applicants, whole))
 }
 
-/// Does so many things, several at a time, until one fails; what came of them, in their order.
+/// Does so many things, several at a time, until one fails or `tell` says no; what came of them, in their order.
 fn in_parallel<T: Send>(
     count: usize,
-    work: impl Fn(usize, &dyn Fn(f64)) -> Result<T, Error> + Sync,
-    tell: impl Fn(f64) + Sync,
-) -> Result<Vec<T>, Error> {
+    work: impl Fn(usize, &dyn Fn(f64) -> bool) -> Result<Option<T>, Error> + Sync,
+    tell: impl Fn(f64) -> bool + Sync,
+) -> Result<Vec<Option<T>>, Error> {
     let shares: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<Option<Result<T, Error>>>> = Mutex::new((0..count).map(|_| None).collect());
+    let done: Mutex<Vec<Result<Option<T>, Error>>> = Mutex::new((0..count).map(|_| Ok(None)).collect());
     let worker = || {
         loop {
             let i = next.fetch_add(1, Ordering::Relaxed);
@@ -81,15 +83,15 @@ fn in_parallel<T: Send>(
             let told = |share: f64| {
                 shares[i].store(share.to_bits(), Ordering::Relaxed);
                 let sum: f64 = shares.iter().map(|one| f64::from_bits(one.load(Ordering::Relaxed))).sum();
-                tell(sum / count as f64);
+                tell(sum / count as f64)
             };
             let result = work(i, &told);
-            if result.is_err() {
-                // The others would fail alike.
+            if !told(1.0) || result.is_err() {
+                // The others are not wanted, or would fail alike.
                 next.store(count, Ordering::Relaxed);
             }
             if let Ok(mut done) = done.lock() {
-                done[i] = Some(result);
+                done[i] = result;
             }
         }
     };
@@ -100,27 +102,27 @@ fn in_parallel<T: Send>(
         }
         worker();
     });
-    done.into_inner().unwrap_or_default().into_iter().flatten().collect()
+    done.into_inner().unwrap_or_default().into_iter().collect()
 }
 
 /// The paths of one run of one policy, and what became of it there.
 type Played = Vec<(String, Outcome)>;
 
-/// `played`: run after run, in each the applicants in their order.
-fn by_path(applicants: &[Applicant], played: &[Played]) -> Vec<Comparison> {
+/// `runs`: of each the applicants in their order.
+fn by_path(applicants: &[Applicant], runs: impl Iterator<Item = Vec<Played>>) -> Vec<Comparison> {
     let mut all: Vec<Comparison> = Vec::new();
-    for (i, played) in played.iter().enumerate() {
+    for (policy, played) in runs.flat_map(|run| run.into_iter().enumerate()) {
         for (path, outcome) in played {
-            let found = all.iter().position(|one| one.path == *path);
+            let found = all.iter().position(|one| one.path == path);
             let at = found.unwrap_or_else(|| {
                 all.push(Comparison {
-                    path: path.clone(),
+                    path,
                     policies: applicants.iter().map(|one| one.name.clone()).collect(),
                     outcomes: vec![Vec::new(); applicants.len()],
                 });
                 all.len() - 1
             });
-            all[at].outcomes[i % applicants.len()].push(*outcome);
+            all[at].outcomes[policy].push(outcome);
         }
     }
     all
@@ -165,7 +167,8 @@ struct Alone<'a> {
 }
 
 impl Alone<'_> {
-    fn play(&self, tell: impl Fn(f64)) -> Result<Played, Error> {
+    /// `None`: it did not come to its end.
+    fn play(&self, tell: impl Fn(f64) -> bool) -> Result<Option<Played>, Error> {
         let mut simulation = simulate_clients(self.scenario, &self.options, slice::from_ref(self.applicant))
             .map_err(Error::Asked)?;
         let truths = self.record.as_deref();
@@ -177,8 +180,10 @@ impl Alone<'_> {
             .iter()
             .map(|client| self.begin(client, &simulation))
             .collect::<Result<Vec<_>, _>>()?;
-        play(&mut simulation, truths, &mut all, tell)?;
-        all.into_iter().enumerate().map(|(i, one)| self.end(i, one, &simulation)).collect()
+        let is_whole = play(&mut simulation, truths, &mut all, tell)?;
+        let ended = all.into_iter().enumerate().map(|(i, one)| self.end(i, one, &simulation));
+        let ended = ended.collect::<Result<Played, Error>>()?;
+        Ok(is_whole.then_some(ended))
     }
 
     fn begin(&self, client: &ClientOnPath, simulation: &Simulation) -> Result<OnPath, Error> {

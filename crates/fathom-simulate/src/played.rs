@@ -21,15 +21,16 @@ pub(crate) trait Taker {
     fn truth(&mut self, _: &Truth) {}
 }
 
-/// Plays it to its end. `tell` is told now and then which share of it has passed.
+/// Plays it to its end, or until `tell` says no; whether it came to its end. `tell` is told now and then which share of it has
+/// passed, and says whether it is to go on.
 pub(crate) fn play(
     simulation: &mut Simulation,
     mut truths: Option<Truths>,
     taker: &mut impl Taker,
-    mut tell: impl FnMut(f64),
-) -> Result<(), Error> {
-    let mut items = 0_u64;
-    while let Some(item) = simulation.next() {
+    mut tell: impl FnMut(f64) -> bool,
+) -> Result<bool, Error> {
+    let (mut items, mut goes_on) = (0_u64, true);
+    while goes_on && let Some(item) = simulation.next() {
         match item {
             Item::Sample { probe, sample } => taker.sample(probe, &sample)?,
             Item::Event { probe, event } => taker.event(probe, &event)?,
@@ -43,11 +44,11 @@ pub(crate) fn play(
         }
         items += 1;
         if items.is_multiple_of(LOOK_EVERY) {
-            tell((simulation.now_ns() as f64 / simulation.end_ns().max(1) as f64).min(1.0));
+            goes_on = tell((simulation.now_ns() as f64 / simulation.end_ns().max(1) as f64).min(1.0));
         }
     }
-    tell(1.0);
-    truths.map_or(Ok(()), |truths| truths.finish(simulation.now_ns()))
+    truths.map_or(Ok(()), |truths| truths.finish(simulation.now_ns()))?;
+    Ok(goes_on)
 }
 
 /// The recording of one probe or client, where one is asked for.

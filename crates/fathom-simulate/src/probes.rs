@@ -40,14 +40,14 @@ impl Taker for Vec<Run> {
     }
 }
 
-/// Plays a scenario to its end. `record`: the directory for recordings and `truth.jsonl`; `tell` is told now and then which
-/// share of it has passed.
+/// Plays a scenario to its end, or until `tell` says no. `record`: the directory for recordings and `truth.jsonl`; `tell` is
+/// told now and then which share of it has passed, and says whether it is to go on.
 pub fn probe(
     scenario: &Scenario,
     options: &Options,
     record: Option<&Path>,
     made: &Made,
-    tell: impl FnMut(f64),
+    tell: impl FnMut(f64) -> bool,
 ) -> Result<Vec<Probed>, Error> {
     let mut simulation = simulate(scenario, options).map_err(Error::Asked)?;
     let seed = options.seed.unwrap_or(scenario.seed);

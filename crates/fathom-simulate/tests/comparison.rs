@@ -76,7 +76,8 @@ fn made() -> Made {
 fn compared(applicants: &[Applicant], runs: usize, record: Option<&Path>) -> Vec<Comparison> {
     let scenario = Scenario::parse(SCENARIO, "a test").unwrap_or_else(|e| panic!("{e}"));
     let options = Options { duration_ns: Some(60_000_000_000), ..Options::default() };
-    compare(&scenario, &options, applicants, runs, record, &made(), |_| {}).unwrap_or_else(|e| panic!("{e}"))
+    compare(&scenario, &options, applicants, runs, record, &made(), |_| true)
+        .unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// What one sent was in the others' way: the n-th of eight equal policies waited the longest, and was ranked last.

@@ -4,14 +4,17 @@ use crate::command_line;
 use crate::exit::Failure;
 use crate::output;
 use crate::probe::{a_second, tool};
+use crate::signals;
 use fathom_core::summary;
+use fathom_core::text;
 use fathom_core::values;
 use fathom_fabric::scenario::Scenario;
 use fathom_fabric::simulate::{Applicant, Options};
 use fathom_simulate::{Error, Made, Weigh, compare, probe};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const EXAMPLES: &str = "\
@@ -83,7 +86,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         every_ns: positive("every", args.every)?,
     };
     let made = Made { tool: tool(), command: command_line::to_run_again() };
-    let progress = Progress::default();
+    let progress = Arc::new(Progress::default());
+    let asked = Arc::clone(&progress);
+    signals::on_request_to_end(move || asked.stopped.store(true, Ordering::Relaxed))?;
     let record = args.record.as_deref();
     let cannot = |e: Error| match e {
         Error::Asked(why) => {
@@ -91,6 +96,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         }
         failed @ Error::Failed(_) => failed.into(),
     };
+    let stopped = || progress.stopped.load(Ordering::Relaxed);
     let text: String = if args.as_client.is_empty() {
         let probed = probe(&scenario, &options, record, &made, |share| progress.tell(share));
         progress.end();
@@ -101,7 +107,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 summary::text(&one.heading, &one.statistics)
             }
         };
-        probed.map_err(cannot)?.iter().map(shown).collect()
+        let text = probed.map_err(cannot)?.iter().map(shown).collect();
+        if stopped() {
+            output::tell!("fathom: interrupted; the summary is of what had been simulated");
+        }
+        text
     } else {
         let applicants = applicants(&args.as_client, args.rate.unwrap_or(1.0))?;
         let runs = args.repeat as usize;
@@ -116,7 +126,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         let shown = |one: &fathom_simulate::Comparison| {
             if args.json { format!("{}\n", one.json(weigh)) } else { one.text(weigh) }
         };
-        all.map_err(cannot)?.iter().map(shown).collect()
+        let all = all.map_err(cannot)?;
+        if stopped() {
+            let whole = all.first().and_then(|one| one.outcomes.first()).map_or(0, Vec::len);
+            let why = format!("interrupted; {whole} of {} were whole", text::count(runs as u64, "run"));
+            if whole == 0 {
+                return Err(Failure::run(why));
+            }
+            output::tell!("fathom: {why}");
+        }
+        all.iter().map(shown).collect()
     };
     output::print("the summary", &text).map(drop)
 }
@@ -139,13 +158,22 @@ fn applicants(files: &[PathBuf], rate: f64) -> Result<Vec<Applicant>, Failure> {
     Ok(all)
 }
 
-/// What share has been simulated, on a terminal.
+/// What share has been simulated, on a terminal, and whether it is to go on.
 #[derive(Default)]
-struct Progress(Mutex<Option<Instant>>);
+struct Progress {
+    told: Mutex<Option<Instant>>,
+    stopped: AtomicBool,
+}
 
 impl Progress {
-    fn tell(&self, share: f64) {
-        let Ok(mut told) = self.0.try_lock() else { return };
+    /// Whether it is to go on.
+    fn tell(&self, share: f64) -> bool {
+        self.show(share);
+        !self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn show(&self, share: f64) {
+        let Ok(mut told) = self.told.try_lock() else { return };
         if io::stderr().is_terminal() && told.is_none_or(|told| told.elapsed() > Duration::from_millis(500)) {
             *told = Some(Instant::now());
             eprint!("\rfathom: {:.0} % simulated", 100.0 * share);
@@ -153,7 +181,7 @@ impl Progress {
     }
 
     fn end(&self) {
-        if self.0.lock().is_ok_and(|told| told.is_some()) {
+        if self.told.lock().is_ok_and(|told| told.is_some()) {
             eprintln!();
         }
     }

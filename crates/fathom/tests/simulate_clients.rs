@@ -4,7 +4,10 @@ mod support;
 
 use serde_json::Value;
 use std::fs;
-use support::probe::fathom;
+use std::process::Command;
+use std::thread;
+use support::probe::{Probe, assert_sound, fathom};
+use support::{FATHOM, wait_for};
 use tempfile::TempDir;
 
 const SCENARIO: &str = r#"
@@ -90,5 +93,33 @@ fn mistakes_are_one_line() {
         let out = fathom(home.path(), &[&["fabric", "simulate", "s.toml"], &words[..]].concat());
         assert_eq!(out.code(), 2, "{options}: {}", out.err);
         assert!(out.err.contains(part), "{options}: {}", out.err);
+    }
+}
+
+/// Ctrl-C threw away what many runs had come to, and left recordings that had to be recovered.
+#[test]
+fn ctrl_c_ends_it_with_the_runs_that_are_whole() {
+    let home = home();
+    fs::write(home.path().join("s.toml"), SCENARIO).expect("written");
+    fs::write(home.path().join("p.toml"), "").expect("written");
+    let line = "fabric simulate s.toml --as-client p.toml --repeat 10000 --record r";
+    let mut command = Command::new(FATHOM);
+    let run = Probe::spawn(command.args(line.split_whitespace()).current_dir(home.path()));
+    let recordings = home.path().join("r");
+    // As many as there are processors are played at a time.
+    let many = thread::available_parallelism().map_or(1, usize::from) + 3;
+    wait_for("some runs", || (fs::read_dir(&recordings).ok()?.count() > many).then_some(()));
+    run.signal("INT");
+    let outcome = run.finish();
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let whole =
+        outcome.err.split_once("interrupted; ").and_then(|(_, rest)| rest.split_once(" of 10000 runs"));
+    let whole: usize =
+        whole.unwrap_or_else(|| panic!("{outcome:?}")).0.replace(',', "").parse().expect("a number");
+    assert!(whole >= 3 && outcome.out.contains(&format!("{whole} runs")), "{outcome:?}");
+    let begun: Vec<_> = fs::read_dir(&recordings).expect("made").flatten().map(|one| one.path()).collect();
+    assert!(begun.len() >= whole, "{begun:?}");
+    for dir in begun {
+        assert_sound(&dir.join("p/ab"));
     }
 }

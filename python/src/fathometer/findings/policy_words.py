@@ -235,8 +235,8 @@ def _how(p: Compared, best: Compared) -> str:
             found.append(words.format(duration(mine.mean), duration(theirs.mean)))
     mine, theirs = p.figures["extra_connections"], best.figures["extra_connections"]
     if mine is not None and theirs is not None and mine.mean > 2 * max(theirs.mean, 0.5):
-        anew = f"{figure(mine.mean)} connections anew, not {figure(theirs.mean)}"
-        found.append(f"it makes {anew}")
+        mean, other = figure(mine.mean), figure(theirs.mean)
+        found.append(f"of connections it makes {mean} anew, not {other}")
     return f" ({'; '.join(found)})" if found else ""
 
 
