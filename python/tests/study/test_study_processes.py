@@ -35,7 +35,9 @@ def test_output_without_end_is_cut_and_its_program_ended(output):
 
 def test_a_pipe_that_another_process_holds_open_is_not_waited_for():
     """As the master of a shared connection of ``ssh`` does, which is in no group of its client's."""
-    holder = "import os, signal\nif os.fork() == 0:\n os.setsid()\n signal.pause()\n"
+    # Before the first output: what is still in its group when that is too long is ended with it.
+    holder = "import os, signal\nr, w = os.pipe()\nif os.fork() == 0:\n os.setsid()\n os.close(w)\n"
+    holder += " signal.pause()\nos.close(w)\nos.read(r, 1)\n"
 
     async def run():
         processes = Processes(f"test-{os.getpid()}")

@@ -57,6 +57,9 @@ def mean(values: Sequence[float], wrong: float = WRONG) -> Mean | None:
     middle = math.fsum(values) / n
     if n == 1:
         return Mean(middle, None, None, 1)
+    if min(values) == max(values):
+        # Their sum may be rounded, and they would seem to differ.
+        return Mean(values[0], values[0], values[0], n)
     spread = float(np.std(np.asarray(values, dtype=float), ddof=1)) / math.sqrt(n)
     return _around(middle, spread, n - 1, n, wrong)
 
