@@ -9,7 +9,7 @@
 //!                                                         or not in time
 //! ```
 
-use super::{Circuit, Client, ClosingCause, Input, Output, Timer};
+use super::{Client, ClosingCause, Input, Output, Timer};
 use crate::policy::breaker::Breaker;
 use crate::policy::settings::RecoveryRule;
 
@@ -102,11 +102,7 @@ impl Client {
         if monitor.answered < monitor.rule.after {
             return self.timers.set(Timer::Recovery, Some(now.saturating_add(monitor.rule.every_ns)));
         }
-        if let Some(breaker) = &mut self.breaker {
-            breaker.recovered();
-        }
-        let now_is = self.breaker.as_ref().map_or(Circuit::Closed, Breaker::state);
-        self.tell_breaker(now, Circuit::Open, now_is);
+        self.ask_breaker(now, Breaker::recovered);
     }
 
     fn end_check(&mut self, cause: ClosingCause) {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::cause::ClosingCause;
 use crate::event::BreakerChanged;
-use crate::policy::breaker::Permit;
+use crate::policy::breaker::{Breaker, Permit};
 
 impl Client {
     /// A request is due, and is tried.
@@ -44,22 +44,17 @@ impl Client {
             request.retry_not_made |= request.tries > 0;
             return self.serve_otherwise(now, id, Outcome::Failed);
         }
-        if request.target == 0
-            && let Some(breaker) = &mut self.breaker
-        {
-            let before = breaker.state();
-            let permit = breaker.admit(now);
-            let after = breaker.state();
+        let guarded = request.target == 0;
+        let admitted = if guarded { self.ask_breaker(now, |breaker| breaker.admit(now)) } else { None };
+        let Some(request) = self.requests.get_mut(&id) else { return };
+        if let Some(permit) = admitted {
             request.permit = permit;
-            let refused = permit.is_none();
-            let shed = refused && request.tries == 0;
-            request.retry_not_made |= refused && request.tries > 0;
-            self.tell_breaker(now, before, after);
-            if refused {
+            if permit.is_none() {
+                let shed = request.tries == 0;
+                request.retry_not_made |= !shed;
                 return self.serve_otherwise(now, id, if shed { Outcome::Shed } else { Outcome::Failed });
             }
         }
-        let Some(request) = self.requests.get_mut(&id) else { return };
         let until_ns = now.saturating_add(self.policy.pool.wait_ns).min(request.deadline_ns);
         request.tries += 1;
         let target = request.target;
@@ -222,23 +217,25 @@ impl Client {
 
     /// Tells the breaker how a try ended that it let through.
     fn judge(&mut self, now: u64, permit: Option<Permit>, failed: bool) {
-        if let (Some(permit), Some(breaker)) = (permit, &mut self.breaker) {
-            let before = breaker.state();
-            breaker.ended(now, permit, failed);
-            let after = breaker.state();
-            self.tell_breaker(now, before, after);
+        if let Some(permit) = permit {
+            self.ask_breaker(now, |breaker| breaker.ended(now, permit, failed));
         }
     }
 
-    pub(super) fn tell_breaker(&mut self, now: u64, from: Circuit, to: Circuit) {
-        if from == to {
-            return;
+    /// Does something with the breaker, and tells what that changed. `None`: there is none.
+    pub(super) fn ask_breaker<T>(&mut self, now: u64, act: impl FnOnce(&mut Breaker) -> T) -> Option<T> {
+        let breaker = self.breaker.as_mut()?;
+        let from = breaker.state();
+        let done = act(breaker);
+        let to = breaker.state();
+        if from != to {
+            self.outputs.push_back(Output::Event(EventKind::BreakerChanged(BreakerChanged { from, to })));
+            if to == Circuit::Open {
+                self.begin_monitoring(now);
+            } else {
+                self.end_monitoring();
+            }
         }
-        self.outputs.push_back(Output::Event(EventKind::BreakerChanged(BreakerChanged { from, to })));
-        if to == Circuit::Open {
-            self.begin_monitoring(now);
-        } else {
-            self.end_monitoring();
-        }
+        Some(done)
     }
 }
