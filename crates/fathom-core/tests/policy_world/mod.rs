@@ -2,8 +2,10 @@
 //! at every moment of it.
 
 mod laws;
+mod random;
 
 pub(crate) use laws::{Laws, MS, S};
+pub(crate) use random::{policies, stories};
 
 use fathom_core::policy::{Client, Counts, Input, Output, Policy};
 use fathom_core::schedule::{Pace, Schedule};
