@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dependency rule between our crates: wire <- core <- {os, settings} <- {cloud, recording, fabric, host, iperf3} <- {client, emulator, reflector, simulate} <- fathom.
+"""The dependency rule between our crates: wire <- core <- {os, settings, tls} <- {cloud, recording, fabric, host, iperf3, tds} <- {client, emulator, limits, reflector, simulate, sql} <- fathom.
 
 And one edge more that the layers would allow: the emulated network knows no socket, clock or file, so it may not use os."""
 
@@ -17,10 +17,14 @@ LAYERS = {
     "fathom-fabric": 3,
     "fathom-host": 3,
     "fathom-iperf3": 3,
+    "fathom-tds": 3,
+    "fathom-tls": 2,
     "fathom-client": 4,
     "fathom-emulator": 4,
+    "fathom-limits": 4,
     "fathom-reflector": 4,
     "fathom-simulate": 4,
+    "fathom-sql": 4,
     "fathom": 5,
 }
 FORBIDDEN = {("fathom-fabric", "fathom-os"): "the emulated network runs in virtual time, without sockets, clocks and files"}

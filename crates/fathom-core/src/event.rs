@@ -12,7 +12,7 @@ mod tests;
 
 pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall};
 pub use evidence::{Evidence, TcpInfo};
-pub use limits::{AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, What};
+pub use limits::{AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, OneWay, Side, What};
 pub use lost::{
     LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, note_of_lost_events,
     tells_lost_events, why_lost,
@@ -416,6 +416,9 @@ pub enum EventKind {
         /// How often the kernel sends keepalives on them, in ns. Absent: it sends none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keepalive_ns: Option<u64>,
+        /// Traffic in one direction that idle connections have. Absent: none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        one_way: Option<OneWay>,
     },
     /// A connection of a search for limits has been judged.
     #[serde(rename = "limits.judged")]
@@ -465,6 +468,12 @@ pub enum EventKind {
     #[serde(rename = "client.ended")]
     ClientEnded {
         /// As `fathom probe --as-client --json` prints it (docs/policies.md).
+        result: serde_json::Value,
+    },
+    /// A run of queries ended: what it came to.
+    #[serde(rename = "sql.ended")]
+    SqlEnded {
+        /// As `fathom sql --json` prints it (docs/databases.md).
         result: serde_json::Value,
     },
     /// What has become known of this connection's datagrams since the last such event: lost which way, twice, out of order.

@@ -22,6 +22,7 @@ pub mod peer_report;
 pub mod plain;
 pub mod policy;
 pub mod probe;
+pub mod query;
 pub mod rotation;
 pub mod sample;
 pub mod schedule;

@@ -30,6 +30,7 @@ pub fn noun(n: u64, one: &str) -> Cow<'_, str> {
         _ if ["o", "s", "x", "ch", "sh"].iter().any(|end| one.ends_with(end)) => {
             Cow::Owned(format!("{one}es"))
         }
+        _ if one.ends_with("ry") => Cow::Owned(format!("{}ies", one.trim_end_matches('y'))),
         _ => Cow::Owned(format!("{one}s")),
     }
 }
@@ -136,6 +137,9 @@ mod tests {
             (41_588, "sample", "41588 samples"),
             (1, "echo", "1 echo"),
             (2, "echo", "2 echoes"),
+            (1, "query", "1 query"),
+            (2, "query", "2 queries"),
+            (2, "day", "2 days"),
             (3, "loss", "3 losses"),
             (4, "open file", "4 open files"),
         ] {

@@ -5,12 +5,14 @@
 #[path = "limits_world/ages.rs"]
 mod ages;
 mod limits_world;
+#[path = "limits_world/one_way.rs"]
+mod one_way;
 
 use fathom_core::event::{Became, EventKind};
 use fathom_core::limits::{
     AtMost, Death, Limit, OPENINGS_A_SECOND, Outcome, Output, Recorded, Settings, Verdict, What,
 };
-use limits_world::{Fault, Kind, MS, Ran, Random, S, World, go_on, run};
+use limits_world::{Counts, Fault, Kind, MS, Ran, Random, S, World, go_on, run};
 use std::collections::{BTreeMap, BTreeSet};
 
 const KINDS: [Kind; 4] = [Kind::Silent, Kind::ResetAtExpiry, Kind::FinAtExpiry, Kind::ResetOnPacket];
@@ -21,6 +23,7 @@ fn settings(up_to_ns: u64) -> Settings {
         up_to_ns,
         per_length: 3,
         keepalive_ns: None,
+        one_way: None,
         resolution: 0.02,
         connections: AtMost(2_000),
         session: 7,
@@ -34,6 +37,9 @@ fn world(limit_ns: Option<u64>, kind: Kind) -> World {
         seed: 1,
         limit_ns,
         kind,
+        counts: Counts::All,
+        plain: false,
+        mute: false,
         age_ns: None,
         mean_life_ns: None,
         places: None,

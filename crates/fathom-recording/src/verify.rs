@@ -102,6 +102,16 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         findings
             .add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || text::count(count, "row"));
     }
+    let queries = crate::queries::check(dir, |file, law, case| {
+        findings.add("queries", law, || format!("{file}: {case}"));
+    })?;
+    if let (Some(told), false) = (log.queries, running)
+        && told != queries.unwrap_or(0)
+    {
+        findings.add("queries", "there are as many queries as sql.ended counts", || {
+            format!("{told} counted, {} read", queries.unwrap_or(0))
+        });
+    }
     let mut damage = recording.event_damage().to_vec();
     damage.extend_from_slice(samples.damage());
     log.check(&recording, running, rows, &mut findings);
@@ -188,6 +198,8 @@ struct EventLog {
     /// Events that tell the recording's end.
     ends: u64,
     recovered: bool,
+    /// Queries of a database, by the run's own last word.
+    queries: Option<u64>,
 }
 
 impl EventLog {
@@ -221,6 +233,7 @@ impl EventLog {
                     log.ends += 1;
                 }
                 EventKind::RecordingRecovered { .. } => log.recovered = true,
+                EventKind::SqlEnded { result } => log.queries = result["queries"].as_u64(),
                 EventKind::SegmentClosed { file, rows, bytes, crc32 } => {
                     // An interrupted recovery may list a segment a second time, but never with other content.
                     let before = listed.insert(file.clone(), (rows, bytes, crc32));

@@ -42,6 +42,8 @@ pub struct Config {
     pub json: bool,
     /// None: throughput tests are not served.
     pub throughput: Option<Throughput>,
+    /// None: clients of SQL Server are not served.
+    pub tds: Option<Tds>,
 }
 
 /// How throughput tests are served.
@@ -51,4 +53,17 @@ pub struct Throughput {
     pub port: u16,
     /// No test is served that wants longer, in seconds.
     pub longest_s: u32,
+}
+
+/// How clients of SQL Server are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tds {
+    /// 0: any free one.
+    pub port: u16,
+    /// Sessions at one time.
+    pub sessions: usize,
+    /// Whether who wants encryption gets it, with a certificate made at the start.
+    pub encrypt: bool,
+    /// The kernel's buffer for what is being sent, in bytes; none: the kernel's choice.
+    pub send_buffer: Option<usize>,
 }

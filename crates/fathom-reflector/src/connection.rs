@@ -2,9 +2,13 @@
 
 use crate::clock::{Clock, ms};
 use crate::gate::{Gate, Stranger};
+use crate::one_way::Segments;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
-use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Secret, Silence, Stamper, Standing};
+use fathom_wire::one_way::SEGMENT;
+use fathom_wire::{
+    Answer, Failure, Introduction, Key, Question, Reply, Secret, Sieve, Silence, Stamper, Standing,
+};
 use mio::net::TcpStream;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -42,10 +46,16 @@ pub(crate) struct Connection {
     read_to_the_end: bool,
     /// With a key: what may be echoed. Boxed, as above.
     gate: Option<Box<Gate>>,
+    /// Takes out what asks for no echo.
+    sieve: Sieve,
+    /// What its peer has asked for instead.
+    segments: Option<Segments>,
     /// How it failed, if it did.
     failure: Failure,
     /// Whether it waits in the server's queue of unfinished turns.
     pub(crate) queued: bool,
+    /// Whether it waits in the server's queue of segments that are due.
+    pub(crate) segments_queued: bool,
 }
 
 /// Bytes read and not yet written, not yet stamped either: they are stamped when they go, so that a stamp always
@@ -139,8 +149,11 @@ impl Connection {
             key: None,
             read_to_the_end: false,
             gate: None,
+            sieve: Sieve::default(),
+            segments: None,
             failure: Failure::NotTold,
             queued: false,
+            segments_queued: false,
         }
     }
 
@@ -161,9 +174,33 @@ impl Connection {
         self.opened_ns == opened_ns && (self.received_ns == opened_ns || is_unknown)
     }
 
-    /// Whether every byte has gone back.
+    /// Whether it is the one that came at this moment.
+    pub(crate) fn is_of(&self, opened_ns: u64) -> bool {
+        self.opened_ns == opened_ns
+    }
+
+    /// Whether every byte has gone back, and none is to go unasked.
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.held.is_none()
+        self.held.is_none() && self.segments.is_none()
+    }
+
+    /// When it came, and when it is to send a segment that its peer asked for.
+    pub(crate) fn segment_due(&self) -> Option<(u64, u64)> {
+        self.segments.map(|segments| (segments.due_ns, self.opened_ns))
+    }
+
+    /// Sends the segment that is due. One that cannot go at once is left out: who does not read gets no traffic.
+    pub(crate) fn send_segment(&mut self, shared: &mut Shared, now_ns: u64) {
+        let due = self.segments.as_mut().is_some_and(|segments| segments.due_ns <= now_ns);
+        if !due {
+            return;
+        }
+        // What broke the kernel tells of by an event of its own.
+        if self.held.is_none() && write_now(&self.stream, &[SEGMENT]).is_ok_and(|written| written > 0) {
+            shared.bytes += 1;
+            self.active_ns = now_ns;
+        }
+        self.segments = self.segments.and_then(|segments| segments.sent(now_ns));
     }
 
     pub(crate) fn stream(&mut self) -> &mut TcpStream {
@@ -265,9 +302,10 @@ impl Connection {
         }
     }
 
-    /// Puts what the gate holds back before what is read next; how many bytes that is.
+    /// Puts what the gate holds back, or the sieve (behind a gate heads are whole), before what is read next; how many bytes
+    /// that is.
     fn put_before(&self, shared: &mut Shared) -> usize {
-        let held = self.gate.as_deref().map_or(&[][..], Gate::held);
+        let held = self.gate.as_deref().map_or(self.sieve.held(), Gate::held);
         shared.scratch[..held.len()].copy_from_slice(held);
         held.len()
     }
@@ -280,6 +318,17 @@ impl Connection {
         let mut read = read;
         if let Some(gate) = &mut self.gate {
             read = gate.pass(&mut shared.scratch[..read]).map_err(io::Error::other)?;
+        }
+        if !self.stamper.is_plain() {
+            let sifted = self.sieve.pass(&mut shared.scratch[..read]);
+            read = sifted.kept;
+            let asked = sifted.asked.map(|frame| Segments::asked_for(&frame, received_mono_ns));
+            if sifted.other || asked.is_some() {
+                self.segments = asked.flatten();
+            }
+            if read == 0 {
+                return Ok(true);
+            }
         }
         let bytes = &mut shared.scratch[..read];
         let out = &mut AtOnce(&self.stream);

@@ -3,7 +3,7 @@
 
 use crate::frame::{Frame, frame_of};
 use fathom_wire::frame::{IDENTITY_LEN, MAGIC};
-use fathom_wire::{HEADER_LEN, Secret};
+use fathom_wire::{HEADER_LEN, OneWay, Secret};
 use std::fmt;
 
 /// Who does not know the key.
@@ -67,7 +67,10 @@ impl Gate {
             let length = match frame_of(header) {
                 Some(Frame::Echo(identity)) => identity.length,
                 Some(Frame::Question) => HEADER_LEN as u32,
-                None => return Err(Stranger),
+                None => {
+                    let frame = header.first_chunk().and_then(OneWay::decode).ok_or(Stranger)?;
+                    frame.length()
+                }
             };
             header[IDENTITY_LEN..].fill(0);
             self.proven = true;

@@ -21,6 +21,7 @@ mod help;
 mod idle;
 mod itself;
 mod listen;
+mod one_way;
 mod rate;
 mod server;
 mod silent;
@@ -28,11 +29,12 @@ mod stamp;
 mod strangers;
 mod talk;
 mod tally;
+mod tds;
 mod throughput;
 
 pub use address::{DEFAULT_PORT, Listen, Protocol, listen, stamp};
 pub use allow::{Allow, network};
-pub use config::{Config, Throughput};
+pub use config::{Config, Tds, Throughput};
 pub use error::Error;
 pub use stamp::Kind;
 
@@ -49,6 +51,7 @@ use talk::Talk;
 pub struct Reflector {
     server: Server,
     throughput: Option<(Service, Vec<SocketAddr>)>,
+    tds: Option<(fathom_tds::service::Service, Vec<SocketAddr>)>,
     talk: Talk,
     stop: Arc<AtomicBool>,
     /// What the machine granted lasts as long as this.
@@ -62,8 +65,9 @@ impl Reflector {
         let sockets = listen::open(config)?;
         let server = Server::new(config, sockets)?;
         let throughput = throughput::start(config)?;
+        let tds = tds::start(config)?;
         let talk = Talk { json: config.json };
-        Ok(Self { server, throughput, talk, stop: Arc::default(), _held: held })
+        Ok(Self { server, throughput, tds, talk, stop: Arc::default(), _held: held })
     }
 
     /// What ends [`Self::run`] in order, from any thread.
@@ -84,11 +88,18 @@ impl Reflector {
         for address in self.throughput.iter().flat_map(|(_, addresses)| addresses) {
             self.talk.listening_for_throughput(*address)?;
         }
+        for address in self.tds.iter().flat_map(|(_, addresses)| addresses) {
+            self.talk.listening_for_tds(*address)?;
+        }
         let tally = self.server.run(&self.stop)?;
         let told = self.talk.served(&tally);
         if let Some((service, _)) = self.throughput {
             let served = service.stop();
             self.talk.throughput_served(&served, &throughput::total(&served))?;
+        }
+        if let Some((service, _)) = self.tds {
+            let served = service.stop();
+            self.talk.tds_served(&served, &tds::total(&served))?;
         }
         told
     }

@@ -7,8 +7,9 @@ use crate::talk::note;
 use fathom_os::socket::{Inherited, bind_udp, inherited_listeners, listen_tcp, tell_destinations, tell_hops};
 use mio::net::{TcpListener, UdpSocket};
 use socket2::SockRef;
+use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 4_096;
@@ -103,13 +104,27 @@ pub(crate) fn open(config: &Config) -> Result<Vec<Bound>, Error> {
 }
 
 /// Opens one more TCP listener.
-pub(crate) fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+fn open_tcp(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
     let failed = |e: io::Error| Error::new(why_not(Protocol::Tcp, address, &e));
     let bound = bind(Protocol::Tcp, address).map_err(failed)?;
     match bound.socket {
         Socket::Tcp(listener) => Ok((listener, bound.address)),
         Socket::Udp(_) => Err(failed(io::ErrorKind::Unsupported.into())),
     }
+}
+
+/// Listens on this TCP port of every address that the reflector has; on all of this host where none was named.
+pub(crate) fn open_tcp_everywhere(
+    config: &Config,
+    port: u16,
+) -> Result<(Vec<TcpListener>, Vec<SocketAddr>), Error> {
+    let ips: BTreeSet<IpAddr> = if config.sockets_are_default {
+        BTreeSet::from([Ipv6Addr::UNSPECIFIED.into()])
+    } else {
+        config.sockets.iter().map(|(_, address)| address.ip()).collect()
+    };
+    let listeners = ips.into_iter().map(|ip| open_tcp(SocketAddr::new(ip, port)));
+    Ok(listeners.collect::<Result<Vec<_>, _>>()?.into_iter().unzip())
 }
 
 fn inherited() -> Result<Vec<Bound>, Error> {

@@ -13,6 +13,7 @@ use crate::help;
 use crate::idle::IdleQueue;
 use crate::itself;
 use crate::listen::{Bound, Socket};
+use crate::one_way::SegmentQueue;
 use crate::silent::Silent;
 use crate::stamp::Sessions;
 use crate::strangers;
@@ -68,6 +69,7 @@ pub(crate) struct Server {
     key: Option<Secret>,
     idle: Option<IdleQueue>,
     silent: Silent,
+    segments: SegmentQueue,
     accept_again_ns: Option<u64>,
     accept_trouble_told_ns: Option<u64>,
     streak: Streak,
@@ -119,6 +121,7 @@ impl Server {
             key: config.key.clone(),
             idle: config.idle_timeout_ns.map(IdleQueue::new),
             silent: Silent::default(),
+            segments: SegmentQueue::default(),
             accept_again_ns: None,
             accept_trouble_told_ns: None,
             streak: Streak::default(),
@@ -254,7 +257,10 @@ impl Server {
         // The clocks are compared while somebody may want their stamps.
         let observe = (self.open > 0 || udp_present).then_some(now_ns + OBSERVE_EVERY_NS);
         let idle = self.idle.as_ref().and_then(IdleQueue::next_due_ns);
-        let due = [observe, idle, self.accept_again_ns, end_ns].into_iter().flatten().min();
+        let due = [observe, idle, self.segments.next_due_ns(), self.accept_again_ns, end_ns]
+            .into_iter()
+            .flatten()
+            .min();
         due.map(|due| due.saturating_sub(now_ns))
     }
 
@@ -314,7 +320,7 @@ impl Server {
 
     fn after_turn(&mut self, slot: usize, turn: &Turn) {
         match turn {
-            Turn::Waiting | Turn::Unfinished => {}
+            Turn::Waiting | Turn::Unfinished => self.queue_segment(slot),
             Turn::Finished => self.close(slot, Standing::ClosedByProbe),
             Turn::Stranger => {
                 let peer = self.slots[slot].as_mut().and_then(|c| c.stream().peer_addr().ok());
@@ -325,6 +331,29 @@ impl Server {
                 self.tally.connections_failed += 1;
                 self.close(slot, Standing::Failed);
             }
+        }
+    }
+
+    /// A connection that is to send segments unasked waits for the next.
+    fn queue_segment(&mut self, slot: usize) {
+        if let Some(connection) = self.slots[slot].as_mut()
+            && let Some((due_ns, opened_ns)) = connection.segment_due()
+            && !std::mem::replace(&mut connection.segments_queued, true)
+        {
+            self.segments.push(due_ns, slot as u32, opened_ns);
+        }
+    }
+
+    /// Sends the segments that are due.
+    fn send_segments(&mut self, now_ns: u64) {
+        while let Some((slot, opened_ns)) = self.segments.pop(now_ns) {
+            let slot = slot as usize;
+            let connection = self.slots[slot].as_mut().filter(|connection| connection.is_of(opened_ns));
+            // One that has gone, or is alone, is not waited for.
+            let Some(connection) = connection else { continue };
+            connection.segments_queued = false;
+            connection.send_segment(&mut self.shared, now_ns);
+            self.queue_segment(slot);
         }
     }
 
@@ -452,6 +481,7 @@ impl Server {
             self.tally.connections_idle_closed += 1;
             self.close(slot as usize, Standing::ClosedIdle);
         }
+        self.send_segments(now_ns);
         if self.accept_again_ns.is_some_and(|again| now_ns >= again) {
             self.accept_again_ns = None;
             for index in 0..self.sockets.len() {

@@ -4,6 +4,7 @@ use crate::address::Protocol;
 use crate::error::Error;
 use crate::tally::Tally;
 use fathom_iperf3::service::Counts;
+use fathom_tds::service::Counts as TdsCounts;
 use serde::Serialize;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -34,6 +35,11 @@ enum Line<'a> {
         #[serde(flatten)]
         served: &'a Counts,
     },
+    TdsServed {
+        format: u32,
+        #[serde(flatten)]
+        served: &'a TdsCounts,
+    },
 }
 
 /// A sentence for people. A standard error that nobody reads any more must not end the reflector.
@@ -60,6 +66,19 @@ impl Talk {
     pub(crate) fn throughput_served(self, served: &Counts, sentence: &str) -> Result<(), Error> {
         note(sentence);
         self.line(&Line::ThroughputServed { format: 1, served })
+    }
+
+    /// Clients of SQL Server are served from now on.
+    pub(crate) fn listening_for_tds(self, address: SocketAddr) -> Result<(), Error> {
+        note(&format!("serving clients of SQL Server on tcp {address}; this is no database"));
+        let (protocol, port) = ("tds", address.port());
+        self.line(&Line::Listening { format: 1, protocol, address: address.to_string(), port })
+    }
+
+    /// The end: which sessions were served; `sentence` says the same to people.
+    pub(crate) fn tds_served(self, served: &TdsCounts, sentence: &str) -> Result<(), Error> {
+        note(sentence);
+        self.line(&Line::TdsServed { format: 1, served })
     }
 
     /// The end: what was served.

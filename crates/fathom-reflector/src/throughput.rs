@@ -2,28 +2,20 @@
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::listen::open_tcp;
+use crate::listen::open_tcp_everywhere;
 use crate::talk::note;
 use fathom_core::text::count;
 use fathom_core::units::size_text;
 use fathom_iperf3::codec::MAX_PARALLEL;
 use fathom_iperf3::machine::agreement::Limits;
 use fathom_iperf3::service::{Counts, Notice, Service, ServiceOptions};
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Listens and serves, where the configuration says so; where it listens.
 pub(crate) fn start(config: &Config) -> Result<Option<(Service, Vec<SocketAddr>)>, Error> {
     let Some(settings) = config.throughput else { return Ok(None) };
-    let ips: BTreeSet<IpAddr> = if config.sockets_are_default {
-        BTreeSet::from([Ipv6Addr::UNSPECIFIED.into()])
-    } else {
-        config.sockets.iter().map(|(_, address)| address.ip()).collect()
-    };
-    let listeners = ips.into_iter().map(|ip| open_tcp(SocketAddr::new(ip, settings.port)));
-    let (listeners, addresses): (Vec<_>, Vec<_>) =
-        listeners.collect::<Result<Vec<_>, _>>()?.into_iter().unzip();
+    let (listeners, addresses) = open_tcp_everywhere(config, settings.port)?;
     // Each stream is a connection and a thread.
     let streams = config.max_connections.unwrap_or(u32::MAX).min(2 * MAX_PARALLEL);
     let allow = config.allow.clone();

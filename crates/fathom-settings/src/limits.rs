@@ -22,6 +22,9 @@ impl Limits {
                 exactly(every_ns)
             ));
         }
+        if outcome.one_way.is_some() {
+            return Err("it was made with traffic one way, so it does not say for how long a connection may be idle; use one made without --one-way".to_owned());
+        }
         if matches!(outcome.verdict, Verdict::Unclear | Verdict::Failed) {
             return Err("it came to no clear result; search again".to_owned());
         }

@@ -4,7 +4,7 @@
 //!  offset size field          written by
 //!   0      4   magic          probe       F5 54 48 4D; the first byte is not ASCII, so no text protocol starts so
 //!   4      1   version        probe       1
-//!   5      1   kind           probe       0 = echo, 1 = a question ([`crate::question`])
+//!   5      1   kind           probe       0 = echo, 1 = a question ([`crate::question`]), 2 = no echo ([`crate::one_way`])
 //!   6      2   reserved       probe       0
 //!   8      4   length         probe       whole frame, header included, 64 ..= MAX_LEN
 //!  12      4   connection     probe       ordinal of the connection in its recording

@@ -8,11 +8,13 @@
 //! [`pattern`]. A shorter message has no room for a header; it is the first bytes of its sequence number and
 //! the pattern (see [`message`]). Any RFC 862 server echoes either kind byte for byte; a reflector of ours
 //! recognises frames in the stream and writes its stamps into them ([`stamp`]), and answers what it is asked
-//! ([`question`]); with a [`secret`], for those alone who know it. STAMP, which other measuring systems speak, is beside it
+//! ([`question`]); with a [`secret`], for those alone who know it; and sends nothing back for what asks for that
+//! ([`one_way`]). STAMP, which other measuring systems speak, is beside it
 //! ([`rfc8762`]).
 
 pub mod frame;
 pub mod message;
+pub mod one_way;
 pub mod pattern;
 pub mod question;
 pub mod rfc8762;
@@ -22,6 +24,7 @@ pub mod stamp;
 
 pub use frame::{HEADER_LEN, IDENTITY_MOST, Identity, MAX_LEN, ReflectorStamps, identity_of, is_same_place};
 pub use message::{Checker, Integrity, Key};
+pub use one_way::{OneWay, Sieve};
 pub use question::{About, Answer, Failure, Introduction, Question, Reply, Standing};
 pub use secret::Secret;
 pub use silence::{LongPauses, Silence, WAKING_NS};

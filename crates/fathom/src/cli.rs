@@ -5,7 +5,7 @@ mod shell;
 mod short;
 
 use crate::exit::Failure;
-use crate::{echo, external, limits_check, output, probe, recording, signals};
+use crate::{echo, external, limits_check, output, probe, recording, signals, sql};
 #[cfg(target_os = "linux")]
 use crate::{fabric, host};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -37,6 +37,8 @@ enum Command {
     Probe(Box<probe::Args>),
     /// Find the limit after which connections on a path die, left idle or kept in use (--age), and how they die
     Limits(Box<limits_check::SearchOrCheck>),
+    /// Time queries of a database, and say what the server, the path and the client take of each
+    Sql(Box<sql::Args>),
     /// Emulate a network between hosts on this machine: delays, loss, middleboxes, migrations
     #[cfg(target_os = "linux")]
     Fabric(fabric::Args),
@@ -103,6 +105,7 @@ pub fn main() -> ExitCode {
         Command::Echo(args) => echo::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Probe(args) => probe::run(*args).map(|()| ExitCode::SUCCESS),
         Command::Limits(args) => limits_check::run(*args).map(|()| ExitCode::SUCCESS),
+        Command::Sql(args) => sql::run(*args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]
         Command::Fabric(args) => fabric::run(args).map(|()| ExitCode::SUCCESS),
         #[cfg(target_os = "linux")]

@@ -19,6 +19,7 @@ mod output;
 mod probe;
 mod recording;
 mod signals;
+mod sql;
 mod throughput;
 
 pub use cli::main;

@@ -417,3 +417,21 @@ fn the_limits_of_middleboxes_are_found() {
         assert_found(&search.finish(), Duration::from_millis(limit_ms), how, "between");
     }
 }
+
+#[test]
+fn a_recorded_search_is_called_as_a_probe_of_the_same_path_is() {
+    let target = loopback();
+    let _reflector = Reflector::start_with(&Host::this(), target, "");
+    let dir = tempfile::tempdir().expect("a directory");
+    let record = dir.path().join("search");
+    let words = "--up-to 1s --per-length 1 --label near --from here --to there --via nothing --tag tier=1";
+    let outcome = here(target, &format!("{words} --record {}", record.display())).finish();
+    assert_eq!(outcome.code(), 0, "{}", outcome.err);
+    let text = std::fs::read_to_string(record.join("recording.json")).expect("a manifest");
+    let manifest: Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(manifest["label"], "near");
+    let path = json!({ "from": "here", "to": "there", "via": "nothing", "tags": { "tier": "1" } });
+    assert_eq!(manifest["path"], path);
+    let unrecorded = here(target, "--label near").finish();
+    assert_eq!(unrecorded.code(), 2, "{}", unrecorded.err);
+}

@@ -187,6 +187,7 @@ def _read(source: str, options: Options) -> _Series:
 
 
 def _recording(path: str) -> _Series:
+    from fathometer.changes_follow import refuse_applications
     from fathometer.dataset import open_recordings, raw
     from fathometer.findings import shifts
     from fathometer.findings.parts import parts
@@ -200,6 +201,7 @@ def _recording(path: str) -> _Series:
             exit_code=ExitCode.USAGE,
         )
     (recording,) = recordings
+    refuse_applications(recording.manifest, "find changes")
     apart = parts(recording)
     if len(apart) > 1:
         names = "; ".join(dict.fromkeys(f"{p.key.name}, {p.key.pacing}" for p in apart))

@@ -11,12 +11,20 @@ import numpy as np
 
 from fathometer.dataset.follow import NONE, NewSamples, RecordingFollower
 from fathometer.dataset.manifest import read_manifest
+from fathometer.dataset.model import Manifest
 from fathometer.errors import FathometerError
 from fathometer.stats.changes import Change, OnlineDetector
 
 LOOK_EVERY_S: Final = 1.0
 """The recorder writes once a second; looking more often shows nothing more."""
 ENDED: Final = "recording.ended"
+
+
+def refuse_applications(manifest: Manifest, operation: str) -> None:
+    """Raises `FathometerError` where a recording's rows are no round trips of a path."""
+    if manifest.is_client:
+        what = f"{manifest.label} is of an application under a policy, whose tries are no samples of a path"
+        raise FathometerError(operation, what, "`fathom report` says what became of its requests")
 
 
 def follow(directory: Path, wait: Callable[[], None] = lambda: time.sleep(LOOK_EVERY_S)) -> Iterator[Change]:
@@ -26,7 +34,9 @@ def follow(directory: Path, wait: Callable[[], None] = lambda: time.sleep(LOOK_E
     of sending as far as they are there at one look.
     """
     # Says what is wrong where this is no recording; the follower would wait for one.
-    if read_manifest(directory).mixed:
+    manifest = read_manifest(directory)
+    refuse_applications(manifest, "follow changes")
+    if manifest.mixed:
         raise FathometerError(
             "follow changes",
             f"{directory} gets samples that are never pooled (several sizes, silences, or a load)",

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from fathometer import console
+from fathometer.counts import count
+from fathometer.errors import FathometerError
 
 EPILOG = """\
 Examples:
@@ -45,7 +47,12 @@ def rollup_command(
         from fathometer.opening import open_all
 
         opened = open_all(sources, progress, counted=engine == "local")
-        recordings = opened.recordings
+        recordings = tuple(r for r in opened.recordings if not r.manifest.is_client)
+        applied = len(opened.recordings) - len(recordings)
+        of = f"{count(applied, 'recording')} of applications under policies"
+        if applied and not recordings:
+            what = f"only {of}, whose tries are no samples of a path"
+            raise FathometerError("make a rollup", what, "`fathom report` reads them as they are")
         if engine == "local":
             rollups = tuple(r.rollup for r in recordings)
         else:
@@ -54,4 +61,6 @@ def rollup_command(
             rollups = roll_up(recordings, engine, progress)
         progress("writing")
         write_rollups(recordings, rollups, engine, output)
+    if applied:
+        console.say(f"{of} left out: their tries are no samples of a path")
     typer.echo(str(output))

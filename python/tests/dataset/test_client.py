@@ -107,6 +107,23 @@ def test_connections_in_the_place_of_others(tmp_path):
     assert (c.connections, c.not_established, c.extra_connections, c.reconnections_a_second) == (5, 1, 1, 1)
 
 
+def test_the_first_connection_to_a_fallback_takes_nobody_s_place(tmp_path):
+    """Its target had one, which is gone; the fallback had none."""
+    events = [*opening(0, 0), closed(0, 5), *opening(1, 6, OTHER), closed(1, 7), *opening(2, 8, OTHER)]
+    c = open_recording(recorded(tmp_path / "r", [(0, 0, MS)], events)).client
+    assert (c.connections, c.extra_connections) == (3, 1)
+
+
+def test_what_fell_due_before_a_kill_is_counted_before_it_is_recovered(tmp_path):
+    """As `fathom recording summary` counts it: by the file that the application writes each second."""
+    directory = story(tmp_path / "r", ended=False)
+    (directory / ".progress").write_text('{"due":51}')
+    c = open_recording(directory).client
+    assert (c.due, c.not_known, c.unserved, c.uncounted, c.breaks_off) == (51, 11, 4, True, True)
+    (directory / ".progress").write_text('{"due":"many"')
+    assert open_recording(directory).client.due == 40
+
+
 def test_trouble_ends_with_the_first_answer_after_which_all_goes_well(tmp_path):
     """Requests 10 to 14 are one trouble: from 10 to the answer to 15. 30 is more than 10 s later: another,
     from 30 to the answer to 31.

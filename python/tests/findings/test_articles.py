@@ -159,9 +159,13 @@ def test_a_rank_with_a_spread_beside_it_is_no_remark():
 
 
 def test_a_wait_by_packet_size_that_ends_in_zero():
-    assert found(SQL, "implausible") == [("Waits: ASYNC_NETWORK_IO (s)", "zero at the end")]
-    (remark,) = (r for r in check(SQL, "a.md") if r.verdict == "implausible")
-    assert "13.81, 9.74, 6.47 and then 32KB" in remark.explanation
+    row = "Waits: ASYNC_NETWORK_IO (s)"
+    assert found(SQL, "implausible") == [(row, "zero at the end"), (row, "waits by packet size")]
+    zero, packets = (r for r in check(SQL, "a.md") if r.verdict == "implausible")
+    assert "13.81, 9.74, 6.47 and then 32KB" in zero.explanation
+    # Half of 6.47, by hand; 9.74 and 6.47 lie above half of 13.81 and of 9.74.
+    assert "from 6.47 to 0.00 at 32KB" in packets.explanation
+    assert "would leave 3.23 or more" in packets.explanation
 
 
 def test_units_a_thousandfold_apart():

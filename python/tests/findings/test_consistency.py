@@ -9,7 +9,8 @@ from fathometer.errors import FathometerError
 from fathometer.findings.consistency import check
 from fathometer.findings.consistency.cells import cell, statistic, unit
 from fathometer.findings.consistency.laws import LAWS
-from fathometer.findings.consistency.model import StatisticsRow
+from fathometer.findings.consistency.model import Ladder, StatisticsRow
+from fathometer.findings.consistency.relations import packets
 
 PUBLISHED = Path(__file__).with_name("published.toml")
 """The numbers that the five articles published."""
@@ -37,12 +38,14 @@ def test_what_the_articles_left_open_is_called_implausible():
         assert (f"article.azure_latency_1.{scenario}", "standard deviation against maximum") in implausible
     assert ("article.hub_and_spoke hub-firewall", "rank inversion without dispersion") in implausible
     assert ("article.sql_server.async_network_io_s", "zero at the end") in implausible
+    assert ("article.sql_server.async_network_io_s", "waits by packet size") in implausible
     assert ("article.azure_latency_1.terminations", "rival explanation") in implausible
     assert ("article.azure_latency_1.terminations", "resolution") in implausible
     assert {law for _, law in implausible} == {
         "standard deviation against maximum",
         "rank inversion without dispersion",
         "zero at the end",
+        "waits by packet size",
         "rival explanation",
         "resolution",
     }
@@ -192,3 +195,19 @@ def test_a_figure_pushed_out_of_all_bounds_is_caught(values, name, up):
     figures[name] = (x.max() * 2) if up or name == "sd" else x.min() / 2
     summary = StatisticsRow("series", figures, "us", len(x))
     assert any(r.verdict == "impossible" for law in LAWS for r in law(summary))
+
+
+@given(
+    st.lists(st.integers(512, 32_767), min_size=3, max_size=6, unique=True).map(sorted),
+    st.floats(0, 1_000),
+    st.floats(0.01, 1e6),
+)
+def test_waits_that_a_cost_per_packet_explains_are_not_raised(sizes, apart, each):
+    ladder = Ladder("wait", tuple(str(s) for s in sizes), tuple(apart + each * 4096 / s for s in sizes))
+    assert list(packets(ladder)) == []
+
+
+@pytest.mark.parametrize("row", ["wait by packet size", "latency by packet size"])
+def test_only_waits_are_held_against_a_cost_per_packet(row):
+    ladder = Ladder(row, ("4KB", "8KB", "16KB"), (10.0, 4.0, 3.0))
+    assert [r.law for r in packets(ladder)] == (["waits by packet size"] if "wait" in row else [])

@@ -1,12 +1,19 @@
 """Searches for limits in a report: what they found is told; one that broke off is no empty recording."""
 
+import json
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fathometer.dataset import open_recordings
-from fathometer.findings import render
+from fathometer.findings import render, values
 from fathometer.findings.analyse import analyse
+from fathometer.report import templates
+from fathometer.report.page import Page
 from fathometer.report.write import as_text
+from support.ends import closed, explained, opened
 from support.recordings import START, lognormal_ns, write
 
 SECOND = 1_000_000_000
@@ -38,6 +45,25 @@ def analysed(directory, result=None, mode="tcp-idle-limit"):
             "age",
             "age limit between",
         ),
+        (
+            {"verdict": "not_found", "survived": end(600), "keepalive_ns": 60 * SECOND},
+            "idle",
+            ", with a keepalive every 1 min",
+        ),
+        (
+            {"verdict": "found", "died": end(600), "one_way": {"every_ns": 30 * SECOND, "from": "there"}},
+            "idle",
+            ", with traffic from the reflector alone every 30.0 s",
+        ),
+        (
+            {
+                "verdict": "not_found",
+                "survived": end(600),
+                "one_way": {"every_ns": 30 * SECOND, "from": "here"},
+            },
+            "idle",
+            ", with traffic from this host alone every 30.0 s",
+        ),
         (None, "idle", "a search for the idle limit found nothing"),
         ({"verdict": "found", "survived": {"idle_ns": "long"}}, "idle", "found nothing"),
     ],
@@ -53,3 +79,110 @@ def test_what_a_search_found_is_a_finding(tmp_path, result, mode, words):
     assert all("3 of 3 connections" in text for text in render.evidence(finding))
     assert not [f for f in analysis.findings if f.kind == "no samples"]
     assert words in as_text(analysis, "markdown")
+
+
+def of(analysis, *topics):
+    return [a for a in analysis.advice if a.topic in topics]
+
+
+def died_idle(directory, idle_s):
+    """A connection in use elsewhere on the path that was found dead after so long a silence."""
+    at = START + 900 * SECOND
+    events = [
+        opened(0, START),
+        closed(0, at, 900 * SECOND, "reset", sent=9, answered=8, idle_ns=idle_s * SECOND),
+        explained(0, at, "idle_expired", ["it was idle"], confidence="high"),
+    ]
+    write(directory / "died", lognormal_ns(2, 9), label="died", interval_ns=100 * SECOND, events=events)
+
+
+def test_a_keepalive_is_half_of_what_was_survived(tmp_path):
+    found = {"verdict": "found", "survived": end(240), "died": end(244)}
+    (advice,) = of(analysed(tmp_path, found), "keepalive", "lifetime")
+    assert advice.quantities["setting"].value == 120 * SECOND
+    assert advice.confidence == "high"
+    told = render.advice(advice)
+    assert told.startswith("there: send a keepalive at least every 2 min 0 s")
+    assert "4 min 4 s" in told
+    written = {s.name: s.text for s in render.snippets(advice)}
+    assert written["HikariCP"] == "keepaliveTime=120000"
+    assert written["Npgsql"] == "Keepalive=120"
+
+
+def test_a_lifetime_is_nine_tenths_of_what_was_lived_to(tmp_path):
+    found = {"verdict": "found", "survived": end(1800, "age_ns"), "died": end(1803, "age_ns")}
+    (advice,) = of(analysed(tmp_path, found, "tcp-age-limit"), "keepalive", "lifetime")
+    assert advice.topic == "lifetime"
+    assert advice.quantities["setting"].value == 27 * 60 * SECOND
+    assert "HikariCP" in [s.name for s in render.snippets(advice)]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        {"verdict": "not_found", "survived": end(600)},
+        {"verdict": "found", "survived": end(240), "died": end(244), "keepalive_ns": 60 * SECOND},
+        {"verdict": "unclear", "survived": end(240), "died": end(244)},
+    ],
+)
+def test_what_found_no_limit_asks_for_nothing(tmp_path, result):
+    """As `fathom limits check` takes no such recording."""
+    assert of(analysed(tmp_path, result), "keepalive", "lifetime") == []
+
+
+@pytest.mark.parametrize("verdict", ["found", "stopped"])
+def test_a_limit_below_the_shortest_length_has_no_value(tmp_path, verdict):
+    (advice,) = of(analysed(tmp_path, {"verdict": verdict, "died": end(0.4)}), "keepalive")
+    assert "setting" not in advice.quantities
+    assert render.snippets(advice) == []
+
+
+@pytest.mark.parametrize(
+    ("survived", "died", "idle", "setting"),
+    [
+        (240, 244, 300, 120),
+        # A search that contradicts what was seen elsewhere on the same path is not built upon.
+        (600, 610, 300, None),
+        (600, None, 900, 300),
+    ],
+)
+def test_no_keepalive_is_as_long_as_any_silence_that_killed(tmp_path, survived, died, idle, setting):
+    found = {"verdict": "found" if died else "not_found", "survived": end(survived)}
+    if died:
+        found["died"] = end(died)
+    died_idle(tmp_path, idle)
+    (advice,) = of(analysed(tmp_path, found), "keepalive")
+    value = advice.quantities.get("setting")
+    assert (value and value.value) == (setting and setting * SECOND)
+    assert {["died", "connection", "0"][-1]} <= {i.split("/")[-1] for i in advice.evidence}
+    if value is not None:
+        assert value.value < idle * SECOND
+
+
+def test_it_is_in_the_page_in_markdown_and_in_json(tmp_path):
+    analysis = analysed(tmp_path, {"verdict": "found", "survived": end(240), "died": end(244)})
+    page, text = templates.html(Page("limits", analysis)), as_text(analysis, "markdown")
+    assert "<pre>keepaliveTime=120000</pre>" in page
+    assert "<details" in page.partition("keepaliveTime")[0].rpartition("send a keepalive")[2]
+    assert "`keepaliveTime=120000`" in text
+    (advice,) = [a for a in json.loads(as_text(analysis, "json"))["advice"] if a["topic"] == "keepalive"]
+    (hikari,) = [s for s in advice["settings"] if s["library"] == "hikari"]
+    assert hikari["settings"] == [
+        {"name": "keepaliveTime", "value": "120000", "unit": "ms", "ns": 120 * SECOND}
+    ]
+    (kept,) = [s for s in advice["settings"] if s["library"] == "node-postgres"]
+    assert (kept["text"], kept["default"]) == ("", "idleTimeoutMillis")
+
+
+@given(
+    st.lists(st.integers(1, 10**13), max_size=6),
+    st.lists(st.integers(1, 10**13), max_size=6),
+)
+def test_what_is_known_to_be_safe_was_survived_and_is_below_all_that_killed(survived, died):
+    safe = values.known_safe(survived, died)
+    if safe is None:
+        assert not died or not [s for s in survived if s < min(died)]
+    else:
+        assert safe in survived
+        assert safe < min(died)

@@ -183,7 +183,9 @@ def test_without_a_truth_nobody_knows_what_could_have_been_served(made, tmp_path
 
 
 def test_nothing_of_a_report_about_round_trips_is_said_of_it(made, tmp_path):
-    """Tries are no samples of a path: they have no level that moves, no p50 that is a path's, no advice."""
+    """Tries are no samples of a path: they have no level that moves, no p50 that is a path's, and no advice
+    but what their own rate asks for.
+    """
     value = report(made)
     for name in (
         "scenarios",
@@ -192,10 +194,10 @@ def test_nothing_of_a_report_about_round_trips_is_said_of_it(made, tmp_path):
         "ends",
         "findings",
         "incidents",
-        "advice",
         "consistency",
     ):
         assert value[name] == [], name
+    assert {a["topic"] for a in value["advice"]} <= {"breaker"}
     page, text = tmp_path / "r.html", tmp_path / "r.md"
     assert run("report", made.recordings, "-o", page, "--markdown", text).returncode == 0
     for words in (re.sub(r"<[^>]*>", " ", page.read_text()), text.read_text()):
@@ -245,6 +247,24 @@ def test_round_trips_of_tries_are_not_compared(made):
     assert "compare policies with `fathom report`" in ended.stderr
 
 
+def test_changes_of_level_are_not_looked_for_in_tries(made):
+    (directory,) = made.recordings.glob("run-1/patient/way")
+    for options in ((), ("--follow",)):
+        ended = run("changes", directory, *options)
+        assert ended.returncode == 1
+        assert "says what became of its requests" in ended.stderr
+
+
+def test_a_rollup_leaves_applications_out_and_says_so(made, tmp_path):
+    alone = run("rollup", made.recordings, "--output", tmp_path / "none")
+    assert alone.returncode == 1
+    assert "`fathom report` reads them as they are" in alone.stderr
+    write(tmp_path / "samples", lognormal_ns(1, 400))
+    both = run("rollup", tmp_path / "samples", made.recordings, "--output", tmp_path / "some")
+    assert both.returncode == 0
+    assert f"{RUNS * len(POLICIES)} recordings of applications under policies left out" in both.stderr
+
+
 def test_an_unknown_weight_is_wrong_usage(made):
     ended = run("report", made.recordings, "--weigh", "speed")
     assert ended.returncode == 2
@@ -256,12 +276,70 @@ def test_one_that_varies_much_is_not_told_apart_from_the_best_whatever_its_rank(
     none = dict.fromkeys(FIGURES)
     places = [("a", 1, None), ("b", 2, Mean(1.0, 0.5, 1.5, 5)), ("c", 2, Mean(2.0, -1.0, 5.0, 5))]
     comparison = PolicyComparison(
-        "way", "load", True, tuple(Compared(name, {}, rank, more, 5, 9, none) for name, rank, more in places)
+        "way",
+        "load",
+        "load",
+        True,
+        tuple(Compared(name, {}, rank, more, 5, 9, none) for name, rank, more in places),
     )
     assert verdict(comparison).endswith("; not told apart from it: c")
     worse, unsure = reasons(comparison)
     assert worse.startswith("b: it makes more")
-    assert unsure.startswith("c: not told apart from a")
+    assert unsure.startswith("c: not told apart from a, though from one between them")
+
+
+def comparison_of(runs, behind, left_out=0, unserved=0.5):
+    none = dict.fromkeys(FIGURES) | {
+        "unserved": Mean(unserved, None, None, 1),
+        "unservable": Mean(0, 0, 0, 2),
+    }
+    every = tuple(
+        Compared(name, {}, 1, more, number, 9, none)
+        for name, more, number in zip("ab", (None, behind), runs, strict=True)
+    )
+    return PolicyComparison("way", "failed", "unserved", True, every, left_out)
+
+
+def test_policies_that_came_to_the_same_are_not_called_best():
+    same = comparison_of((1, 1), Mean(0, None, None, 1))
+    want = (
+        "way: no difference between the policies by requests that were not served (50.0 %), over 1 repetition"
+    )
+    assert verdict(same) == want
+    none_lost = comparison_of((3, 3), Mean(0, 0, 0, 3), unserved=0.0)
+    assert not any("another policy might have served" in reason for reason in reasons(none_lost))
+
+
+def test_repetitions_that_one_policy_lacks_are_told():
+    told = verdict(comparison_of((2, 6), Mean(0.1, -0.1, 0.3, 2), left_out=4))
+    assert "2 to 6 repetitions" in told
+    assert told.endswith("left out: 4 recordings without the end of every request")
+
+
+def test_a_recording_whose_events_were_cut_is_not_compared_and_says_so(made, tmp_path):
+    """A copy that broke off at a line's end looked whole, and its policy better for what it had lost."""
+    shutil.copytree(made.recordings, tmp_path / "r")
+    events = tmp_path / "r" / "run-2" / "patient" / "way" / "events.jsonl"
+    lines = events.read_bytes().splitlines(keepends=True)
+    events.write_bytes(b"".join(lines[: len(lines) // 2]))
+    ended = run("report", tmp_path / "r", "--json", "-", "-o", tmp_path / "r.html")
+    (mine,) = json.loads(ended.stdout)["policies"]
+    assert {p["name"]: p["runs"] for p in mine["policies"]} == {n: RUNS - (n == "patient") for n in POLICIES}
+    assert (mine["left_out"], mine["paired"]) == (1, False)
+    assert "part of it cannot be read" in (tmp_path / "r.html").read_text()
+
+
+def test_where_a_run_is_too_short_for_a_p99_the_longest_wait_is_what_counts(made, tmp_path):
+    (tmp_path / "s.toml").write_text(SCENARIO)
+    command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--rate", "2", "--for", "20s", "--json"]
+    for name in POLICIES:
+        command += ["--as-client", made.root / f"{name}.toml"]
+    ended = subprocess.run([*command, "--record", tmp_path / "short"], capture_output=True, check=True)
+    assert all(p["waited_p99_ns"]["mean"] is None for p in json.loads(ended.stdout)["policies"])
+    told = json.loads(run("report", tmp_path / "short", "--weigh", "latency", "--json", "-").stdout)
+    (mine,) = told["policies"]
+    assert all(p["waited_p99_ns"] is None and p["waited_max_ns"] for p in mine["policies"])
+    assert "as not every run has enough requests for a p99" in mine["statement"]
 
 
 HOSTILE = {

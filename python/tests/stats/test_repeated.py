@@ -81,3 +81,46 @@ def test_equal_policies_are_seldom_told_apart():
         )
         # 5 % are 25; 40 and more would come in one of 500 tests.
         assert wrong < 40, (runs, wrong)
+
+
+@pytest.mark.parametrize("policies", [2, 8])
+@pytest.mark.parametrize("lost", [0.5, 1, 5, 50])
+def test_equal_policies_that_lose_requests_are_seldom_told_apart(policies, lost):
+    """Some of eight were in seven comparisons of ten: what lost one request less in both of two repetitions
+    had differences without any variance, and was surely better.
+    """
+    random = np.random.default_rng(6)
+    for runs in (2, 3, 5, 20):
+        wrong = sum(
+            any(
+                r.rank > 1
+                for r in ranked(
+                    {f"p{k}": by_run(*random.poisson(lost, runs) / 1000) for k in range(policies)}, 1e-3
+                )
+            )
+            for _ in range(500)
+        )
+        # 5 % are 25; 42 and more would come in one of 2,000 tests.
+        assert wrong < 42, (wrong, runs)
+
+
+def test_two_runs_that_differ_by_the_same_count_say_little():
+    """By hand: one more in each of two runs, of figures that are counted. What a step of 1 hides is
+    sqrt((1 + 1) / 12 / 2) = 0.289, and t of 1 degree of freedom at 97.5 % is 12.706: 3.67 about 1.
+    """
+    got = difference(by_run(3, 4), by_run(2, 3), step=1.0)
+    assert (got.low, got.high) == pytest.approx((-2.668, 4.668), abs=0.001)
+    assert difference(by_run(3, 4), by_run(2, 3)).is_positive
+    assert difference(by_run(13, 14), by_run(2, 3), step=1.0).is_positive
+
+
+def test_what_differs_by_more_than_a_few_in_each_repetition_is_told_apart():
+    values = {"a": by_run(*[0.010] * 4), "b": by_run(*[0.030] * 4)}
+    assert [r.rank for r in ranked(values, 1e-3)] == [1, 2]
+    # By hand: t of 3 degrees of freedom is 3.182 (NIST/SEMATECH, 1.3.6.7.2), the deviation 1e-3 / sqrt(6).
+    behind = ranked(values, 1e-3)[1].behind
+    assert behind.high - behind.mean == pytest.approx(3.182 * 1e-3 / 6**0.5 / 2, rel=1e-3)
+
+
+def test_no_difference_at_all_has_no_doubt():
+    assert difference(by_run(0.5, 0.25), by_run(0.5, 0.25), step=0.25).high == 0

@@ -239,6 +239,10 @@ def test_the_ready_studies_are_there():
         "firewall-in-path",
         "resilience",
         "zones-and-balancers",
+        "firewall-maintenance",
+        "idle-limits",
+        "refresh-interval",
+        "vm-size-migration",
     }
     assert {p.stem for p in READY} == wanted
 

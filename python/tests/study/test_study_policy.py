@@ -195,7 +195,7 @@ def test_policies_side_by_side_on_this_machine(beside, monkeypatch):
     assert all(p.figures["unservable"] is None for p in comparison.policies)
     # A study goes on with what it was begun with: another policy is another study.
     (beside / "again.toml").write_text(AGAIN.replace("2", "3"))
-    with pytest.raises(FathometerError, match="begun with another study file"):
+    with pytest.raises(FathometerError, match="with another study file, scenario, policy"):
         run_study(file, output, Path(fathom()), True, lambda _: None)
 
 

@@ -103,7 +103,7 @@ def test_a_study_of_this_machine(tmp_path, fathom):
     # What the recording says is held against the plan, field by field.
     other = plan(read_study(write(tmp_path, probe="every = '5ms'\ncount = 20\nsize = 128", port=1)))
     assert "size was 64" in disagreement(output / runs[0].directory, other[0], None)
-    with pytest.raises(FathometerError, match="begun with another study file"):
+    with pytest.raises(FathometerError, match="with another study file, scenario, policy"):
         run_study(file, output, fathom, False, said.append)
 
 

@@ -12,7 +12,7 @@ from support.programs import LIMIT, fathom
 def echo(*options):
     """A reflector; the addresses that it listens on, by protocol."""
     wanted = {"tcp", "udp"} | {
-        p for p, o in (("stamp", "--stamp"), ("iperf3", "--throughput")) if o in options
+        p for p, o in (("stamp", "--stamp"), ("iperf3", "--throughput"), ("tds", "--tds")) if o in options
     }
     command = [fathom(), "echo", "--listen", "127.0.0.1:0", "--json", *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

@@ -18,6 +18,26 @@ pub enum Limit {
     Age,
 }
 
+/// Traffic in one direction on connections that are idle otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OneWay {
+    /// From one small segment to the next, in ns.
+    pub every_ns: u64,
+    /// Who sends them; the other end only acknowledges.
+    pub from: Side,
+}
+
+/// An end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The host that searches.
+    #[default]
+    Here,
+    /// The reflector.
+    There,
+}
+
 /// How a connection under test died.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -45,6 +45,7 @@ impl EventKind {
             Self::BreakerChanged(_) => "breaker.changed",
             Self::ClientInterrupted(_) => "client.interrupted",
             Self::ClientEnded { .. } => "client.ended",
+            Self::SqlEnded { .. } => "sql.ended",
             Self::LossAttributed { .. } => "loss.attributed",
             Self::RecordingOverflowed { .. } => "recording.overflowed",
             Self::RecordingResumed { .. } => "recording.resumed",

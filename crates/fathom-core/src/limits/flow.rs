@@ -1,7 +1,8 @@
 //! One connection: what is sent on it and what came back.
 
 use super::plan::S;
-use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, Secret};
+use fathom_wire::one_way::SEGMENT;
+use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, OneWay, Secret};
 
 /// How long a connection and its first echo may take: three SYNs that are sent again (after 1, 3 and 7 s).
 pub(super) const OPENED_WITHIN_NS: u64 = 8 * S;
@@ -98,6 +99,11 @@ pub(super) struct Flow {
     /// Requests sent, and echoes that came.
     sent: u64,
     came: u64,
+    /// When a segment was last sent that asks for no answer.
+    pub(super) spoke_ns: Option<u64>,
+    /// Segments that the reflector was asked for, and those that came.
+    pub(super) segments: u32,
+    pub(super) heard: u32,
     checker: Checker,
 }
 
@@ -114,6 +120,9 @@ impl Flow {
             tries: 0,
             sent: 0,
             came: 0,
+            spoke_ns: None,
+            segments: 0,
+            heard: 0,
             checker,
         }
     }
@@ -131,9 +140,21 @@ impl Flow {
         bytes
     }
 
+    /// A frame that asks for no echo, but for so many segments, so far apart.
+    pub(super) fn one_way(&mut self, segments: u32, every_ms: u32, secret: Option<&Secret>) -> Vec<u8> {
+        self.segments += segments;
+        let Key { session, connection } = self.key;
+        OneWay { session, connection, segments, every_ms }.encode(secret)
+    }
+
     pub(super) fn receive(&mut self, mut bytes: &[u8]) -> Came {
         let mut came = Came::Part;
         while !bytes.is_empty() {
+            if bytes[0] == SEGMENT && self.checker.position() == 0 && self.heard < self.segments {
+                self.heard += 1;
+                bytes = &bytes[1..];
+                continue;
+            }
             if self.came == self.sent {
                 return Came::Foreign;
             }

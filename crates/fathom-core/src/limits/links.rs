@@ -7,11 +7,12 @@ use super::outcome::{By, Meanwhile, Outcome};
 use super::plan::S;
 use super::settings::Settings;
 use crate::cause::ClosingCause;
-use crate::event::{Death, EventKind, What};
+use crate::event::{Death, EventKind, OneWay, What};
 use crate::peer_report::{Inquiry, PeerReport};
 use crate::probe::NetError;
 use crate::probe::words::{cause_of, connect_advice};
 use fathom_wire::Secret;
+use fathom_wire::frame::MAGIC;
 use std::collections::{BTreeMap, VecDeque};
 
 /// A connection that cannot be opened is tried again so many times...
@@ -72,6 +73,9 @@ pub(super) struct Links {
     target: String,
     session: u32,
     secret: Option<Secret>,
+    one_way: Option<OneWay>,
+    /// What was not asked for began as what was sent does.
+    echoes_all: bool,
     /// Connections so far; the next one's number.
     opened: u32,
     outputs: VecDeque<Output>,
@@ -92,6 +96,8 @@ impl Links {
             target: settings.target.clone(),
             session: settings.session,
             secret: settings.secret.clone(),
+            one_way: settings.one_way,
+            echoes_all: false,
             opened: 0,
             outputs: VecDeque::new(),
             inquiry: Inquiry::new(settings.session).sealed(settings.secret.clone()),
@@ -175,9 +181,22 @@ impl Links {
                 self.outputs.push_back(Output::Send { id, bytes: question.to_vec() });
             }
         } else {
+            // What an echo server sends back of this is the proof that it is only that.
+            if flow.role == Role::Control && self.one_way.is_some() {
+                self.say(id, 0, 0);
+            }
             self.send(id);
         }
         true
+    }
+
+    /// Sends what asks for no echo, but for so many segments, so far apart.
+    pub(super) fn say(&mut self, id: u32, segments: u32, every_ns: u64) {
+        if let Some(flow) = self.flows.get_mut(&id) {
+            let every_ms = u32::try_from(every_ns / 1_000_000).unwrap_or(u32::MAX);
+            let bytes = flow.one_way(segments, every_ms, self.secret.as_ref());
+            self.outputs.push_back(Output::Send { id, bytes });
+        }
     }
 
     /// The kernel is asked about it. The stage began when the one before did.
@@ -212,7 +231,10 @@ impl Links {
             return if was_all { Heard::Reported } else { Heard::Nothing };
         }
         match (flow.receive(bytes), flow.stage) {
-            (Came::Foreign, _) => Heard::Foreign,
+            (Came::Foreign, _) => {
+                self.echoes_all = bytes.starts_with(&MAGIC);
+                Heard::Foreign
+            }
             (Came::Echo, Stage::Hello) => Heard::Opened,
             (Came::Echo, Stage::Asked(asked)) => Heard::Answered(asked),
             (Came::Part | Came::Echo, _) => Heard::Nothing,
@@ -305,6 +327,11 @@ impl Links {
     }
 
     pub(super) fn why_foreign(&self) -> String {
+        if self.one_way.is_some() && self.echoes_all {
+            return self.target_does(
+                "sends everything back, as echo servers do: traffic one way needs `fathom echo` there, of this version; leave out --one-way",
+            );
+        }
         self.target_does(
             "does not send back what it is sent; name the port of `fathom echo`, or of another echo server (RFC 862)",
         )

@@ -26,6 +26,7 @@
 //! Asked once, a connection is closed: it is idle no more.
 
 mod age;
+mod ceiling;
 mod cohort;
 mod driven;
 mod flow;
@@ -41,8 +42,11 @@ mod share;
 mod view;
 mod words;
 
-pub use crate::event::{Death, Limit, What};
+pub use crate::event::{Death, Limit, OneWay, Side, What};
 pub use age::{Ages, Life};
+pub use ceiling::{
+    Asked, Began, Bound, Ceiling, CeilingSearch, Row as CeilingRow, Seen, Step, Tally, Window, Worse,
+};
 pub use driven::Search;
 pub use io::{Input, KernelView, Output, Progress};
 pub use outcome::{By, End, Meanwhile, Outcome, Row, Verdict};

@@ -3,7 +3,7 @@
 use super::age::Life;
 use super::cohort::{Bracket, Cohort};
 use super::share::wilson;
-use crate::event::{Death, Limit, What};
+use crate::event::{Death, Limit, OneWay, What};
 use crate::peer_report::{Failure, PeerReport, Standing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -106,6 +106,9 @@ pub struct Outcome {
     /// How often the kernel sent keepalives meanwhile, in ns. Absent: it sent none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keepalive_ns: Option<u64>,
+    /// Traffic in one direction that idle connections had. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
     /// How long it took, in ns.
     pub took_ns: u64,
     /// Connections that were opened. Absent: it is not known, because the recording breaks off.
@@ -175,6 +178,7 @@ impl Outcome {
             by: By::Unknown,
             up_to_ns: 0,
             keepalive_ns: None,
+            one_way: None,
             took_ns: 0,
             opened: None,
             strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,

@@ -6,6 +6,7 @@
 //! reserve has been idle for a little less than the shorter of them, and is asked at lengths between the two.
 
 use super::settings::{OPENINGS_A_SECOND, Settings, TooMany};
+use fathom_wire::one_way::SEGMENTS_MOST;
 
 pub(super) const S: u64 = 1_000_000_000;
 /// The shortest length, and the smallest step of the ladder.
@@ -67,7 +68,25 @@ pub(super) fn reserves(settings: &Settings, lengths: usize) -> Vec<Reserve> {
         .collect()
 }
 
+/// Segments that the reflector is asked for on a connection that is to be idle for so long.
+pub(super) fn segments(length_ns: u64, every_ns: u64) -> u32 {
+    ((length_ns / every_ns.max(1)).min(u64::from(SEGMENTS_MOST))) as u32
+}
+
+/// A reserve may be of a length that is so much longer than those that it is for.
+pub(super) fn longest_of(reserve: &Reserve) -> u64 {
+    reserve.serves_ns + reserve.serves_ns / 8
+}
+
 impl Settings {
+    /// The shortest time between two segments that the reflector can be asked for, in ns: a connection gets no more than
+    /// [`SEGMENTS_MOST`], and has to have them to its end.
+    pub fn least_every_ns(&self) -> u64 {
+        // In whole tenths of a second, so that people can write it.
+        let least_ns = (self.up_to_ns + self.up_to_ns / 8) / u64::from(SEGMENTS_MOST) + 1;
+        least_ns.next_multiple_of(S / 10).max(S)
+    }
+
     /// Whether it can be done with so many connections.
     pub fn check(&self) -> Result<(), TooMany> {
         let needed = connections(self);
@@ -93,6 +112,7 @@ mod tests {
             up_to_ns,
             per_length: 3,
             keepalive_ns: None,
+            one_way: None,
             resolution,
             connections: AtMost(0),
             session: 1,

@@ -4,7 +4,8 @@ use super::age::{Life, outcome_of};
 use super::cohort::{Cohort, Died};
 use super::outcome::{Meanwhile, Outcome, Verdict};
 use super::settings::Settings;
-use crate::event::{Became, Death, Event, EventKind, Limit, What};
+use super::words::one_way;
+use crate::event::{Became, Death, Event, EventKind, Limit, OneWay, Side, What};
 use crate::units::{duration_compact, duration_text as duration};
 
 /// Takes the events of a recording one after the other; [`Recorded::outcome`] then says what they amount to.
@@ -15,6 +16,7 @@ pub struct Recorded {
     /// Connections of each length: one of which not all were judged says nothing.
     connections: u32,
     keepalive_ns: Option<u64>,
+    one_way: Option<OneWay>,
     cohorts: Vec<Cohort>,
     lives: Vec<Life>,
     meanwhile: Vec<Meanwhile>,
@@ -30,8 +32,8 @@ impl Recorded {
         let first_ns = *self.first_ns.get_or_insert(event.mono_ns);
         self.last_ns = self.last_ns.max(event.mono_ns);
         match &event.kind {
-            EventKind::LimitsBegan { limit, up_to_ns, connections, keepalive_ns } => {
-                (self.limit, self.up_to_ns) = (*limit, *up_to_ns);
+            EventKind::LimitsBegan { limit, up_to_ns, connections, keepalive_ns, one_way } => {
+                (self.limit, self.up_to_ns, self.one_way) = (*limit, *up_to_ns, *one_way);
                 (self.connections, self.keepalive_ns) = (*connections, *keepalive_ns);
             }
             EventKind::LimitsJudged { length_ns, became, least_ns, most_ns, doubt_ns, how } => {
@@ -130,6 +132,12 @@ impl Recorded {
                 |ns| format!("it sent keepalives; give --keepalive {} too", duration(ns)),
             ));
         }
+        if self.one_way != settings.one_way {
+            return Some(self.one_way.map_or_else(
+                || "its connections had no traffic one way; leave out --one-way".to_owned(),
+                |traffic| format!("its connections had {}; give {} too", one_way(traffic), options(traffic)),
+            ));
+        }
         let survived = self.outcome()?.survived.filter(|end| end.idle_ns >= settings.up_to_ns)?;
         let (lived, up_to) = (duration(survived.idle_ns), duration_compact(settings.up_to_ns));
         Some(format!("its connections survived {lived} already, and --up-to is {up_to}; give more"))
@@ -161,9 +169,19 @@ impl Recorded {
             limit: self.limit,
             up_to_ns: self.up_to_ns,
             keepalive_ns: self.keepalive_ns,
+            one_way: self.one_way,
             meanwhile: self.meanwhile.clone(),
             took_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)),
             ..known
         })
+    }
+}
+
+/// How it is asked for.
+fn options(traffic: OneWay) -> String {
+    let every = duration_compact(traffic.every_ns);
+    match traffic.from {
+        Side::Here => format!("--one-way {every}"),
+        Side::There => format!("--one-way {every} --one-way-from there"),
     }
 }

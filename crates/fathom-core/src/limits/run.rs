@@ -5,6 +5,7 @@ mod judging;
 mod left;
 mod opening;
 mod search;
+mod speaking;
 mod telling;
 
 use super::cohort::{Bracket, Cohort};
@@ -17,7 +18,7 @@ use super::plan::Reserve;
 use super::recorded::Recorded;
 use super::settings::Settings;
 use super::view::Standing;
-use crate::event::{Became, Death, EventKind, What};
+use crate::event::{Became, Death, EventKind, OneWay, Side, What};
 use std::collections::{BTreeMap, VecDeque};
 
 /// An echo may be acknowledged so much later (Linux `TCP_DELACK_MIN`), and the idleness begins with that...
@@ -185,6 +186,7 @@ impl Limits {
             confirmed: self.rounds > 0,
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
+            one_way: self.settings.one_way,
             ..self.links.told(Outcome::of(&self.cohorts, self.verdict))
         }
     }
@@ -202,6 +204,11 @@ impl Limits {
 
     /// When something is due on a connection.
     fn due_ns(&self, flow: &Flow) -> Option<u64> {
+        self.speaks_ns(flow).into_iter().chain(self.turns_ns(flow)).min()
+    }
+
+    /// When something is to become of a connection.
+    fn turns_ns(&self, flow: &Flow) -> Option<u64> {
         match (flow.stage, flow.role) {
             (Stage::Opening | Stage::Hello, _) => Some(flow.since_ns + OPENED_WITHIN_NS),
             (Stage::Idle, Role::Test(cohort)) => {
@@ -218,6 +225,7 @@ impl Limits {
     /// Does what is due.
     fn turn(&mut self, now: u64) {
         self.ask_due(now);
+        self.speak_due(now);
         self.judge_silences(now);
         self.give_up_if_hopeless(now);
         self.settle();

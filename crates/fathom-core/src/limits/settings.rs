@@ -1,5 +1,6 @@
 //! What a search is asked for.
 
+use crate::event::OneWay;
 use fathom_wire::Secret;
 
 /// New connections in a second, at the most. xinetd stops a service that gets more than 50 (`cps` in xinetd.conf(5)).
@@ -18,6 +19,8 @@ pub struct Settings {
     pub resolution: f64,
     /// How often the kernel sends keepalives on idle connections, in ns. `None`: it sends none.
     pub keepalive_ns: Option<u64>,
+    /// Traffic in one direction that idle connections have. `None`: they have none.
+    pub one_way: Option<OneWay>,
     /// Connections that may be open at one time.
     pub connections: AtMost,
     /// A number that tells this run's requests from any other's.

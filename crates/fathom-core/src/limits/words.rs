@@ -2,7 +2,7 @@
 
 use super::io::Progress;
 use super::outcome::{By, End, Outcome, Verdict};
-use crate::event::{Death, Limit, What};
+use crate::event::{Death, Limit, OneWay, Side, What};
 use crate::text::count;
 use crate::units::duration_text as duration;
 use serde_json::{Value, json};
@@ -136,7 +136,8 @@ fn headline(target: &str, outcome: &Outcome) -> String {
     let ends = (outcome.survived.map(|end| exact(end.idle_ns)), outcome.died.map(|end| exact(end.idle_ns)));
     let limit = in_words(outcome.limit);
     let keepalive = outcome.keepalive_ns.map(|ns| format!(", with a keepalive every {}", duration(ns)));
-    let keepalive = keepalive.unwrap_or_default();
+    let traffic = outcome.one_way.map(|traffic| format!(", with {}", one_way(traffic)));
+    let keepalive = keepalive.or(traffic).unwrap_or_default();
     let so_far = match outcome.verdict {
         Verdict::Stopped => " (ended early: what is known so far)",
         Verdict::Unclear => " (unclear: what is known so far)",
@@ -150,6 +151,15 @@ fn headline(target: &str, outcome: &Outcome) -> String {
         (Some(low), None) => format!("{target}: no {limit} up to {low}{keepalive}{so_far}\n"),
         (None, None) => format!("{target}: nothing is known of an {limit}{keepalive}{so_far}\n"),
     }
+}
+
+/// Traffic in one direction.
+pub(super) fn one_way(traffic: OneWay) -> String {
+    let from = match traffic.from {
+        Side::Here => "from here",
+        Side::There => "from there",
+    };
+    format!("traffic {from} every {}", duration(traffic.every_ns))
 }
 
 /// Its name.

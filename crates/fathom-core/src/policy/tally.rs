@@ -62,7 +62,7 @@ pub struct Amounts {
     pub connections: u64,
     /// Of those the ones that were never established.
     pub not_established: u64,
-    /// Of those the ones that took the place of another: fewer were established than had been at once before.
+    /// Of those the ones that took the place of another: fewer were established to the same server than had been at once before.
     pub extra_connections: u64,
     /// The most of these in any second.
     pub reconnections_a_second: u64,
@@ -85,10 +85,10 @@ pub struct Tally {
     retries: u64,
     waited: Histogram,
     notice: Histogram,
-    /// Connections that are established.
-    open: u64,
-    /// The most that were at one time.
-    most: u64,
+    /// Connections that are established, to the target and to the fallback's.
+    open: [u64; 2],
+    /// The most of each that were at one time.
+    most: [u64; 2],
     connections: u64,
     not_established: u64,
     extra: u64,
@@ -109,8 +109,8 @@ impl Tally {
             retries: 0,
             waited: Histogram::default(),
             notice: Histogram::default(),
-            open: 0,
-            most: 0,
+            open: [0; 2],
+            most: [0; 2],
             connections: 0,
             not_established: 0,
             extra: 0,
@@ -140,9 +140,12 @@ impl Tally {
                 }
                 self.connections += 1;
             }
-            EventKind::ConnectionOpened { .. } => self.established(event.mono_ns),
+            EventKind::ConnectionOpened { .. } => self.established(event.mono_ns, self.whose(event)),
             EventKind::ConnectionRefused { .. } => self.not_established += 1,
-            EventKind::ConnectionClosed { .. } => self.open = self.open.saturating_sub(1),
+            EventKind::ConnectionClosed { .. } => {
+                let whose = self.whose(event);
+                self.open[whose] = self.open[whose].saturating_sub(1);
+            }
             EventKind::RequestEnded(ended) => {
                 self.was_due(ended.request.saturating_add(1));
                 self.retries = self.retries.saturating_sub(u64::from(ended.retry_not_made));
@@ -181,11 +184,16 @@ impl Tally {
         self.due = self.due.max(due);
     }
 
-    fn established(&mut self, at_ns: u64) {
-        self.open += 1;
-        // One more than there ever were takes nobody's place.
-        if self.open > self.most {
-            self.most = self.open;
+    /// Whether an event's connection goes to the target (0) or to the fallback's (1).
+    fn whose(&self, event: &Event) -> usize {
+        event.connection.is_some_and(|connection| self.fallback.contains(&connection)).into()
+    }
+
+    fn established(&mut self, at_ns: u64, whose: usize) {
+        self.open[whose] += 1;
+        // One more than there ever were takes nobody's place. The first to a fallback takes none of the target's.
+        if self.open[whose] > self.most[whose] {
+            self.most[whose] = self.open[whose];
             return;
         }
         self.extra += 1;
@@ -368,6 +376,23 @@ mod tests {
 
     fn ended(request: u64, outcome: Outcome, tries: u32, retry_not_made: bool) -> EventKind {
         EventKind::RequestEnded(Ended { request, outcome, waited_ns: 1, tries, retry_not_made })
+    }
+
+    /// The target had one, which is gone; the fallback had none until then.
+    #[test]
+    fn the_first_connection_to_a_fallback_takes_nobodys_place() {
+        let mut tally = Tally::new("there");
+        take(&mut tally, [opening(), opened(), closed()]);
+        let target = "elsewhere".to_owned();
+        let elsewhere =
+            EventKind::ConnectionOpening { target, remote: String::new(), attempt: 1, lane: None };
+        let other = |kind| Event { at: Timestamp::UNIX_EPOCH, mono_ns: 0, connection: Some(1), kind };
+        tally.event(&other(elsewhere));
+        tally.event(&other(opened()));
+        assert_eq!(tally.amounts().extra_connections, 0);
+        tally.event(&other(closed()));
+        tally.event(&other(opened()));
+        assert_eq!(tally.amounts().extra_connections, 1);
     }
 
     /// Where nobody ever listened, 100 connections were "in place of others" that had never been.

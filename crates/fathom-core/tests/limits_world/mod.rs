@@ -3,6 +3,7 @@
 
 #[path = "../world/chance.rs"]
 mod chance;
+mod traffic;
 
 pub(crate) use chance::Random;
 use fathom_core::event::Event as Told;
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::io::ErrorKind;
+pub(crate) use traffic::Counts;
 
 pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const S: u64 = 1_000 * MS;
@@ -46,6 +48,11 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) limit_ns: Option<u64>,
     pub(crate) kind: Kind,
+    /// Whose packets keep a flow from being idle.
+    pub(crate) counts: Counts,
+    /// The other end is a plain echo server, or a reflector that sends no segments.
+    pub(crate) plain: bool,
+    pub(crate) mute: bool,
     /// The middlebox forgets flows of this age, busy or not.
     pub(crate) age_ns: Option<u64>,
     /// It forgets flows by chance, at a constant hazard: they live for so long on the average.
@@ -82,6 +89,8 @@ enum Event {
     Reset,
     Fin,
     Bytes(Vec<u8>),
+    /// The reflector is to send a segment, if nothing was asked since this request.
+    Segment(u32),
     /// The middlebox looks whether something moved since then.
     Expiry(u64),
     /// The middlebox forgets it.
@@ -98,6 +107,8 @@ struct Flow {
     /// When the middlebox forgets it, whatever moves on it.
     doomed_ns: Option<u64>,
     gone: bool,
+    /// Requests so far.
+    asked: u32,
 }
 
 struct Net<'a> {
@@ -150,7 +161,8 @@ impl Net<'_> {
                 return self.at(came, id, Event::Refused);
             }
             let doomed_ns = self.doomed_ns(sent);
-            let flow = Flow { passed_ns: came, came_ns: came, began_ns: sent, doomed_ns, gone: false };
+            let flow =
+                Flow { passed_ns: came, came_ns: came, began_ns: sent, doomed_ns, gone: false, asked: 0 };
             if let Some(at) = doomed_ns {
                 self.at(at, id, Event::Doom);
             }
@@ -187,6 +199,7 @@ impl Net<'_> {
     fn send(&mut self, now: u64, id: u32, bytes: Vec<u8>) {
         let (quarter, rto) = (self.world.rtt_ns / 4, self.rto());
         let Some(&(mut flow)) = self.flows.get(&id) else { return };
+        flow.asked += 1;
         for attempt in 0..12_u32 {
             let sent = now + rto * ((1 << attempt) - 1);
             let at_box = sent + quarter;
@@ -201,7 +214,7 @@ impl Net<'_> {
                 }
                 continue;
             }
-            flow.passed_ns = at_box;
+            flow.passed_ns = self.world.counts.here(flow.passed_ns, at_box);
             let at_peer = sent + 2 * quarter;
             let restarted = |f: &Fault| if let Fault::Restart(at, _) = f { Some(*at) } else { None };
             if self.was(flow.began_ns, at_peer, restarted) {
@@ -218,11 +231,12 @@ impl Net<'_> {
                     continue;
                 }
                 let came = echoed + 2 * quarter;
-                (flow.passed_ns, flow.came_ns) = (echoed + quarter, came);
+                flow.passed_ns = self.world.counts.there(flow.passed_ns, echoed + quarter);
+                flow.came_ns = came;
                 delivered.get_or_insert(came);
                 if !self.is_lost(came) {
                     flow.gone = self.is_expired(flow, came + quarter);
-                    flow.passed_ns = came + quarter;
+                    flow.passed_ns = self.world.counts.ack(flow.passed_ns, came + quarter);
                     break;
                 }
             }
@@ -244,6 +258,10 @@ impl Net<'_> {
 
     /// What an event is to this host.
     fn happen(&mut self, now: u64, id: u32, event: Event) -> Option<Event> {
+        if let Event::Segment(asked) = event {
+            self.segment(now, id, asked);
+            return None;
+        }
         let quarter = self.world.rtt_ns / 4;
         let due = |flow: &Flow| match event {
             Event::Expiry(passed_ns) => Some(flow.passed_ns == passed_ns),
@@ -323,7 +341,7 @@ fn drive(world: &World, search: &mut dyn Search) -> Ran {
                     let view = KernelView { quiet_ns, rto_ns: net.rto() };
                     search.handle(now, Input::Kernel { id: *id, view: world.kernel.then_some(view) });
                 }
-                Output::Send { id, bytes } => net.send(now, *id, bytes.clone()),
+                Output::Send { id, bytes } => net.sent(now, *id, bytes.clone()),
                 Output::Close { id } => assert!(open.remove(id), "{id} is closed and not open"),
                 Output::Event { connection, kind } => told.push(Told {
                     at: Timestamp::from_nanosecond(i128::from(now)).expect("a time"),
@@ -388,7 +406,7 @@ fn drive(world: &World, search: &mut dyn Search) -> Ran {
                 }
                 Event::Fin => search.handle(now, Input::Closed { id }),
                 Event::Bytes(bytes) => search.handle(now, Input::Received { id, bytes: &bytes }),
-                Event::Expiry(_) | Event::Doom => {}
+                Event::Expiry(_) | Event::Doom | Event::Segment(_) => {}
             }
         } else {
             search.handle(now, Input::Wake);

@@ -22,7 +22,7 @@ mod waiting;
 pub use datagram::{recv_datagram, tell_destinations, tell_hops};
 pub use icmp::icmp_error;
 pub use inherited::{Inherited, inherited_listeners};
-pub use tcp_info::tcp_info;
+pub use tcp_info::{tcp_info, transfer_times};
 pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -42,6 +42,18 @@ pub struct Datagram {
     pub to_many: Option<bool>,
     /// Its TTL or hop limit when it came. 64-bit Linux, after [`tell_hops`]; `None`: not known.
     pub ttl: Option<u8>,
+}
+
+/// Of the time in which a connection had something to send, what held it up; in µs, since it was made (`tcpi_busy_time`,
+/// `tcpi_rwnd_limited` and `tcpi_sndbuf_limited` of `struct tcp_info`, linux/tcp.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TransferTimes {
+    /// There was something to send, or it was not acknowledged.
+    pub busy_us: u64,
+    /// Of that, the peer's window was the limit: it does not read as fast as it is sent to.
+    pub rwnd_limited_us: u64,
+    /// Of that, this side's buffer was.
+    pub sndbuf_limited_us: u64,
 }
 
 /// What an ICMP error said of a connection or a datagram.

@@ -1,5 +1,6 @@
 //! The kernel's view of a connection, by `getsockopt(TCP_INFO)`.
 
+use super::TransferTimes;
 use fathom_core::event::TcpInfo;
 use std::os::fd::AsRawFd;
 
@@ -69,20 +70,8 @@ struct Raw {
 ///
 /// Ask while the connection lives: after its error, `backoff` and `unacked` read 0.
 pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
-    let mut raw = Raw::default();
-    let mut length = size_of::<Raw>() as libc::socklen_t;
-    // SAFETY: `raw` and `length` are valid for writes during the call, `length` is the size of `raw`, every bit
-    // pattern is a valid `Raw`, and what a shorter structure leaves unwritten is zero already.
-    let outcome = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            (&raw mut raw).cast(),
-            &raw mut length,
-        )
-    };
-    if outcome != 0 || (length as usize) < std::mem::offset_of!(Raw, pacing_rate) {
+    let (raw, length) = ask(stream)?;
+    if length < std::mem::offset_of!(Raw, pacing_rate) {
         return None;
     }
     Some(TcpInfo {
@@ -108,6 +97,35 @@ pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
     })
 }
 
+/// Who held up what this end of the connection had to send, since it was made. None on an error, or before Linux 4.10, which does
+/// not tell.
+pub fn transfer_times(stream: &impl AsRawFd) -> Option<TransferTimes> {
+    let (raw, length) = ask(stream)?;
+    (length >= std::mem::offset_of!(Raw, delivered)).then_some(TransferTimes {
+        busy_us: raw.busy_time,
+        rwnd_limited_us: raw.rwnd_limited,
+        sndbuf_limited_us: raw.sndbuf_limited,
+    })
+}
+
+/// What the kernel tells, and how many bytes of it.
+fn ask(stream: &impl AsRawFd) -> Option<(Raw, usize)> {
+    let mut raw = Raw::default();
+    let mut length = size_of::<Raw>() as libc::socklen_t;
+    // SAFETY: `raw` and `length` are valid for writes during the call, `length` is the size of `raw`, every bit
+    // pattern is a valid `Raw`, and what a shorter structure leaves unwritten is zero already.
+    let outcome = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut raw).cast(),
+            &raw mut length,
+        )
+    };
+    (outcome == 0).then_some((raw, length as usize))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,6 +137,8 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Raw, bytes_acked), 120);
         assert_eq!(std::mem::offset_of!(Raw, bytes_received), 128);
         assert_eq!(std::mem::offset_of!(Raw, data_segs_in), 152);
+        assert_eq!(std::mem::offset_of!(Raw, busy_time), 168);
+        assert_eq!(std::mem::offset_of!(Raw, delivered), 192);
         assert_eq!(std::mem::offset_of!(Raw, rcv_ooopack), 224);
         assert_eq!(std::mem::offset_of!(Raw, rto), std::mem::offset_of!(libc::tcp_info, tcpi_rto));
         assert_eq!(std::mem::offset_of!(Raw, rtt), std::mem::offset_of!(libc::tcp_info, tcpi_rtt));

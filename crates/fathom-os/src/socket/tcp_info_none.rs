@@ -1,8 +1,14 @@
 //! The kernel's view of a connection, on systems that do not give it.
 
+use super::TransferTimes;
 use fathom_core::event::TcpInfo;
 
 /// None: this system does not tell.
 pub fn tcp_info<S>(_stream: &S) -> Option<TcpInfo> {
+    None
+}
+
+/// None: this system does not tell.
+pub fn transfer_times<S>(_stream: &S) -> Option<TransferTimes> {
     None
 }

@@ -26,6 +26,11 @@ pub fn enable(_socket: &impl Stampable, _acks: bool) -> io::Result<()> {
 }
 
 /// Always an error.
+pub fn enable_received(_socket: &impl Stampable) -> io::Result<()> {
+    Err(unsupported())
+}
+
+/// Always an error.
 pub fn recv_with_timestamp(_socket: &impl Stampable, _buffer: &mut [u8]) -> io::Result<(usize, Option<i64>)> {
     Err(unsupported())
 }

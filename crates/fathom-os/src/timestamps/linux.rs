@@ -45,6 +45,11 @@ pub fn enable(socket: &impl Stampable, acks: bool) -> io::Result<()> {
     }
 }
 
+/// Has the kernel stamp what this socket receives, and nothing else: no stamp wakes whoever waits for the socket.
+pub fn enable_received(socket: &impl Stampable) -> io::Result<()> {
+    set(socket.as_fd(), libc::SOF_TIMESTAMPING_SOFTWARE | libc::SOF_TIMESTAMPING_RX_SOFTWARE)
+}
+
 fn set(socket: BorrowedFd<'_>, flags: u32) -> io::Result<()> {
     // SAFETY: `flags` lives across the call and its size is given.
     let outcome = unsafe {

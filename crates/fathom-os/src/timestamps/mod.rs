@@ -5,7 +5,9 @@
 #[cfg_attr(not(all(target_os = "linux", target_pointer_width = "64")), path = "elsewhere.rs")]
 mod system;
 
-pub use system::{Keeper, Stampable, drain_error_queue, enable, keep_enabled, recv_with_timestamp};
+pub use system::{
+    Keeper, Stampable, drain_error_queue, enable, enable_received, keep_enabled, recv_with_timestamp,
+};
 
 #[cfg(all(target_os = "linux", target_pointer_width = "64"))]
 pub(crate) use system::{receive, receive_named};

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 
     /// Answer only who knows the secret in this file (`fathom probe --key` with the same): nothing else is echoed, stamped or
     /// told. The file is its owner's alone and holds 16 bytes or more
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["addresses", "port"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["addresses", "port", "tds"])]
     pub(super) key: Option<PathBuf>,
 
     /// Serve at most this many connections at once; more are closed as they come [default: what the open-files
@@ -62,6 +62,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(super) throughput: ThroughputArgs,
+
+    #[command(flatten)]
+    pub(super) tds: TdsArgs,
 
     /// Run on this CPU only
     #[arg(long, value_name = "N")]
@@ -117,6 +120,31 @@ pub(super) struct ThroughputArgs {
     pub(super) longest: Duration,
 }
 
+/// Arguments about clients of SQL Server.
+#[derive(Debug, clap::Args)]
+pub(super) struct TdsArgs {
+    /// Serve clients of SQL Server too, on this port of the addresses listened on (port 0: any free port): they log in with any
+    /// name, are granted the packet size they ask for, and read rows from a source without a disk. It is no database and guards
+    /// nothing (docs/tds.md) [without PORT: 1433]
+    #[arg(long = "tds", id = "tds", value_name = "PORT", num_args = 0..=1, default_missing_value = "1433")]
+    pub(super) port: Option<u16>,
+
+    /// Encrypt for clients that want it, with a certificate made now and for this run: connect with
+    /// `TrustServerCertificate`
+    #[arg(long = "tds-encrypt", requires = "tds")]
+    pub(super) encrypt: bool,
+
+    /// Serve at most this many sessions at once; each takes a thread
+    #[arg(long = "tds-sessions", value_name = "N", default_value_t = 64, requires = "tds",
+          value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    pub(super) sessions: u16,
+
+    /// Give the kernel this much room for what is being sent (`SO_SNDBUF`): the less, the sooner sending is held up
+    /// [default: the kernel's choice]
+    #[arg(long = "tds-send-buffer", value_name = "SIZE", requires = "tds", value_parser = fathom_core::units::size)]
+    pub(super) send_buffer: Option<u64>,
+}
+
 const EXAMPLES: &str = "\
 Examples:
   fathom echo                                  TCP and UDP on port 7007 of every address
@@ -126,6 +154,7 @@ Examples:
   fathom echo --key FILE                       answer only who knows the secret in the file
   fathom echo --idle-timeout 1h --max-connections 1000
   fathom echo --throughput                     answer throughput tests too, on port 5201
+  fathom echo --tds                            serve clients of SQL Server, on port 1433
   fathom echo --stamp                          STAMP (RFC 8762) on UDP port 862 too, for others' senders
   fathom echo --cpu 1 --spin                   the steadiest answers, for one core
 

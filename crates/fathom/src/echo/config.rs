@@ -3,7 +3,7 @@
 use super::Args;
 use super::args::ThroughputArgs;
 use crate::exit::Failure;
-use fathom_reflector::{Allow, Config, DEFAULT_PORT, Kind, Listen, Protocol, Throughput};
+use fathom_reflector::{Allow, Config, DEFAULT_PORT, Kind, Listen, Protocol, Tds, Throughput};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -49,6 +49,12 @@ pub(super) fn from_args(args: Args) -> Result<Config, Failure> {
     }
     let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let throughput = throughput(&args.throughput)?;
+    let tds = args.tds.port.map(|port| Tds {
+        port,
+        sessions: args.tds.sessions.into(),
+        encrypt: args.tds.encrypt,
+        send_buffer: args.tds.send_buffer.map(|bytes| bytes as usize),
+    });
     Ok(Config {
         sockets,
         sockets_are_default,
@@ -66,6 +72,7 @@ pub(super) fn from_args(args: Args) -> Result<Config, Failure> {
         run_for_ns: args.run_for.map(nanos),
         json: args.json,
         throughput,
+        tds,
     })
 }
 

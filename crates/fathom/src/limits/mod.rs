@@ -1,7 +1,7 @@
 //! `fathom limits`: finds the idle limit of a path, or its age limit. What is done, and when, `fathom_core::limits` decides.
 
 mod args;
-mod drive;
+mod ceiling;
 mod record;
 mod resume;
 mod show;
@@ -12,10 +12,12 @@ use crate::exit::Failure;
 use crate::probe::{Stop, lookup};
 use crate::{output, signals};
 use args::Config;
-use drive::Driver;
-use fathom_core::limits::{Outcome, Verdict};
+use fathom_core::limits::{Ages, Limit, Limits, Outcome, Search, Verdict};
+use fathom_limits::{Driver, Way};
 use fathom_os::assist;
 use fathom_os::reactor::Reactor;
+use fathom_os::socket::TcpOptions;
+use show::Ticker;
 
 /// Files besides the connections.
 const OTHER_FILES: u64 = 64;
@@ -23,6 +25,9 @@ const OTHER_FILES: u64 = 64;
 /// Runs `fathom limits`.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let config = args.config()?;
+    if let Some(asked) = config.rate {
+        return ceiling::run(&config, asked);
+    }
     make_room_for_sockets(&config)?;
     let earlier = resume::earlier(&config)?;
     let addresses = lookup(&config.target, config.family).map_err(Failure::run)?;
@@ -33,7 +38,13 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
     let keeper = record::open(&config, remote)?;
-    let driver = Driver::new(&config, &earlier, remote, reactor, stop, keeper);
+    let search: Box<dyn Search> = match config.limit {
+        Limit::Idle => Box::new(Limits::resumed(config.settings.clone(), &earlier)),
+        Limit::Age => Box::new(Ages::resumed(config.settings.clone(), &earlier)),
+    };
+    let options = TcpOptions { source: config.source, keepalive: config.keepalive, ..TcpOptions::default() };
+    let mut ticker = Ticker::new(&config, stop);
+    let driver = Driver::new(search, Way { remote, options }, reactor, &mut ticker, keeper);
     let (outcome, keeper) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
     let recorded = record::finish(keeper, &outcome, &config.target.to_string(), remote);
     conclude(&config, remote, &outcome)?;

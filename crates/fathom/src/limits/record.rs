@@ -38,7 +38,10 @@ pub(super) fn finish(
 
 fn manifest(config: &Config, remote: SocketAddr) -> Manifest {
     let target = config.target.to_string();
-    let mut manifest = Manifest::new(target.as_str(), Timestamp::now(), tool());
+    let label = config.label.as_deref().unwrap_or(&target);
+    let mut manifest = Manifest::new(label, Timestamp::now(), tool());
+    manifest.path.clone_from(&config.path);
+    manifest.marks.clone_from(&config.marks);
     manifest.command = Some(crate::command_line::to_run_again());
     let settings = &config.settings;
     manifest.probe = json!({
@@ -49,6 +52,7 @@ fn manifest(config: &Config, remote: SocketAddr) -> Manifest {
         "per_length": settings.per_length,
         "resolution": settings.resolution,
         "keepalive_ns": settings.keepalive_ns,
+        "one_way": settings.one_way,
         "connections": settings.connections.0,
     });
     // Without --source the interface is known to nobody before the first connection.

@@ -2,7 +2,9 @@
 
 use super::args::Config;
 use crate::output::tell;
+use crate::probe::Stop;
 use fathom_core::limits::{Limit, Search, picture};
+use fathom_limits::Watch;
 use std::io::{self, IsTerminal, Write};
 
 const S: u64 = 1_000_000_000;
@@ -10,7 +12,9 @@ const S: u64 = 1_000_000_000;
 const LINE_EVERY_NS: u64 = 60 * S;
 
 /// Tells how far it is; on a terminal each picture is written over the one before.
+#[derive(Debug)]
 pub(super) struct Ticker {
+    stop: Stop,
     target: String,
     quiet: bool,
     terminal: bool,
@@ -21,14 +25,27 @@ pub(super) struct Ticker {
 }
 
 impl Ticker {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, stop: Stop) -> Self {
         let terminal = io::stderr().is_terminal();
         let target = config.target.to_string();
-        Self { target, quiet: config.quiet, terminal, began_ns: None, next_ns: 0, lines: 0 }
+        Self { stop, target, quiet: config.quiet, terminal, began_ns: None, next_ns: 0, lines: 0 }
     }
 
-    /// Tells it if it is time; when to look again.
-    pub(super) fn tick(&mut self, now: u64, search: &dyn Search) -> Option<u64> {
+    /// Writes over what is on the terminal. A terminal that has gone away is no reason to end: the result may go elsewhere.
+    fn over(&mut self, lines: &[String]) {
+        let up = match self.lines.saturating_sub(1) {
+            0 => String::new(),
+            lines => format!("\x1b[{lines}A"),
+        };
+        let mut terminal = io::stderr().lock();
+        let text = lines.join("\r\n");
+        let _ = write!(terminal, "{up}\r\x1b[J{text}").and_then(|()| terminal.flush());
+        self.lines = lines.len();
+    }
+}
+
+impl Watch for Ticker {
+    fn tick(&mut self, now: u64, search: &dyn Search) -> Option<u64> {
         // A start that fails says only why.
         if self.quiet || !search.progress().begun {
             return None;
@@ -57,21 +74,13 @@ impl Ticker {
         Some(self.next_ns)
     }
 
-    pub(super) fn clear(&mut self) {
+    fn clear(&mut self) {
         if self.terminal && !self.quiet {
             self.over(&[]);
         }
     }
 
-    /// Writes over what is on the terminal. A terminal that has gone away is no reason to end: the result may go elsewhere.
-    fn over(&mut self, lines: &[String]) {
-        let up = match self.lines.saturating_sub(1) {
-            0 => String::new(),
-            lines => format!("\x1b[{lines}A"),
-        };
-        let mut terminal = io::stderr().lock();
-        let text = lines.join("\r\n");
-        let _ = write!(terminal, "{up}\r\x1b[J{text}").and_then(|()| terminal.flush());
-        self.lines = lines.len();
+    fn is_to_stop(&self) -> bool {
+        self.stop.times() > 0
     }
 }

@@ -26,8 +26,8 @@ mod throughput;
 mod tls;
 mod unanswered;
 
-pub(crate) use args::{Args, a_second, refuse_beside_client};
-pub(crate) use config::{FABRIC_HOST, Family, Target};
+pub(crate) use args::{Args, a_second, key_value, refuse_beside_client};
+pub(crate) use config::{FABRIC_HOST, Family, Target, marks, tags};
 pub(crate) use formats::LatteIntervals;
 pub(crate) use keep::tool;
 pub(crate) use resolve::lookup;

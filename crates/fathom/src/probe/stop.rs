@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Asks a run to stop; the second time, at once.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Stop {
     asked: Arc<AtomicU32>,
     wakers: Arc<[Waker]>,

@@ -1,18 +1,10 @@
 //! `--tls`: whom to trust in a TLS 1.3 handshake, and what one that fails says.
 
 use crate::exit::Failure;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{Resumption, WebPkiServerVerifier};
-use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::version::TLS13;
-use rustls::{
-    AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
-    RootCertStore, SignatureScheme,
-};
+use rustls::client::Resumption;
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, CertificateError, ClientConfig, ClientConnection, Error, RootCertStore};
 use serde_json::{Value, json};
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -53,18 +45,13 @@ impl Tls {
         {
             return Err(Failure::usage(format!("--tls-name {name}: that is no host name and no address")));
         }
-        let provider = Arc::new(ring::default_provider());
-        let (verifier, trust): (Arc<dyn ServerCertVerifier>, _) = if args.tls_insecure {
-            (Arc::new(Anybody(Arc::clone(&provider))), "anybody".to_owned())
+        let (roots, trust) = if args.tls_insecure {
+            (None, "anybody".to_owned())
         } else {
             let (roots, trust) = roots(args)?;
-            let verifier =
-                WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider)).build();
-            (verifier.map_err(|e| Failure::run(format!("cannot check certificates: {e}")))?, trust)
+            (Some(roots), trust)
         };
-        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13]);
-        let builder = builder.map_err(|e| Failure::run(format!("cannot speak TLS 1.3: {e}")))?;
-        let mut config = builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        let mut config = fathom_tls::client(roots).map_err(Failure::run)?;
         // Each sample is a whole handshake, as a client that comes for the first time makes it.
         config.resumption = Resumption::disabled();
         Ok(Some(Self { config: Arc::new(config), name: args.tls_name.clone(), trust }))
@@ -87,67 +74,18 @@ impl Tls {
 
 /// The certificates to trust, and where they are from.
 fn roots(args: &TlsArgs) -> Result<(RootCertStore, String), Failure> {
-    let mut roots = RootCertStore::empty();
     let Some(file) = &args.tls_ca else {
-        let found = rustls_native_certs::load_native_certs();
-        roots.add_parsable_certificates(found.certs);
-        if roots.is_empty() {
-            return Err(Failure::run(
+        let roots = fathom_tls::system_roots().ok_or_else(|| {
+            Failure::run(
                 "--tls: this host has no trusted certificates (Debian: the package ca-certificates); name a file with --tls-ca, or measure without checking by --tls-insecure",
-            ));
-        }
+            )
+        })?;
         return Ok((roots, "system".to_owned()));
     };
     let shown = file.display();
-    let cannot =
-        |e: &dyn Display| Failure::usage(format!("--tls-ca {shown}: {e}; give a PEM file of certificates"));
-    let certificates = CertificateDer::pem_file_iter(file).map_err(|e| cannot(&e))?;
-    for certificate in certificates {
-        roots.add(certificate.map_err(|e| cannot(&e))?).map_err(|e| cannot(&e))?;
-    }
-    if roots.is_empty() {
-        return Err(cannot(&"there is no certificate in it"));
-    }
+    let roots = fathom_tls::roots_of(file)
+        .map_err(|e| Failure::usage(format!("--tls-ca {shown}: {e}; give a PEM file of certificates")))?;
     Ok((roots, shown.to_string()))
-}
-
-/// Takes any certificate; that its owner made the handshake is still verified.
-#[derive(Debug)]
-struct Anybody(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Anybody {
-    fn verify_server_cert(
-        &self,
-        _end_entity: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _server_name: &ServerName<'_>,
-        _ocsp_response: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, cert, dss, &self.0.signature_verification_algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// Why a handshake did not come to its end.

@@ -3,7 +3,7 @@
 use crate::reflector::{
     PATIENCE, Random, Reflector, connect, frame, has_ipv6, round_trip, skip, stamps_of, utc_ns,
 };
-use fathom_wire::Key;
+use fathom_wire::{Key, OneWay};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
@@ -283,4 +283,39 @@ fn a_connection_back_to_back_changes_nothing_for_itself_or_others() {
     assert_eq!(counts["connections"], 2);
     assert_eq!(counts["connections_open"], 1);
     assert_eq!(counts["connections_failed"], 0);
+}
+
+/// What asks for no echo gets none, and no more segments than it asks for; what comes next ends them; and whatever a peer asks,
+/// fewer bytes go out than came in.
+#[test]
+fn traffic_one_way_is_one_way_and_not_amplified() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let ask = |segments, every_ms| OneWay { session: 77, connection: 5, segments, every_ms }.encode(None);
+    let mut stream = reflector.connect();
+    // The echo of what follows is the next thing that comes.
+    stream.write_all(&[ask(0, 0), ask(0, 0), frame(KEY, 0, 64)].concat()).expect("sent");
+    let mut echo = [0; 64];
+    stream.read_exact(&mut echo).expect("an echo");
+    assert_eq!(echo[..32], frame(KEY, 0, 64)[..32]);
+    // Three segments, of which each is a byte of 0, and no fourth: the next thing is an echo.
+    stream.write_all(&ask(3, 100)).expect("sent");
+    let mut segments = [9; 3];
+    stream.read_exact(&mut segments).expect("segments");
+    assert_eq!(segments, [0; 3]);
+    stream.write_all(&frame(KEY, 1, 64)).expect("sent");
+    stream.read_exact(&mut echo).expect("an echo");
+    assert_eq!(echo[..32], frame(KEY, 1, 64)[..32]);
+    // Those that are still to come end with what comes in between.
+    stream.write_all(&ask(128, 60_000)).expect("sent");
+    stream.write_all(&frame(KEY, 2, 64)).expect("sent");
+    stream.read_exact(&mut echo).expect("an echo");
+    stream.write_all(&[ask(2, 100), ask(0, 0)].concat()).expect("sent");
+    stream.write_all(&frame(KEY, 3, 64)).expect("sent");
+    stream.shutdown(Shutdown::Write).expect("ended");
+    let mut rest = Vec::new();
+    stream.read_to_end(&mut rest).expect("to the end");
+    assert_eq!(rest.len(), 64);
+    let (counts, _) = reflector.stop();
+    assert_eq!(counts["bytes"], 4 * 64 + 3);
+    assert_eq!(counts["messages_stamped"], 4);
 }

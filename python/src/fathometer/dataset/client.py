@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fathometer.dataset.batches import batches
 from fathometer.dataset.histogram import Histogram, Ints
@@ -42,11 +43,6 @@ class Waited:
         """The median, or the longest where there were too few for one."""
         return self.max_ns if self.p50_ns is None else self.p50_ns
 
-    @property
-    def tail_ns(self) -> int | None:
-        """The 99th percentile, or the longest where there were too few for one."""
-        return self.max_ns if self.p99_ns is None else self.p99_ns
-
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -58,6 +54,15 @@ class Trouble:
     """Since the first request was due."""
     lasted_ns: int | None
     """None: the recording ends before it was over."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tries:
+    """The tries of a run on its target, in the order in which they ended."""
+
+    ended_ns: Ints
+    """Since the Unix epoch."""
+    failed: NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class Client:
     connections: int
     not_established: int
     extra_connections: int
-    """Established in the place of others: fewer were then than had been at once before."""
+    """Established in the place of others: fewer were then to the same server than had been at once before."""
     reconnections_a_second: int
     """The most of these within any second."""
     breaker_opened: int
@@ -94,11 +99,22 @@ class Client:
     """What the client itself told at its end; None: it did not come to that."""
     origin_ns: int | None
     """When its first request was due, ns since the Unix epoch; None: nothing tells."""
+    troubles: tuple[Trouble, ...] | None = None
+    """In order of time. None as with `recover`."""
+    tries: Tries | None = field(default=None, compare=False)
+    """None as with `recover`."""
 
     @property
     def unserved(self) -> int:
-        """Requests that were neither answered nor served by the fallback."""
-        return self.due - self.ended["answered"] - self.ended["fallback"]
+        """Requests that ended without an answer of the target or the fallback. Those of which the end is not
+        known are none of them: their rows may be lost, and not their answers.
+        """
+        return sum(self.ended[name] for name in ("failed", "ambiguous", "shed"))
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether requests were due whose end nobody knows."""
+        return self.uncounted or self.not_known > 0
 
     @property
     def agrees(self) -> bool:
@@ -109,11 +125,17 @@ class Client:
         )
 
 
-def client(manifest: Manifest, events: Sequence[Event], source: Source | None) -> Client | None:
-    """The run of a recording; None where it is of another mode, or where its rows are not there."""
+def client(
+    manifest: Manifest, events: Sequence[Event], source: Source | None, was_due: int | None = None
+) -> Client | None:
+    """The run of a recording; None where it is of another mode, or where its rows are not there. `was_due`:
+    so many requests were, by what an application that was killed left beside it.
+    """
     if manifest.mode != CLIENT_MODE or source is None:
         return None
     tally = _Tally(manifest.target)
+    if was_due is not None:
+        tally.uncounted, tally.due = True, was_due
     for event in events:
         if event.known:
             tally.event(event)
@@ -148,13 +170,16 @@ class _Tally:
     retries: int = 0
     waited: list[int] = field(default_factory=list)
     notice: list[int] = field(default_factory=list)
+    failed_at: list[int] = field(default_factory=list)
+    """When tries on the target failed."""
     troubled: dict[int, None] = field(default_factory=dict)
     """Requests that their first try did not serve."""
     origins: list[tuple[int, int]] = field(default_factory=list)
     """When requests were due, and their numbers."""
     stepped: bool = False
-    open: int = 0
-    most: int = 0
+    open: list[int] = field(default_factory=lambda: [0, 0])
+    """Connections that are established, to the target and to the fallback's."""
+    most: list[int] = field(default_factory=lambda: [0, 0])
     connections: int = 0
     not_established: int = 0
     extra: int = 0
@@ -171,19 +196,16 @@ class _Tally:
                 if f.get("target") != self.target and e.connection is not None:
                     self.fallback.add(e.connection)
             case "connection.opened":
-                self.established(e.mono_ns or 0)
+                self.established(e.mono_ns or 0, e.connection in self.fallback)
             case "connection.refused":
                 self.not_established += 1
             case "connection.closed":
-                self.open = max(self.open - 1, 0)
+                whose = e.connection in self.fallback
+                self.open[whose] = max(self.open[whose] - 1, 0)
             case "request.ended":
                 self.request_ended(e)
             case "try.failed":
-                self.due = max(self.due, f["request"] + 1)
-                self.retries += f.get("retry_in_ns") is not None
-                self.troubled[f["request"]] = None
-                if f["sent"]:
-                    self.notice.append(f["after_ns"])
+                self.try_failed(e)
             case "breaker.changed":
                 self.breaker_opened += f["to"] == "open"
             case "client.interrupted":
@@ -195,6 +217,16 @@ class _Tally:
             case "clock.stepped":
                 self.stepped = True
 
+    def try_failed(self, e: Event) -> None:
+        f = e.fields
+        self.due = max(self.due, f["request"] + 1)
+        self.retries += f.get("retry_in_ns") is not None
+        self.troubled[f["request"]] = None
+        if not f.get("fallback"):
+            self.failed_at.append(e.at_ns)
+        if f["sent"]:
+            self.notice.append(f["after_ns"])
+
     def request_ended(self, e: Event) -> None:
         f = e.fields
         self.due = max(self.due, f["request"] + 1)
@@ -205,11 +237,11 @@ class _Tally:
         if f["outcome"] != "answered":  # A row tells that.
             self.ended[f["outcome"]] += 1
 
-    def established(self, at_ns: int) -> None:
-        self.open += 1
-        # One more than there ever were takes nobody's place.
-        if self.open > self.most:
-            self.most = self.open
+    def established(self, at_ns: int, whose: bool) -> None:
+        self.open[whose] += 1
+        # One more than there ever were takes nobody's place; the fallback's first takes none of the target's.
+        if self.open[whose] > self.most[whose]:
+            self.most[whose] = self.open[whose]
             return
         self.extra += 1
         self.recent.append(at_ns)
@@ -247,7 +279,14 @@ class _Tally:
             breaker_opened=self.breaker_opened,
             told=self.told,
             origin_ns=origin,
+            troubles=None if troubles is None else tuple(troubles),
+            tries=None if troubles is None else self._tries(due_at + latency),
         )
+
+    def _tries(self, answered_at: Ints) -> Tries:
+        at = np.concatenate([answered_at, np.array(self.failed_at, dtype=np.int64)])
+        order = np.argsort(at, kind="stable")
+        return Tries(at[order], order >= len(answered_at))
 
     def _origin(self, interval_ns: int, due_at: Ints) -> int | None:
         """When the first request was due: requests are due at equal distances, whatever becomes of them."""

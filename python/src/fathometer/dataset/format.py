@@ -21,6 +21,7 @@ FORMAT_VERSION: Final = 1
 MANIFEST: Final = "recording.json"
 EVENTS: Final = "events.jsonl"
 LOCK: Final = ".lock"
+PROGRESS: Final = ".progress"
 
 _SEGMENT = re.compile(r"samples-(\d{5,})\.(parquet|arrows)\Z")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d)(?:\.(\d{1,}))?([Zz]|[+-]\d\d:\d\d)\Z")

@@ -15,7 +15,7 @@ from fathometer.dataset import datagrams
 from fathometer.dataset import events as event_log
 from fathometer.dataset.client import Client, client
 from fathometer.dataset.datagrams import Losses
-from fathometer.dataset.format import EVENTS, LOCK, MANIFEST
+from fathometer.dataset.format import EVENTS, LOCK, MANIFEST, PROGRESS, parsed
 from fathometer.dataset.histogram import Histogram
 from fathometer.dataset.manifest import OTHER_DIRECTORY, read_manifest
 from fathometer.dataset.model import (
@@ -28,7 +28,7 @@ from fathometer.dataset.model import (
     Pause,
     Stall,
 )
-from fathometer.dataset.places import Place, RemotePath, names_in, place_of, regular, walk
+from fathometer.dataset.places import Place, RemotePath, names_in, place_of, regular, size_of, walk
 from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
 from fathometer.dataset.scan import Openings, Scanned, Wanted, processors, scan
@@ -46,6 +46,8 @@ _MADE: Final = (
     *("throughput", "losses", "clock_error_ns", "unsent", "client"),
 )
 """What is made of events when it is first asked for."""
+_MOST_PROGRESS: Final = 1_000
+"""Bytes that are read of what says how many requests were due."""
 MOST_CONNECTIONS: Final = 10_000
 """Connections whose first samples are looked at."""
 
@@ -140,7 +142,21 @@ class Recording:
     @cached_property
     def client(self) -> Client | None:
         """What an application's requests came to; None: the recording is of another mode, or a rollup."""
-        return client(self.manifest, self.events, self.source)
+        return client(self.manifest, self.events, self.source, self._was_due())
+
+    def _was_due(self) -> int | None:
+        """How many requests of an application had been due a second before it was killed; None: it was not,
+        or this was recovered, and its events say it.
+        """
+        if not self.interrupted or not isinstance(self.directory, FilePath):
+            return None
+        try:
+            with regular(self.directory / PROGRESS) as file:
+                told = parsed(file.read(_MOST_PROGRESS))
+        except (OSError, ValueError):
+            return None
+        due = told.get("due") if isinstance(told, dict) else None
+        return due if isinstance(due, int) and 0 <= due < 1 << 63 else None
 
     @cached_property
     def losses(self) -> Losses | None:
@@ -337,6 +353,8 @@ def open_recording(directory: str | os.PathLike[str] | RemotePath) -> Recording:
     if not damage and manifest.ended_ns is not None and EVENTS not in names:
         # Whoever ended it wrote that it ended; one that was interrupted may not have come to its first.
         damage = (Damage(EVENTS, 0, 0, False, "it is missing"),)
+    elif manifest.ended_ns is not None:
+        damage += _taken_away(path, manifest)
     return Recording(
         directory=path,
         manifest=manifest,
@@ -345,6 +363,19 @@ def open_recording(directory: str | os.PathLike[str] | RemotePath) -> Recording:
         damage=damage,
         running=running,
     )
+
+
+def _taken_away(path: Place, manifest: Manifest) -> tuple[Damage, ...]:
+    """What the event log has lost at its end since the recording ended, as after a copy that was cut off."""
+    told = manifest.extra.get("events")
+    length = told.get("bytes") if isinstance(told, dict) else None
+    try:
+        there = size_of(path / EVENTS)
+    except OSError:
+        return ()
+    if not isinstance(length, int) or there >= length:
+        return ()
+    return (Damage(EVENTS, there, length - there, False, "its end is missing"),)
 
 
 def _is_locked(path: FilePath) -> bool:

@@ -4,7 +4,6 @@ been served. As `crates/fathom-fabric/src/simulate/bound.rs` has it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer import durations
 from fathometer.dataset.format import parse_utc, parsed
 from fathometer.dataset.model import Manifest
 from fathometer.dataset.places import Place, RemotePath
@@ -29,7 +29,6 @@ _STANDS_STILL: Final = frozenset(("host-pause", "live-migration freeze"))
 _FOR_GOOD: Final = 1 << 62
 _AT_ONCE: Final = 1 << 20
 """Requests that are looked at at one time."""
-_UNITS: Final = {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 6e10, "h": 3.6e12, "d": 8.64e13}
 Span = tuple[int, int]
 Ints = NDArray[np.int64]
 
@@ -225,8 +224,11 @@ def _happened(at_ns: int, place: str, line: Mapping[str, Any]) -> Happened:
         (given[key] for key in ("duration_ns", "down_ns", "outage_ns", "outage") if key in given), None
     )
     if isinstance(lasts, str):
-        parts = re.findall(r"([0-9.]+)(ns|us|µs|ms|s|m|h|d)", lasts)
-        lasts = round(sum(float(number) * _UNITS[unit] for number, unit in parts))
+        read = durations.read(lasts)
+        if read is None:
+            # An event that lasts for nobody knows how long leaves no bound.
+            raise ValueError(lasts)
+        lasts = round(read)
     direction = given.get("direction")
     return Happened(
         at_ns,

@@ -13,6 +13,7 @@ from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
 from fathometer.findings import (
     advise,
+    breakers,
     costs,
     datagrams,
     lives,
@@ -81,9 +82,9 @@ def analyse(
     happened = incidents(numbered(every), sampled)
     # What is about the whole comes after what happened: numbers stay.
     findings = numbered([*every, *lives.rivals(paths, happened)])
-    advice = settings.advice(paths, happened) + load.advice(paths, versus)
-    advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)
     applications = policies.applications(recordings)
+    advice = settings.advice(paths, happened) + breakers.advice(applications) + load.advice(paths, versus)
+    advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)
     return Analysis(
         recordings=tuple(recordings),
         summaries=tuple(summaries),

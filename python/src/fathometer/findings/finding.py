@@ -212,6 +212,35 @@ class Incident:
         return len({(p.recording, p.connection) for p in self.where if p.connection is not None})
 
 
+SettingUnit = Literal["s", "ms", "go", "duration", "switch", "count", "text"]
+"""How a file has a value: a number of seconds or milliseconds, a duration as Go or as we write it, a switch,
+a number of things, or words."""
+TIMES: Final = frozenset(("s", "ms", "go", "duration"))
+"""Those that are times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What to write somewhere."""
+
+    name: str
+    value: int | str
+    """Of a time ns, of a switch 0 or 1."""
+    unit: SettingUnit
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The settings of one library, or of the kernel, that go together."""
+
+    library: str
+    """A code; `render.snippets` has its name and how its files are written."""
+    settings: tuple[Setting, ...]
+    """Empty: its defaults do."""
+    default_by: str = ""
+    """Which default does."""
+
+
 @dataclass(frozen=True, slots=True)
 class Advice:
     """What to change, and what that saves."""
@@ -228,3 +257,5 @@ class Advice:
     confidence: Confidence = "high"
     actionable: bool = True
     """False: it describes a path, and is no change to make."""
+    recipes: tuple[Recipe, ...] = ()
+    """Where the value is set, library by library."""

@@ -4,6 +4,7 @@ as `crates/fathom-simulate/src/ranking.rs` has it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
@@ -20,6 +21,7 @@ MATTERS: Final[Mapping[Weigh, str]] = {
     "latency": "how long callers waited (p99)",
     "load": "connections and tries more than needed, per 1,000 requests",
 }
+LONGEST: Final = "the longest that a caller waited, as not every run has enough requests for a p99"
 _OURS: Final = frozenset(("policy", "study", "round", "quick", truth.PLACES))
 """Tags that do not tell one path from another."""
 
@@ -71,14 +73,28 @@ class PolicyComparison:
 
     path: str
     weigh: Weigh
+    by: str
+    """Which of `FIGURES` they are ranked by."""
     paired: bool
     """Whether all met the same repetitions."""
     policies: tuple[Compared, ...]
+    left_out: int = 0
+    """Recordings that break off: of some of their requests nobody knows the end."""
+
+    @property
+    def matters(self) -> str:
+        """What they are ranked by, in words."""
+        return LONGEST if self.by == "waited_max_ns" else MATTERS[self.weigh]
 
     @property
     def runs(self) -> int:
         """Repetitions of the policy that has fewest."""
         return min(p.runs for p in self.policies)
+
+    @property
+    def most_runs(self) -> int:
+        """Of the policy that has most."""
+        return max(p.runs for p in self.policies)
 
 
 def like_the_best(comparison: PolicyComparison) -> list[str]:
@@ -121,7 +137,8 @@ FIGURES: Final[Mapping[str, Of]] = {
     "shed": _ended("shed"),
     "fallback": _ended("fallback"),
     "unservable": _share(lambda a: a.unservable),
-    "waited_p99_ns": lambda a: a.client.waited.tail_ns,
+    "waited_p99_ns": lambda a: a.client.waited.p99_ns,
+    "waited_max_ns": lambda a: a.client.waited.max_ns,
     "notice_p50_ns": lambda a: a.client.notice.middle_ns,
     "recover_p50_ns": _recover,
     "retries": lambda a: a.client.retries,
@@ -129,14 +146,12 @@ FIGURES: Final[Mapping[str, Of]] = {
     "load": _load,
     "reconnections_a_second": lambda a: a.client.reconnections_a_second,
 }
-"""Of one repetition; those up to `unservable` are shares of the requests that were due."""
+"""Of one repetition."""
+SHARES: Final = frozenset(("unserved", "failed", "ambiguous", "shed", "fallback", "unservable"))
+"""Those that are shares of the requests that were due: of each that is compared the end is known."""
 
 
-_BY: Final[Mapping[Weigh, Of]] = {
-    "failed": FIGURES["unserved"],
-    "latency": FIGURES["waited_p99_ns"],
-    "load": FIGURES["load"],
-}
+_BY: Final[Mapping[Weigh, str]] = {"failed": "unserved", "latency": "waited_p99_ns", "load": "load"}
 
 
 def applications(recordings: Sequence[Recording]) -> tuple[Application, ...]:
@@ -180,12 +195,20 @@ def _unservable(recording: Recording, client: Client) -> int | None:
 def compared(every: Sequence[Application], weigh: Weigh = "failed") -> tuple[PolicyComparison, ...]:
     """Of each path on which there are two policies and more: which did better."""
     by_path: dict[tuple[Any, ...], dict[str, list[Application]]] = {}
+    left_out: dict[tuple[Any, ...], int] = {}
     for a in every:
-        if not a.recording.running:
+        if a.recording.running:
+            continue
+        if a.client.breaks_off or a.recording.broken:
+            left_out[a.key] = left_out.get(a.key, 0) + 1
+        else:
             by_path.setdefault(a.key, {}).setdefault(a.policy, []).append(a)
     return tuple(
-        _comparison(next(iter(group.values()))[0].path, _by_settings(group), weigh)
-        for group in by_path.values()
+        replace(
+            _comparison(next(iter(group.values()))[0].path, _by_settings(group), weigh),
+            left_out=left_out.get(key, 0),
+        )
+        for key, group in by_path.items()
         if len(_by_settings(group)) > 1
     )
 
@@ -212,12 +235,17 @@ def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh)
         by_repetition = {
             name: {f"{name} {k}": a for k, a in each.items()} for name, each in by_repetition.items()
         }
-    values = {name: _values(each, _BY[weigh]) for name, each in by_repetition.items()}
-    places = {p.name: p for p in ranked(values)}
+    by = _BY[weigh]
+    if by == "waited_p99_ns" and not all(a.client.waited.p99_ns for every in group.values() for a in every):
+        # The longest of one run and the 99th percentile of another are not the same thing.
+        by = "waited_max_ns"
+    values = {name: _values(each, FIGURES[by]) for name, each in by_repetition.items()}
+    places = {p.name: p for p in ranked(values, _step(group, weigh))}
     order = [*places, *(name for name in group if name not in places)]
     return PolicyComparison(
         path,
         weigh,
+        by,
         paired,
         tuple(
             Compared(
@@ -227,17 +255,26 @@ def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh)
                 places[name].behind if name in places else None,
                 len(group[name]),
                 sum(a.client.due for a in group[name]),
-                {f: _figure(by_repetition[name], of) for f, of in FIGURES.items()},
+                {f: _figure(f, by_repetition[name], of) for f, of in FIGURES.items()},
             )
             for name in order
         ),
     )
 
 
-def _figure(each: Mapping[str, Application], of: Of) -> Mean | None:
-    """Shares, times and counts are never below 0."""
+def _step(group: Mapping[str, Sequence[Application]], weigh: Weigh) -> float:
+    """By how much what is weighed can differ at the least: by one request, or one connection or try."""
+    one = 1 / min(max(a.client.due, 1) for every in group.values() for a in every)
+    return {"failed": one, "latency": 0.0, "load": 1e3 * one}[weigh]
+
+
+def _figure(name: str, each: Mapping[str, Application], of: Of) -> Mean | None:
+    """Shares, times and counts are never below 0, and shares not above 1."""
     of_all = mean(list(_values(each, of).values()))
-    return of_all if of_all is None or of_all.low is None else replace(of_all, low=max(of_all.low, 0.0))
+    if of_all is None or of_all.low is None or of_all.high is None:
+        return of_all
+    most = 1.0 if name in SHARES else math.inf
+    return replace(of_all, low=max(of_all.low, 0.0), high=min(of_all.high, most))
 
 
 def _by_repetition(every: Sequence[Application]) -> dict[str, Application]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fathometer.findings.policies import Application, Compared, PolicyComparison, Weigh, like_the_best
+from fathometer.findings.policies import SHARES, Application, Compared, PolicyComparison, Weigh, like_the_best
 from fathometer.findings.words import count, duration, figure, listed, share
 from fathometer.stats.repeated import Mean
 
@@ -147,7 +148,9 @@ def told(a: Application) -> str:
     parts += [f"{c.not_known:,} not known"] if c.not_known else []
     served = c.ended["answered"] + c.ended["fallback"]
     rest = f" ({listed(parts)})" if parts else ""
-    return f"{a.name}: {served:,} of {count(c.due, 'request')} ({_percent(served / c.due)}) were served{rest}"
+    least = "at least " if c.not_known else ""
+    part = f"{least}{_percent(served / c.due)}"
+    return f"{a.name}: {served:,} of {count(c.due, 'request')} ({part}) were served{rest}"
 
 
 def verdict(comparison: PolicyComparison) -> str:
@@ -157,26 +160,45 @@ def verdict(comparison: PolicyComparison) -> str:
         return f"{comparison.path}: nothing to rank the policies by"
     best, others = placed[0], placed[1:]
     alike = like_the_best(comparison)[1:]
-    runs = count(comparison.runs, "repetition")
-    lead = f"{comparison.path}: {best.name} did best by {_by(comparison, best)}, over {runs}"
+    return f"{comparison.path}: {_told_apart(comparison, best, others, alike)}{_left_out(comparison)}"
+
+
+def _told_apart(
+    comparison: PolicyComparison, best: Compared, others: Sequence[Compared], alike: list[str]
+) -> str:
+    runs = repetitions(comparison)
+    if all(p.behind is not None and not p.behind.mean for p in others):
+        return f"no difference between the policies by {_by(comparison, best)}, over {runs}"
+    lead = f"{best.name} did best by {_by(comparison, best)}, over {runs}"
     if comparison.runs < 2:
         return f"{lead}: what of that is chance, one repetition cannot tell"
     if len(alike) == len(others):
-        return f"{comparison.path}: the policies are not told apart by {runs}; {best.name} had least"
+        return f"the policies are not told apart by {runs}; {best.name} had least"
     if alike:
         return f"{lead}; not told apart from it: {listed(alike)}"
     return f"{lead}; it is told apart from all others"
 
 
+def repetitions(comparison: PolicyComparison) -> str:
+    """`5 repetitions`, or `2 to 6 repetitions` where one policy has fewer than another."""
+    if comparison.runs == comparison.most_runs:
+        return count(comparison.runs, "repetition")
+    return f"{comparison.runs} to {count(comparison.most_runs, 'repetition')}"
+
+
+def _left_out(comparison: PolicyComparison) -> str:
+    if not comparison.left_out:
+        return ""
+    return f"; left out: {count(comparison.left_out, 'recording')} without the end of every request"
+
+
 def _by(comparison: PolicyComparison, best: Compared) -> str:
-    names: dict[Weigh, str] = {"failed": "unserved", "latency": "waited_p99_ns"}
-    name = names.get(comparison.weigh)
-    value = best.figures[name] if name else None
+    value = best.figures[comparison.by]
     match comparison.weigh:
         case "failed":
-            return "requests that were not served" + (f" ({share(value.mean)})" if value else "")
+            return comparison.matters + (f" ({share(value.mean)})" if value else "")
         case "latency":
-            return "how long callers waited (p99)" + (f" ({duration(value.mean)})" if value else "")
+            return comparison.matters + (f" ({duration(value.mean)})" if value else "")
         case "load":
             return "connections and tries more than needed"
 
@@ -193,9 +215,12 @@ def reasons(comparison: PolicyComparison) -> list[str]:
         sure = f": {_behind(comparison.weigh, p.behind)}"
         apart = p.rank != best.rank and p.behind.is_positive and comparison.runs > 1
         verb = _MORE[comparison.weigh] if apart else "not told apart from " + best.name
+        if not apart and p.rank is not None and p.rank != best.rank and comparison.runs > 1:
+            verb += ", though from one between them"
         every.append(f"{p.name}: {verb}{sure}{_how(p, best) if apart else ''}")
     nobody = best.figures["unservable"]
-    if nobody is not None:
+    unserved = [p.figures["unserved"] for p in comparison.policies]
+    if nobody is not None and (nobody.mean or any(u is not None and u.mean for u in unserved)):
         every.append(
             f"nobody could have served {share(nobody.mean)} of the requests, whatever the policy: for longer "
             "than callers wait, the path or its end was away"
@@ -241,14 +266,17 @@ def _how(p: Compared, best: Compared) -> str:
 
 
 def _percent(value: float) -> str:
-    """With as many digits as tell it from 100 %."""
-    return "100 %" if value == 1 else f"{100 * value:.{2 if value < 0.999 else 4}f} %"
+    """With as many digits as tell it from 100 %: at the least two, and two of what is lacking."""
+    if value >= 1:
+        return "100 %"
+    digits = max(2, 1 - math.floor(math.log10(100 * (1 - value))))
+    return f"{100 * value:.{digits}f} %"
 
 
 def figures(name: str, value: float) -> str:
     """A figure of `policies.FIGURES` as a table shows it."""
     if name.endswith("_ns"):
         return duration(value)
-    if name in {"unserved", "failed", "ambiguous", "shed", "fallback", "unservable"}:
+    if name in SHARES:
         return share(value) if value else "0"
     return figure(value) if value else "0"

@@ -3,60 +3,105 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fathometer.findings import library_settings, path_limits, values
 from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantity, ns, number
-from fathometer.findings.lives import TOGETHER_NS, Life, deaths, lives
+from fathometer.findings.lives import TOGETHER_NS, Life, lives
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
 from fathometer.findings.unanswered import gaps
 from fathometer.stats.family import MATTERS
 from fathometer.stats.lifetimes import Lives, hazard, refresh_age
 
-USER_TIMEOUT_NS: Final = 30_000_000_000
-"""What Azure recommends for TCP_USER_TIMEOUT where live migrations happen, and longer than any of
-their pauses."""
-
 
 def advice(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list[Advice]:
     """What to set, and what that saves; what would have spared most comes first."""
+    waits = _recovered(scenarios)
+    by_length = sorted(waits, key=lambda w: w.lasted_ns)
+    forgotten = list(_forgotten(incidents, waits))
+    limited = list(path_limits.advice(scenarios, {w.path: w.lasted_ns for w in by_length}))
     return [
-        *_idle(scenarios),
-        *_forgotten(incidents),
+        *limited,
+        *forgotten,
         *_outages(scenarios, incidents),
-        *_timeout(scenarios),
-        *_refresh(scenarios),
+        *_timeout(waits, told=bool(forgotten)),
+        *_refresh(scenarios, limited),
     ]
 
 
-def _forgotten(incidents: Sequence[Incident]) -> Iterator[Advice]:
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """A stall after which the echo came by itself."""
+
+    path: str
+    connection: tuple[str, int | None]
+    began_ns: int
+    lasted_ns: int
+
+
+def _recovered(scenarios: Sequence[Scenario]) -> list[_Wait]:
+    return [
+        _Wait(scenario.name, (recording.manifest.id, s.connection), s.began_ns, s.duration_ns)
+        for scenario, recording in recordings_of(scenarios)
+        for s in recording.stalls
+        if s.recovered and s.duration_ns
+    ]
+
+
+def _moments(waits: Sequence[_Wait]) -> list[int]:
+    """The longest of each moment, ns: what stopped twenty connections at once is one stall of a path."""
+    longest: list[int] = []
+    last_ns = None
+    for w in sorted(waits, key=lambda w: w.began_ns):
+        if last_ns is not None and w.began_ns - last_ns <= TOGETHER_NS:
+            longest[-1] = max(longest[-1], w.lasted_ns)
+        else:
+            longest.append(w.lasted_ns)
+        last_ns = w.began_ns
+    return longest
+
+
+def _forgotten(incidents: Sequence[Incident], waits: Sequence[_Wait]) -> Iterator[Advice]:
     """Silences that a shorter TCP_USER_TIMEOUT would have ended: flows that nobody knew any more."""
     mine = [i for i in incidents if any(_is_forgotten(f) for f in i.parts)]
     silences = [f.quantities["silent"].value for i in mine for f in i.parts if _is_forgotten(f)]
-    if not silences or max(silences) <= USER_TIMEOUT_NS:
-        return
     # Shorter than what recovers by itself it would end connections that live.
-    recovered = [
-        f.quantities["length"].value
-        for i in incidents
-        for f in i.parts
-        if f.kind == "stall" and f.terms["end"] == "recovered" and "length" in f.quantities
-    ]
-    setting = max(USER_TIMEOUT_NS, 2 * max(recovered, default=0.0))
-    saved = max(silences) - setting
-    if saved < MATTERS * max(silences):
+    recovered = _moments(waits)
+    setting = values.user_timeout(recovered)
+    if not silences or max(silences) - setting < MATTERS * max(silences):
         return
+    saved = max(silences) - setting
     yield Advice(
         "user timeout",
         tuple(dict.fromkeys(path for i in mine for path in i.paths)),
         {"setting": ns(setting), "silent": ns(max(silences))},
         saves=Quantity(saved, "ns", min(max(s - setting, 0.0) for s in silences), saved),
-        facts=(Fact("forgotten", {"connections": number(len(silences), "connections")}),),
+        facts=(Fact("forgotten", {"connections": number(len(silences), "connections")}), *_margin(recovered)),
         evidence=tuple(i.id for i in mine),
         confidence="medium",
+        recipes=library_settings.user_timeout(setting),
+    )
+
+
+def _margin(recovered: Sequence[int]) -> Iterator[Fact]:
+    """What a user timeout stays above."""
+    if not recovered:
+        yield Fact("no stall recovered", {"least": ns(values.USER_TIMEOUT_NS)})
+        return
+    few = len(recovered) < values.ENOUGH_STALLS
+    yield Fact(
+        "longest stall",
+        {
+            "times": number(len(recovered)),
+            "longest": ns(max(recovered)),
+            "margin": number(values.MARGIN),
+            "least": ns(values.USER_TIMEOUT_NS if few else values.LEAST_TIMEOUT_NS),
+        },
+        {"few": "yes" if few else "no"},
     )
 
 
@@ -89,18 +134,27 @@ def _outages(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> It
     if longest <= 0:
         return  # Of one attempt at a moment nobody knows how long to retry.
     lost = sum(i.toll.lost + i.toll.unsent for i in mine)
+    # How long one lasts whose end was not seen nobody knows.
+    patience = values.patience(longest) if over else None
+    quantities = {"longest": ns(longest), "outages": number(len(mine))}
+    facts: tuple[Fact, ...] = ()
+    if patience is not None:
+        quantities |= {"retries": number(patience.retries), "deadline": ns(patience.deadline_ns)}
+        facts = (Fact("retries of each", {"retries": number(patience.retries)}),)
     yield Advice(
         "retry budget",
         tuple(dict.fromkeys(path for i in mine for path in i.paths)),
-        {"longest": ns(longest), "outages": number(len(mine))},
+        quantities,
         {} if over else {"over": "no"},
         saves=number(lost, "samples") if lost else None,
+        facts=facts,
         evidence=tuple(i.id for i in mine),
         confidence="medium",
+        recipes=() if patience is None else library_settings.retries(patience),
     )
 
 
-def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
+def _refresh(scenarios: Sequence[Scenario], limited: Sequence[Advice]) -> Iterator[Advice]:
     every = lives(scenarios)
     observed = Lives(
         np.array([float(one.age_ns) for one in every]),
@@ -111,12 +165,17 @@ def _refresh(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
     if best.age_ns is None:
         return
     counts = {"deaths": number(observed.deaths), "connections": number(len(every))}
+    # Below the limits that were found it would be a second answer to one question.
+    lifetimes = [a.quantities["setting"].value for a in limited if a.topic == "lifetime"]
+    if min(lifetimes, default=best.age_ns) < best.age_ns:
+        return
     yield Advice(
         "refresh age",
-        quantities={"age": ns(best.age_ns)},
+        quantities={"age": ns(best.age_ns), "setting": ns(values.round_below(int(best.age_ns)))},
         saves=number(best.saved, "share"),
         facts=(Fact("lives", counts), Fact("refresh", result=best)),
         confidence="medium",
+        recipes=library_settings.lifetime(int(best.age_ns), int(best.age_ns)),
     )
 
 
@@ -132,42 +191,18 @@ def _events(every: Sequence[Life]) -> NDArray[np.int64]:
     return event
 
 
-def _idle(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
-    expired = [
-        (scenario.name, recording.manifest.id, c)
-        for scenario, recording in recordings_of(scenarios)
-        for c in deaths(recording)
-        if c.explanation and c.explanation.verdict == "idle_expired"
-    ]
-    if not expired:
+def _timeout(waits: Sequence[_Wait], *, told: bool) -> Iterator[Advice]:
+    """`told`: that of forgotten flows says how to set it already."""
+    if not waits:
         return
-    idle = [int(i) for _, _, c in expired if isinstance(i := c.evidence.get("idle_ns"), int)]
+    recovered = _moments(waits)
+    setting = values.user_timeout(recovered)
     yield Advice(
-        "keepalive",
-        tuple(dict.fromkeys(path for path, _, _ in expired)),
-        quantities={"idle": ns(min(idle))} if idle else {},
-        facts=tuple(
-            Fact("recorded", terms={"text": text}, id=f"{name}/connection/{c.id}")
-            for _, name, c in expired[:3]
-            for text in (c.explanation.because if c.explanation else ())
-        ),
-        evidence=tuple(f"{name}/connection/{c.id}" for _, name, c in expired),
+        "time-out",
+        tuple(dict.fromkeys(w.path for w in waits)),
+        {"longest": ns(max(recovered)), "setting": ns(setting)},
+        saves=number(len({w.connection for w in waits}), "connections"),
+        facts=(Fact("recovered", {"times": number(len(waits))}), *_margin(recovered)),
+        confidence="medium",
+        recipes=() if told else library_settings.user_timeout(setting),
     )
-
-
-def _timeout(scenarios: Sequence[Scenario]) -> Iterator[Advice]:
-    waits = [
-        (scenario.name, s.duration_ns, (recording.manifest.id, s.connection))
-        for scenario, recording in recordings_of(scenarios)
-        for s in recording.stalls
-        if s.recovered and s.duration_ns
-    ]
-    if waits:
-        yield Advice(
-            "time-out",
-            tuple(dict.fromkeys(path for path, _, _ in waits)),
-            {"longest": ns(max(length for _, length, _ in waits))},
-            saves=number(len({connection for _, _, connection in waits}), "connections"),
-            facts=(Fact("recovered", {"times": number(len(waits))}),),
-            confidence="medium",
-        )

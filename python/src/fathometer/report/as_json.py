@@ -14,7 +14,7 @@ from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings import marks, render
 from fathometer.findings.consistency.model import Remark
 from fathometer.findings.doubts import in_words
-from fathometer.findings.finding import Advice, Finding, Incident, Place, Quantity
+from fathometer.findings.finding import TIMES, Advice, Finding, Incident, Place, Quantity, Recipe
 from fathometer.findings.model import FIGURES, Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
 from fathometer.report import modes, policies_json
@@ -136,6 +136,23 @@ def _advice(a: Advice) -> dict[str, Any]:
         "evidence_ids": list(a.evidence),
         "confidence": a.confidence,
         "actionable": a.actionable,
+        "settings": [_recipe(r) for r in a.recipes],
+    }
+
+
+def _recipe(r: Recipe) -> dict[str, Any]:
+    snippet = render.snippet(r)
+    return {
+        "library": r.library,
+        "name": snippet.name,
+        "where": snippet.where,
+        "text": snippet.text,
+        "settings": [
+            {"name": s.name, "value": render.spelled(s), "unit": s.unit}
+            | ({"ns": s.value} if s.unit in TIMES and isinstance(s.value, int) else {})
+            for s in r.settings
+        ],
+        "default": r.default_by or None,
     }
 
 

@@ -55,6 +55,7 @@ def _comparison(c: PolicyComparison) -> dict[str, Any]:
     return {
         "path": c.path,
         "runs": c.runs,
+        "left_out": c.left_out,
         "weigh": c.weigh,
         "paired": c.paired,
         "statement": policy_words.verdict(c),

@@ -8,12 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fathometer.findings.model import Analysis, Scenario
-from fathometer.findings.policies import MATTERS, like_the_best
+from fathometer.findings.interruptions import Interrupted, interrupted, steps
+from fathometer.findings.limits_compared import Searched, alike, searched
+from fathometer.findings.model import Analysis, Scenario, is_search
+from fathometer.findings.policies import like_the_best
+from fathometer.findings.policy_words import repetitions
 from fathometer.findings.words import count, duration, listed, span
 from fathometer.report.baseline import Drift, Since
 from fathometer.report.goals import Goal, Outcome, percent
 from fathometer.report.judgement import Judgement
+from fathometer.report.sections.limits import found
 from fathometer.report.tables import is_throughput
 
 Tone = Literal["good", "bad", "open", "plain"]
@@ -120,22 +124,23 @@ def _since(path: Since) -> str:
 
 
 def _measured(analysis: Analysis) -> list[Verdict]:
-    measured = [s for s in analysis.scenarios if not is_throughput(s)]
-    strip: list[Verdict] = []
+    measured = [s for s in analysis.scenarios if not is_throughput(s) and not is_search(s.key.mode)]
+    strip = _limits(analysis)
     if measured:
         counts = (
             sum(getattr(s, name) for s in measured) for name in ("sent", "unanswered", "corrupt", "unsent")
         )
         strip.append(_never_reached(_answered(*counts), measured))
         strip += _extremes([s for s in measured if s.rtt.count])
+    strip += _interruptions(analysis)
     strip += _applications(analysis)
-    if analysis.sampled:
+    searches = [s for s in analysis.scenarios if is_search(s.key.mode)]
+    if analysis.sampled and (not searches or len(searches) < len(analysis.scenarios)):
         number = len(analysis.incidents)
         ends = sum(i.toll.connections for i in analysis.incidents)
         of_them = (f"{count(ends, 'connection')} ended",) if ends else ()
         strip.append(Verdict("Incidents", f"{number:,}" if number else "none", "plain", of_them))
-    if len(measured) < len(analysis.scenarios):
-        tests = [s for s in analysis.scenarios if is_throughput(s)]
+    if tests := [s for s in analysis.scenarios if is_throughput(s)]:
         runs = count(sum(len(s.runs) for s in tests), "test")
         strip.append(Verdict("Throughput", runs, "plain", (f"of {count(len(tests), 'path')}",)))
     if analysis.summaries:
@@ -146,27 +151,110 @@ def _measured(analysis: Analysis) -> list[Verdict]:
     return strip
 
 
+def _interruptions(analysis: Analysis) -> list[Verdict]:
+    """How long the paths of a study were interrupted at the longest, and which of them differ."""
+    groups = steps(interrupted(analysis))
+    if not groups:
+        return []
+    every = [x for group in groups for x in group]
+    ends = [min(x.longest_ns.mean for x in every), max(x.longest_ns.mean for x in every)]
+    details = [
+        f"{span(*_means(group)) if len(group) > 1 else duration(group[0].longest_ns.mean)}: "
+        f"{listed([x.name for x in group], 2 * _MOST)}"
+        for group in groups[: 2 * _MOST]
+    ]
+    details.insert(0, "paths differ" if len(groups) > 1 else "no path is told apart from the others")
+    strip = [Verdict("Longest wait of a run", span(*ends), "plain", tuple(details))]
+    if ended := sum(x.ended for x in every):
+        of_each = [
+            f"{x.name}: {x.ended:,} of {x.of:,}" for x in sorted(every, key=lambda x: -x.ended) if x.ended
+        ]
+        spared = [x.name for x in every if not x.ended]
+        more = (f"none of {listed(spared, _MOST)}",) if spared else ()
+        strip.append(Verdict("Connections that ended", f"{ended:,}", "plain", (*of_each[: 2 * _MOST], *more)))
+    return strip
+
+
+def _means(group: Sequence[Interrupted]) -> tuple[float, float]:
+    means = [x.longest_ns.mean for x in group]
+    return min(means), max(means)
+
+
+def _limits(analysis: Analysis) -> list[Verdict]:
+    """Of each kind of limit that was searched for: the shortest, and which paths differ."""
+    strip = []
+    for kind in ("idle", "age"):
+        every = [x for x in searched(analysis.scenarios) if x.limit == kind]
+        groups = alike(every)
+        if not groups:
+            continue
+        short = groups[0]
+        answer = found(short[0]) if len(short) == 1 else found(_hull(short))
+        if len(groups) > 1:
+            answer = f"{answer} at the shortest"
+        details = [
+            f"{found(_hull(g))}: {listed([x.name for x in g], 2 * _MOST)}" for g in groups[: 2 * _MOST]
+        ]
+        if len(every) > 1:
+            told = "paths differ" if len(groups) > 1 else "no path is told apart from the others"
+            details.insert(0, told)
+        if not all(x.sure for x in every):
+            details.append(f"not sure for {listed([x.name for x in every if not x.sure], _MOST)}")
+        strip.append(Verdict(f"{kind.capitalize()} limit", answer, "plain", tuple(details)))
+    return strip
+
+
+def _hull(group: Sequence[Searched]) -> Searched:
+    """Between which ends the limits of a group lie."""
+    lows, highs = [x.low for x in group], [x.high for x in group]
+    low = None if None in lows else min((x for x in lows if x), key=lambda e: e.ns)
+    high = None if None in highs else max((x for x in highs if x), key=lambda e: e.ns)
+    return replace(group[0], low=low, high=high)
+
+
 def _applications(analysis: Analysis) -> list[Verdict]:
     """What became of requests, and the policy that did best."""
     due = sum(a.client.due for a in analysis.applications)
+    unknown = sum(a.client.not_known for a in analysis.applications)
     if not analysis.applications:
         return []
     if not due:
         return [Verdict("Requests served", "none was due", "open")]
+    if due == unknown:
+        return [Verdict("Requests served", "not known", "open", (f"of {count(due, 'request')}",))]
     lost = sum(a.client.unserved for a in analysis.applications)
-    of = f"{lost:,} of {count(due, 'request')} not served" if lost else f"all of {count(due, 'request')}"
-    strip = [Verdict("Requests served", percent(1 - lost / due), "plain", (of,))]
+    of = f"{lost:,} of {count(due, 'request')} not served" if lost else f"of {count(due, 'request')}"
+    of = of if lost or unknown else f"all of {count(due, 'request')}"
+    # Of what is not known all may have been served, or nothing.
+    ends = dict.fromkeys(percent(1 - n / due) for n in (lost + unknown, lost))
+    doubt = (f"the end of {unknown:,} not known",) if unknown else ()
+    strip = [Verdict("Requests served", " to ".join(ends), "plain", (of, *doubt))]
+    if len(analysis.policies) > _MOST:
+        return [*strip, _policies(analysis)]
     for c in analysis.policies:
         first = like_the_best(c)
         if not first or len(first) == len(c.policies):
             strip.append(Verdict("Best policy", "not told apart", "open", (c.path,)))
             continue
         alike = (f"not told apart from it: {listed(first[1:], _MOST)}",) if first[1:] else ()
-        runs = count(c.runs, "repetition")
-        strip.append(
-            Verdict("Best policy", first[0], "plain", (f"{c.path}, by {MATTERS[c.weigh]}", runs, *alike))
-        )
+        runs = repetitions(c)
+        strip.append(Verdict("Best policy", first[0], "plain", (f"{c.path}, by {c.matters}", runs, *alike)))
     return strip
+
+
+def _policies(analysis: Analysis) -> Verdict:
+    """Of many paths: which policies did best on each, in one place."""
+    details, alike = [], []
+    for c in analysis.policies:
+        first = like_the_best(c)
+        if not first or len(first) == len(c.policies):
+            alike.append(c.path)
+        else:
+            details.append(f"{c.path}: {listed(first)}")
+    if alike:
+        details.append(f"not told apart: {listed(alike, 2 * _MOST)}")
+    answer = "by path" if len(details) > 1 else "not told apart"
+    return Verdict("Best policies", answer, "plain", tuple(details))
 
 
 def _answered(sent: int, unanswered: int, corrupt: int, unsent: int) -> Verdict:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fathometer.dataset.summaries import OpenedSummary
 from fathometer.findings.doubts import in_words
-from fathometer.findings.model import Analysis, Scenario, Versus
+from fathometer.findings.model import Analysis, Scenario, Versus, is_search
 from fathometer.findings.verdicts import of_ending
 from fathometer.findings.words import count, duration, moment, rate, span
 from fathometer.findings.words import figure as number
@@ -64,7 +64,7 @@ def summary(scenarios: Sequence[Scenario]) -> Table:
     """One row a scenario that was to have round trips."""
     rows = []
     for s in scenarios:
-        if is_throughput(s):
+        if is_throughput(s) or is_search(s.key.mode):
             continue
         low = duration(s.rtt.min_ns) if s.rtt.min_ns is not None else "–"
         high = duration(s.rtt.max_ns) if s.rtt.max_ns is not None else "–"

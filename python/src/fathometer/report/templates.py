@@ -18,7 +18,7 @@ from fathometer.counts import are
 from fathometer.findings import marks, policy_words
 from fathometer.findings import render as words
 from fathometer.findings.finding import SILENT, Finding, Incident
-from fathometer.findings.model import Analysis, Scenario, is_making
+from fathometer.findings.model import Analysis, Scenario, is_making, is_search
 from fathometer.findings.words import capital, count, duration, listed, moment, zone_name
 from fathometer.report import modes, page, render, tables
 from fathometer.report.interest import by_interest, foremost_pairs, harm
@@ -120,8 +120,15 @@ def _environment(report: Page, shown: Callable[[Any], Any]) -> jinja2.Environmen
         "evidence": words.evidence,
         "advice": words.advice,
         "advice_evidence": words.advice_evidence,
+        "snippets": words.snippets,
+        "coded": _coded,
     }
     return environment
+
+
+def _coded(text: str) -> Markup:
+    """Lines of ours (names and numbers, nothing from outside) as code in Markdown."""
+    return Markup(", ".join(f"`{line}`" for line in text.splitlines()))  # noqa: S704 - see above
 
 
 def _when(incident: Incident) -> str:
@@ -152,6 +159,8 @@ def _measured(report: Page) -> str:
 
 def _quiet(scenarios: Sequence[Scenario]) -> str:
     """What a report says where nothing happened at a moment of its own; single losses are no such thing."""
+    if scenarios and all(is_search(s.key.mode) for s in scenarios):
+        return "Searches for limits send no samples: what they found stands above, and in a table below."
     names = {"unanswered": "unanswered", "corrupt": "corrupt", "unsent": "not sent"}
     counts = {what: sum(getattr(s, name) for s in scenarios) for name, what in names.items()}
     nothing = "Nothing happened that stands out:{} no stall, no connection that ended, no change of level"
@@ -213,6 +222,7 @@ def _context(report: Page) -> dict[str, Any]:
         "rows": report.rows,
         "zone": zone_name(a.zone),
         "makes": any(is_making(s.key.mode) for s in a.scenarios),
+        "searches": bool(a.scenarios) and all(is_search(s.key.mode) for s in a.scenarios),
         "extras": modes.extras(a),
         "tables": {
             "summary": tables.summary(a.scenarios),

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from fathometer.dataset import open_recording
 from fathometer.dataset.model import Manifest
+from fathometer.dataset.recording import Recording
 from fathometer.errors import FathometerError
+from fathometer.study.limit import Limit
 from fathometer.study.model import STAMPED_SIZE, Probe
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
@@ -19,15 +21,25 @@ def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | No
     `port` is where the reflector said that it listens; None where something between may change it.
     """
     try:
-        manifest = open_recording(directory).manifest
+        recording = open_recording(directory)
     except FathometerError as error:
         return f"{error.object}"
-    probe = run.probe
+    manifest, probe = recording.manifest, run.probe
     wanted: dict[str, object]
     if isinstance(probe, Policy):
         wanted = {"mode": probe.mode, "interval_ns": probe.interval_ns, "duration_ns": probe.for_ns}
         different = _settings(manifest, wanted) or _named(manifest, run)
         return different or _answered_at(manifest, port)
+    if isinstance(probe, Limit):
+        wanted = {
+            "mode": probe.mode,
+            "up_to_ns": probe.up_to_ns,
+            "keepalive_ns": probe.keepalive_ns,
+            "per_length": probe.of_each,
+            "resolution": probe.share,
+        }
+        different = _settings(manifest, wanted) or _named(manifest, run) or _answered_at(manifest, port)
+        return different or _stopped(recording)
     wanted = {
         "mode": probe.recorded_mode,
         "size": run.size,
@@ -54,6 +66,14 @@ def _settings(manifest: Manifest, wanted: dict[str, object]) -> str | None:
         if manifest.probe.get(name) != value:
             return f"the probe's {name} was {manifest.probe.get(name)}, and the plan's is {value}"
     return None
+
+
+def _stopped(recording: Recording) -> str | None:
+    """A search that was ended early has a result, of what it knew by then."""
+    results = [e.fields.get("result") for e in recording.events if e.kind == "limits.ended"]
+    if any(isinstance(r, dict) and r.get("verdict") in {"found", "not_found"} for r in results):
+        return None
+    return "the search was ended before it had a result"
 
 
 def _named(manifest: Manifest, run: PlannedRun) -> str | None:

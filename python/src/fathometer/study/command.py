@@ -110,7 +110,7 @@ def plan_command(
         typer.echo(
             cleaned(
                 f"{run.number:>5}  round {run.round:<3} {run.scenario.label:<32} {run.probe.name} "
-                f"{run.probe.mode} {run.size} B  {duration_text(run.estimate_ns)}"
+                f"{run.probe.mode} {f'{run.size} B' if run.size else ''}  {duration_text(run.estimate_ns)}"
             )
         )
     how = " side by side in each round" if study.order == "side-by-side" else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fathometer.dataset.truth import PLACES
+from fathometer.study.limit import Limit
 from fathometer.study.model import Probe, Study
 from fathometer.study.places import Command, bracketed
 from fathometer.study.plan import PlannedRun
@@ -49,11 +50,27 @@ def client_command(
     return _probing(run, target, words)
 
 
+def limit_command(study: Study, run: PlannedRun, target: str, short: bool) -> Command:
+    """A run's search against an address."""
+    limit = run.probe
+    assert isinstance(limit, Limit)
+    words = ["--up-to", duration_text(limit.up_to_ns)]
+    if limit.kind == "age":
+        words += ["--age", "--connections", str(limit.of_each)]
+    else:
+        words += ["--per-length", str(limit.of_each)]
+    words += ["--resolution", limit.resolution] if limit.resolution else []
+    words += ["--max-connections", str(limit.max_connections)] if limit.max_connections else []
+    words += ["--keepalive", duration_text(limit.keepalive_ns)] if limit.keepalive_ns else []
+    return _running("limits", run, target, words + _of_path(study, run, short, {"limit": limit.name}))
+
+
 def _of_path(study: Study, run: PlannedRun, short: bool, more: dict[str, str]) -> list[str]:
     """What the recording says of where and for what it was made."""
     scenario = run.scenario
     words = ["--label", scenario.label, "--from", scenario.source, "--to", scenario.to]
     words += ["--via", scenario.via] if scenario.via else []
+    words += ["--source", scenario.source_address] if scenario.source_address else []
     words += ["--mark", "quick"] if short else []
     tags = {**scenario.tags, "study": study.name, "round": str(run.round), **more}
     for key, value in tags.items():
@@ -62,9 +79,13 @@ def _of_path(study: Study, run: PlannedRun, short: bool, more: dict[str, str]) -
 
 
 def _probing(run: PlannedRun, target: str, words: list[str]) -> Command:
+    return _running("probe", run, target, words)
+
+
+def _running(what: str, run: PlannedRun, target: str, words: list[str]) -> Command:
     def command(binary: str, record: str) -> list[str]:
         address = f"{bracketed(target)}:{run.scenario.port}"
-        return [binary, "probe", address, "--quiet", "--json", "--record", record, *words]
+        return [binary, what, address, "--quiet", "--json", "--record", record, *words]
 
     return command
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fathometer.study.limit import USUAL_MOST, Limit
 from fathometer.study.model import Study
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
@@ -20,6 +21,10 @@ _SAMPLE_BYTES: Final = 512
 """What a sample takes at most, in a segment that is not compressed yet and in the one that replaces it."""
 _REQUEST_BYTES: Final = 8_192
 """What a request takes at most: ten tries or so, each with a row, an event and perhaps a connection."""
+_ANEW: Final = 5
+"""How often a search may begin, where something else than a limit ends its connections (docs/limits.md)."""
+_SEARCHED_BYTES: Final = 8_192
+"""What a connection of a search takes at most: it has two events or three."""
 _FASTEST_PER_S: Final = 200_000
 """Round trips a second of a connection whose path sets the pace: more than twice what loopback has."""
 
@@ -27,6 +32,8 @@ _FASTEST_PER_S: Final = 200_000
 def deadline_ns(run: PlannedRun) -> int:
     """A probe's time: its own, and the margin."""
     probe = run.probe
+    if isinstance(probe, Limit):
+        return _ANEW * run.estimate_ns + MARGIN_NS
     if probe.interval_ns is None and probe.count is not None:
         return probe.count * _SLOWEST_NS + MARGIN_NS
     return run.estimate_ns + MARGIN_NS
@@ -43,6 +50,8 @@ def round_deadline_ns(study: Study, runs: tuple[PlannedRun, ...]) -> int:
 def most_bytes(run: PlannedRun) -> int:
     """What a run's recording can have at most: who says that it has more says what is not so."""
     probe = run.probe
+    if isinstance(probe, Limit):
+        return _BASE_BYTES + _ANEW * (probe.max_connections or USUAL_MOST) * _SEARCHED_BYTES
     seconds = (probe.for_ns or 0) / 1e9
     samples = probe.count or round(seconds * (probe.per_second or _FASTEST_PER_S))
     if isinstance(probe, Policy):

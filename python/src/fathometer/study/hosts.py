@@ -59,7 +59,7 @@ class Fabrics:
             # Noted before it is made: `study stop` must find what a crash in between leaves.
             journal.note("fabric.making", name=name)
             scenario = self._directory / host.fabric.scenario
-            truth = self._output / "truth" / name
+            truth = _free(self._output / "truth" / name)
             argv = [self._fathom, "fabric", "up", str(scenario), "--name", name, "--truth", str(truth)]
             code, _, err = await processes.output([*argv, "--json"])
             if code != 0:
@@ -86,6 +86,15 @@ class Fabrics:
         return self._groups.inside(host, argv)
 
 
+def _free(truth: Path) -> Path:
+    """A study that goes on makes its fabrics anew, and what they did before is kept."""
+    number, free = 1, truth
+    while free.exists():
+        number += 1
+        free = truth.with_name(f"{truth.name}-{number}")
+    return free
+
+
 def last_line(text: str) -> str:
     """What a program said last, without its own name, as far as it is shown."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -98,6 +107,14 @@ class _RoundTrips(BaseModel):
     mean: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 
 
+class _End(BaseModel):
+    """Of a limit's bracket."""
+
+    model_config = ConfigDict(strict=True)
+    idle_ns: int | None = None
+    age_ns: int | None = None
+
+
 class ProbeSummary(BaseModel):
     """What is used of a probe's summary (``--json``), which may come from another host."""
 
@@ -108,6 +125,17 @@ class ProbeSummary(BaseModel):
     """Of an application: its requests."""
     answered: int | None = None
     rtt_ns: _RoundTrips | None = None
+    limit: Literal["idle", "age"] | None = None
+    """Of a search: for which; and the ends of what it found."""
+    survived: _End | None = None
+    died: _End | None = None
+
+    @property
+    def limit_ns(self) -> tuple[int | None, int | None]:
+        """What most connections survived, and what most died of; None: there is none."""
+        ends = (self.survived, self.died)
+        low, high = (None if end is None else end.idle_ns or end.age_ns for end in ends)
+        return low, high
 
     @property
     def of(self) -> int | None:

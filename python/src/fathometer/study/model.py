@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from itertools import pairwise
 from typing import Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -9,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field, model_validator
 
 from fathometer.counts import count
+from fathometer.study.limit import Limit
 from fathometer.study.policy import Policy
 from fathometer.study.shape import Duration, Memory, Name, Port, Rate, Size, StudyTable, Text
 
@@ -53,6 +55,14 @@ def _window(text: str) -> str:
     begin, end = text.split("-")
     if begin == end:
         raise ValueError(f'"{text}" is no time at all; write two different hours, or 00:00-24:00 for the day')
+    return text
+
+
+def _address(text: str) -> str:
+    try:
+        ip_address(text)
+    except ValueError:
+        raise ValueError(f'"{text}" is no address; write it as in 10.0.1.4') from None
     return text
 
 
@@ -125,6 +135,8 @@ class PlannedPath(StudyTable):
     address: Text | None = None
     """What the probe connects to; absent: the reflector's host. A balancer's frontend, for one."""
     port: Port = DEFAULT_PORT
+    source_address: Annotated[str, AfterValidator(_address)] | None = None
+    """Where the probe connects from, where its host has several addresses."""
     tags: dict[Name, Text] = Field(default_factory=dict)
 
 
@@ -337,24 +349,30 @@ class Study(StudyTable):
     scenario: tuple[PlannedPath, ...] = Field(min_length=1)
     probe: tuple[Probe, ...] = ()
     policy: tuple[Policy, ...] = ()
-    """Applications, each on every scenario; the file has a probe or a policy at least."""
+    """Applications, each on every scenario."""
+    limit: tuple[Limit, ...] = ()
+    """Searches for limits, each on every scenario. The file has one of the three at least."""
     schedule: Schedule = Schedule()
     limits: Limits = Limits()
 
     @property
     def compares(self) -> bool:
-        """It has more than one thing to measure."""
-        return len(self.scenario) * sum(len(p.all_sizes) for p in self.measured) > 1
+        """It has more than one thing to measure whose figures vary; a search has its own repetitions."""
+        return len(self.scenario) * sum(len(p.all_sizes) for p in self._varying) > 1
 
     @property
-    def measured(self) -> tuple[Probe | Policy, ...]:
-        """What is run on each scenario."""
+    def _varying(self) -> tuple[Probe | Policy, ...]:
         return (*self.probe, *self.policy)
+
+    @property
+    def measured(self) -> tuple[Probe | Policy | Limit, ...]:
+        """What is run on each scenario."""
+        return (*self.probe, *self.policy, *self.limit)
 
     @model_validator(mode="after")
     def _measures(self) -> Self:
         if not self.measured:
-            raise ValueError("it measures nothing; add a [[probe]], or a [[policy]]")
+            raise ValueError("it measures nothing; add a [[probe]], a [[policy]], or a [[limit]]")
         return self
 
     @property

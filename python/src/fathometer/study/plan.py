@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from fathometer.study.limit import Limit
 from fathometer.study.model import PlannedPath, Probe, Study
 from fathometer.study.policy import Policy
 
@@ -19,18 +20,19 @@ QUICK_INTERVAL_NS = 50_000_000
 QUICK_RATE = 1e9 / QUICK_INTERVAL_NS
 QUICK_COUNT = 20
 QUICK_GAP_NS = 10_000_000
+QUICK_UP_TO_NS = 2_000_000_000
 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """One probe, or one application, on one scenario, once."""
+    """One probe, application or search on one scenario, once."""
 
     number: int
     """From 1, in the order of the plan."""
     round: int
     """From 1."""
     scenario: PlannedPath
-    probe: Probe | Policy
+    probe: Probe | Policy | Limit
     size: int
     """Bytes each way; 0: the policy's file says it, or there are none."""
     directory: PurePosixPath
@@ -40,7 +42,7 @@ class PlannedRun:
 
 def quick(study: Study) -> Study:
     """The study cut short, to see that it runs: its figures mean nothing. Two rounds of at most a second or
-    20 samples, 50 ms apart at most; no schedule.
+    20 samples, 50 ms apart at most; searches up to 2 s; no schedule.
     """
     probes = []
     for probe in study.probe:
@@ -67,13 +69,20 @@ def quick(study: Study) -> Study:
                 p.model_copy(update={"for_ns": min(p.for_ns, QUICK_NS), "rate": max(p.rate, QUICK_RATE)})
                 for p in study.policy
             ),
+            "limit": tuple(_quick_limit(limit) for limit in study.limit),
             "schedule": type(study.schedule)(),
         }
     )
 
 
+def _quick_limit(limit: Limit) -> Limit:
+    """As few connections as it can have."""
+    few = {"connections": 8} if limit.kind == "age" else {"per_length": 1}
+    return limit.model_copy(update={"up_to_ns": min(limit.up_to_ns, QUICK_UP_TO_NS), **few})
+
+
 def plan(study: Study) -> tuple[PlannedRun, ...]:
-    """Every run in order: each round has each scenario (with each probe and size, and each policy) once,
+    """Every run in order: each round has each scenario (with each probe and size, policy and search) once,
     shuffled by the seed, so that what drifts in time favours none of them.
     """
     several = len(study.measured) > 1
@@ -85,6 +94,8 @@ def plan(study: Study) -> tuple[PlannedRun, ...]:
             where = PurePosixPath(f"label={scenario.label}")
             if isinstance(probe, Policy):
                 where /= f"policy={probe.name}"
+            elif isinstance(probe, Limit):
+                where /= f"limit={probe.name}"
             elif several:
                 where /= f"probe={probe.name}"
             if probe.sizes is not None:
@@ -95,13 +106,15 @@ def plan(study: Study) -> tuple[PlannedRun, ...]:
 
 
 def estimate_ns(study: Study, runs: tuple[PlannedRun, ...]) -> int:
-    """How long the runs take, waiting for the schedule's hours left out."""
+    """How long the runs take, waiting for the schedule's hours left out. They may be what is left of a plan:
+    a round without any is over.
+    """
     total = 0
-    for number in range(1, study.rounds + 1):
+    left = sorted({r.round for r in runs})
+    for number in left:
         of_round = [r.estimate_ns for r in runs if r.round == number]
         took = max(of_round) if study.order == "side-by-side" else sum(of_round)
-        last = number == study.rounds
-        total += took if last else max(took, study.schedule.every_ns or 0)
+        total += took if number == left[-1] else max(took, study.schedule.every_ns or 0)
     return total
 
 
@@ -110,7 +123,9 @@ def _draw(seed: int, number: int, *names: object) -> bytes:
     return hashlib.sha256("\0".join(str(n) for n in (seed, number, *names)).encode()).digest()
 
 
-def _estimate_ns(probe: Probe | Policy) -> int:
+def _estimate_ns(probe: Probe | Policy | Limit) -> int:
+    if isinstance(probe, Limit):
+        return probe.longest_ns + RUN_OVERHEAD_NS
     if probe.for_ns is not None:
         return probe.for_ns + RUN_OVERHEAD_NS
     sample_ns = PING_PONG_GUESS_NS if probe.per_second is None else round(1e9 / probe.per_second)

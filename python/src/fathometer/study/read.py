@@ -185,7 +185,10 @@ def _shape(error: ErrorDetails, known: dict[Where, Position]) -> Problem:
         return _at(known, where, f"`{name}` is not known", remedy)
     if kind == "value_error":
         what, _, remedy = str(context["error"]).partition("; ")
-        return _at(known, where, what if where and what.startswith("probe") else f"`{name}`: {what}", remedy)
+        named = what.startswith(("probe", "limit"))
+        return _at(known, where, what if where and named else f"`{name}`: {what}", remedy)
+    if where == ("limits",) and kind == "model_type":
+        return _at(known, where, "`limits` says how much the study may send", "write a search as [[limit]]")
     given = json.dumps(error["input"], default=str) if not isinstance(error["input"], dict | list) else name
     if kind == "literal_error":
         return _at(known, where, f"`{name}` cannot be {given}", f"write {context['expected']}")
@@ -246,6 +249,8 @@ def _names(study: Study, directory: Path | None) -> Iterator[Found]:
         yield ("probe", number, "name"), f'two probes are called "{word}"', "give each a `name` of its own"
     for number, word in _twice([p.name for p in study.policy]):
         yield ("policy", number, "name"), f'two policies are called "{word}"', "rename one"
+    for number, word in _twice([p.name for p in study.limit]):
+        yield ("limit", number, "name"), f'two searches are called "{word}"', "give each a `name` of its own"
     hosts = [h.name for h in study.host]
     for number, scenario in enumerate(study.scenario):
         ends = (("from", scenario.source), ("to", scenario.to))

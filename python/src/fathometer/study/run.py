@@ -17,10 +17,12 @@ from fathometer.clean import cleaned
 from fathometer.counts import count
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
-from fathometer.study.commands import client_command, probe_command
+from fathometer.study.commands import client_command, limit_command, probe_command
 from fathometer.study.deadlines import round_deadline_ns
 from fathometer.study.hosts import MOST_WORDS, Fabrics, ProbeSummary, find_fathom, last_line, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal, ssh_left
+from fathometer.study.limit import Limit
+from fathometer.study.live.happenings import limit_found
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.model import Study
 from fathometer.study.outline import outline_of
@@ -76,7 +78,7 @@ def run_study(
         if begun is not None and (begun.get("sha256"), begun.get("quick")) != (sha256, short):
             raise FathometerError(
                 "resume a study",
-                f"{output} was begun with another study file, or with another --quick",
+                f"{output} was begun otherwise: with another study file, scenario, policy or --quick",
                 "choose a new --output, or give it what it was begun with",
             )
         study_id = str(begun["id"]) if begun else uuid.uuid4().hex
@@ -191,7 +193,7 @@ class _Runner:
             raise FathometerError(
                 "finish the study",
                 f"{len(self.failed)} of {count(len(self.runs), 'run')} failed, the last: {self.failed[-1]}",
-                "the same command tries them again",
+                "the same command tries them again; with a file that was changed, choose a new --output",
             )
         self.journal.note("study.ended", runs=len(self.runs))
         return len(self.runs)
@@ -311,6 +313,9 @@ class _Runner:
         samples, answered = (summary.of, summary.answered) if summary else (None, None)
         self.journal.note("run.finished", run=where, samples=samples, answered=answered)
         self.done.add(where)
+        if isinstance(run.probe, Limit):
+            self.progress(f"{label}  {_limit(summary)}")
+            return
         self.progress(f"{label}  {answered} of {samples} answered{_mean(summary)}")
 
     async def _measure(self, run: PlannedRun, partial: Path) -> tuple[ProbeSummary | None, str | None]:
@@ -335,6 +340,8 @@ class _Runner:
         return summary_of(ended.out), reason
 
     def _command(self, run: PlannedRun, target: str) -> Command:
+        if isinstance(run.probe, Limit):
+            return limit_command(self.study, run, target, self.short)
         if not isinstance(run.probe, Policy):
             return probe_command(self.study, run, target, self.short)
         file = str(self.directory / run.probe.file)
@@ -371,6 +378,12 @@ def _free(path: Path) -> Path:
     while (free := path.with_name(f"{path.name}.{number}")).exists():
         number += 1
     return free
+
+
+def _limit(summary: ProbeSummary | None) -> str:
+    if summary is None or summary.limit is None:
+        return "has ended"
+    return limit_found(summary.limit, *summary.limit_ns)
 
 
 def _mean(summary: ProbeSummary | None) -> str:

@@ -6,19 +6,8 @@ import re
 from decimal import Decimal
 from typing import Final
 
-_NS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-}
-_PIECE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|m|h|d)")
-DURATION_PATTERN: Final = r"^(\s*\d+(\.\d+)?\s*(ns|us|µs|ms|s|m|h|d))+\s*$"
-"""What `duration_ns` reads, for the JSON Schema."""
+from fathometer.durations import DURATION_PATTERN as DURATION_PATTERN  # noqa: PLC0414 - handed on
+from fathometer.durations import MOST_NS, UNITS, read
 
 _BYTES: Final = {
     "": 1,
@@ -36,9 +25,6 @@ SIZE_PATTERN: Final = r"^\s*\d+\s*(B|kB|KB|MB|GB|KiB|MiB|GiB)?\s*$"
 """What `size_bytes` reads of a string, for the JSON Schema."""
 
 
-_MOST: Final = 2**63 - 1
-"""What a recording's integers hold: of nanoseconds 292 years."""
-
 _BITS: Final = {"kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9}
 _RATE: Final = re.compile(r"(\d+(?:\.\d+)?)(kbit|Mbit|Gbit)")
 RATE_PATTERN: Final = r"^(max|\d+(\.\d+)?(kbit|Mbit|Gbit))$"
@@ -52,7 +38,7 @@ def bits_per_s(text: object) -> int | None:
     match = _RATE.fullmatch(text) if isinstance(text, str) else None
     if match is None or not (bits := int(Decimal(match[1]) * _BITS[match[2]])):
         raise ValueError(f'{text} is no rate; write it as in "200Mbit", "1Gbit", or "max"')
-    if bits > _MOST:
+    if bits > MOST_NS:
         raise ValueError(f'"{text}" is more than can be counted; write it as in "1Gbit", or "max"')
     return bits
 
@@ -64,16 +50,12 @@ def duration_ns(text: object) -> int:
         raise ValueError(  # noqa: TRY004
             f'{text} is no duration; write it as in "500ms", "1s", "1m30s", "11h"'
         )
-    at, total = 0, Decimal(0)
-    while at < len(text.rstrip()):
-        piece = _PIECE.match(text, at)
-        if piece is None:
-            raise ValueError(f'"{text}" is no duration; write it as in "500ms", "1s", "1m30s", "11h"')
-        total += Decimal(piece[1]) * _NS[piece[2]]
-        at = piece.end()
+    total = read(text)
+    if total is None:
+        raise ValueError(f'"{text}" is no duration; write it as in "500ms", "1s", "1m30s", "11h"')
     if int(total) < 1:
         raise ValueError(f'"{text}" is no time at all; write a duration longer than zero')
-    if total > _MOST:
+    if total > MOST_NS:
         raise ValueError(f'"{text}" is longer than can be counted; write less than 292 years')
     return int(total)
 
@@ -92,7 +74,7 @@ def duration_text(ns: int) -> str:
     """The same duration, for people and for ``fathom``: whole units, largest first, nothing lost."""
     parts = []
     for unit in ("d", "h", "m", "s", "ms", "us", "ns"):
-        count, ns = divmod(ns, _NS[unit])
+        count, ns = divmod(ns, UNITS[unit])
         if count:
             parts.append(f"{count}{unit}")
     return " ".join(parts) or "0s"

@@ -118,6 +118,7 @@ impl Ages {
             up_to_ns: self.settings.up_to_ns,
             connections: self.settings.per_length,
             keepalive_ns: None,
+            one_way: None,
         };
         self.links.tell(None, kind);
         // What an earlier search saw stands in this one's recording too, which says nothing without it.

@@ -1,6 +1,7 @@
 //! Connections are asked when their length is over, and what becomes of them is taken down.
 
 use super::super::cohort::Died;
+use super::super::flow::RTO_NS;
 use super::super::io::KernelView;
 use super::super::links::Heard;
 use super::{ACK_DELAY_NS, Asked, Death, Flow, Limits, Pending, Phase, Role, Stage, Verdict, deaths_of};
@@ -9,7 +10,7 @@ use crate::probe::NetError;
 impl Limits {
     /// Asks the connections whose length is over, and the control connections.
     pub(super) fn ask_due(&mut self, now: u64) {
-        let due = |flow: &Flow| flow.stage == Stage::Idle && self.due_ns(flow).is_some_and(|at| at <= now);
+        let due = |flow: &Flow| flow.stage == Stage::Idle && self.turns_ns(flow).is_some_and(|at| at <= now);
         let due = self.links.ids(due);
         let tests =
             due.iter().any(|id| self.links.flows.get(id).is_some_and(|flow| flow.role != Role::Control));
@@ -33,11 +34,15 @@ impl Limits {
         let Some(flow) = self.links.flows.get(&id).filter(|flow| flow.stage == Stage::Looking) else {
             return;
         };
-        // Answers to keepalives are what is tried then, and end no idleness.
-        let quiet = view.filter(|_| self.settings.keepalive_ns.is_none());
+        // Answers to keepalives, or traffic one way, are what is tried then, and end no idleness.
+        let traffic = self.settings.keepalive_ns.is_some() || self.settings.one_way.is_some();
+        let quiet = view.filter(|_| !traffic);
         let idle_ns = (now - flow.since_ns).min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
-        let least_ns = idle_ns.saturating_sub(ACK_DELAY_NS);
         let rto_ns = view.map(|view| view.rto_ns);
+        // What was sent again at the beginning made it shorter, and with traffic the kernel does not tell: once, as of a
+        // request that is not answered.
+        let again_ns = if self.settings.one_way.is_some() { rto_ns.unwrap_or(RTO_NS) } else { 0 };
+        let least_ns = idle_ns.saturating_sub(ACK_DELAY_NS + again_ns);
         self.links.times_out_after(rto_ns);
         self.links.ask(now, id, Asked::new(now, rto_ns, least_ns));
     }
@@ -56,8 +61,14 @@ impl Limits {
     }
 
     fn answered(&mut self, now: u64, id: u32, asked: Asked) {
+        let Some(flow) = self.links.flows.get(&id) else { return };
+        let had_traffic = self.had_traffic(flow, asked.least_ns);
         let Some(flow) = self.links.flows.get_mut(&id) else { return };
         match flow.role {
+            Role::Test(cohort) if !had_traffic => {
+                self.voids(id, cohort);
+                self.links.close(id);
+            }
             Role::Test(cohort) => {
                 self.survives(id, cohort, asked.least_ns);
                 self.links.close(id);
@@ -89,7 +100,8 @@ impl Limits {
                 self.path_works(now, began_ns, true);
                 self.links.close(id);
             }
-            _ => {}
+            Role::Test(_) | Role::Reserve(_) => self.ask_for_segments(id, role),
+            Role::Report => {}
         }
     }
 
@@ -105,7 +117,8 @@ impl Limits {
     fn lost(&mut self, now: u64, id: u32, idle: Death, asked: Death, error: Option<&NetError>) {
         let Some(flow) = self.links.flows.get(&id) else { return };
         let (role, stage, tries, first_ns) = (flow.role, flow.stage, flow.tries, flow.first_ns);
-        let how = if matches!(stage, Stage::Asked(_)) { asked } else { idle };
+        let on_request = matches!(stage, Stage::Asked(_)) || self.answers_segment(flow, now);
+        let how = if on_request { asked } else { idle };
         let before = matches!(stage, Stage::Opening | Stage::Hello);
         match role {
             // The kernel gave it up because keepalives stayed unanswered: in an outage too.

@@ -12,6 +12,7 @@ impl Limits {
             up_to_ns: self.settings.up_to_ns,
             connections: self.settings.per_length,
             keepalive_ns: self.settings.keepalive_ns,
+            one_way: self.settings.one_way,
         };
         self.links.tell(None, kind);
     }

@@ -404,7 +404,7 @@ fn checked_threads(threads: u32, pace: Pace, connections: usize) -> Result<usize
 }
 
 /// What was said, and that this process runs on a host of an emulated network.
-fn marks(said: Vec<String>) -> Vec<String> {
+pub(crate) fn marks(said: Vec<String>) -> Vec<String> {
     let emulated = std::env::var_os(FABRIC_HOST).is_some().then(|| marks::EMULATED.to_owned());
     let mut marks: Vec<String> = emulated.into_iter().chain(said).collect();
     marks.sort_unstable();
@@ -413,7 +413,7 @@ fn marks(said: Vec<String>) -> Vec<String> {
 }
 
 /// By their keys, each of which is given once.
-fn tags(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
+pub(crate) fn tags(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Failure> {
     let mut tags = BTreeMap::new();
     for (key, value) in given {
         if let Some(before) = tags.insert(key.clone(), value.clone()) {

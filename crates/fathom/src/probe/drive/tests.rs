@@ -73,8 +73,13 @@ fn the_split_of_real_samples_adds_up() {
     for (rtt, send, recv) in &split {
         assert!(*send >= 0 && *recv >= 0 && send + recv <= *rtt, "{send} + {recv} of {rtt}");
     }
-    // The kernel may leave some out, and does while its switch turns; not most.
-    assert!(split.len() * 2 > samples.len(), "{} of {}", split.len(), samples.len());
+    // The kernel may leave some out, and does while its switch turns, which a busy machine puts off; then not most.
+    let off = samples.iter().take_while(|s| s.send_stack_ns.is_none()).count();
+    assert!(
+        off < samples.len() && split.len() * 2 > samples.len() - off,
+        "{off} without, then {}",
+        split.len()
+    );
 }
 
 #[test]

@@ -145,6 +145,23 @@ def single(heading: str) -> bool:
     return statistic(heading) is None and any(word in text for word in SINGLE_WORDS)
 
 
+def size(text: str) -> float | None:
+    """The bytes that a name says: `4KB`, `8 KiB`, `512`; a thousand and 1,024 are not told apart in print."""
+    match = re.fullmatch(r"([\d.,]+)\s*(b|bytes|k|kb|kib|m|mb|mib)?", text.strip().lower())
+    if not match:
+        return None
+    try:
+        value = float(match[1].replace(",", ""))
+    except ValueError:
+        return None
+    return value * {"k": 1024.0, "m": 1024.0**2}.get((match[2] or "b")[0], 1.0)
+
+
+def waits(heading: str) -> bool:
+    """Whether a heading names time that somebody waited."""
+    return any(word in heading.lower() for word in ("wait", "network_io"))
+
+
 def is_count(heading: str) -> bool:
     """Whether a heading names a count of samples."""
     return any(w in COUNT_WORDS for w in words(heading)) and statistic(heading) is None

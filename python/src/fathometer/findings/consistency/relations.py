@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from fathometer.counts import count
+from fathometer.findings.consistency.cells import size, waits
 from fathometer.findings.consistency.model import (
     Claim,
     Document,
@@ -88,6 +89,8 @@ def claim(c: Claim) -> Iterator[Remark]:
         )
 
 
+_BELOW = 0.99
+"""Sizes are printed in round thousands (32KB for 32,767 bytes), and figures to two decimals."""
 UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 
@@ -129,6 +132,29 @@ def ladder(x: Ladder) -> Iterator[Remark]:
             f"{'steadily falling' if fall else 'positive'} figures smells of "
             "censoring (below what was counted or shown), not of a measurement",
         )
+
+
+def packets(x: Ladder) -> Iterator[Remark]:
+    """Waits by the size of packets: a transfer waits once for each packet, and for what the size does not
+    change, so that a + b / size is left. With a and b at least 0 it falls at most as the sizes rise.
+    """
+    sizes = [size(name) for name in x.names]
+    if not waits(x.row) or any(s is None for s in sizes):
+        return
+    known = [s for s in sizes if s is not None]
+    if sorted(set(known)) != known:
+        return
+    for (s, t), (a, b), (_, name) in zip(pairwise(known), pairwise(x.values), pairwise(x.names), strict=True):
+        least = a * s / t
+        if _BELOW * least > b:
+            yield Remark(
+                x.row,
+                "waits by packet size",
+                "implausible",
+                f"from {number(a)} to {b:.2f} at {name}: packets {t / s:.3g} times as large are one in "
+                f"{t / s:.3g} as many, which alone would leave {number(round(least, 2))} or more; something "
+                "else changed with the size, or the smaller figure was not counted",
+            )
 
 
 def grid(g: Grid) -> Iterator[Remark]:
@@ -197,6 +223,7 @@ def relations(document: Document) -> Iterator[Remark]:
     yield from thousandfold(document.printed)
     for x in document.ladders:
         yield from ladder(x)
+        yield from packets(x)
     for g in document.grids:
         yield from grid(g)
     for e in document.ends:

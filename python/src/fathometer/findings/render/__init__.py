@@ -8,6 +8,7 @@ from importlib import import_module
 from fathometer.findings.finding import Advice, Finding
 from fathometer.findings.render.doubts import doubt, doubt_code
 from fathometer.findings.render.facts import fact
+from fathometer.findings.render.snippets import Snippet, snippet, spelled
 from fathometer.findings.render.table import ADVICE, STATEMENTS, WEIGHTS
 from fathometer.findings.render.told import cost, incident, name, remedies, what, when_each, whom
 
@@ -22,6 +23,9 @@ __all__ = [
     "incident",
     "name",
     "remedies",
+    "snippet",
+    "snippets",
+    "spelled",
     "statement",
     "weight",
     "what",
@@ -57,6 +61,11 @@ def advice(one: Advice) -> str:
 def advice_evidence(one: Advice) -> list[str]:
     """What it rests on, a sentence each."""
     return [fact(each) for each in one.facts]
+
+
+def snippets(one: Advice) -> list[Snippet]:
+    """What to write, library by library."""
+    return [snippet(recipe) for recipe in one.recipes]
 
 
 def weight(finding: Finding) -> int:

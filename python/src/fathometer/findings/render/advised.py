@@ -6,7 +6,7 @@ from fathometer.findings.finding import Advice, Fact
 from fathometer.findings.render.phrase import ends
 from fathometer.findings.render.table import ADVICE, FACTS, advised, facts, says
 from fathometer.findings.verdicts import of_refresh
-from fathometer.findings.words import count, duration, listed, lower, share
+from fathometer.findings.words import count, duration, listed, lower, often, share
 from fathometer.stats.lifetimes import Refresh
 
 advised(
@@ -29,7 +29,18 @@ advised(
         ),
         "time-out": (
             "give clients a time-out above {longest:duration}, the longest stall that recovered by itself; a "
-            "shorter one would have turned it into a lost connection"
+            "shorter one would have turned it into a lost connection. With its margin TCP_USER_TIMEOUT is "
+            "{setting:duration}"
+        ),
+        "breaker": (
+            "{path}: give a circuit breaker a window of {calls:count call}, which are {window:duration} "
+            "here: in {troubles:count trouble} it would have opened after {after:duration} at the most. The "
+            "default of {default calls:count call} takes {default window:duration}, and would have opened in "
+            "{opened} of them"
+        ),
+        "lifetime": (
+            "{path}: close connections before they are {setting:duration} old: they lived for "
+            "{survived:duration}, and were dead by {died:duration}"
         ),
     }
 )
@@ -43,7 +54,20 @@ facts(
         "first": "its first sample takes {ratio:times} as long as the others",
         "forgotten": "{connections:count flow} forgotten on the way",
         "lives": "{deaths:count death} among {connections:count connection}",
+        "no stall recovered": (
+            "no stall recovered in these recordings: {least:duration} is what Azure recommends, and no value "
+            "of this path"
+        ),
         "not answered": "{path}: {lost} of {due:count sample} not answered",
+        "retries of each": (
+            "a request that is due at its beginning may take {retries:count retry|retries}: a budget that "
+            "all requests share must have as many for each that falls due meanwhile, or it gives some up; "
+            "what is sent twice must be safe to do twice"
+        ),
+        "troubles": (
+            "{times:count trouble} of {shortest:duration} to {longest:duration}, in each of which ten tries "
+            "failed or more"
+        ),
         "recovered": "{times:count stall} recovered",
     }
 )
@@ -90,7 +114,11 @@ def _retry(a: Advice) -> str:
     lasted = f"that is how long the longest of {outages} lasted"
     if a.terms.get("over") == "no":
         lasted = f"the longest of {outages} lasted at least so long, and its end was not seen"
-    return f"retry for longer than {longest}, with back-off and a budget: {lasted}{saved}"
+    how = ""
+    if "deadline" in a.quantities:
+        tries = count(int(a.quantities["retries"].value), "retry", "retries")
+        how = f" ({tries} and {duration(a.quantities['deadline'].value)} for the caller to wait are enough)"
+    return f"retry for longer than {longest}, with back-off and a budget{how}: {lasted}{saved}"
 
 
 @says(ADVICE, "refresh age")
@@ -109,9 +137,31 @@ def _refresh_fact(one: Fact) -> str:
 
 @says(ADVICE, "keepalive")
 def _keepalive(a: Advice) -> str:
-    idle = a.quantities.get("idle")
+    setting, idle = a.quantities.get("setting"), a.quantities.get("idle")
+    if setting and idle:
+        return (
+            f"{listed(list(a.paths), 6)}: send a keepalive at least every {duration(setting.value)}: "
+            f"connections lived on after {duration(a.quantities['survived'].value)} of silence, and were "
+            f"dead after {duration(idle.value)}"
+        )
     seen = f" (seen after {duration(idle.value)} of silence)" if idle else ""
     return (
         f"send something (a keepalive or a request) more often than the idle limit on this path{seen}, or "
         "raise the limit"
+    )
+
+
+@says(FACTS, "longest stall")
+def _longest_stall(one: Fact) -> str:
+    q = one.quantities
+    stalls = count(int(q["times"].value), "stall")
+    least = duration(q["least"].value)
+    said = (
+        f"{often(int(q['margin'].value))} the longest of {stalls} that recovered, "
+        f"{duration(q['longest'].value)}, and not below {least}"
+    )
+    return (
+        f"{said}, because so few stalls do not show how long the next one is"
+        if one.terms["few"] == "yes"
+        else said
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
@@ -18,6 +18,9 @@ KINDS: Final = {
 }
 """By whether connections survived, and whether some died."""
 
+WHOLE: Final = frozenset(("found", "not_found"))
+"""Verdicts of searches that came to their end."""
+
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     """One a search."""
@@ -29,39 +32,58 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
 
 
 def _finding(scenario: Scenario, recording: Recording) -> Finding:
-    ended = [e.fields.get("result") for e in recording.events if e.kind == "limits.ended"]
-    result = ended[-1] if ended and isinstance(ended[-1], dict) else {}
-    ends = {name: _end(result, name) for name in ("survived", "died")}
+    of = result(recording)
+    ends = {name: end(of, name) for name in ("survived", "died")}
     low, high = ends["survived"], ends["died"]
     facts = [
-        Fact(f"limit {name}", quantities=end, terms={"limit": _limit(recording)})
-        for name, end in ends.items()
-        if end
+        Fact(f"limit {name}", quantities=one, terms={"limit": kind(recording)})
+        for name, one in ends.items()
+        if one
     ]
     quantities = {"low": low["lasted"]} if low else {}
     quantities |= {"high": high["lasted"]} if high else {}
+    meanwhile, every_ns = _meanwhile(of)
+    quantities |= {"every": ns(every_ns)} if meanwhile else {}
     return Finding(
-        KINDS[bool(low), bool(high)],
+        KINDS[bool(low), bool(high)] + meanwhile,
         (Place(scenario.name, recording.manifest.id),),
-        confidence="high" if result.get("verdict") in {"found", "not_found"} else "low",
+        confidence="high" if of.get("verdict") in WHOLE else "low",
         quantities=quantities,
-        terms={"limit": _limit(recording)},
+        terms={"limit": kind(recording)},
         facts=tuple(facts),
     )
 
 
-def _limit(recording: Recording) -> str:
+def _meanwhile(of: Mapping[str, Any]) -> tuple[str, int]:
+    """What moved on connections that were idle otherwise, as kinds of findings are called, and how often."""
+    traffic = of.get("one_way")
+    if isinstance(every_ns := of.get("keepalive_ns"), int):
+        return " despite keepalives", every_ns
+    if isinstance(traffic, dict) and isinstance(every_ns := traffic.get("every_ns"), int):
+        side = "there" if traffic.get("from") == "there" else "here"
+        return f" despite traffic from {side}", every_ns
+    return "", 0
+
+
+def result(recording: Recording) -> Mapping[str, Any]:
+    """What a search ended with; empty: it broke off."""
+    ended = [e.fields.get("result") for e in recording.events if e.kind == "limits.ended"]
+    return ended[-1] if ended and isinstance(ended[-1], dict) else {}
+
+
+def kind(recording: Recording) -> Literal["idle", "age"]:
+    """What was searched for."""
     return "age" if recording.manifest.mode == "tcp-age-limit" else "idle"
 
 
-def _end(result: Mapping[str, Any], name: str) -> dict[str, Quantity]:
+def end(of: Mapping[str, Any], name: str) -> dict[str, Quantity]:
     """One end of the bracket; empty: there is none, or it cannot be understood."""
-    end = result.get(name)
-    if not isinstance(end, dict):
+    one = of.get(name)
+    if not isinstance(one, dict):
         return {}
-    given = (end.get("idle_ns", end.get("age_ns")), end.get("hits"), end.get("of"))
+    given = (one.get("idle_ns", one.get("age_ns")), one.get("hits"), one.get("of"))
     numbers = [n for n in given if isinstance(n, int) and n >= 0]
     if len(numbers) < len(given):
         return {}
-    lasted, hits, of = numbers
-    return {"lasted": ns(lasted), "hits": number(hits), "of": number(of)}
+    lasted, hits, tried = numbers
+    return {"lasted": ns(lasted), "hits": number(hits), "of": number(tried)}

@@ -32,15 +32,15 @@ _PICTURED: Final = {
 
 def _table(analysis: Analysis) -> Table | None:
     rows = [_row(c, p) for c in analysis.policies for p in c.policies]
-    table = table_of("Policies compared", ("policy", "rank", *_COLUMNS), rows)
+    table = table_of("Policies compared", ("policy", "rank", "runs", *_COLUMNS), rows)
     if table is None:
         return None
-    return Table(table.caption, table.head, table.rows, ("nobody could", "failed", "noticed after"))
+    return Table(table.caption, table.head, table.rows, ("runs", "nobody could", "failed", "noticed after"))
 
 
 def _row(c: PolicyComparison, p: Compared) -> tuple[Cell, ...]:
     rank = Cell("–" if p.rank is None else f"{p.rank}")
-    return (Cell(p.name, c.path), rank, *(_cell(p, name) for name in _COLUMNS.values()))
+    return (Cell(p.name, c.path), rank, Cell(f"{p.runs:,}"), *(_cell(p, name) for name in _COLUMNS.values()))
 
 
 def _cell(p: Compared, name: str) -> Cell:

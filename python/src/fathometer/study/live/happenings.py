@@ -142,6 +142,43 @@ def _recording_ended(f: _Fields) -> _Told | None:
     return (f"the recording ended: {f['error']}", "bad") if "error" in f else None
 
 
+def limit_found(limit: str, low_ns: int | None, high_ns: int | None) -> str:
+    """What a search found: the ends of its bracket, as far as there are any."""
+    if high_ns is None:
+        return f"no {limit} limit up to {span(low_ns)}" if low_ns else f"no {limit} limit found"
+    return f"{limit} limit " + (
+        f"between {span(low_ns)} and {span(high_ns)}" if low_ns else f"below {span(high_ns)}"
+    )
+
+
+def _limit_ended(f: _Fields) -> _Told:
+    result = f["result"]
+    ends = (result.get("survived"), result.get("died"))
+    low, high = (end.get("idle_ns", end.get("age_ns")) if isinstance(end, dict) else None for end in ends)
+    if not all(end is None or isinstance(end, int) for end in (low, high)):
+        return "the search has ended", "plain"
+    found = limit_found(str(result.get("limit")), low, high)
+    if result.get("verdict") in {"found", "not_found"}:
+        return found, "good"
+    return f"{found}, and that is not sure ({result.get('verdict')})", "warn"
+
+
+_MEANWHILE: Final = {
+    "all_died": "connections in use died too: it begins anew",
+    "outage": "nothing was answered for a while",
+    "host_paused": "this host did not run for a while",
+    "not_repeated": "too few connections were in reserve to try the longer end again",
+    "died_together": "connections of all ages died together: no limit, others begin",
+}
+"""What is no limit (docs/limits.md, `meanwhile`)."""
+
+
+def _limit_happened(f: _Fields) -> _Told | None:
+    # An object with one name.
+    words = [_MEANWHILE[name] for name in f["what"] if name in _MEANWHILE]
+    return (f"search: {words[0]}", "warn") if words else None
+
+
 _EVENTS: Final[Mapping[str, Callable[[_Fields], _Told | None]]] = {
     "recording.ended": _recording_ended,
     "connection.refused": lambda f: (f"connection refused: {f['error']}", "bad"),
@@ -156,6 +193,8 @@ _EVENTS: Final[Mapping[str, Callable[[_Fields], _Told | None]]] = {
     "schedule.overrun": lambda f: (f"{count(f['skipped'], 'sample')} skipped: {f['reason']}", "warn"),
     "echo.corrupted": lambda f: (f"{count(f['count'], 'echo')} corrupted", "bad"),
     "recording.overflowed": lambda f: (f"{count(f['lost'], 'sample')} lost by the recorder{_lost(f)}", "bad"),
+    "limits.happened": _limit_happened,
+    "limits.ended": _limit_ended,
     "note": lambda f: (str(f["text"]), "plain"),
 }
 

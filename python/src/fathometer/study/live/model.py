@@ -60,6 +60,9 @@ class _Run:
         if isinstance(count, int) and count:
             lanes = connections if isinstance(connections, int) and connections else 1
             return min(1.0, self.samples / (count * lanes))
+        if not duration and isinstance(up_to := probe.get("up_to_ns"), int):
+            # A search that finds a limit ends earlier: how far it is at the least.
+            duration = up_to + up_to // 10
         if isinstance(duration, int) and duration:
             return min(1.0, max(0.0, (now_ns - self.manifest.started_ns) / duration))
         return None

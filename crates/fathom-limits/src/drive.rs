@@ -1,9 +1,7 @@
 //! The driver of `fathom_core::limits` on sockets: it connects, writes, reads and waits. Nothing here decides anything.
 
-use super::args::Config;
-use super::show::Ticker;
-use crate::probe::Stop;
-use fathom_core::limits::{Ages, Input, KernelView, Limit, Limits, Outcome, Output, Recorded, Search};
+use super::Watch;
+use fathom_core::limits::{Input, KernelView, Outcome, Output, Search};
 use fathom_core::probe::NetError;
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
@@ -17,63 +15,63 @@ use std::net::SocketAddr;
 
 const MS: u64 = 1_000_000;
 
+#[derive(Debug)]
 struct Link {
     socket: TcpStream,
     established: bool,
 }
 
+/// Where connections go, and how they are made.
+#[derive(Debug)]
+pub struct Way {
+    /// Where they go.
+    pub remote: SocketAddr,
+    /// How each is made.
+    pub options: TcpOptions,
+}
+
 /// See the module.
-pub(super) struct Driver {
+#[derive(Debug)]
+pub struct Driver<'a> {
     search: Box<dyn Search>,
-    remote: SocketAddr,
-    options: TcpOptions,
+    way: Way,
     reactor: Reactor,
     links: HashMap<u32, Link>,
     /// Connections that broke while something was being done with them.
     broken: VecDeque<(u32, io::Error)>,
-    stop: Stop,
     stopped: bool,
-    ticker: Ticker,
+    watch: &'a mut dyn Watch,
     keeper: Keeper,
 }
 
-impl Driver {
-    pub(super) fn new(
-        config: &Config,
-        earlier: &Recorded,
-        remote: SocketAddr,
+impl<'a> Driver<'a> {
+    /// Of a search that has not begun. Who asks for an end wakes the reactor.
+    pub fn new(
+        search: Box<dyn Search>,
+        way: Way,
         reactor: Reactor,
-        stop: Stop,
+        watch: &'a mut dyn Watch,
         keeper: Keeper,
     ) -> Self {
         Self {
-            search: match config.limit {
-                Limit::Idle => Box::new(Limits::resumed(config.settings.clone(), earlier)),
-                Limit::Age => Box::new(Ages::resumed(config.settings.clone(), earlier)),
-            },
-            remote,
-            options: TcpOptions {
-                source: config.source,
-                keepalive: config.keepalive,
-                ..TcpOptions::default()
-            },
+            search,
+            way,
             reactor,
             links: HashMap::new(),
             broken: VecDeque::new(),
-            stop,
             stopped: false,
-            ticker: Ticker::new(config),
+            watch,
             keeper,
         }
     }
 
-    /// Runs to the end.
-    pub(super) fn run(mut self) -> io::Result<(Outcome, Keeper)> {
+    /// Runs to the end: what was found, and the recording.
+    pub fn run(mut self) -> io::Result<(Outcome, Keeper)> {
         let mut events = mio::Events::with_capacity(256);
         self.search.start(mono_ns());
         self.obey();
         while !self.search.is_over() {
-            let shown = self.ticker.tick(mono_ns(), self.search.as_ref());
+            let shown = self.watch.tick(mono_ns(), self.search.as_ref());
             self.keeper.flush(mono_ns());
             let written = self.keeper.due_ns();
             let deadline = self.search.next_wake().into_iter().chain(shown).chain(written).min();
@@ -82,14 +80,14 @@ impl Driver {
                 let ended = event.is_read_closed() || event.is_error();
                 self.ready(event.token().0 as u32, event.is_readable() || ended, ended);
             }
-            if self.stop.times() > 0 && !std::mem::replace(&mut self.stopped, true) {
+            if self.watch.is_to_stop() && !std::mem::replace(&mut self.stopped, true) {
                 self.tell(Input::Stop);
             }
             if self.search.next_wake().is_some_and(|at| at <= mono_ns()) {
                 self.tell(Input::Wake);
             }
         }
-        self.ticker.clear();
+        self.watch.clear();
         Ok((self.search.outcome(), self.keeper))
     }
 
@@ -128,7 +126,7 @@ impl Driver {
     }
 
     fn open(&mut self, id: u32) {
-        let begun = socket::connect_tcp(self.remote, &self.options).and_then(|mut socket| {
+        let begun = socket::connect_tcp(self.way.remote, &self.way.options).and_then(|mut socket| {
             let both = Interest::READABLE | Interest::WRITABLE;
             self.reactor.registry().register(&mut socket, Token(id as usize), both)?;
             Ok(socket)
@@ -157,7 +155,7 @@ impl Driver {
                 Ok(true) => {
                     link.established = true;
                     // This host may have connected to itself: then nobody listens there.
-                    let itself = link.socket.local_addr().is_ok_and(|local| local == self.remote);
+                    let itself = link.socket.local_addr().is_ok_and(|local| local == self.way.remote);
                     if itself {
                         return self.tell_broken(id, &io::ErrorKind::ConnectionRefused.into());
                     }

@@ -1,0 +1,124 @@
+//! Whether a step is worse than those below it.
+//!
+//! Two things must hold. The windows of the step are higher than those below by the rank-sum test of Mann and Whitney ("On a
+//! test of whether one of two random variables is stochastically larger than the other", Annals of Mathematical Statistics 18,
+//! 1947), which asks nothing of how they are distributed, so that a few windows of a stall count for little. And the difference
+//! is one that matters: [`LOSS`] and twice the loss below, or [`DELAY_NS`] and a quarter of the delay below, without the worst
+//! quarter of the windows on either side.
+
+use super::tally::Window;
+use serde::{Deserialize, Serialize};
+
+/// How far beyond chance: the standard normal's quantile for one in 2,000, one side.
+const Z: f64 = 3.290_526_731_491_926;
+/// The loss that matters.
+const LOSS: f64 = 0.01;
+/// The delay that matters.
+const DELAY_NS: f64 = 2_000_000.0;
+/// This share of the windows, the worst, is left out of a mean: a moment is no ceiling.
+const LEFT_OUT: f64 = 0.25;
+
+/// What began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Began {
+    /// Segments were sent again, or could not be sent.
+    Loss,
+    /// Echoes came later.
+    Delay,
+    /// Both.
+    Both,
+}
+
+/// A step that is worse than those below it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Worse {
+    /// What began.
+    pub began: Began,
+}
+
+/// Whether these windows are worse than those below.
+pub(super) fn worse(below: &[Window], step: &[Window]) -> Option<Worse> {
+    let of = |windows: &[Window], what: fn(&Window) -> f64| windows.iter().map(what).collect::<Vec<f64>>();
+    let loss = [below, step].map(|windows| of(windows, |window| window.loss));
+    let delay = [below, step].map(|windows| of(windows, |window| window.delay_ns as f64));
+    let lost = exceeds(&loss, |below, step| step - below >= LOSS && step >= 2.0 * below);
+    let delayed = exceeds(&delay, |below, step| step - below >= DELAY_NS.max(below / 4.0));
+    let began = match (lost, delayed) {
+        (false, false) => return None,
+        (true, false) => Began::Loss,
+        (false, true) => Began::Delay,
+        (true, true) => Began::Both,
+    };
+    Some(Worse { began })
+}
+
+fn exceeds([below, step]: &[Vec<f64>; 2], matters: impl Fn(f64, f64) -> bool) -> bool {
+    rank_sum(below, step) >= Z && matters(usual(below), usual(step))
+}
+
+/// The mean without the worst.
+pub(super) fn usual(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    sorted.truncate(sorted.len() - (sorted.len() as f64 * LEFT_OUT) as usize);
+    if sorted.is_empty() { 0.0 } else { sorted.iter().sum::<f64>() / sorted.len() as f64 }
+}
+
+/// By how many standard deviations the second sample's ranks are above what chance gives (with the correction for ties).
+fn rank_sum(below: &[f64], step: &[f64]) -> f64 {
+    let (m, n) = (below.len() as f64, step.len() as f64);
+    let mut all: Vec<(f64, bool)> = below.iter().map(|value| (*value, false)).collect();
+    all.extend(step.iter().map(|value| (*value, true)));
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (mut ranks, mut ties, mut before) = (0.0, 0.0, 0.0);
+    for equal in all.chunk_by(|a, b| a.0.total_cmp(&b.0).is_eq()) {
+        let times = equal.len() as f64;
+        let rank = before + f64::midpoint(times, 1.0);
+        ranks += rank * equal.iter().filter(|(_, is_step)| *is_step).count() as f64;
+        ties += times * times * times - times;
+        before += times;
+    }
+    let total = m + n;
+    let spread = m * n / 12.0 * (total + 1.0 - ties / (total * (total - 1.0)));
+    if spread > 0.0 { (ranks - n * (total + 1.0) / 2.0) / spread.sqrt() } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures of `SciPy`'s `mannwhitneyu(x, y, use_continuity=False, method="asymptotic")`, whose p is of this z.
+    #[test]
+    fn ranks_are_those_of_mann_and_whitney() {
+        for (below, step, z) in RANKS {
+            let found = rank_sum(below, step);
+            assert!((found - z).abs() < 1e-6, "{below:?} {step:?}: {found}");
+        }
+        assert!(rank_sum(&[1.0; 9], &[1.0; 5]).abs() < 1e-12);
+    }
+
+    type Ranks = (&'static [f64], &'static [f64], f64);
+    const RANKS: [Ranks; 3] = [
+        (&[1.0, 2.0, 3.0, 4.0, 5.0], &[6.0, 7.0, 8.0, 9.0, 10.0], 2.611_165),
+        (&[0.0, 0.0, 0.0, 1.0, 0.0, 2.0], &[0.0, 3.0, 1.0, 1.0], 1.153_164),
+        (&[5.0, 6.0, 7.0], &[1.0, 2.0, 9.0, 3.0], -1.060_660),
+    ];
+
+    fn windows(delays_ms: &[u64], loss: f64) -> Vec<Window> {
+        delays_ms.iter().map(|ms| Window { loss, delay_ns: ms * 1_000_000 }).collect()
+    }
+
+    #[test]
+    fn a_moment_is_not_worse_and_what_lasts_is() {
+        let below = windows(&[1; 40], 0.0);
+        let moment: Vec<u64> = (0..20).map(|n| if n < 5 { 900 } else { 1 }).collect();
+        assert_eq!(worse(&below, &windows(&moment, 0.0)), None);
+        assert_eq!(worse(&below, &windows(&[4; 20], 0.0)), Some(Worse { began: Began::Delay }));
+        assert_eq!(worse(&below, &windows(&[1; 20], 0.02)), Some(Worse { began: Began::Loss }));
+        assert_eq!(worse(&below, &windows(&[9; 20], 0.2)), Some(Worse { began: Began::Both }));
+        // What is sure and does not matter.
+        assert_eq!(worse(&below, &windows(&[2; 20], 0.009)), None);
+        assert_eq!(worse(&windows(&[100; 40], 0.0), &windows(&[110; 20], 0.0)), None);
+    }
+}

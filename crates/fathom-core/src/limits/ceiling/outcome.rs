@@ -1,0 +1,175 @@
+//! What a search for the rate ceiling found, and what it means.
+
+use super::compare::{Began, usual};
+use super::tally::Seen;
+use crate::limits::{Verdict, wilson};
+use crate::text::count;
+use crate::units::{duration_compact, duration_text as duration};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::net::SocketAddr;
+
+/// One end of the bracket.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Bound {
+    /// Packets a second, of all connections together.
+    pub rate_per_s: u32,
+    /// Segments that were sent again or could not be sent, of those that were due.
+    pub lost: u64,
+    /// Packets that were due.
+    pub due: u64,
+    /// The share of such packets that is lost: an interval of 95 % (Wilson).
+    pub share_95: (f64, f64),
+    /// Time to the echo in ns: the mean of the windows' medians without the worst quarter. Absent: most had none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ns: Option<u64>,
+}
+
+/// What became of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The step.
+    #[serde(flatten)]
+    pub bound: Bound,
+    /// Packets that were sent.
+    pub sent: u64,
+    /// Packets that were answered.
+    pub answered: u64,
+    /// This host kept its schedule, so that the step says something of the path.
+    pub kept: bool,
+    /// What was worse than below. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worse: Option<Began>,
+}
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// `rate`.
+    pub limit: String,
+    /// What came of it.
+    pub verdict: Verdict,
+    /// Why it is unclear, or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The highest rate that was as good as those below it. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<Bound>,
+    /// The rate above it at which something began. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bad: Option<Bound>,
+    /// What began there. Absent: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began: Option<Began>,
+    /// The highest rate that was to be tried.
+    pub up_to_per_s: u32,
+    /// Over so many connections.
+    pub connections: u32,
+    /// Steps that were worse once and as good as those below when they were tried again.
+    pub moments: u32,
+    /// How long it took, in ns.
+    pub took_ns: u64,
+    /// Each step, in the order in which they were tried.
+    pub steps: Vec<Row>,
+}
+
+impl Bound {
+    pub(super) fn of(rate_per_s: u32, seen: &Seen) -> Self {
+        let delays: Vec<f64> = seen.windows.iter().map(|window| window.delay_ns as f64).collect();
+        let delay = usual(&delays);
+        // What was never answered is longer than any.
+        let delay_ns = (!delays.is_empty() && delay < 1e18).then_some(delay as u64);
+        let (lost, due) = (seen.lost, seen.due);
+        let trials = u32::try_from(due).unwrap_or(u32::MAX);
+        let hits = u32::try_from(lost).unwrap_or(u32::MAX).min(trials);
+        Self { rate_per_s, lost, due, share_95: wilson(hits, trials), delay_ns }
+    }
+
+    fn text(&self) -> String {
+        let (low, high) = self.share_95;
+        let share = 100.0 * self.lost as f64 / self.due.max(1) as f64;
+        let delay =
+            self.delay_ns.map_or("no echo in time".to_owned(), |ns| format!("echo after {}", duration(ns)));
+        format!("{share:.1} % lost (95 %: {:.1} % to {:.1} %), {delay}", low * 100.0, high * 100.0)
+    }
+}
+
+/// `5000` as `5,000/s`.
+fn rate(per_s: u32) -> String {
+    let digits = per_s.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    format!("{}/s", groups.join(","))
+}
+
+impl Ceiling {
+    /// For people.
+    pub fn text(&self, target: &str) -> String {
+        let over = count(self.connections.into(), "connection");
+        let so_far = match self.verdict {
+            Verdict::Stopped => " (ended early: what is known so far)",
+            Verdict::Unclear => " (unclear: what is known so far)",
+            _ => "",
+        };
+        let mut out = match (&self.good, &self.bad) {
+            (Some(good), Some(bad)) => {
+                let began = match self.began {
+                    Some(Began::Loss) => "loss begins",
+                    Some(Began::Delay) => "delay begins",
+                    _ => "loss and delay begin",
+                };
+                format!(
+                    "{target}: {began} between {} and {}, over {over}{so_far}\n",
+                    rate(good.rate_per_s),
+                    rate(bad.rate_per_s)
+                )
+            }
+            (Some(good), None) => {
+                format!("{target}: no rate ceiling up to {}, over {over}{so_far}\n", rate(good.rate_per_s))
+            }
+            _ => format!("{target}: nothing is known of a rate ceiling over {over}{so_far}\n"),
+        };
+        for (what, bound) in [("good", &self.good), ("bad", &self.bad)] {
+            if let Some(bound) = bound {
+                let _ = writeln!(out, "  {what} at {}: {}", rate(bound.rate_per_s), bound.text());
+            }
+        }
+        if let Some(why) = &self.why {
+            let _ = writeln!(out, "  why: {why}");
+        }
+        if self.moments > 0 {
+            let steps = count(self.moments.into(), "step");
+            let _ = writeln!(out, "  no ceiling: {steps} worse for a moment, and not when tried again");
+        }
+        let _ = writeln!(
+            out,
+            "  took {}, in {}",
+            duration_compact(self.took_ns),
+            count(self.steps.len() as u64, "step")
+        );
+        out
+    }
+
+    /// One object, as docs/limits.md tells.
+    pub fn json(&self, target: &str, remote: Option<SocketAddr>) -> Value {
+        let mut object = json!({"format": 1, "kind": "limits", "target": target, "remote": remote});
+        if let (Some(object), Ok(Value::Object(found))) = (object.as_object_mut(), serde_json::to_value(self))
+        {
+            object.extend(found);
+        }
+        object
+    }
+}
+
+impl Row {
+    /// How a step went, in a line.
+    pub fn line(&self) -> String {
+        let worse = match (self.kept, self.worse) {
+            (false, _) => "; this host did not keep its schedule",
+            (true, None) => "",
+            (true, Some(_)) => "; worse than below",
+        };
+        format!("{}: {}{worse}", rate(self.bound.rate_per_s), self.bound.text())
+    }
+}

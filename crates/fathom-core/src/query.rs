@@ -1,0 +1,55 @@
+//! Whose time a query takes: the server's, the path's or this client's. Pure: times are arguments, and nothing is kept but
+//! sums, so that a result of ten million rows needs as much memory as one of ten.
+//!
+//! A [`Timeline`] is fed by whoever drives the protocol: [`Timeline::request`] when a request was handed to the kernel,
+//! [`Timeline::received`] for every read that gave bytes (and since when it had waited for them), [`Timeline::look`] for
+//! what a second connection saw the server's backend do, and [`Timeline::end`] when the answer is whole. `request` may come
+//! again: each begins a turn, for which the path takes one round trip.
+//!
+//! The model, its assumptions and where it is blind: `docs/databases.md`. In short:
+//! * The last busy time of a turn, in which nothing is waited for any more, is the client's, and so is busy time during which
+//!   the server is blocked on sending to a client that has not read what it has. Busy time that a wait follows is hidden
+//!   behind whoever is waited for, because a faster client would only have waited longer.
+//! * Of the first wait of a turn one round trip is the path's; the rest is the server's, unless it says that it was done.
+//! * A later wait is the server's while it works, and the path's while it is blocked on sending or has sent everything.
+//! * What nobody looked at is between server and path: it widens the bounds of both.
+
+mod split;
+mod timeline;
+mod verdict;
+
+pub use split::{PARTIES, Part, Party, Split};
+pub use timeline::Timeline;
+pub use verdict::{Confidence, Verdict};
+
+/// What a server's backend does, as it says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ServerState {
+    /// It works on the query, or waits for something that is not its client.
+    Working,
+    /// It is blocked on sending to its client.
+    Sending,
+    /// It has sent everything, and waits for a request.
+    Done,
+}
+
+/// A round trip of the path, beside a query: what it was by the samples of these moments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Rtt {
+    /// The shortest it may have been, ns.
+    pub low_ns: u64,
+    /// What it is taken to be, ns.
+    pub ns: u64,
+    /// The longest it may have been, ns.
+    pub high_ns: u64,
+}
+
+impl Rtt {
+    /// From round trips of the last moments: their least, median and greatest. `None`: there are none.
+    pub fn of(round_trips_ns: &[u64]) -> Option<Self> {
+        let mut sorted = round_trips_ns.to_vec();
+        sorted.sort_unstable();
+        let (&low_ns, &high_ns) = (sorted.first()?, sorted.last()?);
+        Some(Self { low_ns, ns: sorted[(sorted.len() - 1) / 2], high_ns })
+    }
+}

@@ -1,0 +1,111 @@
+//! Three parts that sum to the whole, and how far each may be from the truth.
+
+use std::fmt;
+
+/// Whose time it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Party {
+    /// The database server.
+    Server,
+    /// The network between the two, and both kernels.
+    Path,
+    /// This process, and the host that it runs on.
+    Client,
+}
+
+/// All of them, in the order in which they are shown.
+pub const PARTIES: [Party; 3] = [Party::Server, Party::Path, Party::Client];
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Server => "server",
+            Self::Path => "path",
+            Self::Client => "client",
+        })
+    }
+}
+
+/// One party's part of a query's wall time, in ns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Part {
+    /// It is at least so much.
+    pub low_ns: u64,
+    /// The estimate; the three of a split sum to its wall time.
+    pub ns: u64,
+    /// It is at most so much.
+    pub high_ns: u64,
+}
+
+/// The parts of one query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Split {
+    /// From before the first request to the whole answer, processed, in ns.
+    pub wall_ns: u64,
+    /// The parts by [`Party`].
+    parts: [Part; 3],
+    /// Of the wall time so much may be one party's or another's, in ns.
+    pub open_ns: u64,
+    /// A first wait had no round trip to be compared with.
+    pub without_rtt: bool,
+}
+
+/// Where more than this share of the wall time is open, the estimates are not given.
+const OPEN_AT_MOST: f64 = 0.25;
+
+impl Split {
+    /// A party's part; its estimate is to be used only where [`Split::why_not`] is `None`.
+    pub fn part(&self, party: Party) -> Part {
+        self.parts[party as usize]
+    }
+
+    /// The estimates in the order of [`PARTIES`], which sum to the wall time; `None` where [`Split::why_not`] has a reason.
+    pub fn estimates(&self) -> Option<[u64; 3]> {
+        self.why_not().is_none().then(|| self.parts.map(|part| part.ns))
+    }
+
+    /// Why there are bounds alone.
+    pub fn why_not(&self) -> Option<&'static str> {
+        if self.open_ns as f64 <= OPEN_AT_MOST * self.wall_ns as f64 {
+            None
+        } else if self.without_rtt {
+            Some("no round trip of the path was measured beside it")
+        } else {
+            Some("what the server did while it was waited for was not seen often enough")
+        }
+    }
+
+    /// Time that is surely this party's.
+    pub(super) fn give(&mut self, party: Party, ns: u64) {
+        let part = &mut self.parts[party as usize];
+        part.low_ns += ns;
+        part.ns += ns;
+        part.high_ns += ns;
+    }
+
+    /// Time that may be any of these; the first is the estimate.
+    pub(super) fn give_one_of(&mut self, parties: &[Party], ns: u64) {
+        self.open_ns += ns;
+        for (party, is_estimate) in parties.iter().zip(std::iter::once(true).chain(std::iter::repeat(false)))
+        {
+            let part = &mut self.parts[*party as usize];
+            part.high_ns += ns;
+            part.ns += if is_estimate { ns } else { 0 };
+        }
+    }
+
+    /// As [`Split::give_one_of`] of two, half of it each.
+    pub(super) fn give_half(&mut self, a: Party, b: Party, ns: u64) {
+        self.give_one_of(&[a, b], ns / 2);
+        self.give_one_of(&[b, a], ns - ns / 2);
+    }
+
+    /// So much of what was given to `from` may be `to`'s: the estimates stay.
+    pub(super) fn doubt(&mut self, from: Party, to: Party, ns: u64) {
+        let from = &mut self.parts[from as usize];
+        // Never more than is surely its own.
+        let ns = ns.min(from.low_ns);
+        from.low_ns -= ns;
+        self.parts[to as usize].high_ns += ns;
+    }
+}

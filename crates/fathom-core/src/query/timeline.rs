@@ -1,0 +1,302 @@
+//! Waiting and working of this side, and what the server did meanwhile, become sums.
+
+use super::split::Party::{Client, Path, Server};
+use super::{Rtt, ServerState, Split};
+
+/// A client that reads so much between two waits may have had its receive window shut; with less it cannot have: Linux
+/// announces 64 KiB at first, and later more (`tcp_rmem`, tcp(7)).
+const WINDOW_BYTES: u64 = 32 << 10;
+
+/// What this side did for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Doing {
+    /// It waited for the first bytes of an answer, longer than a round trip.
+    First,
+    /// The same, and nobody knows a round trip.
+    FirstWithoutRtt,
+    /// It waited for later bytes.
+    Waiting,
+    /// It was busy, and waited afterwards: with less than a window's bytes, or with more.
+    Hidden { window: bool },
+}
+
+const DOINGS: [Doing; 5] = [
+    Doing::First,
+    Doing::FirstWithoutRtt,
+    Doing::Waiting,
+    Doing::Hidden { window: false },
+    Doing::Hidden { window: true },
+];
+
+/// What the looks before and after say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Working,
+    Sending,
+    Done,
+    /// Between a look that saw it work, and one that saw it blocked or done.
+    Changed,
+}
+
+const SEEN: [Seen; 5] = [Seen::Nothing, Seen::Working, Seen::Sending, Seen::Done, Seen::Changed];
+
+impl Seen {
+    /// Between two looks of one turn; `None`: the turn begins, or ends.
+    fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
+        use ServerState::{Done, Sending, Working};
+        match (before, after) {
+            (None, None) => Self::Nothing,
+            // A turn begins with work.
+            (Some(Working) | None, Some(Working)) => Self::Working,
+            // And ends with everything sent.
+            (Some(Done), Some(Done) | None) => Self::Done,
+            (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,
+            _ => Self::Changed,
+        }
+    }
+}
+
+/// Whether looks decide whose it was.
+fn is_later(doing: Doing) -> bool {
+    matches!(doing, Doing::Waiting | Doing::Hidden { .. })
+}
+
+fn is_window(doing: Doing) -> bool {
+    doing == Doing::Hidden { window: true }
+}
+
+fn is_sent(seen: Seen) -> bool {
+    matches!(seen, Seen::Sending | Seen::Done)
+}
+
+/// Time by what this side did.
+type Sums = [u64; DOINGS.len()];
+
+fn index(doing: Doing) -> usize {
+    DOINGS.iter().position(|&d| d == doing).unwrap_or_default()
+}
+
+/// One query: see the module above.
+#[derive(Debug, Clone)]
+pub struct Timeline {
+    began_ns: u64,
+    /// Everything before is accounted for.
+    now_ns: u64,
+    /// What is left of the turn's round trip.
+    rtt: Option<Rtt>,
+    /// Earlier looks are of the time before the turn.
+    heeded_from_ns: u64,
+    /// Nothing of the answer to the last request has come.
+    is_first: bool,
+    /// Bytes since this side last waited.
+    run_bytes: u64,
+    /// Busy since this side last waited: between the same looks, and before, by what those saw.
+    run_ns: u64,
+    run_seen: [u64; SEEN.len()],
+    /// The latest look of this turn, and time since then (or since the turn began).
+    before: Option<ServerState>,
+    since: Sums,
+    /// Time between looks, by what they saw.
+    seen: [Sums; SEEN.len()],
+    /// What needs no look.
+    sure: Split,
+    /// Of the server's first waits so much may have been the path's.
+    slower_path_ns: u64,
+    /// Of the path's round trips so much may have been the server's.
+    faster_path_ns: u64,
+    turns: u32,
+    looks: u32,
+}
+
+impl Timeline {
+    /// A query that begins now.
+    pub fn new(now_ns: u64) -> Self {
+        Self {
+            began_ns: now_ns,
+            now_ns,
+            rtt: None,
+            heeded_from_ns: 0,
+            is_first: false,
+            run_bytes: 0,
+            run_ns: 0,
+            run_seen: [0; SEEN.len()],
+            before: None,
+            since: Sums::default(),
+            seen: [Sums::default(); SEEN.len()],
+            sure: Split::default(),
+            slower_path_ns: 0,
+            faster_path_ns: 0,
+            turns: 0,
+            looks: 0,
+        }
+    }
+
+    /// Requests so far.
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// Looks at the server that counted.
+    pub fn looks(&self) -> u32 {
+        self.looks
+    }
+
+    /// A request was handed to the kernel; what the path's round trip is at this moment, where that is known.
+    pub fn request(&mut self, now_ns: u64, rtt: Option<Rtt>) {
+        self.close_turn(now_ns);
+        self.rtt = rtt;
+        self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
+        self.is_first = true;
+        self.turns += 1;
+    }
+
+    /// A read gave so many bytes. `waited`: since when this side had waited for them, and when they came, by the kernel's
+    /// stamp where it has one; `None`: they were there.
+    pub fn received(&mut self, waited: Option<(u64, u64)>, bytes: u64) {
+        if let Some((since_ns, came_ns)) = waited {
+            let since_ns = since_ns.max(self.now_ns);
+            let came_ns = came_ns.max(since_ns);
+            self.busy_until(since_ns);
+            self.hide_run();
+            self.wait(since_ns, came_ns);
+            self.run_bytes = 0;
+        }
+        self.is_first = false;
+        self.run_bytes += bytes;
+    }
+
+    /// The server's backend did this, as an answer said that came at `at_ns`: it is as old as the bytes that came with it.
+    /// Looks come in their order. The caller has told what this side did until then ([`Timeline::busy_until`],
+    /// [`Timeline::still_waiting`]); one that comes too late counts from now on. None counts that was made before the server
+    /// can have had the request.
+    pub fn look(&mut self, at_ns: u64, state: ServerState) {
+        if at_ns < self.heeded_from_ns || self.turns == 0 {
+            return;
+        }
+        self.looks += 1;
+        self.shut(Seen::between(self.before, Some(state)));
+        self.before = Some(state);
+    }
+
+    /// This side has been busy until now, and will be.
+    pub fn busy_until(&mut self, now_ns: u64) {
+        self.run_ns += now_ns.saturating_sub(self.now_ns);
+        self.now_ns = self.now_ns.max(now_ns);
+    }
+
+    /// This side has waited for bytes since `since_ns`, which have not come: so that looks meanwhile find their place.
+    pub fn still_waiting(&mut self, since_ns: u64, now_ns: u64) {
+        let since_ns = since_ns.max(self.now_ns);
+        self.busy_until(since_ns);
+        self.hide_run();
+        self.run_bytes = 0;
+        self.wait(since_ns, now_ns.max(since_ns));
+    }
+
+    /// The answer is whole and processed.
+    pub fn end(mut self, now_ns: u64) -> Split {
+        self.close_turn(now_ns);
+        let mut split = self.sure;
+        split.wall_ns = self.now_ns - self.began_ns;
+        for (seen, sums) in SEEN.into_iter().zip(self.seen) {
+            for (doing, ns) in DOINGS.into_iter().zip(sums) {
+                attribute(&mut split, doing, seen, ns);
+            }
+        }
+        // Of n looks that all saw the same, what they did not see may still have been up to 3 in n ("rule of three", the 95 %
+        // bound: Hanley and Lippman-Hand, JAMA 249, 1983).
+        let unseen = (3.0 / f64::from(self.looks.max(1))).min(1.0);
+        let doubted = |is: fn(Doing, Seen) -> bool| {
+            let all = SEEN.into_iter().zip(self.seen).flat_map(|(seen, sums)| {
+                DOINGS.into_iter().zip(sums).filter(move |&(doing, _)| is(doing, seen)).map(|(_, ns)| ns)
+            });
+            (all.sum::<u64>() as f64 * unseen) as u64
+        };
+        split.doubt(Server, Path, doubted(|doing, seen| is_later(doing) && seen == Seen::Working));
+        split.doubt(
+            Path,
+            Server,
+            doubted(|doing, seen| is_later(doing) && is_sent(seen) && !is_window(doing)),
+        );
+        split.doubt(Client, Path, doubted(|doing, seen| is_window(doing) && seen == Seen::Sending));
+        split.doubt(Server, Path, self.slower_path_ns);
+        split.doubt(Path, Server, self.faster_path_ns);
+        split
+    }
+
+    /// The last busy time of a turn is the client's.
+    fn close_turn(&mut self, now_ns: u64) {
+        self.busy_until(now_ns);
+        let ns = self.run_ns + self.run_seen.iter().sum::<u64>();
+        (self.run_ns, self.run_seen) = (0, [0; SEEN.len()]);
+        self.sure.give(Client, ns);
+        self.shut(Seen::between(self.before, None));
+        self.before = None;
+        self.run_bytes = 0;
+    }
+
+    /// A wait follows: what this side was busy with is hidden behind it.
+    fn hide_run(&mut self) {
+        let doing = index(Doing::Hidden { window: self.run_bytes >= WINDOW_BYTES });
+        self.since[doing] += std::mem::take(&mut self.run_ns);
+        for (sums, ns) in self.seen.iter_mut().zip(std::mem::take(&mut self.run_seen)) {
+            sums[doing] += ns;
+        }
+    }
+
+    fn wait(&mut self, since_ns: u64, until_ns: u64) {
+        let ns = until_ns - since_ns;
+        self.now_ns = until_ns;
+        if !self.is_first {
+            self.since[index(Doing::Waiting)] += ns;
+            return;
+        }
+        // A first wait may come in pieces: what of the round trip is left over goes on to the next.
+        let Some(rtt) = &mut self.rtt else {
+            self.sure.without_rtt = true;
+            self.since[index(Doing::FirstWithoutRtt)] += ns;
+            return;
+        };
+        let path = ns.min(rtt.ns);
+        self.sure.give(Path, path);
+        self.since[index(Doing::First)] += ns - path;
+        self.faster_path_ns += path - ns.min(rtt.low_ns);
+        self.slower_path_ns += ns.min(rtt.high_ns) - path;
+        for left in [&mut rtt.low_ns, &mut rtt.ns, &mut rtt.high_ns] {
+            *left = left.saturating_sub(ns);
+        }
+    }
+
+    /// Accounts for what lies between two looks.
+    fn shut(&mut self, seen: Seen) {
+        let at = SEEN.iter().position(|&s| s == seen).unwrap_or_default();
+        self.run_seen[at] += std::mem::take(&mut self.run_ns);
+        for (sum, ns) in self.seen[at].iter_mut().zip(std::mem::take(&mut self.since)) {
+            *sum += ns;
+        }
+    }
+}
+
+/// Whose time it is that this side spent so while the server was seen so.
+fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64) {
+    match (doing, seen) {
+        // Of a first wait too, what looks say that the server was not doing it did not do.
+        (Doing::First | Doing::Waiting | Doing::Hidden { window: false }, Seen::Sending | Seen::Done) => {
+            split.give(Path, ns);
+        }
+        (Doing::Hidden { window: true }, Seen::Sending) => split.give(Client, ns),
+        // The server's kernel may still hold what the client has no room for.
+        (Doing::Hidden { window: true }, Seen::Done) => split.give_one_of(&[Client, Path], ns),
+        (Doing::Hidden { window: true }, Seen::Changed | Seen::Nothing) => {
+            split.give_one_of(&[Client, Server, Path], ns / 3);
+            split.give_one_of(&[Server, Path, Client], ns / 3);
+            split.give_one_of(&[Path, Client, Server], ns - ns / 3 * 2);
+        }
+        (Doing::First, _) | (Doing::Waiting | Doing::Hidden { .. }, Seen::Working) => split.give(Server, ns),
+        (Doing::FirstWithoutRtt, _)
+        | (Doing::Waiting | Doing::Hidden { window: false }, Seen::Changed | Seen::Nothing) => {
+            split.give_half(Server, Path, ns);
+        }
+    }
+}

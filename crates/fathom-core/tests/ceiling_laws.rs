@@ -1,0 +1,211 @@
+//! Searches for the rate ceiling in virtual time: a policer and a queue are found whatever their rate; random loss, a moment in
+//! which nothing passes, and a host that is late are no ceiling.
+
+#[path = "world/chance.rs"]
+mod chance;
+
+use chance::Random;
+use fathom_core::limits::{Asked, Began, Ceiling, CeilingSearch, Seen, Step, Tally, Verdict};
+
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+/// From one step to the next.
+const REST_NS: u64 = S / 2;
+/// An echo is waited for so long after the end of a step.
+const WAITED_NS: u64 = S;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// What is beyond the rate is dropped, but for a burst of this many packets.
+    Policer(u64),
+    /// What is beyond the rate waits, and is dropped where it would wait for longer than this.
+    Queue(u64),
+}
+
+#[derive(Debug, Clone)]
+struct World {
+    seed: u64,
+    ceiling: Option<(u64, Kind)>,
+    rtt_ns: u64,
+    /// Packets lost in ten thousand.
+    loss: u64,
+    /// Nothing passes, from and to: it arrives at the end.
+    stall: Option<(u64, u64)>,
+    /// The host comes late to every packet above this rate, by so much.
+    late: Option<(u32, u64)>,
+}
+
+/// The state of the path between steps.
+struct Path {
+    random: Random,
+    /// When the packets so far are through, at the ceiling's rate.
+    through_ns: u64,
+}
+
+/// One step, packet by packet. What is lost is sent again after a round trip, once, and what follows on its connection waits for
+/// it, as with TCP.
+fn play(world: &World, path: &mut Path, began_ns: u64, step: Step) -> Seen {
+    let mut tally = Tally::new(step);
+    let mut in_order_ns = 0;
+    for packet in 0..step.due_before(step.lasts_ns) {
+        let due_ns = step.due_ns(packet);
+        let late_ns = world.late.filter(|(above, _)| step.rate_per_s > *above).map_or(0, |(_, ns)| ns);
+        let sent_ns = due_ns + late_ns;
+        tally.sent(due_ns, sent_ns);
+        let mut at_ns = began_ns + sent_ns;
+        if let Some((from, to)) = world.stall.filter(|(from, to)| (*from..*to).contains(&at_ns)) {
+            at_ns = to;
+            let _ = from;
+        }
+        let passes = |path: &mut Path, at_ns: u64| {
+            if path.random.below(10_000) < world.loss {
+                return None;
+            }
+            let Some((rate, kind)) = world.ceiling else { return Some(at_ns) };
+            let waits_ns = path.through_ns.saturating_sub(at_ns);
+            let most_ns = match kind {
+                Kind::Policer(burst) => burst * S / rate,
+                Kind::Queue(most_ns) => most_ns,
+            };
+            if waits_ns > most_ns {
+                return None;
+            }
+            path.through_ns = path.through_ns.max(at_ns) + S / rate;
+            Some(if matches!(kind, Kind::Queue(_)) { at_ns + waits_ns } else { at_ns })
+        };
+        let mut came_ns = passes(path, at_ns);
+        for again in 1..4 {
+            if came_ns.is_some() {
+                break;
+            }
+            tally.sent_again((at_ns - began_ns).min(step.lasts_ns - 1), 1);
+            came_ns = passes(path, at_ns).map(|at| at + again * (world.rtt_ns + 5 * MS));
+        }
+        if let Some(came_ns) = came_ns {
+            in_order_ns = came_ns.max(in_order_ns);
+            let delay_ns = in_order_ns + world.rtt_ns - began_ns - sent_ns;
+            if sent_ns + delay_ns < step.lasts_ns + WAITED_NS {
+                tally.answered(due_ns, delay_ns);
+            }
+        }
+    }
+    tally.seen()
+}
+
+fn run(world: &World, asked: Asked) -> (Ceiling, u64) {
+    let mut search = CeilingSearch::new(asked);
+    let mut path = Path { random: Random(world.seed), through_ns: 0 };
+    let (mut now_ns, mut steps) = (0, 0);
+    while let Some(step) = search.step() {
+        assert!(step.rate_per_s <= asked.up_to_per_s, "{step:?} {world:?}");
+        let seen = play(world, &mut path, now_ns, step);
+        assert_eq!(seen.due, step.due_before(step.lasts_ns));
+        assert!(seen.answered <= seen.due);
+        search.seen(seen);
+        now_ns += step.lasts_ns + WAITED_NS + REST_NS;
+        steps += 1;
+        assert!(steps < 200, "it goes on for ever: {world:?}");
+    }
+    let outcome = search.outcome(now_ns);
+    assert_eq!(outcome.steps.len(), steps);
+    // It stops at the first at which something begins: nothing above it was tried.
+    let highest = outcome.steps.iter().map(|row| row.bound.rate_per_s).max();
+    assert!(outcome.bad.is_none_or(|bad| Some(bad.rate_per_s) == highest), "{outcome:#?}");
+    (outcome, now_ns)
+}
+
+fn world(seed: u64) -> World {
+    World { seed, ceiling: None, rtt_ns: 2 * MS, loss: 0, stall: None, late: None }
+}
+
+const ASKED: Asked = Asked { up_to_per_s: 5_000, connections: 1 };
+
+#[test]
+fn a_ceiling_is_found_within_a_step() {
+    let mut began = [0, 0];
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let rate = random.between(200, 4_000);
+        let kind = if random.percent(50) {
+            Kind::Policer(random.between(1, rate / 20))
+        } else {
+            Kind::Queue(random.between(20 * MS, 800 * MS))
+        };
+        let loss = random.one_of(&[0, 0, 10, 100]);
+        let world = World {
+            ceiling: Some((rate, kind)),
+            rtt_ns: random.between(MS / 10, 10 * MS),
+            loss,
+            ..world(seed)
+        };
+        let (outcome, _) = run(&world, ASKED);
+        assert_eq!(outcome.verdict, Verdict::Found, "{world:?}: {outcome:#?}");
+        let ends = (outcome.good.map(|end| end.rate_per_s), outcome.bad.map(|end| end.rate_per_s));
+        let (Some(good), Some(bad)) = ends else { panic!("{world:?}: {outcome:#?}") };
+        // A step that is beyond it by less than a tenth may not show it, and the next does.
+        assert!(u64::from(good) <= rate * 11 / 10 && rate < u64::from(bad), "{good} {rate} {bad}: {world:?}");
+        assert!(f64::from(bad) / f64::from(good) < 1.27, "{good} {bad}");
+        match (kind, outcome.began.expect("it began")) {
+            (Kind::Policer(_), Began::Loss | Began::Both) => began[0] += 1,
+            (Kind::Queue(_), Began::Delay | Began::Both) => began[1] += 1,
+            other => panic!("{other:?}: {world:?}: {outcome:#?}"),
+        }
+    }
+    assert!(began[0] > 60 && began[1] > 60, "{began:?}");
+}
+
+#[test]
+fn without_a_ceiling_none_is_found_whatever_is_lost_by_chance() {
+    for seed in 0..200 {
+        let mut random = Random(1_000 + seed);
+        let world = World { rtt_ns: random.between(MS / 10, 5 * MS), loss: 100, ..world(seed) };
+        let (outcome, _) = run(&world, ASKED);
+        assert_eq!((outcome.verdict, outcome.bad), (Verdict::NotFound, None), "{world:?}: {outcome:#?}");
+        assert_eq!(outcome.good.map(|good| good.rate_per_s), Some(5_000));
+    }
+}
+
+/// Nothing passes for a while, somewhere: of one step it may be the most, and it is no ceiling.
+#[test]
+fn a_moment_is_no_ceiling() {
+    let mut moments = 0;
+    for seed in 0..200 {
+        let mut random = Random(2_000 + seed);
+        let from = random.between(3 * S, 60 * S);
+        let stall = Some((from, from + random.between(S / 10, 3 * S)));
+        let world = World { rtt_ns: random.between(MS / 10, 5 * MS), stall, ..world(seed) };
+        let (outcome, _) = run(&world, ASKED);
+        assert_eq!((outcome.verdict, outcome.bad), (Verdict::NotFound, None), "{world:?}: {outcome:#?}");
+        moments += outcome.moments;
+    }
+    assert!(moments > 20, "{moments} steps were worse for a moment");
+}
+
+/// A host that cannot keep the schedule is told apart from a path that cannot carry it.
+#[test]
+fn a_host_that_is_late_is_no_ceiling_of_the_path() {
+    let late = World { late: Some((1_000, 30 * MS)), ..world(1) };
+    let (outcome, _) = run(&late, ASKED);
+    assert_eq!((outcome.verdict, outcome.bad), (Verdict::Unclear, None), "{outcome:#?}");
+    assert!(outcome.why.as_ref().is_some_and(|why| why.starts_with("this host")), "{outcome:#?}");
+    let good = outcome.good.expect("it kept the steps below").rate_per_s;
+    assert!((700..=1_000).contains(&good), "{good}");
+    // Below what it can keep, the path's is found all the same.
+    let both = World { ceiling: Some((400, Kind::Policer(5))), ..late };
+    assert_eq!(run(&both, ASKED).0.verdict, Verdict::Found);
+}
+
+#[test]
+fn a_path_that_is_bad_at_every_rate_is_unclear() {
+    let (outcome, _) = run(&World { loss: 3_000, ..world(1) }, ASKED);
+    assert_eq!((outcome.verdict, outcome.good), (Verdict::Unclear, None), "{outcome:#?}");
+    assert!(outcome.why.is_some_and(|why| why.contains("the lowest rate")));
+}
+
+#[test]
+fn a_search_takes_as_many_steps_as_it_says_and_equal_seeds_give_equal_runs() {
+    let steps = CeilingSearch::new(ASKED).steps();
+    let (outcome, _) = run(&world(1), ASKED);
+    assert_eq!(outcome.steps.len(), steps);
+    assert_eq!(run(&world(7), ASKED).0, run(&world(7), ASKED).0);
+}

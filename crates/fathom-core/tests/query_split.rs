@@ -1,0 +1,352 @@
+//! Whose time a query takes, held against a server, a path and a client that are known: a tandem of three with finite buffers
+//! in virtual time, whose truth is what each would save if it took no time at all.
+
+use fathom_core::query::{Confidence, PARTIES, Party, Rtt, ServerState, Split, Timeline, Verdict};
+use proptest::prelude::*;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const CHUNK_BYTES: u64 = 8_192;
+
+/// One turn of a query.
+#[derive(Debug, Clone)]
+struct World {
+    rtt_ns: u64,
+    /// Before the first chunk, and for each.
+    think_ns: u64,
+    make_ns: u64,
+    /// A chunk on the wire.
+    wire_ns: u64,
+    /// A chunk in the client.
+    process_ns: u64,
+    chunks: usize,
+    /// Chunks that the server's kernel holds, and that may be on the way or unread.
+    send_buffer: usize,
+    window: usize,
+    look_every_ns: Option<u64>,
+}
+
+/// When each chunk was made, put, sent, received, taken up, processed.
+struct Run {
+    made: Vec<u64>,
+    put: Vec<u64>,
+    came: Vec<u64>,
+    taken: Vec<u64>,
+    done: Vec<u64>,
+}
+
+impl World {
+    fn run(&self) -> Run {
+        let mut run = Run { made: vec![], put: vec![], came: vec![], taken: vec![], done: vec![] };
+        let mut sent: Vec<u64> = vec![];
+        let half = self.rtt_ns / 2;
+        for i in 0..self.chunks {
+            let began = run.put.last().map_or(half + self.think_ns, |&put| put);
+            run.made.push(began + self.make_ns);
+            let room = i.checked_sub(self.send_buffer).map_or(0, |i| sent[i]);
+            run.put.push(run.made[i].max(room));
+            let line = sent.last().map_or(0, |sent| sent + self.wire_ns);
+            let open = i.checked_sub(self.window).map_or(0, |i| run.done[i] + half);
+            sent.push(run.put[i].max(line).max(open));
+            // What the first bytes take on a slow line is taken for the server's: a blind spot that docs/databases.md names.
+            run.came.push(sent[i] + half);
+            run.taken.push(run.came[i].max(run.done.last().copied().unwrap_or(0)));
+            run.done.push(run.taken[i] + self.process_ns);
+        }
+        run
+    }
+
+    fn wall(&self) -> u64 {
+        *self.run().done.last().unwrap()
+    }
+
+    /// What each party would save, as a share of the whole.
+    fn truth(&self) -> [f64; 3] {
+        let wall = self.wall();
+        let without = [
+            Self { think_ns: 0, make_ns: 0, ..self.clone() },
+            Self { rtt_ns: 0, wire_ns: 0, ..self.clone() },
+            Self { process_ns: 0, ..self.clone() },
+        ];
+        without.map(|world| (wall - world.wall()) as f64 / wall as f64)
+    }
+
+    fn state(&self, run: &Run, at: u64) -> ServerState {
+        let half = self.rtt_ns / 2;
+        match run.put.iter().position(|&put| put > at) {
+            _ if at < half => ServerState::Done,
+            None => ServerState::Done,
+            Some(i) if run.made[i] <= at => ServerState::Sending,
+            Some(_) => ServerState::Working,
+        }
+    }
+
+    /// What a client with these clocks tells, and what comes of it.
+    fn split(&self) -> Split {
+        let run = self.run();
+        let half = self.rtt_ns / 2;
+        let end = *run.done.last().unwrap();
+        let mut looks: Vec<(u64, ServerState)> = vec![];
+        if let Some(every) = self.look_every_ns {
+            // Its answer comes half a round trip after the server was looked at.
+            looks = (1..=end / every)
+                .map(|i| i * every)
+                .filter(|&at| at >= half)
+                .map(|at| (at, self.state(&run, at - half)))
+                .collect();
+        }
+        let mut looks = looks.into_iter().peekable();
+        let mut line = Timeline::new(0);
+        line.request(0, Some(Rtt { low_ns: self.rtt_ns, ns: self.rtt_ns, high_ns: self.rtt_ns }));
+        let mut now = 0;
+        for i in 0..self.chunks {
+            // Waits for this chunk from `now` on.
+            while let Some((at, state)) = looks.next_if(|look| look.0 <= run.came[i]) {
+                if at > now {
+                    line.still_waiting(now, at);
+                    now = at;
+                }
+                line.look(at, state);
+            }
+            line.received((run.came[i] > now).then_some((now, run.came[i])), CHUNK_BYTES);
+            now = run.taken[i];
+            while let Some((at, state)) = looks.next_if(|look| look.0 <= run.done[i]) {
+                line.busy_until(at);
+                line.look(at, state);
+            }
+            now = now.max(run.done[i]);
+            line.busy_until(now);
+        }
+        line.end(end)
+    }
+}
+
+/// The laws of every split.
+fn lawful(split: &Split, wall: u64) {
+    assert_eq!(split.wall_ns, wall);
+    let parts = PARTIES.map(|party| split.part(party));
+    assert_eq!(parts.iter().map(|part| part.ns).sum::<u64>(), wall, "{split:?}");
+    assert!(parts.iter().map(|part| part.low_ns).sum::<u64>() <= wall, "{split:?}");
+    assert!(parts.iter().all(|p| p.low_ns <= p.ns && p.ns <= p.high_ns && p.high_ns <= wall), "{split:?}");
+    assert!(split.open_ns <= wall, "{split:?}");
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let time = prop_oneof![Just(0), 1..50 * US, 50 * US..2 * MS];
+    (
+        prop_oneof![10 * US..MS, MS..100 * MS],
+        prop_oneof![Just(0), 1..200 * MS],
+        time.clone(),
+        time.clone(),
+        time,
+        1_usize..300,
+        (1_usize..64, 8_usize..64),
+        prop_oneof![Just(None), (2 * MS..20 * MS).prop_map(Some)],
+    )
+        .prop_map(
+            |(rtt_ns, think_ns, make_ns, wire_ns, process_ns, chunks, (send_buffer, window), look)| World {
+                rtt_ns,
+                think_ns,
+                make_ns,
+                wire_ns,
+                process_ns,
+                chunks,
+                send_buffer,
+                window,
+                look_every_ns: look,
+            },
+        )
+}
+
+fn verdict(split: &Split) -> (Option<Party>, Confidence) {
+    let mut verdict = Verdict::default();
+    verdict.add(split);
+    verdict.most()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parts_sum_to_the_whole_and_no_wrong_party_is_sure(world in worlds()) {
+        let split = world.split();
+        lawful(&split, world.wall());
+        if let (Some(party), Confidence::High) = verdict(&split) {
+            let truth = world.truth();
+            let most = PARTIES[(0..3).max_by(|&a, &b| truth[a].total_cmp(&truth[b])).unwrap()];
+            // Where two hide behind each other neither would save much: there is no wrong party.
+            let clear = truth[most as usize] > 0.5 && truth[party as usize] < 0.1;
+            prop_assert!(!clear || party == most, "{party} for {most} {truth:?}: {split:?}");
+        }
+    }
+
+    /// A client that goes on working after everything has come: all of that is the client's, to the nanosecond.
+    #[test]
+    fn work_at_the_end_is_the_clients(world in worlds(), more in 0..100 * MS) {
+        let wall = world.wall();
+        let (a, b) = {
+            let line = |end| {
+                let mut line = Timeline::new(0);
+                line.request(0, Rtt::of(&[world.rtt_ns]));
+                line.received(Some((10, wall)), 100);
+                line.end(end)
+            };
+            (line(wall), line(wall + more))
+        };
+        lawful(&b, wall + more);
+        for party in [Party::Server, Party::Path] {
+            prop_assert_eq!(a.part(party), b.part(party));
+        }
+        prop_assert_eq!(b.part(Party::Client).low_ns, a.part(Party::Client).low_ns + more);
+    }
+
+    /// A longer round trip never takes from the path, and gives the server nothing.
+    #[test]
+    fn a_longer_round_trip_is_the_paths(rtt in 0..50 * MS, more in 0..50 * MS, wait in 1..100 * MS, turns in 1_u64..5) {
+        let split = |rtt: u64| {
+            let mut line = Timeline::new(0);
+            let mut now = 0;
+            for _ in 0..turns {
+                line.request(now, Rtt::of(&[rtt]));
+                line.received(Some((now, now + wait)), 100);
+                now += wait;
+            }
+            line.end(now)
+        };
+        let (a, b) = (split(rtt), split(rtt + more));
+        lawful(&a, wait * turns);
+        prop_assert_eq!(a.part(Party::Path).ns, rtt.min(wait) * turns);
+        prop_assert!(a.part(Party::Path).ns <= b.part(Party::Path).ns);
+        prop_assert!(a.part(Party::Server).ns >= b.part(Party::Server).ns);
+    }
+
+    /// Whatever it is told, in whatever order.
+    #[test]
+    fn nothing_that_it_is_told_breaks_a_law(
+        told in prop::collection::vec((0_u8..6, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
+    ) {
+        let (mut line, mut now) = (Timeline::new(0), 0);
+        for (what, a, b, bytes) in told {
+            match what {
+                0 => line.request(now, None),
+                1 => line.request(now, Rtt::of(&[a.min(b), b, a.max(b)])),
+                2 => { line.received(Some((now.saturating_sub(b / 8), now + a)), bytes); now += a; }
+                3 => line.received(None, bytes),
+                4 => line.look((now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
+                _ => { line.still_waiting(now, now + a); now += a; }
+            }
+            if bytes % 2 == 0 { now += b; line.busy_until(now); }
+        }
+        let end = line.clone().end(now);
+        lawful(&end, end.wall_ns);
+        prop_assert!(end.wall_ns >= now);
+    }
+}
+
+/// The plain cases, one party at a time: the estimate is within a tenth of what that party would save.
+#[test]
+fn each_party_is_found() {
+    let plain = World {
+        rtt_ns: 200 * US,
+        think_ns: 0,
+        make_ns: 5 * US,
+        wire_ns: 7 * US,
+        process_ns: 4 * US,
+        chunks: 400,
+        send_buffer: 16,
+        window: 8,
+        look_every_ns: Some(10 * MS),
+    };
+    let cases = [
+        (Party::Server, World { think_ns: 80 * MS, ..plain.clone() }),
+        (Party::Server, World { make_ns: MS, ..plain.clone() }),
+        (Party::Path, World { wire_ns: MS, ..plain.clone() }),
+        (Party::Path, World { rtt_ns: 20 * MS, ..plain.clone() }),
+        (Party::Client, World { process_ns: MS, ..plain.clone() }),
+        // Without looks what needs none is found all the same.
+        (Party::Server, World { think_ns: 80 * MS, look_every_ns: None, ..plain.clone() }),
+        (Party::Client, World { process_ns: MS, look_every_ns: None, ..plain }),
+    ];
+    for (party, world) in cases {
+        let (split, truth) = (world.split(), world.truth()[party as usize]);
+        lawful(&split, world.wall());
+        assert_eq!(verdict(&split), (Some(party), Confidence::High), "{world:?}: {split:?}");
+        let share = split.part(party).ns as f64 / split.wall_ns as f64;
+        assert!(
+            (share - truth).abs() <= 0.1,
+            "{party}: {share:.2} and truly {truth:.2}: {world:?} {split:?}"
+        );
+    }
+}
+
+/// A transfer that the path holds up, and nobody looks at the server: bounds, and no estimate.
+#[test]
+fn what_nobody_looked_at_has_bounds_alone() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    line.received(Some((0, MS)), 10_000);
+    line.received(Some((MS, 20 * MS)), 10_000);
+    let split = line.end(20 * MS);
+    assert!(split.estimates().is_none() && split.why_not().is_some_and(|why| why.contains("server")));
+    assert_eq!((split.part(Party::Path).low_ns, split.part(Party::Path).high_ns), (MS, 20 * MS));
+    assert_eq!((split.part(Party::Server).low_ns, split.part(Party::Server).high_ns), (0, 19 * MS));
+    assert_eq!(verdict(&split), (None, Confidence::None));
+}
+
+/// The server says that it was done while the first byte was waited for: the answer (or the request) was lost on its way.
+#[test]
+fn a_server_that_was_done_is_not_what_was_waited_for() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    for at in [10 * MS, 20 * MS, 190 * MS] {
+        line.still_waiting(0, at);
+        line.look(at, ServerState::Done);
+    }
+    line.received(Some((190 * MS, 201 * MS)), 100);
+    let split = line.end(201 * MS);
+    assert_eq!(verdict(&split), (Some(Party::Path), Confidence::High), "{split:?}");
+    assert!(split.part(Party::Server).ns <= 10 * MS);
+}
+
+/// A turn in which this side has read so many bytes, works for 80 ms and then waits for 20: the server is always blocked.
+fn pauses_and_waits(bytes: u64, looks: u64) -> Split {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[0]));
+    line.received(Some((0, 0)), bytes);
+    for look in 0..looks {
+        line.busy_until(look * 80 * MS / looks);
+        line.look(look * 80 * MS / looks, ServerState::Sending);
+    }
+    line.received(Some((80 * MS, 100 * MS)), 100);
+    line.end(100 * MS)
+}
+
+/// It is this side's work that blocks the server, if what was not read fills a window; else a narrow path does.
+#[test]
+fn a_server_that_is_blocked_while_the_client_works_is_blocked_by_it() {
+    let split = pauses_and_waits(100_000, 20);
+    assert_eq!((split.part(Party::Client).ns, split.part(Party::Path).ns), (80 * MS, 20 * MS), "{split:?}");
+    assert_eq!(verdict(&split), (Some(Party::Client), Confidence::High));
+    let split = pauses_and_waits(1_000, 20);
+    assert_eq!((split.part(Party::Client).ns, split.part(Party::Path).ns), (0, 100 * MS), "{split:?}");
+}
+
+/// The same, seen by two looks: that may have been chance.
+#[test]
+fn few_looks_make_nothing_sure() {
+    assert_eq!(verdict(&pauses_and_waits(100_000, 2)), (Some(Party::Client), Confidence::Medium));
+    assert_eq!(verdict(&pauses_and_waits(100_000, 20)), (Some(Party::Client), Confidence::High));
+}
+
+/// A look whose answer set out before the request was there says nothing of the query.
+#[test]
+fn a_look_before_the_request_is_there_does_not_count() {
+    let mut line = Timeline::new(0);
+    line.look(0, ServerState::Done);
+    line.request(0, Rtt::of(&[50 * MS]));
+    for (at, counted) in [(10 * MS, 0), (49 * MS, 0), (60 * MS, 1)] {
+        line.still_waiting(0, at);
+        line.look(at, ServerState::Working);
+        assert_eq!(line.looks(), counted);
+    }
+}

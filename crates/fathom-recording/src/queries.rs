@@ -1,0 +1,322 @@
+//! `queries-NNNNN.parquet`: one row a query of a database. The newest file is replaced, whole, whenever rows were added: a reader
+//! and a crash always find whole files.
+
+use crate::Error;
+use crate::disk;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{ArrowError, DataType, Field, Schema};
+use fathom_core::query::{PARTIES, Split};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Rows of a file: what is written again when one is added.
+const ROWS: usize = 4_096;
+
+/// What is known of one query. Times in ns.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Query {
+    /// Its ordinal in the run, from 0.
+    pub query: u64,
+    /// When its first request was handed to the kernel, ns since the Unix epoch.
+    pub started_ns: i64,
+    /// How much later than it was due.
+    pub lateness_ns: i64,
+    /// From its start to its first row; `None`: none came.
+    pub first_row_ns: Option<u64>,
+    /// Rows that came.
+    pub rows: u64,
+    /// Requests, each of which waits for its answer.
+    pub turns: u64,
+    /// Bytes of TCP payload here; `None`: the system does not tell. So the next four.
+    pub bytes_received: Option<u64>,
+    /// Bytes of TCP payload that the server acknowledged.
+    pub bytes_sent: Option<u64>,
+    /// Segments with payload that came.
+    pub segments_received: Option<u64>,
+    /// Segments that were sent again from here.
+    pub retransmits: Option<u64>,
+    /// The path's round trip that was reckoned with; `None`: none is known.
+    pub rtt_ns: Option<u64>,
+    /// Looks at the server's backend that counted.
+    pub looks: u64,
+    /// Whose time it took.
+    pub split: Split,
+    /// What the backend waited for at most of the looks at which it worked (`IO/DataFileRead`); `None`: nothing, or no looks.
+    pub server_wait: Option<String>,
+    /// Why it has no whole answer.
+    pub error: Option<String>,
+    /// It is the first of its connection, which finds nothing warm.
+    pub is_first: bool,
+}
+
+type Get = fn(&Query) -> Option<i64>;
+
+fn int(n: Option<u64>) -> Option<i64> {
+    n.map(|n| i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+/// The columns of integers, in order: name, whether it may be absent, value. Those of the parts and of texts follow.
+const NUMBERS: [(&str, bool, Get); 15] = [
+    ("query", false, |q| int(Some(q.query))),
+    ("started_ns", false, |q| Some(q.started_ns)),
+    ("lateness_ns", false, |q| Some(q.lateness_ns)),
+    ("wall_ns", false, |q| int(Some(q.split.wall_ns))),
+    ("first_row_ns", true, |q| int(q.first_row_ns)),
+    ("transfer_ns", true, |q| int(q.first_row_ns.map(|first| q.split.wall_ns.saturating_sub(first)))),
+    ("rows", false, |q| int(Some(q.rows))),
+    ("turns", false, |q| int(Some(q.turns))),
+    ("bytes_received", true, |q| int(q.bytes_received)),
+    ("bytes_sent", true, |q| int(q.bytes_sent)),
+    ("segments_received", true, |q| int(q.segments_received)),
+    ("retransmits", true, |q| int(q.retransmits)),
+    ("rtt_ns", true, |q| int(q.rtt_ns)),
+    ("looks", false, |q| int(Some(q.looks))),
+    ("flags", false, |q| Some(q.is_first.into())),
+];
+const TEXTS: [&str; 3] = ["no_split", "server_wait", "error"];
+
+/// Names of the columns of the parts, estimate first.
+fn part_columns() -> impl Iterator<Item = (String, bool)> {
+    PARTIES.into_iter().flat_map(|party| {
+        [
+            (format!("{party}_ns"), true),
+            (format!("{party}_low_ns"), false),
+            (format!("{party}_high_ns"), false),
+        ]
+    })
+}
+
+fn schema() -> Schema {
+    let numbers = NUMBERS.iter().map(|(name, null, _)| ((*name).to_owned(), *null)).chain(part_columns());
+    let numbers = numbers.map(|(name, null)| Field::new(name, DataType::Int64, null));
+    let texts = TEXTS.into_iter().map(|name| Field::new(name, DataType::Utf8, true));
+    Schema::new(numbers.chain(texts).collect::<Vec<_>>())
+}
+
+fn batch(queries: &[Query]) -> Result<RecordBatch, ArrowError> {
+    let numbers = NUMBERS.iter().map(|(_, _, get)| queries.iter().map(get).collect::<Int64Array>());
+    let parts = PARTIES.into_iter().flat_map(|party| {
+        let part = |q: &Query| q.split.part(party);
+        [
+            queries
+                .iter()
+                .map(|q| int(q.split.estimates().map(|of| of[party as usize])))
+                .collect::<Int64Array>(),
+            queries.iter().map(|q| int(Some(part(q).low_ns))).collect(),
+            queries.iter().map(|q| int(Some(part(q).high_ns))).collect(),
+        ]
+    });
+    let texts: [StringArray; 3] = [
+        queries.iter().map(|q| q.split.why_not()).collect(),
+        queries.iter().map(|q| q.server_wait.as_deref()).collect(),
+        queries.iter().map(|q| q.error.as_deref()).collect(),
+    ];
+    let columns = numbers.chain(parts).map(|array| Arc::new(array) as ArrayRef);
+    let columns = columns.chain(texts.map(|array| Arc::new(array) as ArrayRef)).collect();
+    RecordBatch::try_new(Arc::new(schema()), columns)
+}
+
+/// Writes them.
+#[derive(Debug)]
+pub struct Queries {
+    dir: PathBuf,
+    ordinal: u32,
+    rows: Vec<Query>,
+    written: usize,
+}
+
+impl Queries {
+    /// In the directory of a recording that has none yet.
+    pub fn new(dir: &Path) -> Self {
+        Self { dir: dir.to_owned(), ordinal: 0, rows: Vec::new(), written: 0 }
+    }
+
+    /// Takes a row; it is on the disk after the next [`Queries::flush`] that succeeds.
+    pub fn push(&mut self, query: Query) -> Result<(), Error> {
+        if self.rows.len() >= ROWS {
+            self.flush()?;
+            self.rows.clear();
+            self.written = 0;
+            self.ordinal += 1;
+        }
+        self.rows.push(query);
+        Ok(())
+    }
+
+    /// Puts what was taken on the disk.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        if self.written == self.rows.len() {
+            return Ok(());
+        }
+        let path = self.dir.join(name(self.ordinal));
+        let temporary = self.dir.join(format!("{}.tmp", name(self.ordinal)));
+        let bytes = encoded(&self.rows).map_err(|reason| Error::Segment { path: path.clone(), reason })?;
+        let disk = disk::like(&self.dir.join(crate::MANIFEST));
+        let file = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
+        disk.write(&file, &bytes).map_err(Error::io("write", &temporary))?;
+        disk.sync(&file).map_err(Error::io("sync", &temporary))?;
+        disk.rename(&temporary, &path).map_err(Error::io("rename into place", &path))?;
+        disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
+        self.written = self.rows.len();
+        Ok(())
+    }
+}
+
+fn name(ordinal: u32) -> String {
+    format!("queries-{ordinal:05}.parquet")
+}
+
+fn encoded(rows: &[Query]) -> Result<Vec<u8>, String> {
+    let level = ZstdLevel::try_new(1).map_err(|e| e.to_string())?;
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_created_by(format!("fathom-recording {}", env!("CARGO_PKG_VERSION")))
+        .build();
+    let mut out = Vec::new();
+    let written = (|| {
+        let mut writer = ArrowWriter::try_new(&mut out, Arc::new(schema()), Some(properties))?;
+        writer.write(&batch(rows)?)?;
+        writer.close()
+    })();
+    written.map(|_| out).map_err(|e| e.to_string())
+}
+
+/// What the files of a recording say, as `verify` needs it: rows, and the first case of each law that is broken.
+pub(crate) fn check(
+    dir: &Path,
+    mut broken: impl FnMut(String, &'static str, String),
+) -> Result<Option<u64>, Error> {
+    let mut rows = 0;
+    for ordinal in 0.. {
+        let path = dir.join(name(ordinal));
+        if !path.is_file() {
+            return Ok((ordinal > 0).then_some(rows));
+        }
+        let file = crate::plain::open(&path).map_err(Error::io("open", &path))?;
+        let bad = |reason: String| Error::Segment { path: path.clone(), reason };
+        let reader =
+            ParquetRecordBatchReaderBuilder::try_new(file).and_then(ParquetRecordBatchReaderBuilder::build);
+        for batch in reader.map_err(|e| bad(e.to_string()))? {
+            let batch = batch.map_err(|e| bad(e.to_string()))?;
+            rows = check_batch(&batch, rows, &mut |law, case| broken(name(ordinal), law, case))
+                .ok_or_else(|| bad("its columns are not those of schema/queries.json".to_owned()))?;
+        }
+    }
+    Ok(Some(rows))
+}
+
+/// The number of rows with those of this batch; `None`: its columns are others.
+fn check_batch(
+    batch: &RecordBatch,
+    mut rows: u64,
+    broken: &mut impl FnMut(&'static str, String),
+) -> Option<u64> {
+    for field in schema().fields() {
+        let column = batch.column_by_name(field.name())?;
+        if column.data_type() != field.data_type() || (!field.is_nullable() && column.null_count() > 0) {
+            return None;
+        }
+    }
+    let value = |name: &str, row: usize| {
+        let column = batch.column_by_name(name)?.as_primitive_opt::<Int64Type>()?;
+        (!column.is_null(row)).then(|| column.value(row))
+    };
+    for row in 0..batch.num_rows() {
+        let of = |kind: &str| PARTIES.map(|party| value(&format!("{party}{kind}_ns"), row));
+        let (estimates, lows, highs) = (of(""), of("_low"), of("_high"));
+        let wall = value("wall_ns", row)?;
+        let mut law = |law, holds: bool| {
+            if !holds {
+                broken(law, format!("query {rows}"));
+            }
+        };
+        law("queries are numbered from 0 without gaps", value("query", row) == i64::try_from(rows).ok());
+        let absent = batch.column_by_name("no_split")?.is_null(row);
+        law(
+            "a query has a split, or a reason why not",
+            estimates.iter().all(|part| part.is_some() == absent),
+        );
+        let sum = estimates.iter().flatten().sum::<i64>();
+        law("server, path and client sum to the wall time", !absent || sum == wall);
+        let within = (0..3).all(|i| {
+            let (low, high) = (lows[i].unwrap_or(0), highs[i].unwrap_or(0));
+            let estimate = estimates[i].unwrap_or(low);
+            0 <= low && low <= estimate && estimate <= high && high <= wall
+        });
+        law("each part lies within its bounds, and those within 0 and the wall time", within);
+        law(
+            "the first row comes before the last",
+            value("first_row_ns", row).is_none_or(|first| (0..=wall).contains(&first)),
+        );
+        rows += 1;
+    }
+    Some(rows)
+}
+
+#[cfg(test)]
+mod unit {
+    use super::*;
+    use fathom_core::query::{Rtt, Timeline};
+
+    /// A query of which 1 ms was the path's, 2 the server's and 3 the client's.
+    fn query(number: u64) -> Query {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[1_000_000]));
+        line.received(Some((0, 3_000_000)), 10);
+        Query { query: number, first_row_ns: Some(3_000_000), split: line.end(6_000_000), ..Query::default() }
+    }
+
+    fn laws(dir: &Path) -> (Option<u64>, Vec<&'static str>) {
+        let mut laws = vec![];
+        (check(dir, |_, law, _| laws.push(law)).unwrap(), laws)
+    }
+
+    #[test]
+    fn what_was_written_reads_back_whole_after_each_flush() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(laws(dir.path()), (None, vec![]), "a recording of something else");
+        let mut queries = Queries::new(dir.path());
+        for number in 0..ROWS as u64 + 3 {
+            queries.push(query(number)).unwrap();
+            if number % 1_000 == 7 {
+                queries.flush().unwrap();
+                assert_eq!(laws(dir.path()), (Some(number + 1), vec![]));
+            }
+        }
+        queries.flush().unwrap();
+        assert_eq!(laws(dir.path()), (Some(ROWS as u64 + 3), vec![]));
+        assert!(dir.path().join(name(1)).is_file() && !dir.path().join(name(2)).is_file());
+    }
+
+    #[test]
+    fn the_columns_are_those_of_the_schema() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schema/queries.json");
+        let stated: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        let ours: Vec<_> = schema()
+            .fields()
+            .iter()
+            .map(|field| {
+                let kind = if *field.data_type() == DataType::Utf8 { "utf8" } else { "int64" };
+                serde_json::json!({ "name": field.name(), "type": kind, "nullable": field.is_nullable() })
+            })
+            .collect();
+        assert_eq!(stated["columns"], serde_json::Value::Array(ours));
+    }
+
+    #[test]
+    fn a_broken_law_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut queries = Queries::new(dir.path());
+        queries.push(query(7)).unwrap();
+        queries.push(Query { query: 1, first_row_ns: Some(7_000_000), ..query(1) }).unwrap();
+        queries.flush().unwrap();
+        let found = ["queries are numbered from 0 without gaps", "the first row comes before the last"];
+        assert_eq!(laws(dir.path()), (Some(2), found.to_vec()));
+    }
+}

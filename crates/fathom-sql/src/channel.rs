@@ -1,0 +1,165 @@
+//! Bytes to and from a server: a socket that never blocks, under TLS or not, whose reads have the kernel's stamps.
+
+use bytes::BytesMut;
+use fathom_core::event::TcpInfo;
+use fathom_os::clock::{mono_ns, utc_ns};
+use fathom_os::socket::{self, TcpOptions};
+use fathom_os::timestamps;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ClientConnection;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+/// Bytes taken from the kernel at once.
+const READ_BYTES: usize = 64 << 10;
+const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+
+/// See the module.
+pub(crate) struct Channel {
+    stream: TcpStream,
+    tls: Option<Box<ClientConnection>>,
+    stamps: bool,
+    scratch: Vec<u8>,
+    /// Read and not yet taken.
+    pub(crate) inbox: BytesMut,
+}
+
+/// What a read gave.
+pub(crate) struct Filled {
+    /// Bytes from the kernel; 0: the other end closed.
+    pub(crate) bytes: u64,
+    /// When the last of them came in, on the monotonic clock: by the kernel's stamp, else now.
+    pub(crate) came_ns: u64,
+}
+
+impl Channel {
+    pub(crate) fn connect(remote: SocketAddr) -> io::Result<Self> {
+        let stream = socket::connect_tcp_blocking(remote, &TcpOptions::default(), CONNECT_WITHIN)?;
+        stream.set_nonblocking(true)?;
+        // Without stamps a wait ends when this thread runs again.
+        let stamps = timestamps::enable_received(&stream).is_ok();
+        Ok(Self {
+            stream,
+            tls: None,
+            stamps,
+            scratch: vec![0; READ_BYTES],
+            inbox: BytesMut::with_capacity(2 * READ_BYTES),
+        })
+    }
+
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// The kernel's counters.
+    pub(crate) fn info(&self) -> Option<TcpInfo> {
+        socket::tcp_info(&self.stream)
+    }
+
+    /// Goes on under TLS; waits for the handshake.
+    pub(crate) fn secure(&mut self, tls: ClientConnection, within: Duration) -> io::Result<()> {
+        self.tls = Some(Box::new(tls));
+        let until = mono_ns() + within.as_nanos() as u64;
+        loop {
+            self.flush_tls()?;
+            if self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking()) {
+                return Ok(());
+            }
+            if mono_ns() > until {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            match self.fill() {
+                Ok(Filled { bytes: 0, .. }) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Duration::from_millis(50))?;
+                }
+                Err(e) => {
+                    // The alert that says why.
+                    _ = self.flush_tls();
+                    return Err(e);
+                }
+            }
+        }
+    }
+
+    /// Sends all of it.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.tls {
+            Some(tls) => {
+                tls.writer().write_all(bytes)?;
+                self.flush_tls()
+            }
+            None => write_all(&self.stream, bytes),
+        }
+    }
+
+    fn flush_tls(&mut self) -> io::Result<()> {
+        let Some(tls) = &mut self.tls else { return Ok(()) };
+        let mut out = Vec::new();
+        while tls.wants_write() {
+            tls.write_tls(&mut out)?;
+        }
+        write_all(&self.stream, &out)
+    }
+
+    /// Reads what is there into the inbox; nothing: `WouldBlock`.
+    pub(crate) fn fill(&mut self) -> io::Result<Filled> {
+        let (read, stamp) = if self.stamps {
+            timestamps::recv_with_timestamp(&self.stream, &mut self.scratch)?
+        } else {
+            ((&self.stream).read(&mut self.scratch)?, None)
+        };
+        let now = mono_ns();
+        // Both clocks are read within a microsecond; a stamp of a clock that was stepped is bounded by its user.
+        let ago = stamp.map_or(0, |stamp| u64::try_from(utc_ns() - stamp).unwrap_or(0));
+        let filled = Filled { bytes: read as u64, came_ns: now.saturating_sub(ago) };
+        let Some(tls) = &mut self.tls else {
+            self.inbox.extend_from_slice(&self.scratch[..read]);
+            return Ok(filled);
+        };
+        let mut rest = &self.scratch[..read];
+        while !rest.is_empty() {
+            tls.read_tls(&mut rest)?;
+            let state =
+                tls.process_new_packets().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+            let mut plain = state.plaintext_bytes_to_read();
+            while plain > 0 {
+                let mut piece = [0; 16 << 10];
+                let n = tls.reader().read(&mut piece)?;
+                self.inbox.extend_from_slice(&piece[..n]);
+                plain = plain.saturating_sub(n.max(1));
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Waits until there is something to read, at most so long; whether there is.
+    pub(crate) fn wait(&self, at_most: Duration) -> io::Result<bool> {
+        let timeout = Timespec { tv_sec: at_most.as_secs() as i64, tv_nsec: at_most.subsec_nanos().into() };
+        match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&timeout)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(e) => Err(e.into()),
+        }
+    }
+}
+
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(n) => bytes = &bytes[n..],
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                let mut out = [PollFd::new(stream, PollFlags::OUT)];
+                match poll(&mut out, None) {
+                    Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                    Err(e) => return Err(e.into()),
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}

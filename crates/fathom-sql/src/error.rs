@@ -1,0 +1,53 @@
+//! Why something could not be done: one line that names it, says what is wrong and how to mend it.
+
+use postgres_protocol::message::backend::ErrorResponseBody;
+
+/// See the module.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Error {
+    /// The command line is at fault.
+    #[error("{0}")]
+    Usage(String),
+    /// The world is at fault.
+    #[error("{0}")]
+    Run(String),
+}
+
+impl Error {
+    pub(crate) fn run(line: impl Into<String>) -> Self {
+        Self::Run(line.into())
+    }
+}
+
+/// What a server's `ErrorResponse` says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    /// SQLSTATE: <https://www.postgresql.org/docs/15/errcodes-appendix.html>.
+    pub(crate) code: String,
+    pub(crate) message: String,
+    /// The connection is at its end.
+    pub(crate) is_fatal: bool,
+}
+
+impl Refusal {
+    pub(crate) fn of(body: &ErrorResponseBody) -> Self {
+        use fallible_iterator::FallibleIterator;
+        let mut refusal = Self::default();
+        let mut fields = body.fields();
+        while let Ok(Some(field)) = fields.next() {
+            let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => refusal.code = value,
+                b'M' => refusal.message = value,
+                b'V' => refusal.is_fatal = value != "ERROR",
+                _ => {}
+            }
+        }
+        refusal
+    }
+
+    /// The message with its code.
+    pub(crate) fn words(&self) -> String {
+        format!("{} ({})", self.message, self.code)
+    }
+}

@@ -1,0 +1,35 @@
+//! `fathom sql`: queries of a real database, each timed and split into the server's, the path's and this client's part.
+//!
+//! One thread asks and reads ([`run()`], `query`), one looks at what the server's backend does (`looks`), one measures round trips
+//! of the same path at the same moments (`beside`), one writes the recording (`record`). What the times mean decides
+//! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol`,
+//! which has none either, so that no asynchronous runtime is needed.
+//!
+//! Other databases would come beside `session` and `query`; everything else here knows no protocol.
+
+mod advice;
+mod beside;
+mod cancel;
+mod channel;
+mod config;
+mod error;
+mod looks;
+mod outcome;
+mod pgpass;
+mod query;
+mod reader;
+mod record;
+mod run;
+mod session;
+mod ssl_mode;
+mod stop;
+mod target;
+mod tls;
+
+pub use config::{Config, Recording, Source};
+pub use error::Error;
+pub use outcome::Outcome;
+pub use run::run;
+pub use ssl_mode::SslMode;
+pub use stop::Stop;
+pub use target::{Server, Target};

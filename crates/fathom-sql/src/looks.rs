@@ -1,0 +1,117 @@
+//! What the server's backend does while a query runs, asked on a second connection. Nobody is asked where no query has run for
+//! some milliseconds, and the longer one runs the more rarely.
+
+use crate::session::{Login, Session};
+use crate::{Error, Stop};
+use fathom_core::query::ServerState;
+use fathom_os::clock::mono_ns;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const MS: u64 = 1_000_000;
+/// A query that is over sooner is not looked at.
+const FIRST_AFTER_NS: u64 = 3 * MS;
+/// From one look to the next: a twentieth of the time that the query has run, within these. One look takes a backend a tenth of a millisecond.
+const LEAST_NS: u64 = 10 * MS;
+const MOST_NS: u64 = 100 * MS;
+
+/// One look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Look {
+    /// When its answer was here, on the monotonic clock.
+    pub(crate) at_ns: u64,
+    pub(crate) state: ServerState,
+    /// `IO/DataFileRead`: what the backend waited for, where it waited for anything.
+    pub(crate) wait: Option<String>,
+}
+
+/// The thread that looks.
+pub(crate) struct Looks {
+    pub(crate) seen: Receiver<Look>,
+    running: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Looks {
+    /// Opens the second connection, looks once, and goes on looking at this backend whenever a query runs.
+    pub(crate) fn begin(login: &Login, pid: i32, stop: &Stop) -> Result<Self, Error> {
+        let mut session = Session::begin(login)?;
+        let sql =
+            format!("SELECT state, wait_event_type, wait_event FROM pg_catalog.pg_stat_get_activity({pid})");
+        look(&mut session, &sql, login)?;
+        let (tell, seen) = channel();
+        let running = Arc::new(AtomicU64::new(0));
+        let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&running));
+        let run = move || watch(&mut session, &sql, &login, &theirs, &tell, &stop);
+        let thread = std::thread::Builder::new().name("looks".into()).spawn(run);
+        let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
+        Ok(Self { seen, running, thread })
+    }
+
+    /// A query has begun.
+    pub(crate) fn query_began(&self, now_ns: u64) {
+        self.running.store(now_ns.max(1), Ordering::Relaxed);
+        self.thread.thread().unpark();
+    }
+
+    /// It is over.
+    pub(crate) fn query_ended(&self) {
+        self.running.store(0, Ordering::Relaxed);
+    }
+}
+
+fn watch(
+    session: &mut Session,
+    sql: &str,
+    login: &Login,
+    running: &AtomicU64,
+    tell: &Sender<Look>,
+    stop: &Stop,
+) {
+    let mut next_ns = 0;
+    while !stop.is_over() {
+        let began_ns = running.load(Ordering::Relaxed);
+        let now = mono_ns();
+        let due_ns = next_ns.max(began_ns + FIRST_AFTER_NS);
+        if began_ns == 0 {
+            std::thread::park_timeout(Duration::from_millis(100));
+        } else if now < due_ns {
+            std::thread::park_timeout(Duration::from_nanos(due_ns - now));
+        } else {
+            // Where it fails the run goes on without.
+            let Ok(look) = look(session, sql, login) else { return };
+            let now = look.at_ns;
+            next_ns = now + (now.saturating_sub(began_ns) / 20).clamp(LEAST_NS, MOST_NS);
+            if tell.send(look).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+fn look(session: &mut Session, sql: &str, login: &Login) -> Result<Look, Error> {
+    let answer = session.ask(sql, login)?;
+    let at_ns = mono_ns();
+    let Ok([state, kind, event]) = <[Option<String>; 3]>::try_from(answer) else {
+        return Err(Error::run(
+            "the server does not list the session's backend (is there a pooler between?)",
+        ));
+    };
+    let Some(state) = state else {
+        return Err(Error::run(
+            "the server does not show what the session's backend does (grant pg_read_all_stats)",
+        ));
+    };
+    let wait = kind.zip(event).map(|(kind, event)| format!("{kind}/{event}"));
+    // https://www.postgresql.org/docs/15/monitoring-stats.html#WAIT-EVENT-CLIENT-TABLE
+    let state = match wait.as_deref() {
+        Some("Client/ClientWrite") => ServerState::Sending,
+        Some("Client/ClientRead") => ServerState::Done,
+        _ if state.starts_with("idle") => ServerState::Done,
+        _ => ServerState::Working,
+    };
+    Ok(Look { at_ns, state, wait })
+}

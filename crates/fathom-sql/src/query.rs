@@ -1,0 +1,330 @@
+//! One query: asked, read to its end in constant memory, and its timeline told to `fathom_core::query`.
+
+use crate::beside::Beside;
+use crate::cancel::cancel;
+use crate::error::Refusal;
+use crate::looks::{Look, Looks};
+use crate::reader::Item;
+use crate::session::{Login, Session};
+use crate::{Config, Stop};
+use bytes::BytesMut;
+use fathom_core::query::{ServerState, Split, Timeline};
+use fathom_os::clock::mono_ns;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::time::Duration;
+
+/// How long a wait lasts before somebody looks whether the run is to end.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// After a request to cancel, the server has so long to answer.
+const CANCEL_WITHIN_NS: u64 = 5_000_000_000;
+
+/// What became of a query.
+pub(crate) struct Answer {
+    pub(crate) began_ns: u64,
+    pub(crate) first_row_ns: Option<u64>,
+    pub(crate) rows: u64,
+    pub(crate) turns: u64,
+    pub(crate) looks: u64,
+    pub(crate) server_wait: Option<String>,
+    pub(crate) split: Split,
+    /// Why it has no whole answer.
+    pub(crate) error: Option<Trouble>,
+}
+
+/// Why a query has no whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// The server says so.
+    Refused(Refusal),
+    /// The connection is lost.
+    Lost(String),
+    /// The user did not want to wait for the answer.
+    Stopped,
+}
+
+/// Asks queries, one after the other, on one session.
+pub(crate) struct Asker<'a> {
+    pub(crate) session: Session,
+    pub(crate) login: &'a Login,
+    pub(crate) config: &'a Config,
+    pub(crate) sql: String,
+    pub(crate) beside: Beside,
+    pub(crate) looks: Option<Looks>,
+    pub(crate) stop: Stop,
+}
+
+/// One query under way.
+struct Run {
+    line: Timeline,
+    looks: VecDeque<Look>,
+    waits: HashMap<String, u64>,
+    began_ns: u64,
+    first_row_ns: Option<u64>,
+    rows: u64,
+    refusal: Option<Refusal>,
+    cancelled_ns: Option<u64>,
+    /// A request was sent then, and nothing has been read since.
+    idle_since_ns: Option<u64>,
+}
+
+impl Asker<'_> {
+    /// Asks it and reads the whole answer.
+    pub(crate) fn ask(&mut self) -> Answer {
+        if let Some(looks) = &self.looks {
+            // What came after the query before.
+            looks.seen.try_iter().for_each(drop);
+        }
+        let began_ns = mono_ns();
+        let mut run = Run {
+            line: Timeline::new(began_ns),
+            looks: VecDeque::new(),
+            waits: HashMap::new(),
+            began_ns,
+            first_row_ns: None,
+            rows: 0,
+            refusal: None,
+            cancelled_ns: None,
+            idle_since_ns: None,
+        };
+        if let Some(looks) = &self.looks {
+            looks.query_began(began_ns);
+        }
+        let lost = self.exchange(&mut run).err();
+        let now = mono_ns();
+        self.note_looks(&mut run, now, None);
+        if let Some(looks) = &self.looks {
+            looks.query_ended();
+        }
+        let (turns, looks) = (run.line.turns().into(), run.line.looks().into());
+        let split = run.line.end(now);
+        let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
+        // The round trip that only ends the batch is nobody's wait.
+        if self.config.fetch_size.is_some() && !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped)) {
+            error = self.sync().err().or(error);
+        }
+        Answer {
+            began_ns,
+            first_row_ns: run.first_row_ns,
+            rows: run.rows,
+            turns,
+            looks,
+            server_wait: run
+                .waits
+                .into_iter()
+                .max_by(|a, b| (a.1, &b.0).cmp(&(b.1, &a.0)))
+                .map(|(name, _)| name),
+            split,
+            error,
+        }
+    }
+
+    /// A request. From here to the first bytes of its answer this side has nothing to do but to wait, also where those come before
+    /// the kernel has given back the call that sends (on one host they do).
+    fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
+        let now = mono_ns();
+        self.note_looks(run, now, None);
+        run.line.request(now, self.beside.rtt());
+        run.idle_since_ns = Some(now);
+        self.session.channel.send(out).map_err(|e| lost(&e))
+    }
+
+    /// The whole query, as it goes to the server at once.
+    fn first_request(&self) -> io::Result<BytesMut> {
+        let mut out = BytesMut::new();
+        if self.config.simple {
+            frontend::query(&self.sql, &mut out)?;
+            return Ok(out);
+        }
+        frontend::parse("", &self.sql, [], &mut out)?;
+        let none: [i16; 0] = [];
+        frontend::bind("", "", none, [(); 0], |(), _| Ok(IsNull::Yes), none, &mut out)
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        self.execute(&mut out)?;
+        Ok(out)
+    }
+
+    /// The rows that are asked for at once. Without a fetch size the batch ends with them.
+    fn execute(&self, out: &mut BytesMut) -> io::Result<()> {
+        let rows = self.config.fetch_size.map_or(0, |n| i32::try_from(n).unwrap_or(i32::MAX));
+        frontend::execute("", rows, out)?;
+        if rows == 0 {
+            frontend::sync(out);
+        } else {
+            frontend::flush(out);
+        }
+        Ok(())
+    }
+
+    fn exchange(&mut self, run: &mut Run) -> Result<(), Trouble> {
+        let out = self.first_request().map_err(|e| lost(&e))?;
+        self.send(run, &out)?;
+        loop {
+            while let Some(item) =
+                self.session.reader.next(&mut self.session.channel.inbox).map_err(|e| lost(&e))?
+            {
+                let message = match item {
+                    Item::Row => {
+                        self.row(run);
+                        continue;
+                    }
+                    Item::Message(message) => message,
+                };
+                match message {
+                    Message::ErrorResponse(body) => {
+                        let refusal = Refusal::of(&body);
+                        if refusal.is_fatal {
+                            return Err(Trouble::Lost(refusal.words()));
+                        }
+                        run.refusal = Some(refusal);
+                        if self.config.fetch_size.is_some() {
+                            return Ok(());
+                        }
+                    }
+                    Message::PortalSuspended => {
+                        let mut out = BytesMut::new();
+                        self.execute(&mut out).map_err(|e| lost(&e))?;
+                        self.send(run, &out)?;
+                    }
+                    Message::CommandComplete(_) | Message::EmptyQueryResponse
+                        if self.config.fetch_size.is_some() =>
+                    {
+                        return Ok(());
+                    }
+                    Message::ReadyForQuery(_) => return Ok(()),
+                    // Nobody here has anything to copy to the server.
+                    Message::CopyInResponse(_) => {
+                        let mut out = BytesMut::new();
+                        frontend::copy_fail("fathom sql only reads", &mut out).map_err(|e| lost(&e))?;
+                        self.session.channel.send(&out).map_err(|e| lost(&e))?;
+                    }
+                    Message::CopyData(_) => self.row(run),
+                    _ => {}
+                }
+            }
+            self.more(run)?;
+        }
+    }
+
+    /// A row came, and is worked on for as long as `--think` says.
+    fn row(&self, run: &mut Run) {
+        if run.first_row_ns.is_none() {
+            run.first_row_ns = Some(mono_ns().saturating_sub(run.began_ns));
+        }
+        run.rows += 1;
+        // Who wants to end no longer works.
+        if !self.config.think.is_zero() && self.stop.times() == 0 {
+            std::thread::sleep(self.config.think);
+        }
+    }
+
+    /// Reads what is there, or waits for it.
+    fn more(&mut self, run: &mut Run) -> Result<(), Trouble> {
+        self.heed_stop(run)?;
+        let is_first = run.idle_since_ns.is_some();
+        let asked_ns = run.idle_since_ns.take().unwrap_or_else(mono_ns);
+        if !is_first {
+            self.note_looks(run, asked_ns, None);
+        }
+        match self.session.channel.fill() {
+            Ok(filled) if filled.bytes == 0 => return Err(closed()),
+            Ok(filled) => {
+                let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
+                run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
+                return Ok(());
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) => return Err(lost(&e)),
+        }
+        loop {
+            let ready = self.session.channel.wait(PATIENCE).map_err(|e| lost(&e))?;
+            let filled =
+                if ready { self.session.channel.fill() } else { Err(io::ErrorKind::WouldBlock.into()) };
+            match filled {
+                Ok(filled) => {
+                    // A stamp from before the wait is one of a clock that was set.
+                    let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
+                    self.note_looks(run, came_ns, Some(asked_ns));
+                    run.line.received(Some((asked_ns, came_ns)), filled.bytes);
+                    return if filled.bytes == 0 { Err(closed()) } else { Ok(()) };
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    // Some of what came meanwhile is seen only later.
+                    self.note_looks(run, mono_ns().saturating_sub(1_000_000), Some(asked_ns));
+                    self.heed_stop(run)?;
+                }
+                Err(e) => return Err(lost(&e)),
+            }
+        }
+    }
+
+    /// Tells the timeline of the looks until then, of which it knows that this side was busy, or had waited since a moment.
+    fn note_looks(&self, run: &mut Run, until_ns: u64, waiting_since_ns: Option<u64>) {
+        let Some(looks) = &self.looks else { return };
+        run.looks.extend(looks.seen.try_iter());
+        while let Some(look) = run.looks.pop_front_if(|look| look.at_ns <= until_ns) {
+            match waiting_since_ns {
+                Some(since_ns) if look.at_ns > since_ns => run.line.still_waiting(since_ns, look.at_ns),
+                _ => run.line.busy_until(look.at_ns),
+            }
+            run.line.look(look.at_ns, look.state);
+            if let (ServerState::Working, Some(wait)) = (look.state, look.wait) {
+                *run.waits.entry(wait).or_default() += 1;
+            }
+        }
+    }
+
+    /// Ctrl-C: once asks the server to cancel, twice does not wait for its answer.
+    fn heed_stop(&self, run: &mut Run) -> Result<(), Trouble> {
+        match (self.stop.times(), run.cancelled_ns) {
+            (0, _) => Ok(()),
+            (1, None) => {
+                run.cancelled_ns = Some(mono_ns());
+                if let Some(key) = self.session.key {
+                    cancel(self.login, key);
+                }
+                Ok(())
+            }
+            (1, Some(at_ns)) if mono_ns() - at_ns < CANCEL_WITHIN_NS => Ok(()),
+            _ => Err(Trouble::Stopped),
+        }
+    }
+
+    /// Ends the batch of a query that was fetched in pieces.
+    fn sync(&mut self) -> Result<(), Trouble> {
+        let mut out = BytesMut::new();
+        frontend::sync(&mut out);
+        self.session.channel.send(&out).map_err(|e| lost(&e))?;
+        loop {
+            while let Some(item) =
+                self.session.reader.next(&mut self.session.channel.inbox).map_err(|e| lost(&e))?
+            {
+                if let Item::Message(Message::ReadyForQuery(_)) = item {
+                    return Ok(());
+                }
+            }
+            match self.session.channel.fill() {
+                Ok(filled) if filled.bytes == 0 => return Err(closed()),
+                Ok(_) => {}
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    self.session.channel.wait(PATIENCE).map_err(|e| lost(&e))?;
+                    if self.stop.times() > 1 {
+                        return Err(Trouble::Stopped);
+                    }
+                }
+                Err(e) => return Err(lost(&e)),
+            }
+        }
+    }
+}
+
+fn lost(error: &io::Error) -> Trouble {
+    Trouble::Lost(format!("the connection broke: {error}"))
+}
+
+fn closed() -> Trouble {
+    Trouble::Lost("the server closed the connection".to_owned())
+}

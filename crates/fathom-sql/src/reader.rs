@@ -1,0 +1,90 @@
+//! Messages out of bytes, in constant memory: of a row nothing is kept, however long it is.
+
+use bytes::{Buf, BytesMut};
+use postgres_protocol::message::backend::{DATA_ROW_TAG, Header, Message};
+use std::io;
+
+/// A longer message that is no row is none of a server that is well.
+const MESSAGE_BYTES: usize = 16 << 20;
+
+/// What came.
+pub(crate) enum Item {
+    /// A row is whole.
+    Row,
+    /// Anything else.
+    Message(Message),
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Reader {
+    /// Bytes of a row that are still to come.
+    of_row: usize,
+}
+
+impl Reader {
+    /// The next of what lies in the inbox; `None`: more bytes are needed.
+    pub(crate) fn next(&mut self, inbox: &mut BytesMut) -> io::Result<Option<Item>> {
+        if self.of_row == 0 {
+            let Some(header) = Header::parse(inbox)? else { return Ok(None) };
+            let length = usize::try_from(header.len()).unwrap_or(0) + 1;
+            if header.tag() != DATA_ROW_TAG {
+                if length > MESSAGE_BYTES {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
+                }
+                return Ok(Message::parse(inbox)?.map(Item::Message));
+            }
+            self.of_row = length;
+        }
+        let here = self.of_row.min(inbox.len());
+        inbox.advance(here);
+        self.of_row -= here;
+        Ok((self.of_row == 0).then_some(Item::Row))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// What was sent in whatever pieces is read as it was.
+    fn read(bytes: &[u8], pieces: &[usize]) -> io::Result<String> {
+        let (mut reader, mut inbox, mut seen) = (Reader::default(), BytesMut::new(), String::new());
+        let mut rest = bytes;
+        let mut pieces = pieces.iter().cycle();
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at((*pieces.next().unwrap()).clamp(1, rest.len()));
+            rest = later;
+            inbox.extend_from_slice(now);
+            while let Some(item) = reader.next(&mut inbox)? {
+                seen.push(match item {
+                    Item::Row => 'D',
+                    Item::Message(Message::CommandComplete(_)) => 'C',
+                    Item::Message(_) => 'm',
+                });
+            }
+            assert!(inbox.len() < 64, "a row is kept");
+        }
+        Ok(seen)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_counted_in_any_pieces(rows in prop::collection::vec(0_usize..5_000, 0..20), pieces in prop::collection::vec(1_usize..2_000, 1..10)) {
+            let mut bytes = vec![];
+            for length in &rows {
+                bytes.push(b'D');
+                bytes.extend_from_slice(&(*length as u32 + 4).to_be_bytes());
+                bytes.extend(std::iter::repeat_n(b'C', *length));
+            }
+            bytes.extend_from_slice(b"C\0\0\0\x0dSELECT 1\0");
+            prop_assert_eq!(read(&bytes, &pieces).unwrap(), "D".repeat(rows.len()) + "C");
+        }
+
+        #[test]
+        fn nonsense_is_an_error_or_waits_for_more(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            let _ = read(&bytes, &[7]);
+        }
+    }
+}

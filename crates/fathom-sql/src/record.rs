@@ -1,0 +1,208 @@
+//! Writes the recording on a thread of its own: round trips as any probe's rows, queries in `queries-*.parquet`.
+
+use crate::{Error, Recording};
+use fathom_core::event::EventKind;
+use fathom_core::sample::Sample;
+use fathom_os::clock::{anchor, mono_ns};
+use fathom_os::host::HostFacts;
+use fathom_os::interfaces;
+use fathom_recording::{ClockAnchor, Keeper, Manifest, Queries, Query, Recorder, ReflectorFacts};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+enum Message {
+    Sample(Box<Sample>, u64),
+    Event(Option<u32>, Box<EventKind>),
+    /// A query, and when it began on the monotonic clock.
+    Query(Box<Query>, u64),
+    BesideIsOver,
+    End(Box<EventKind>),
+}
+
+/// Where to send what is to be recorded; without a recording it goes nowhere.
+#[derive(Clone)]
+pub(crate) struct Record(Option<Sender<Message>>);
+
+/// The thread that writes.
+pub(crate) struct Writer(Option<JoinHandle<Result<(), String>>>);
+
+impl Record {
+    /// Begins a recording where one is wanted.
+    pub(crate) fn begin(
+        recording: Option<&Recording>,
+        label: &str,
+        remote: SocketAddr,
+        probe: Value,
+        tell: fn(&str),
+    ) -> Result<(Self, Writer), Error> {
+        let Some(recording) = recording else { return Ok((Self(None), Writer(None))) };
+        let mut manifest = Manifest::new(label, Timestamp::now(), recording.tool.clone());
+        manifest.command = Some(recording.command.clone());
+        manifest.probe = probe;
+        let nic = interfaces::towards(SocketAddr::new(remote.ip(), 0), remote);
+        manifest.host = serde_json::to_value(HostFacts::gather(nic.as_deref())).unwrap_or(Value::Null);
+        manifest.clock_anchors.push(ClockAnchor::new(anchor(), false));
+        manifest.reflector = ReflectorFacts {
+            address: label.to_owned(),
+            resolved: Some(remote.to_string()),
+            ..ReflectorFacts::default()
+        };
+        let recorder = Recorder::create(&recording.dir, manifest).map_err(|e| Error::run(e.to_string()))?;
+        let queries = Queries::new(&recording.dir);
+        let (sender, messages) = channel();
+        let run = move || write(&messages, Keeper::new(Some(recorder), anchor, tell), queries, tell);
+        let thread = std::thread::Builder::new().name("record".into()).spawn(run);
+        let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
+        Ok((Self(Some(sender)), Writer(Some(thread))))
+    }
+
+    fn send(&self, message: Message) {
+        if let Some(sender) = &self.0 {
+            // Its end is told by itself.
+            _ = sender.send(message);
+        }
+    }
+
+    pub(crate) fn sample(&self, sample: Sample, sent_mono_ns: u64) {
+        self.send(Message::Sample(Box::new(sample), sent_mono_ns));
+    }
+
+    pub(crate) fn query(&self, query: Query, began_mono_ns: u64) {
+        self.send(Message::Query(Box::new(query), began_mono_ns));
+    }
+
+    pub(crate) fn note(&self, text: String) {
+        self.event(None, EventKind::Note { text });
+    }
+
+    fn event(&self, connection: Option<u32>, kind: EventKind) {
+        self.send(Message::Event(connection, Box::new(kind)));
+    }
+
+    /// A connection beside the queries was established.
+    pub(crate) fn opened(
+        &self,
+        connection: u32,
+        remote: SocketAddr,
+        local: Option<SocketAddr>,
+        connect_ns: u64,
+    ) {
+        let local = local.map(|local| local.to_string()).unwrap_or_default();
+        let (target, remote) = (remote.to_string(), remote.to_string());
+        let connect_ns = connect_ns as i64;
+        let kind = EventKind::ConnectionOpened {
+            target,
+            local,
+            remote,
+            connect_ns,
+            tls_ns: None,
+            interface: None,
+            lane: Some(0),
+        };
+        self.event(Some(connection), kind);
+    }
+
+    /// It was not.
+    pub(crate) fn refused(&self, connection: u32, remote: SocketAddr, error: &io::Error) {
+        let (target, remote) = (remote.to_string(), Some(remote.to_string()));
+        let (errno, error) = (error.raw_os_error(), error.to_string());
+        let kind =
+            EventKind::ConnectionRefused { target, remote, errno, error, retry_in_ns: None, lane: Some(0) };
+        self.event(Some(connection), kind);
+    }
+
+    /// It was closed from here.
+    pub(crate) fn closed(&self, connection: u32, sent: u64, answered: u64, age_ns: u64) {
+        self.event(Some(connection), closing(sent, answered, age_ns));
+    }
+
+    /// No more round trips come.
+    pub(crate) fn beside_is_over(&self) {
+        self.send(Message::BesideIsOver);
+    }
+
+    /// Ends the recording, and waits until it is whole.
+    pub(crate) fn end(self, writer: Writer, result: Value) -> Result<(), Error> {
+        self.send(Message::End(Box::new(EventKind::SqlEnded { result })));
+        let written = writer
+            .0
+            .map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Err("its thread failed".to_owned())));
+        written.map_err(|e| Error::run(format!("the recording is not whole: {e}")))
+    }
+}
+
+fn write(
+    messages: &Receiver<Message>,
+    mut keeper: Keeper,
+    mut queries: Queries,
+    tell: fn(&str),
+) -> Result<(), String> {
+    let (mut end, mut beside_is_over) = (None, false);
+    let mut flush_ns = mono_ns();
+    let mut failed: Option<String> = None;
+    // What measures beside may be in the middle of a round trip when the last query is over.
+    while end.is_none() || !beside_is_over {
+        match messages.recv_timeout(Duration::from_millis(200)) {
+            Ok(Message::Sample(sample, sent_ns)) => {
+                keeper.sample(&Sample { sent_ns: keeper.utc_of(sent_ns), ..*sample });
+            }
+            Ok(Message::Event(connection, kind)) => drop(keeper.event(connection, *kind)),
+            Ok(Message::Query(query, began_ns)) => {
+                let query = Query { started_ns: keeper.utc_of(began_ns), ..*query };
+                note(&mut failed, queries.push(query), tell);
+            }
+            Ok(Message::BesideIsOver) => beside_is_over = true,
+            Ok(Message::End(kind)) => end = Some(kind),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        let now = mono_ns();
+        keeper.flush(now);
+        if now.saturating_sub(flush_ns) >= 500_000_000 {
+            flush_ns = now;
+            note(&mut failed, queries.flush(), tell);
+        }
+    }
+    note(&mut failed, queries.flush(), tell);
+    let finished = keeper.finish(
+        end.map_or(EventKind::Note { text: "the run ended without a result".to_owned() }, |kind| *kind),
+    );
+    failed.map_or(finished, Err)
+}
+
+/// Tells of trouble, once; a later success mends it, because what was not written is written then.
+fn note(failed: &mut Option<String>, written: Result<(), fathom_recording::Error>, tell: fn(&str)) {
+    match written {
+        Ok(()) => *failed = None,
+        Err(error) => {
+            if failed.is_none() {
+                tell(&format!("queries cannot be recorded now: {error}"));
+            }
+            *failed = Some(error.to_string());
+        }
+    }
+}
+
+/// What a `connection.closed` of these connections says.
+fn closing(sent: u64, answered: u64, age_ns: u64) -> EventKind {
+    use fathom_core::cause::ClosingCause;
+    use fathom_core::event::Evidence;
+    EventKind::ConnectionClosed {
+        cause: ClosingCause::Finished,
+        verdict: None,
+        errno: None,
+        age_ns,
+        evidence: Evidence {
+            sent,
+            answered,
+            last_answered_seq: answered.checked_sub(1),
+            outstanding: sent - answered,
+            ..Evidence::default()
+        },
+    }
+}

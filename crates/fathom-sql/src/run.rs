@@ -1,0 +1,233 @@
+//! A run: logs in, begins what measures beside, asks query after query when they are due, and says what it came to.
+
+use crate::beside::{Beside, Peer};
+use crate::looks::Looks;
+use crate::outcome::Outcome;
+use crate::query::{Answer, Asker, Trouble};
+use crate::record::Record;
+use crate::session::{self, Login, Session};
+use crate::{Config, Error, Server, Source, Stop, Target, pgpass};
+use fathom_core::event::TcpInfo;
+use fathom_core::text::count;
+use fathom_os::clock::mono_ns;
+use fathom_os::timestamps;
+use fathom_recording::Query;
+use serde_json::{Value, json};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
+
+/// A progress line after so long, and then again.
+const PROGRESS_NS: u64 = 2_000_000_000;
+
+/// Runs it to its end; what it came to, and why it ended early, where it did.
+pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
+    let outcome = go(config, stop);
+    stop.over();
+    outcome
+}
+
+fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
+    let Target::Postgres(server) = &config.target;
+    let env = |name: &str| std::env::var(name).ok();
+    let login = Login {
+        server: server.clone(),
+        remote: session::lookup(server)?,
+        password: pgpass::password(server, env)?,
+        read_only: matches!(config.source, Source::Rows { .. }),
+    };
+    // The kernel begins to stamp a little after the first socket asks for it.
+    let _stamping = timestamps::keep_enabled();
+    let mut session = Session::begin(&login)?;
+    let peer = peer(config.reflector.as_deref(), login.remote)?;
+    let label = format!("{}/{}", server.address(), server.database);
+    let (record, writer) = Record::begin(
+        config.recording.as_ref(),
+        &label,
+        login.remote,
+        probe(config, server, peer),
+        config.tell,
+    )?;
+    let beside = Beside::begin(peer, stop, record.clone())?;
+    let mut outcome = Outcome::new(config, server, &session);
+    let looks = look(&mut session, &login, stop).map_err(|error| {
+        outcome.note(
+            &record,
+            format!("the server's states are not known: {error}; the split goes on without them"),
+        );
+    });
+    if beside.rtt().is_none() {
+        outcome.note(&record, "no round trip of the path could be measured beside the queries".to_owned());
+    }
+    let asker = Asker {
+        session,
+        login: &login,
+        config,
+        sql: config.source.sql(),
+        beside,
+        looks: looks.ok(),
+        stop: stop.clone(),
+    };
+    let ended = ask_all(asker, config, stop, &record, &mut outcome);
+    stop.over();
+    let recorded = record.end(writer, outcome.json());
+    Ok((outcome, ended.or(recorded.err())))
+}
+
+/// What the server says of the session, on a second connection.
+fn look(session: &mut Session, login: &Login, stop: &Stop) -> Result<Looks, Error> {
+    // Behind a pooler another backend answers than the one that the login named.
+    let pid = session.ask("SELECT pg_catalog.pg_backend_pid()", login)?;
+    let pid = pid.into_iter().next().flatten().and_then(|pid| pid.parse().ok());
+    let pid = pid.ok_or_else(|| Error::run("the server does not name the session's backend"))?;
+    Looks::begin(login, pid, stop)
+}
+
+/// Asks until it is enough; why it ended early, where it did.
+fn ask_all(
+    mut asker: Asker<'_>,
+    config: &Config,
+    stop: &Stop,
+    record: &Record,
+    outcome: &mut Outcome,
+) -> Option<Error> {
+    let began_ns = mono_ns();
+    let (mut number, mut told_ns) = (0, began_ns);
+    loop {
+        let due_ns = config.every.map_or_else(mono_ns, |every| began_ns + number * every.as_nanos() as u64);
+        let over =
+            config.lasts.is_some_and(|lasts| due_ns.saturating_sub(began_ns) >= lasts.as_nanos() as u64);
+        if over || config.count.is_some_and(|count| number >= count) || !wait_until(due_ns, stop) {
+            return None;
+        }
+        let before = asker.session.channel.info();
+        let answer = asker.ask();
+        let after = asker.session.channel.info();
+        let error = answer.error.clone();
+        let began = answer.began_ns;
+        let query = row(number, due_ns, answer, asker.beside.rtt().map(|rtt| rtt.ns), before.zip(after));
+        outcome.add(&query);
+        record.query(query, began);
+        number += 1;
+        if let Some(trouble) = error {
+            outcome.beside_failed = asker.beside.failed();
+            return failure(&trouble, asker.login, number - 1, stop);
+        }
+        let now = mono_ns();
+        if !config.quiet && now - told_ns > PROGRESS_NS {
+            told_ns = now;
+            (config.tell)(&format!("{number} asked: {}", count(outcome.rows, "row")));
+        }
+        outcome.beside_failed = asker.beside.failed();
+    }
+}
+
+/// A run that somebody ended did what was asked; anything else did not.
+fn failure(trouble: &Trouble, login: &Login, number: u64, stop: &Stop) -> Option<Error> {
+    let address = login.server.address();
+    match trouble {
+        Trouble::Stopped => None,
+        Trouble::Refused(_) if stop.times() > 0 => None,
+        Trouble::Refused(refusal) => {
+            let to_do = match refusal.code.as_str() {
+                "57014" => "somebody cancelled it, or its statement_timeout is over",
+                "25006" => "fathom's own queries only read: give yours with --query",
+                "42501" => "grant the user what it needs",
+                code if code.starts_with("42") => "mend the query",
+                _ => "see the server's log",
+            };
+            Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
+        }
+        Trouble::Lost(why) => Some(Error::run(format!(
+            "query {number} has no whole answer from {address}: {why}; see the server's log for why it ended the session"
+        ))),
+    }
+}
+
+/// Whether nobody ended the run meanwhile.
+fn wait_until(due_ns: u64, stop: &Stop) -> bool {
+    while stop.times() == 0 {
+        let now = mono_ns();
+        if now >= due_ns {
+            return true;
+        }
+        std::thread::sleep(Duration::from_nanos(due_ns - now).min(Duration::from_millis(50)));
+    }
+    false
+}
+
+fn row(
+    number: u64,
+    due_ns: u64,
+    answer: Answer,
+    rtt_ns: Option<u64>,
+    kernel: Option<(TcpInfo, TcpInfo)>,
+) -> Query {
+    let delta =
+        |of: fn(&TcpInfo) -> u64| kernel.as_ref().map(|(before, after)| of(after).saturating_sub(of(before)));
+    Query {
+        query: number,
+        started_ns: 0,
+        lateness_ns: answer.began_ns as i64 - due_ns as i64,
+        first_row_ns: answer.first_row_ns,
+        rows: answer.rows,
+        turns: answer.turns,
+        bytes_received: delta(|info| info.bytes_received),
+        bytes_sent: delta(|info| info.bytes_acked),
+        segments_received: delta(|info| info.data_segs_in.into()),
+        retransmits: delta(|info| info.total_retrans.into()),
+        rtt_ns,
+        looks: answer.looks,
+        split: answer.split,
+        server_wait: answer.server_wait,
+        error: answer.error.map(|trouble| match trouble {
+            Trouble::Refused(refusal) => refusal.words(),
+            Trouble::Lost(why) => why,
+            Trouble::Stopped => "its answer was not waited for".to_owned(),
+        }),
+        is_first: number == 0,
+    }
+}
+
+fn peer(reflector: Option<&str>, port: SocketAddr) -> Result<Peer, Error> {
+    let Some(reflector) = reflector else { return Ok(Peer::Port(port)) };
+    let with_port = if reflector.parse::<std::net::IpAddr>().is_ok() || !reflector.contains(':') {
+        let host = reflector.trim_start_matches('[').trim_end_matches(']');
+        (host, 7007).to_socket_addrs()
+    } else {
+        reflector.to_socket_addrs()
+    };
+    let unknown = |why: &dyn std::fmt::Display| {
+        Error::Usage(format!("--reflector {reflector}: {why}; write HOST or HOST:PORT"))
+    };
+    let found = with_port.map_err(|e| unknown(&e))?.next();
+    found.map(Peer::Reflector).ok_or_else(|| unknown(&"it has no address"))
+}
+
+/// The effective configuration, as the manifest has it. Its samples are those of a probe that measures as `beside` does.
+fn probe(config: &Config, server: &Server, peer: Peer) -> Value {
+    let (mode, size) = match peer {
+        Peer::Port(_) => ("connect", 0),
+        Peer::Reflector(_) => ("tcp", 64),
+    };
+    let source = match &config.source {
+        Source::Rows { rows, row_bytes } => json!({ "rows": rows, "row_bytes": row_bytes }),
+        Source::Text { sql, is_shown: true } => json!({ "query": sql }),
+        Source::Text { .. } => json!({ "query": null }),
+    };
+    json!({
+        "mode": mode,
+        "size": size,
+        "interval_ns": null,
+        "sql": {
+            "protocol": "postgres",
+            "database": server.database,
+            "source": source,
+            "think_ns": config.think.as_nanos() as u64,
+            "count": config.count,
+            "duration_ns": config.lasts.map(|lasts| lasts.as_nanos() as u64),
+            "every_ns": config.every.map(|every| every.as_nanos() as u64),
+            "fetch_size": config.fetch_size,
+            "simple": config.simple,
+        },
+    })
+}

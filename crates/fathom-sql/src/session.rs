@@ -1,0 +1,281 @@
+//! A connection from its opening to where queries may be asked: TLS, login, parameters.
+
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::reader::{Item, Reader};
+use crate::target::Secret;
+use crate::{Error, Server, SslMode, tls};
+use bytes::BytesMut;
+use fallible_iterator::FallibleIterator;
+use fathom_os::clock::mono_ns;
+use postgres_protocol::authentication::md5_hash;
+use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Duration;
+
+const WITHIN: Duration = Duration::from_secs(20);
+
+/// How a server is reached and logged in to.
+#[derive(Debug, Clone)]
+pub(crate) struct Login {
+    pub(crate) server: Server,
+    pub(crate) remote: SocketAddr,
+    pub(crate) password: Option<Secret>,
+    /// The session may not write.
+    pub(crate) read_only: bool,
+}
+
+/// A session that waits for a query.
+pub(crate) struct Session {
+    pub(crate) channel: Channel,
+    pub(crate) reader: Reader,
+    /// By which it can be cancelled.
+    pub(crate) key: Option<(i32, i32)>,
+    /// What the server says it is.
+    pub(crate) version: Option<String>,
+}
+
+/// The first address of the server: several behind a name would be several paths.
+pub(crate) fn lookup(server: &Server) -> Result<SocketAddr, Error> {
+    let found = (server.host.as_str(), server.port).to_socket_addrs();
+    let unknown = |why: String| {
+        Error::run(format!("cannot find the host {}: {why}; see that the name is right", server.host))
+    };
+    found.map_err(|e| unknown(e.to_string()))?.next().ok_or_else(|| unknown("it has no address".to_owned()))
+}
+
+/// A connection on which nothing was said but what TLS needs.
+pub(crate) fn open(login: &Login) -> Result<Channel, Error> {
+    let address = login.server.address();
+    let mut channel = Channel::connect(login.remote).map_err(|e| {
+        Error::run(format!("cannot connect to {address}: {e}; does the server listen there (listen_addresses, pg_hba.conf, a firewall)?"))
+    })?;
+    if login.server.ssl == SslMode::Disable {
+        return Ok(channel);
+    }
+    let mut request = BytesMut::new();
+    frontend::ssl_request(&mut request);
+    let broke = |e: io::Error| Error::run(format!("{address} broke the connection before the login: {e}"));
+    channel.send(&request).map_err(broke)?;
+    while channel.inbox.is_empty() {
+        more(&mut channel).map_err(broke)?;
+    }
+    // One byte, and nothing behind it that is not encrypted (CVE-2021-23222).
+    match channel.inbox.split().as_ref() {
+        b"S" => {
+            let home = std::env::var_os("HOME").map(PathBuf::from);
+            channel.secure(tls::begin(&login.server, home)?, WITHIN).map_err(|e| {
+                Error::run(format!(
+                    "{address}: the TLS handshake failed: {e}; with sslmode=require no certificate is checked, and sslrootcert=FILE names one to trust"
+                ))
+            })?;
+        }
+        b"N" if login.server.ssl == SslMode::Prefer => {}
+        b"N" => {
+            return Err(Error::run(format!(
+                "{address} does not speak TLS; switch ssl on in its postgresql.conf, or go without by sslmode=disable"
+            )));
+        }
+        _ => {
+            return Err(Error::run(format!(
+                "{address} does not speak PostgreSQL's protocol; name the database's own port"
+            )));
+        }
+    }
+    Ok(channel)
+}
+
+/// Waits for more bytes.
+fn more(channel: &mut Channel) -> io::Result<()> {
+    let until = mono_ns() + WITHIN.as_nanos() as u64;
+    loop {
+        match channel.fill() {
+            Ok(filled) if filled.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) => return Ok(()),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                channel.wait(Duration::from_millis(100))?;
+                if mono_ns() > until {
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer for 20 s"));
+                }
+            }
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+impl Session {
+    /// Logs in.
+    pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
+        let channel = open(login)?;
+        let mut session = Self { channel, reader: Reader::default(), key: None, version: None };
+        let server = &login.server;
+        let mut parameters = vec![
+            ("user", server.user.as_str()),
+            ("database", &server.database),
+            ("application_name", "fathom"),
+            ("client_encoding", "UTF8"),
+        ];
+        if login.read_only {
+            // Its own session only.
+            parameters.push(("options", "-c default_transaction_read_only=on"));
+        }
+        let mut out = BytesMut::new();
+        frontend::startup_message(parameters, &mut out)
+            .map_err(|e| Error::Usage(format!("cannot log in: {e}")))?;
+        session.send(&out, login)?;
+        session.log_in(login)?;
+        Ok(session)
+    }
+
+    fn send(&mut self, out: &[u8], login: &Login) -> Result<(), Error> {
+        self.channel.send(out).map_err(|e| broke(login, &e))
+    }
+
+    /// The next message that is none of those that may come at any time.
+    fn message(&mut self, login: &Login) -> Result<Message, Error> {
+        loop {
+            match self.reader.next(&mut self.channel.inbox).map_err(|e| broke(login, &e))? {
+                Some(Item::Message(Message::NoticeResponse(_) | Message::NotificationResponse(_))) => {}
+                Some(Item::Message(message)) => return Ok(message),
+                Some(Item::Row) => {
+                    return Err(Error::run(format!("{} answers what was not asked", login.server.address())));
+                }
+                None => more(&mut self.channel).map_err(|e| broke(login, &e))?,
+            }
+        }
+    }
+
+    fn log_in(&mut self, login: &Login) -> Result<(), Error> {
+        let server = &login.server;
+        let mut scram: Option<ScramSha256> = None;
+        let password = || {
+            let none = || {
+                Error::run(format!(
+                    "{} asks for the password of {}; give it by PGPASSWORD, ~/.pgpass or PGPASSFILE",
+                    server.address(),
+                    server.user
+                ))
+            };
+            login.password.as_ref().map(|secret| secret.0.as_bytes()).ok_or_else(none)
+        };
+        let wrong = |e: io::Error| Error::run(format!("cannot log in to {}: {e}", server.address()));
+        loop {
+            let mut out = BytesMut::new();
+            match self.message(login)? {
+                Message::AuthenticationCleartextPassword => {
+                    frontend::password_message(password()?, &mut out).map_err(wrong)?;
+                }
+                Message::AuthenticationMd5Password(body) => {
+                    let hash = md5_hash(server.user.as_bytes(), password()?, body.salt());
+                    frontend::password_message(hash.as_bytes(), &mut out).map_err(wrong)?;
+                }
+                Message::AuthenticationSasl(body) => {
+                    if !body.mechanisms().any(|name| Ok(name == SCRAM_SHA_256)).map_err(wrong)? {
+                        return Err(Error::run(format!(
+                            "{} offers no login that fathom knows (SCRAM-SHA-256, md5, password)",
+                            server.address()
+                        )));
+                    }
+                    let begun = scram.insert(ScramSha256::new(password()?, ChannelBinding::unsupported()));
+                    frontend::sasl_initial_response(SCRAM_SHA_256, begun.message(), &mut out)
+                        .map_err(wrong)?;
+                }
+                Message::AuthenticationSaslContinue(body) => {
+                    let Some(scram) = &mut scram else {
+                        return Err(wrong(io::ErrorKind::InvalidData.into()));
+                    };
+                    scram.update(body.data()).map_err(wrong)?;
+                    frontend::sasl_response(scram.message(), &mut out).map_err(wrong)?;
+                }
+                // The server shows that it knows the password too.
+                Message::AuthenticationSaslFinal(body) => {
+                    scram
+                        .as_mut()
+                        .map_or(Err(io::ErrorKind::InvalidData.into()), |s| s.finish(body.data()))
+                        .map_err(wrong)?;
+                }
+                Message::BackendKeyData(body) => self.key = Some((body.process_id(), body.secret_key())),
+                Message::ParameterStatus(body) if body.name().is_ok_and(|name| name == "server_version") => {
+                    self.version = body.value().ok().map(str::to_owned);
+                }
+                Message::AuthenticationOk | Message::ParameterStatus(_) => {}
+                Message::ReadyForQuery(_) => return Ok(()),
+                Message::ErrorResponse(body) => return Err(refused(login, &Refusal::of(&body))),
+                _ => {
+                    return Err(Error::run(format!(
+                        "{} offers no login that fathom knows (SCRAM-SHA-256, md5, password)",
+                        server.address()
+                    )));
+                }
+            }
+            if !out.is_empty() {
+                self.send(&out, login)?;
+            }
+        }
+    }
+
+    /// Asks a question of ours whose answer is one row of texts; `None`: no row, or a null.
+    pub(crate) fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
+        let mut out = BytesMut::new();
+        frontend::query(sql, &mut out).map_err(|e| Error::run(e.to_string()))?;
+        self.send(&out, login)?;
+        let mut answer = vec![];
+        let mut refusal = None;
+        loop {
+            // Rows are wanted here, whole.
+            let message = loop {
+                let parsed = Message::parse(&mut self.channel.inbox).map_err(|e| broke(login, &e))?;
+                if let Some(message) = parsed {
+                    break message;
+                }
+                more(&mut self.channel).map_err(|e| broke(login, &e))?;
+            };
+            match message {
+                Message::DataRow(body) => {
+                    let buffer = body.buffer();
+                    let ranges: Vec<_> = body.ranges().collect().map_err(|e| broke(login, &e))?;
+                    let text = |range: std::ops::Range<usize>| {
+                        buffer.get(range).map(|b| String::from_utf8_lossy(b).into_owned())
+                    };
+                    answer = ranges.into_iter().map(|range| range.and_then(text)).collect();
+                }
+                Message::ErrorResponse(body) => refusal = Some(Refusal::of(&body)),
+                Message::ReadyForQuery(_) => break,
+                _ => {}
+            }
+            if let Some(refusal) = refusal.take_if(|refusal| refusal.is_fatal) {
+                return Err(Error::run(refusal.words()));
+            }
+        }
+        refusal.map_or(Ok(answer), |refusal| Err(Error::run(refusal.words())))
+    }
+}
+
+fn broke(login: &Login, error: &io::Error) -> Error {
+    Error::run(format!("{} broke the connection: {error}", login.server.address()))
+}
+
+/// A login that was refused: who, where, and what to do.
+fn refused(login: &Login, refusal: &Refusal) -> Error {
+    let server = &login.server;
+    let to_do = match refusal.code.as_str() {
+        "28P01" => "give the right password by PGPASSWORD, ~/.pgpass or PGPASSFILE",
+        "28000" => "see pg_hba.conf of the server, and the user's name",
+        "3D000" => "name a database that is there, as in postgres://user@host/database",
+        "53300" => "wait until other sessions have ended, or raise max_connections",
+        "08P01" if login.read_only => {
+            "a pooler may not take startup options: see ignore_startup_parameters, or use --query"
+        }
+        _ => "see the server's log",
+    };
+    Error::run(format!(
+        "cannot log in to {} as {}: {}; {to_do}",
+        server.address(),
+        server.user,
+        refusal.words()
+    ))
+}

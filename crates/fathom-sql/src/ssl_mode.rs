@@ -1,0 +1,28 @@
+//! `sslmode` of a URL.
+
+/// Whether the connection is encrypted, and who is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SslMode {
+    /// Never.
+    Disable,
+    /// Where the server can; nothing is checked.
+    Prefer,
+    /// Always; nothing is checked.
+    Require,
+    /// Always; the certificate is checked, and that it is of the host's name.
+    VerifyFull,
+}
+
+impl std::str::FromStr for SslMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "disable" => Ok(Self::Disable),
+            "prefer" => Ok(Self::Prefer),
+            "require" => Ok(Self::Require),
+            "verify-full" => Ok(Self::VerifyFull),
+            _ => Err(format!("sslmode={text}: write disable, prefer, require or verify-full")),
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! What the text of a query asks for. This is no SQL: it knows one source of rows, a few small tables about the session, and what
+//! libraries say by themselves when they connect.
+
+use fathom_core::units::size_text;
+use std::time::Duration;
+
+/// Bytes that a row of the row source may have beside its number: `varchar` holds no more.
+pub const LONGEST_ROW: u16 = 8_000;
+/// Rows of one query.
+pub const MOST_ROWS: u32 = 100_000_000;
+/// Bytes of one query's rows. Who wants more asks again.
+pub const MOST_BYTES: u64 = 16 << 30;
+/// The longest time before the first row.
+pub const LONGEST_THINK: Duration = Duration::from_mins(1);
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Question {
+    /// `fathom_rows(rows, row_bytes, think)`.
+    Rows(Source),
+    /// `@@VERSION`.
+    Version,
+    /// `@@SPID`.
+    Spid,
+    /// `SELECT 1`, as pools ask to see that a connection lives.
+    Number(i32),
+    /// `sys.dm_exec_session_wait_stats`.
+    Waits,
+    /// `sys.dm_exec_connections`.
+    Connection,
+    /// `fathom_transfer`: what the kernel says of this connection.
+    Transfer,
+    /// A setting, which is taken and has no effect.
+    Setting,
+}
+
+/// The row source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Source {
+    /// How many rows.
+    pub rows: u32,
+    /// Letters of each.
+    pub letters: u16,
+    /// What passes before the first.
+    pub think_ns: u64,
+}
+
+/// Reads a query's text. The error says what the query should be.
+pub fn question(text: &str) -> Result<Question, String> {
+    let lower = text.trim().trim_end_matches(';').to_ascii_lowercase();
+    if let Some((_, arguments)) = lower.split_once("fathom_rows") {
+        return source(arguments).map(Question::Rows);
+    }
+    let known = [
+        ("fathom_transfer", Question::Transfer),
+        ("dm_exec_session_wait_stats", Question::Waits),
+        ("dm_exec_connections", Question::Connection),
+        ("@@version", Question::Version),
+        ("@@spid", Question::Spid),
+    ];
+    if let Some((_, question)) = known.into_iter().find(|(word, _)| lower.contains(word)) {
+        return Ok(question);
+    }
+    let mut words = lower.split_whitespace();
+    match (words.next(), words.next(), words.next()) {
+        (None | Some("set" | "use" | "if" | "begin" | "commit" | "rollback" | "save" | "declare"), ..) => {
+            Ok(Question::Setting)
+        }
+        (Some("select"), Some(number), None) if number.parse::<i32>().is_ok() => {
+            Ok(Question::Number(number.parse().unwrap_or_default()))
+        }
+        _ => Err(format!(
+            "this is fathom echo --tds, a server for measuring, and no database; it knows SELECT * FROM \
+             fathom_rows(1000, 200) and what else docs/tds.md names, and not: {}",
+            text.chars().take(60).collect::<String>()
+        )),
+    }
+}
+
+/// What stands between the parentheses behind the name.
+fn source(text: &str) -> Result<Source, String> {
+    const USAGE: &str = "write fathom_rows(rows, row_bytes), or fathom_rows(rows, row_bytes, '10ms') for a server that thinks first";
+    let inner =
+        text.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')')).map(|(inner, _)| inner);
+    let mut arguments =
+        inner.ok_or(USAGE)?.split(',').map(|a| a.trim().trim_start_matches('n').trim_matches('\''));
+    let (rows, letters) = (arguments.next().unwrap_or_default(), arguments.next().ok_or(USAGE)?);
+    let think = arguments.next();
+    if arguments.next().is_some() {
+        return Err(USAGE.into());
+    }
+    let rows: u32 = number(rows, "rows", MOST_ROWS)?;
+    let letters = number(letters, "row_bytes", LONGEST_ROW.into())? as u16;
+    let bytes = u64::from(rows) * u64::from(letters);
+    if bytes > MOST_BYTES {
+        return Err(format!(
+            "{} of rows; a query may ask for {}: ask for less, more often",
+            size_text(bytes),
+            size_text(MOST_BYTES)
+        ));
+    }
+    let think = match think {
+        None => Duration::ZERO,
+        Some(text) => fathom_core::units::duration(text)
+            .map_err(|_| format!("think: '{text}' is no duration; write it as in '10ms'"))?,
+    };
+    if think > LONGEST_THINK {
+        return Err(format!("think: at most {} s", LONGEST_THINK.as_secs()));
+    }
+    Ok(Source { rows, letters, think_ns: think.as_nanos() as u64 })
+}
+
+fn number(text: &str, name: &str, most: u32) -> Result<u32, String> {
+    text.parse()
+        .ok()
+        .filter(|&n| n <= most)
+        .ok_or_else(|| format!("{name}: '{text}' is no whole number up to {most}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_asked_for_as_of_a_table_valued_function() {
+        let source = |rows, letters, think_ns| Ok(Question::Rows(Source { rows, letters, think_ns }));
+        assert_eq!(question("SELECT * FROM fathom_rows(1000, 200)"), source(1_000, 200, 0));
+        assert_eq!(question("select * from dbo.Fathom_Rows( 5,0 , '1.5ms' );"), source(5, 0, 1_500_000));
+        assert_eq!(question("select * from fathom_rows(5, 8000, N'1s')"), source(5, 8_000, 1_000_000_000));
+    }
+
+    #[test]
+    fn what_cannot_be_served_says_what_can() {
+        for (text, part) in [
+            ("select * from fathom_rows", "write fathom_rows("),
+            ("select * from fathom_rows(1)", "write fathom_rows("),
+            ("select * from fathom_rows(1,2,3,4)", "write fathom_rows("),
+            ("select * from fathom_rows(-1,2)", "rows: '-1'"),
+            ("select * from fathom_rows(1,8001)", "row_bytes: '8001' is no whole number up to 8000"),
+            ("select * from fathom_rows(100000000,8000)", "a query may ask for"),
+            ("select * from fathom_rows(1,2,'soon')", "think: 'soon'"),
+            ("select * from fathom_rows(1,2,'2m')", "think: at most 60 s"),
+            ("select name from customers", "no database"),
+        ] {
+            let said = question(text).expect_err(text);
+            assert!(said.contains(part), "{text}: {said}");
+        }
+    }
+
+    #[test]
+    fn what_libraries_say_by_themselves_is_taken() {
+        for text in [
+            "SET ARITHABORT ON",
+            "set transaction isolation level read committed",
+            "USE [master]",
+            "  ",
+            "IF @@TRANCOUNT > 0 ROLLBACK TRAN",
+        ] {
+            assert_eq!(question(text), Ok(Question::Setting), "{text}");
+        }
+        assert_eq!(question("SELECT 1;"), Ok(Question::Number(1)));
+        assert_eq!(question("SELECT @@VERSION"), Ok(Question::Version));
+        let waits = "SELECT * FROM sys.dm_exec_session_wait_stats WHERE session_id = @@SPID";
+        assert_eq!(question(waits), Ok(Question::Waits));
+    }
+}

@@ -1,0 +1,139 @@
+//! `fathom sql`: the arguments. What is done with them, `fathom_sql` knows.
+
+use crate::exit::Failure;
+use crate::output::{self, tell};
+use crate::{command_line, probe, signals, values};
+use fathom_sql::{Config, Error, Recording, Source, Stop, Target};
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  fathom sql postgres://app@db1/shop --query 'SELECT * FROM orders LIMIT 1000'
+                                         20 times: server, path or client?
+  fathom sql postgres://app@db1/shop --rows 100000 --row-bytes 100
+                                         rows that the server makes up
+  fathom sql postgres://app@db1/shop --rows 10000 --fetch-size 100
+                                         what fetching in pieces costs here
+  fathom sql postgres://app@db1/shop --query - --every 1s --for 1h < q.sql
+                                         an hour of it; --record DIR keeps it
+  fathom sql postgres://app@db1/shop --reflector db1 --json | jq .verdict
+                                         there: fathom echo
+
+Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
+
+Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed, 2 the command line cannot be used.";
+
+/// Arguments of `fathom sql`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-full
+    #[arg(value_name = "URL")]
+    url: String,
+    /// What to ask; - reads it from standard input. It is asked as it is: see that it only reads
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["rows", "row_bytes"])]
+    query: Option<String>,
+    /// Ask for so many rows that the server makes up, in a session that cannot write
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..))]
+    rows: u64,
+    /// Size of each of them
+    #[arg(long, value_name = "SIZE", default_value = "100", value_parser = values::size)]
+    row_bytes: u64,
+    /// Work on each row for so long, as an application would
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
+    think: Duration,
+    /// Ask so often [default: 20, or until --for is over]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Ask for so long
+    #[arg(long = "for", value_name = "TIME", value_parser = values::duration)]
+    lasts: Option<Duration>,
+    /// From one query's due to the next [default: one after the other]
+    #[arg(long, value_name = "TIME", value_parser = values::duration)]
+    every: Option<Duration>,
+    /// Rows of a round trip [default: all of them]
+    #[arg(long, value_name = "ROWS", conflicts_with = "simple", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    fetch_size: Option<u32>,
+    /// Use the simple query protocol: several statements at once
+    #[arg(long)]
+    simple: bool,
+    /// Echo server on the database's host, to know the path's round trip by [default: set up connections to the database's
+    /// port, two a second]
+    #[arg(long, value_name = "HOST[:PORT]")]
+    reflector: Option<String>,
+    /// Record each query, and the round trips beside them, into DIR
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print nothing but the result
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Args {
+    fn config(self) -> Result<Config, Failure> {
+        let target = Target::parse(&self.url, |name| std::env::var(name).ok());
+        let target = target.map_err(|why| Failure::usage(format!("the URL of the database: {why}")))?;
+        let Target::Postgres(server) = &target;
+        if server.shows_password() && !self.quiet {
+            tell!(
+                "fathom: `ps` shows the password in a URL to everybody; give it by PGPASSWORD or ~/.pgpass"
+            );
+        }
+        let source = match self.query {
+            None => Source::Rows { rows: self.rows, row_bytes: self.row_bytes },
+            Some(sql) if sql == "-" => {
+                let mut sql = String::new();
+                let read = std::io::stdin().lock().read_to_string(&mut sql);
+                read.map_err(|e| Failure::run(format!("cannot read the query from standard input: {e}")))?;
+                Source::Text { sql, is_shown: false }
+            }
+            Some(sql) => Source::Text { sql, is_shown: true },
+        };
+        if matches!(&source, Source::Text { sql, .. } if sql.trim().is_empty() || sql.contains('\0')) {
+            return Err(Failure::usage(
+                "--query: there is no query in it; write SQL, as in --query 'SELECT 1'",
+            ));
+        }
+        let recording = self.record.map(|dir| Recording {
+            dir,
+            tool: probe::tool(),
+            command: command_line::to_run_again(),
+        });
+        Ok(Config {
+            target,
+            source,
+            think: self.think,
+            count: self.count.or_else(|| self.lasts.is_none().then_some(20)),
+            lasts: self.lasts,
+            every: self.every.filter(|every| !every.is_zero()),
+            fetch_size: self.fetch_size,
+            simple: self.simple,
+            reflector: self.reflector,
+            recording,
+            tell: |line| tell!("fathom: {line}"),
+            quiet: self.quiet,
+        })
+    }
+}
+
+/// Runs `fathom sql`.
+pub(crate) fn run(args: Args) -> Result<(), Failure> {
+    let json = args.json;
+    let config = args.config()?;
+    let stop = Stop::default();
+    let asked = stop.clone();
+    signals::on_request_to_end(move || asked.ask())?;
+    let failed = |error| match error {
+        Error::Usage(line) => Failure::Usage(line),
+        Error::Run(line) => Failure::Run(line),
+    };
+    let (outcome, early) = fathom_sql::run(&config, &stop).map_err(failed)?;
+    let text = if json { format!("{}\n", outcome.json()) } else { outcome.text() };
+    output::print("the result", &text)?;
+    early.map_or(Ok(()), |error| Err(failed(error)))
+}

@@ -1,0 +1,381 @@
+//! `fathom sql` against a real `PostgreSQL`, which the test starts as an unprivileged user: whose time a query takes, what it
+//! says where something is wrong, and what it keeps.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::Value;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use support::fabric::Fabric;
+use support::{FATHOM, needs_root, skip};
+use tempfile::TempDir;
+
+const PASSWORD: &str = "s3cret-w0rd";
+
+/// Where Debian, and others, have the server's programs.
+fn programs() -> Option<PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin"))
+        .collect();
+    found.sort();
+    found.into_iter().rfind(|bin| bin.join("initdb").is_file())
+}
+
+/// A server on a port of its own. Dropped, it is killed.
+struct Postgres {
+    process: Child,
+    home: TempDir,
+    address: String,
+}
+
+impl Postgres {
+    /// On loopback; `None`, visibly, where this machine cannot.
+    fn start() -> Option<Self> {
+        Self::start_with("127.0.0.1", |program| Command::new(program))
+    }
+
+    /// Where `within` runs programs. The postmaster refuses to run as root.
+    fn start_with(host: &str, within: impl Fn(&str) -> Command) -> Option<Self> {
+        let Some(bin) = programs() else {
+            skip("no PostgreSQL server is installed (Debian: postgresql)");
+            return None;
+        };
+        // The postmaster refuses to run as root, so it is run as somebody else.
+        if !needs_root() {
+            return None;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        std::fs::write(home.path().join("password"), PASSWORD).unwrap();
+        std::os::unix::fs::chown(home.path(), Some(65_534), Some(65_534)).unwrap();
+        std::fs::set_permissions(home.path().join("password"), std::fs::Permissions::from_mode(0o644))
+            .unwrap();
+        let unprivileged = |command: &mut Command, program: &str| {
+            command
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+                .arg(bin.join(program))
+                .current_dir(home.path());
+        };
+        let mut initdb = Command::new("setpriv");
+        unprivileged(&mut initdb, "initdb");
+        initdb.args(["-U", "owner", "-N", "--auth=scram-sha-256", "--pwfile=password", "-D"]).arg(&data);
+        let made = initdb.output().expect("setpriv");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let hba = "host all md5user all md5\nhost all all all scram-sha-256\n";
+        std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut postgres = within("setpriv");
+        unprivileged(&mut postgres, "postgres");
+        let settings = [
+            format!("port={port}"),
+            format!("listen_addresses={host}"),
+            "unix_socket_directories=".to_owned(),
+            "fsync=off".to_owned(),
+        ];
+        postgres.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
+        let log = std::fs::File::create(home.path().join("log")).unwrap();
+        let process = postgres.stdout(Stdio::null()).stderr(log).spawn().expect("postgres");
+        let server = Self { process, address: format!("{host}:{port}"), home };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !server.log().contains("ready to accept connections") {
+            assert!(Instant::now() < deadline, "{}", server.log());
+            std::thread::yield_now();
+        }
+        Some(server)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://owner@{}/postgres", self.address)
+    }
+
+    fn sql(&self, arguments: &[&str]) -> Command {
+        sql(Command::new(FATHOM), &self.url(), arguments)
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Value {
+        result(&self.sql(arguments).arg("--json").output().unwrap())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+fn sql(mut command: Command, url: &str, arguments: &[&str]) -> Command {
+    command
+        .args(["sql", url, "--quiet"])
+        .args(arguments)
+        .env("PGPASSWORD", PASSWORD)
+        .env("FATHOM_CLOUD", "off");
+    command.stdin(Stdio::null());
+    command
+}
+
+fn result(out: &Output) -> Value {
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// One line on standard error, and exit code 1.
+fn refused(out: &Output) -> String {
+    let line = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    line
+}
+
+fn is(outcome: &Value, party: &str) {
+    assert_eq!(
+        outcome["verdict"],
+        serde_json::json!({ "party": party, "confidence": "high" }),
+        "{outcome:#}"
+    );
+}
+
+/// Of a kind of wait that was put in: the party's part is at least that, and no more than a tenth or 5 ms beyond it and what it is anyway.
+fn holds(outcome: &Value, party: &str, put_in_ns: f64, otherwise: &Value) {
+    let part = |of: &Value| of[format!("{party}_ns")]["p50"].as_f64().expect("an estimate");
+    let (found, wanted) = (part(outcome), put_in_ns + part(otherwise));
+    let allowed = (wanted / 10.0).max(5e6);
+    assert!((found - wanted).abs() <= allowed, "{party}: {found} found, {wanted} put in: {outcome:#}");
+}
+
+#[test]
+fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
+    let Some(server) = Postgres::start() else { return };
+    let plain = server.ask(&["--count", "9", "--rows", "100"]);
+    // Sleeps are longer than what was asked for, and how much longer is the machine's: the least is held against.
+    let client = server.ask(&["--count", "5", "--rows", "100", "--think", "2ms"]);
+    is(&client, "client");
+    assert!(client["client_ns"]["p50"].as_f64() >= Some(200e6), "{client:#}");
+    assert!(client["shares"]["client"]["low"].as_f64() > Some(0.9), "{client:#}");
+    let asleep = server.ask(&["--count", "5", "--query", "SELECT pg_sleep(0.2)"]);
+    is(&asleep, "server");
+    holds(&asleep, "server", 200e6, &plain);
+    assert_eq!(asleep["server_waits"], serde_json::json!({ "Timeout/PgSleep": 4 }), "{asleep:#}");
+    // Row by row, while others are on their way.
+    let slow = server.ask(&[
+        "--count",
+        "3",
+        "--query",
+        "SELECT pg_sleep(0.002), repeat('x', 9000) FROM generate_series(1, 200)",
+    ]);
+    is(&slow, "server");
+}
+
+#[test]
+fn what_is_asked_is_counted_and_kept() {
+    let Some(server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
+    let outcome = server.ask(&[
+        "--count",
+        "4",
+        "--rows",
+        "1000",
+        "--row-bytes",
+        "50",
+        "--fetch-size",
+        "100",
+        "--record",
+        dir.to_str().unwrap(),
+    ]);
+    // The last hundred does not say that it is the last.
+    assert_eq!(
+        (&outcome["rows"], &outcome["turns"], &outcome["queries"]),
+        (&4_000.into(), &11.into(), &4.into()),
+        "{outcome:#}"
+    );
+    // A row is its 50 bytes and 11 of the protocol's.
+    assert!(outcome["bytes_received"].as_u64() >= Some(4_000 * 61));
+    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    assert!(dir.join("queries-00000.parquet").is_file());
+    let events = std::fs::read_to_string(dir.join("events.jsonl")).unwrap();
+    let told = events
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|event| event["kind"] == "sql.ended");
+    assert_eq!(told.expect("sql.ended")["result"], outcome);
+    // A row of its own is missing, and it shows.
+    std::fs::remove_file(dir.join("queries-00000.parquet")).unwrap();
+    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
+    assert!(String::from_utf8_lossy(&verified.stdout).contains("as many queries as sql.ended counts"));
+}
+
+#[test]
+fn no_secret_is_kept_and_nothing_is_written_to_the_database() {
+    let Some(server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
+    let url = server.url().replace("owner@", &format!("owner:{PASSWORD}@"));
+    let mut child =
+        sql(Command::new(FATHOM), &url, &["--count", "2", "--query", "-", "--record", dir.to_str().unwrap()]);
+    let mut child =
+        child.env_remove("PGPASSWORD").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"SELECT 'pr1vate'").unwrap();
+    assert!(child.wait_with_output().unwrap().status.success());
+    for file in std::fs::read_dir(&dir).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(PASSWORD) && !text.contains("pr1vate"));
+    }
+    assert!(std::fs::read_to_string(dir.join("recording.json")).unwrap().contains("LEFT-OUT"));
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let Some(server) = Postgres::start() else { return };
+    let line = |arguments: &[&str]| refused(&server.sql(arguments).output().unwrap());
+    assert!(line(&["--query", "SELEC 1"]).contains("42601"));
+    assert!(line(&["--query", "COPY pg_class FROM STDIN", "--simple"]).contains("only reads"));
+    let url = |url: &str, password: Option<&str>| {
+        let mut command = sql(Command::new(FATHOM), url, &[]);
+        command.env_remove("PGPASSWORD").env("HOME", "/nonexistent");
+        password.map(|password| command.env("PGPASSWORD", password));
+        refused(&command.output().unwrap())
+    };
+    let own = server.url();
+    assert!(url(&own, Some("wrong")).contains("28P01"));
+    assert!(url(&own, None).contains("PGPASSWORD"));
+    assert!(
+        url(&own.replace("/postgres", "/nothere").replace("nothere://", "postgres://"), Some(PASSWORD))
+            .contains("3D000")
+    );
+    assert!(url(&format!("{own}?sslmode=require"), Some(PASSWORD)).contains("does not speak TLS"));
+    assert!(url("postgres://me@nohost.invalid/x", None).contains("nohost.invalid"));
+}
+
+#[test]
+fn without_permission_to_look_the_split_goes_on_and_says_so() {
+    let Some(server) = Postgres::start() else { return };
+    for statement in [
+        "CREATE USER md5user PASSWORD 's3cret-w0rd'",
+        "REVOKE EXECUTE ON FUNCTION pg_stat_get_activity FROM PUBLIC",
+    ] {
+        server.ask(&["--count", "1", "--simple", "--query", statement]);
+    }
+    let url = server.url().replace("owner@", "md5user@");
+    let outcome = result(
+        &sql(Command::new(FATHOM), &url, &["--json", "--count", "3", "--query", "SELECT pg_sleep(0.05)"])
+            .output()
+            .unwrap(),
+    );
+    assert!(outcome["notes"][0].as_str().is_some_and(|note| note.contains("42501")), "{outcome:#}");
+    is(&outcome, "server");
+    // What looks alone can tell has bounds, and a reason.
+    let slow = [
+        "--json",
+        "--count",
+        "3",
+        "--query",
+        "SELECT pg_sleep(0.001), repeat('x', 9000) FROM generate_series(1, 100)",
+    ];
+    let slow = result(&sql(Command::new(FATHOM), &url, &slow).output().unwrap());
+    assert_eq!(slow["without_split"].as_object().map(serde_json::Map::len), Some(1), "{slow:#}");
+    assert_eq!(slow["verdict"]["confidence"], "none", "{slow:#}");
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
+    let Some(server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
+    let sleeps = "SELECT pg_sleep(0.01), repeat('x', 9000) FROM generate_series(1, 100000)";
+    let child = server
+        .sql(&["--query", sleeps, "--record", dir.to_str().unwrap()])
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE state = 'active' AND wait_event = 'PgSleep'";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // Until it is in the middle of its answer.
+    while !server.log().contains("terminating connection due to administrator command") {
+        assert!(Instant::now() < deadline, "it was never seen at work");
+        server.ask(&["--count", "1", "--query", end]);
+    }
+    let line = refused(&child.wait_with_output().unwrap());
+    assert!(line.contains("57P01"), "{line}");
+    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+#[test]
+fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
+    let Some(server) = Postgres::start() else { return };
+    let child =
+        server.sql(&["--json", "--query", "SELECT pg_sleep(600)"]).stdout(Stdio::piped()).spawn().unwrap();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let sleeping = || {
+        server.ask(&[
+            "--count",
+            "1",
+            "--query",
+            "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+        ])["rows"]
+            == 1
+    };
+    while !sleeping() {
+        assert!(Instant::now() < deadline, "it never slept");
+    }
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    let outcome = result(&child.wait_with_output().unwrap());
+    assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
+    assert!(server.log().contains("canceling statement due to user request"), "{}", server.log());
+    assert!(!sleeping(), "the server still works on it");
+}
+
+/// 20 ms there and back; then what the client does, and what the server does.
+#[test]
+fn delay_on_the_path_is_the_paths() {
+    let scenario = r#"
+format = 1
+[[host]]
+name = "here"
+address = "10.91.1.4"
+[[host]]
+name = "there"
+address = "10.91.1.5"
+[[path]]
+label = "far"
+from = "here"
+to = "there"
+rtt = { min = "20ms", mean = "20.1ms", p95 = "20.3ms", p99 = "20.5ms" }
+"#;
+    let Some(fabric) = Fabric::up(scenario) else { return };
+    let Some(server) = Postgres::start_with("10.91.1.5", |program| fabric.exec("there", program)) else {
+        return;
+    };
+    let ask = |arguments: &[&str]| {
+        let mut command = sql(fabric.exec("here", FATHOM), &server.url(), arguments);
+        result(&command.arg("--json").output().unwrap())
+    };
+    let pieces = ask(&["--count", "5", "--rows", "1000", "--fetch-size", "100"]);
+    is(&pieces, "path");
+    assert_eq!(pieces["turns"], 11);
+    assert!(pieces["path_ns"]["p50"].as_f64() >= Some(11.0 * 20e6), "{pieces:#}");
+    is(&ask(&["--count", "5", "--query", "SELECT pg_sleep(0.3)"]), "server");
+    is(&ask(&["--count", "3", "--rows", "200", "--think", "2ms"]), "client");
+}
+
+#[test]
+fn a_password_file_that_others_read_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::set_permissions(file.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let mut command = sql(Command::new(FATHOM), "postgres://me@127.0.0.1:1/x", &[]);
+    let out = command.env_remove("PGPASSWORD").env("PGPASSFILE", file.path()).output().unwrap();
+    assert!(refused(&out).contains("chmod 600"));
+    assert!(Path::new(file.path()).is_file());
+}

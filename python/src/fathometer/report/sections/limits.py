@@ -1,0 +1,76 @@
+"""The limits that searches found, path by path, and whether paths differ."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fathometer.findings.limits_compared import End, Searched, alike, searched
+from fathometer.findings.model import Analysis
+from fathometer.findings.words import count, duration, listed
+from fathometer.report.sections import Section, table_of
+from fathometer.report.tables import Cell, Table
+
+HOW: Final = {
+    "silent": "without a word",
+    "reset_while_idle": "RST while idle",
+    "reset_on_request": "RST to the next packet",
+    "closed_while_idle": "FIN while idle",
+    "closed_on_request": "FIN to the next packet",
+    "other": "otherwise",
+}
+BY: Final = {"reflector": "the reflector", "between": "something between"}
+
+
+def _table(analysis: Analysis) -> Table | None:
+    every = searched(analysis.scenarios)
+    groups = {kind: alike([x for x in every if x.limit == kind]) for kind in ("idle", "age")}
+    rows = [_row(x, groups[x.limit]) for x in every]
+    head = ("path", "limit", "survived", "died of", "how it died", "by", "differs from")
+    table = table_of("Limits", head, rows)
+    return None if table is None else Table(table.caption, table.head, table.rows, ("by", "survived"))
+
+
+def _row(x: Searched, groups: list[list[Searched]]) -> tuple[Cell, ...]:
+    others = [o.name for group in groups if x not in group for o in group]
+    same = len(groups) == 1 and len(groups[0]) > 1
+    how = listed([HOW.get(name, name) for name in sorted(x.how, key=lambda n: -x.how[n])])
+    return (
+        Cell(x.name, searched_for(x)),
+        Cell(found(x), "" if x.sure else "not sure", "" if x.sure else _UNSURE),
+        _end(x.low),
+        _end(x.high),
+        Cell(how or "–"),
+        Cell(listed([BY[by] for by in x.by]) or ("–" if x.high is None else "not known")),
+        Cell(listed(others, 3) if others else "none is told apart" if same else "–"),
+    )
+
+
+_UNSURE: Final = "A search did not come to its end, or the runs of the path do not agree."
+
+
+def searched_for(x: Searched) -> str:
+    """What was looked for: `idle, a keepalive each 30 s; 2 runs`."""
+    kept = f", a keepalive each {duration(x.keepalive_ns)}" if x.keepalive_ns else ""
+    return f"{x.limit}{kept}; {count(x.runs, 'run')}"
+
+
+def found(x: Searched) -> str:
+    """The bracket in words."""
+    if x.high is None:
+        return f"none up to {duration(x.low.ns)}" if x.low else "not known"
+    return f"{duration(x.low.ns)} to {duration(x.high.ns)}" if x.low else f"below {duration(x.high.ns)}"
+
+
+def _end(end: End | None) -> Cell:
+    return Cell("–") if end is None else Cell(duration(end.ns), f"{end.hits} of {end.of}")
+
+
+SECTION = Section(
+    "limits",
+    "Connections that were left idle for a length each and then asked once, or kept in use until they ended "
+    "(age). Survived: the longest length that most connections lived through; died of: the shortest above it "
+    "that most died of; beneath each how many of how many connections, all runs together. The limit lies "
+    "between the two; of several runs, between the lowest and the highest end. Two paths differ where these "
+    "do not overlap.",
+    _table,
+)

@@ -1,0 +1,85 @@
+"""How a study's paths were interrupted: by run, compared, and only where that says something."""
+
+import numpy as np
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings.analyse import analyse
+from fathometer.findings.interruptions import interrupted, steps
+from fathometer.report.write import as_text
+from support.ends import closed, opened
+from support.recordings import START, write
+
+MS = 1_000_000
+SECOND = 1_000 * MS
+
+
+def path(directory, label, waits_ms, *, rounds=True, died=()):
+    """A run a wait; those in `died` end their connection in a silence of that length."""
+    for number, wait in enumerate(waits_ms, 1):
+        rtt = np.full(200, MS)
+        at_ns = START + 150 * SECOND
+        events = [opened(0, START)]
+        if number in died:
+            end = closed(0, at_ns, 150 * SECOND, silent_ns=wait * MS, outstanding=3)
+            events.append(end | {"verdict": "flow_forgotten"})
+        else:
+            rtt[100] = wait * MS
+            events += [closed(0, at_ns, 150 * SECOND, cause="finished")]
+            events[1:1] = stall(START + 100 * SECOND, wait * MS)
+        tags = {"study": "s", "round": str(number)} if rounds else {}
+        where = {"from": "a", "to": "b", "via": None, "tags": tags}
+        write(directory / label / f"{number}", rtt, label=label, events=events, manifest={"path": where})
+
+
+def stall(at_ns, length_ns):
+    began = {"at_ns": at_ns, "kind": "stall.began", "connection": 0, "seq": 100}
+    ended = {"at_ns": at_ns + length_ns, "kind": "stall.ended", "connection": 0, "duration_ns": length_ns}
+    return [
+        began | {"outstanding": 1, "threshold_ns": 5 * MS},
+        ended | {"samples": 1, "recovered": True, "retransmits": 0},
+    ]
+
+
+def found(directory):
+    return interrupted(analyse(open_recordings([directory])))
+
+
+def test_paths_are_ranked_by_the_longest_wait_of_each_run(tmp_path):
+    path(tmp_path, "short", [50, 52, 51])
+    path(tmp_path, "long", [500, 520, 510])
+    short, long = found(tmp_path)
+    assert (short.name, short.rank, long.name, long.rank) == ("short", 1, "long", 2)
+    assert (short.longest_ns.mean, long.longest_ns.mean) == (51 * MS, 510 * MS)
+    assert (short.runs, short.ended, short.of) == (3, 0, 3)
+    assert [[x.name for x in group] for group in steps([long, short])] == [["short"], ["long"]]
+
+
+def test_what_varies_more_than_it_differs_shares_a_rank(tmp_path):
+    path(tmp_path, "a", [50, 900, 400])
+    path(tmp_path, "b", [700, 100, 600])
+    assert [[x.rank for x in group] for group in steps(found(tmp_path))] == [[1, 1]]
+
+
+def test_a_silence_in_which_a_connection_ended_is_a_wait(tmp_path):
+    path(tmp_path, "stalls", [50, 51, 52])
+    path(tmp_path, "ends", [9000, 9100, 20], died=(1, 2))
+    (ends,) = [x for x in found(tmp_path) if x.name == "ends"]
+    assert ends.longest_ns.mean == pytest.approx((9000 + 9100 + 20) / 3 * MS)
+    assert (ends.ended, ends.of, dict(ends.verdicts)) == (2, 3, {"flow_forgotten": 2})
+    text = as_text(analyse(open_recordings([tmp_path])), "markdown")
+    (tile,) = [line for line in text.splitlines() if line.startswith("- Connections that ended")]
+    assert "ends: 2 of 3; none of stalls" in tile
+    assert "something on the way forgot the flow (2)" in text
+
+
+def test_recordings_of_no_study_or_of_one_round_or_one_path_are_not_compared(tmp_path):
+    path(tmp_path / "x", "a", [50, 51], rounds=False)
+    path(tmp_path / "x", "b", [50, 51], rounds=False)
+    assert found(tmp_path / "x") == []
+    path(tmp_path / "y", "a", [50])
+    path(tmp_path / "y", "b", [50])
+    assert found(tmp_path / "y") == []
+    path(tmp_path / "z", "a", [50, 51])
+    assert found(tmp_path / "z") == []
+    assert "Interruptions" not in as_text(analyse(open_recordings([tmp_path / "z"])), "markdown")

@@ -1,0 +1,350 @@
+"""Searches for limits in a study: what is refused, what is planned, and runs of them on this machine, in a
+fabric and over SSH.
+"""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fathometer.dataset import open_recording
+from fathometer.dataset.model import Event
+from fathometer.errors import FathometerError
+from fathometer.findings.limits_compared import searched
+from fathometer.findings.scenarios import scenarios
+from fathometer.study.agree import disagreement
+from fathometer.study.deadlines import deadline_ns, most_bytes
+from fathometer.study.journal import read_journal
+from fathometer.study.live.happenings import of_event
+from fathometer.study.outline import outline_of, title_of
+from fathometer.study.plan import estimate_ns, plan, quick
+from fathometer.study.read import notes, parse
+from fathometer.study.run import run_study
+from support.programs import fathom, free_port, need_fabrics
+
+S = 1_000_000_000
+HEAD = """\
+format = 1
+name = "limits"
+
+[[host]]
+name = "here"
+local = true
+
+[[scenario]]
+label = "a"
+from = "here"
+to = "here"
+port = 17007
+"""
+ONE = """
+[[limit]]
+name = "idle"
+up-to = "2s"
+per-length = 2
+"""
+
+
+def told(text):
+    return [(p.line, p.column, p.what, p.remedy) for p in parse(text)[1]]
+
+
+def test_a_study_of_searches_alone_has_no_problem():
+    study, problems = parse(HEAD + ONE)
+    assert problems == []
+    # One round, as a search has its own repetitions, and no note about that.
+    assert (study.rounds, notes(study)) == (1, [])
+    (run,) = plan(study)
+    assert str(run.directory) == "label=a/limit=idle/run=01"
+    assert run.probe.mode == "tcp-idle-limit"
+
+
+# Lines are counted by hand: HEAD has 12 of them, and ONE begins with an empty one.
+@pytest.mark.parametrize(
+    ("old", "new", "line", "what", "remedy"),
+    [
+        ("per-length", "per-lenght", 17, "limit.per-lenght", "did you mean `per-length`"),
+        ('up-to = "2s"', 'up-to = "2"', 16, "no duration", "1m30s"),
+        ('up-to = "2s"', 'up-to = "10d"', 14, "`up-to` is from 1s to 7d", '"1h"'),
+        ("per-length = 2", "per-length = 0", 17, "limit.per-length", "greater than or equal to 1"),
+        ("per-length = 2", 'kind = "ages"', 17, "limit.kind", "'idle' or 'age'"),
+        (
+            "per-length = 2",
+            'kind = "age"\nkeepalive = "5s"',
+            14,
+            "`keepalive` is of searches for an idle",
+            "kind",
+        ),
+        ("per-length = 2", "connections = 24", 14, "`connections` is of searches for an age", 'kind = "age"'),
+        ("per-length = 2", 'keepalive = "1500ms"', 14, "whole seconds", "round `keepalive`"),
+        ("per-length = 2", 'resolution = "60%"', 14, "`resolution` is from 0.5% to 50%", '"2%"'),
+        ("per-length = 2", 'resolution = "2"', 17, "limit.resolution", ""),
+        ("[[limit]]", "[[limits]]", 14, "`limits` says how much the study may send", "[[limit]]"),
+    ],
+)
+def test_a_mistake_is_told_where_it_is_with_its_remedy(old, new, line, what, remedy):
+    found = told(HEAD + ONE.replace(old, new))
+    assert any(f[0] == line and what in f[2] and remedy in f[3] for f in found), found
+
+
+def test_names_and_addresses():
+    (found,) = told(HEAD + ONE + ONE)
+    assert (found[0], found[2]) == (20, 'two searches are called "idle"')
+    (found,) = told(HEAD.replace("port = 17007", 'source-address = "here"') + ONE)
+    assert (found[0], found[2]) == (12, '`scenario.source-address`: "here" is no address')
+
+
+def test_the_plan_counts_searches_too():
+    """By hand: 10 min, a tenth and a minute; 24 connections, each a 120th of the hour after the other."""
+    text = HEAD + '[[limit]]\n[[limit]]\nname = "old"\nkind = "age"\nup-to = "1h"\n'
+    study, problems = parse(text)
+    assert problems == []
+    first, second = plan(study)
+    by_name = {r.probe.name: r for r in (first, second)}
+    assert by_name["limit"].estimate_ns == (600 + 60 + 60) * S + S // 2
+    assert by_name["old"].estimate_ns == (3600 + 24 * 30) * S + S // 2
+    assert estimate_ns(study, (first, second)) == (720 + 4320 + 1) * S
+    assert [title_of(p["directory"]) for p in outline_of(study, (first,))["paths"]] == [
+        f"a  {first.probe.name}"
+    ]
+    # A search begins anew where something else ended its connections.
+    assert deadline_ns(first) > 5 * first.estimate_ns
+    assert most_bytes(first) > 64 << 20
+    short = {r.probe.name: r for r in plan(quick(study))}
+    assert short["limit"].probe.up_to_ns == short["old"].probe.up_to_ns == 2 * S
+    assert max(r.estimate_ns for r in short.values()) < 20 * S
+
+
+def test_what_is_left_of_a_study_may_be_a_round_less():
+    """Side by side, the first round is finished: the second takes as long as its longest run."""
+    study, _ = parse(HEAD.replace("\n\n[[host", '\nrepetitions = 3\norder = "side-by-side"\n\n[[host') + ONE)
+    left = tuple(r for r in plan(study) if r.round > 1)
+    assert len(left) == 2
+    assert estimate_ns(study, left) == 2 * left[0].estimate_ns
+    assert estimate_ns(study, ()) == 0
+
+
+def test_a_search_beside_probes_leaves_their_repetitions_alone():
+    study, _ = parse(HEAD + ONE + "[[probe]]\ncount = 10\n")
+    assert study.rounds == 1
+    study, _ = parse(HEAD + ONE + '[[probe]]\nname = "p"\ncount = 10\n[[probe]]\nname = "q"\ncount = 10\n')
+    assert study.rounds == 20
+
+
+def write(directory, text, port):
+    file = directory / "study.toml"
+    file.write_text(text.replace("17007", str(port)))
+    return file
+
+
+def test_a_search_on_this_machine_is_recorded_agreed_upon_and_resumed(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    head = HEAD.replace("to =", 'via = "nothing"\ntags = { tier = "1" }\nto =')
+    file = write(tmp_path, head + ONE, free_port())
+    output, said = tmp_path / "out", []
+    assert run_study(file, output, Path(fathom()), False, said.append) == 1
+    assert any("no idle limit up to 2.0" in line for line in said)
+    directory = output / "label=a" / "limit=idle" / "run=01"
+    manifest = open_recording(directory).manifest
+    tags = manifest.path.tags
+    assert (manifest.label, manifest.mode, manifest.path.via) == ("a", "tcp-idle-limit", "nothing")
+    assert (tags["study"], tags["round"], tags["limit"], tags["tier"]) == ("limits", "1", "idle", "1")
+    (run,) = plan(parse(file.read_text())[0])
+    assert disagreement(directory, run, run.scenario.port) is None
+    other = replace(run, probe=run.probe.model_copy(update={"up_to_ns": 3 * S}))
+    assert "the probe's up_to_ns was 2000000000" in disagreement(directory, other, None)
+    other = replace(run, probe=run.probe.model_copy(update={"per_length": 5}))
+    assert "per_length" in disagreement(directory, other, None)
+    # It is finished: the same command does nothing more.
+    run_study(file, output, Path(fathom()), False, lambda _: None)
+    kinds = [e["kind"] for e in read_journal(output)]
+    assert kinds.count("run.started") == kinds.count("run.finished") == 1
+    # One that was ended early has a result, too, and does not count.
+    events = directory / "events.jsonl"
+    lines = [json.loads(line) for line in events.read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "limits.ended":
+            line["result"]["verdict"] = "stopped"
+    events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert disagreement(directory, run, None) == "the search was ended before it had a result"
+
+
+def test_what_fathom_says_of_a_search_is_the_reason_why_its_run_failed(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    text = HEAD + '[[limit]]\nup-to = "1h"\nmax-connections = 16\n'
+    file = write(tmp_path, text, free_port())
+    with pytest.raises(FathometerError, match="1 of 1 run failed"):
+        run_study(file, tmp_path / "out", Path(fathom()), False, lambda _: None)
+    (failed,) = [e for e in read_journal(tmp_path / "out") if e["kind"] == "run.failed"]
+    assert "--max-connections" in failed["reason"]
+
+
+FABRIC = """
+format = 1
+name = "forgetful"
+
+[[host]]
+name = "near"
+addresses = ["10.93.1.4", "10.93.1.14"]
+
+[[host]]
+name = "far"
+addresses = ["10.93.2.4", "10.93.2.14"]
+
+[[middlebox]]
+name = "short"
+kind = "firewall"
+idle = "2s"
+on-expiry = "reset"
+
+[[middlebox]]
+name = "long"
+kind = "firewall"
+idle = "5s"
+unknown = "drop"
+
+[[path]]
+label = "first"
+from = "10.93.1.4"
+to = "10.93.2.4"
+via = ["short"]
+source = "nobody's"
+rtt = { mean = "1ms" }
+
+[[path]]
+label = "second"
+from = "10.93.1.14"
+to = "10.93.2.14"
+via = ["long"]
+source = "nobody's"
+rtt = { mean = "1ms" }
+"""
+EMULATED = """\
+format = 1
+name = "emulated"
+order = "side-by-side"
+
+[[host]]
+name = "here"
+fabric = { scenario = "forgetful.toml", host = "near" }
+
+[[host]]
+name = "there"
+fabric = { scenario = "forgetful.toml", host = "far" }
+
+[[scenario]]
+label = "resets"
+from = "here"
+to = "there"
+source-address = "10.93.1.4"
+address = "10.93.2.4"
+
+[[scenario]]
+label = "forgets"
+from = "here"
+to = "there"
+source-address = "10.93.1.14"
+address = "10.93.2.14"
+
+[[limit]]
+up-to = "7s"
+"""
+
+
+def test_the_limits_of_a_fabric_s_paths_are_found_and_told_apart(tmp_path, monkeypatch):
+    """Each path has a firewall of its own, and is reached from an address of its own: limits of 2 s and 5 s
+    must lie in their brackets.
+    """
+    need_fabrics()
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    (tmp_path / "forgetful.toml").write_text(FABRIC)
+    file = tmp_path / "study.toml"
+    file.write_text(EMULATED)
+    run_study(file, tmp_path / "out", Path(fathom()), False, lambda _: None)
+    recordings = [open_recording(p.parent) for p in (tmp_path / "out").glob("**/recording.json")]
+    resets, forgets = searched(scenarios(recordings))
+    assert (resets.name, forgets.name) == ("resets", "forgets")
+    assert resets.bracket[0] <= 2 * S <= resets.bracket[1] < forgets.bracket[1]
+    assert forgets.bracket[0] <= 5 * S <= forgets.bracket[1]
+    assert set(resets.how) == {"reset_while_idle"}
+    assert set(forgets.how) == {"silent"}
+
+
+def test_a_search_on_a_host_over_ssh(lab):
+    lab.write([("a", "b")], probe="count = 10\nevery = '5ms'\n\n[[limit]]\nup-to = '1s'\nper-length = 1\n")
+    lab.run()
+    recording = open_recording(lab.output / "label=a-b" / "limit=limit" / "run=01")
+    assert recording.manifest.mode == "tcp-idle-limit"
+    lab.assert_nothing_left()
+
+
+def event(kind, **fields):
+    return Event(0, None, kind, None, fields, True)
+
+
+@pytest.mark.parametrize(
+    ("result", "words", "weight"),
+    [
+        (
+            {
+                "limit": "idle",
+                "verdict": "found",
+                "survived": {"idle_ns": 240 * S},
+                "died": {"idle_ns": 244 * S},
+            },
+            "idle limit between 4 min 0 s and 4 min 4 s",
+            "good",
+        ),
+        (
+            {"limit": "age", "verdict": "not_found", "survived": {"age_ns": 9 * S}},
+            "no age limit up to 9.00 s",
+            "good",
+        ),
+        ({"limit": "idle", "verdict": "found", "died": {"idle_ns": S}}, "idle limit below 1.00 s", "good"),
+        (
+            {"limit": "idle", "verdict": "unclear", "survived": {"idle_ns": S}},
+            "no idle limit up to 1.00 s, and that is not sure (unclear)",
+            "warn",
+        ),
+        (
+            {"limit": "idle", "verdict": "found", "survived": {"idle_ns": "long"}},
+            "the search has ended",
+            "plain",
+        ),
+    ],
+)
+def test_a_watcher_is_told_what_was_found(result, words, weight):
+    happening = of_event("label=a", "run=01", event("limits.ended", result=result))
+    assert (happening.text, happening.weight) == (words, weight)
+
+
+def test_a_watcher_is_told_what_is_no_limit():
+    happening = of_event(
+        "label=a", "run=01", event("limits.happened", what={"died_together": {"connections": 3}})
+    )
+    assert "no limit" in happening.text
+    assert of_event("label=a", "run=01", event("limits.happened", what={"something_new": {}})) is None
+
+
+def test_a_study_in_a_fabric_goes_on_in_another_one(tmp_path, monkeypatch):
+    """What the first did is kept beside what the second does."""
+    need_fabrics()
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    (tmp_path / "forgetful.toml").write_text(FABRIC)
+    file = tmp_path / "study.toml"
+    file.write_text(EMULATED)
+    output = tmp_path / "out"
+    said = []
+
+    def interrupt(line):
+        said.append(line)
+        if "reflectors listen" in line:
+            raise FathometerError("stop", "here", "now")
+
+    with pytest.raises(FathometerError):
+        run_study(file, output, Path(fathom()), True, interrupt)
+    assert run_study(file, output, Path(fathom()), True, lambda _: None) == 2
+    truths = sorted(path.parent.name for path in output.glob("truth/*/truth.jsonl"))
+    assert len(truths) == 2
+    assert truths[1] == f"{truths[0]}-2"
