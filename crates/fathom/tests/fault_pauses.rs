@@ -10,7 +10,7 @@ use std::time::Duration;
 use support::faults::{Fault, Run, Site, explanations, long_stall, make_all};
 use support::probe::waited_ns;
 use support::rows::{Events, Row, has_kind, number, of_kind};
-use support::{must, wait_for};
+use support::{all_stand, must, wait_for};
 
 /// What a recorded length may be wrong by, from the figures that were to be reached.
 const ACCURACY_NS: u64 = 10_000_000;
@@ -58,15 +58,6 @@ fn stop(pid: u32, length: Duration) -> Stopped {
     let going_on_ns = mono_ns();
     signal("-CONT");
     Stopped { unsignalled_ns, standing_ns, going_on_ns, starved_ns }
-}
-
-fn all_stand(pid: u32) -> bool {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
-    tasks.map(|task| task.expect("listed").path().join("stat")).all(|stat| {
-        let stat = std::fs::read_to_string(stat).expect("it runs");
-        // The state follows the name, which is in parentheses.
-        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-    })
 }
 
 fn pauses<'a>(events: &'a Events, host: &str) -> Vec<&'a Value> {

@@ -7,11 +7,13 @@ use serde_json::Value;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::Path;
+use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 use support::probe::{Outcome, Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::Echo;
 use support::rows::{has_kind, number, of_kind, recordings};
-use support::wait_for;
+use support::{all_stand, wait_for};
 
 const FRAME: usize = 64;
 
@@ -19,6 +21,8 @@ const FRAME: usize = 64;
 fn echo_frames(listener: TcpListener, frames: usize) {
     let (mut stream, _) = listener.accept().expect("a probe connects");
     drop(listener);
+    // What the kernel still held back when the connection is reset would never be sent.
+    stream.set_nodelay(true).expect("set");
     let mut frame = [0; FRAME];
     for _ in 0..frames {
         if stream.read_exact(&mut frame).and_then(|()| stream.write_all(&frame)).is_err() {
@@ -76,6 +80,40 @@ fn a_reflector_that_never_comes_back() {
     for part in ["  not sent     ", " no connection\n", "  availability 25.000 %\n", "not over after "] {
         assert!(text.contains(part), "{part:?} in {text}");
     }
+}
+
+/// What was answered before a reset lies in this host's kernel, and is read before the connection's end is told: also by a
+/// probe that wakes late and finds the end by sending the next sample.
+#[test]
+fn what_was_answered_before_a_reset_is_answered() {
+    let home = tempfile::tempdir().expect("a directory");
+    let (listener, address) = listener();
+    let (asked, was_asked) = mpsc::channel();
+    let (answer, may_answer) = mpsc::channel::<()>();
+    let reflector = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a probe connects");
+        drop(listener);
+        socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).expect("set");
+        let mut frames = [0; 20 * FRAME];
+        stream.read_exact(&mut frames).expect("the probe sends");
+        asked.send(()).expect("the test waits");
+        may_answer.recv().expect("the test goes on");
+        stream.write_all(&frames).expect("the probe's kernel takes it");
+    });
+    let line = format!("{address} --every 10ms --spin --for 1s --record r --json --quiet");
+    let probe = Probe::start(home.path(), &line);
+    was_asked.recv().expect("the reflector has read");
+    probe.signal("STOP");
+    wait_for("the probe to stand still", || all_stand(probe.pid()).then_some(()));
+    answer.send(()).expect("the reflector waits");
+    reflector.join().expect("in order");
+    // The next sample is to be due when the probe goes on.
+    thread::sleep(Duration::from_millis(50));
+    probe.signal("CONT");
+    let outcome = probe.finish();
+    let summary = assert_all_are_counted(&outcome, home.path(), 100);
+    assert_eq!(summary["answered"], 20, "{summary}");
+    assert_eq!(summary["connections"][0]["cause"], "reset", "{summary}");
 }
 
 #[test]

@@ -112,6 +112,16 @@ pub(crate) fn signal(child: &Child, name: &str) {
     must("kill", &[&format!("-{name}"), &child.id().to_string()]);
 }
 
+/// Whether every thread of a process stands still.
+pub(crate) fn all_stand(pid: u32) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).expect("it runs");
+    tasks.map(|task| task.expect("listed").path().join("stat")).all(|stat| {
+        let stat = std::fs::read_to_string(stat).expect("it runs");
+        // The state follows the name, which is in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
+}
+
 /// A child that does not outlive its test.
 #[derive(Debug)]
 pub(crate) struct Kept(pub(crate) Child);

@@ -44,9 +44,20 @@ pub(super) struct Link {
     pub(super) stamped: bool,
     /// Whether a read of it can wait for its bytes.
     pub(super) reads_wait: bool,
+    /// Whether a send has failed and the probe is not told yet: what had come before is read first.
+    pub(super) broken: bool,
 }
 
 impl Link {
+    /// Reads once, with the kernel's stamp where it makes one; `wait`ing for something to come if so told.
+    pub(super) fn read(&mut self, buffer: &mut [u8], wait: bool) -> io::Result<(usize, Option<i64>)> {
+        match (self.stamped, wait) {
+            (true, _) => self.socket.read_stamped(buffer),
+            (false, true) => self.socket.read_waiting(buffer).map(|n| (n, None)),
+            (false, false) => self.socket.read(buffer).map(|n| (n, None)),
+        }
+    }
+
     /// An error of its socket; of a canary also who said so.
     pub(super) fn net_error(&self, error: &io::Error) -> NetError {
         let source =

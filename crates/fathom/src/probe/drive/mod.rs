@@ -230,10 +230,14 @@ impl<'a> Driver<'a> {
     fn obey(&mut self) {
         self.do_outputs();
         while let Some((link, error)) = self.broken.pop_front() {
+            self.read_rest(link);
             let now = mono_ns();
             self.tell_pauses(now);
             let error = match self.links.get_mut(link) {
-                Some(link) => link.net_error(&error),
+                Some(link) => {
+                    link.broken = false;
+                    link.net_error(&error)
+                }
                 None => NetError::from(&error),
             };
             self.probe.handle(now, Input::Broken { link, error });
@@ -278,7 +282,7 @@ impl<'a> Driver<'a> {
 
     /// Sends what the probe has for this link.
     fn send(&mut self, id: LinkId) {
-        let Some(link) = self.links.get_mut(id) else { return };
+        let Some(link) = self.links.get_mut(id).filter(|link| !link.broken) else { return };
         let Some(piece) = self.probe.write(id, &mut self.pen) else { return };
         let sent_utc_ns = if link.stamped && piece.offset == 0 { Some(utc_ns()) } else { None };
         let sent_ns = mono_ns();
@@ -295,7 +299,12 @@ impl<'a> Driver<'a> {
                 self.take_send_stamps(id);
             }
         }
-        self.broken.extend(error.map(|error| (id, error)));
+        if let Some(error) = error {
+            if let Some(link) = self.links.get_mut(id) {
+                link.broken = true;
+            }
+            self.broken.push_back((id, error));
+        }
     }
 
     fn take_send_stamps(&mut self, id: LinkId) {
@@ -337,8 +346,8 @@ impl<'a> Driver<'a> {
         self.probe.handle(since_ns, Input::Connecting { link: id, since_ns });
         match begun {
             Ok(socket) => {
-                let (stage, stamped, reads_wait) = (Stage::Connecting, false, false);
-                self.links.put(Link { id, socket, stage, purpose, path, remote, stamped, reads_wait });
+                let (stage, stamped, reads_wait, broken) = (Stage::Connecting, false, false, false);
+                self.links.put(Link { id, socket, stage, purpose, path, remote, stamped, reads_wait, broken });
                 if self.config.transport == Transport::Udp {
                     self.connected(id, since_ns);
                 }

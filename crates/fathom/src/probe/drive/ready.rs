@@ -69,22 +69,14 @@ impl Driver<'_> {
     /// connection is over.
     pub(super) fn read_once(&mut self, id: LinkId, wait: bool) -> Option<usize> {
         loop {
-            let link = self.links.get_mut(id)?;
-            let result = match (link.stamped, wait) {
-                (true, _) => link.socket.read_stamped(&mut self.scratch),
-                (false, true) => link.socket.read_waiting(&mut self.scratch).map(|n| (n, None)),
-                (false, false) => link.socket.read(&mut self.scratch).map(|n| (n, None)),
-            };
             // The clock is read where something came, and not after each of a spinning probe's tries.
-            match result {
+            let link = self.links.get_mut(id)?;
+            match link.read(&mut self.scratch, wait) {
                 Ok((0, _)) if self.config.transport == Transport::Tcp => {
                     self.tell_from_network(mono_ns(), Input::Closed { link: id });
                 }
                 Ok((n, arrived_utc_ns)) => {
-                    let now = mono_ns();
-                    // The wall clock is read only here, beside the kernel's stamps, which are its readings.
-                    let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
-                    self.take(id, now, n, stamps);
+                    self.take(id, n, arrived_utc_ns);
                     return Some(n);
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -102,9 +94,25 @@ impl Driver<'_> {
         }
     }
 
+    /// Reads what came before a send failed: the peer answered it, and it lies in the kernel until it is read or the socket is
+    /// closed. That the connection is over is told by whoever called.
+    pub(super) fn read_rest(&mut self, id: LinkId) {
+        while let Some(link) = self.links.get_mut(id).filter(|link| matches!(link.stage, Stage::Open)) {
+            match link.read(&mut self.scratch, false) {
+                Ok((0, _)) if self.config.transport == Transport::Tcp => return,
+                Ok((n, arrived_utc_ns)) => self.take(id, n, arrived_utc_ns),
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return,
+            }
+        }
+    }
+
     /// Hands on the `n` bytes just read into the scratch buffer. Kernel stamps are read between two echoes, so with them
     /// nothing is sent ahead.
-    fn take(&mut self, id: LinkId, now: u64, n: usize, stamps: Option<(i64, i64)>) {
+    fn take(&mut self, id: LinkId, n: usize, arrived_utc_ns: Option<i64>) {
+        let now = mono_ns();
+        // The wall clock is read only here, beside the kernel's stamps, which are its readings.
+        let stamps = arrived_utc_ns.map(|arrived| (arrived, utc_ns()));
         if self.links.get_mut(id).is_some_and(|link| !link.stamped) {
             // Should it not be taken, that is told after what has been read.
             self.probe.handle(now, Input::Arriving { link: id, bytes: n });
