@@ -103,7 +103,7 @@ def test_deaths_within_seconds_are_one_event(eleven, analysis):
     (together,) = [f for f in analysis.findings if f.kind == "coincidence"]
     assert set(together.paths) == {"cross-zone", "cross-region"}
     # Two things happened, and two always agree in something: nothing is said of an age limit.
-    assert not [f for f in analysis.findings if f.kind == "rivals"]
+    assert not [f for f in analysis.findings if f.kind == "ages"]
 
 
 def test_each_migration_that_was_played_is_one_incident(analysis):

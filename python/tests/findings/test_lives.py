@@ -5,8 +5,8 @@ import pytest
 
 from fathometer.dataset import open_recordings
 from fathometer.findings import render
+from fathometer.findings.ageing import lives
 from fathometer.findings.analyse import analyse
-from fathometer.findings.lives import lives
 from fathometer.findings.scenarios import scenarios
 from fathometer.report import modes
 from fathometer.report.vega import WIDE
@@ -119,7 +119,8 @@ def test_the_time_without_answers_is_that_of_stalls_and_ends_with_overlaps_once(
 
 
 @pytest.mark.parametrize(
-    ("moments", "told"), [((1000,), False), ((1000, 2000), False), ((900, 1800, 2700), True)]
+    ("moments", "told"),
+    [((1000,), []), ((1000, 2000), []), ((900, 1800, 2700), ["either"]), ((900, 1810, 2610), ["age"])],
 )
 def test_connections_that_die_together_are_one_piece_of_evidence_of_an_age_limit(tmp_path, moments, told):
     """Six connections of one age at each of a few moments: an outage each, or an age limit. Twelve deaths in
@@ -135,8 +136,8 @@ def test_connections_that_die_together_are_one_piece_of_evidence_of_an_age_limit
     analysis = analyse(open_recordings([tmp_path]))
     assert sum(i.toll.connections for i in analysis.incidents) == 6 * len(moments)
     assert len([i for i in analysis.incidents if i.toll.connections]) == len(moments)
-    rivals = [f for f in analysis.findings if f.kind == "rivals"]
-    assert [f.result.better for f in rivals] == (["age"] if told else [])
+    found = [f for f in analysis.findings if f.kind == "ages"]
+    assert [f.result.better for f in found] == told
 
 
 @pytest.mark.parametrize("connections", [60, 120])
@@ -148,8 +149,8 @@ def test_connections_beyond_the_stories_are_evidence_by_their_moments(tmp_path, 
         events += [opened(n, at - 900 * SECOND - n), closed(n, at, 900 * SECOND + n)]
     write(tmp_path / "r", lognormal_ns(1, 3_000), events=events)
     analysis = analyse(open_recordings([tmp_path]))
-    rivals = [f for f in analysis.findings if f.kind == "rivals"]
-    assert len(rivals) == (connections == 120)
+    found = [f for f in analysis.findings if f.kind == "ages"]
+    assert len(found) == (connections == 120)
 
 
 def told_of(tmp_path, *events):

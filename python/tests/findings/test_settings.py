@@ -5,7 +5,8 @@ import numpy as np
 from fathometer import changes_command
 from fathometer.dataset import open_recordings
 from fathometer.findings import settings, shifts
-from fathometer.findings.lives import Life
+from fathometer.findings.ageing import Life
+from fathometer.findings.ageing import events as events_of
 from fathometer.findings.scenarios import scenarios
 from fathometer.stats import coincidence
 from support.recordings import START, lognormal_ns, write
@@ -17,12 +18,12 @@ def test_deaths_two_nanoseconds_apart_are_one_event():
     """Events were cut out of five seconds by the clock: what lay on both sides of an edge was two."""
     edge = START // (5 * SECOND) * 5 * SECOND
     every = [
-        Life(SECOND, edge - 1, True),
-        Life(SECOND, edge + 60 * SECOND, True),
-        Life(SECOND, edge + 1, True),
+        Life("path", SECOND, edge - 1, True),
+        Life("path", SECOND, edge + 60 * SECOND, True),
+        Life("path", SECOND, edge + 1, True),
     ]
-    lived = [Life(SECOND, edge, False)]
-    one, other, same, apart = settings._events(every + lived).tolist()
+    lived = [Life("path", SECOND, edge, False)]
+    one, other, same, apart = events_of(every + lived).tolist()
     assert one == same
     assert len({one, other, apart}) == 3
 

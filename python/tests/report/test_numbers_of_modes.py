@@ -251,7 +251,7 @@ def test_connections_that_are_samples_are_no_story(told, summaries):
     assert (made["samples"], made["mode"]) == (own["samples"], "connect")
     assert made["first_sample"] is None
     kinds = {f["kind"] for f in told[0]["findings"] if f["scenario"] == "made"}
-    assert not kinds & {"death", "coincidence", "rivals", "first sample"}
+    assert not kinds & {"death", "coincidence", "ages", "first sample"}
     assert not [a for a in told[0]["advice"] if a["topic"] in {"refresh age", "placement"} and "made" in
                 a["statement"]]  # fmt: skip
     for word in ("TCP connections made, one every 2 ms", "TCP connections made, with TLS", "STAMP, 44 bytes"):

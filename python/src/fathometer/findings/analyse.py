@@ -13,6 +13,7 @@ from fathometer.dataset.summaries import OpenedSummary
 from fathometer.errors import FathometerError
 from fathometer.findings import (
     advise,
+    ageing,
     breakers,
     costs,
     datagrams,
@@ -81,7 +82,7 @@ def analyse(
     every += datagrams.findings(paths, ways) + making.findings(parts_of_making)
     happened = incidents(numbered(every), sampled)
     # What is about the whole comes after what happened: numbers stay.
-    findings = numbered([*every, *lives.rivals(paths, happened)])
+    findings = numbered([*every, *ageing.findings(paths, happened)])
     applications = policies.applications(recordings)
     advice = settings.advice(paths, happened) + breakers.advice(applications) + load.advice(paths, versus)
     advice += advise.choices(paths, versus, metric) + costs.advice(paths) + advise.placement(paths)

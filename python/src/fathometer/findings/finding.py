@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from fathometer.stats.ages import Ages
 from fathometer.stats.calendar import Rhythm
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.first import First
@@ -25,7 +26,7 @@ Unit = Literal["ns", "times", "share", "samples", "connections", "round trips", 
 """Of a quantity: `share` is of 1, `times` is a ratio, "" a bare number."""
 
 
-Result = Rhythm | Rivals | First | Ending | Refresh
+Result = Rhythm | Rivals | Ages | First | Ending | Refresh
 """Statistics whose numbers belong together."""
 
 

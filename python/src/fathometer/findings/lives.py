@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from fathometer.dataset.recording import Recording
 from fathometer.dataset.selection import Selection
 from fathometer.errors import FathometerError
 from fathometer.findings import weight
-from fathometer.findings.finding import Confidence, Fact, Finding, Incident, Place, ns, number
+from fathometer.findings.finding import Confidence, Fact, Finding, Place, ns, number
 from fathometer.findings.model import Ended, Scenario
 from fathometer.findings.parts import is_whole, recordings_of
 from fathometer.findings.refusals import refusals
@@ -33,40 +33,12 @@ MOST_WAITING: Final = 1_000_000
 MOST_STORIES = 50
 """Stalls and ends told one by one; beyond that they are counted."""
 _SURE: Final[dict[str, Confidence]] = {"high": "high", "medium": "medium"}
-FEWEST_INCIDENTS: Final = 3
-"""With deaths in them, from which it is asked whether these agree in age."""
 _Told = TypeVar("_Told", Stall, Delay)
 
 
 def deaths(recording: Recording) -> list[Connection]:
     """Connections that samples went over, and that ended by no doing of ours."""
     return [c for c in recording.lasting if c.closed_ns is not None and c.cause not in OURS]
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """One connection's life as far as it was seen."""
-
-    age_ns: int
-    ended_ns: int
-    """Or last seen."""
-    died: bool
-    """False: it was closed by us, or was still open when the recording ends, and would have lived on."""
-
-
-def lives(scenarios: Sequence[Scenario]) -> list[Life]:
-    """Every connection that samples went over, those still open in a running or interrupted recording too:
-    left out, they would make the others' deaths look like a law.
-    """
-    every = []
-    for _, recording in recordings_of(scenarios):
-        last_ns = recording.over_ns
-        for c in recording.lasting:
-            if c.closed_ns is None and c.opened_ns is not None and last_ns > c.opened_ns:
-                every.append(Life(last_ns - c.opened_ns, last_ns, died=False))
-            elif c.closed_ns is not None and c.age_ns:
-                every.append(Life(c.age_ns, c.closed_ns, died=c.cause not in OURS))
-    return every
 
 
 def ends(scenarios: Sequence[Scenario]) -> tuple[Ended, ...]:
@@ -397,57 +369,5 @@ def _together(scenarios: Sequence[Scenario]) -> list[Finding]:
     return made
 
 
-def _happenings(died: Sequence[tuple[Incident | None, Connection]]) -> int:
-    """How many things took these connections: those of one incident or of one moment died of one. Beyond
-    `MOST_STORIES` they are in no incident.
-    """
-    number: dict[str | int, int] = {}
-    moment, last_ns, every = 0, 0, 0
-    for incident, c in sorted(died, key=lambda one: one[1].closed_ns or 0):
-        closed_ns = c.closed_ns or 0
-        if closed_ns - last_ns > TOGETHER_NS:
-            moment += 1
-        last_ns = closed_ns
-        keys: list[str | int] = [moment, *([incident.id] if incident else [])]
-        mine = next((number[k] for k in keys if k in number), every)
-        every += mine == every
-        number |= dict.fromkeys(keys, mine)
-    return every
-
-
 def _by_name(place: Place) -> tuple[str, str, int]:
     return place.path, place.recording, -1 if place.connection is None else place.connection
-
-
-def rivals(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list[Finding]:
-    """Over all deaths: one age, or one moment? Told from three things that happened on: two always agree in
-    something, and connections that die together are no more evidence of an age limit than one of them. What a
-    migration took has its explanation.
-    """
-    of = {(f.recording, f.connection): i for i in incidents for f in i.parts if f.kind == "death"}
-    deaths_by_incident = [
-        (of.get((recording.manifest.id, c.id)), c)
-        for _, recording in recordings_of(scenarios)
-        for c in deaths(recording)
-        if c.age_ns is not None
-    ]
-    left = [(i, c) for i, c in deaths_by_incident if i is None or i.kind != "migration"]
-    if _happenings(left) < FEWEST_INCIDENTS:
-        return []
-    closed, ages = (np.array([getattr(c, name) or 0 for _, c in left]) for name in ("closed_ns", "age_ns"))
-    better = age_or_time(closed, ages)
-    if better is None:
-        return []
-    facts = (
-        Fact("ages", {"youngest": ns(int(ages.min())), "oldest": ns(int(ages.max()))}),
-        Fact("moments", {"last": number(int(closed.max()))}, at_ns=int(closed.min())),
-    )
-    return [
-        Finding(
-            "rivals",
-            confidence="medium",
-            quantities={"deaths": number(len(left), "connections")},
-            facts=facts,
-            result=better,
-        )
-    ]

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fathometer.findings import library_settings, path_limits, values
+from fathometer.findings.ageing import events, lives, of_age
 from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantity, ns, number
-from fathometer.findings.lives import TOGETHER_NS, Life, lives
+from fathometer.findings.lives import TOGETHER_NS
 from fathometer.findings.model import Scenario
 from fathometer.findings.parts import recordings_of
 from fathometer.findings.unanswered import gaps
@@ -159,10 +159,14 @@ def _refresh(scenarios: Sequence[Scenario], limited: Sequence[Advice]) -> Iterat
     observed = Lives(
         np.array([float(one.age_ns) for one in every]),
         np.array([one.died for one in every], dtype=np.bool_),
-        _events(every),
+        events(every),
     )
     best = refresh_age(hazard(observed))
     if best.age_ns is None:
+        return
+    # What seems to rise with age may rise with the clock: a new connection would die at that moment too.
+    told = of_age(every)
+    if told is None or told.better != "age":
         return
     counts = {"deaths": number(observed.deaths), "connections": number(len(every))}
     # Below the limits that were found it would be a second answer to one question.
@@ -177,18 +181,6 @@ def _refresh(scenarios: Sequence[Scenario], limited: Sequence[Advice]) -> Iterat
         confidence="medium",
         recipes=library_settings.lifetime(int(best.age_ns), int(best.age_ns)),
     )
-
-
-def _events(every: Sequence[Life]) -> NDArray[np.int64]:
-    """Which deaths were one event, on whatever paths: those that follow each other within seconds. Who lived
-    on is no part of any.
-    """
-    died = np.array([one.died for one in every], dtype=np.bool_)
-    ended = np.array([one.ended_ns for one in every], dtype=np.int64)
-    event = np.arange(len(every)) + len(every)
-    order = np.flatnonzero(died)[np.argsort(ended[died], kind="stable")]
-    event[order] = np.cumsum(np.diff(ended[order], prepend=ended[order[:1]]) > TOGETHER_NS)
-    return event
 
 
 def _timeout(waits: Sequence[_Wait], *, told: bool) -> Iterator[Advice]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fathometer.counts import are, count
+from fathometer.findings.words import duration
+from fathometer.stats.ages import Ages
 from fathometer.stats.calendar import FEWEST_WEEKS, Rhythm
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.first import First
@@ -76,6 +78,30 @@ def of_rivals(rivals: Rivals) -> str:
             "the connections agree in age better than in time: an age or idle limit is the better explanation"
         )
     return "the connections died at one time but at different ages: a common event is the better explanation"
+
+
+def of_ages(told: Ages) -> str:
+    """Whether connections die of their age."""
+    chance = f"p = {told.p_value:.2g}"
+    if told.better == "chance":
+        return f"they fall as chance makes them, and no age limit is shown ({chance})"
+    if told.told_by == "order":
+        return (
+            f"where some died and others lived on, it was the older ones that died ({chance}): an age or "
+            "idle limit is the better explanation"
+        )
+    alike = f"the connections were of nearly one age, {duration(told.typical_ns)} ({chance})"
+    if told.better == "age":
+        return f"{alike}, at moments that no clock makes: an age or idle limit is the better explanation"
+    other = (
+        "a common moment"
+        if told.every_ns is None
+        else f"something that comes every {duration(told.every_ns)}"
+    )
+    return (
+        f"{alike}: an age limit explains these deaths as well as {other} does; connections that begin at "
+        "different moments would tell (fathom limits --age)"
+    )
 
 
 def of_refresh(refresh: Refresh) -> str:

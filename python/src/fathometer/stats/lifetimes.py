@@ -147,6 +147,8 @@ def refresh_age(fit: Hazard | None, cost_ratio: float = 10.0) -> Refresh:
     alive = np.exp(-(t**k))
     # The integral of a Weibull survival function is an incomplete gamma function.
     lived = gamma(1 + 1 / k) * gammainc(1 / k, t**k)
+    # Of a steep shape it is too small for a number where all are alive: there it is the time itself.
+    lived = np.where(lived > 0, lived, t)
     rate = (alive + cost_ratio * (1 - alive)) / lived
     best = int(np.argmin(rate))
     never = cost_ratio / float(gamma(1 + 1 / k))

@@ -10,8 +10,9 @@ from typing import Final
 from fathometer.findings.finding import Fact, Finding, Place
 from fathometer.findings.render.facts import whole
 from fathometer.findings.render.table import FACTS, finding, says
-from fathometer.findings.verdicts import of_ending, of_rivals
+from fathometer.findings.verdicts import of_ages, of_ending, of_rivals
 from fathometer.findings.words import count, duration, listed, moment, often, share
+from fathometer.stats.ages import Ages
 from fathometer.stats.coincidence import Rivals
 from fathometer.stats.segments import Ending
 
@@ -153,10 +154,10 @@ def whom(where: tuple[Place, ...], most: int = 5) -> str:
     return listed(names, most)
 
 
-@finding("rivals", 40)
-def _rivals(f: Finding) -> str:
-    better = of_rivals(f.result) if isinstance(f.result, Rivals) else ""
-    return f"of all {count(int(f.quantities['deaths'].value), 'death')}: {better}"
+@finding("ages", 40)
+def _ages(f: Finding) -> str:
+    told = of_ages(f.result) if isinstance(f.result, Ages) else ""
+    return f"of all {count(int(f.quantities['deaths'].value), 'death')}: {told}"
 
 
 @says(FACTS, "rivals")
