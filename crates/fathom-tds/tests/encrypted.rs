@@ -117,3 +117,25 @@ fn records_that_do_not_decipher_end_the_session() {
     let forged = [&[0x17, 3, 3, 0, 40][..], &[0x5A; 40]].concat();
     assert!(matches!(client.client.session.received(0, &forged), Err(Refusal::Tls(_))));
 }
+
+/// `rustls` takes nothing more after the client's end: a loop that waits until it has taken everything never ends.
+#[test]
+fn what_follows_the_end_of_the_encryption_is_left() {
+    for follows in [&b""[..], b"x", &[0x17; 300]] {
+        for at_once in [true, false] {
+            let mut client = Encrypted::logged_in(4_096);
+            client.tls.send_close_notify();
+            let mut end = Vec::new();
+            client.tls.write_tls(&mut end).expect("a vector takes everything");
+            let session = &mut client.client.session;
+            assert!(!session.has_ended());
+            if at_once {
+                session.received(0, &[&end, follows].concat()).expect("an end");
+            } else {
+                session.received(0, &end).expect("an end");
+                session.received(0, follows).expect("nothing that is looked at");
+            }
+            assert!(session.has_ended(), "{} bytes, at once: {at_once}", follows.len());
+        }
+    }
+}

@@ -26,26 +26,37 @@ pub fn identity() -> io::Result<Arc<ServerConfig>> {
 
 /// The server's end.
 #[derive(Debug)]
-pub(super) struct Secure(ServerConnection);
+pub(super) struct Secure {
+    connection: ServerConnection,
+    /// The client said that nothing more comes.
+    ended: bool,
+}
 
 impl Secure {
     /// Before the handshake.
     pub(super) fn new(identity: Arc<ServerConfig>) -> Result<Self, Refusal> {
-        ServerConnection::new(identity).map(Self).map_err(refusal)
+        let connection = ServerConnection::new(identity).map_err(refusal)?;
+        Ok(Self { connection, ended: false })
     }
 
     /// Whether both ends have their keys.
     pub(super) fn is_established(&self) -> bool {
-        !self.0.is_handshaking()
+        !self.connection.is_handshaking()
     }
 
-    /// Takes records that came; what they hold.
+    /// Whether the client has said that nothing more comes (`close_notify`).
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Takes records that came; what they hold. What follows the client's end is left: `rustls` takes none of it, so a loop that
+    /// waits until all is taken never ends.
     pub(super) fn open(&mut self, mut records: &[u8]) -> Result<Vec<u8>, Refusal> {
         let mut plain = Vec::new();
-        while !records.is_empty() {
-            self.0.read_tls(&mut records).map_err(refusal)?;
-            self.0.process_new_packets().map_err(refusal)?;
-            match self.0.reader().read_to_end(&mut plain) {
+        while !self.ended && !records.is_empty() {
+            self.connection.read_tls(&mut records).map_err(refusal)?;
+            self.ended = self.connection.process_new_packets().map_err(refusal)?.peer_has_closed();
+            match self.connection.reader().read_to_end(&mut plain) {
                 Err(e) if e.kind() != io::ErrorKind::WouldBlock => return Err(refusal(e)),
                 // All that came is read; or the client said that nothing more comes, and closes the connection.
                 _ => {}
@@ -56,16 +67,16 @@ impl Secure {
 
     /// Appends the records of a packet.
     pub(super) fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
-        self.0.writer().write_all(packet).map_err(refusal)?;
+        self.connection.writer().write_all(packet).map_err(refusal)?;
         self.sealed(out);
         Ok(())
     }
 
     /// Appends the records that wait to be sent.
     pub(super) fn sealed(&mut self, out: &mut Vec<u8>) {
-        while self.0.wants_write() {
+        while self.connection.wants_write() {
             // A vector takes everything.
-            let _ = self.0.write_tls(out);
+            let _ = self.connection.write_tls(out);
         }
     }
 }

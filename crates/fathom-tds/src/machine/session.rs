@@ -226,6 +226,11 @@ impl Session {
         self.stage == Stage::Ready
     }
 
+    /// Whether the client has ended its encryption: nothing of it follows, whatever else its connection brings.
+    pub fn has_ended(&self) -> bool {
+        self.secure.as_ref().is_some_and(Secure::has_ended)
+    }
+
     /// Whether the client wants encryption and there is none: it will have gone without logging in.
     pub fn misses_encryption(&self) -> bool {
         self.insists && self.secure.is_none()

@@ -134,6 +134,9 @@ impl<'a> Driver<'a> {
                 Ok(n) => {
                     self.moved_ns = mono_ns();
                     self.session.received(self.moved_ns, &buffer[..n])?;
+                    if self.session.has_ended() {
+                        return Err(End::Closed);
+                    }
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}

@@ -347,7 +347,17 @@ impl<'a> Driver<'a> {
         match begun {
             Ok(socket) => {
                 let (stage, stamped, reads_wait, broken) = (Stage::Connecting, false, false, false);
-                self.links.put(Link { id, socket, stage, purpose, path, remote, stamped, reads_wait, broken });
+                self.links.put(Link {
+                    id,
+                    socket,
+                    stage,
+                    purpose,
+                    path,
+                    remote,
+                    stamped,
+                    reads_wait,
+                    broken,
+                });
                 if self.config.transport == Transport::Udp {
                     self.connected(id, since_ns);
                 }
