@@ -1,6 +1,7 @@
 //! What happens in a run besides samples: one line each in `events.jsonl`.
 
 mod carried;
+mod ceiling;
 mod evidence;
 mod limits;
 mod lost;
@@ -11,6 +12,7 @@ mod policy;
 mod tests;
 
 pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall};
+pub use ceiling::{Began, CeilingBegan, CeilingStepped, Delays, Judged, RATE_CEILING_MODE, Window};
 pub use evidence::{Evidence, TcpInfo};
 pub use limits::{AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, OneWay, Side, What};
 pub use lost::{
@@ -446,6 +448,12 @@ pub enum EventKind {
         /// What.
         what: What,
     },
+    /// A search for the rate ceiling began.
+    #[serde(rename = "ceiling.began")]
+    CeilingBegan(CeilingBegan),
+    /// A step of it is over.
+    #[serde(rename = "ceiling.stepped")]
+    CeilingStepped(Box<CeilingStepped>),
     /// A search for limits ended: what it found.
     #[serde(rename = "limits.ended")]
     LimitsEnded {

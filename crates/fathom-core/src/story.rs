@@ -23,7 +23,9 @@ pub use page::{Labelled, Page, merged};
 pub use words::changed;
 
 use crate::cause::ClosingCause;
-use crate::event::{AGE_LIMIT_MODE, CLIENT_MODE, Event, EventKind, IDLE_LIMIT_MODE, why_lost};
+use crate::event::{
+    AGE_LIMIT_MODE, CLIENT_MODE, Event, EventKind, IDLE_LIMIT_MODE, RATE_CEILING_MODE, why_lost,
+};
 use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
@@ -159,6 +161,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         (crate::event::THROUGHPUT_MODE, _) => "streams of data".to_owned(),
         (IDLE_LIMIT_MODE, _) => "connections that were left idle".to_owned(),
         (AGE_LIMIT_MODE, _) => "connections that were kept in use".to_owned(),
+        (RATE_CEILING_MODE, _) => "packets at rising rates".to_owned(),
         (CLIENT_MODE, _) => format!("an application's requests {pace}"),
         ("connect", _) => format!("a connection {pace}"),
         ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),

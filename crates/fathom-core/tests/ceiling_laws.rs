@@ -5,7 +5,11 @@
 mod chance;
 
 use chance::Random;
-use fathom_core::limits::{Asked, Began, Ceiling, CeilingSearch, Seen, Step, Tally, Verdict};
+use fathom_core::event::{Event, EventKind};
+use fathom_core::limits::{
+    Asked, Began, Ceiling, CeilingRecorded, CeilingSearch, CeilingStepped, Judged, Seen, Step, Tally, Verdict,
+};
+use serde_json::Value;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
@@ -92,22 +96,57 @@ fn play(world: &World, path: &mut Path, began_ns: u64, step: Step) -> Seen {
     tally.seen()
 }
 
+fn event(mono_ns: u64, kind: EventKind) -> Event {
+    Event { at: jiff::Timestamp::UNIX_EPOCH, mono_ns, connection: None, kind }
+}
+
+/// As a recording has it.
+fn through_text(value: &Value) -> Value {
+    serde_json::from_str(&value.to_string()).expect("JSON")
+}
+
+/// A search that goes on after any of its steps takes the next that it took: or that one again which its host did not keep.
+fn goes_on_anywhere(asked: Asked, told: &[CeilingStepped]) {
+    for (at, next) in told.iter().enumerate() {
+        let resumed = CeilingSearch::resumed(asked, &told[..at]);
+        let kept = told[..at].iter().rposition(|step| step.judged != Judged::HostLate).map_or(0, |at| at + 1);
+        let again = if kept < at { &told[kept] } else { next };
+        assert_eq!(resumed.step().map(|step| step.rate_per_s), Some(again.rate_per_s));
+        let earlier = resumed.steps();
+        assert!(earlier.len() == kept && earlier.iter().all(|step| step.earlier), "{earlier:?}");
+        let same = earlier.iter().zip(told).all(|(a, b)| *a == CeilingStepped { earlier: true, ..b.clone() });
+        assert!(same, "{earlier:#?}\n{told:#?}");
+    }
+}
+
 fn run(world: &World, asked: Asked) -> (Ceiling, u64) {
     let mut search = CeilingSearch::new(asked);
     let mut path = Path { random: Random(world.seed), through_ns: 0 };
     let (mut now_ns, mut steps) = (0, 0);
+    let (mut recorded, mut told) = (CeilingRecorded::default(), Vec::new());
+    recorded.event(&event(0, EventKind::CeilingBegan(asked)));
     while let Some(step) = search.step() {
         assert!(step.rate_per_s <= asked.up_to_per_s, "{step:?} {world:?}");
         let seen = play(world, &mut path, now_ns, step);
-        assert_eq!(seen.due, step.due_before(step.lasts_ns));
-        assert!(seen.answered <= seen.due);
-        search.seen(seen);
+        assert_eq!(seen.due(), step.due_before(step.lasts_ns));
+        assert!(seen.answered() <= seen.due());
+        let stepped = search.seen(seen).expect("a step").clone();
+        recorded.event(&event(now_ns, EventKind::CeilingStepped(Box::new(stepped.clone()))));
+        told.push(stepped);
         now_ns += step.lasts_ns + WAITED_NS + REST_NS;
         steps += 1;
         assert!(steps < 200, "it goes on for ever: {world:?}");
     }
     let outcome = search.outcome(now_ns);
     assert_eq!(outcome.steps.len(), steps);
+    let result = outcome.json("there:7", None);
+    recorded.event(&event(now_ns, EventKind::LimitsEnded { result: through_text(&result) }));
+    assert_eq!(recorded.contradictions(true), [], "{world:?}");
+    assert_eq!(
+        through_text(&recorded.outcome().expect("it ended").json("there:7", None)),
+        through_text(&result)
+    );
+    goes_on_anywhere(asked, &told);
     // It stops at the first at which something begins: nothing above it was tried.
     let highest = outcome.steps.iter().map(|row| row.bound.rate_per_s).max();
     assert!(outcome.bad.is_none_or(|bad| Some(bad.rate_per_s) == highest), "{outcome:#?}");
@@ -204,7 +243,7 @@ fn a_path_that_is_bad_at_every_rate_is_unclear() {
 
 #[test]
 fn a_search_takes_as_many_steps_as_it_says_and_equal_seeds_give_equal_runs() {
-    let steps = CeilingSearch::new(ASKED).steps();
+    let steps = CeilingSearch::new(ASKED).rates().len();
     let (outcome, _) = run(&world(1), ASKED);
     assert_eq!(outcome.steps.len(), steps);
     assert_eq!(run(&world(7), ASKED).0, run(&world(7), ASKED).0);

@@ -1,11 +1,13 @@
 //! The driver of the search for the rate ceiling: sends the packets of each step when they are due, over some connections, and
 //! counts what becomes of them. Which step is next `fathom_core::limits::CeilingSearch` decides.
 
-use super::Way;
-use fathom_core::limits::{CeilingRow, CeilingSearch, Step, Tally};
+use super::{Ticker, Way};
+use fathom_core::event::EventKind;
+use fathom_core::limits::{Ceiling, CeilingSearch, Step, Tally};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
 use fathom_os::socket;
+use fathom_recording::Keeper;
 use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, Secret};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Token};
@@ -58,19 +60,13 @@ pub struct CeilingDriver<'a> {
     reactor: Reactor,
     secret: Option<Secret>,
     lines: Vec<Line>,
-    is_to_stop: &'a dyn Stopping,
-}
-
-/// Whether somebody wants a search to end.
-pub trait Stopping: std::fmt::Debug {
-    /// Whether it is so.
-    fn is_to_stop(&self) -> bool;
+    watch: &'a mut Ticker,
 }
 
 impl<'a> CeilingDriver<'a> {
     /// Who asks for an end wakes the reactor.
-    pub fn new(way: Way, reactor: Reactor, secret: Option<Secret>, is_to_stop: &'a dyn Stopping) -> Self {
-        Self { way, reactor, secret, lines: Vec::new(), is_to_stop }
+    pub fn new(way: Way, reactor: Reactor, secret: Option<Secret>, watch: &'a mut Ticker) -> Self {
+        Self { way, reactor, secret, lines: Vec::new(), watch }
     }
 
     /// Opens so many connections; an error says why they cannot be used. One answers before the next begins.
@@ -97,7 +93,7 @@ impl<'a> CeilingDriver<'a> {
         let mut tally = Tally::new(Step { rate_per_s: 1, lasts_ns: S });
         let (mut established, mut sent) = (false, false);
         while mono_ns() < until_ns {
-            if self.is_to_stop.is_to_stop() {
+            if self.watch.is_to_stop() {
                 return Err("ended before it began".to_owned());
             }
             if !established {
@@ -122,20 +118,29 @@ impl<'a> CeilingDriver<'a> {
         Err("takes connections and sends nothing back; name the port of `fathom echo`, or of another echo server (RFC 862)".to_owned())
     }
 
-    /// Runs to the end; `told` is told how each step went.
-    pub fn run(&mut self, search: &mut CeilingSearch, mut told: impl FnMut(&CeilingRow)) -> io::Result<()> {
+    /// Runs to the end: what was found, and the recording. A step is in it once it is over, so that a kill takes one at the most.
+    pub fn run(mut self, mut search: CeilingSearch, mut keeper: Keeper) -> io::Result<(Ceiling, Keeper)> {
+        let began_ns = mono_ns();
+        keeper.event(None, EventKind::CeilingBegan(search.asked()));
+        for step in search.steps() {
+            keeper.event(None, EventKind::CeilingStepped(Box::new(step.clone())));
+        }
         while let Some(step) = search.step() {
+            self.watch.step(mono_ns(), &search);
             match self.play(step)? {
                 Ok(tally) => {
-                    if let Some(row) = search.seen(tally.seen()) {
-                        told(&row);
+                    if let Some(stepped) = search.seen(tally.seen()) {
+                        self.watch.stepped(stepped);
+                        keeper.event(None, EventKind::CeilingStepped(Box::new(stepped.clone())));
                     }
                 }
                 Err(Ended::Stopped) => search.stop(None),
                 Err(Ended::Broken(why)) => search.stop(Some(why)),
             }
+            keeper.flush(mono_ns());
         }
-        Ok(())
+        self.watch.clear();
+        Ok((search.outcome(mono_ns() - began_ns), keeper))
     }
 
     /// One step, and the rest after it.
@@ -146,7 +151,7 @@ impl<'a> CeilingDriver<'a> {
         self.count_sent_again(None, &mut tally);
         let (packets, mut next, mut look_ns) = (step.due_before(step.lasts_ns), 0, LOOK_EVERY_NS);
         loop {
-            if self.is_to_stop.is_to_stop() {
+            if self.watch.is_to_stop() {
                 return Ok(Err(Ended::Stopped));
             }
             let mut now = mono_ns() - began_ns;
@@ -194,7 +199,7 @@ impl<'a> CeilingDriver<'a> {
         loop {
             let now = mono_ns();
             let waits = self.lines.iter().any(|line| !line.waiting.is_empty());
-            if self.is_to_stop.is_to_stop() {
+            if self.watch.is_to_stop() {
                 return Ok(Some(Ended::Stopped));
             }
             if now >= until_ns && !waits {

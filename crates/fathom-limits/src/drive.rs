@@ -1,6 +1,6 @@
 //! The driver of `fathom_core::limits` on sockets: it connects, writes, reads and waits. Nothing here decides anything.
 
-use super::Watch;
+use super::Ticker;
 use fathom_core::limits::{Input, KernelView, Outcome, Output, Search};
 use fathom_core::probe::NetError;
 use fathom_os::clock::mono_ns;
@@ -40,7 +40,7 @@ pub struct Driver<'a> {
     /// Connections that broke while something was being done with them.
     broken: VecDeque<(u32, io::Error)>,
     stopped: bool,
-    watch: &'a mut dyn Watch,
+    watch: &'a mut Ticker,
     keeper: Keeper,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Driver<'a> {
         search: Box<dyn Search>,
         way: Way,
         reactor: Reactor,
-        watch: &'a mut dyn Watch,
+        watch: &'a mut Ticker,
         keeper: Keeper,
     ) -> Self {
         Self {

@@ -8,7 +8,7 @@ use crate::events::{Entry, Events};
 use crate::stream::Decoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, checksum, segment_name, segment_ordinal};
 use fathom_core::event::EventKind;
-use fathom_core::limits::Recorded;
+use fathom_core::limits::AnyRecorded;
 use fathom_core::sample::Sample;
 use fathom_core::text::count;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
@@ -137,8 +137,8 @@ impl Recording {
 
     /// What is known by the search for limits that is recorded here (nothing, where none is), and the events that cannot be
     /// read: what stands beside them holds.
-    pub fn search(&self) -> Result<(Recorded, Vec<Damage>), Error> {
-        let (mut search, mut damage) = (Recorded::default(), Vec::new());
+    pub fn search(&self) -> Result<(AnyRecorded, Vec<Damage>), Error> {
+        let (mut search, mut damage) = (AnyRecorded::default(), Vec::new());
         for entry in self.events()? {
             match entry {
                 Ok(Entry::Known(event)) => search.event(&event),

@@ -1,6 +1,7 @@
 //! Every law of the format, held against a recording. Memory is bounded by the number of connections and of samples
 //! out of order, not by the length of the run.
 
+mod ceiling;
 pub(crate) mod conservation;
 mod requests;
 
@@ -10,6 +11,7 @@ use crate::discard::is_only_begun;
 use crate::events::Entry;
 use crate::recording::Recording;
 use crate::{EVENTS, Error, MANIFEST};
+use ceiling::Ceiling;
 use conservation::Conservation;
 use fathom_core::event::EventKind;
 use fathom_core::sample::{Flags, Sample};
@@ -78,7 +80,9 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     let mut findings = Findings::default();
     let mut conservation = Conservation::of(recording.manifest(), running);
     let mut requests = Requests::of(&recording);
-    let log = EventLog::read(&recording, &mut conservation, requests.as_mut(), &mut findings)?;
+    let mut ceiling = Ceiling::default();
+    let log = EventLog::read(&recording, &mut conservation, requests.as_mut(), &mut ceiling, &mut findings)?;
+    ceiling.check(recording.event_damage().iter().all(|damage| damage.torn), &mut findings);
 
     let mut rows = 0;
     let mut seen = Seen::default();
@@ -207,6 +211,7 @@ impl EventLog {
         recording: &Recording,
         conservation: &mut Conservation,
         mut requests: Option<&mut Requests>,
+        ceiling: &mut Ceiling,
         findings: &mut Findings,
     ) -> Result<Self, Error> {
         let mut log = Self::default();
@@ -224,6 +229,7 @@ impl EventLog {
                 });
             }
             conservation.event(&event);
+            ceiling.event(&event);
             if let Some(requests) = &mut requests {
                 requests.event(&event);
             }

@@ -1,7 +1,7 @@
 //! What settings are held against.
 
 use crate::unit::exactly;
-use fathom_core::limits::{Limit, Outcome, Verdict};
+use fathom_core::limits::{Found, Limit, Outcome, Verdict};
 
 /// The limits of a path, in ns. Absent: there is none, or it is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -13,6 +13,14 @@ pub struct Limits {
 }
 
 impl Limits {
+    /// What a search found, whichever it was. An error says why it cannot be used.
+    pub fn found(found: &Found) -> Result<Self, String> {
+        match found {
+            Found::Lengths(outcome) => Self::of(outcome),
+            Found::Rate(_) => Err("it was a search for the rate ceiling, which no setting is held against; use one for the idle limit, or for the age limit".to_owned()),
+        }
+    }
+
     /// What a search found: the longest that connections survived, because what lies above it was not seen to be safe. A search
     /// that found no limit holds nothing against any setting. An error says why it cannot be used.
     pub fn of(outcome: &Outcome) -> Result<Self, String> {

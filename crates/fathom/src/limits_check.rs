@@ -132,7 +132,7 @@ fn recorded(dir: &Path) -> Result<Limits, Failure> {
             "{name} is no recording of a search; make one with fathom limits HOST --record DIR"
         ))
     })?;
-    let limits = Limits::of(&outcome).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
+    let limits = Limits::found(&outcome).map_err(|why| Failure::usage(format!("{name}: {why}")))?;
     if limits == Limits::default() {
         tell!("{name}: the search found no limit: nothing loses against it");
     }

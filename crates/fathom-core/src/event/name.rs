@@ -39,6 +39,8 @@ impl EventKind {
             Self::LimitsBegan { .. } => "limits.began",
             Self::LimitsJudged { .. } => "limits.judged",
             Self::LimitsHappened { .. } => "limits.happened",
+            Self::CeilingBegan(_) => "ceiling.began",
+            Self::CeilingStepped(_) => "ceiling.stepped",
             Self::LimitsEnded { .. } => "limits.ended",
             Self::RequestEnded(_) => "request.ended",
             Self::TryFailed(_) => "try.failed",

@@ -26,6 +26,7 @@
 //! Asked once, a connection is closed: it is idle no more.
 
 mod age;
+mod any;
 mod ceiling;
 mod cohort;
 mod driven;
@@ -44,8 +45,10 @@ mod words;
 
 pub use crate::event::{Death, Limit, OneWay, Side, What};
 pub use age::{Ages, Life};
+pub use any::{AnyRecorded, Found};
 pub use ceiling::{
-    Asked, Began, Bound, Ceiling, CeilingSearch, Row as CeilingRow, Seen, Step, Tally, Window, Worse,
+    Asked, Began, Bound, Ceiling, CeilingRecorded, CeilingSearch, CeilingStepped, Delays, Judged,
+    Row as CeilingRow, Seen, Step, Tally, Window, ceiling_picture,
 };
 pub use driven::Search;
 pub use io::{Input, KernelView, Output, Progress};

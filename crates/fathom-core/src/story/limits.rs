@@ -1,13 +1,13 @@
 //! What a search for limits found (`fathom limits --record`), and what happened meanwhile.
 
 use super::{Line, Measured};
-use crate::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE, What};
-use crate::limits::{Outcome, Recorded, what_happened};
+use crate::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE, Judged, RATE_CEILING_MODE, What};
+use crate::limits::{AnyRecorded, CeilingRow, Found, Outcome, what_happened};
 use jiff::Timestamp;
 
 /// Whether a recording of this mode is of a search.
 pub(super) fn is_search(mode: &str) -> bool {
-    matches!(mode, IDLE_LIMIT_MODE | AGE_LIMIT_MODE)
+    matches!(mode, IDLE_LIMIT_MODE | AGE_LIMIT_MODE | RATE_CEILING_MODE)
 }
 
 /// Its lines, each with its moment by the monotonic clock.
@@ -15,7 +15,7 @@ pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> V
     if !is_search(&measured.mode) {
         return Vec::new();
     }
-    let (mut lines, mut recorded) = (Vec::new(), Recorded::default());
+    let (mut lines, mut recorded) = (Vec::new(), AnyRecorded::default());
     let mut end = (events.last().map_or(0, |event| event.mono_ns), last);
     for event in events {
         recorded.event(event);
@@ -25,6 +25,10 @@ pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> V
             EventKind::LimitsHappened { what } => {
                 lines.push((event.mono_ns, Line::fact(event.at, what_happened(what))));
             }
+            // A step that is as good as those below it is in the result.
+            EventKind::CeilingStepped(step) if step.judged != Judged::Good => {
+                lines.push((event.mono_ns, Line::fact(event.at, CeilingRow::of(step).line())));
+            }
             EventKind::LimitsEnded { .. } => end = (event.mono_ns, event.at),
             _ => {}
         }
@@ -32,6 +36,9 @@ pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> V
     let (mono_ns, at) = end;
     let line = match recorded.outcome() {
         Some(outcome) => found(measured, at, outcome),
+        None if measured.mode == RATE_CEILING_MODE => {
+            Line::fact(at, "no step was over when the recording ended".to_owned())
+        }
         None => Line::fact(at, "no connection had been judged when the recording ended".to_owned()),
     };
     lines.push((mono_ns, line));
@@ -39,9 +46,12 @@ pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> V
 }
 
 /// The result: its first line, with the others as what it rests on.
-fn found(measured: &Measured, at: Timestamp, outcome: Outcome) -> Line {
+fn found(measured: &Measured, at: Timestamp, found: Found) -> Line {
     // What happened meanwhile has lines of its own.
-    let text = Outcome { meanwhile: Vec::new(), ..outcome }.text(&measured.reflector);
+    let text = match found {
+        Found::Lengths(outcome) => Outcome { meanwhile: Vec::new(), ..*outcome }.text(&measured.reflector),
+        Found::Rate(ceiling) => ceiling.text(&measured.reflector),
+    };
     let mut parts = text.lines().map(|line| line.trim().to_owned());
     let mut line = Line::fact(at, parts.next().unwrap_or_default());
     line.evidence = parts.collect();

@@ -60,8 +60,8 @@ pub(crate) struct Args {
     age: bool,
 
     /// Look for the packets a second, up to so many, at which loss or delay begins: in steps of a quarter from 50/s, which stop
-    /// at the first. Over --connections, of all together [default: 1]. It is not recorded
-    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(100..=1_000_000), conflicts_with_all = ["age", "per_length", "resolution", "max_connections", "keepalive", "one_way", "up_to", "record", "resume"])]
+    /// at the first. Over --connections, of all together [default: 1]
+    #[arg(long, value_name = "RATE", value_parser = clap::value_parser!(u32).range(100..=1_000_000), conflicts_with_all = ["age", "per_length", "resolution", "max_connections", "keepalive", "one_way", "up_to"])]
     rate_ceiling: Option<u32>,
 
     /// With --rate-ceiling: above 5,000/s on a connection or 50,000/s in all
@@ -118,7 +118,7 @@ pub(crate) struct Args {
     #[arg(short = '6', long = "ipv6")]
     ipv6: bool,
 
-    /// Record what became of each connection, and the result, into DIR: `fathom recording explain DIR` tells it again
+    /// Record what became of each connection (or step), and the result, into DIR: `fathom recording explain DIR` tells it again
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
 

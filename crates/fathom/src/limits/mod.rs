@@ -4,23 +4,36 @@ mod args;
 mod ceiling;
 mod record;
 mod resume;
-mod show;
 
 pub(crate) use args::Args;
 
 use crate::exit::Failure;
+use crate::output::tell;
 use crate::probe::{Stop, lookup};
 use crate::{output, signals};
 use args::Config;
-use fathom_core::limits::{Ages, Limit, Limits, Outcome, Search, Verdict};
-use fathom_limits::{Driver, Way};
+use fathom_core::limits::{Ages, Found, Limit, Limits, Search, Verdict};
+use fathom_limits::{Driver, Stopping, Ticker, Way};
 use fathom_os::assist;
 use fathom_os::reactor::Reactor;
 use fathom_os::socket::TcpOptions;
-use show::Ticker;
 
 /// Files besides the connections.
 const OTHER_FILES: u64 = 64;
+
+/// Whether the user asked for an end.
+#[derive(Debug)]
+struct Asking(Stop);
+
+impl Stopping for Asking {
+    fn is_to_stop(&self) -> bool {
+        self.0.times() > 0
+    }
+}
+
+fn ticker(config: &Config, asking: Asking) -> Ticker {
+    Ticker::new(config.target.to_string(), config.quiet, Box::new(asking), |line| tell!("{line}"))
+}
 
 /// Runs `fathom limits`.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
@@ -29,7 +42,7 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         return ceiling::run(&config, asked);
     }
     make_room_for_sockets(&config)?;
-    let earlier = resume::earlier(&config)?;
+    let earlier = resume::earlier(&config)?.lengths;
     let addresses = lookup(&config.target, config.family).map_err(Failure::run)?;
     // The first: connections to several hosts behind one name would be of several paths.
     let remote = addresses[0];
@@ -43,28 +56,33 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         Limit::Age => Box::new(Ages::resumed(config.settings.clone(), &earlier)),
     };
     let options = TcpOptions { source: config.source, keepalive: config.keepalive, ..TcpOptions::default() };
-    let mut ticker = Ticker::new(&config, stop);
+    let mut ticker = ticker(&config, Asking(stop));
     let driver = Driver::new(search, Way { remote, options }, reactor, &mut ticker, keeper);
     let (outcome, keeper) = driver.run().map_err(|e| Failure::run(format!("cannot go on: {e}")))?;
-    let recorded = record::finish(keeper, &outcome, &config.target.to_string(), remote);
-    conclude(&config, remote, &outcome)?;
+    let (verdict, why) = (outcome.verdict, outcome.why.clone());
+    let why = || why.unwrap_or_else(|| "the search came to nothing".to_owned());
+    if verdict == Verdict::Failed {
+        keeper.discard();
+        return Err(Failure::run(why()));
+    }
+    let found = Found::Lengths(Box::new(outcome));
+    let recorded = record::finish(keeper, &found, &config.target.to_string(), remote);
+    conclude(&config, remote, &found, (verdict == Verdict::Unclear).then(why))?;
     recorded
 }
 
-/// Prints the result and decides how it went.
-fn conclude(config: &Config, remote: std::net::SocketAddr, outcome: &Outcome) -> Result<(), Failure> {
-    let why = outcome.why.clone().unwrap_or_else(|| "the search came to nothing".to_owned());
-    if outcome.verdict == Verdict::Failed {
-        return Err(Failure::run(why));
-    }
+/// Prints the result; `unclear`: why it is, which is a failure.
+fn conclude(
+    config: &Config,
+    remote: std::net::SocketAddr,
+    found: &Found,
+    unclear: Option<String>,
+) -> Result<(), Failure> {
     let target = config.target.to_string();
-    let text = if config.json {
-        format!("{}\n", outcome.json(&target, Some(remote)))
-    } else {
-        outcome.text(&target)
-    };
+    let text =
+        if config.json { format!("{}\n", found.json(&target, Some(remote))) } else { found.text(&target) };
     output::print("the result", &text)?;
-    if outcome.verdict == Verdict::Unclear { Err(Failure::run(why)) } else { Ok(()) }
+    unclear.map_or(Ok(()), |why| Err(Failure::run(why)))
 }
 
 fn make_room_for_sockets(config: &Config) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use super::{Done, each};
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::throughput::summary::{Recorded, Summary};
-use fathom_core::limits::{self, Outcome};
+use fathom_core::limits::{AnyRecorded, Found};
 use fathom_core::policy::{self, Tally};
 use fathom_core::statistics::Statistics;
 use fathom_core::summary::{self, Heading};
@@ -67,7 +67,7 @@ pub(super) struct Amounts {
     /// Of a throughput test, which has no samples.
     throughput: Option<Summary>,
     /// Of a search for limits, which has none either.
-    search: Option<Outcome>,
+    search: Option<Found>,
     /// Of an application under a policy.
     client: Option<policy::Amounts>,
     /// All of it could be read, but for the torn end that an interrupted or running probe leaves.
@@ -78,7 +78,7 @@ pub(super) struct Amounts {
 pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     let failed = |e: fathom_recording::Error| Failure::run(e.to_string());
     let mut statistics = Statistics::with_gaps(&recording.manifest().idle_gaps_ns());
-    let (mut recorded, mut search) = (Recorded::default(), limits::Recorded::default());
+    let (mut recorded, mut search) = (Recorded::default(), AnyRecorded::default());
     let mut tally = Tally::new(&recording.manifest().reflector.address);
     let mut damage = Vec::new();
     for entry in recording.events().map_err(failed)? {

@@ -6,8 +6,8 @@
 //! is one that matters: [`LOSS`] and twice the loss below, or [`DELAY_NS`] and a quarter of the delay below, without the worst
 //! quarter of the windows on either side.
 
-use super::tally::Window;
-use serde::{Deserialize, Serialize};
+use super::tally::Measured;
+use crate::event::Began;
 
 /// How far beyond chance: the standard normal's quantile for one in 2,000, one side.
 const Z: f64 = 3.290_526_731_491_926;
@@ -18,39 +18,20 @@ const DELAY_NS: f64 = 2_000_000.0;
 /// This share of the windows, the worst, is left out of a mean: a moment is no ceiling.
 const LEFT_OUT: f64 = 0.25;
 
-/// What began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Began {
-    /// Segments were sent again, or could not be sent.
-    Loss,
-    /// Echoes came later.
-    Delay,
-    /// Both.
-    Both,
-}
-
-/// A step that is worse than those below it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Worse {
-    /// What began.
-    pub began: Began,
-}
-
 /// Whether these windows are worse than those below.
-pub(super) fn worse(below: &[Window], step: &[Window]) -> Option<Worse> {
-    let of = |windows: &[Window], what: fn(&Window) -> f64| windows.iter().map(what).collect::<Vec<f64>>();
+pub(super) fn worse(below: &[Measured], step: &[Measured]) -> Option<Began> {
+    let of =
+        |windows: &[Measured], what: fn(&Measured) -> f64| windows.iter().map(what).collect::<Vec<f64>>();
     let loss = [below, step].map(|windows| of(windows, |window| window.loss));
     let delay = [below, step].map(|windows| of(windows, |window| window.delay_ns as f64));
     let lost = exceeds(&loss, |below, step| step - below >= LOSS && step >= 2.0 * below);
     let delayed = exceeds(&delay, |below, step| step - below >= DELAY_NS.max(below / 4.0));
-    let began = match (lost, delayed) {
-        (false, false) => return None,
-        (true, false) => Began::Loss,
-        (false, true) => Began::Delay,
-        (true, true) => Began::Both,
-    };
-    Some(Worse { began })
+    match (lost, delayed) {
+        (false, false) => None,
+        (true, false) => Some(Began::Loss),
+        (false, true) => Some(Began::Delay),
+        (true, true) => Some(Began::Both),
+    }
 }
 
 fn exceeds([below, step]: &[Vec<f64>; 2], matters: impl Fn(f64, f64) -> bool) -> bool {
@@ -105,8 +86,8 @@ mod tests {
         (&[5.0, 6.0, 7.0], &[1.0, 2.0, 9.0, 3.0], -1.060_660),
     ];
 
-    fn windows(delays_ms: &[u64], loss: f64) -> Vec<Window> {
-        delays_ms.iter().map(|ms| Window { loss, delay_ns: ms * 1_000_000 }).collect()
+    fn windows(delays_ms: &[u64], loss: f64) -> Vec<Measured> {
+        delays_ms.iter().map(|ms| Measured { loss, delay_ns: ms * 1_000_000 }).collect()
     }
 
     #[test]
@@ -114,9 +95,9 @@ mod tests {
         let below = windows(&[1; 40], 0.0);
         let moment: Vec<u64> = (0..20).map(|n| if n < 5 { 900 } else { 1 }).collect();
         assert_eq!(worse(&below, &windows(&moment, 0.0)), None);
-        assert_eq!(worse(&below, &windows(&[4; 20], 0.0)), Some(Worse { began: Began::Delay }));
-        assert_eq!(worse(&below, &windows(&[1; 20], 0.02)), Some(Worse { began: Began::Loss }));
-        assert_eq!(worse(&below, &windows(&[9; 20], 0.2)), Some(Worse { began: Began::Both }));
+        assert_eq!(worse(&below, &windows(&[4; 20], 0.0)), Some(Began::Delay));
+        assert_eq!(worse(&below, &windows(&[1; 20], 0.02)), Some(Began::Loss));
+        assert_eq!(worse(&below, &windows(&[9; 20], 0.2)), Some(Began::Both));
         // What is sure and does not matter.
         assert_eq!(worse(&below, &windows(&[2; 20], 0.009)), None);
         assert_eq!(worse(&windows(&[100; 40], 0.0), &windows(&[110; 20], 0.0)), None);

@@ -4,6 +4,7 @@
 //!     search -> tally     what became of the packets of one step, in windows of a tenth of a second
 //!            -> compare   whether a step is worse than those below it
 //!     outcome             the bracket, what began, and by how much
+//!     recorded -> laws    what the events of a recording amount to, and what must hold among them
 //! ```
 //!
 //! The rate rises in steps of a quarter. A step is held against the two below it, window by window. One that is worse is no
@@ -22,13 +23,18 @@
 //! ```
 
 mod compare;
+mod laws;
 mod outcome;
+mod recorded;
 mod search;
 mod step;
 mod tally;
+mod view;
 
-pub use compare::{Began, Worse};
+pub use crate::event::{Began, CeilingStepped, Delays, Judged, Window};
 pub use outcome::{Bound, Ceiling, Row};
+pub use recorded::CeilingRecorded;
 pub use search::{Asked, CeilingSearch};
 pub use step::Step;
-pub use tally::{Seen, Tally, Window};
+pub use tally::{Seen, Tally};
+pub use view::ceiling_picture;

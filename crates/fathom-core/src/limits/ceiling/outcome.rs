@@ -1,7 +1,8 @@
 //! What a search for the rate ceiling found, and what it means.
 
-use super::compare::{Began, usual};
+use super::compare::usual;
 use super::tally::Seen;
+use crate::event::{Began, CeilingStepped, Delays, Judged};
 use crate::limits::{Verdict, wilson};
 use crate::text::count;
 use crate::units::{duration_compact, duration_text as duration};
@@ -34,10 +35,15 @@ pub struct Row {
     pub bound: Bound,
     /// Packets that were sent.
     pub sent: u64,
-    /// Packets that were answered.
+    /// Packets that were answered by a second after it.
     pub answered: u64,
-    /// This host kept its schedule, so that the step says something of the path.
-    pub kept: bool,
+    /// Packets that were not.
+    pub outstanding: u64,
+    /// Times to the echo. Absent: there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<Delays>,
+    /// How it was judged.
+    pub judged: Judged,
     /// What was worse than below. Absent: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worse: Option<Began>,
@@ -70,17 +76,20 @@ pub struct Ceiling {
     pub moments: u32,
     /// How long it took, in ns.
     pub took_ns: u64,
+    /// Steps of an earlier search, with which this one went on.
+    #[serde(default)]
+    pub earlier: u64,
     /// Each step, in the order in which they were tried.
     pub steps: Vec<Row>,
 }
 
 impl Bound {
     pub(super) fn of(rate_per_s: u32, seen: &Seen) -> Self {
-        let delays: Vec<f64> = seen.windows.iter().map(|window| window.delay_ns as f64).collect();
+        let delays: Vec<f64> = seen.measured().iter().map(|window| window.delay_ns as f64).collect();
         let delay = usual(&delays);
         // What was never answered is longer than any.
         let delay_ns = (!delays.is_empty() && delay < 1e18).then_some(delay as u64);
-        let (lost, due) = (seen.lost, seen.due);
+        let (lost, due) = (seen.lost(), seen.due());
         let trials = u32::try_from(due).unwrap_or(u32::MAX);
         let hits = u32::try_from(lost).unwrap_or(u32::MAX).min(trials);
         Self { rate_per_s, lost, due, share_95: wilson(hits, trials), delay_ns }
@@ -96,7 +105,7 @@ impl Bound {
 }
 
 /// `5000` as `5,000/s`.
-fn rate(per_s: u32) -> String {
+pub(super) fn rate(per_s: u32) -> String {
     let digits = per_s.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
@@ -142,12 +151,12 @@ impl Ceiling {
             let steps = count(self.moments.into(), "step");
             let _ = writeln!(out, "  no ceiling: {steps} worse for a moment, and not when tried again");
         }
-        let _ = writeln!(
-            out,
-            "  took {}, in {}",
-            duration_compact(self.took_ns),
-            count(self.steps.len() as u64, "step")
-        );
+        let (took, steps) = (duration_compact(self.took_ns), count(self.steps.len() as u64, "step"));
+        let earlier = match self.earlier {
+            0 => String::new(),
+            n => format!(", {n} of them by an earlier search"),
+        };
+        let _ = writeln!(out, "  took {took}, in {steps}{earlier}");
         out
     }
 
@@ -163,13 +172,23 @@ impl Ceiling {
 }
 
 impl Row {
+    /// Of a step that was judged.
+    pub fn of(stepped: &CeilingStepped) -> Self {
+        let CeilingStepped { sent, answered, outstanding, delays, judged, worse, .. } = *stepped;
+        let bound = Bound::of(stepped.rate_per_s, &Seen::of(stepped));
+        Self { bound, sent, answered, outstanding, delays, judged, worse }
+    }
+
     /// How a step went, in a line.
     pub fn line(&self) -> String {
-        let worse = match (self.kept, self.worse) {
-            (false, _) => "; this host did not keep its schedule",
-            (true, None) => "",
-            (true, Some(_)) => "; worse than below",
+        let judged = match self.judged {
+            Judged::Good => "",
+            Judged::Doubtful => "; worse than below: the step below is tried again",
+            Judged::Moment => "; it was worse for a moment",
+            Judged::Beyond => "; worse again",
+            Judged::Lossy => "; too much to look for a ceiling",
+            Judged::HostLate => "; this host did not keep its schedule",
         };
-        format!("{}: {}{worse}", rate(self.bound.rate_per_s), self.bound.text())
+        format!("{}: {}{judged}", rate(self.bound.rate_per_s), self.bound.text())
     }
 }

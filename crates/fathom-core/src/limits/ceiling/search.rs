@@ -1,9 +1,10 @@
 //! Which step is next, and when enough is known.
 
-use super::compare::{Worse, worse};
+use super::compare::worse;
 use super::outcome::{Bound, Ceiling, Row};
 use super::step::Step;
-use super::tally::{Seen, Window};
+use super::tally::{Measured, Seen};
+use crate::event::{Began, CeilingBegan, CeilingStepped, Judged};
 use crate::limits::Verdict;
 
 const S: u64 = 1_000_000_000;
@@ -23,13 +24,7 @@ const LOST_AT_LOWEST: f64 = 0.1;
 const HELD_AGAINST: usize = 2;
 
 /// What a search is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
-    /// The highest rate that is tried, in packets a second over all connections.
-    pub up_to_per_s: u32,
-    /// Over so many connections.
-    pub connections: u32,
-}
+pub type Asked = CeilingBegan;
 
 /// Why a step is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +40,7 @@ enum Phase {
 
 /// Searches for the rate ceiling of a path. Use: as long as `step` gives one, try it, and tell what was `seen` of it; then
 /// `outcome`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct CeilingSearch {
     asked: Asked,
     rates: Vec<u32>,
@@ -55,9 +50,9 @@ pub struct CeilingSearch {
     /// Of each level below, what was seen when it was as good as those below it.
     good: Vec<Seen>,
     tries: u32,
-    rows: Vec<Row>,
+    steps: Vec<CeilingStepped>,
     moments: u32,
-    bad: Option<(Worse, Bound)>,
+    bad: Option<(Began, Bound)>,
     verdict: Verdict,
     why: Option<String>,
 }
@@ -78,7 +73,7 @@ impl CeilingSearch {
             phase: Phase::Rising,
             good: Vec::new(),
             tries: 0,
-            rows: Vec::new(),
+            steps: Vec::new(),
             moments: 0,
             bad: None,
             verdict: Verdict::NotFound,
@@ -86,9 +81,41 @@ impl CeilingSearch {
         }
     }
 
-    /// Steps that it takes where nothing begins.
-    pub fn steps(&self) -> usize {
-        self.rates.len()
+    /// Goes on after the steps of an earlier search. Those at its end that its host did not keep are tried again: another time it
+    /// may keep them.
+    pub fn resumed(asked: Asked, steps: &[CeilingStepped]) -> Self {
+        let mut search = Self::new(asked);
+        let last = steps.iter().rposition(|step| step.judged != Judged::HostLate);
+        for step in &steps[..last.map_or(0, |last| last + 1)] {
+            if search.step() != Some(Step::of(step)) {
+                break;
+            }
+            search.seen(Seen::of(step));
+        }
+        for step in &mut search.steps {
+            step.earlier = true;
+        }
+        search
+    }
+
+    /// What is asked for.
+    pub fn asked(&self) -> Asked {
+        self.asked
+    }
+
+    /// The rates, from the lowest: as many steps as it takes where nothing begins.
+    pub fn rates(&self) -> &[u32] {
+        &self.rates
+    }
+
+    /// The steps so far.
+    pub fn steps(&self) -> &[CeilingStepped] {
+        &self.steps
+    }
+
+    /// Whether the steps decide it.
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
     }
 
     /// The next step. `None`: it is over.
@@ -101,36 +128,47 @@ impl CeilingSearch {
         self.rates.get(level).map(|&rate_per_s| Step { rate_per_s, lasts_ns: LASTS_NS })
     }
 
-    /// What became of the step; how it went.
-    pub fn seen(&mut self, seen: Seen) -> Option<Row> {
+    /// What became of the step; how it was judged.
+    pub fn seen(&mut self, seen: Seen) -> Option<&CeilingStepped> {
         let step = self.step()?;
-        let level = if self.phase == Phase::Below { self.level - 1 } else { self.level };
-        let found = if seen.kept { self.worse_than_below(level, &seen) } else { None };
         let bound = Bound::of(step.rate_per_s, &seen);
-        let (sent, answered) = (seen.sent, seen.answered);
-        let row = Row { bound, sent, answered, kept: seen.kept, worse: found.map(|worse| worse.began) };
-        self.rows.push(row);
-        if !seen.kept {
+        let mut stepped = seen.stepped(step);
+        (stepped.judged, stepped.worse) = self.judge(seen, bound);
+        self.steps.push(stepped);
+        self.steps.last()
+    }
+
+    fn judge(&mut self, seen: Seen, bound: Bound) -> (Judged, Option<Began>) {
+        let level = if self.phase == Phase::Below { self.level - 1 } else { self.level };
+        if !seen.kept() {
             self.tries += 1;
             if self.tries >= TRIES {
                 let why =
                     "this host: it did not keep its schedule, so nothing can be said of the path above that";
                 self.unclear(why.to_owned());
             }
-            return Some(row);
+            return (Judged::HostLate, None);
         }
         self.tries = 0;
-        match (self.phase, found) {
-            (Phase::Rising, None) => self.is_good(seen),
-            (Phase::Rising, Some(_)) => self.phase = Phase::Below,
+        if level == 0 && self.is_lossy(&seen) {
+            return (Judged::Lossy, None);
+        }
+        let found = self.worse_than_below(level, &seen);
+        let judged = match (self.phase, found) {
+            (Phase::Rising, Some(_)) => {
+                self.phase = Phase::Below;
+                Judged::Doubtful
+            }
             (Phase::Below, None) => {
                 self.good[level] = seen;
                 self.phase = Phase::Again;
+                Judged::Good
             }
             // It began further below, or has nothing to do with the rate.
             (Phase::Below, Some(_)) => {
                 self.level = level;
                 self.good.truncate(level);
+                Judged::Doubtful
             }
             (Phase::Again, None) => {
                 self.moments += 1;
@@ -141,40 +179,39 @@ impl CeilingSearch {
                 } else {
                     self.is_good(seen);
                 }
+                Judged::Moment
             }
-            (Phase::Again, Some(worse)) => {
-                self.bad = Some((worse, bound));
+            (Phase::Again, Some(began)) => {
+                self.bad = Some((began, bound));
                 self.over(Verdict::Found);
+                Judged::Beyond
             }
-            (Phase::Over, _) => {}
-        }
-        if self.phase == Phase::Below && self.level == 0 {
-            self.unclear("the path: loss or delay came at every rate, and did not go with it".to_owned());
-        }
-        Some(row)
+            (Phase::Rising | Phase::Over, _) => {
+                self.is_good(seen);
+                Judged::Good
+            }
+        };
+        (judged, found)
     }
 
-    fn worse_than_below(&mut self, level: usize, seen: &Seen) -> Option<Worse> {
-        if level == 0 {
-            let lost = seen.lost as f64 / seen.due.max(1) as f64;
-            if lost > LOST_AT_LOWEST {
-                self.unclear(format!(
-                    "the path: at {}/s, the lowest rate, {:.0} % are lost",
-                    self.rates[0],
-                    lost * 100.0
-                ));
-            }
-            return None;
+    /// Whether so much is lost at the lowest rate that there is nothing to look for.
+    fn is_lossy(&mut self, seen: &Seen) -> bool {
+        let lost = seen.lost() as f64 / seen.due().max(1) as f64;
+        let is = lost > LOST_AT_LOWEST;
+        if is {
+            let (rate, percent) = (self.rates[0], lost * 100.0);
+            self.unclear(format!("the path: at {rate}/s, the lowest rate, {percent:.0} % are lost"));
         }
+        is
+    }
+
+    fn worse_than_below(&self, level: usize, seen: &Seen) -> Option<Began> {
         let below = &self.good[level.saturating_sub(HELD_AGAINST)..level];
-        let windows: Vec<Window> = below.iter().flat_map(|seen| seen.windows.iter().copied()).collect();
-        worse(&windows, &seen.windows)
+        let windows: Vec<Measured> = below.iter().flat_map(Seen::measured).collect();
+        if windows.is_empty() { None } else { worse(&windows, &seen.measured()) }
     }
 
     fn is_good(&mut self, seen: Seen) {
-        if self.phase == Phase::Over {
-            return;
-        }
         self.good.truncate(self.level);
         self.good.push(seen);
         self.level += 1;
@@ -193,30 +230,41 @@ impl CeilingSearch {
         self.over(Verdict::Unclear);
     }
 
-    /// Ends it: with what is known so far, or because something stands in the way (`why`).
+    /// Ends it: with what is known so far, or because something stands in the way (`why`). What the steps decide stands.
     pub fn stop(&mut self, why: Option<String>) {
         match why {
+            _ if self.is_over() => {}
             Some(why) => self.unclear(why),
             None => self.over(Verdict::Stopped),
         }
     }
 
+    /// The highest rate so far that was as good as those below it. `None`: none.
+    pub(super) fn carried(&self) -> Option<Bound> {
+        let level = self.level.min(self.good.len()).checked_sub(1)?;
+        Some(Bound::of(self.rates[level], &self.good[level]))
+    }
+
+    /// Rates that are still to be tried where nothing begins.
+    pub fn left(&self) -> usize {
+        if self.is_over() { 0 } else { self.rates.len() - self.level }
+    }
+
     /// What it found.
     pub fn outcome(&self, took_ns: u64) -> Ceiling {
-        let below = self.level.min(self.good.len());
-        let good = below.checked_sub(1).map(|level| Bound::of(self.rates[level], &self.good[level]));
         Ceiling {
             limit: "rate".to_owned(),
             verdict: self.verdict,
             why: self.why.clone(),
-            good,
+            good: self.carried(),
             bad: self.bad.map(|(_, bound)| bound),
-            began: self.bad.map(|(worse, _)| worse.began),
+            began: self.bad.map(|(began, _)| began),
             up_to_per_s: self.asked.up_to_per_s,
             connections: self.asked.connections,
             moments: self.moments,
             took_ns,
-            steps: self.rows.clone(),
+            earlier: self.steps.iter().filter(|step| step.earlier).count() as u64,
+            steps: self.steps.iter().map(Row::of).collect(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One step: packets at one rate.
 
+use crate::event::CeilingStepped;
+
 const S: u64 = 1_000_000_000;
 
 /// A step: packets at one rate, evenly apart.
@@ -12,6 +14,11 @@ pub struct Step {
 }
 
 impl Step {
+    /// Which it was.
+    pub(super) fn of(stepped: &CeilingStepped) -> Self {
+        Self { rate_per_s: stepped.rate_per_s, lasts_ns: stepped.lasts_ns }
+    }
+
     /// When a packet is due, in ns from the step's beginning.
     pub fn due_ns(&self, packet: u64) -> u64 {
         (u128::from(packet) * u128::from(S) / u128::from(self.rate_per_s)) as u64

@@ -1,6 +1,7 @@
 //! What became of the packets of one step.
 
 use super::step::Step;
+use crate::event::{CeilingStepped, Delays, Judged, Window};
 
 /// A step is looked at in windows of this length.
 pub(super) const WINDOW_NS: u64 = 100_000_000;
@@ -9,30 +10,101 @@ const LATE_NS: u64 = 20_000_000;
 /// Of a step's windows so many must say something.
 const ENOUGH: f64 = 0.6;
 
-/// One window in which this host kept its schedule.
+/// A window in which this host kept its schedule, as it is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
+pub(super) struct Measured {
     /// Segments that were sent again, and packets that the kernel did not take, beside packets that were due.
-    pub loss: f64,
+    pub(super) loss: f64,
     /// Median time to the echo, in ns; of packets without one it is longer than any.
-    pub delay_ns: u64,
+    pub(super) delay_ns: u64,
 }
 
 /// What became of a step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The windows in which this host kept its schedule.
+    /// All of its windows.
     pub windows: Vec<Window>,
-    /// Whether they are enough.
-    pub kept: bool,
-    /// Packets that were due, those that were sent, those that were lost, and those that were answered.
-    pub due: u64,
-    /// See `due`.
-    pub sent: u64,
-    /// See `due`: segments that were sent again, and packets that the kernel did not take.
-    pub lost: u64,
-    /// See `due`.
-    pub answered: u64,
+    /// Times to the echo. `None`: nothing was answered.
+    pub delays: Option<Delays>,
+}
+
+impl Seen {
+    /// What an event tells of it.
+    pub(super) fn of(stepped: &CeilingStepped) -> Self {
+        Self { windows: stepped.windows.clone(), delays: stepped.delays }
+    }
+
+    /// As an event tells it. It is not judged yet.
+    pub(super) fn stepped(&self, step: Step) -> CeilingStepped {
+        CeilingStepped {
+            rate_per_s: step.rate_per_s,
+            lasts_ns: step.lasts_ns,
+            due: self.due(),
+            sent: self.sent(),
+            refused: self.refused(),
+            answered: self.answered(),
+            outstanding: self.sent().saturating_sub(self.answered()),
+            again: self.again(),
+            delays: self.delays,
+            windows: self.windows.clone(),
+            judged: Judged::Good,
+            worse: None,
+            earlier: false,
+        }
+    }
+
+    fn sum(&self, what: fn(&Window) -> u64) -> u64 {
+        self.windows.iter().map(what).fold(0, u64::saturating_add)
+    }
+
+    /// Packets that were due: those that were sent, and those that were refused.
+    pub fn due(&self) -> u64 {
+        self.sum(|window| window.due)
+    }
+
+    /// Packets that were sent.
+    pub fn sent(&self) -> u64 {
+        self.sum(|window| window.sent)
+    }
+
+    /// Packets that the kernel did not take.
+    pub fn refused(&self) -> u64 {
+        self.sum(|window| window.refused)
+    }
+
+    /// Packets that were answered in time.
+    pub fn answered(&self) -> u64 {
+        self.sum(|window| window.answered)
+    }
+
+    /// Segments that were sent again.
+    pub fn again(&self) -> u64 {
+        self.sum(|window| window.again)
+    }
+
+    /// What is called lost: segments that were sent again, and packets that the kernel did not take.
+    pub fn lost(&self) -> u64 {
+        self.refused().saturating_add(self.again())
+    }
+
+    /// Whether this host kept its schedule, so that the step says something of the path.
+    pub fn kept(&self) -> bool {
+        self.measured().len() as f64 >= ENOUGH * self.windows.len() as f64
+    }
+
+    /// The windows in which this host kept its schedule.
+    pub(super) fn measured(&self) -> Vec<Measured> {
+        let kept = |window: &&Window| {
+            window.due > 0
+                && window.sent.saturating_add(window.refused) == window.due
+                && window.late_ns <= LATE_NS
+        };
+        let measured = |window: &Window| Measured {
+            loss: window.again.saturating_add(window.refused) as f64 / window.due as f64,
+            delay_ns: window.delay_ns.unwrap_or(u64::MAX),
+        };
+        self.windows.iter().filter(kept).map(measured).collect()
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -87,35 +159,41 @@ impl Tally {
 
     /// What became of the step, once no more is waited for.
     pub fn seen(&self) -> Seen {
-        let due_in = |at: usize| {
-            let before = |ns: u64| self.step.due_before(ns.min(self.step.lasts_ns));
-            before((at as u64 + 1) * WINDOW_NS) - before(at as u64 * WINDOW_NS)
+        let windows = self.counts.iter().zip(due_in_windows(self.step)).map(|(count, due)| Window {
+            due,
+            sent: count.sent,
+            refused: count.refused,
+            answered: count.delays_ns.len() as u64,
+            again: count.again,
+            late_ns: count.late_ns,
+            delay_ns: median(&count.delays_ns, due as usize),
+        });
+        let mut delays_ns: Vec<u64> =
+            self.counts.iter().flat_map(|count| &count.delays_ns).copied().collect();
+        delays_ns.sort_unstable();
+        // The smallest that so large a share does not exceed.
+        let quantile =
+            |share: usize| delays_ns.get((delays_ns.len() * share).div_ceil(100).saturating_sub(1));
+        let delays = match (quantile(50), quantile(99), delays_ns.last()) {
+            (Some(&p50_ns), Some(&p99_ns), Some(&max_ns)) => Some(Delays { p50_ns, p99_ns, max_ns }),
+            _ => None,
         };
-        let mut windows = Vec::new();
-        let mut seen = Seen { windows: Vec::new(), kept: false, due: 0, sent: 0, lost: 0, answered: 0 };
-        for (at, count) in self.counts.iter().enumerate() {
-            let due = due_in(at);
-            seen.due += due;
-            seen.sent += count.sent;
-            seen.lost += count.again + count.refused;
-            seen.answered += count.delays_ns.len() as u64;
-            let kept = count.sent + count.refused == due && count.late_ns <= LATE_NS;
-            if kept && due > 0 {
-                let loss = (count.again + count.refused) as f64 / due as f64;
-                windows.push(Window { loss, delay_ns: median(&count.delays_ns, due as usize) });
-            }
-        }
-        seen.kept = windows.len() as f64 >= ENOUGH * self.counts.len() as f64;
-        seen.windows = windows;
-        seen
+        Seen { windows: windows.collect(), delays }
     }
 }
 
-/// The median of so many, of which those that are not there are longer than any.
-fn median(delays_ns: &[u64], of: usize) -> u64 {
+/// How many packets are due in each window of a step.
+pub(super) fn due_in_windows(step: Step) -> impl Iterator<Item = u64> {
+    let before = move |ns: u64| step.due_before(ns.min(step.lasts_ns));
+    (0..step.lasts_ns.div_ceil(WINDOW_NS))
+        .map(move |at| before((at + 1) * WINDOW_NS) - before(at * WINDOW_NS))
+}
+
+/// The median of so many, of which those that are not there are longer than any; `None`: it is one of those.
+fn median(delays_ns: &[u64], of: usize) -> Option<u64> {
     let mut sorted = delays_ns.to_vec();
     sorted.sort_unstable();
-    sorted.get(of / 2).copied().unwrap_or(u64::MAX)
+    sorted.get(of / 2).copied()
 }
 
 #[cfg(test)]
@@ -131,10 +209,12 @@ mod tests {
         for n in 0..step.due_before(step.lasts_ns) {
             let due = step.due_ns(n);
             match late(n) {
-                Some(late) => tally.sent(due, due + late),
+                Some(late) => {
+                    tally.sent(due, due + late);
+                    tally.answered(due, (n % 100 + 1) * MS);
+                }
                 None => tally.refused(due),
             }
-            tally.answered(due, 3 * MS);
         }
         tally.seen()
     }
@@ -142,21 +222,32 @@ mod tests {
     #[test]
     fn what_was_due_is_what_was_sent_and_what_was_refused() {
         let seen = tally(|n| (n % 4 > 0).then_some(0));
-        assert_eq!((seen.due, seen.sent, seen.lost, seen.answered), (200, 150, 50, 200));
-        assert!(seen.kept && seen.windows.len() == 20 && seen.windows.iter().all(|w| w.delay_ns == 3 * MS));
+        assert_eq!((seen.due(), seen.sent(), seen.refused(), seen.answered()), (200, 150, 50, 150));
+        assert!(seen.kept() && seen.lost() == 50 && seen.windows.len() == 20);
+        assert!(seen.windows.iter().all(|window| window.due == 10), "{seen:?}");
+    }
+
+    /// 1 to 100 ms, each twice.
+    #[test]
+    fn quantiles_are_the_smallest_that_so_many_do_not_exceed() {
+        let all = Delays { p50_ns: 50 * MS, p99_ns: 99 * MS, max_ns: 100 * MS };
+        assert_eq!(tally(|_| Some(0)).delays, Some(all));
+        assert_eq!(tally(|_| None).delays, None);
+        let one = Delays { p50_ns: 8 * MS, p99_ns: 8 * MS, max_ns: 8 * MS };
+        assert_eq!(tally(|n| (n == 7).then_some(0)).delays, Some(one));
     }
 
     #[test]
     fn windows_in_which_this_host_was_late_say_nothing() {
         let seen = tally(|n| Some(if (50..60).contains(&n) { 21 * MS } else { 0 }));
-        assert!(seen.kept && seen.windows.len() == 19, "{seen:?}");
-        assert!(!tally(|n| Some(if n > 100 { 21 * MS } else { 0 })).kept);
+        assert!(seen.kept() && seen.measured().len() == 19, "{seen:?}");
+        assert!(!tally(|n| Some(if n > 100 { 21 * MS } else { 0 })).kept());
     }
 
     #[test]
     fn what_is_not_answered_is_later_than_all() {
-        assert_eq!(median(&[5, 1, 3], 3), 3);
-        assert_eq!(median(&[5, 1, 3], 7), u64::MAX);
-        assert_eq!(median(&[5, 1, 3], 5), 5);
+        assert_eq!(median(&[5, 1, 3], 3), Some(3));
+        assert_eq!(median(&[5, 1, 3], 7), None);
+        assert_eq!(median(&[5, 1, 3], 5), Some(5));
     }
 }
