@@ -6,29 +6,8 @@ from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.findings.limits_compared import alike, searched
 from fathometer.report.write import as_text
-from support.recordings import START, write
-
-SECOND = 1_000_000_000
-
-
-def end(seconds):
-    return {"idle_ns": int(seconds * SECOND), "hits": 3, "of": 3, "share_95": [0.44, 1.0]}
-
-
-def runs(directory, *brackets):
-    """A recording a bracket, all of the path `directory` names; (survived, died) in seconds."""
-    probe = {"mode": "tcp-idle-limit", "size": None, "interval_ns": None}
-    for number, (low, high) in enumerate(brackets):
-        result = {"verdict": "found" if high else "not_found", "how": {"silent": 3} if high else {}}
-        result |= {name: end(s) for name, s in (("survived", low), ("died", high)) if s}
-        events = [{"at_ns": START + SECOND, "kind": "limits.ended", "result": result}]
-        write(
-            directory / f"{number}",
-            np.zeros(0, dtype=np.int64),
-            label=directory.name,
-            events=events,
-            manifest={"probe": probe},
-        )
+from support.recordings import write
+from support.searches import SECOND, runs
 
 
 def grouped(directory):

@@ -78,6 +78,17 @@ def alike(every: Sequence[Searched]) -> list[list[Searched]]:
     return groups
 
 
+def apart(every: Sequence[Searched]) -> dict[str, list[str]]:
+    """By path: those that have another limit of the same kind."""
+    found: dict[str, list[str]] = {}
+    for kind in {x.limit for x in every}:
+        groups = alike([x for x in every if x.limit == kind])
+        for mine in groups:
+            others = [o.name for group in groups if group is not mine for o in group]
+            found |= {x.name: others for x in mine}
+    return found
+
+
 def _of(scenario: Scenario) -> Searched:
     results = [_result(run.recording) for run in scenario.runs]
     manifest = scenario.runs[0].recording.manifest

@@ -71,12 +71,13 @@ def _policy(p: Compared) -> dict[str, Any]:
         "runs": p.runs,
         "due": p.due,
         "settings": policy_words.settings(p.settings),
-        "behind": _mean(p.behind),
-        **{name: _mean(value) for name, value in p.figures.items()},
+        "behind": mean_as_json(p.behind),
+        **{name: mean_as_json(value) for name, value in p.figures.items()},
     }
 
 
-def _mean(m: Mean | None) -> dict[str, float | None] | None:
+def mean_as_json(m: Mean | None) -> dict[str, float | None] | None:
+    """With its interval; null: there is none."""
     return None if m is None else {"mean": _number(m.mean), "low": _number(m.low), "high": _number(m.high)}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fathometer.findings.limits_compared import End, Searched, alike, searched
+from fathometer.findings.limits_compared import End, Searched, apart, searched
 from fathometer.findings.model import Analysis
 from fathometer.findings.words import count, duration, listed
 from fathometer.report.sections import Section, table_of
@@ -23,16 +23,15 @@ BY: Final = {"reflector": "the reflector", "between": "something between"}
 
 def _table(analysis: Analysis) -> Table | None:
     every = searched(analysis.scenarios)
-    groups = {kind: alike([x for x in every if x.limit == kind]) for kind in ("idle", "age")}
-    rows = [_row(x, groups[x.limit]) for x in every]
+    others = apart(every)
+    kinds = [x.limit for x in every]
+    rows = [_row(x, others[x.name], kinds.count(x.limit) > 1) for x in every]
     head = ("path", "limit", "survived", "died of", "how it died", "by", "differs from")
     table = table_of("Limits", head, rows)
     return None if table is None else Table(table.caption, table.head, table.rows, ("by", "survived"))
 
 
-def _row(x: Searched, groups: list[list[Searched]]) -> tuple[Cell, ...]:
-    others = [o.name for group in groups if x not in group for o in group]
-    same = len(groups) == 1 and len(groups[0]) > 1
+def _row(x: Searched, others: list[str], several: bool) -> tuple[Cell, ...]:
     how = listed([HOW.get(name, name) for name in sorted(x.how, key=lambda n: -x.how[n])])
     return (
         Cell(x.name, searched_for(x)),
@@ -41,7 +40,7 @@ def _row(x: Searched, groups: list[list[Searched]]) -> tuple[Cell, ...]:
         _end(x.high),
         Cell(how or "–"),
         Cell(listed([BY[by] for by in x.by]) or ("–" if x.high is None else "not known")),
-        Cell(listed(others, 3) if others else "none is told apart" if same else "–"),
+        Cell(listed(others, 3) if others else "none is told apart" if several else "–"),
     )
 
 

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from fathometer.findings.model import Analysis
-from fathometer.findings.policies import Compared, like_the_best
+from fathometer.findings.policy_paths import Unserved, unserved_by_path
 from fathometer.findings.policy_words import figures
 from fathometer.report.sections import Section, table_of
 from fathometer.report.tables import Cell, Table
 
-FEWEST: Final = 2
-"""Paths; of one, the table of policies says it."""
-
 
 def _table(analysis: Analysis) -> Table | None:
-    if len(analysis.policies) < FEWEST:
-        return None
-    names = sorted({p.name for c in analysis.policies for p in c.policies})
-    rows = []
-    for c in analysis.policies:
-        by_name = {p.name: p for p in c.policies}
-        best = set(like_the_best(c))
-        apart = len(best) < len(c.policies)
-        cells = [_cell(by_name.get(name), apart and name in best) for name in names]
-        rows.append((Cell(c.path), *cells))
+    paths = unserved_by_path(analysis.policies)
+    names = [u.policy for u in paths[0].policies] if paths else []
+    rows = [(Cell(x.path), *(_cell(u) for u in x.policies)) for x in paths]
     return table_of("Requests not served, by path and policy", ("path", *names), rows)
 
 
-def _cell(p: Compared | None, best: bool) -> Cell:
-    value = p.figures["unserved"] if p else None
-    return Cell("–") if value is None else Cell(figures("unserved", value.mean), "best" if best else "")
+def _cell(u: Unserved) -> Cell:
+    if u.share is None:
+        return Cell("–")
+    return Cell(figures("unserved", u.share.mean), "best" if u.best else "")
 
 
 SECTION = Section(

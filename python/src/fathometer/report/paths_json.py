@@ -1,0 +1,64 @@
+"""What paths are compared by beside round trips, in the report's JSON: limits, interruptions, and what each
+policy left unserved. The page's sections of these names are made of the same values.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fathometer.findings.interruptions import Interrupted, interrupted
+from fathometer.findings.limits_compared import End, Searched, apart, searched
+from fathometer.findings.model import Analysis
+from fathometer.findings.policy_paths import OnPath, unserved_by_path
+from fathometer.report.policies_json import mean_as_json
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """Each is empty where the recordings do not call for it."""
+    searches = searched(analysis.scenarios)
+    others = apart(searches)
+    return {
+        "limits": [_limit(x, others[x.name]) for x in searches],
+        "interruptions": [_interrupted(x) for x in interrupted(analysis)],
+        "policy_paths": [_on_path(x) for x in unserved_by_path(analysis.policies)],
+    }
+
+
+def _limit(x: Searched, others: list[str]) -> dict[str, Any]:
+    return {
+        "path": x.name,
+        "limit": x.limit,
+        "keepalive_ns": x.keepalive_ns,
+        "runs": x.runs,
+        "survived": _end(x.low),
+        "died": _end(x.high),
+        "how": dict(x.how),
+        "by": list(x.by),
+        "sure": x.sure,
+        "differs_from": others,
+    }
+
+
+def _end(end: End | None) -> dict[str, int] | None:
+    return None if end is None else {"length_ns": end.ns, "hits": end.hits, "of": end.of}
+
+
+def _interrupted(x: Interrupted) -> dict[str, Any]:
+    return {
+        "path": x.name,
+        "rank": x.rank,
+        "runs": x.runs,
+        "longest_wait_ns": mean_as_json(x.longest_ns),
+        "connections": x.of,
+        "ended": x.ended,
+        "verdicts": dict(x.verdicts),
+    }
+
+
+def _on_path(x: OnPath) -> dict[str, Any]:
+    return {
+        "path": x.path,
+        "policies": [
+            {"name": u.policy, "unserved_share": mean_as_json(u.share), "best": u.best} for u in x.policies
+        ],
+    }
