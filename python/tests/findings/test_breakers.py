@@ -147,3 +147,24 @@ def test_it_is_written_as_resilience4j_and_our_policies_read_it(tmp_path):
         f"resilience4j.circuitbreaker.configs.default.{name}": str(calls)
         for name in ("sliding-window-size", "minimum-number-of-calls")
     }
+
+
+def test_each_policy_has_a_window_of_its_own(tmp_path):
+    """They were pooled: one that sends a request six times said which window both were to have."""
+    retrying = (
+        "[request]\nidempotent = true\ntry_timeout = '200ms'\ndeadline = '3s'\n"
+        "[retry]\nat_most = 5\nfirst = '100ms'\njitter = 'none'\nbudget = 'none'\n"
+    )
+    (tmp_path / "s.toml").write_text(SCENARIO + "".join(RESTART.format(at=at, lasts=30) for at in (3, 6, 9)))
+    command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--rate", "1"]
+    alone = {}
+    for name, policy in (("plain", POLICY), ("again", retrying)):
+        (tmp_path / f"{name}.toml").write_text(policy)
+        command += ["--as-client", tmp_path / f"{name}.toml"]
+        (a,) = breaker_of(simulated(tmp_path / name, policy, 1)) or [None]
+        alone[f"way, {name}"] = a and a.quantities["calls"].value
+    subprocess.run([*command, "--record", tmp_path / "both"], capture_output=True, check=True)
+    every = breaker_of(analyse(open_recordings([tmp_path / "both"])))
+    found = {a.paths[0]: a.quantities["calls"].value for a in every}
+    assert len(set(alone.values())) == 2, "or pooling them would not be seen"
+    assert found == {name: calls for name, calls in alone.items() if calls is not None}

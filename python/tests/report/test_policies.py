@@ -69,6 +69,7 @@ POLICIES = {
     "breaking": "[request]\ntry_timeout = '1s'\ndeadline = '3s'\n"
     "[breaker]\nwindow = '10s'\nleast = 3\nopen = '5s'\ntrials = 1\n[fallback]\nlast_answer = '1m'\n",
 }
+AGAIN = POLICIES["again"]
 WEIGHS = ("failed", "latency", "load")
 RUNS = 4
 
@@ -378,3 +379,78 @@ def test_what_no_client_writes_ends_in_a_report_or_in_one_line(tmp_path, probe):
         told = ended.stderr.splitlines()
         assert 1 <= len(told) <= 3
         assert all(str(tmp_path) in line or "none of" in line for line in told), told
+
+
+def test_of_one_repetition_no_policy_is_called_best(made, tmp_path):
+    """The strip named one, and the sentence beneath it said that one repetition cannot tell."""
+    text = tmp_path / "r.md"
+    only = tmp_path / "run"
+    shutil.copytree(made.recordings / "run-1", only)
+    value = json.loads(
+        run("report", only, "--json", "-", "--markdown", text, "-o", tmp_path / "r.html").stdout
+    )
+    (mine,) = value["policies"]
+    assert mine["runs"] == 1
+    assert "a single repetition cannot tell" in mine["statement"]
+    words = text.read_text()
+    (tile,) = [line for line in words.splitlines() if line.startswith("- Best polic")]
+    assert "not told apart" in tile
+    assert "1 repetition" in tile
+    assert "did best" not in words
+    rows = words.partition("## Policies compared")[2].splitlines()
+    ranks = [row.split("|")[2].strip() for row in rows if row.startswith("|") and "way" in row]
+    assert ranks[: len(POLICIES)] == ["–"] * len(POLICIES)
+
+
+def recorded(root, name, number, rate, policy):
+    """A recording of a policy in one run of the scenario."""
+    directory = root / f"{name}-{number}"
+    directory.mkdir(parents=True)
+    (directory / "s.toml").write_text(SCENARIO)
+    file = directory / f"{name}.toml"
+    file.write_text(policy)
+    command = [fathom(), "fabric", "simulate", directory / "s.toml", "--as-client", file, "--rate", str(rate)]
+    command += ["--seed", str(number), "--record", directory / "r"]
+    subprocess.run(command, capture_output=True, check=True)
+
+
+def test_a_policy_whose_file_changed_is_two_and_that_is_said(tmp_path):
+    for number, policy in ((1, ""), (2, ""), (3, AGAIN), (4, AGAIN)):
+        recorded(tmp_path, "moved", number, 2, policy)
+    (mine,) = json.loads(run("report", tmp_path, "--json", "-").stdout)["policies"]
+    assert {p["name"]: p["runs"] for p in mine["policies"]} == {"moved": 2, "moved (2)": 2}
+    assert mine["changed"] == {"moved": ["moved", "moved (2)"]}
+    assert (
+        "moved names 2 policies that differ, and they are not pooled: moved and moved (2)"
+        in mine["statement"]
+    )
+
+
+def test_policies_at_different_rates_are_compared_per_request_and_that_is_said(tmp_path):
+    """One at four times the rate of the other loses four times as many requests, and no more of them."""
+    for number in (1, 2):
+        recorded(tmp_path, "slow", number, 1, "")
+        recorded(tmp_path, "fast", number, 4, "")
+        recorded(tmp_path, "same", number, 1, AGAIN)
+    value = json.loads(run("report", tmp_path, "--json", "-").stdout)
+    (mine,) = value["policies"]
+    by_name = {p["name"]: p for p in mine["policies"]}
+    assert {n: p["interval_ns"] for n, p in by_name.items()} == {
+        "slow": 1_000_000_000,
+        "same": 1_000_000_000,
+        "fast": 250_000_000,
+    }
+    assert "different rates of requests" in mine["statement"]
+    assert "fast 4 a second" in mine["statement"]
+    shares = [by_name[name]["unserved"]["mean"] for name in ("slow", "fast")]
+    assert shares[0] == pytest.approx(shares[1], rel=0.25)
+    # Of connections one run makes as many as it has requests for: they are not held together.
+    assert not any("of connections it makes" in reason for reason in mine["reasons"])
+
+
+def test_one_policy_at_two_rates_is_two(tmp_path):
+    recorded(tmp_path, "one", 1, 1, "")
+    recorded(tmp_path, "one", 2, 4, "")
+    (mine,) = json.loads(run("report", tmp_path, "--json", "-").stdout)["policies"]
+    assert {p["name"] for p in mine["policies"]} == {"one at 1/s", "one at 4/s"}
+    assert mine["changed"] == {}

@@ -95,6 +95,20 @@ def test_plan_prints_the_runs(tmp_path):
     assert "1 run, about" in CliRunner().invoke(study_app, ["plan", str(path)]).stdout
 
 
+def test_what_has_no_size_of_its_own_is_not_planned_with_0_bytes(tmp_path):
+    (tmp_path / "p.toml").write_text("")
+    path = tmp_path / "s.toml"
+    more = "[[policy]]\nname = 'plain'\nfile = 'p.toml'\nfor = '2s'\n[[limit]]\nkind = 'idle'\n"
+    more += "[[probe]]\nname = 'made'\nmode = 'connect'\ncount = 9\n[[probe]]\nname = 'echo'\ncount = 9\n"
+    path.write_text(f"{HEAD}{HOST}[[scenario]]\nlabel = 'a'\nfrom = 'h'\nto = 'h'\n{more}")
+    value = json.loads(CliRunner().invoke(study_app, ["plan", str(path), "--json"]).stdout)
+    sizes = {r["probe"]: r["size"] for r in value["runs"]}
+    assert sizes == {"plain": None, "limit": None, "made": None, "echo": 64}
+    text = CliRunner().invoke(study_app, ["plan", str(path)]).stdout
+    assert " 0 B" not in text
+    assert " 64 B" in text
+
+
 def schedule(**fields):
     return Schedule.model_validate_json(json.dumps(fields))
 

@@ -323,6 +323,7 @@ def test_a_truth_tells_what_nobody_could_have_served(tmp_path, monkeypatch):
     assert 20 <= one.unservable <= 3 * 21
     assert one.client.unserved >= one.unservable
     assert one.client.recovered is not None
+    assert one.recording.manifest.path.tags["fabric-truth"] == truth.parent.name
 
 
 def test_a_policy_s_file_reaches_a_host_over_ssh_and_is_taken_away(lab):

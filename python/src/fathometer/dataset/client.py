@@ -24,9 +24,10 @@ from fathometer.dataset.source import Source
 ENDS: Final = ("answered", "failed", "ambiguous", "shed", "fallback")
 """The ways in which a request ends."""
 _SECOND: Final = 1_000_000_000
+_NEVER: Final = 1 << 62
 QUIET_NS: Final = 10 * _SECOND
-"""Troubles that are less apart are one trouble: whoever asks twice in ten seconds and fails twice has not
-seen it end in between."""
+"""A trouble is over when all goes well for so long after an answer. What begins again sooner is the same
+trouble, and one after which the recording has less is not known to be over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class Trouble:
     began_ns: int
     """Since the first request was due."""
     lasted_ns: int | None
-    """None: the recording ends before it was over."""
+    """None: the recording ends before it is known to be over."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +88,7 @@ class Client:
     recover: Waited | None
     """None: it cannot be told, because the wall clock was set meanwhile."""
     recovered: bool | None
-    """False: the last trouble was not over when the recording ended. None as with `recover`."""
+    """False: the recording ends before the last trouble is known to be over. None as with `recover`."""
     connections: int
     not_established: int
     extra_connections: int
@@ -303,17 +304,19 @@ class _Tally:
         order = np.argsort(number[healthy], kind="stable")
         at = number[healthy][order]
         answered_ns = at * interval_ns + latency[healthy][order]
-        after = np.searchsorted(at, troubled)
-        # One trouble, where nothing was served in between or where it was for too short a time.
-        apart = (after[1:] != after[:-1]) & (np.diff(troubled) * interval_ns > QUIET_NS)
+        # Of each the next answer; it may have come late, as what was due in the trouble waited, too.
+        known = np.append(answered_ns, _NEVER)
+        over_ns = known[np.searchsorted(at, troubled)]
+        apart = troubled[1:] * interval_ns - over_ns[:-1] > QUIET_NS
         firsts = np.concatenate([[0], np.flatnonzero(apart) + 1])
         lasts = np.concatenate([firsts[1:] - 1, [len(troubled) - 1]])
+        # Of the last one too, it is the time that follows that says so.
+        told_until = int(at[-1]) * interval_ns if len(at) else 0
         every = []
         for first, last in zip(firsts.tolist(), lasts.tolist(), strict=True):
-            began = int(troubled[first]) * interval_ns
-            next_ = int(after[last])
-            ended = int(answered_ns[next_]) if next_ < len(at) else None
-            every.append(Trouble(began, None if ended is None else max(ended - began, 0)))
+            began, ended = int(troubled[first]) * interval_ns, int(over_ns[last])
+            over = last + 1 < len(troubled) or told_until - ended > QUIET_NS
+            every.append(Trouble(began, max(ended - began, 0) if over else None))
         return every
 
 

@@ -21,6 +21,8 @@ from fathometer.dataset.places import Place, RemotePath
 FILE: Final = "truth.jsonl"
 PLACES: Final = "fabric-places"
 """The tag by which a study says where on its fabric a path lies: names that stand in the truth, by commas."""
+MADE: Final = "fabric-truth"
+"""The tag by which it says which fabric that was: the name of its directory in ``truth``."""
 MOST_BYTES: Final = 256 << 20
 """A longer one is not looked through: it would be read for minutes."""
 _ABOVE: Final = 5
@@ -82,6 +84,8 @@ class Truth:
     happened: tuple[Happened, ...]
     translating: frozenset[str]
     """Places that sent flows elsewhere: behind them another host may serve."""
+    scenario: str | None = None
+    """What was played."""
 
     def unservable(
         self, places: Sequence[str], first_ns: int, interval_ns: int, deadline_ns: int, due: int
@@ -149,18 +153,34 @@ def places_of(manifest: Manifest) -> tuple[str, ...] | None:
     return path, manifest.path.start or "", *(name for name in (manifest.path.to, *via) if name)
 
 
-def truth_over(directory: Place, start_ns: int, end_ns: int) -> Truth | None:
-    """The truth that covers this time and lies nearest above a recording; None: there is none."""
+def truth_over(directory: Place, start_ns: int, end_ns: int, made: str | None = None) -> Truth | None:
+    """The truth that covers this time and lies nearest above a recording; None: there is none, or nobody
+    knows which it is.
+
+    Args:
+        directory: of the recording.
+        start_ns: since the Unix epoch, as `end_ns`.
+        end_ns: when the recording ended.
+        made: which fabric of a study it was (`MADE`). Older recordings do not say: then, of several in which
+            the same scenario was played, the last that was made. One that was killed has no end of its own,
+            and would be taken for what came after it.
+    """
     if isinstance(directory, RemotePath):
         return None
     above = list(directory.absolute().parents)[:_ABOVE]
     for parent in above:
-        for file in [parent / FILE, *sorted((parent / "truth").glob(f"*/{FILE}"))]:
-            truth = read(file)
-            covers = truth is not None and truth.began_ns <= start_ns
-            if truth is not None and covers and (truth.ended_ns is None or truth.ended_ns >= end_ns):
-                return truth
+        files = sorted((parent / "truth").glob(f"*/{FILE}"))
+        if made is not None:
+            files = [f for f in files if f.parent.name == made]
+        found = [t for f in [parent / FILE, *files] if (t := read(f)) and _covers(t, start_ns, end_ns)]
+        if found:
+            last = max(found, key=lambda t: t.began_ns)
+            return last if len({t.scenario for t in found}) == 1 else None
     return None
+
+
+def _covers(truth: Truth, start_ns: int, end_ns: int) -> bool:
+    return truth.began_ns <= start_ns and (truth.ended_ns is None or truth.ended_ns >= end_ns)
 
 
 _READ: dict[tuple[str, int, int], Truth | None] = {}
@@ -186,12 +206,14 @@ def _read(file: FilePath) -> Truth | None:
     ended: int | None = None
     happened: list[Happened] = []
     translating: set[str] = set()
+    scenario: str | None = None
     try:
         for line in _lines(file):
             kind = line.get("kind")
             at_ns, place = parse_utc(str(line.get("at"))), str(line.get("place"))
             if kind == "truth.started":
                 began = at_ns if began is None else began
+                scenario = str(line.get("scenario"))
             elif kind == "truth.ended":
                 ended = at_ns
             elif kind == "flow.opened" and line.get("to") is not None:
@@ -200,7 +222,7 @@ def _read(file: FilePath) -> Truth | None:
                 happened.append(_happened(at_ns, place, line))
     except (OSError, ValueError, OverflowError):
         return None
-    return None if began is None else Truth(began, ended, tuple(happened), frozenset(translating))
+    return None if began is None else Truth(began, ended, tuple(happened), frozenset(translating), scenario)
 
 
 def _lines(file: FilePath) -> Iterator[Mapping[str, Any]]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from fathometer.dataset.client import Tries
 from fathometer.findings import library_settings
 from fathometer.findings.finding import Advice, Fact, ns, number
-from fathometer.findings.policies import Application
+from fathometer.findings.policies import Application, by_policy
 from fathometer.stats.breaker import Span, opens_after
 
 DEFAULT_CALLS: Final = 100
@@ -25,16 +25,20 @@ FEWEST_TROUBLES: Final = 3
 
 
 def advice(applications: Sequence[Application]) -> list[Advice]:
-    """One for each path and rate at which the defaults would not have opened in some trouble."""
-    groups: dict[tuple[Any, ...], list[Application]] = {}
-    for a in applications:
-        # A breaker of its own kept tries from being made.
-        if a.client.tries is not None and not a.client.policy.get("breaker"):
-            groups.setdefault(a.key, []).append(a)
-    return [one for group in groups.values() for one in _advice(group)]
+    """One for each path, policy and rate at which the defaults would not have opened in some trouble: by its
+    retries and its time-outs a policy makes other tries of the same trouble than another.
+    """
+    # A breaker of its own kept tries from being made.
+    tried = [a for a in applications if a.client.tries is not None and not a.client.policy.get("breaker")]
+    every = []
+    for named in by_policy(tried).values():
+        for policy, group in named.items():
+            path = group[0].path
+            every += list(_advice(path if path == policy else f"{path}, {policy}", group))
+    return every
 
 
-def _advice(group: Sequence[Application]) -> Iterator[Advice]:
+def _advice(name: str, group: Sequence[Application]) -> Iterator[Advice]:
     seen = [
         (a, tries, troubles) for a in group if (tries := a.client.tries) and (troubles := _troubles(a, tries))
     ]
@@ -68,7 +72,7 @@ def _advice(group: Sequence[Application]) -> Iterator[Advice]:
     lengths = [end - begin for begin, end in spans]
     yield Advice(
         "breaker",
-        (group[0].path,),
+        (name,),
         quantities,
         facts=(
             Fact(

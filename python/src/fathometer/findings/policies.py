@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from fathometer.dataset import truth
@@ -22,7 +22,7 @@ MATTERS: Final[Mapping[Weigh, str]] = {
     "load": "connections and tries more than needed, per 1,000 requests",
 }
 LONGEST: Final = "the longest that a caller waited, as not every run has enough requests for a p99"
-_OURS: Final = frozenset(("policy", "study", "round", "quick", truth.PLACES))
+_OURS: Final = frozenset(("policy", "study", "round", "quick", truth.PLACES, truth.MADE))
 """Tags that do not tell one path from another."""
 
 
@@ -65,6 +65,8 @@ class Compared:
     due: int
     figures: Mapping[str, Mean | None]
     """By the names of `FIGURES`; None: no repetition has it."""
+    interval_ns: int | None = None
+    """From one request to the next."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,6 +82,13 @@ class PolicyComparison:
     policies: tuple[Compared, ...]
     left_out: int = 0
     """Recordings that break off: of some of their requests nobody knows the end."""
+    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names under which recordings have more than one policy, and what each of these is called here."""
+
+    @property
+    def of_several_rates(self) -> bool:
+        """Whether policies were asked at different rates: then what counts is per request."""
+        return len({p.interval_ns for p in self.policies}) > 1
 
     @property
     def matters(self) -> str:
@@ -167,7 +176,7 @@ def _application(recording: Recording, client: Client) -> Application:
     # `fathom fabric simulate` calls a recording by both.
     path = recording.label.removesuffix(f"-{policy}") if "policy" in tags else client.target or "?"
     others = tuple(sorted((k, v) for k, v in tags.items() if k not in _OURS))
-    key = (path, m.path.start, m.path.to, m.path.via, m.target, client.interval_ns, m.marks, others)
+    key = (path, m.path.start, m.path.to, m.path.via, m.target, m.marks, others)
     simulated = m.extra.get("simulated")
     repetition = None
     if "round" in tags:
@@ -184,7 +193,8 @@ def _unservable(recording: Recording, client: Client) -> int | None:
     if places is None or not isinstance(deadline, int) or not client.interval_ns or client.origin_ns is None:
         return None
     end = recording.manifest.ended_ns or recording.over_ns
-    known = truth.truth_over(recording.directory, recording.manifest.started_ns, end)
+    made = recording.manifest.path.tags.get(truth.MADE)
+    known = truth.truth_over(recording.directory, recording.manifest.started_ns, end, made)
     if known is None:
         return None
     if truth.PLACES not in recording.manifest.path.tags and known.translating.intersection(places):
@@ -194,36 +204,55 @@ def _unservable(recording: Recording, client: Client) -> int | None:
 
 def compared(every: Sequence[Application], weigh: Weigh = "failed") -> tuple[PolicyComparison, ...]:
     """Of each path on which there are two policies and more: which did better."""
-    by_path: dict[tuple[Any, ...], dict[str, list[Application]]] = {}
     left_out: dict[tuple[Any, ...], int] = {}
+    whole: list[Application] = []
     for a in every:
         if a.recording.running:
             continue
         if a.client.breaks_off or a.recording.broken:
             left_out[a.key] = left_out.get(a.key, 0) + 1
         else:
-            by_path.setdefault(a.key, {}).setdefault(a.policy, []).append(a)
-    return tuple(
-        replace(
-            _comparison(next(iter(group.values()))[0].path, _by_settings(group), weigh),
-            left_out=left_out.get(key, 0),
-        )
-        for key, group in by_path.items()
-        if len(_by_settings(group)) > 1
-    )
+            whole.append(a)
+    made = []
+    for key, named in by_policy(whole).items():
+        if len(named) > 1:
+            of_path = _comparison(next(iter(named.values()))[0].path, named, weigh)
+            made.append(replace(of_path, left_out=left_out.get(key, 0), changed=_changed(named)))
+    return tuple(made)
 
 
-def _by_settings(group: Mapping[str, list[Application]]) -> dict[str, list[Application]]:
-    """By a name each: two policies that are called alike and differ are two."""
-    named: dict[str, list[Application]] = {}
-    for name, every in group.items():
-        settings: list[Mapping[str, Any]] = []
-        for a in every:
-            if a.client.policy not in settings:
-                settings.append(a.client.policy)
-            number = settings.index(a.client.policy) + 1
-            named.setdefault(name if number == 1 else f"{name} ({number})", []).append(a)
-    return named
+def by_policy(every: Sequence[Application]) -> dict[tuple[Any, ...], dict[str, list[Application]]]:
+    """What may be compared, by the name of a policy: two policies that are called alike and differ are two,
+    and so is one at two rates.
+    """
+    known: dict[str, list[Mapping[str, Any]]] = {}
+    # The earliest first, so that the numbers are the same on every path.
+    for a in sorted(every, key=lambda a: a.recording.manifest.started_ns):
+        mine = known.setdefault(a.policy, [])
+        if a.client.policy not in mine:
+            mine.append(a.client.policy)
+    rates: dict[tuple[Any, ...], set[int | None]] = {}
+    for a in every:
+        rates.setdefault((a.key, a.policy), set()).add(a.client.interval_ns)
+    groups: dict[tuple[Any, ...], dict[str, list[Application]]] = {}
+    for a in every:
+        number = known[a.policy].index(a.client.policy) + 1
+        name = a.policy if number == 1 else f"{a.policy} ({number})"
+        if len(rates[a.key, a.policy]) > 1 and a.client.interval_ns:
+            name += f" at {1e9 / a.client.interval_ns:.3g}/s"
+        groups.setdefault(a.key, {}).setdefault(name, []).append(a)
+    return groups
+
+
+def _changed(named: Mapping[str, list[Application]]) -> dict[str, tuple[str, ...]]:
+    of_name: dict[str, dict[str, Mapping[str, Any]]] = {}
+    for version, every in named.items():
+        of_name.setdefault(every[0].policy, {})[version] = every[0].client.policy
+    return {
+        name: tuple(versions)
+        for name, versions in of_name.items()
+        if any(p != next(iter(versions.values())) for p in versions.values())
+    }
 
 
 def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh) -> PolicyComparison:
@@ -256,6 +285,7 @@ def _comparison(path: str, group: Mapping[str, list[Application]], weigh: Weigh)
                 len(group[name]),
                 sum(a.client.due for a in group[name]),
                 {f: _figure(f, by_repetition[name], of) for f, of in FIGURES.items()},
+                group[name][0].client.interval_ns,
             )
             for name in order
         ),

@@ -160,7 +160,8 @@ def verdict(comparison: PolicyComparison) -> str:
         return f"{comparison.path}: nothing to rank the policies by"
     best, others = placed[0], placed[1:]
     alike = like_the_best(comparison)[1:]
-    return f"{comparison.path}: {_told_apart(comparison, best, others, alike)}{_left_out(comparison)}"
+    said = _told_apart(comparison, best, others, alike)
+    return f"{comparison.path}: {said}{_unlike(comparison)}{_left_out(comparison)}"
 
 
 def _told_apart(
@@ -169,9 +170,10 @@ def _told_apart(
     runs = repetitions(comparison)
     if all(p.behind is not None and not p.behind.mean for p in others):
         return f"no difference between the policies by {_by(comparison, best)}, over {runs}"
+    if len(alike) == len(others) and comparison.runs < 2:
+        least = f"{best.name} had least by {_by(comparison, best)}"
+        return f"{least}: what of that is chance, a single repetition cannot tell"
     lead = f"{best.name} did best by {_by(comparison, best)}, over {runs}"
-    if comparison.runs < 2:
-        return f"{lead}: what of that is chance, one repetition cannot tell"
     if len(alike) == len(others):
         return f"the policies are not told apart by {runs}; {best.name} had least"
     if alike:
@@ -184,6 +186,22 @@ def repetitions(comparison: PolicyComparison) -> str:
     if comparison.runs == comparison.most_runs:
         return count(comparison.runs, "repetition")
     return f"{comparison.runs} to {count(comparison.most_runs, 'repetition')}"
+
+
+def _unlike(comparison: PolicyComparison) -> str:
+    """What was not the same for all of them."""
+    parts = [
+        f"; {name} names {count(len(versions), 'policy', 'policies')} that differ, and they are not pooled: "
+        f"{listed(list(versions))}"
+        for name, versions in comparison.changed.items()
+    ]
+    if comparison.of_several_rates:
+        rates = [f"{p.name} {1e9 / p.interval_ns:.3g} a second" for p in comparison.policies if p.interval_ns]
+        parts.append(
+            f"; they had different rates of requests ({listed(rates)}): shares, waits and load are per "
+            "request, and what is counted is of a whole run"
+        )
+    return "".join(parts)
 
 
 def _left_out(comparison: PolicyComparison) -> str:
@@ -213,11 +231,12 @@ def reasons(comparison: PolicyComparison) -> list[str]:
         if p is best or p.behind is None:
             continue
         sure = f": {_behind(comparison.weigh, p.behind)}"
-        apart = p.rank != best.rank and p.behind.is_positive and comparison.runs > 1
+        apart = p.rank != best.rank and p.behind.is_positive
         verb = _MORE[comparison.weigh] if apart else "not told apart from " + best.name
-        if not apart and p.rank is not None and p.rank != best.rank and comparison.runs > 1:
+        if not apart and p.rank is not None and p.rank != best.rank:
             verb += ", though from one between them"
-        every.append(f"{p.name}: {verb}{sure}{_how(p, best) if apart else ''}")
+        how = _how(p, best, counts=not comparison.of_several_rates) if apart else ""
+        every.append(f"{p.name}: {verb}{sure}{how}")
     nobody = best.figures["unservable"]
     unserved = [p.figures["unserved"] for p in comparison.policies]
     if nobody is not None and (nobody.mean or any(u is not None and u.mean for u in unserved)):
@@ -247,8 +266,8 @@ def _behind(weigh: Weigh, more: Mean) -> str:
     return f"{text}, between {value(more.low)} and {value(more.high)} with 95 % confidence"
 
 
-def _how(p: Compared, best: Compared) -> str:
-    """What went otherwise under it, as far as both tell."""
+def _how(p: Compared, best: Compared, *, counts: bool) -> str:
+    """What went otherwise under it, as far as both tell; `counts`: those of a run may be held together."""
     ways = (
         ("notice_p50_ns", "it notices after {} that no answer comes, not after {}"),
         ("recover_p50_ns", "trouble lasts {}, not {}"),
@@ -259,7 +278,7 @@ def _how(p: Compared, best: Compared) -> str:
         if mine is not None and theirs is not None and theirs.mean > 0 and mine.mean > 1.25 * theirs.mean:
             found.append(words.format(duration(mine.mean), duration(theirs.mean)))
     mine, theirs = p.figures["extra_connections"], best.figures["extra_connections"]
-    if mine is not None and theirs is not None and mine.mean > 2 * max(theirs.mean, 0.5):
+    if counts and mine is not None and theirs is not None and mine.mean > 2 * max(theirs.mean, 0.5):
         mean, other = figure(mine.mean), figure(theirs.mean)
         found.append(f"of connections it makes {mean} anew, not {other}")
     return f" ({'; '.join(found)})" if found else ""

@@ -234,7 +234,7 @@ def _applications(analysis: Analysis) -> list[Verdict]:
     for c in analysis.policies:
         first = like_the_best(c)
         if not first or len(first) == len(c.policies):
-            strip.append(Verdict("Best policy", "not told apart", "open", (c.path,)))
+            strip.append(Verdict("Best policy", "not told apart", "open", (c.path, repetitions(c))))
             continue
         alike = (f"not told apart from it: {listed(first[1:], _MOST)}",) if first[1:] else ()
         runs = repetitions(c)

@@ -37,8 +37,8 @@ class Mean:
 
     @property
     def is_positive(self) -> bool:
-        """Whether it is above 0, as far as it can be told."""
-        return (self.mean if self.low is None else self.low) > 0
+        """Whether it is above 0 for sure: of a single repetition nobody knows what is chance."""
+        return self.low is not None and self.low > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Ranked:
 
     name: str
     rank: int
-    """From 1. What cannot be told from the first of a rank shares it."""
+    """From 1. What cannot be told from the first of a rank shares it; of a single repetition, the order."""
     behind: Mean | None
     """By how much it is more than the best of all, with an interval that is as wide as the ranking's, so that
     both say the same; None: it is the best, or there is nothing to tell."""
@@ -109,7 +109,9 @@ def ranked(values: Mapping[str, Values], step: float = 0.0) -> list[Ranked]:
     for place, name in enumerate(order):
         if place:
             more = difference(values[name], values[order[first]], wrong, step)
-            first = place if more is not None and more.is_positive else first
+            # Of a single repetition ranks are the order alone, as in the Rust half.
+            more_by = None if more is None else more.mean if more.low is None else more.low
+            first = place if more_by is not None and more_by > 0 else first
         behind = difference(values[name], values[order[0]], wrong, step) if place else None
         places.append(Ranked(name, first + 1, behind))
     return places

@@ -96,7 +96,8 @@ def plan_command(
                 "label": r.scenario.label,
                 "probe": r.probe.name,
                 "mode": r.probe.mode,
-                "size": r.size,
+                # An application's file says it, and a search or a connection has none.
+                "size": r.size or None,
                 "interval_ns": r.probe.interval_ns,
                 "directory": str(r.directory),
                 "estimate_ns": r.estimate_ns,
@@ -110,7 +111,7 @@ def plan_command(
         typer.echo(
             cleaned(
                 f"{run.number:>5}  round {run.round:<3} {run.scenario.label:<32} {run.probe.name} "
-                f"{run.probe.mode} {f'{run.size} B' if run.size else ''}  {duration_text(run.estimate_ns)}"
+                f"{run.probe.mode}{f' {run.size} B' if run.size else ''}  {duration_text(run.estimate_ns)}"
             )
         )
     how = " side by side in each round" if study.order == "side-by-side" else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fathometer.dataset.truth import PLACES
 from fathometer.study.limit import Limit
 from fathometer.study.model import Probe, Study
 from fathometer.study.places import Command, bracketed
@@ -36,14 +35,14 @@ def probe_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
 
 
 def client_command(
-    study: Study, run: PlannedRun, target: str, short: bool, file: str, places: str | None
+    study: Study, run: PlannedRun, target: str, short: bool, file: str, fabric: dict[str, str]
 ) -> Command:
-    """A run's application against an address. `file`: its policy's, as it is called where it runs; `places`:
-    those of the fabric that its path goes through.
+    """A run's application against an address. `file`: its policy's, as it is called where it runs; `fabric`:
+    the tags that say where its path lies in one.
     """
     policy = run.probe
     assert isinstance(policy, Policy)
-    tags = {"policy": policy.name} | ({PLACES: places} if places else {})
+    tags = {"policy": policy.name} | fabric
     words = ["--as-client", file, "--rate", f"{policy.rate:.12g}", "--for", duration_text(policy.for_ns)]
     words += _of_path(study, run, short, tags)
     words += ["--allow-high-rate"] if study.limits.allow_high_rate else []

@@ -45,6 +45,8 @@ class Fabrics:
         self._directory = directory
         self._output = output
         self._names: dict[str, str] = {}
+        self.made: dict[str, str] = {}
+        """By scenario: what the directory of its truth is called."""
         self._groups = Groups(study_id)
 
     async def up(self, study: Study, processes: Processes, journal: Journal) -> None:
@@ -60,6 +62,7 @@ class Fabrics:
             journal.note("fabric.making", name=name)
             scenario = self._directory / host.fabric.scenario
             truth = _free(self._output / "truth" / name)
+            self.made[host.fabric.scenario] = truth.name
             argv = [self._fathom, "fabric", "up", str(scenario), "--name", name, "--truth", str(truth)]
             code, _, err = await processes.output([*argv, "--json"])
             if code != 0:

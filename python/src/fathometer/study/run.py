@@ -15,6 +15,7 @@ from typing import Any
 
 from fathometer.clean import cleaned
 from fathometer.counts import count
+from fathometer.dataset.truth import MADE, PLACES
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
 from fathometer.study.commands import client_command, limit_command, probe_command
@@ -348,7 +349,9 @@ class _Runner:
         if self.study.host_named(run.scenario.source).ssh:
             file = from_job(self.study_id, self.policies[run.probe.file])
         where = places(self.study, run, self.directory)
-        return client_command(self.study, run, target, self.short, file, where)
+        fabric = self.study.host_named(run.scenario.source).fabric
+        tags = {PLACES: where, MADE: self.fabrics.made[fabric.scenario]} if where and fabric else {}
+        return client_command(self.study, run, target, self.short, file, tags)
 
     async def _stop(self) -> list[str]:
         # The signal handlers stay: a second Ctrl-C does not cut this short.

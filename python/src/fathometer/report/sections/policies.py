@@ -23,6 +23,8 @@ _COLUMNS: Final = {
     "extra connections": "extra_connections",
     "most in a second": "reconnections_a_second",
 }
+FEWEST_RUNS: Final = 2
+"""Repetitions, below which nothing is told apart."""
 _PICTURED: Final = {
     "not served, %": ("unserved", 100.0),
     "callers waited (p99), ms": ("waited_p99_ns", 1e-6),
@@ -39,7 +41,7 @@ def _table(analysis: Analysis) -> Table | None:
 
 
 def _row(c: PolicyComparison, p: Compared) -> tuple[Cell, ...]:
-    rank = Cell("–" if p.rank is None else f"{p.rank}")
+    rank = Cell("–" if p.rank is None or c.runs < FEWEST_RUNS else f"{p.rank}")
     return (Cell(p.name, c.path), rank, Cell(f"{p.runs:,}"), *(_cell(p, name) for name in _COLUMNS.values()))
 
 
@@ -117,8 +119,9 @@ SECTION = Section(
     "policies",
     "Means over repetitions, with 95 % intervals of the mean (Student's t). Policies of one rank are not "
     "told apart: the interval of their difference contains 0; those intervals are so wide that all of them "
-    "hold together with 95 %. Nobody could: requests that fell due while the path, or its end, was away for "
-    "longer than callers wait, by what the emulated network says that it did; –: nothing says. Repetitions "
+    "hold together with 95 %. A single repetition gives no rank. Nobody could: requests that fell due while "
+    "the path, or its end, was away for longer than callers wait, by what the "
+    "emulated network says that it did; –: nothing says. Repetitions "
     "differ by chance alone, so an interval says nothing of another network or of other events.",
     _table,
     Picture("policies", "What each policy came to", "Dots: means; bars: 95 % intervals.", _picture),
