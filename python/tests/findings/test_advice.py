@@ -199,6 +199,21 @@ def test_a_forgotten_flow_that_was_silent_for_minutes_asks_for_a_user_timeout(tm
     assert advice.quantities["setting"].value == 30 * SECOND
     assert advice.saves.value == 270 * SECOND
     assert advice.evidence == (analysis.incidents[0].id,)
+    # Stalls of another path say nothing of how long this one's last: twenty short ones made it 5 s.
+    stalls = []
+    for n in range(20):
+        began = START + (10 + 15 * n) * SECOND
+        at_stall = {"connection": 0, "seq": 10 + 15 * n, "outstanding": 1, "threshold_ns": SECOND // 5}
+        stalls += [
+            {"at_ns": began, "kind": "stall.began", **at_stall},
+            {"at_ns": began + SECOND // 2, "kind": "stall.ended", "connection": 0}
+            | {"duration_ns": SECOND // 2, "samples": 1, "recovered": True},
+        ]
+    path = {"from": "a", "to": "b", "label": "other"}
+    events = [opened(0, START), *stalls]
+    write(tmp_path / "other", lognormal_ns(2, 400), label="other", events=events, manifest={"path": path})
+    (advice,) = of(analyse(open_recordings([tmp_path])), "user timeout")
+    assert advice.quantities["setting"].value == 30 * SECOND
 
 
 def refused(at_ns):

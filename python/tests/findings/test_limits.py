@@ -109,6 +109,35 @@ def test_a_keepalive_is_half_of_what_was_survived(tmp_path):
     assert written["Npgsql"] == "Keepalive=120"
 
 
+def test_stalls_of_a_study_are_those_of_the_path_that_it_searched(tmp_path):
+    """A failover of 40 s beside a limit of 30 s: keepalives that are given up sooner end what recovers. In a
+    study a search's recordings have its name as a tag, and were of another path than the probe's.
+    """
+    path = {"from": "a", "to": "b", "label": "p", "tags": {"study": "s", "round": "1"}}
+    none = np.zeros(0, dtype=np.int64)
+    found = {"verdict": "found", "survived": end(30), "died": end(31)}
+    searched = {"mode": "tcp-idle-limit", "size": None, "interval_ns": None}
+    write(
+        tmp_path / "search",
+        none,
+        label="p",
+        events=[{"at_ns": START + SECOND, "kind": "limits.ended", "result": found}],
+        manifest={"probe": searched, "path": {**path, "tags": {**path["tags"], "limit": "idle"}}},
+    )
+    began = {"connection": 0, "seq": 10, "outstanding": 1, "threshold_ns": SECOND}
+    ended = {"connection": 0, "duration_ns": 40 * SECOND, "samples": 40, "recovered": True}
+    events = [
+        opened(0, START),
+        {"at_ns": START + 10 * SECOND, "kind": "stall.began", **began},
+        {"at_ns": START + 50 * SECOND, "kind": "stall.ended", **ended},
+    ]
+    write(tmp_path / "probe", lognormal_ns(1, 200), label="p", events=events, manifest={"path": path})
+    (advice,) = of(analyse(open_recordings([tmp_path])), "keepalive")
+    written = {s.name: s.text for s in render.snippets(advice)}
+    # Nine keepalives, a quarter of the limit apart at the most, last for 63 s: less than twice the stall.
+    assert "tcp_keepalive_probes" in "".join(written.values()), written
+
+
 def test_a_lifetime_is_nine_tenths_of_what_was_lived_to(tmp_path):
     found = {"verdict": "found", "survived": end(1800, "age_ns"), "died": end(1803, "age_ns")}
     (advice,) = of(analysed(tmp_path, found, "tcp-age-limit"), "keepalive", "lifetime")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from fathometer.dataset.model import Connection
@@ -50,7 +50,13 @@ def advice(scenarios: Sequence[Scenario], stalls: Mapping[str, int]) -> Iterator
 
 def _stalls(path: Between, scenarios: Sequence[Scenario], stalls: Mapping[str, int]) -> Iterator[int]:
     """Those between these ends, whatever the recordings are called."""
-    return (stalls[s.name] for s in scenarios if s.key.ends == path and s.name in stalls)
+    return (stalls[s.name] for s in scenarios if _path(s) == path and s.name in stalls)
+
+
+def _path(scenario: Scenario) -> Between:
+    """Its ends, without the name of a search: that of a study is no other path than its probes'."""
+    ends = scenario.key.ends
+    return replace(ends, tags=tuple(tag for tag in ends.tags if tag[0] != "limit"))
 
 
 def _keepalive(found: _Evidence, stalled_ns: int) -> Iterator[Advice]:
@@ -103,7 +109,7 @@ def _found(scenarios: Sequence[Scenario], kind: Literal["idle", "age"]) -> dict[
             _expired(mine, recording)
         if mine.ids:
             mine.paths[scenario.name] = None
-            one = every.setdefault(scenario.key.ends, _Evidence())
+            one = every.setdefault(_path(scenario), _Evidence())
             one.paths |= mine.paths
             for name in ("survived", "died", "facts"):
                 getattr(one, name).extend(getattr(mine, name))

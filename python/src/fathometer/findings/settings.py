@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,7 @@ from fathometer.findings import library_settings, path_limits, values
 from fathometer.findings.ageing import events, lives, of_age
 from fathometer.findings.finding import Advice, Fact, Finding, Incident, Quantity, ns, number
 from fathometer.findings.lives import TOGETHER_NS
-from fathometer.findings.model import Scenario
+from fathometer.findings.model import Between, Scenario
 from fathometer.findings.parts import recordings_of
 from fathometer.findings.unanswered import gaps
 from fathometer.stats.family import MATTERS
@@ -22,7 +22,7 @@ def advice(scenarios: Sequence[Scenario], incidents: Sequence[Incident]) -> list
     """What to set, and what that saves; what would have spared most comes first."""
     waits = _recovered(scenarios)
     by_length = sorted(waits, key=lambda w: w.lasted_ns)
-    forgotten = list(_forgotten(incidents, waits))
+    forgotten = list(_forgotten(scenarios, incidents, waits))
     limited = list(path_limits.advice(scenarios, {w.path: w.lasted_ns for w in by_length}))
     return [
         *limited,
@@ -38,6 +38,7 @@ class _Wait:
     """A stall after which the echo came by itself."""
 
     path: str
+    ends: Between
     connection: tuple[str, int | None]
     began_ns: int
     lasted_ns: int
@@ -45,7 +46,13 @@ class _Wait:
 
 def _recovered(scenarios: Sequence[Scenario]) -> list[_Wait]:
     return [
-        _Wait(scenario.name, (recording.manifest.id, s.connection), s.began_ns, s.duration_ns)
+        _Wait(
+            scenario.name,
+            scenario.key.ends,
+            (recording.manifest.id, s.connection),
+            s.began_ns,
+            s.duration_ns,
+        )
         for scenario, recording in recordings_of(scenarios)
         for s in recording.stalls
         if s.recovered and s.duration_ns
@@ -65,12 +72,23 @@ def _moments(waits: Sequence[_Wait]) -> list[int]:
     return longest
 
 
-def _forgotten(incidents: Sequence[Incident], waits: Sequence[_Wait]) -> Iterator[Advice]:
+def _bound(waits: Sequence[_Wait], ends: Iterable[Between]) -> list[int]:
+    """The stalls that a timeout for all of these paths must stay above: those of the path that asks for most.
+    Stalls of one path say nothing of another's, that of none recovered least of all.
+    """
+    by_path = [_moments([w for w in waits if w.ends == one]) for one in dict.fromkeys(ends)]
+    return max(by_path, key=lambda one: (values.user_timeout(one), len(one)), default=[])
+
+
+def _forgotten(
+    scenarios: Sequence[Scenario], incidents: Sequence[Incident], waits: Sequence[_Wait]
+) -> Iterator[Advice]:
     """Silences that a shorter TCP_USER_TIMEOUT would have ended: flows that nobody knew any more."""
     mine = [i for i in incidents if any(_is_forgotten(f) for f in i.parts)]
     silences = [f.quantities["silent"].value for i in mine for f in i.parts if _is_forgotten(f)]
     # Shorter than what recovers by itself it would end connections that live.
-    recovered = _moments(waits)
+    paths = {path for i in mine for path in i.paths}
+    recovered = _bound(waits, (s.key.ends for s in scenarios if s.name in paths))
     setting = values.user_timeout(recovered)
     if not silences or max(silences) - setting < MATTERS * max(silences):
         return
@@ -187,7 +205,7 @@ def _timeout(waits: Sequence[_Wait], *, told: bool) -> Iterator[Advice]:
     """`told`: that of forgotten flows says how to set it already."""
     if not waits:
         return
-    recovered = _moments(waits)
+    recovered = _bound(waits, (w.ends for w in waits))
     setting = values.user_timeout(recovered)
     yield Advice(
         "time-out",
