@@ -4,7 +4,8 @@ import numpy as np
 
 from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
-from fathometer.findings.limits_compared import alike, searched
+from fathometer.findings.limits_compared import alike, beside, searched
+from fathometer.findings.seen.limits import Traffic
 from fathometer.report.write import as_text
 from support.recordings import write
 from support.searches import SECOND, runs
@@ -22,6 +23,26 @@ def test_paths_differ_where_their_brackets_do_not_overlap(tmp_path):
     runs(tmp_path / "overlaps", (2.9, 4))
     runs(tmp_path / "none", (9, None))
     assert grouped(tmp_path) == [["short"], ["next", "overlaps"], ["none"]]
+
+
+def test_searches_with_other_traffic_are_not_held_against_each_other(tmp_path):
+    """A search with keepalives finds none where the plain one finds a limit: on one path "paths differ" was
+    told, and recordings of one label were pooled into a bracket that nothing was sure of.
+    """
+    there = {"one_way": {"every_ns": 30 * SECOND, "from": "there"}}
+    runs(tmp_path / "plain", (1, 2), label="p")
+    runs(tmp_path / "kept", (9, None), label="p", keepalive_ns=SECOND)
+    runs(tmp_path / "spoken", (4, 5), label="p", **there)
+    runs(tmp_path / "other", (9, None), keepalive_ns=SECOND)
+    analysis = analyse(open_recordings([tmp_path]))
+    every = {(b.searched.name, b.searched.traffic): b for b in beside(searched(analysis.scenarios))}
+    plain, kept, spoken = None, Traffic("keepalive", SECOND), Traffic("there", 30 * SECOND)
+    assert set(every) == {("p", plain), ("p", kept), ("p", spoken), ("other", kept)}
+    assert all(b.searched.sure and not b.others for b in every.values())
+    assert {key for key, b in every.items() if b.several} == {("p", kept), ("other", kept)}
+    text = as_text(analysis, "markdown")
+    assert "paths differ" not in text.split("## Limits")[0]
+    assert "idle, traffic from there alone each 30.0 s; 1 run" in text
 
 
 def test_a_path_without_a_limit_is_told_apart_only_beyond_what_was_tried(tmp_path):

@@ -16,6 +16,8 @@ MAKING: Final = frozenset(("connect", "connect-tls"))
 """Modes whose samples are connections."""
 CLIENT_MODE: Final = "tcp-client"
 """An application under a policy: its rows are tries of requests."""
+DECIDED: Final = frozenset(("found", "not_found"))
+"""Verdicts of searches for limits that came to their end."""
 T = TypeVar("T")
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import groupby
+from typing import Any
 
+from fathometer.dataset.model import DECIDED
 from fathometer.dataset.recording import Recording
 from fathometer.findings.model import Scenario, is_search
-
-DECIDED: Final = frozenset(("found", "not_found"))
-"""Verdicts of searches that came to their end."""
+from fathometer.findings.seen import limits
+from fathometer.findings.seen.limits import Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +37,9 @@ class Searched:
     """The scenario's."""
     limit: str
     """`idle` or `age`."""
-    keepalive_ns: int | None
-    """How often the kernel sent keepalives; None: never."""
+    traffic: Traffic | None
+    """What moved on connections that were idle otherwise: searches that differ in it have different limits on
+    one path."""
     low: End | None
     """The shortest that a run survived; None: nothing was."""
     high: End | None
@@ -58,8 +60,16 @@ class Searched:
 
 def searched(scenarios: Sequence[Scenario]) -> list[Searched]:
     """By path, the shortest limit first."""
-    every = [_of(s) for s in scenarios if is_search(s.key.mode)]
+    every = [x for s in scenarios if is_search(s.key.mode) for x in _of(s)]
     return sorted(every, key=lambda x: (x.limit != "idle", x.bracket, x.name))
+
+
+def kinds(every: Sequence[Searched]) -> list[list[Searched]]:
+    """What may be held against each other: searches for one limit, with the same traffic or none."""
+    found: dict[tuple[str, Traffic | None], list[Searched]] = {}
+    for one in every:
+        found.setdefault((one.limit, one.traffic), []).append(one)
+    return list(found.values())
 
 
 def alike(every: Sequence[Searched]) -> list[list[Searched]]:
@@ -78,36 +88,57 @@ def alike(every: Sequence[Searched]) -> list[list[Searched]]:
     return groups
 
 
-def apart(every: Sequence[Searched]) -> dict[str, list[str]]:
-    """By path: those that have another limit of the same kind."""
-    found: dict[str, list[str]] = {}
-    for kind in {x.limit for x in every}:
-        groups = alike([x for x in every if x.limit == kind])
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A search beside those of its kind on other paths."""
+
+    searched: Searched
+    others: tuple[str, ...]
+    """Paths that have another limit."""
+    several: bool
+    """Whether there is anything to compare with."""
+
+
+def beside(every: Sequence[Searched]) -> list[Beside]:
+    """Each of them, in their order."""
+    found: dict[int, Beside] = {}
+    for kind in kinds(every):
+        groups = alike(kind)
         for mine in groups:
-            others = [o.name for group in groups if group is not mine for o in group]
-            found |= {x.name: others for x in mine}
-    return found
+            others = tuple(o.name for group in groups if group is not mine for o in group)
+            found |= {id(one): Beside(one, others, len(kind) > 1) for one in mine}
+    return [found[id(one)] for one in every]
 
 
-def _of(scenario: Scenario) -> Searched:
-    results = [_result(run.recording) for run in scenario.runs]
-    manifest = scenario.runs[0].recording.manifest
+def _of(scenario: Scenario) -> list[Searched]:
+    """One for each traffic that its runs had."""
+
+    def order(recording: Recording) -> tuple[str, int]:
+        traffic = limits.traffic(recording)
+        return (traffic.kind, traffic.every_ns) if traffic else ("", 0)
+
+    recordings = sorted((run.recording for run in scenario.runs), key=order)
+    return [_over(scenario, list(group)) for _, group in groupby(recordings, order)]
+
+
+def _over(scenario: Scenario, recordings: Sequence[Recording]) -> Searched:
+    results = [limits.result(recording) for recording in recordings]
     ends = [(_end(r, "survived"), _end(r, "died")) for r in results]
     lows, highs = [low for low, _ in ends if low], [high for _, high in ends if high]
     found = [high is not None for _, high in ends]
     how: dict[str, int] = {}
     for r in results:
-        for name, number in _table(r, "how").items():
+        died_so = r.get("how")
+        for name, number in (died_so if isinstance(died_so, dict) else {}).items():
             if isinstance(number, int):
                 how[name] = how.get(name, 0) + number
     agree = len(set(found)) == 1 and not (
         lows and highs and max(low.ns for low in lows) > min(high.ns for high in highs)
     )
-    keepalive = manifest.probe.get("keepalive_ns")
     return Searched(
         scenario.name,
-        "age" if scenario.key.mode == "tcp-age-limit" else "idle",
-        keepalive if isinstance(keepalive, int) else None,
+        limits.kind(recordings[0]),
+        limits.traffic(recordings[0]),
         _pooled(lows, min) if len(lows) == len(ends) else None,
         _pooled(highs, max),
         how,
@@ -123,18 +154,6 @@ def _pooled(ends: Sequence[End], which: Any) -> End | None:  # noqa: ANN401 - mi
     return End(which(e.ns for e in ends), sum(e.hits for e in ends), sum(e.of for e in ends))
 
 
-def _result(recording: Recording) -> Mapping[str, Any]:
-    results = [e.fields.get("result") for e in recording.events if e.kind == "limits.ended"]
-    return results[-1] if results and isinstance(results[-1], dict) else {}
-
-
-def _table(result: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = result.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _end(result: Mapping[str, Any], name: str) -> End | None:
-    end = _table(result, name)
-    given = [end.get("idle_ns", end.get("age_ns")), end.get("hits"), end.get("of")]
-    numbers = [n for n in given if isinstance(n, int) and not isinstance(n, bool) and n >= 0]
-    return End(*numbers) if len(numbers) == len(given) else None
+    end = limits.end(result, name)
+    return End(*(int(end[n].value) for n in ("lasted", "hits", "of"))) if end else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from fathometer.dataset.model import Connection
+from fathometer.dataset.model import DECIDED, Connection
 from fathometer.dataset.recording import Recording
 from fathometer.findings import library_settings, values
 from fathometer.findings.finding import Advice, Confidence, Fact, ns
@@ -123,7 +123,7 @@ def _searched(into: _Evidence, recording: Recording) -> None:
     result = limits.result(recording)
     if not _is_usable(result):
         return
-    into.finished = result.get("verdict") in limits.WHOLE
+    into.finished = result.get("verdict") in DECIDED
     for which, lengths in (("survived", into.survived), ("died", into.died)):
         if end := limits.end(result, which):
             lengths.append(int(end["lasted"].value))

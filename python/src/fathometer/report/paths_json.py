@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from fathometer.findings.interruptions import Interrupted, interrupted
-from fathometer.findings.limits_compared import End, Searched, apart, searched
+from fathometer.findings.limits_compared import Beside, End, beside, searched
 from fathometer.findings.model import Analysis
 from fathometer.findings.policy_paths import OnPath, unserved_by_path
 from fathometer.report.policies_json import mean_as_json
@@ -15,27 +15,26 @@ from fathometer.report.policies_json import mean_as_json
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
     """Each is empty where the recordings do not call for it."""
-    searches = searched(analysis.scenarios)
-    others = apart(searches)
     return {
-        "limits": [_limit(x, others[x.name]) for x in searches],
+        "limits": [_limit(x) for x in beside(searched(analysis.scenarios))],
         "interruptions": [_interrupted(x) for x in interrupted(analysis)],
         "policy_paths": [_on_path(x) for x in unserved_by_path(analysis.policies)],
     }
 
 
-def _limit(x: Searched, others: list[str]) -> dict[str, Any]:
+def _limit(one: Beside) -> dict[str, Any]:
+    x, traffic = one.searched, one.searched.traffic
     return {
         "path": x.name,
         "limit": x.limit,
-        "keepalive_ns": x.keepalive_ns,
+        "traffic": None if traffic is None else {"kind": traffic.kind, "every_ns": traffic.every_ns},
         "runs": x.runs,
         "survived": _end(x.low),
         "died": _end(x.high),
         "how": dict(x.how),
         "by": list(x.by),
         "sure": x.sure,
-        "differs_from": others,
+        "differs_from": list(one.others),
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fathometer.findings.interruptions import Interrupted, interrupted, steps
-from fathometer.findings.limits_compared import Searched, alike, searched
+from fathometer.findings.limits_compared import Searched, alike, kinds, searched
 from fathometer.findings.model import Analysis, Scenario, is_search
 from fathometer.findings.policies import like_the_best
 from fathometer.findings.policy_words import repetitions
@@ -17,7 +17,7 @@ from fathometer.findings.words import count, duration, listed, span
 from fathometer.report.baseline import Drift, Since
 from fathometer.report.goals import Goal, Outcome, percent
 from fathometer.report.judgement import Judgement
-from fathometer.report.sections.limits import found
+from fathometer.report.sections.limits import beside_it, found
 from fathometer.report.tables import is_throughput
 
 Tone = Literal["good", "bad", "open", "plain"]
@@ -181,13 +181,10 @@ def _means(group: Sequence[Interrupted]) -> tuple[float, float]:
 
 
 def _limits(analysis: Analysis) -> list[Verdict]:
-    """Of each kind of limit that was searched for: the shortest, and which paths differ."""
+    """Of each kind of search: the shortest limit, and which paths differ."""
     strip = []
-    for kind in ("idle", "age"):
-        every = [x for x in searched(analysis.scenarios) if x.limit == kind]
+    for every in kinds(searched(analysis.scenarios)):
         groups = alike(every)
-        if not groups:
-            continue
         short = groups[0]
         answer = found(short[0]) if len(short) == 1 else found(_hull(short))
         if len(groups) > 1:
@@ -200,7 +197,8 @@ def _limits(analysis: Analysis) -> list[Verdict]:
             details.insert(0, told)
         if not all(x.sure for x in every):
             details.append(f"not sure for {listed([x.name for x in every if not x.sure], _MOST)}")
-        strip.append(Verdict(f"{kind.capitalize()} limit", answer, "plain", tuple(details)))
+        name = f"{every[0].limit.capitalize()} limit{beside_it(every[0])}"
+        strip.append(Verdict(name, answer, "plain", tuple(details)))
     return strip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fathometer.dataset import open_recording
-from fathometer.dataset.model import Manifest
+from fathometer.dataset.model import DECIDED, Manifest
 from fathometer.dataset.recording import Recording
 from fathometer.errors import FathometerError
 from fathometer.study.limit import Limit
@@ -71,7 +71,7 @@ def _settings(manifest: Manifest, wanted: dict[str, object]) -> str | None:
 def _stopped(recording: Recording) -> str | None:
     """A search that was ended early has a result, of what it knew by then."""
     results = [e.fields.get("result") for e in recording.events if e.kind == "limits.ended"]
-    if any(isinstance(r, dict) and r.get("verdict") in {"found", "not_found"} for r in results):
+    if any(isinstance(r, dict) and r.get("verdict") in DECIDED for r in results):
         return None
     return "the search was ended before it had a result"
 

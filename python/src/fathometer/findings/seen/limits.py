@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeGuard
 
+from fathometer.dataset.model import DECIDED
 from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
 from fathometer.findings.model import Scenario, is_search
@@ -17,9 +19,6 @@ KINDS: Final = {
     (False, False): "limit not known",
 }
 """By whether connections survived, and whether some died."""
-
-WHOLE: Final = frozenset(("found", "not_found"))
-"""Verdicts of searches that came to their end."""
 
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
@@ -42,27 +41,46 @@ def _finding(scenario: Scenario, recording: Recording) -> Finding:
     ]
     quantities = {"low": low["lasted"]} if low else {}
     quantities |= {"high": high["lasted"]} if high else {}
-    meanwhile, every_ns = _meanwhile(of)
-    quantities |= {"every": ns(every_ns)} if meanwhile else {}
+    moved = traffic(recording)
+    quantities |= {"every": ns(moved.every_ns)} if moved else {}
     return Finding(
-        KINDS[bool(low), bool(high)] + meanwhile,
+        KINDS[bool(low), bool(high)] + (f" despite {TRAFFIC[moved.kind]}" if moved else ""),
         (Place(scenario.name, recording.manifest.id),),
-        confidence="high" if of.get("verdict") in WHOLE else "low",
+        confidence="high" if of.get("verdict") in DECIDED else "low",
         quantities=quantities,
         terms={"limit": kind(recording)},
         facts=tuple(facts),
     )
 
 
-def _meanwhile(of: Mapping[str, Any]) -> tuple[str, int]:
-    """What moved on connections that were idle otherwise, as kinds of findings are called, and how often."""
-    traffic = of.get("one_way")
-    if isinstance(every_ns := of.get("keepalive_ns"), int):
-        return " despite keepalives", every_ns
-    if isinstance(traffic, dict) and isinstance(every_ns := traffic.get("every_ns"), int):
-        side = "there" if traffic.get("from") == "there" else "here"
-        return f" despite traffic from {side}", every_ns
-    return "", 0
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What moved on connections that were idle otherwise."""
+
+    kind: Literal["keepalive", "here", "there"]
+    """Keepalives of the kernel, or segments of this host's or of the reflector's alone."""
+    every_ns: int
+
+
+TRAFFIC: Final = {"keepalive": "keepalives", "here": "traffic from here", "there": "traffic from there"}
+"""By its kind, as kinds of findings are called."""
+
+
+def traffic(recording: Recording) -> Traffic | None:
+    """None: they were idle. Known of a search that broke off too."""
+    for of in (result(recording), recording.manifest.probe):
+        every_ns, one_way = of.get("keepalive_ns"), of.get("one_way")
+        if _is_whole(every_ns):
+            return Traffic("keepalive", every_ns)
+        if isinstance(one_way, dict) and _is_whole(one_way.get("every_ns")):
+            side: Literal["here", "there"] = "there" if one_way.get("from") == "there" else "here"
+            return Traffic(side, one_way["every_ns"])
+    return None
+
+
+def _is_whole(value: object) -> TypeGuard[int]:
+    """JSON's true is a number to Python."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def result(recording: Recording) -> Mapping[str, Any]:
@@ -82,7 +100,7 @@ def end(of: Mapping[str, Any], name: str) -> dict[str, Quantity]:
     if not isinstance(one, dict):
         return {}
     given = (one.get("idle_ns", one.get("age_ns")), one.get("hits"), one.get("of"))
-    numbers = [n for n in given if isinstance(n, int) and n >= 0]
+    numbers = [n for n in given if _is_whole(n)]
     if len(numbers) < len(given):
         return {}
     lasted, hits, tried = numbers

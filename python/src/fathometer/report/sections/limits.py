@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fathometer.findings.limits_compared import End, Searched, apart, searched
+from fathometer.findings.limits_compared import Beside, End, Searched, beside, searched
 from fathometer.findings.model import Analysis
 from fathometer.findings.words import count, duration, listed
 from fathometer.report.sections import Section, table_of
@@ -22,16 +22,14 @@ BY: Final = {"reflector": "the reflector", "between": "something between"}
 
 
 def _table(analysis: Analysis) -> Table | None:
-    every = searched(analysis.scenarios)
-    others = apart(every)
-    kinds = [x.limit for x in every]
-    rows = [_row(x, others[x.name], kinds.count(x.limit) > 1) for x in every]
+    rows = [_row(x) for x in beside(searched(analysis.scenarios))]
     head = ("path", "limit", "survived", "died of", "how it died", "by", "differs from")
     table = table_of("Limits", head, rows)
     return None if table is None else Table(table.caption, table.head, table.rows, ("by", "survived"))
 
 
-def _row(x: Searched, others: list[str], several: bool) -> tuple[Cell, ...]:
+def _row(one: Beside) -> tuple[Cell, ...]:
+    x = one.searched
     how = listed([HOW.get(name, name) for name in sorted(x.how, key=lambda n: -x.how[n])])
     return (
         Cell(x.name, searched_for(x)),
@@ -40,7 +38,7 @@ def _row(x: Searched, others: list[str], several: bool) -> tuple[Cell, ...]:
         _end(x.high),
         Cell(how or "–"),
         Cell(listed([BY[by] for by in x.by]) or ("–" if x.high is None else "not known")),
-        Cell(listed(others, 3) if others else "none is told apart" if several else "–"),
+        Cell(listed(list(one.others), 3) if one.others else "none is told apart" if one.several else "–"),
     )
 
 
@@ -49,8 +47,21 @@ _UNSURE: Final = "A search did not come to its end, or the runs of the path do n
 
 def searched_for(x: Searched) -> str:
     """What was looked for: `idle, a keepalive each 30 s; 2 runs`."""
-    kept = f", a keepalive each {duration(x.keepalive_ns)}" if x.keepalive_ns else ""
-    return f"{x.limit}{kept}; {count(x.runs, 'run')}"
+    return f"{x.limit}{beside_it(x)}; {count(x.runs, 'run')}"
+
+
+def beside_it(x: Searched) -> str:
+    """What moved meanwhile: `, a keepalive each 30 s`."""
+    if x.traffic is None:
+        return ""
+    return f", {_TRAFFIC[x.traffic.kind]} each {duration(x.traffic.every_ns)}"
+
+
+_TRAFFIC: Final = {
+    "keepalive": "a keepalive",
+    "here": "traffic from here alone",
+    "there": "traffic from there alone",
+}
 
 
 def found(x: Searched) -> str:

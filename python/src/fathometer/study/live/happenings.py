@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from fathometer.clean import cleaned
 from fathometer.counts import count
 from fathometer.dataset.format import parse_utc
-from fathometer.dataset.model import Event
+from fathometer.dataset.model import DECIDED, Event
 from fathometer.dataset.reasons import LOSSES
 from fathometer.study.outline import title_of
 
@@ -158,7 +158,7 @@ def _limit_ended(f: _Fields) -> _Told:
     if not all(end is None or isinstance(end, int) for end in (low, high)):
         return "the search has ended", "plain"
     found = limit_found(str(result.get("limit")), low, high)
-    if result.get("verdict") in {"found", "not_found"}:
+    if result.get("verdict") in DECIDED:
         return found, "good"
     return f"{found}, and that is not sure ({result.get('verdict')})", "warn"
 
