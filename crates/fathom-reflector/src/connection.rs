@@ -1,14 +1,12 @@
 //! One TCP connection: bytes in, stamped, out again.
 
 use crate::clock::{Clock, ms};
-use crate::gate::{Gate, Stranger};
-use crate::one_way::Segments;
+use crate::gate::Stranger;
+use crate::intake::Intake;
 use fathom_os::clock::mono_ns;
 use fathom_os::socket::{let_reads_wait, read_now, read_waiting, tcp_info, write_now};
 use fathom_wire::one_way::SEGMENT;
-use fathom_wire::{
-    Answer, Failure, Introduction, Key, Question, Reply, Secret, Sieve, Silence, Stamper, Standing,
-};
+use fathom_wire::{Answer, Failure, Introduction, Key, Question, Reply, Secret, Silence, Stamper, Standing};
 use mio::net::TcpStream;
 use std::io::{self, Write};
 use std::time::Duration;
@@ -44,18 +42,12 @@ pub(crate) struct Connection {
     /// A short read does not mean that nothing is left: the peer has ended its side, or sent urgent data, at which
     /// a read stops short.
     read_to_the_end: bool,
-    /// With a key: what may be echoed. Boxed, as above.
-    gate: Option<Box<Gate>>,
-    /// Takes out what asks for no echo.
-    sieve: Sieve,
-    /// What its peer has asked for instead.
-    segments: Option<Segments>,
+    /// What of the bytes that come is echoed.
+    intake: Intake,
     /// How it failed, if it did.
     failure: Failure,
     /// Whether it waits in the server's queue of unfinished turns.
     pub(crate) queued: bool,
-    /// Whether it waits in the server's queue of segments that are due.
-    pub(crate) segments_queued: bool,
 }
 
 /// Bytes read and not yet written, not yet stamped either: they are stamped when they go, so that a stamp always
@@ -148,18 +140,15 @@ impl Connection {
             received_ns: now_ns,
             key: None,
             read_to_the_end: false,
-            gate: None,
-            sieve: Sieve::default(),
-            segments: None,
+            intake: Intake::new(None),
             failure: Failure::NotTold,
             queued: false,
-            segments_queued: false,
         }
     }
 
     /// The same, where only who knows the secret is answered; none: everybody.
     pub(crate) fn of_those_who_know(self, secret: Option<Secret>) -> Self {
-        Self { gate: secret.map(|secret| Box::new(Gate::new(secret))), ..self }
+        Self { intake: Intake::new(secret), ..self }
     }
 
     /// Takes note that the kernel told of an end of the peer's side, or of urgent data.
@@ -170,37 +159,29 @@ impl Connection {
     /// Whether it is the one that came at this moment, and has sent nothing; where there is a key, nothing that shows that its
     /// peer knows it.
     pub(crate) fn is_silent_since(&self, opened_ns: u64) -> bool {
-        let is_unknown = self.gate.as_ref().is_some_and(|gate| !gate.proven);
-        self.opened_ns == opened_ns && (self.received_ns == opened_ns || is_unknown)
-    }
-
-    /// Whether it is the one that came at this moment.
-    pub(crate) fn is_of(&self, opened_ns: u64) -> bool {
-        self.opened_ns == opened_ns
+        self.opened_ns == opened_ns && (self.received_ns == opened_ns || self.intake.is_unknown())
     }
 
     /// Whether every byte has gone back, and none is to go unasked.
     pub(crate) fn holds_nothing(&self) -> bool {
-        self.held.is_none() && self.segments.is_none()
+        self.held.is_none() && self.intake.segment_due_ns().is_none()
     }
 
-    /// When it came, and when it is to send a segment that its peer asked for.
-    pub(crate) fn segment_due(&self) -> Option<(u64, u64)> {
-        self.segments.map(|segments| (segments.due_ns, self.opened_ns))
+    /// When it is to send a segment that its peer asked for.
+    pub(crate) fn segment_due_ns(&self) -> Option<u64> {
+        self.intake.segment_due_ns()
     }
 
     /// Sends the segment that is due. One that cannot go at once is left out: who does not read gets no traffic.
     pub(crate) fn send_segment(&mut self, shared: &mut Shared, now_ns: u64) {
-        let due = self.segments.as_mut().is_some_and(|segments| segments.due_ns <= now_ns);
-        if !due {
-            return;
-        }
         // What broke the kernel tells of by an event of its own.
-        if self.held.is_none() && write_now(&self.stream, &[SEGMENT]).is_ok_and(|written| written > 0) {
+        if self.intake.take_segment(now_ns)
+            && self.held.is_none()
+            && write_now(&self.stream, &[SEGMENT]).is_ok_and(|written| written > 0)
+        {
             shared.bytes += 1;
             self.active_ns = now_ns;
         }
-        self.segments = self.segments.and_then(|segments| segments.sent(now_ns));
     }
 
     pub(crate) fn stream(&mut self) -> &mut TcpStream {
@@ -302,33 +283,23 @@ impl Connection {
         }
     }
 
-    /// Puts what the gate holds back, or the sieve (behind a gate heads are whole), before what is read next; how many bytes
-    /// that is.
+    /// Puts what is held back before what is read next; how many bytes that is.
     fn put_before(&self, shared: &mut Shared) -> usize {
-        let held = self.gate.as_deref().map_or(self.sieve.held(), Gate::held);
+        let held = self.intake.held();
         shared.scratch[..held.len()].copy_from_slice(held);
         held.len()
     }
 
-    /// Echoes the `read` bytes in the scratch buffer, but for what the gate holds back; whether all of them went. What did not is held.
+    /// Echoes the `read` bytes in the scratch buffer, but for what is held back or asks for none; whether all of them went. Those
+    /// that did not are held.
     fn echo(&mut self, shared: &mut Shared, read: usize, ask: Ask<'_>) -> io::Result<bool> {
         let received_mono_ns = mono_ns();
         let frames = self.stamper.frames();
         (self.active_ns, self.received_ns) = (received_mono_ns, received_mono_ns);
-        let mut read = read;
-        if let Some(gate) = &mut self.gate {
-            read = gate.pass(&mut shared.scratch[..read]).map_err(io::Error::other)?;
-        }
-        if !self.stamper.is_plain() {
-            let sifted = self.sieve.pass(&mut shared.scratch[..read]);
-            read = sifted.kept;
-            let asked = sifted.asked.map(|frame| Segments::asked_for(&frame, received_mono_ns));
-            if sifted.other || asked.is_some() {
-                self.segments = asked.flatten();
-            }
-            if read == 0 {
-                return Ok(true);
-            }
+        let read =
+            self.intake.pass(&mut shared.scratch[..read], received_mono_ns).map_err(io::Error::other)?;
+        if read == 0 {
+            return Ok(true);
         }
         let bytes = &mut shared.scratch[..read];
         let out = &mut AtOnce(&self.stream);

@@ -19,6 +19,7 @@ mod gate;
 mod guard;
 mod help;
 mod idle;
+mod intake;
 mod itself;
 mod listen;
 mod one_way;

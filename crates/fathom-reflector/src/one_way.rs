@@ -1,8 +1,7 @@
 //! Segments that a peer asked for instead of an echo: when each is due.
 
 use fathom_wire::OneWay;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 const MS: u64 = 1_000_000;
 
@@ -31,31 +30,51 @@ impl Segments {
     }
 }
 
-/// Which connection is due next: at most one entry for each.
+/// Which slot's connection is due next. A slot has one entry at the most, that of the connection which lives there now.
 #[derive(Debug, Default)]
-pub(crate) struct SegmentQueue(BinaryHeap<Reverse<(u64, u32, u64)>>);
+pub(crate) struct SegmentQueue {
+    due: BTreeSet<(u64, u32)>,
+    /// When each slot is due.
+    of: Vec<Option<u64>>,
+}
 
 impl SegmentQueue {
-    /// The connection in `slot`, which came at `opened_ns`, is due then.
-    pub(crate) fn push(&mut self, due_ns: u64, slot: u32, opened_ns: u64) {
-        self.0.push(Reverse((due_ns, slot, opened_ns)));
+    /// From now on the slot is due then; `None`: not at all. Call it whenever that may have changed: nothing happens if it has not.
+    pub(crate) fn set(&mut self, slot: u32, due_ns: Option<u64>) {
+        let index = slot as usize;
+        let was = self.of.get(index).copied().flatten();
+        if was == due_ns {
+            return;
+        }
+        if let Some(was_ns) = was {
+            self.due.remove(&(was_ns, slot));
+        }
+        if let Some(due_ns) = due_ns {
+            self.due.insert((due_ns, slot));
+        }
+        if self.of.len() <= index {
+            self.of.resize(index + 1, None);
+        }
+        self.of[index] = due_ns;
     }
 
     /// When to look again.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
-        self.0.peek().map(|Reverse((due_ns, ..))| *due_ns)
+        self.due.first().map(|(due_ns, _)| *due_ns)
     }
 
-    /// The next that is due: its slot, and when it came.
-    pub(crate) fn pop(&mut self, now_ns: u64) -> Option<(u32, u64)> {
-        self.next_due_ns().filter(|due_ns| *due_ns <= now_ns)?;
-        self.0.pop().map(|Reverse((_, slot, opened_ns))| (slot, opened_ns))
+    /// Takes the next slot that is due.
+    pub(crate) fn pop(&mut self, now_ns: u64) -> Option<u32> {
+        let &(_, slot) = self.due.first().filter(|(due_ns, _)| *due_ns <= now_ns)?;
+        self.set(slot, None);
+        Some(slot)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn as_many_come_as_were_asked_for_and_none_before_its_time() {
@@ -71,5 +90,30 @@ mod tests {
         }
         assert_eq!((sent, segments), (vec![1_500, 3_500, 4_000], None));
         assert_eq!(Segments::asked_for(&OneWay { segments: 0, ..frame }, 0), None);
+    }
+
+    proptest! {
+        /// Against a plain list: slots come due at the time that was said last, connections come and go in them, and there are
+        /// never more entries than slots.
+        #[test]
+        fn a_slot_is_due_when_it_was_said_last_and_once(
+            steps in prop::collection::vec((0..4_u32, prop::option::of(0..40_u64), 0..3_u64), 1..200),
+        ) {
+            let (mut queue, mut list, mut now_ns) = (SegmentQueue::default(), [None; 4], 0);
+            for (slot, after, passed) in steps {
+                let due_ns = after.map(|after| now_ns + after);
+                queue.set(slot, due_ns);
+                list[slot as usize] = due_ns;
+                now_ns += passed;
+                prop_assert!(queue.due.len() <= list.len());
+                prop_assert_eq!(queue.next_due_ns(), list.iter().flatten().min().copied());
+                while let Some(slot) = queue.pop(now_ns) {
+                    let due = list[slot as usize].take();
+                    prop_assert!(due.is_some_and(|due| due <= now_ns), "{:?} at {}", due, now_ns);
+                    prop_assert!(list.iter().flatten().all(|other| Some(*other) >= due), "the first of them");
+                }
+                prop_assert!(list.iter().flatten().all(|due| *due > now_ns), "none is left waiting");
+            }
+        }
     }
 }

@@ -336,24 +336,17 @@ impl Server {
 
     /// A connection that is to send segments unasked waits for the next.
     fn queue_segment(&mut self, slot: usize) {
-        if let Some(connection) = self.slots[slot].as_mut()
-            && let Some((due_ns, opened_ns)) = connection.segment_due()
-            && !std::mem::replace(&mut connection.segments_queued, true)
-        {
-            self.segments.push(due_ns, slot as u32, opened_ns);
-        }
+        let due_ns = self.slots[slot].as_ref().and_then(Connection::segment_due_ns);
+        self.segments.set(slot as u32, due_ns);
     }
 
     /// Sends the segments that are due.
     fn send_segments(&mut self, now_ns: u64) {
-        while let Some((slot, opened_ns)) = self.segments.pop(now_ns) {
-            let slot = slot as usize;
-            let connection = self.slots[slot].as_mut().filter(|connection| connection.is_of(opened_ns));
-            // One that has gone, or is alone, is not waited for.
-            let Some(connection) = connection else { continue };
-            connection.segments_queued = false;
-            connection.send_segment(&mut self.shared, now_ns);
-            self.queue_segment(slot);
+        while let Some(slot) = self.segments.pop(now_ns) {
+            if let Some(connection) = self.slots[slot as usize].as_mut() {
+                connection.send_segment(&mut self.shared, now_ns);
+            }
+            self.queue_segment(slot as usize);
         }
     }
 
@@ -460,6 +453,7 @@ impl Server {
                 self.flows.ended(key, slot as u32, Ended { last, received_ns, port, failure });
             }
             connection.release(&mut self.shared);
+            self.segments.set(slot as u32, None);
             // It goes with the socket anyway; some systems want to be told.
             let _ = self.poll.registry().deregister(connection.stream());
             self.free.push(slot as u32);

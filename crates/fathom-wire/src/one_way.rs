@@ -8,7 +8,7 @@
 //!  offset size field          written by
 //!   0     12   as in any frame probe      kind 2, length: 64 or, if that is more, 128 for each segment
 //!  12      4   connection     probe       as in any frame
-//!  16      4   every_ms       probe       time from this frame to the first segment, and from each to the next
+//!  16      4   every_ms       probe       time from this frame's end to the first segment, and from each to the next
 //!  20      4   segments       probe       how many the reflector is to send, 0 ..= 128: of one byte, 0
 //!  24      4   session        probe       as in any frame
 //!  28      4   check          probe       CRC-32 of bytes 0..28
@@ -16,12 +16,11 @@
 //!  64          padding        probe       anything; nobody reads it
 //! ```
 //!
-//! What comes next on the connection, other than such a frame, ends it: no further segment is sent. A segment of one byte is
-//! 73 bytes with the headers of IPv6 and TCP, and 128 came for it: nothing is amplified.
+//! It counts once its last byte has come. What comes next on the connection, other than such a frame, ends it: no further segment
+//! is sent. A segment of one byte is 73 bytes with the headers of IPv6 and TCP, and 128 came for it: nothing is amplified.
 
-use crate::frame::{
-    HEADER_LEN, IDENTITY_LEN, KIND_QUESTION, MAGIC, MAX_LEN, VERSION, decode_head, encode_head, u32_at,
-};
+use crate::frame::{HEADER_LEN, IDENTITY_LEN, Identity, MAGIC, VERSION, decode_head, encode_head};
+use crate::question::Question;
 use crate::secret::Secret;
 
 const KIND_ONE_WAY: u8 = 2;
@@ -31,12 +30,12 @@ pub const SEGMENTS_MOST: u32 = 128;
 const BYTES_A_SEGMENT: u32 = 128;
 /// The shortest time between two of them, in ms.
 pub const EVERY_LEAST_MS: u32 = 100;
+/// The longest, in ms: eight days. Nobody looks for limits that are longer.
+pub const EVERY_MOST_MS: u32 = 8 * 24 * 3_600 * 1_000;
 /// What a segment of the reflector's consists of. No frame begins so.
 pub const SEGMENT: u8 = 0;
 /// How such a frame begins.
 const BEGINNING: [u8; 6] = [MAGIC[0], MAGIC[1], MAGIC[2], MAGIC[3], VERSION, KIND_ONE_WAY];
-/// Up to here a frame tells how long it is.
-const LENGTH_KNOWN: usize = 12;
 
 /// A frame that asks for no echo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,7 +46,7 @@ pub struct OneWay {
     pub connection: u32,
     /// Segments that the reflector is to send, [`SEGMENTS_MOST`] at the most. 0: none.
     pub segments: u32,
-    /// From this frame to the first segment, and from each to the next, in ms: [`EVERY_LEAST_MS`] or more.
+    /// From this frame to the first segment, and from each to the next, in ms: [`EVERY_LEAST_MS`] to [`EVERY_MOST_MS`].
     pub every_ms: u32,
 }
 
@@ -75,8 +74,9 @@ impl OneWay {
     pub fn decode(bytes: &[u8; IDENTITY_LEN]) -> Option<Self> {
         let (length, connection, asked, session) = decode_head(KIND_ONE_WAY, bytes)?;
         let frame = Self { session, connection, segments: asked as u32, every_ms: (asked >> 32) as u32 };
-        let is_bounded =
-            frame.segments <= SEGMENTS_MOST && (frame.segments == 0 || frame.every_ms >= EVERY_LEAST_MS);
+        let is_bounded = frame.segments == 0
+            || (frame.segments <= SEGMENTS_MOST
+                && (EVERY_LEAST_MS..=EVERY_MOST_MS).contains(&frame.every_ms));
         (is_bounded && length == frame.length()).then_some(frame)
     }
 }
@@ -88,11 +88,15 @@ pub struct Sifted {
     pub kept: usize,
     /// Something else than such a frame was among them.
     pub other: bool,
-    /// The last such frame, if nothing else came after it.
+    /// The last such frame whose last byte has come, if nothing else came after it.
     pub asked: Option<OneWay>,
 }
 
 /// The reflector's side: takes such frames out of a stream of frames. The other bytes pass as they come.
+///
+/// Before each [`Sieve::pass`] what is [held](Sieve::held) is put before the bytes that came. Where the bytes stop being frames the
+/// stream is plain for good, from the byte at which a [`Stamper`](crate::Stamper) takes it for plain: then nothing is held
+/// any more, and bytes need not be passed.
 ///
 /// A frame whose first six bytes come in pieces is passed on, and the stream is plain from then on: nothing is held back
 /// before its kind is known. A probe writes each of them at once.
@@ -102,73 +106,81 @@ pub struct Sieve {
     /// Position in the current frame, and its length, once that is known.
     position: u32,
     length: u32,
-    /// The current frame is taken out.
-    takes: bool,
-    head: [u8; LENGTH_KNOWN],
-    /// The beginning of such a frame, whose head is not whole yet.
-    held: Vec<u8>,
+    /// The current frame, if it is taken out: it counts once all of it has come.
+    taking: Option<OneWay>,
+    /// The beginning of the current frame; at its boundary the beginning of one to be taken out, whose head is not whole yet.
+    head: [u8; IDENTITY_LEN],
+    /// So many bytes of the head are held back.
+    held: usize,
 }
 
 impl Sieve {
     /// What was held back, to stand before the bytes that come next.
     pub fn held(&self) -> &[u8] {
-        &self.held
+        &self.head[..self.held]
+    }
+
+    /// Whether the stream turned out not to consist of frames. Nothing is held then.
+    pub fn is_plain(&self) -> bool {
+        self.plain
     }
 
     /// Takes such frames out of the next bytes of the stream, what was held back before them.
     pub fn pass(&mut self, bytes: &mut [u8]) -> Sifted {
         let (mut sifted, mut at) = (Sifted::default(), 0);
-        self.held.clear();
+        self.held = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             if self.position == 0 && !self.plain && rest.starts_with(&BEGINNING) {
                 let Some(head) = rest.first_chunk() else {
-                    self.held.extend_from_slice(rest);
+                    self.held = rest.len();
+                    self.head[..rest.len()].copy_from_slice(rest);
                     break;
                 };
-                sifted.asked = OneWay::decode(head);
-                self.takes = sifted.asked.is_some();
-                self.plain = !self.takes;
-                self.length = sifted.asked.map_or(0, |frame| frame.length());
+                self.taking = OneWay::decode(head);
+                self.plain = self.taking.is_none();
+                self.length = self.taking.map_or(0, |frame| frame.length());
             }
-            let taken = self.step(at, bytes);
-            if !self.takes {
-                bytes.copy_within(at..at + taken, sifted.kept);
+            let taken = self.step(rest);
+            if self.taking.is_none() {
+                if at > sifted.kept {
+                    bytes.copy_within(at..at + taken, sifted.kept);
+                }
                 sifted.kept += taken;
                 (sifted.other, sifted.asked) = (true, None);
             }
             at += taken;
-            if !self.plain && self.position >= LENGTH_KNOWN as u32 && self.position == self.length {
-                (self.position, self.takes) = (0, false);
+            if !self.plain && self.position == self.length {
+                sifted.asked = self.taking.take().or(sifted.asked);
+                (self.position, self.length) = (0, 0);
             }
         }
         sifted
     }
 
     /// Follows the stream to the next boundary; how many bytes that is.
-    fn step(&mut self, at: usize, bytes: &[u8]) -> usize {
-        let rest = &bytes[at..];
+    fn step(&mut self, rest: &[u8]) -> usize {
         let position = self.position as usize;
         if self.plain {
             return rest.len();
         }
-        if self.takes || position >= LENGTH_KNOWN {
+        if self.taking.is_some() || position >= IDENTITY_LEN {
             let taken = rest.len().min((self.length - self.position) as usize);
             self.position += taken as u32;
             return taken;
         }
-        let taken = rest.len().min(LENGTH_KNOWN - position);
+        let taken = rest.len().min(IDENTITY_LEN - position);
         self.head[position..position + taken].copy_from_slice(&rest[..taken]);
         let seen = position + taken;
         self.position = seen as u32;
         let prefix = seen.min(MAGIC.len());
         if self.head[..prefix] != MAGIC[..prefix] {
             self.plain = true;
-        } else if seen == LENGTH_KNOWN {
-            // Whether it is whole and sound the stamper sees; a stream that is not is plain for both.
-            let is_known = self.head[4] == VERSION && self.head[5] <= KIND_QUESTION;
-            self.length = u32_at(&self.head, 8);
-            self.plain = !is_known || !(HEADER_LEN as u32..=MAX_LEN).contains(&self.length);
+        } else if seen == IDENTITY_LEN {
+            let echo = Identity::decode(&self.head).map(|identity| identity.length);
+            let length = echo.or_else(|| Question::decode(&self.head).map(|_| HEADER_LEN as u32));
+            self.plain = length.is_none();
+            self.length = length.unwrap_or(0);
         }
         taken
     }
@@ -177,6 +189,7 @@ impl Sieve {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frame::u32_at;
     use crate::message::Key;
     use crate::question::{About, Question};
     use proptest::prelude::*;
@@ -200,26 +213,42 @@ mod tests {
         assert_eq!(frame(0).encode(None).len(), 64);
     }
 
-    /// With the longest headers that a segment of one byte commonly has (IPv6, and TCP with time stamps) less goes out than came.
     #[test]
-    fn nothing_is_amplified() {
+    fn what_is_asked_is_bounded() {
         for segments in 0..=SEGMENTS_MOST {
-            let frame = frame(segments);
-            assert!(u64::from(frame.segments) * (40 + 32 + 1) <= u64::from(frame.length()));
-            let bytes = frame.encode(None);
-            assert_eq!(OneWay::decode(bytes.first_chunk().expect("a head")), Some(frame));
+            for every_ms in [EVERY_LEAST_MS, EVERY_MOST_MS] {
+                let frame = OneWay { every_ms, ..frame(segments) };
+                assert_eq!(OneWay::decode(frame.encode(None).first_chunk().expect("a head")), Some(frame));
+            }
         }
         for wrong in [
             frame(SEGMENTS_MOST + 1),
             OneWay { every_ms: EVERY_LEAST_MS - 1, ..frame(1) },
+            OneWay { every_ms: EVERY_MOST_MS + 1, ..frame(1) },
             frame(u32::MAX >> 8),
         ] {
-            let bytes = wrong.encode(None);
-            assert_eq!(OneWay::decode(bytes.first_chunk().expect("a head")), None, "{wrong:?}");
+            let asked = u64::from(wrong.every_ms) << 32 | u64::from(wrong.segments);
+            let head = encode_head(KIND_ONE_WAY, wrong.length(), 2, asked, 1);
+            assert_eq!(OneWay::decode(&head), None, "{wrong:?}");
         }
         // A length that is not what the segments need.
         let asked = u64::from(1_000_u32) << 32 | 0x64;
         assert_eq!(OneWay::decode(&encode_head(KIND_ONE_WAY, 64, 2, asked, 1)), None);
+    }
+
+    /// A frame counts once all of it has come: until then nothing may go out for it. A segment is 73 bytes with the longest headers
+    /// that one of one byte commonly has (IPv6, and TCP with time stamps).
+    #[test]
+    fn what_is_asked_counts_when_it_is_paid_for() {
+        for segments in [0, 1, 3, SEGMENTS_MOST] {
+            let bytes = frame(segments).encode(None);
+            for breaks_off in 6..=bytes.len() {
+                let (out, asked) = sifted(&bytes[..breaks_off], &[breaks_off]);
+                let answer = asked.map_or(0, |frame| frame.segments as usize * (40 + 32 + 1));
+                assert!(out.is_empty() && answer <= breaks_off, "{answer} for {breaks_off}");
+                assert_eq!(asked.is_some(), breaks_off == bytes.len(), "{segments}: {breaks_off}");
+            }
+        }
     }
 
     /// The bytes of a stream, in pieces as they come: what is echoed, and what the last such frame asks for.

@@ -319,3 +319,34 @@ fn traffic_one_way_is_one_way_and_not_amplified() {
     assert_eq!(counts["bytes"], 4 * 64 + 3);
     assert_eq!(counts["messages_stamped"], 4);
 }
+
+/// An ask that is due sooner does not wait for the one before it, on its own connection or on the one that lived in its slot before;
+/// and nothing is sent for a frame that has not come as a whole.
+#[test]
+fn segments_come_when_they_were_asked_for_last_and_are_paid_for() {
+    let reflector = Reflector::start("127.0.0.1:0", &[]);
+    let ask = |segments, every_ms| OneWay { session: 77, connection: 5, segments, every_ms }.encode(None);
+    let hour_ms = 3_600_000;
+    let (mut segment, mut echo) = ([9], [0; 64]);
+    for _ in 0..3 {
+        let mut stream = reflector.connect();
+        stream.write_all(&ask(128, hour_ms)).expect("sent");
+        stream.write_all(&ask(1, 100)).expect("sent");
+        stream.read_exact(&mut segment).expect("a segment");
+        assert_eq!(segment, [0]);
+        stream.write_all(&ask(128, hour_ms)).expect("sent");
+        stream.shutdown(Shutdown::Write).expect("ended");
+        assert!(is_closed(&mut stream), "its slot is free");
+    }
+    let (mut whole, mut torn) = (reflector.connect(), reflector.connect());
+    let bytes = ask(1, 100);
+    torn.write_all(&bytes[..127]).expect("sent");
+    whole.write_all(&bytes).expect("sent");
+    whole.read_exact(&mut segment).expect("a segment");
+    // The other's time begins with its last byte: the next thing there is the echo of what follows.
+    torn.write_all(&[&bytes[127..], &frame(KEY, 0, 64)].concat()).expect("sent");
+    torn.read_exact(&mut echo).expect("an echo");
+    assert_eq!(echo[..32], frame(KEY, 0, 64)[..32]);
+    let (counts, _) = reflector.stop();
+    assert_eq!(counts["bytes"], 4 + 64);
+}
