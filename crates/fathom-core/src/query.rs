@@ -3,14 +3,16 @@
 //!
 //! A [`Timeline`] is fed by whoever drives the protocol: [`Timeline::request`] when a request was handed to the kernel,
 //! [`Timeline::received`] for every read that gave bytes (and since when it had waited for them), [`Timeline::look`] for
-//! what a second connection saw the server's backend do, and [`Timeline::end`] when the answer is whole. `request` may come
-//! again: each begins a turn, for which the path takes one round trip.
+//! what a second connection saw the server's backend do, and [`Timeline::end`] when the answer is whole; where none
+//! comes any more, [`Timeline::unanswered`] says so first. `request` may come again: each begins a turn, for which the path takes
+//! one round trip.
 //!
 //! The model, its assumptions and where it is blind: `docs/databases.md`. In short:
 //! * The last busy time of a turn, in which nothing is waited for any more, is the client's, and so is busy time during which
 //!   the server is blocked on sending to a client that has not read what it has. Busy time that a wait follows is hidden
 //!   behind whoever is waited for, because a faster client would only have waited longer.
-//! * Of the first wait of a turn one round trip is the path's; the rest is the server's, unless it says that it was done.
+//! * Of the first wait of a turn one round trip is the path's; the rest is the server's, unless it says that it was done. Where
+//!   it was not seen at work a lost packet may have been waited for: that widens the bounds.
 //! * A later wait is the server's while it works, and the path's while it is blocked on sending or has sent everything.
 //! * What nobody looked at is between server and path: it widens the bounds of both.
 

@@ -24,6 +24,9 @@ struct World {
     send_buffer: usize,
     window: usize,
     look_every_ns: Option<u64>,
+    /// The request is lost so often, and the chunk of this number once.
+    lost_requests: u32,
+    lost_chunk: Option<usize>,
 }
 
 /// When each chunk was made, put, sent, received, taken up, processed.
@@ -41,7 +44,7 @@ impl World {
         let mut sent: Vec<u64> = vec![];
         let half = self.rtt_ns / 2;
         for i in 0..self.chunks {
-            let began = run.put.last().map_or(half + self.think_ns, |&put| put);
+            let began = run.put.last().map_or(self.asked() + self.think_ns, |&put| put);
             run.made.push(began + self.make_ns);
             let room = i.checked_sub(self.send_buffer).map_or(0, |i| sent[i]);
             run.put.push(run.made[i].max(room));
@@ -49,11 +52,23 @@ impl World {
             let open = i.checked_sub(self.window).map_or(0, |i| run.done[i] + half);
             sent.push(run.put[i].max(line).max(open));
             // What the first bytes take on a slow line is taken for the server's: a blind spot that docs/databases.md names.
-            run.came.push(sent[i] + half);
+            let again = if self.lost_chunk == Some(i) { self.again_ns() } else { 0 };
+            // What is behind a gap is not given to the reader.
+            run.came.push((sent[i] + half + again).max(run.came.last().copied().unwrap_or(0)));
             run.taken.push(run.came[i].max(run.done.last().copied().unwrap_or(0)));
             run.done.push(run.taken[i] + self.process_ns);
         }
         run
+    }
+
+    /// A lost segment is sent again after this, as Linux does it without further ones; and after twice that.
+    fn again_ns(&self) -> u64 {
+        200 * MS + self.rtt_ns
+    }
+
+    /// When the server has the request.
+    fn asked(&self) -> u64 {
+        self.rtt_ns / 2 + self.again_ns() * ((1 << self.lost_requests) - 1)
     }
 
     fn wall(&self) -> u64 {
@@ -65,16 +80,15 @@ impl World {
         let wall = self.wall();
         let without = [
             Self { think_ns: 0, make_ns: 0, ..self.clone() },
-            Self { rtt_ns: 0, wire_ns: 0, ..self.clone() },
+            Self { rtt_ns: 0, wire_ns: 0, lost_requests: 0, lost_chunk: None, ..self.clone() },
             Self { process_ns: 0, ..self.clone() },
         ];
         without.map(|world| (wall - world.wall()) as f64 / wall as f64)
     }
 
     fn state(&self, run: &Run, at: u64) -> ServerState {
-        let half = self.rtt_ns / 2;
         match run.put.iter().position(|&put| put > at) {
-            _ if at < half => ServerState::Done,
+            _ if at < self.asked() => ServerState::Done,
             None => ServerState::Done,
             Some(i) if run.made[i] <= at => ServerState::Sending,
             Some(_) => ServerState::Working,
@@ -117,7 +131,7 @@ impl World {
             now = now.max(run.done[i]);
             line.busy_until(now);
         }
-        line.end(end)
+        line.end(end, Some(self.lost_requests.into()))
     }
 }
 
@@ -135,25 +149,30 @@ fn worlds() -> impl Strategy<Value = World> {
     let time = prop_oneof![Just(0), 1..50 * US, 50 * US..2 * MS];
     (
         prop_oneof![10 * US..MS, MS..100 * MS],
-        prop_oneof![Just(0), 1..200 * MS],
+        prop_oneof![Just(0), 1..200 * MS, 200 * MS..1_500 * MS],
         time.clone(),
         time.clone(),
         time,
         1_usize..300,
         (1_usize..64, 8_usize..64),
         prop_oneof![Just(None), (2 * MS..20 * MS).prop_map(Some)],
+        (prop_oneof![3 => Just(0_u32), 1 => 1_u32..4], prop_oneof![Just(None), (0_usize..8).prop_map(Some)]),
     )
         .prop_map(
-            |(rtt_ns, think_ns, make_ns, wire_ns, process_ns, chunks, (send_buffer, window), look)| World {
-                rtt_ns,
-                think_ns,
-                make_ns,
-                wire_ns,
-                process_ns,
-                chunks,
-                send_buffer,
-                window,
-                look_every_ns: look,
+            |(rtt_ns, think_ns, make_ns, wire_ns, process_ns, chunks, (send_buffer, window), look, lost)| {
+                World {
+                    rtt_ns,
+                    think_ns,
+                    make_ns,
+                    wire_ns,
+                    process_ns,
+                    chunks,
+                    send_buffer,
+                    window,
+                    look_every_ns: look,
+                    lost_requests: lost.0,
+                    lost_chunk: lost.1,
+                }
             },
         )
 }
@@ -189,7 +208,7 @@ proptest! {
                 let mut line = Timeline::new(0);
                 line.request(0, Rtt::of(&[world.rtt_ns]));
                 line.received(Some((10, wall)), 100);
-                line.end(end)
+                line.end(end, Some(0))
             };
             (line(wall), line(wall + more))
         };
@@ -211,7 +230,7 @@ proptest! {
                 line.received(Some((now, now + wait)), 100);
                 now += wait;
             }
-            line.end(now)
+            line.end(now, Some(0))
         };
         let (a, b) = (split(rtt), split(rtt + more));
         lawful(&a, wait * turns);
@@ -223,7 +242,7 @@ proptest! {
     /// Whatever it is told, in whatever order.
     #[test]
     fn nothing_that_it_is_told_breaks_a_law(
-        told in prop::collection::vec((0_u8..6, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
+        told in prop::collection::vec((0_u8..7, 0..5 * MS, 0..5 * MS, 0..100_000_u64), 0..200)
     ) {
         let (mut line, mut now) = (Timeline::new(0), 0);
         for (what, a, b, bytes) in told {
@@ -232,12 +251,13 @@ proptest! {
                 1 => line.request(now, Rtt::of(&[a.min(b), b, a.max(b)])),
                 2 => { line.received(Some((now.saturating_sub(b / 8), now + a)), bytes); now += a; }
                 3 => line.received(None, bytes),
+                5 => { line.unanswered(now, now + a); now += a; }
                 4 => line.look((now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
                 _ => { line.still_waiting(now, now + a); now += a; }
             }
             if bytes % 2 == 0 { now += b; line.busy_until(now); }
         }
-        let end = line.clone().end(now);
+        let end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3]);
         lawful(&end, end.wall_ns);
         prop_assert!(end.wall_ns >= now);
     }
@@ -256,6 +276,8 @@ fn each_party_is_found() {
         send_buffer: 16,
         window: 8,
         look_every_ns: Some(10 * MS),
+        lost_requests: 0,
+        lost_chunk: None,
     };
     let cases = [
         (Party::Server, World { think_ns: 80 * MS, ..plain.clone() }),
@@ -264,7 +286,7 @@ fn each_party_is_found() {
         (Party::Path, World { rtt_ns: 20 * MS, ..plain.clone() }),
         (Party::Client, World { process_ns: MS, ..plain.clone() }),
         // Without looks what needs none is found all the same.
-        (Party::Server, World { think_ns: 80 * MS, look_every_ns: None, ..plain.clone() }),
+        (Party::Server, World { think_ns: 800 * MS, look_every_ns: None, ..plain.clone() }),
         (Party::Client, World { process_ns: MS, look_every_ns: None, ..plain }),
     ];
     for (party, world) in cases {
@@ -286,7 +308,7 @@ fn what_nobody_looked_at_has_bounds_alone() {
     line.request(0, Rtt::of(&[MS]));
     line.received(Some((0, MS)), 10_000);
     line.received(Some((MS, 20 * MS)), 10_000);
-    let split = line.end(20 * MS);
+    let split = line.end(20 * MS, Some(0));
     assert!(split.estimates().is_none() && split.why_not().is_some_and(|why| why.contains("server")));
     assert_eq!((split.part(Party::Path).low_ns, split.part(Party::Path).high_ns), (MS, 20 * MS));
     assert_eq!((split.part(Party::Server).low_ns, split.part(Party::Server).high_ns), (0, 19 * MS));
@@ -303,7 +325,7 @@ fn a_server_that_was_done_is_not_what_was_waited_for() {
         line.look(at, ServerState::Done);
     }
     line.received(Some((190 * MS, 201 * MS)), 100);
-    let split = line.end(201 * MS);
+    let split = line.end(201 * MS, Some(0));
     assert_eq!(verdict(&split), (Some(Party::Path), Confidence::High), "{split:?}");
     assert!(split.part(Party::Server).ns <= 10 * MS);
 }
@@ -318,7 +340,7 @@ fn pauses_and_waits(bytes: u64, looks: u64) -> Split {
         line.look(look * 80 * MS / looks, ServerState::Sending);
     }
     line.received(Some((80 * MS, 100 * MS)), 100);
-    line.end(100 * MS)
+    line.end(100 * MS, Some(0))
 }
 
 /// It is this side's work that blocks the server, if what was not read fills a window; else a narrow path does.
@@ -349,4 +371,61 @@ fn a_look_before_the_request_is_there_does_not_count() {
         line.look(at, ServerState::Working);
         assert_eq!(line.looks(), counted);
     }
+}
+
+/// 80 ms beyond the round trip, which nobody looked into: most likely the server's, but a lost answer takes as long.
+#[test]
+fn a_lost_packet_would_look_like_a_server_that_nobody_looked_at() {
+    let split = |retransmits| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        line.received(Some((0, 81 * MS)), 100);
+        line.end(81 * MS, retransmits)
+    };
+    assert_eq!(verdict(&split(Some(0))), (Some(Party::Server), Confidence::Medium));
+    assert_eq!(split(Some(0)).part(Party::Server).low_ns, 0);
+    // The request was lost, or nobody knows.
+    for retransmits in [Some(1), None] {
+        assert_eq!(verdict(&split(retransmits)), (None, Confidence::None));
+    }
+}
+
+/// A path that went dark for a quarter of an hour, in the first wait of a query and in a later one.
+#[test]
+fn a_wait_that_nothing_ended_is_open_between_server_and_path() {
+    for first_bytes in [false, true] {
+        for looks in [None, Some(ServerState::Working)] {
+            let mut line = Timeline::new(0);
+            line.request(0, Rtt::of(&[MS]));
+            if first_bytes {
+                line.received(Some((0, MS)), 100);
+            }
+            let since = if first_bytes { MS } else { 0 };
+            if let Some(state) = looks {
+                line.still_waiting(since, 2 * MS);
+                line.look(2 * MS, state);
+            }
+            line.unanswered(since, 900_000 * MS);
+            let split = line.end(900_000 * MS, Some(0));
+            lawful(&split, 900_000 * MS);
+            assert_eq!(split.part(Party::Client).high_ns, 0, "{split:?}");
+            for party in [Party::Server, Party::Path] {
+                let part = split.part(party);
+                assert!(part.low_ns <= 2 * MS && part.high_ns >= 899_000 * MS, "{party}: {split:?}");
+            }
+        }
+    }
+}
+
+/// What stands beside a query is what its split was made with.
+#[test]
+fn the_round_trip_that_was_reckoned_with_is_told() {
+    let mut line = Timeline::new(0);
+    assert_eq!(line.rtt_ns(), None);
+    line.request(0, None);
+    assert_eq!(line.rtt_ns(), None);
+    for rtt in [MS, 3 * MS] {
+        line.request(0, Rtt::of(&[rtt]));
+    }
+    assert_eq!(line.rtt_ns(), Some(2 * MS));
 }

@@ -137,34 +137,40 @@ impl Queries {
         Self { dir: dir.to_owned(), ordinal: 0, rows: Vec::new(), written: 0 }
     }
 
-    /// Takes a row; it is on the disk after the next [`Queries::flush`] that succeeds.
-    pub fn push(&mut self, query: Query) -> Result<(), Error> {
-        if self.rows.len() >= ROWS {
-            self.flush()?;
-            self.rows.clear();
-            self.written = 0;
-            self.ordinal += 1;
-        }
+    /// Takes a row; it is on the disk after the next [`Queries::flush`] that succeeds. Whether a file is full: flush it then.
+    #[must_use]
+    pub fn push(&mut self, query: Query) -> bool {
         self.rows.push(query);
+        self.rows.len().is_multiple_of(ROWS)
+    }
+
+    /// Puts what was taken on the disk. Where that fails it is all kept, for the next time.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        while self.written < self.rows.len() {
+            let rows = self.rows.len().min(ROWS);
+            self.write(rows)?;
+            self.written = rows;
+            if rows == ROWS {
+                self.rows.drain(..ROWS);
+                self.written = 0;
+                self.ordinal += 1;
+            }
+        }
         Ok(())
     }
 
-    /// Puts what was taken on the disk.
-    pub fn flush(&mut self) -> Result<(), Error> {
-        if self.written == self.rows.len() {
-            return Ok(());
-        }
+    /// The newest file, with so many rows.
+    fn write(&self, rows: usize) -> Result<(), Error> {
         let path = self.dir.join(name(self.ordinal));
         let temporary = self.dir.join(format!("{}.tmp", name(self.ordinal)));
-        let bytes = encoded(&self.rows).map_err(|reason| Error::Segment { path: path.clone(), reason })?;
+        let bytes =
+            encoded(&self.rows[..rows]).map_err(|reason| Error::Segment { path: path.clone(), reason })?;
         let disk = disk::like(&self.dir.join(crate::MANIFEST));
         let file = disk.create(&temporary).map_err(Error::io("create", &temporary))?;
         disk.write(&file, &bytes).map_err(Error::io("write", &temporary))?;
         disk.sync(&file).map_err(Error::io("sync", &temporary))?;
         disk.rename(&temporary, &path).map_err(Error::io("rename into place", &path))?;
-        disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))?;
-        self.written = self.rows.len();
-        Ok(())
+        disk.sync_dir(&self.dir).map_err(Error::io("sync", &self.dir))
     }
 }
 
@@ -269,7 +275,12 @@ mod unit {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[1_000_000]));
         line.received(Some((0, 3_000_000)), 10);
-        Query { query: number, first_row_ns: Some(3_000_000), split: line.end(6_000_000), ..Query::default() }
+        Query {
+            query: number,
+            first_row_ns: Some(3_000_000),
+            split: line.end(6_000_000, Some(0)),
+            ..Query::default()
+        }
     }
 
     fn laws(dir: &Path) -> (Option<u64>, Vec<&'static str>) {
@@ -283,8 +294,7 @@ mod unit {
         assert_eq!(laws(dir.path()), (None, vec![]), "a recording of something else");
         let mut queries = Queries::new(dir.path());
         for number in 0..ROWS as u64 + 3 {
-            queries.push(query(number)).unwrap();
-            if number % 1_000 == 7 {
+            if queries.push(query(number)) || number % 1_000 == 7 {
                 queries.flush().unwrap();
                 assert_eq!(laws(dir.path()), (Some(number + 1), vec![]));
             }
@@ -292,6 +302,24 @@ mod unit {
         queries.flush().unwrap();
         assert_eq!(laws(dir.path()), (Some(ROWS as u64 + 3), vec![]));
         assert!(dir.path().join(name(1)).is_file() && !dir.path().join(name(2)).is_file());
+    }
+
+    #[test]
+    fn no_row_is_lost_where_a_full_file_cannot_be_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut queries = Queries::new(dir.path());
+        // Nothing can be written in its place.
+        let in_the_way = dir.path().join(format!("{}.tmp", name(0)));
+        std::fs::create_dir(&in_the_way).unwrap();
+        let all = 2 * ROWS as u64 + 7;
+        let full: Vec<_> = (0..all).filter(|&number| queries.push(query(number))).collect();
+        assert_eq!(full, [ROWS as u64 - 1, 2 * ROWS as u64 - 1]);
+        assert!(queries.flush().is_err() && queries.flush().is_err());
+        std::fs::remove_dir(&in_the_way).unwrap();
+        queries.flush().unwrap();
+        assert_eq!(laws(dir.path()), (Some(all), vec![]));
+        // The third has what is over.
+        assert!(dir.path().join(name(2)).is_file() && !dir.path().join(name(3)).is_file());
     }
 
     #[test]
@@ -313,8 +341,8 @@ mod unit {
     fn a_broken_law_is_found() {
         let dir = tempfile::tempdir().unwrap();
         let mut queries = Queries::new(dir.path());
-        queries.push(query(7)).unwrap();
-        queries.push(Query { query: 1, first_row_ns: Some(7_000_000), ..query(1) }).unwrap();
+        assert!(!queries.push(query(7)));
+        assert!(!queries.push(Query { query: 1, first_row_ns: Some(7_000_000), ..query(1) }));
         queries.flush().unwrap();
         let found = ["queries are numbered from 0 without gaps", "the first row comes before the last"];
         assert_eq!(laws(dir.path()), (Some(2), found.to_vec()));

@@ -13,7 +13,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) fetch_size: Option<u32>,
     /// Queries by what the server waited for most.
     pub(crate) waits: &'a BTreeMap<String, u64>,
-    pub(crate) answered: u64,
+    /// Queries during which the server was looked at.
+    pub(crate) looked_at: u64,
 }
 
 /// Lines, each with its evidence; none where there is none.
@@ -39,10 +40,32 @@ pub(crate) fn lines(of: &Evidence<'_>) -> Vec<String> {
             if let Some((wait, n)) = of.waits.iter().max_by_key(|(_, n)| **n) {
                 lines.push(format!(
                     "the server waited most for {wait} (in {n} of {} that were looked at)",
-                    of.answered
+                    of.looked_at
                 ));
             }
         }
     }
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_counted_among_the_queries_that_were_looked_at() {
+        let waits = [("IO/DataFileRead".to_owned(), 2), ("Lock/tuple".to_owned(), 1)].into();
+        let evidence = Evidence {
+            verdict: (Some(Party::Server), Confidence::High),
+            turns: 1,
+            rtt_ns: None,
+            fetch_size: None,
+            waits: &waits,
+            looked_at: 3,
+        };
+        assert_eq!(
+            lines(&evidence),
+            ["the server waited most for IO/DataFileRead (in 2 of 3 that were looked at)"]
+        );
+    }
 }

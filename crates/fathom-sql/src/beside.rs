@@ -10,7 +10,7 @@ use fathom_os::socket::{self, TcpOptions};
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// What is known of the path is what the last so many said.
@@ -20,6 +20,8 @@ const FIRST: usize = 5;
 const ECHO_EVERY: Duration = Duration::from_millis(100);
 const SETUP_EVERY: Duration = Duration::from_millis(500);
 const FIRST_EVERY: Duration = Duration::from_millis(20);
+/// The newest is of the path as it is for so many times as long as from one to the next.
+const FRESH: u64 = 4;
 const WITHIN: Duration = Duration::from_secs(5);
 /// Bytes of an echo.
 const ECHO_BYTES: usize = 64;
@@ -33,41 +35,95 @@ pub(crate) enum Peer {
     Port(SocketAddr),
 }
 
+impl Peer {
+    /// From one answer to the next request.
+    fn every(self) -> Duration {
+        match self {
+            Self::Reflector(_) => ECHO_EVERY,
+            Self::Port(_) => SETUP_EVERY,
+        }
+    }
+}
+
+/// A round trip, and when its answer came.
+#[derive(Debug, Clone, Copy)]
+struct RoundTrip {
+    at_ns: u64,
+    ns: u64,
+}
+
 #[derive(Default)]
 struct Known {
-    round_trips: VecDeque<u64>,
+    round_trips: VecDeque<RoundTrip>,
     tries: usize,
     failed: u64,
 }
 
+impl Known {
+    /// Takes one.
+    fn answered(&mut self, round_trip: RoundTrip) {
+        self.round_trips.push_back(round_trip);
+        // The first of a run finds nothing warm.
+        while self.round_trips.len() > KEPT || (self.tries == FIRST && self.round_trips.len() == FIRST) {
+            self.round_trips.pop_front();
+        }
+    }
+
+    /// The path's round trip now, by those that came in one after the other until now: what came before a gap, or where none
+    /// comes any more, is of a path that was.
+    fn rtt(&self, now_ns: u64, every: Duration) -> Option<Rtt> {
+        let every_ns = every.as_nanos() as u64;
+        let mut later_ns = now_ns;
+        // From one answer to the next there lies the next one's own round trip too.
+        let mut own_ns = self.round_trips.back().map_or(0, |newest| newest.ns);
+        let fresh = self.round_trips.iter().rev().take_while(|one| {
+            let is_fresh = later_ns.saturating_sub(one.at_ns) <= FRESH * every_ns + own_ns;
+            (later_ns, own_ns) = (one.at_ns, one.ns);
+            is_fresh
+        });
+        Rtt::of(&fresh.map(|one| one.ns).collect::<Vec<_>>())
+    }
+}
+
 /// See the module.
 #[derive(Clone)]
-pub(crate) struct Beside(Arc<(Mutex<Known>, Condvar)>);
+pub(crate) struct Beside {
+    shared: Arc<(Mutex<Known>, Condvar)>,
+    every: Duration,
+}
 
 impl Beside {
     /// Begins, and waits for the first.
     pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record) -> Result<Self, Error> {
-        let beside = Self(Arc::default());
+        let beside = Self { shared: Arc::default(), every: peer.every() };
         let (own, stop) = (beside.clone(), stop.clone());
         let run = move || own.measure(peer, &stop, &record);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        let (known, told) = &*beside.0;
+        let (known, told) = &*beside.shared;
         let first = known.lock().unwrap_or_else(PoisonError::into_inner);
         drop(told.wait_timeout_while(first, WITHIN, |known| known.tries < FIRST));
         Ok(beside)
     }
 
-    /// The path's round trip at this moment; `None`: nothing has answered.
-    pub(crate) fn rtt(&self) -> Option<Rtt> {
-        let known = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: Vec<u64> = known.round_trips.iter().copied().collect();
-        Rtt::of(&all)
+    /// Of a path that nobody measures.
+    #[cfg(test)]
+    pub(crate) fn nobody() -> Self {
+        Self { shared: Arc::default(), every: ECHO_EVERY }
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The path's round trip at this moment; `None`: nothing has answered lately.
+    pub(crate) fn rtt(&self, now_ns: u64) -> Option<Rtt> {
+        self.known().rtt(now_ns, self.every)
     }
 
     /// How many were not answered.
     pub(crate) fn failed(&self) -> u64 {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner).failed
+        self.known().failed
     }
 
     fn measure(&self, peer: Peer, stop: &Stop, record: &Record) {
@@ -152,14 +208,8 @@ impl Beside {
                 _ => {}
             }
             self.note(answered.map(|ns| kernel_ns.filter(|kernel_ns| *kernel_ns > 0).unwrap_or(ns)));
-            let tries = self.0.0.lock().unwrap_or_else(PoisonError::into_inner).tries;
-            due_ns = now
-                + match peer {
-                    _ if tries < FIRST => FIRST_EVERY,
-                    Peer::Reflector(_) => ECHO_EVERY,
-                    Peer::Port(_) => SETUP_EVERY,
-                }
-                .as_nanos() as u64;
+            let every = if self.known().tries < FIRST { FIRST_EVERY } else { peer.every() };
+            due_ns = now + every.as_nanos() as u64;
         }
         if let Some(link) = open {
             link.end(record);
@@ -168,22 +218,13 @@ impl Beside {
     }
 
     fn note(&self, outcome: Result<u64, ()>) {
-        let (known, told) = &*self.0;
-        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known();
         known.tries += 1;
         match outcome {
-            Ok(ns) => {
-                known.round_trips.push_back(ns);
-                // The first of a run finds nothing warm.
-                while known.round_trips.len() > KEPT
-                    || (known.tries == FIRST && known.round_trips.len() == FIRST)
-                {
-                    known.round_trips.pop_front();
-                }
-            }
+            Ok(ns) => known.answered(RoundTrip { at_ns: mono_ns(), ns }),
             Err(()) => known.failed += 1,
         }
-        told.notify_all();
+        self.shared.1.notify_all();
     }
 }
 
@@ -219,4 +260,51 @@ fn set_up(remote: SocketAddr) -> io::Result<TcpStream> {
     let stream = socket::connect_tcp_blocking(remote, &TcpOptions::default(), WITHIN)?;
     stream.set_read_timeout(Some(WITHIN))?;
     Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn known(of: &[(u64, u64)]) -> Known {
+        let mut known = Known { tries: FIRST + 1, ..Known::default() };
+        for &(at_ns, ns) in of {
+            known.answered(RoundTrip { at_ns, ns });
+        }
+        known
+    }
+
+    #[test]
+    fn the_path_is_what_the_last_moments_said() {
+        let all: Vec<_> = (1..=20).map(|i| (i * 101 * MS, MS + i)).collect();
+        let rtt = known(&all).rtt(2_020 * MS + 50 * MS, ECHO_EVERY);
+        // The last 16, from the fifth on.
+        assert_eq!(rtt, Some(Rtt { low_ns: MS + 5, ns: MS + 12, high_ns: MS + 20 }));
+    }
+
+    /// The reflector stopped answering ten seconds into a run of hours.
+    #[test]
+    fn a_path_that_nobody_measures_any_more_is_not_known() {
+        let all: Vec<_> = (1..=20).map(|i| (i * 100 * MS, MS)).collect();
+        let known = known(&all);
+        assert!(known.rtt(2_100 * MS, ECHO_EVERY).is_some());
+        assert_eq!(known.rtt(10_000 * MS, ECHO_EVERY), None);
+        assert_eq!(known.rtt(8 * 3_600_000 * MS, ECHO_EVERY), None);
+    }
+
+    #[test]
+    fn after_a_gap_what_was_before_it_does_not_count() {
+        let rtt =
+            known(&[(100 * MS, MS), (200 * MS, MS), (60_000 * MS, 9 * MS)]).rtt(60_050 * MS, ECHO_EVERY);
+        assert_eq!(rtt, Rtt::of(&[9 * MS]));
+    }
+
+    /// A round trip that is longer than the pauses between is no gap.
+    #[test]
+    fn a_long_path_is_known() {
+        let rtt = known(&[(2_000 * MS, 1_900 * MS), (4_000 * MS, 1_900 * MS)]).rtt(5_900 * MS, ECHO_EVERY);
+        assert_eq!(rtt, Rtt::of(&[1_900 * MS, 1_900 * MS]));
+    }
 }

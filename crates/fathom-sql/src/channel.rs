@@ -1,5 +1,6 @@
 //! Bytes to and from a server: a socket that never blocks, under TLS or not, whose reads have the kernel's stamps.
 
+use crate::limit::Limit;
 use bytes::BytesMut;
 use fathom_core::event::TcpInfo;
 use fathom_os::clock::{mono_ns, utc_ns};
@@ -13,6 +14,8 @@ use std::time::Duration;
 
 /// Bytes taken from the kernel at once.
 const READ_BYTES: usize = 64 << 10;
+/// Bytes that TLS takes at once: less than rustls keeps of what was not sent yet (64 KiB).
+const TLS_BYTES: usize = 16 << 10;
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
 /// See the module.
@@ -21,6 +24,8 @@ pub(crate) struct Channel {
     tls: Option<Box<ClientConnection>>,
     stamps: bool,
     scratch: Vec<u8>,
+    /// The other end said under TLS that nothing more comes; what follows is nobody's.
+    is_closed: bool,
     /// Read and not yet taken.
     pub(crate) inbox: BytesMut,
 }
@@ -44,6 +49,7 @@ impl Channel {
             tls: None,
             stamps,
             scratch: vec![0; READ_BYTES],
+            is_closed: false,
             inbox: BytesMut::with_capacity(2 * READ_BYTES),
         })
     }
@@ -58,26 +64,23 @@ impl Channel {
     }
 
     /// Goes on under TLS; waits for the handshake.
-    pub(crate) fn secure(&mut self, tls: ClientConnection, within: Duration) -> io::Result<()> {
+    pub(crate) fn secure(&mut self, tls: ClientConnection, limit: &Limit) -> io::Result<()> {
         self.tls = Some(Box::new(tls));
-        let until = mono_ns() + within.as_nanos() as u64;
         loop {
-            self.flush_tls()?;
+            self.flush_tls(limit)?;
             if self.tls.as_ref().is_none_or(|tls| !tls.is_handshaking()) {
                 return Ok(());
             }
-            if mono_ns() > until {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
+            limit.check()?;
             match self.fill() {
                 Ok(Filled { bytes: 0, .. }) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait(Duration::from_millis(50))?;
+                    self.wait(Limit::PIECE)?;
                 }
                 Err(e) => {
                     // The alert that says why.
-                    _ = self.flush_tls();
+                    _ = self.flush_tls(limit);
                     return Err(e);
                 }
             }
@@ -85,27 +88,33 @@ impl Channel {
     }
 
     /// Sends all of it.
-    pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.tls {
-            Some(tls) => {
-                tls.writer().write_all(bytes)?;
-                self.flush_tls()
-            }
-            None => write_all(&self.stream, bytes),
+    pub(crate) fn send(&mut self, bytes: &[u8], limit: &Limit) -> io::Result<()> {
+        if self.tls.is_none() {
+            return write_all(&self.stream, bytes, limit);
         }
+        for piece in bytes.chunks(TLS_BYTES) {
+            if let Some(tls) = &mut self.tls {
+                tls.writer().write_all(piece)?;
+            }
+            self.flush_tls(limit)?;
+        }
+        Ok(())
     }
 
-    fn flush_tls(&mut self) -> io::Result<()> {
+    fn flush_tls(&mut self, limit: &Limit) -> io::Result<()> {
         let Some(tls) = &mut self.tls else { return Ok(()) };
         let mut out = Vec::new();
         while tls.wants_write() {
             tls.write_tls(&mut out)?;
         }
-        write_all(&self.stream, &out)
+        write_all(&self.stream, &out, limit)
     }
 
     /// Reads what is there into the inbox; nothing: `WouldBlock`.
     pub(crate) fn fill(&mut self) -> io::Result<Filled> {
+        if self.is_closed {
+            return Ok(Filled { bytes: 0, came_ns: mono_ns() });
+        }
         let (read, stamp) = if self.stamps {
             timestamps::recv_with_timestamp(&self.stream, &mut self.scratch)?
         } else {
@@ -121,9 +130,13 @@ impl Channel {
         };
         let mut rest = &self.scratch[..read];
         while !rest.is_empty() {
-            tls.read_tls(&mut rest)?;
+            if tls.read_tls(&mut rest)? == 0 {
+                self.is_closed = true;
+                break;
+            }
             let state =
                 tls.process_new_packets().map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+            self.is_closed = state.peer_has_closed();
             let mut plain = state.plaintext_bytes_to_read();
             while plain > 0 {
                 let mut piece = [0; 16 << 10];
@@ -146,13 +159,16 @@ impl Channel {
     }
 }
 
-fn write_all(mut stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
+fn write_all(mut stream: &TcpStream, mut bytes: &[u8], limit: &Limit) -> io::Result<()> {
+    let piece =
+        Timespec { tv_sec: Limit::PIECE.as_secs() as i64, tv_nsec: Limit::PIECE.subsec_nanos().into() };
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(n) => bytes = &bytes[n..],
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 let mut out = [PollFd::new(stream, PollFlags::OUT)];
-                match poll(&mut out, None) {
+                limit.check()?;
+                match poll(&mut out, Some(&piece)) {
                     Ok(_) | Err(rustix::io::Errno::INTR) => {}
                     Err(e) => return Err(e.into()),
                 }

@@ -13,6 +13,7 @@ mod cancel;
 mod channel;
 mod config;
 mod error;
+mod limit;
 mod looks;
 mod outcome;
 mod pgpass;
@@ -24,6 +25,8 @@ mod session;
 mod ssl_mode;
 mod stop;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 pub use config::{Config, Recording, Source};

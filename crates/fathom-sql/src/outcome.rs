@@ -34,6 +34,8 @@ pub struct Outcome {
     pub(crate) rtt: Histogram,
     pub(crate) verdict: Verdict,
     looks: u64,
+    /// Queries during which there was one.
+    looked_at: u64,
     pub(crate) waits: BTreeMap<String, u64>,
     no_split: BTreeMap<&'static str, u64>,
     retransmits: u64,
@@ -63,6 +65,7 @@ impl Outcome {
             rtt: Histogram::default(),
             verdict: Verdict::default(),
             looks: 0,
+            looked_at: 0,
             waits: BTreeMap::new(),
             no_split: BTreeMap::new(),
             retransmits: 0,
@@ -105,7 +108,7 @@ impl Outcome {
             *figure = Histogram::default();
         }
         self.parts = Default::default();
-        (self.verdict, self.looks) = (Verdict::default(), 0);
+        (self.verdict, self.looks, self.looked_at) = (Verdict::default(), 0, 0);
         self.waits.clear();
         self.no_split.clear();
     }
@@ -123,6 +126,7 @@ impl Outcome {
         }
         self.verdict.add(&query.split);
         self.looks += query.looks;
+        self.looked_at += u64::from(query.looks > 0);
         match (query.split.estimates(), query.split.why_not()) {
             (Some(estimates), _) => self.parts.iter_mut().zip(estimates).for_each(|(part, ns)| put(part, ns)),
             (None, why) => *self.no_split.entry(why.unwrap_or("")).or_default() += 1,
@@ -186,7 +190,7 @@ impl Outcome {
             rtt_ns: Self::median(&self.rtt),
             fetch_size: self.fetch_size,
             waits: &self.waits,
-            answered: self.answered(),
+            looked_at: self.looked_at,
         };
         advice::lines(&evidence)
     }

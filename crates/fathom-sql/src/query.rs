@@ -3,11 +3,13 @@
 use crate::beside::Beside;
 use crate::cancel::cancel;
 use crate::error::Refusal;
+use crate::limit::Limit;
 use crate::looks::{Look, Looks};
 use crate::reader::Item;
 use crate::session::{Login, Session};
 use crate::{Config, Stop};
 use bytes::BytesMut;
+use fathom_core::event::TcpInfo;
 use fathom_core::query::{ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
 use postgres_protocol::IsNull;
@@ -31,6 +33,10 @@ pub(crate) struct Answer {
     pub(crate) looks: u64,
     pub(crate) server_wait: Option<String>,
     pub(crate) split: Split,
+    /// The path's round trip that it was split with.
+    pub(crate) rtt_ns: Option<u64>,
+    /// The kernel's counters before and after.
+    pub(crate) kernel: Option<(TcpInfo, TcpInfo)>,
     /// Why it has no whole answer.
     pub(crate) error: Option<Trouble>,
 }
@@ -67,8 +73,8 @@ struct Run {
     rows: u64,
     refusal: Option<Refusal>,
     cancelled_ns: Option<u64>,
-    /// A request was sent then, and nothing has been read since.
-    idle_since_ns: Option<u64>,
+    /// Since then bytes are waited for that have not come: a request was sent, or nothing was there.
+    waiting_since_ns: Option<u64>,
 }
 
 impl Asker<'_> {
@@ -78,6 +84,7 @@ impl Asker<'_> {
             // What came after the query before.
             looks.seen.try_iter().for_each(drop);
         }
+        let before = self.session.channel.info();
         let began_ns = mono_ns();
         let mut run = Run {
             line: Timeline::new(began_ns),
@@ -88,19 +95,29 @@ impl Asker<'_> {
             rows: 0,
             refusal: None,
             cancelled_ns: None,
-            idle_since_ns: None,
+            waiting_since_ns: None,
         };
         if let Some(looks) = &self.looks {
             looks.query_began(began_ns);
         }
         let lost = self.exchange(&mut run).err();
         let now = mono_ns();
-        self.note_looks(&mut run, now, None);
+        let waiting = run.waiting_since_ns;
+        self.note_looks(&mut run, now, waiting);
+        if let Some(since_ns) = waiting {
+            // Of a wait that no bytes ended: the connection is lost, or the user did not want to wait.
+            run.line.unanswered(since_ns, now);
+        }
         if let Some(looks) = &self.looks {
             looks.query_ended();
         }
+        let kernel = before.zip(self.session.channel.info());
+        let retransmits = kernel
+            .as_ref()
+            .map(|(before, after)| after.total_retrans.saturating_sub(before.total_retrans).into());
         let (turns, looks) = (run.line.turns().into(), run.line.looks().into());
-        let split = run.line.end(now);
+        let rtt_ns = run.line.rtt_ns();
+        let split = run.line.end(now, retransmits);
         let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
         if self.config.fetch_size.is_some() && !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped)) {
@@ -118,6 +135,8 @@ impl Asker<'_> {
                 .max_by(|a, b| (a.1, &b.0).cmp(&(b.1, &a.0)))
                 .map(|(name, _)| name),
             split,
+            rtt_ns,
+            kernel,
             error,
         }
     }
@@ -127,9 +146,14 @@ impl Asker<'_> {
     fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
         let now = mono_ns();
         self.note_looks(run, now, None);
-        run.line.request(now, self.beside.rtt());
-        run.idle_since_ns = Some(now);
-        self.session.channel.send(out).map_err(|e| lost(&e))
+        run.line.request(now, self.beside.rtt(now));
+        run.waiting_since_ns = Some(now);
+        self.send_all(out)
+    }
+
+    fn send_all(&mut self, out: &[u8]) -> Result<(), Trouble> {
+        let sent = self.session.channel.send(out, &Limit::none(&self.stop));
+        sent.map_err(|e| if self.stop.times() > 1 { Trouble::Stopped } else { lost(&e) })
     }
 
     /// The whole query, as it goes to the server at once.
@@ -199,7 +223,11 @@ impl Asker<'_> {
                     Message::CopyInResponse(_) => {
                         let mut out = BytesMut::new();
                         frontend::copy_fail("fathom sql only reads", &mut out).map_err(|e| lost(&e))?;
-                        self.session.channel.send(&out).map_err(|e| lost(&e))?;
+                        // PostgreSQL has ignored the one that came with the request.
+                        if !self.config.simple && self.config.fetch_size.is_none() {
+                            frontend::sync(&mut out);
+                        }
+                        self.send_all(&out)?;
                     }
                     Message::CopyData(_) => self.row(run),
                     _ => {}
@@ -224,8 +252,8 @@ impl Asker<'_> {
     /// Reads what is there, or waits for it.
     fn more(&mut self, run: &mut Run) -> Result<(), Trouble> {
         self.heed_stop(run)?;
-        let is_first = run.idle_since_ns.is_some();
-        let asked_ns = run.idle_since_ns.take().unwrap_or_else(mono_ns);
+        let is_first = run.waiting_since_ns.is_some();
+        let asked_ns = run.waiting_since_ns.unwrap_or_else(mono_ns);
         if !is_first {
             self.note_looks(run, asked_ns, None);
         }
@@ -234,9 +262,10 @@ impl Asker<'_> {
             Ok(filled) => {
                 let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
                 run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
+                run.waiting_since_ns = None;
                 return Ok(());
             }
-            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => run.waiting_since_ns = Some(asked_ns),
             Err(e) => return Err(lost(&e)),
         }
         loop {
@@ -244,12 +273,14 @@ impl Asker<'_> {
             let filled =
                 if ready { self.session.channel.fill() } else { Err(io::ErrorKind::WouldBlock.into()) };
             match filled {
+                Ok(filled) if filled.bytes == 0 => return Err(closed()),
                 Ok(filled) => {
                     // A stamp from before the wait is one of a clock that was set.
                     let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
                     self.note_looks(run, came_ns, Some(asked_ns));
                     run.line.received(Some((asked_ns, came_ns)), filled.bytes);
-                    return if filled.bytes == 0 { Err(closed()) } else { Ok(()) };
+                    run.waiting_since_ns = None;
+                    return Ok(());
                 }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                     // Some of what came meanwhile is seen only later.
@@ -297,7 +328,7 @@ impl Asker<'_> {
     fn sync(&mut self) -> Result<(), Trouble> {
         let mut out = BytesMut::new();
         frontend::sync(&mut out);
-        self.session.channel.send(&out).map_err(|e| lost(&e))?;
+        self.send_all(&out)?;
         loop {
             while let Some(item) =
                 self.session.reader.next(&mut self.session.channel.inbox).map_err(|e| lost(&e))?

@@ -27,19 +27,29 @@ impl Reader {
     pub(crate) fn next(&mut self, inbox: &mut BytesMut) -> io::Result<Option<Item>> {
         if self.of_row == 0 {
             let Some(header) = Header::parse(inbox)? else { return Ok(None) };
-            let length = usize::try_from(header.len()).unwrap_or(0) + 1;
             if header.tag() != DATA_ROW_TAG {
-                if length > MESSAGE_BYTES {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
-                }
-                return Ok(Message::parse(inbox)?.map(Item::Message));
+                return Ok(whole(inbox)?.map(Item::Message));
             }
-            self.of_row = length;
+            self.of_row = length(header);
         }
         let here = self.of_row.min(inbox.len());
         inbox.advance(here);
         self.of_row -= here;
         Ok((self.of_row == 0).then_some(Item::Row))
+    }
+}
+
+fn length(header: Header) -> usize {
+    usize::try_from(header.len()).unwrap_or(0) + 1
+}
+
+/// The next message, a row too, where all of it lies in the inbox.
+pub(crate) fn whole(inbox: &mut BytesMut) -> io::Result<Option<Message>> {
+    match Header::parse(inbox)? {
+        Some(header) if length(header) > MESSAGE_BYTES => {
+            Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"))
+        }
+        _ => Message::parse(inbox),
     }
 }
 

@@ -154,7 +154,9 @@ fn write(
             Ok(Message::Event(connection, kind)) => drop(keeper.event(connection, *kind)),
             Ok(Message::Query(query, began_ns)) => {
                 let query = Query { started_ns: keeper.utc_of(began_ns), ..*query };
-                note(&mut failed, queries.push(query), tell);
+                if queries.push(query) {
+                    note(&mut failed, queries.flush(), tell);
+                }
             }
             Ok(Message::BesideIsOver) => beside_is_over = true,
             Ok(Message::End(kind)) => end = Some(kind),
@@ -175,9 +177,9 @@ fn write(
     failed.map_or(finished, Err)
 }
 
-/// Tells of trouble, once; a later success mends it, because what was not written is written then.
-fn note(failed: &mut Option<String>, written: Result<(), fathom_recording::Error>, tell: fn(&str)) {
-    match written {
+/// Tells of trouble, once; a later flush that succeeds mends it, because what was not written is written then.
+fn note(failed: &mut Option<String>, flushed: Result<(), fathom_recording::Error>, tell: fn(&str)) {
+    match flushed {
         Ok(()) => *failed = None,
         Err(error) => {
             if failed.is_none() {
@@ -204,5 +206,64 @@ fn closing(sent: u64, answered: u64, age_ns: u64) -> EventKind {
             outstanding: sent - answered,
             ..Evidence::default()
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fathom_recording::Tool;
+    use std::path::Path;
+    use std::sync::Mutex;
+    use std::time::Instant;
+
+    /// More than two files of them.
+    const QUERIES: u64 = 9_000;
+
+    /// A recording whose queries cannot be written from the beginning; `told` is told of trouble.
+    fn begin(dir: &Path, tell: fn(&str)) -> (Record, Writer) {
+        let recording = Recording {
+            dir: dir.to_owned(),
+            tool: Tool { version: "0".to_owned(), revision: None },
+            command: String::new(),
+        };
+        let remote = "127.0.0.1:1".parse().unwrap();
+        let begun = Record::begin(Some(&recording), "a test", remote, Value::Null, tell).unwrap();
+        std::fs::create_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+        for query in 0..QUERIES {
+            begun.0.query(Query { query, ..Query::default() }, 0);
+        }
+        begun
+    }
+
+    #[test]
+    fn queries_that_could_not_be_written_at_first_are_written_later() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("kept");
+        let (record, writer) = begin(&dir, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while TOLD.lock().unwrap().is_empty() {
+            assert!(Instant::now() < deadline, "nothing is told");
+            std::thread::yield_now();
+        }
+        std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+        record.beside_is_over();
+        record.end(writer, serde_json::json!({ "queries": QUERIES })).unwrap();
+        assert_eq!(TOLD.lock().unwrap().len(), 1, "{TOLD:?}");
+        let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
+        assert!(verified.findings.is_empty(), "{verified:?}");
+    }
+
+    #[test]
+    fn queries_that_are_never_written_are_told_once_and_make_it_a_failure() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        let dir = tempfile::tempdir().unwrap();
+        let (record, writer) =
+            begin(&dir.path().join("kept"), |line| TOLD.lock().unwrap().push(line.to_owned()));
+        record.beside_is_over();
+        let error = record.end(writer, Value::Null).expect_err("they are lost").to_string();
+        assert!(error.contains("not whole"), "{error}");
+        assert_eq!(TOLD.lock().unwrap().len(), 1, "{TOLD:?}");
     }
 }

@@ -34,6 +34,8 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         remote: session::lookup(server)?,
         password: pgpass::password(server, env)?,
         read_only: matches!(config.source, Source::Rows { .. }),
+        within: session::WITHIN,
+        stop: stop.clone(),
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
@@ -55,7 +57,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
             format!("the server's states are not known: {error}; the split goes on without them"),
         );
     });
-    if beside.rtt().is_none() {
+    if beside.rtt(mono_ns()).is_none() {
         outcome.note(&record, "no round trip of the path could be measured beside the queries".to_owned());
     }
     let asker = Asker {
@@ -99,12 +101,10 @@ fn ask_all(
         if over || config.count.is_some_and(|count| number >= count) || !wait_until(due_ns, stop) {
             return None;
         }
-        let before = asker.session.channel.info();
         let answer = asker.ask();
-        let after = asker.session.channel.info();
         let error = answer.error.clone();
         let began = answer.began_ns;
-        let query = row(number, due_ns, answer, asker.beside.rtt().map(|rtt| rtt.ns), before.zip(after));
+        let query = row(number, due_ns, answer);
         outcome.add(&query);
         record.query(query, began);
         number += 1;
@@ -155,15 +155,9 @@ fn wait_until(due_ns: u64, stop: &Stop) -> bool {
     false
 }
 
-fn row(
-    number: u64,
-    due_ns: u64,
-    answer: Answer,
-    rtt_ns: Option<u64>,
-    kernel: Option<(TcpInfo, TcpInfo)>,
-) -> Query {
-    let delta =
-        |of: fn(&TcpInfo) -> u64| kernel.as_ref().map(|(before, after)| of(after).saturating_sub(of(before)));
+fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
+    let kernel = answer.kernel.as_ref();
+    let delta = |of: fn(&TcpInfo) -> u64| kernel.map(|(before, after)| of(after).saturating_sub(of(before)));
     Query {
         query: number,
         started_ns: 0,
@@ -175,7 +169,7 @@ fn row(
         bytes_sent: delta(|info| info.bytes_acked),
         segments_received: delta(|info| info.data_segs_in.into()),
         retransmits: delta(|info| info.total_retrans.into()),
-        rtt_ns,
+        rtt_ns: answer.rtt_ns,
         looks: answer.looks,
         split: answer.split,
         server_wait: answer.server_wait,

@@ -2,12 +2,12 @@
 
 use crate::channel::Channel;
 use crate::error::Refusal;
-use crate::reader::{Item, Reader};
+use crate::limit::Limit;
+use crate::reader::{Item, Reader, whole};
 use crate::target::Secret;
-use crate::{Error, Server, SslMode, tls};
+use crate::{Error, Server, SslMode, Stop, tls};
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
-use fathom_os::clock::mono_ns;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::backend::Message;
@@ -17,7 +17,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-const WITHIN: Duration = Duration::from_secs(20);
+/// For a login, and for a question of ours.
+pub(crate) const WITHIN: Duration = Duration::from_secs(20);
 
 /// How a server is reached and logged in to.
 #[derive(Debug, Clone)]
@@ -27,6 +28,17 @@ pub(crate) struct Login {
     pub(crate) password: Option<Secret>,
     /// The session may not write.
     pub(crate) read_only: bool,
+    /// A login, and a question of ours, are to be over within this.
+    pub(crate) within: Duration,
+    /// What ends both sooner.
+    pub(crate) stop: Stop,
+}
+
+impl Login {
+    /// Of what begins now.
+    pub(crate) fn limit(&self) -> Limit {
+        Limit::within(self.within, &self.stop)
+    }
 }
 
 /// A session that waits for a query.
@@ -49,7 +61,7 @@ pub(crate) fn lookup(server: &Server) -> Result<SocketAddr, Error> {
 }
 
 /// A connection on which nothing was said but what TLS needs.
-pub(crate) fn open(login: &Login) -> Result<Channel, Error> {
+pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     let address = login.server.address();
     let mut channel = Channel::connect(login.remote).map_err(|e| {
         Error::run(format!("cannot connect to {address}: {e}; does the server listen there (listen_addresses, pg_hba.conf, a firewall)?"))
@@ -60,17 +72,17 @@ pub(crate) fn open(login: &Login) -> Result<Channel, Error> {
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
     let broke = |e: io::Error| Error::run(format!("{address} broke the connection before the login: {e}"));
-    channel.send(&request).map_err(broke)?;
+    channel.send(&request, limit).map_err(broke)?;
     while channel.inbox.is_empty() {
-        more(&mut channel).map_err(broke)?;
+        more(&mut channel, limit).map_err(broke)?;
     }
     // One byte, and nothing behind it that is not encrypted (CVE-2021-23222).
     match channel.inbox.split().as_ref() {
         b"S" => {
             let home = std::env::var_os("HOME").map(PathBuf::from);
-            channel.secure(tls::begin(&login.server, home)?, WITHIN).map_err(|e| {
+            channel.secure(tls::begin(&login.server, home)?, limit).map_err(|e| {
                 Error::run(format!(
-                    "{address}: the TLS handshake failed: {e}; with sslmode=require no certificate is checked, and sslrootcert=FILE names one to trust"
+                    "{address}: the TLS handshake failed: {e}; sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate"
                 ))
             })?;
         }
@@ -90,17 +102,14 @@ pub(crate) fn open(login: &Login) -> Result<Channel, Error> {
 }
 
 /// Waits for more bytes.
-fn more(channel: &mut Channel) -> io::Result<()> {
-    let until = mono_ns() + WITHIN.as_nanos() as u64;
+fn more(channel: &mut Channel, limit: &Limit) -> io::Result<()> {
     loop {
+        limit.check()?;
         match channel.fill() {
             Ok(filled) if filled.bytes == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(_) => return Ok(()),
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                channel.wait(Duration::from_millis(100))?;
-                if mono_ns() > until {
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, "no answer for 20 s"));
-                }
+                channel.wait(Limit::PIECE)?;
             }
             Err(e) => return Err(e),
         }
@@ -110,7 +119,8 @@ fn more(channel: &mut Channel) -> io::Result<()> {
 impl Session {
     /// Logs in.
     pub(crate) fn begin(login: &Login) -> Result<Self, Error> {
-        let channel = open(login)?;
+        let limit = login.limit();
+        let channel = open(login, &limit)?;
         let mut session = Self { channel, reader: Reader::default(), key: None, version: None };
         let server = &login.server;
         let mut parameters = vec![
@@ -126,17 +136,17 @@ impl Session {
         let mut out = BytesMut::new();
         frontend::startup_message(parameters, &mut out)
             .map_err(|e| Error::Usage(format!("cannot log in: {e}")))?;
-        session.send(&out, login)?;
-        session.log_in(login)?;
+        session.send(&out, login, &limit)?;
+        session.log_in(login, &limit)?;
         Ok(session)
     }
 
-    fn send(&mut self, out: &[u8], login: &Login) -> Result<(), Error> {
-        self.channel.send(out).map_err(|e| broke(login, &e))
+    fn send(&mut self, out: &[u8], login: &Login, limit: &Limit) -> Result<(), Error> {
+        self.channel.send(out, limit).map_err(|e| broke(login, &e))
     }
 
     /// The next message that is none of those that may come at any time.
-    fn message(&mut self, login: &Login) -> Result<Message, Error> {
+    fn message(&mut self, login: &Login, limit: &Limit) -> Result<Message, Error> {
         loop {
             match self.reader.next(&mut self.channel.inbox).map_err(|e| broke(login, &e))? {
                 Some(Item::Message(Message::NoticeResponse(_) | Message::NotificationResponse(_))) => {}
@@ -144,12 +154,12 @@ impl Session {
                 Some(Item::Row) => {
                     return Err(Error::run(format!("{} answers what was not asked", login.server.address())));
                 }
-                None => more(&mut self.channel).map_err(|e| broke(login, &e))?,
+                None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
             }
         }
     }
 
-    fn log_in(&mut self, login: &Login) -> Result<(), Error> {
+    fn log_in(&mut self, login: &Login, limit: &Limit) -> Result<(), Error> {
         let server = &login.server;
         let mut scram: Option<ScramSha256> = None;
         let password = || {
@@ -165,7 +175,7 @@ impl Session {
         let wrong = |e: io::Error| Error::run(format!("cannot log in to {}: {e}", server.address()));
         loop {
             let mut out = BytesMut::new();
-            match self.message(login)? {
+            match self.message(login, limit)? {
                 Message::AuthenticationCleartextPassword => {
                     frontend::password_message(password()?, &mut out).map_err(wrong)?;
                 }
@@ -213,7 +223,7 @@ impl Session {
                 }
             }
             if !out.is_empty() {
-                self.send(&out, login)?;
+                self.send(&out, login, limit)?;
             }
         }
     }
@@ -222,17 +232,18 @@ impl Session {
     pub(crate) fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
         let mut out = BytesMut::new();
         frontend::query(sql, &mut out).map_err(|e| Error::run(e.to_string()))?;
-        self.send(&out, login)?;
+        let limit = login.limit();
+        self.send(&out, login, &limit)?;
         let mut answer = vec![];
         let mut refusal = None;
         loop {
             // Rows are wanted here, whole.
             let message = loop {
-                let parsed = Message::parse(&mut self.channel.inbox).map_err(|e| broke(login, &e))?;
+                let parsed = whole(&mut self.channel.inbox).map_err(|e| broke(login, &e))?;
                 if let Some(message) = parsed {
                     break message;
                 }
-                more(&mut self.channel).map_err(|e| broke(login, &e))?;
+                more(&mut self.channel, &limit).map_err(|e| broke(login, &e))?;
             };
             match message {
                 Message::DataRow(body) => {

@@ -7,8 +7,10 @@ pub enum SslMode {
     Disable,
     /// Where the server can; nothing is checked.
     Prefer,
-    /// Always; nothing is checked.
+    /// Always; where a file of roots is there the certificate is checked.
     Require,
+    /// Always; the certificate is checked.
+    VerifyCa,
     /// Always; the certificate is checked, and that it is of the host's name.
     VerifyFull,
 }
@@ -21,8 +23,9 @@ impl std::str::FromStr for SslMode {
             "disable" => Ok(Self::Disable),
             "prefer" => Ok(Self::Prefer),
             "require" => Ok(Self::Require),
+            "verify-ca" => Ok(Self::VerifyCa),
             "verify-full" => Ok(Self::VerifyFull),
-            _ => Err(format!("sslmode={text}: write disable, prefer, require or verify-full")),
+            _ => Err(format!("sslmode={text}: write disable, prefer, require, verify-ca or verify-full")),
         }
     }
 }

@@ -17,6 +17,20 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Whose certificates are believed, where that is said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Roots {
+    /// `sslrootcert=system`: those that this host trusts, and no file.
+    System,
+    File(PathBuf),
+}
+
+impl From<String> for Roots {
+    fn from(text: String) -> Self {
+        if text == "system" { Self::System } else { Self::File(text.into()) }
+    }
+}
+
 /// A database, as a URL names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
@@ -33,7 +47,7 @@ pub struct Server {
     pub(crate) database: String,
     pub(crate) password: Option<Secret>,
     pub(crate) ssl: SslMode,
-    pub(crate) root_certificates: Option<PathBuf>,
+    pub(crate) roots: Option<Roots>,
 }
 
 impl Server {
@@ -80,12 +94,12 @@ impl Target {
             .ok_or("name the user, as in postgres://user@host/database")?;
         let database = some(decoded(database)?).or_else(|| env("PGDATABASE")).unwrap_or_else(|| user.clone());
         let password = password.map(decoded).transpose()?.map(Secret);
-        let mut ssl = env("PGSSLMODE").map_or(Ok(SslMode::Prefer), |mode| mode.parse())?;
-        let mut root_certificates = env("PGSSLROOTCERT").map(PathBuf::from);
+        let mut ssl = env("PGSSLMODE").map(|mode| mode.parse::<SslMode>()).transpose()?;
+        let mut roots = env("PGSSLROOTCERT").map(Roots::from);
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             match parameter.split_once('=') {
-                Some(("sslmode", mode)) => ssl = mode.parse()?,
-                Some(("sslrootcert", file)) => root_certificates = Some(decoded(file)?.into()),
+                Some(("sslmode", mode)) => ssl = Some(mode.parse()?),
+                Some(("sslrootcert", file)) => roots = Some(decoded(file)?.into()),
                 Some(("password", _)) => {
                     return Err(
                         "give the password by PGPASSWORD or ~/.pgpass, and not as a parameter".to_owned()
@@ -100,7 +114,16 @@ impl Target {
         if [&user, &database].iter().any(|text| text.contains('\0')) {
             return Err("a name with a null byte is none".to_owned());
         }
-        Ok(Self::Postgres(Server { host, port, user, database, password, ssl, root_certificates }))
+        // A host that only some authority knows is anybody's (libpq: "weak sslmode may not be used with sslrootcert=system").
+        let ssl = match (ssl, &roots) {
+            (None | Some(SslMode::VerifyFull), Some(Roots::System)) => SslMode::VerifyFull,
+            (Some(SslMode::Disable), _) => SslMode::Disable,
+            (Some(_), Some(Roots::System)) => {
+                return Err("sslrootcert=system needs sslmode=verify-full".to_owned());
+            }
+            (ssl, _) => ssl.unwrap_or(SslMode::Prefer),
+        };
+        Ok(Self::Postgres(Server { host, port, user, database, password, ssl, roots }))
     }
 }
 
@@ -162,12 +185,14 @@ mod tests {
         assert_eq!((s.user.as_str(), s.database.as_str(), s.port), ("a@b", "d b", 99));
         assert_eq!((s.host.as_str(), s.address().as_str()), ("::1", "[::1]:99"));
         assert_eq!(s.password, Some(Secret("p:w/".to_owned())));
-        assert_eq!((s.ssl, s.root_certificates), (SslMode::VerifyFull, Some("/x".into())));
+        assert_eq!((s.ssl, s.roots), (SslMode::VerifyFull, Some(Roots::File("/x".into()))));
         let s = read("postgres://db").unwrap();
         assert_eq!(
             (s.user.as_str(), s.database.as_str(), s.port, s.ssl),
             ("me", "me", 5432, SslMode::Prefer)
         );
+        let s = read("postgres://db/d?sslrootcert=system").unwrap();
+        assert_eq!((s.ssl, s.roots), (SslMode::VerifyFull, Some(Roots::System)));
         assert!(!format!("{:?}", read("postgres://u:s3cret@h/d").unwrap()).contains("s3cret"));
     }
 
@@ -183,6 +208,8 @@ mod tests {
             ("postgres://h/d?password=x", "PGPASSWORD"),
             ("postgres://h/d?target_session_attrs=any", "not known"),
             ("postgres://h/d?sslmode=allow", "sslmode"),
+            ("postgres://h/d?sslmode=require&sslrootcert=system", "verify-full"),
+            ("postgres://h/d?sslrootcert=system&sslmode=verify-ca", "verify-full"),
             ("postgres://h/%zz", "hexadecimal"),
         ] {
             let error = read(url).expect_err(url);

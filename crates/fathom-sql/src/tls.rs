@@ -1,7 +1,8 @@
-//! `sslmode`, as libpq means it (<https://www.postgresql.org/docs/15/libpq-ssl.html>): `prefer` and `require` check no
-//! certificate, `verify-full` checks it and its name. TLS 1.3.
+//! `sslmode`, as libpq means it (<https://www.postgresql.org/docs/16/libpq-ssl.html>): `prefer` checks no certificate, nor does
+//! `require` where no file of roots is there; `verify-ca` checks it, `verify-full` its name too. TLS 1.3.
 
 use crate::ssl_mode::SslMode;
+use crate::target::Roots;
 use crate::{Error, Server};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, RootCertStore};
@@ -10,27 +11,34 @@ use std::sync::Arc;
 
 /// The client's side of a handshake with this server.
 pub(crate) fn begin(server: &Server, home: Option<PathBuf>) -> Result<ClientConnection, Error> {
-    let roots = (server.ssl == SslMode::VerifyFull)
-        .then(|| roots(server.root_certificates.as_deref(), home))
-        .transpose()?;
-    let config = fathom_tls::client(roots).map_err(Error::run)?;
+    let own = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
+    let config = match (server.ssl, &server.roots, own) {
+        (SslMode::VerifyFull, roots, own) => fathom_tls::client(Some(trusted(roots.as_ref(), own)?)),
+        (SslMode::VerifyCa, roots, own) => fathom_tls::client_of_any_name(trusted(roots.as_ref(), own)?),
+        // "If a root CA file exists, the behavior of sslmode=require will be the same as that of verify-ca."
+        (SslMode::Require, Some(roots), own) => fathom_tls::client_of_any_name(trusted(Some(roots), own)?),
+        (SslMode::Require, None, Some(own)) => fathom_tls::client_of_any_name(of_file(&own)?),
+        (SslMode::Require, None, None) | (SslMode::Prefer | SslMode::Disable, ..) => fathom_tls::client(None),
+    };
+    let config = config.map_err(Error::run)?;
     let name = ServerName::try_from(server.host.clone()).map_err(|_| {
-        Error::Usage(format!("{} is no name that a certificate can have; use sslmode=require", server.host))
+        Error::Usage(format!("{} is no name that a certificate can have; use sslmode=disable", server.host))
     })?;
     ClientConnection::new(Arc::new(config), name).map_err(|e| Error::run(format!("cannot begin TLS: {e}")))
 }
 
-/// As libpq: the file that was named, else `~/.postgresql/root.crt`; where there is none, those that this host trusts.
-fn roots(named: Option<&Path>, home: Option<PathBuf>) -> Result<RootCertStore, Error> {
-    let own = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
-    let Some(file) = named.filter(|file| *file != Path::new("system")).map(Path::to_owned).or(own) else {
-        return fathom_tls::system_roots().ok_or_else(|| {
-            Error::run(
-                "sslmode=verify-full: this host trusts no certificates; name a file with sslrootcert=FILE",
-            )
-        });
-    };
-    fathom_tls::roots_of(&file).map_err(|e| {
+/// As libpq: those that were named, else `~/.postgresql/root.crt`; where there is none, those that this host trusts.
+fn trusted(named: Option<&Roots>, own: Option<PathBuf>) -> Result<RootCertStore, Error> {
+    match (named, own) {
+        (Some(Roots::File(file)), _) => of_file(file),
+        (None, Some(own)) => of_file(&own),
+        (Some(Roots::System), _) | (None, None) => fathom_tls::system_roots()
+            .ok_or_else(|| Error::run("this host trusts no certificates; name a file with sslrootcert=FILE")),
+    }
+}
+
+fn of_file(file: &Path) -> Result<RootCertStore, Error> {
+    fathom_tls::roots_of(file).map_err(|e| {
         Error::Usage(format!("sslrootcert {}: {e}; give a PEM file of certificates", file.display()))
     })
 }

@@ -6,7 +6,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::version::TLS13;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,11 +14,29 @@ use std::sync::Arc;
 pub fn client(roots: Option<RootCertStore>) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match roots {
-        Some(roots) => WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
-            .build()
-            .map_err(|e| format!("cannot check certificates: {e}"))?,
+        Some(roots) => by_roots(roots, &provider)?,
         None => Arc::new(Anybody(Arc::clone(&provider))),
     };
+    by(verifier, provider)
+}
+
+/// A configuration that trusts these, whatever name they gave a certificate for.
+pub fn client_of_any_name(roots: RootCertStore) -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let whole = by_roots(roots, &provider)?;
+    by(Arc::new(AnyName(whole)), provider)
+}
+
+fn by_roots(
+    roots: RootCertStore,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, String> {
+    WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider))
+        .build()
+        .map_err(|e| format!("cannot check certificates: {e}"))
+}
+
+fn by(verifier: Arc<dyn ServerCertVerifier>, provider: Arc<CryptoProvider>) -> Result<ClientConfig, String> {
     let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13]);
     let builder = builder.map_err(|e| format!("cannot speak TLS 1.3: {e}"))?;
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
@@ -38,6 +56,51 @@ pub fn roots_of(file: &Path) -> Result<RootCertStore, String> {
         roots.add(certificate.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
     }
     if roots.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(roots) }
+}
+
+/// Takes a certificate of those that are trusted, of whatever name. The name is what is looked at last (rustls'
+/// `WebPkiServerVerifier`): where only that is wrong, everything else was right.
+#[derive(Debug)]
+struct AnyName(Arc<WebPkiServerVerifier>);
+
+impl ServerCertVerifier for AnyName {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) => Ok(ServerCertVerified::assertion()),
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.0.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_verify_schemes()
+    }
 }
 
 /// Takes any certificate; that its owner made the handshake is still verified.

@@ -6,6 +6,9 @@ use super::{Rtt, ServerState, Split};
 /// A client that reads so much between two waits may have had its receive window shut; with less it cannot have: Linux
 /// announces 64 KiB at first, and later more (`tcp_rmem`, tcp(7)).
 const WINDOW_BYTES: u64 = 32 << 10;
+/// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
+/// the RTO SHOULD be rounded up to 1 second" (RFC 6298, 2.4), of which Linux makes 200 ms (`TCP_RTO_MIN`).
+const AGAIN_NS: u64 = 200_000_000;
 
 /// What this side did for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,14 +35,19 @@ const DOINGS: [Doing; 5] = [
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Nothing,
+    /// From the request to the first look, which saw it work.
+    Begun,
     Working,
+    /// From the last look, which saw it work, to the end of the turn.
+    Ended,
     Sending,
     Done,
     /// Between a look that saw it work, and one that saw it blocked or done.
     Changed,
 }
 
-const SEEN: [Seen; 5] = [Seen::Nothing, Seen::Working, Seen::Sending, Seen::Done, Seen::Changed];
+const SEEN: [Seen; 7] =
+    [Seen::Nothing, Seen::Begun, Seen::Working, Seen::Ended, Seen::Sending, Seen::Done, Seen::Changed];
 
 impl Seen {
     /// Between two looks of one turn; `None`: the turn begins, or ends.
@@ -47,8 +55,10 @@ impl Seen {
         use ServerState::{Done, Sending, Working};
         match (before, after) {
             (None, None) => Self::Nothing,
-            // A turn begins with work.
-            (Some(Working) | None, Some(Working)) => Self::Working,
+            // A turn begins with work, once the request is there.
+            (None, Some(Working)) => Self::Begun,
+            (Some(Working), Some(Working)) => Self::Working,
+            (Some(Working), None) => Self::Ended,
             // And ends with everything sent.
             (Some(Done), Some(Done) | None) => Self::Done,
             (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,
@@ -64,6 +74,10 @@ fn is_later(doing: Doing) -> bool {
 
 fn is_window(doing: Doing) -> bool {
     doing == Doing::Hidden { window: true }
+}
+
+fn is_working(seen: Seen) -> bool {
+    matches!(seen, Seen::Begun | Seen::Working)
 }
 
 fn is_sent(seen: Seen) -> bool {
@@ -105,6 +119,12 @@ pub struct Timeline {
     slower_path_ns: u64,
     /// Of the path's round trips so much may have been the server's.
     faster_path_ns: u64,
+    /// A lost answer of this turn is here again within this, beyond the round trip.
+    again_within_ns: u64,
+    /// Of the server's first waits so much may have been that of answers that were lost.
+    lost_answers_ns: u64,
+    /// Round trips that were reckoned with: their sum, and of how many turns.
+    rtts_ns: (u64, u64),
     turns: u32,
     looks: u32,
 }
@@ -127,6 +147,9 @@ impl Timeline {
             sure: Split::default(),
             slower_path_ns: 0,
             faster_path_ns: 0,
+            again_within_ns: 0,
+            lost_answers_ns: 0,
+            rtts_ns: (0, 0),
             turns: 0,
             looks: 0,
         }
@@ -142,10 +165,19 @@ impl Timeline {
         self.looks
     }
 
+    /// The path's round trip that was reckoned with, of several turns the mean; `None`: none was known.
+    pub fn rtt_ns(&self) -> Option<u64> {
+        self.rtts_ns.0.checked_div(self.rtts_ns.1)
+    }
+
     /// A request was handed to the kernel; what the path's round trip is at this moment, where that is known.
     pub fn request(&mut self, now_ns: u64, rtt: Option<Rtt>) {
         self.close_turn(now_ns);
         self.rtt = rtt;
+        if let Some(rtt) = rtt {
+            self.rtts_ns = (self.rtts_ns.0.saturating_add(rtt.ns), self.rtts_ns.1 + 1);
+            self.again_within_ns = AGAIN_NS.saturating_add(rtt.high_ns.saturating_mul(2));
+        }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
         self.is_first = true;
         self.turns += 1;
@@ -194,14 +226,23 @@ impl Timeline {
         self.wait(since_ns, now_ns.max(since_ns));
     }
 
-    /// The answer is whole and processed.
-    pub fn end(mut self, now_ns: u64) -> Split {
+    /// The same, and nothing will come: the connection is lost, or nobody waits any more. Whether the server or the path owed
+    /// it is open from the last look on.
+    pub fn unanswered(&mut self, since_ns: u64, now_ns: u64) {
+        self.still_waiting(since_ns, now_ns);
+        self.since[index(Doing::Waiting)] += std::mem::take(&mut self.since[index(Doing::First)]);
+    }
+
+    /// The answer is whole and processed, or it is [`Timeline::unanswered`]. `retransmits`: segments that were sent again from
+    /// here meanwhile; `None`: nobody knows.
+    pub fn end(mut self, now_ns: u64, retransmits: Option<u64>) -> Split {
         self.close_turn(now_ns);
+        let was_request_lost = retransmits != Some(0);
         let mut split = self.sure;
         split.wall_ns = self.now_ns - self.began_ns;
         for (seen, sums) in SEEN.into_iter().zip(self.seen) {
             for (doing, ns) in DOINGS.into_iter().zip(sums) {
-                attribute(&mut split, doing, seen, ns);
+                attribute(&mut split, doing, seen, ns, was_request_lost);
             }
         }
         // Of n looks that all saw the same, what they did not see may still have been up to 3 in n ("rule of three", the 95 %
@@ -213,7 +254,7 @@ impl Timeline {
             });
             (all.sum::<u64>() as f64 * unseen) as u64
         };
-        split.doubt(Server, Path, doubted(|doing, seen| is_later(doing) && seen == Seen::Working));
+        split.doubt(Server, Path, doubted(|doing, seen| is_later(doing) && is_working(seen)));
         split.doubt(
             Path,
             Server,
@@ -222,6 +263,9 @@ impl Timeline {
         split.doubt(Client, Path, doubted(|doing, seen| is_window(doing) && seen == Seen::Sending));
         split.doubt(Server, Path, self.slower_path_ns);
         split.doubt(Path, Server, self.faster_path_ns);
+        if !was_request_lost {
+            split.doubt(Server, Path, self.lost_answers_ns);
+        }
         split
     }
 
@@ -231,7 +275,11 @@ impl Timeline {
         let ns = self.run_ns + self.run_seen.iter().sum::<u64>();
         (self.run_ns, self.run_seen) = (0, [0; SEEN.len()]);
         self.sure.give(Client, ns);
-        self.shut(Seen::between(self.before, None));
+        let seen = Seen::between(self.before, None);
+        if matches!(seen, Seen::Nothing | Seen::Ended) {
+            self.lost_answers_ns += self.since[index(Doing::First)].min(self.again_within_ns);
+        }
+        self.shut(seen);
         self.before = None;
         self.run_bytes = 0;
     }
@@ -278,8 +326,9 @@ impl Timeline {
     }
 }
 
-/// Whose time it is that this side spent so while the server was seen so.
-fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64) {
+/// Whose time it is that this side spent so while the server was seen so. Where a request was lost the server may not have had
+/// it before it was seen to work.
+fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_request_lost: bool) {
     match (doing, seen) {
         // Of a first wait too, what looks say that the server was not doing it did not do.
         (Doing::First | Doing::Waiting | Doing::Hidden { window: false }, Seen::Sending | Seen::Done) => {
@@ -288,14 +337,18 @@ fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64) {
         (Doing::Hidden { window: true }, Seen::Sending) => split.give(Client, ns),
         // The server's kernel may still hold what the client has no room for.
         (Doing::Hidden { window: true }, Seen::Done) => split.give_one_of(&[Client, Path], ns),
-        (Doing::Hidden { window: true }, Seen::Changed | Seen::Nothing) => {
+        (Doing::Hidden { window: true }, Seen::Changed | Seen::Ended | Seen::Nothing) => {
             split.give_one_of(&[Client, Server, Path], ns / 3);
             split.give_one_of(&[Server, Path, Client], ns / 3);
             split.give_one_of(&[Path, Client, Server], ns - ns / 3 * 2);
         }
-        (Doing::First, _) | (Doing::Waiting | Doing::Hidden { .. }, Seen::Working) => split.give(Server, ns),
-        (Doing::FirstWithoutRtt, _)
-        | (Doing::Waiting | Doing::Hidden { window: false }, Seen::Changed | Seen::Nothing) => {
+        (Doing::First, Seen::Working)
+        | (Doing::Waiting | Doing::Hidden { .. }, Seen::Begun | Seen::Working) => split.give(Server, ns),
+        (Doing::First, Seen::Nothing | Seen::Begun | Seen::Ended) if !was_request_lost => {
+            split.give(Server, ns);
+        }
+        (Doing::First | Doing::FirstWithoutRtt, _)
+        | (Doing::Waiting | Doing::Hidden { window: false }, Seen::Changed | Seen::Ended | Seen::Nothing) => {
             split.give_half(Server, Path, ns);
         }
     }

@@ -1,0 +1,111 @@
+//! Against a server of which a test says every byte, on real sockets: what a server that is well never does.
+
+mod channel;
+mod query;
+mod session;
+mod tls;
+
+use crate::session::Login;
+use crate::{Stop, Target};
+use rustls::crypto::ring;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Does what must come to an end, and fails where it does not.
+fn in_time<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = channel();
+    std::thread::spawn(move || tell.send(what()));
+    told.recv_timeout(Duration::from_secs(10)).expect("it ends")
+}
+
+/// A server that does this with its port, and how it is reached.
+fn serve<T: Send + 'static>(
+    parameters: &str,
+    server: impl FnOnce(TcpListener) -> T + Send + 'static,
+) -> (Login, JoinHandle<T>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let remote = listener.local_addr().unwrap();
+    let url = format!("postgres://me@localhost:{}/d{parameters}", remote.port());
+    let Target::Postgres(server_name) = Target::parse(&url, |_| None).unwrap();
+    let login = Login {
+        server: server_name,
+        remote,
+        password: None,
+        read_only: false,
+        within: Duration::from_secs(5),
+        stop: Stop::default(),
+    };
+    (login, std::thread::spawn(move || server(listener)))
+}
+
+/// A message: its tag, and its body after the length.
+fn message(stream: &mut impl Read) -> (u8, Vec<u8>) {
+    let mut tag = [0];
+    stream.read_exact(&mut tag).unwrap();
+    (tag[0], body(stream))
+}
+
+fn body(stream: &mut impl Read) -> Vec<u8> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).unwrap();
+    let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+    stream.read_exact(&mut body).unwrap();
+    body
+}
+
+/// A connection without TLS, logged in: `AuthenticationOk`, `BackendKeyData`, `ReadyForQuery`.
+fn logged_in(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    body(&mut stream);
+    stream.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I").unwrap();
+    stream
+}
+
+/// RFC 7468.
+fn pem(der: &[u8]) -> String {
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for three in der.chunks(3) {
+        let bits = (0..3).fold(0, |bits, i| bits << 8 | usize::from(*three.get(i).unwrap_or(&0)));
+        for i in 0..4 {
+            let digit = char::from(digits[bits >> (18 - 6 * i) & 63]);
+            text.push(if i > three.len() { '=' } else { digit });
+        }
+    }
+    let lines: Vec<_> = text.as_bytes().chunks(64).map(String::from_utf8_lossy).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+}
+
+/// A certificate for this name in PEM, and the configuration of the server that has it.
+fn identity(name: &str) -> (String, Arc<ServerConfig>) {
+    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
+    (pem(made.cert.der()), Arc::new(config))
+}
+
+/// Takes a connection and its TLS, as `PostgreSQL` does; `None`: the client does not want it so.
+fn secured(listener: &TcpListener, config: Arc<ServerConfig>) -> Option<(TcpStream, ServerConnection)> {
+    let (mut stream, _) = listener.accept().unwrap();
+    body(&mut stream);
+    stream.write_all(b"S").unwrap();
+    let mut tls = ServerConnection::new(config).unwrap();
+    while tls.is_handshaking() {
+        tls.complete_io(&mut stream).ok()?;
+    }
+    while tls.wants_write() {
+        tls.write_tls(&mut stream).ok()?;
+    }
+    Some((stream, tls))
+}

@@ -1,0 +1,141 @@
+//! One query, and how it may end.
+
+use super::{in_time, logged_in, message, serve};
+use crate::beside::Beside;
+use crate::query::{Answer, Asker, Trouble};
+use crate::session::{Login, Session};
+use crate::{Config, Source, SslMode, Stop, Target};
+use fathom_core::query::Party;
+use std::io::Write;
+use std::net::TcpStream;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+/// Asks once.
+fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
+    in_time(move || {
+        let config = Config {
+            target: Target::Postgres(login.server.clone()),
+            source: Source::Text { sql: "SELECT 1".to_owned(), is_shown: true },
+            think: Duration::ZERO,
+            count: Some(1),
+            lasts: None,
+            every: None,
+            fetch_size,
+            simple,
+            reflector: None,
+            recording: None,
+            tell: |_| {},
+            quiet: true,
+        };
+        let mut asker = Asker {
+            session: Session::begin(&login).unwrap(),
+            login: &login,
+            config: &config,
+            sql: config.source.sql(),
+            beside: Beside::nobody(),
+            looks: None,
+            stop: login.stop.clone(),
+        };
+        asker.ask()
+    })
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    Closed,
+    Reset,
+    Stopped,
+    Nonsense,
+}
+
+/// The connection is silent for 100 ms, and then ends so.
+fn end(ending: Ending, mut stream: TcpStream, stop: &Stop, until_done: &std::sync::mpsc::Receiver<()>) {
+    std::thread::sleep(Duration::from_millis(100));
+    match ending {
+        // What was sent and is never read makes the kernel reset it: the rest of the query.
+        Ending::Closed | Ending::Reset => drop(stream),
+        Ending::Stopped => {
+            stop.ask();
+            stop.ask();
+            _ = until_done.recv();
+        }
+        Ending::Nonsense => {
+            stream.write_all(b"T\xff\xff\xff\xff").unwrap();
+            _ = until_done.recv();
+        }
+    }
+}
+
+#[test]
+fn a_wait_without_an_answer_is_not_the_clients() {
+    for ending in [Ending::Closed, Ending::Reset, Ending::Stopped, Ending::Nonsense] {
+        for after_a_row in [false, true] {
+            let (stop, (done, until_done)) = (Stop::default(), channel());
+            let asked = stop.clone();
+            let (mut login, server) = serve("?sslmode=disable", move |listener| {
+                let mut stream = logged_in(&listener);
+                if ending == Ending::Reset {
+                    stream.peek(&mut [0]).unwrap();
+                } else {
+                    message(&mut stream);
+                }
+                if after_a_row {
+                    stream.write_all(b"D\0\0\0\x06\0\0").unwrap();
+                }
+                end(ending, stream, &asked, &until_done);
+            });
+            login.stop = stop;
+            let answer = ask(login, true, None);
+            drop(done);
+            server.join().unwrap();
+            let expected = match ending {
+                Ending::Closed => matches!(&answer.error, Some(Trouble::Lost(why)) if why.contains("closed")),
+                Ending::Reset | Ending::Nonsense => {
+                    matches!(&answer.error, Some(Trouble::Lost(why)) if why.contains("broke"))
+                }
+                Ending::Stopped => answer.error == Some(Trouble::Stopped),
+            };
+            assert!(expected, "{ending:?}: {:?}", answer.error);
+            let part = |party| answer.split.part(party);
+            let half = answer.split.wall_ns / 2;
+            assert!(part(Party::Client).high_ns < half, "{ending:?}: {:?}", answer.split);
+            for party in [Party::Server, Party::Path] {
+                assert!(part(party).low_ns < half && part(party).high_ns > half, "{:?}", answer.split);
+            }
+        }
+    }
+}
+
+/// Where the path is gone the request to cancel hangs as well: who asks twice is heeded all the same.
+#[test]
+fn a_second_request_to_end_is_heeded_while_a_cancel_hangs() {
+    let (stop, (done, until_done)) = (Stop::default(), channel::<()>());
+    let asked = stop.clone();
+    // Once by one of `ask`'s patience: the request to cancel is under way when the second comes.
+    let (mut login, server) = serve("?sslmode=prefer", move |listener| {
+        let refused = |listener: &std::net::TcpListener| {
+            let (mut stream, _) = listener.accept().unwrap();
+            super::body(&mut stream);
+            stream
+        };
+        let mut stream = refused(&listener);
+        stream.write_all(b"N").unwrap();
+        super::body(&mut stream);
+        stream.write_all(b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I").unwrap();
+        message(&mut stream);
+        asked.ask();
+        // Its question whether there is TLS is never answered.
+        let cancel = refused(&listener);
+        asked.ask();
+        _ = until_done.recv();
+        drop(cancel);
+    });
+    assert_eq!(login.server.ssl, SslMode::Prefer);
+    // Longer than this test waits.
+    (login.stop, login.within) = (stop, Duration::from_mins(1));
+    let answer = ask(login, true, None);
+    assert_eq!(answer.error, Some(Trouble::Stopped));
+    drop(done);
+    server.join().unwrap();
+}

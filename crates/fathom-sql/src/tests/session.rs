@@ -1,0 +1,46 @@
+//! Logins, and questions of ours.
+
+use super::{in_time, logged_in, message, serve};
+use crate::session::Session;
+use std::io::Write;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+#[test]
+fn an_answer_that_is_announced_too_long_is_not_waited_for() {
+    for tag in [b'T', b'D'] {
+        let (done, until_done) = channel::<()>();
+        let (login, server) = serve("?sslmode=disable", move |listener| {
+            let mut stream = logged_in(&listener);
+            message(&mut stream);
+            stream.write_all(&[tag, 0x7f, 0xff, 0xff, 0xff]).unwrap();
+            _ = until_done.recv();
+        });
+        let mut session = Session::begin(&login).unwrap();
+        let error = session.ask("SELECT 1", &login).expect_err("2 GiB").to_string();
+        assert!(error.contains("too long"), "{error}");
+        done.send(()).unwrap();
+        server.join().unwrap();
+    }
+}
+
+/// It sends notices, one after the other, and never lets anybody in, nor answers.
+#[test]
+fn a_server_that_dribbles_has_one_deadline() {
+    for lets_in in [false, true] {
+        let (mut login, server) = serve("?sslmode=disable", move |listener| {
+            let mut stream = if lets_in { logged_in(&listener) } else { listener.accept().unwrap().0 };
+            // Until nobody listens any more.
+            while stream.write_all(b"N\0\0\0\x05\0").is_ok() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+        login.within = Duration::from_millis(300);
+        let error = in_time(move || match Session::begin(&login) {
+            Ok(mut session) => session.ask("SELECT 1", &login).expect_err("it never answers"),
+            Err(error) => error,
+        });
+        assert!(error.to_string().contains("no whole answer within 300ms"), "{error}");
+        server.join().unwrap();
+    }
+}

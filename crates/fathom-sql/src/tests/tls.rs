@@ -1,0 +1,81 @@
+//! Whom each `sslmode` believes.
+
+use super::{identity, secured, serve};
+use crate::Error;
+use crate::limit::Limit;
+use crate::tls::begin;
+use std::path::Path;
+
+/// Whether a server with a certificate for this name, by itself, is believed by a client that has this file of roots and home.
+fn handshake(parameters: &str, name: &str, trusted: Option<&Path>, home: &Path) -> Result<(), String> {
+    let (pem, config) = identity(name);
+    std::fs::write(home.join("its.pem"), pem).unwrap();
+    let (login, server) = serve(parameters, move |listener| secured(&listener, config).is_some());
+    // As `open`, with another home.
+    let stop = login.stop.clone();
+    let limit = Limit::within(login.within, &stop);
+    let mut channel = crate::channel::Channel::connect(login.remote).unwrap();
+    channel.send(&[0, 0, 0, 8, 4, 210, 22, 47], &limit).unwrap();
+    while channel.inbox.is_empty() {
+        channel.wait(Limit::PIECE).unwrap();
+        _ = channel.fill();
+    }
+    assert_eq!(channel.inbox.split().as_ref(), b"S");
+    if let Some(trusted) = trusted {
+        let dir = home.join(".postgresql");
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::copy(trusted, dir.join("root.crt")).unwrap();
+    }
+    let begun = begin(&login.server, Some(home.to_owned())).map_err(|error| match error {
+        Error::Usage(line) | Error::Run(line) => line,
+    });
+    let secured = begun.and_then(|tls| channel.secure(tls, &limit).map_err(|e| e.to_string()));
+    drop(channel);
+    assert_eq!(server.join().unwrap(), secured.is_ok(), "{secured:?}");
+    secured
+}
+
+/// Of a home whose file of roots is the server's own certificate, or a stranger's.
+fn believed(parameters: &str, name: &str, own: Option<bool>) -> Result<(), String> {
+    let home = tempfile::tempdir().unwrap();
+    let other = home.path().join("other.pem");
+    std::fs::write(&other, identity(name).0).unwrap();
+    let file = own.map(|is_its| if is_its { home.path().join("its.pem") } else { other.clone() });
+    let parameters = parameters
+        .replace("ITS", home.path().join("its.pem").to_str().unwrap())
+        .replace("OTHER", other.to_str().unwrap());
+    handshake(&parameters, name, file.as_deref(), home.path())
+}
+
+#[test]
+fn require_is_verify_ca_where_a_file_of_roots_is_there() {
+    // Nothing to check by.
+    believed("?sslmode=require", "localhost", None).unwrap();
+    for mode in ["require", "verify-ca"] {
+        let named = |file: &str| format!("?sslmode={mode}&sslrootcert={file}");
+        believed(&named("ITS"), "localhost", None).unwrap();
+        // Whatever name it is for.
+        believed(&named("ITS"), "another.example", None).unwrap();
+        believed(&named("OTHER"), "localhost", None).expect_err("a stranger's");
+        believed(&named("/nonexistent"), "localhost", None).expect_err("no file");
+        let found = format!("?sslmode={mode}");
+        believed(&found, "another.example", Some(true)).unwrap();
+        believed(&found, "localhost", Some(false)).expect_err("a stranger's");
+        // What is named comes before what is found.
+        believed(&named("ITS"), "localhost", Some(false)).unwrap();
+    }
+}
+
+#[test]
+fn verify_full_checks_the_name_too() {
+    let named = "?sslmode=verify-full&sslrootcert=ITS";
+    believed(named, "localhost", None).unwrap();
+    believed(named, "another.example", None).expect_err("another name");
+    believed("?sslmode=verify-full", "localhost", Some(true)).unwrap();
+}
+
+/// Nobody of this host's authorities has signed it, and the file in the home is not asked.
+#[test]
+fn system_is_this_hosts_trust_alone() {
+    believed("?sslrootcert=system", "localhost", Some(true)).expect_err("a file of the user's");
+}
