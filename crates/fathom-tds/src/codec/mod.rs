@@ -5,6 +5,7 @@ pub mod packet;
 pub mod prelogin;
 pub mod request;
 pub mod token;
+mod unread;
 
 /// Why a client is not understood, for its operator and ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +16,9 @@ pub enum Refusal {
     /// A length that no packet has.
     #[error("a packet's length is {0}; it is 8 to 32767")]
     PacketLength(usize),
+    /// Of a packet that is not its message's last, MS-TDS 2.2.3.1.3 (from TDS 7.3 on): "Length MUST be the negotiated packet size".
+    #[error("a packet without anything in it that does not end its message")]
+    EmptyPacket,
     /// A packet of one message within another.
     #[error("a message begins before the one before it has ended")]
     Interleaved,

@@ -1,6 +1,7 @@
 //! Packets (MS-TDS 2.2.3): a header of eight bytes, then a part of a message.
 
 use super::Refusal;
+use super::unread::Unread;
 
 /// Bytes of a packet's header.
 pub const HEADER: usize = 8;
@@ -81,7 +82,7 @@ pub struct Message {
 /// Puts a client's packets together. It keeps no more than a message and a packet.
 #[derive(Debug, Default)]
 pub struct Inbox {
-    raw: Vec<u8>,
+    raw: Unread,
     body: Vec<u8>,
     /// Of the message that has begun.
     begun: Option<(Kind, bool)>,
@@ -90,37 +91,40 @@ pub struct Inbox {
 impl Inbox {
     /// Takes what came.
     pub fn take(&mut self, bytes: &[u8]) {
-        self.raw.extend_from_slice(bytes);
+        self.raw.extend(bytes);
     }
 
     /// Whether it has room for another message.
     pub fn has_room(&self) -> bool {
-        self.raw.len() < LONGEST_MESSAGE
+        self.raw.rest().len() < LONGEST_MESSAGE
     }
 
     /// What came behind the last message: of a connection that is encrypted from now on, no packets.
     pub fn take_rest(&mut self) -> Vec<u8> {
-        std::mem::take(&mut self.raw)
+        std::mem::take(&mut self.raw).rest().to_vec()
     }
 
     /// Whether the next message says stop; then it is taken.
     pub fn attention(&mut self) -> Result<bool, Refusal> {
-        let next = self.raw.first().map(|&byte| Kind::read(byte)).transpose()?;
+        let next = self.raw.rest().first().map(|&byte| Kind::read(byte)).transpose()?;
         let stops = self.begun.is_none() && next == Some(Kind::Attention);
         Ok(stops && self.message()?.is_some())
     }
 
     /// The next message that is whole.
     pub fn message(&mut self) -> Result<Option<Message>, Refusal> {
-        while let Some(&[kind, status, high, low, ..]) = self.raw.first_chunk::<HEADER>() {
+        while let Some(&[kind, status, high, low, ..]) = self.raw.rest().first_chunk::<HEADER>() {
             let kind = Kind::read(kind)?;
             let length = usize::from(u16::from_be_bytes([high, low]));
             if !(HEADER..=usize::from(LARGEST)).contains(&length) {
                 return Err(Refusal::PacketLength(length));
             }
-            if self.raw.len() < length {
-                return Ok(None);
+            if length == HEADER && status & END_OF_MESSAGE == 0 {
+                return Err(Refusal::EmptyPacket);
             }
+            let Some(packet) = self.raw.rest().get(..length) else {
+                return Ok(None);
+            };
             match self.begun {
                 None => self.begun = Some((kind, status & RESET != 0)),
                 Some((begun, _)) if begun == kind => {}
@@ -129,7 +133,8 @@ impl Inbox {
             if self.body.len() + length > LONGEST_MESSAGE {
                 return Err(Refusal::MessageLength);
             }
-            self.body.extend(self.raw.drain(..length).skip(HEADER));
+            self.body.extend_from_slice(&packet[HEADER..]);
+            self.raw.skip(length);
             if status & END_OF_MESSAGE == 0 {
                 continue;
             }
@@ -235,6 +240,8 @@ mod tests {
             (vec![1, 1, 0, 7, 0, 0, 1, 0], Refusal::PacketLength(7)),
             (vec![1, 1, 0xFF, 0xFF, 0, 0, 1, 0], Refusal::PacketLength(65_535)),
             ([packet(1, 0, b"ab"), packet(3, 1, b"c")].concat(), Refusal::Interleaved),
+            (packet(1, 0, b""), Refusal::EmptyPacket),
+            ([packet(1, 0, b"ab"), packet(1, 0, b"")].concat(), Refusal::EmptyPacket),
         ] {
             let mut inbox = Inbox::default();
             inbox.take(&bytes);
@@ -260,6 +267,26 @@ mod tests {
             inbox.message() == Ok(None)
         });
         assert_eq!(taken.count(), LONGEST_MESSAGE / part.len());
+    }
+
+    /// The smallest packets that there are: messages that are taken back, and a message of a byte a packet. Each byte is moved once
+    /// at the most, whether much or little comes before it is read.
+    #[test]
+    fn small_packets_make_no_more_work_than_their_bytes() {
+        let (taken_back, one_byte) = (packet(1, 3, b""), packet(1, 0, b"a"));
+        for small in [taken_back, one_byte] {
+            for at_once in [4_096, 100_000, LONGEST_MESSAGE] {
+                let (mut inbox, mut came) = (Inbox::default(), 0);
+                let stream = small.repeat(LONGEST_MESSAGE / 12);
+                for part in stream.chunks(at_once) {
+                    inbox.take(part);
+                    came += part.len();
+                    assert_eq!(inbox.message(), Ok(None));
+                    assert!(inbox.raw.moved <= came, "{} moved of {came}", inbox.raw.moved);
+                }
+                assert!(inbox.raw.rest().len() < small.len());
+            }
+        }
     }
 
     proptest! {
