@@ -13,6 +13,11 @@ impl Allow {
         Self(networks)
     }
 
+    /// Whether no network was named.
+    pub(crate) fn is_everybody(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether this peer may be answered. On a dual-stack socket an IPv4 peer shows as `::ffff:a.b.c.d`; it is
     /// matched as the IPv4 address that it is.
     pub fn permits(&self, peer: IpAddr) -> bool {

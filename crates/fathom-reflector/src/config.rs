@@ -46,6 +46,14 @@ pub struct Config {
     pub tds: Option<Tds>,
 }
 
+impl Config {
+    /// Whether strangers are answered: it listens on more than this host's own addresses, and nobody said who may come.
+    pub fn answers_strangers(&self) -> bool {
+        let is_this_host = |(_, address): &(_, SocketAddr)| address.ip().to_canonical().is_loopback();
+        self.allow.is_everybody() && !self.sockets.iter().all(is_this_host)
+    }
+}
+
 /// How throughput tests are served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Throughput {

@@ -125,7 +125,7 @@ pub(super) struct ThroughputArgs {
 pub(super) struct TdsArgs {
     /// Serve clients of SQL Server too, on this port of the addresses listened on (port 0: any free port): they log in with any
     /// name, are granted the packet size they ask for, and read rows from a source without a disk. It is no database and guards
-    /// nothing (docs/tds.md) [without PORT: 1433]
+    /// nothing: it needs `--allow`, or addresses of this host alone (docs/tds.md) [without PORT: 1433]
     #[arg(long = "tds", id = "tds", value_name = "PORT", num_args = 0..=1, default_missing_value = "1433")]
     pub(super) port: Option<u16>,
 
@@ -154,7 +154,7 @@ Examples:
   fathom echo --key FILE                       answer only who knows the secret in the file
   fathom echo --idle-timeout 1h --max-connections 1000
   fathom echo --throughput                     answer throughput tests too, on port 5201
-  fathom echo --tds                            serve clients of SQL Server, on port 1433
+  fathom echo --tds --allow 10.0.0.0/8         serve clients of SQL Server, on port 1433
   fathom echo --stamp                          STAMP (RFC 8762) on UDP port 862 too, for others' senders
   fathom echo --cpu 1 --spin                   the steadiest answers, for one core
 

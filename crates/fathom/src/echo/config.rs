@@ -55,7 +55,7 @@ pub(super) fn from_args(args: Args) -> Result<Config, Failure> {
         encrypt: args.tds.encrypt,
         send_buffer: args.tds.send_buffer.map(|bytes| bytes as usize),
     });
-    Ok(Config {
+    let config = Config {
         sockets,
         sockets_are_default,
         stamp: if args.stamp.stateless { Kind::Stateless } else { Kind::Stateful },
@@ -73,7 +73,15 @@ pub(super) fn from_args(args: Args) -> Result<Config, Failure> {
         json: args.json,
         throughput,
         tds,
-    })
+    };
+    // A query of a hundred bytes draws gigabytes.
+    if config.tds.is_some() && config.answers_strangers() {
+        return Err(Failure::usage(
+            "--tds sends whoever asks as many rows as they want: name who may with --allow, as in --allow 10.0.0.0/8, or \
+             listen on this host alone with --listen 127.0.0.1:7007",
+        ));
+    }
+    Ok(config)
 }
 
 /// None: no throughput tests are served.
@@ -124,6 +132,31 @@ mod tests {
             ["tcp [::]:7", "udp [::]:7"],
             "the same twice is once"
         );
+    }
+
+    /// A query of a hundred bytes draws gigabytes: whose, the operator says, or it is nobody's but this host's.
+    #[test]
+    fn clients_of_sql_server_are_served_where_it_is_said_who_they_are() {
+        let everybody: &[&[&str]] = &[
+            &["--tds"],
+            &["--tds", "0", "-l", "10.0.0.1:7"],
+            &["--tds", "0", "-l", "127.0.0.1:7", "-l", "[::]:7"],
+            &["--tds", "0", "-l", "127.0.0.1:7", "--stamp", "10.0.0.1:862"],
+        ];
+        for line in everybody {
+            match config(line) {
+                Err(Failure::Usage(why)) => assert!(why.contains("--allow 10.0.0.0/8"), "{why}"),
+                other => panic!("{line:?}: {other:?}"),
+            }
+            assert!(config(&[line, &["--allow", "10.0.0.0/8"][..]].concat()).is_ok(), "{line:?}");
+            assert!(config(&[line, &["--allow", "0.0.0.0/0"][..]].concat()).is_ok(), "it is said: everybody");
+            let without: Vec<&str> =
+                line.iter().copied().filter(|word| !matches!(*word, "--tds" | "0")).collect();
+            assert!(config(&without).is_ok(), "{without:?}");
+        }
+        for this_host in ["127.0.0.1:7", "[::1]:7", "[::ffff:127.0.0.1]:7"] {
+            assert!(config(&["--tds", "0", "-l", this_host]).is_ok(), "{this_host}");
+        }
     }
 
     #[test]
