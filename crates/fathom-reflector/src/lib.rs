@@ -24,6 +24,7 @@ mod itself;
 mod listen;
 mod one_way;
 mod rate;
+mod send;
 mod server;
 mod silent;
 mod stamp;
