@@ -1,20 +1,32 @@
 """What the comparison runs in: an emulated network, and PostgreSQL beside a reflector on one of its hosts."""
 
 import contextlib
+import functools
 import json
 import os
 import pwd
 import re
+import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import tomllib
 from datetime import datetime
 from pathlib import Path
 
+from left import Left, clear
+
 ROOT = Path(__file__).resolve().parents[2]
+# Of the package it needs nothing that is to be installed.
+sys.path.append(str(ROOT / "python" / "src"))
+
+from fathometer import durations  # noqa: E402
+
+LEFT = ROOT / "target" / "clients" / "left"
+"""Where runs write down what they make."""
 SCENARIO = ROOT / "scenarios" / "database-clients.toml"
 PORT = 5432
 PATIENCE = 30
@@ -25,13 +37,21 @@ class UnusableError(Exception):
     """This machine or the command line cannot be used; the text says what to do."""
 
 
+@functools.cache
 def fathom():
     """The binary: what FATHOM names, else what was built here, else the one in the PATH."""
     built = [ROOT / "target" / kind / "fathom" for kind in ("release", "debug")]
     found = os.environ.get("FATHOM") or next((p for p in built if p.exists()), None) or shutil.which("fathom")
     if not found:
         raise UnusableError("fathom is missing; build it: make build")
-    return str(found)
+    found = os.path.abspath(found)
+    try:
+        said = subprocess.run([found, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        raise UnusableError(f"{found} cannot be run ({error.strerror}); name the binary in FATHOM") from None
+    if not said.startswith("fathom "):
+        raise UnusableError(f"{found} is not fathom; name the binary in FATHOM")
+    return found
 
 
 def postgres_programs():
@@ -46,8 +66,10 @@ def postgres_programs():
 
 def seconds(text):
     """A duration of a scenario."""
-    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s|m)", text).groups()
-    return float(number) * {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60}[unit]
+    ns = durations.read(text)
+    if ns is None:
+        raise UnusableError(f"{SCENARIO}: {text!r} is no duration")
+    return float(ns) / 1e9
 
 
 class Plan:
@@ -68,8 +90,9 @@ class Plan:
 class Programs:
     """Processes that were started, and are ended by their id whatever happens."""
 
-    def __init__(self):
+    def __init__(self, left):
         self.running = []
+        self.left = left
 
     def start(self, command, **options):
         """A program, in a process group of its own: Ctrl-C is for us alone."""
@@ -77,6 +100,7 @@ class Programs:
             [str(word) for word in command], stdin=subprocess.DEVNULL, start_new_session=True, **options
         )
         self.running.append(process)
+        self.left.process(process.pid)
         return process
 
     def end(self):
@@ -95,10 +119,11 @@ class Programs:
 class Lab:
     """A fabric that is up, with a database and a reflector on one of its hosts."""
 
-    def __init__(self, directory, programs):
-        self.directory, self.programs = directory, programs
+    def __init__(self, directory, programs, left):
+        self.directory, self.programs, self.left = directory, programs, left
         self.plan = Plan()
-        self.name = f"database-clients-{os.getpid()}"
+        # Not of the id alone: that may be another's by the time it is cleared.
+        self.name = f"database-clients-{os.getpid()}-{secrets.token_hex(3)}"
         self.began = 0.0
         self.postgres = postgres_programs()
         self.user = next(
@@ -119,7 +144,10 @@ class Lab:
             "--truth",
             self.directory / "truth",
         ]
-        subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+        self.left.note("fabric", name=self.name)
+        done = subprocess.run([str(w) for w in command], check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise UnusableError(f"the network cannot be made: {done.stderr.strip()}")
         with (self.directory / "truth" / "truth.jsonl").open() as truth:
             at = json.loads(truth.readline())["at"]
         # Nine digits of a second are more than it reads.
@@ -218,13 +246,26 @@ class Lab:
 
 
 @contextlib.contextmanager
+def recorded():
+    """What a run makes is written down until it is gone."""
+    left = Left(LEFT)
+    try:
+        yield left
+    finally:
+        left.done()
+
+
+@contextlib.contextmanager
 def lab():
     """A lab, of which nothing is left afterwards."""
     if os.geteuid() != 0 or not Path("/dev/net/tun").exists():
         raise UnusableError("hosts of a fabric need root and /dev/net/tun")
-    with tempfile.TemporaryDirectory(prefix="fathom-clients-") as name:
-        programs = Programs()
-        made = Lab(Path(name), programs)
+    for told in clear(LEFT, fathom()):
+        print(told, file=sys.stderr)
+    with recorded() as left, tempfile.TemporaryDirectory(prefix="fathom-clients-") as name:
+        left.note("directory", path=name)
+        programs = Programs(left)
+        made = Lab(Path(name), programs, left)
         try:
             made.make_database()
             made.up()

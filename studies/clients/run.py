@@ -261,6 +261,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     libraries = options.library or list(LIBRARIES)
     try:
+        fathom()
         if not options.no_build:
             for language in dict.fromkeys(LIBRARIES[library][0] for library in libraries):
                 print(f"building the client in {language} ...", file=sys.stderr)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from support.programs import LIMIT, ROOT, free_port, serving, until_it_answers
+from support.programs import LIMIT, ROOT, fathom, free_port, need_fabrics, serving, until_it_answers
 
 CLIENTS = ROOT / "studies" / "clients"
 ENDS = ("answered", "failed", "ambiguous")
@@ -139,6 +139,101 @@ def test_the_pauses_are_longer_than_the_firewall_remembers_and_the_cut_is_shorte
     assert 1 / harness.APPLICATIONS["pauses"] > plan.idle_limit > plan.cut_lasts + int(plan.idle_limit / 2)
     last = plan.cut + plan.cut_lasts + harness.DEADLINE
     assert harness.BEGIN < plan.restart < plan.cut < last < harness.BEGIN + harness.LASTS
+
+
+def test_durations_are_read_as_everywhere(harness):
+    from lab import seconds
+
+    assert [seconds(text) for text in ("1m30s", "250us", "1.5s")] == [90, 250e-6, 1.5]
+    with pytest.raises(harness.UnusableError, match="soon"):
+        seconds("soon")
+
+
+@pytest.mark.parametrize("binary", ["/nowhere/fathom", "/etc/passwd", "/bin/true"])
+def test_a_wrong_binary_is_one_line(binary):
+    command = [sys.executable, "-B", CLIENTS / "run.py", "--no-build"]
+    environment = os.environ | {"FATHOM": binary}
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(binary)
+    assert line.endswith("name the binary in FATHOM")
+
+
+KILLED = """
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import lab
+lab.LEFT = Path(sys.argv[2])
+with lab.lab() as made:
+    made.programs.start(["sleep", "60"], stdout=-3)
+    print(made.name, made.directory, *(p.pid for p in made.programs.running), flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_run_left_is_cleared_by_the_next_and_nothing_else(harness, tmp_path):
+    """Its servers, its network and its directory, by what it wrote down."""
+    need_fabrics()
+    import lab
+    import left
+
+    try:
+        lab.postgres_programs()
+    except harness.UnusableError as error:
+        pytest.skip(str(error))
+    known = tmp_path / "left"
+
+    def a_run():
+        command = [sys.executable, "-c", KILLED, CLIENTS, known]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        name, directory, *pids = process.stdout.readline().split()
+        return process, name, Path(directory), [int(pid) for pid in pids]
+
+    def is_up(name):
+        command = [fathom(), "fabric", "status", name]
+        return subprocess.run(command, check=False, capture_output=True).returncode == 0
+
+    killed, name, directory, pids = a_run()
+    killed.kill()
+    killed.wait()
+    killed.stdin.close()
+    killed.stdout.close()
+    try:
+        assert all(left.began(pid) for pid in pids), "or there is nothing to clear"
+        assert is_up(name)
+        # Of another's process only the id is the same.
+        with subprocess.Popen(["sleep", "60"], start_new_session=True) as other:
+            (file,) = known.glob("*.jsonl")
+            line = {"kind": "process", "pid": other.pid, "began": left.began(other.pid) - 1}
+            with file.open("a") as out:
+                out.write(json.dumps(line) + "\n")
+            told = left.clear(known, fathom())
+            still = left.began(other.pid)
+            other.kill()
+    finally:
+        left.clear(known, fathom())
+    assert still
+    assert told == [f"a run was killed: {len(pids)} of its programs and 1 of its networks were left"]
+    assert not any(left.began(pid) for pid in pids)
+    assert not is_up(name)
+    assert not directory.exists()
+    assert list(known.iterdir()) == []
+
+
+@pytest.mark.usefixtures("harness")
+def test_a_run_at_work_is_let_be_and_leaves_nothing(tmp_path):
+    import left
+
+    mine = left.Left(tmp_path)
+    mine.note("directory", path=str(tmp_path / "kept"))
+    (tmp_path / "kept").mkdir()
+    assert left.clear(tmp_path, "/bin/false") == []
+    assert (tmp_path / "kept").exists()
+    mine.done()
+    assert list(tmp_path.glob("*.jsonl")) == []
 
 
 @pytest.fixture
