@@ -81,6 +81,50 @@ def test_what_a_search_found_is_a_finding(tmp_path, result, mode, words):
     assert words in as_text(analysis, "markdown")
 
 
+def rate_end(rate, lost):
+    return {"rate_per_s": rate, "lost": lost, "due": 2 * rate, "share_95": [0.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("result", "words", "facts"),
+    [
+        (
+            {
+                "verdict": "found",
+                "good": rate_end(1_000, 0),
+                "bad": rate_end(1_250, 90),
+                "began": "both",
+                "connections": 4,
+            },
+            "loss and delay begin between 1,000/s and 1,250/s, over 4 connections",
+            ["0 of 2,000 packets were lost", "90 of 2,500 packets were lost"],
+        ),
+        (
+            {"verdict": "found", "good": rate_end(80, 0), "bad": rate_end(100, 3), "began": "loss"},
+            "loss begins between 80/s and 100/s",
+            ["at 80/s", "at 100/s 3 of 200"],
+        ),
+        (
+            {"verdict": "not_found", "good": rate_end(5_000, 1), "connections": 1},
+            "no rate ceiling up to 5,000/s, over one connection",
+            ["1 of 10,000 packets"],
+        ),
+        ({"verdict": "unclear", "good": {"rate_per_s": "many"}}, "rate ceiling found nothing", []),
+        (None, "a search for the rate ceiling found nothing", []),
+    ],
+)
+def test_a_rate_ceiling_that_was_found_is_a_finding_and_asks_for_no_keepalive(tmp_path, result, words, facts):
+    analysis = analysed(tmp_path, result, "tcp-rate-ceiling")
+    (finding,) = [f for f in analysis.findings if "ceiling" in f.kind]
+    assert words in render.statement(finding)
+    evidence = render.evidence(finding)
+    assert len(evidence) == len(facts)
+    assert all(part in text for part, text in zip(facts, evidence, strict=True)), evidence
+    assert words in as_text(analysis, "markdown")
+    assert of(analysis, "keepalive", "lifetime") == []
+    assert finding.confidence == ("high" if result and result["verdict"] != "unclear" else "low")
+
+
 def of(analysis, *topics):
     return [a for a in analysis.advice if a.topic in topics]
 

@@ -1,5 +1,7 @@
 """Limits of several paths side by side: which differ, and how a report of searches alone begins."""
 
+import json
+
 import numpy as np
 
 from fathometer.dataset import open_recordings
@@ -8,7 +10,7 @@ from fathometer.findings.limits_compared import alike, beside, searched
 from fathometer.findings.seen.limits import Traffic
 from fathometer.report.write import as_text
 from support.recordings import write
-from support.searches import SECOND, runs
+from support.searches import SECOND, rates, runs
 
 
 def grouped(directory):
@@ -62,7 +64,7 @@ def test_runs_of_one_path_are_one_bracket_and_a_contradiction_is_told(tmp_path):
         "once": False,
     }
     one = found["agree"]
-    assert (one.low.ns, one.high.ns, one.low.of, one.runs) == (SECOND, 2.5 * SECOND, 6, 2)
+    assert (one.low.at, one.high.at, one.low.of, one.runs) == (SECOND, 2.5 * SECOND, 6, 2)
 
 
 def test_a_report_of_searches_alone_begins_with_what_they_found(tmp_path):
@@ -80,3 +82,50 @@ def test_a_report_of_searches_alone_begins_with_what_they_found(tmp_path):
     figures = text.split("## Figures")[1].split("## ")[0]
     assert "| probed" in figures
     assert "| short" not in figures
+
+
+def test_rate_ceilings_stand_beside_the_other_limits_and_are_compared_among_themselves(tmp_path):
+    runs(tmp_path / "idle", (1, 2))
+    rates(tmp_path / "slow", (400, 500), (320, 400))
+    rates(tmp_path / "fast", (1250, None))
+    rates(tmp_path / "wide", (2500, None), connections=3)
+    every = searched(analyse(open_recordings([tmp_path])).scenarios)
+    found = [(x.name, x.limit) for x in every]
+    assert found == [("idle", "idle"), ("slow", "rate"), ("fast", "rate"), ("wide", "rate")]
+    # Over more connections there may be another ceiling: that is another question.
+    assert [b.others for b in beside(every)] == [(), ("fast",), ("slow",), ()]
+    slow = every[1]
+    # Between the lowest and the highest end; 14 of 1,800 packets were lost above, in both runs together.
+    assert (slow.low.at, slow.high.at, slow.high.hits, slow.high.of) == (320, 500, 14, 1_800)
+    assert (dict(slow.how), every[3].connections, slow.sure) == ({"delay": 2}, 3, True)
+    text = as_text(analyse(open_recordings([tmp_path])), "markdown")
+    lines = [line for line in text.splitlines() if " (rate, over " in line]
+    rows = {
+        name: line for line in lines for name in ("slow", "fast", "wide") if line.startswith(f"| {name} ")
+    }
+    for told in (
+        "rate, over 1 connection; 2 runs",
+        "320/s to 500/s",
+        "0 of 1,440 lost",
+        "delay begins",
+        "fast",
+    ):
+        assert told in rows["slow"], rows
+    assert "none up to 1,250/s" in rows["fast"]
+    assert "rate, over 3 connections; 1 run" in rows["wide"]
+    by_path = {
+        x["path"]: x for x in json.loads(as_text(analyse(open_recordings([tmp_path])), "json"))["limits"]
+    }
+    assert by_path["slow"]["carried"] == {"rate_per_s": 320, "lost": 0, "of": 1_440}
+    assert by_path["slow"]["too_much"] == {"rate_per_s": 500, "lost": 14, "of": 1_800}
+    assert (by_path["wide"]["too_much"], by_path["wide"]["connections"]) == (None, 3)
+    tile, wide = [line for line in text.splitlines() if line.startswith("- Rate ceiling, over ")]
+    assert "**none up to 2,500/s**" in wide
+    assert "**320/s to 500/s at the lowest** (paths differ;" in tile
+    assert "nothing was sent" not in text
+
+
+def test_runs_that_contradict_each_other_are_not_sure(tmp_path):
+    rates(tmp_path / "contradict", (100, 125), (200, 250))
+    (one,) = searched(analyse(open_recordings([tmp_path])).scenarios)
+    assert not one.sure

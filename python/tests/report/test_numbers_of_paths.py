@@ -100,7 +100,8 @@ def test_limits_have_the_numbers_of_the_searches_and_the_page_has_theirs(tmp_pat
         ["long", "short"],
     ]
     for mine, row in zip(value["limits"], table(text, "Limits"), strict=True):
-        for head, end in (("survived", mine["survived"]), ("died of", mine["died"])):
+        ends = {"survived, or carried": mine["survived"], "died of, or too much": mine["died"]}
+        for head, end in ends.items():
             shown = "–" if end is None else duration(end["length_ns"])
             assert row[head].startswith(shown)
             assert end is None or f"{end['hits']} of {end['of']}" in row[head]

@@ -14,6 +14,7 @@ from fathometer.errors import FathometerError
 from fathometer.findings.limits_compared import searched
 from fathometer.findings.scenarios import scenarios
 from fathometer.study.agree import disagreement
+from fathometer.study.commands import limit_command
 from fathometer.study.deadlines import deadline_ns, most_bytes
 from fathometer.study.journal import read_journal
 from fathometer.study.live.happenings import of_event
@@ -68,7 +69,7 @@ def test_a_study_of_searches_alone_has_no_problem():
         ('up-to = "2s"', 'up-to = "2"', 16, "no duration", "1m30s"),
         ('up-to = "2s"', 'up-to = "10d"', 14, "`up-to` is from 1s to 7d", '"1h"'),
         ("per-length = 2", "per-length = 0", 17, "limit.per-length", "greater than or equal to 1"),
-        ("per-length = 2", 'kind = "ages"', 17, "limit.kind", "'idle' or 'age'"),
+        ("per-length = 2", 'kind = "ages"', 17, "limit.kind", "'idle', 'age' or 'rate'"),
         (
             "per-length = 2",
             'kind = "age"\nkeepalive = "5s"',
@@ -80,6 +81,41 @@ def test_a_study_of_searches_alone_has_no_problem():
         ("per-length = 2", 'keepalive = "1500ms"', 14, "whole seconds", "round `keepalive`"),
         ("per-length = 2", 'resolution = "60%"', 14, "`resolution` is from 0.5% to 50%", '"2%"'),
         ("per-length = 2", 'resolution = "2"', 17, "limit.resolution", ""),
+        ("per-length = 2", "rate-ceiling = 500", 14, "`rate-ceiling` is of searches for the rate", '"rate"'),
+        ("per-length = 2", 'kind = "age"\nconnections = 7', 14, "7 `connections` do not tell", "8 or more"),
+        (
+            "per-length = 2",
+            'kind = "age"\none-way = "5s"',
+            14,
+            "`one-way` is of searches for an idle",
+            "idle",
+        ),
+        (
+            'up-to = "2s"\nper-length = 2',
+            'kind = "rate"',
+            14,
+            "up to which rate is not said",
+            "rate-ceiling = 5000",
+        ),
+        ("per-length = 2", 'kind = "rate"\nrate-ceiling = 500', 14, "`up-to` is of searches for a limit", ""),
+        (
+            'up-to = "2s"\nper-length = 2',
+            'kind = "rate"\nrate-ceiling = 6000',
+            17,
+            "sends 6,000/s a connection, above 5,000/s",
+            "lower `rate-ceiling`",
+        ),
+        (
+            'up-to = "2s"\nper-length = 2',
+            'kind = "rate"\nrate-ceiling = 60000\nconnections = 100',
+            17,
+            "sends 60,000/s in all, above 50,000/s",
+            "lower `rate-ceiling`",
+        ),
+        ("per-length = 2", "rate-ceiling = 99", 17, "limit.rate-ceiling", ""),
+        ("per-length = 2", 'one-way-from = "there"', 14, "`one-way-from` says who sends", 'one-way = "30s"'),
+        ("per-length = 2", 'one-way = "5s"\nkeepalive = "5s"', 14, "two questions", "for each"),
+        ("per-length = 2", 'one-way = "500ms"', 14, "`one-way` is 1s or more", ""),
         ("[[limit]]", "[[limits]]", 14, "`limits` says how much the study may send", "[[limit]]"),
     ],
 )
@@ -114,6 +150,38 @@ def test_the_plan_counts_searches_too():
     short = {r.probe.name: r for r in plan(quick(study))}
     assert short["limit"].probe.up_to_ns == short["old"].probe.up_to_ns == 2 * S
     assert max(r.estimate_ns for r in short.values()) < 20 * S
+
+
+def test_traffic_from_a_reflector_has_the_least_distance_that_the_command_has():
+    """By hand: 20 min and an eighth are 1,350 s, in which 128 segments are 10.5 s apart: 10.6 s do."""
+    text = HEAD + '[[limit]]\nup-to = "20m"\none-way = "10500ms"\none-way-from = "there"\n'
+    (found,) = told(text)
+    assert "`one-way` is 10s 600ms or more" in found[2]
+    assert told(text.replace("10500", "10600")) == []
+    assert told(text.replace('one-way-from = "there"\n', "").replace("10500ms", "1s")) == []
+
+
+def test_a_rate_ceiling_is_planned_and_asked_for():
+    """By hand: 5,000/s is 50/s a quarter higher 20 times, which are 21 steps; with the last two tried again
+    23 of at most 3.5 s.
+    """
+    text = HEAD + '[[limit]]\nkind = "rate"\nrate-ceiling = 5000\nconnections = 2\n'
+    study, problems = parse(text)
+    assert problems == []
+    (run,) = plan(study)
+    assert run.probe.mode == "tcp-rate-ceiling"
+    assert run.estimate_ns == 23 * 3.5 * S + S // 2
+    words = limit_command(study, run, "127.0.0.1", False)("fathom", "r")
+    asked = words[words.index("--rate-ceiling") :][:4]
+    assert asked == ["--rate-ceiling", "5000", "--connections", "2"]
+    assert "--up-to" not in words
+    assert "--allow-high-rate" not in words
+    (short,) = plan(quick(study))
+    assert (short.probe.rate_ceiling, short.probe.of_each) == (100, 1)
+    one_way, _ = parse(HEAD + '[[limit]]\none-way = "30s"\none-way-from = "there"\n')
+    (run,) = plan(one_way)
+    words = limit_command(one_way, run, "127.0.0.1", False)("fathom", "r")
+    assert words[words.index("--one-way") :][:4] == ["--one-way", "30s", "--one-way-from", "there"]
 
 
 def test_what_is_left_of_a_study_may_be_a_round_less():
@@ -168,6 +236,31 @@ def test_a_search_on_this_machine_is_recorded_agreed_upon_and_resumed(tmp_path, 
             line["result"]["verdict"] = "stopped"
     events.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert disagreement(directory, run, None) == "the search was ended before it had a result"
+
+
+def test_a_search_for_the_rate_ceiling_is_recorded_and_agreed_upon(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    text = HEAD + '[[limit]]\nkind = "rate"\nrate-ceiling = 100\n'
+    file, said = write(tmp_path, text, free_port()), []
+    (run,) = plan(parse(file.read_text())[0])
+    try:
+        run_study(file, tmp_path / "out", Path(fathom()), False, said.append)
+    except FathometerError:
+        # A machine that is too busy for 100 packets a second says that it is.
+        (failed,) = [e for e in read_journal(tmp_path / "out") if e["kind"] == "run.failed"]
+        assert "this host" in failed["reason"]
+        return
+    assert any("no rate ceiling up to 100/s" in line for line in said), said
+    directory = tmp_path / "out" / run.directory
+    assert disagreement(directory, run, run.scenario.port) is None
+    other = replace(run, probe=run.probe.model_copy(update={"rate_ceiling": 200}))
+    assert "the probe's up_to_per_s was 100" in disagreement(directory, other, None)
+    other = replace(run, probe=run.probe.model_copy(update={"connections": 2}))
+    assert "connections" in disagreement(directory, other, None)
+    recording = open_recording(directory)
+    (ended,) = [e for e in recording.events if e.kind == "limits.ended"]
+    assert of_event("", "", ended).text == "no rate ceiling up to 100/s"
+    assert len([e for e in recording.events if e.kind == "ceiling.stepped" and e.known]) >= 4
 
 
 def test_what_fathom_says_of_a_search_is_the_reason_why_its_run_failed(tmp_path, monkeypatch):

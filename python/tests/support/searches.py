@@ -27,3 +27,19 @@ def runs(directory, *brackets, label=None, **meanwhile):
             events=events,
             manifest={"probe": probe},
         )
+
+
+def rate_end(rate, lost, due):
+    return {"rate_per_s": rate, "lost": lost, "due": due, "share_95": [0.0, 1.0]}
+
+
+def rates(directory, *brackets, connections=1, began="delay"):
+    """As `runs`, of searches for the rate ceiling; (carried, too much) in packets a second."""
+    probe = {"mode": "tcp-rate-ceiling", "size": None, "interval_ns": None, "connections": connections}
+    for number, (low, high) in enumerate(brackets):
+        result = {"limit": "rate", "verdict": "found" if high else "not_found", "connections": connections}
+        result |= {"good": rate_end(low, 0, 2 * low)} if low else {}
+        result |= {"bad": rate_end(high, 7, 2 * high), "began": began} if high else {}
+        events = [{"at_ns": START + SECOND, "kind": "limits.ended", "result": result}]
+        none = np.zeros(0, dtype=np.int64)
+        write(directory / f"{number}", none, label=directory.name, events=events, manifest={"probe": probe})

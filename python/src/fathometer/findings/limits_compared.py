@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Final
 
 from fathometer.dataset.model import DECIDED
 from fathometer.dataset.recording import Recording
-from fathometer.findings.model import Scenario, is_search
+from fathometer.findings.model import Scenario, SearchedFor, is_search
 from fathometer.findings.seen import limits
 from fathometer.findings.seen.limits import Traffic
 
@@ -23,10 +23,12 @@ from fathometer.findings.seen.limits import Traffic
 class End:
     """One end of a bracket, over the runs of a path."""
 
-    ns: int
+    at: int
+    """ns of idleness or age; of a rate ceiling packets a second."""
     hits: int
     of: int
-    """So many connections of so many, all runs together; each run has lengths of its own."""
+    """So many connections of so many, all runs together; each run has lengths of its own. Of a rate ceiling
+    packets that were lost, of those that were due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +37,19 @@ class Searched:
 
     name: str
     """The scenario's."""
-    limit: str
-    """`idle` or `age`."""
+    limit: SearchedFor
     traffic: Traffic | None
     """What moved on connections that were idle otherwise: searches that differ in it have different limits on
     one path."""
+    connections: int | None
+    """Of a rate ceiling: over how many packets went; another number may have another ceiling."""
     low: End | None
-    """The shortest that a run survived; None: nothing was."""
+    """The shortest that a run survived, or the lowest rate that one carried; None: nothing was."""
     high: End | None
-    """The longest of which most died, of the runs that found one; None: no run did."""
+    """The longest of which most died, or the highest rate that was worse than those below, of the runs that
+    found one; None: no run did."""
     how: Mapping[str, int]
-    """How many connections died, by how (docs/limits.md)."""
+    """How many connections died, by how, or how many runs saw what begin (docs/limits.md)."""
     by: tuple[str, ...]
     """Who ended them, as far as searches say."""
     runs: int
@@ -54,21 +58,27 @@ class Searched:
 
     @property
     def bracket(self) -> tuple[float, float]:
-        """ns; infinite where no limit was found."""
-        return self.low.ns if self.low else 0.0, self.high.ns if self.high else float("inf")
+        """As its ends have it; infinite where no limit was found."""
+        return self.low.at if self.low else 0.0, self.high.at if self.high else float("inf")
 
 
 def searched(scenarios: Sequence[Scenario]) -> list[Searched]:
     """By path, the shortest limit first."""
     every = [x for s in scenarios if is_search(s.key.mode) for x in _of(s)]
-    return sorted(every, key=lambda x: (x.limit != "idle", x.bracket, x.name))
+    return sorted(every, key=lambda x: (_ORDER.index(x.limit), x.bracket, x.name))
+
+
+_ORDER: Final[tuple[SearchedFor, ...]] = ("idle", "age", "rate")
+"""In which they are told."""
 
 
 def kinds(every: Sequence[Searched]) -> list[list[Searched]]:
-    """What may be held against each other: searches for one limit, with the same traffic or none."""
-    found: dict[tuple[str, Traffic | None], list[Searched]] = {}
+    """What may be held against each other: searches for one limit, with the same traffic or none, over as
+    many connections.
+    """
+    found: dict[tuple[str, Traffic | None, int | None], list[Searched]] = {}
     for one in every:
-        found.setdefault((one.limit, one.traffic), []).append(one)
+        found.setdefault((one.limit, one.traffic, one.connections), []).append(one)
     return list(found.values())
 
 
@@ -111,11 +121,12 @@ def beside(every: Sequence[Searched]) -> list[Beside]:
 
 
 def _of(scenario: Scenario) -> list[Searched]:
-    """One for each traffic that its runs had."""
+    """One for each traffic and number of connections that its runs had."""
 
-    def order(recording: Recording) -> tuple[str, int]:
+    def order(recording: Recording) -> tuple[str, int, int]:
         traffic = limits.traffic(recording)
-        return (traffic.kind, traffic.every_ns) if traffic else ("", 0)
+        connections = limits.packets_over(recording) or 0
+        return (traffic.kind, traffic.every_ns, connections) if traffic else ("", 0, connections)
 
     recordings = sorted((run.recording for run in scenario.runs), key=order)
     return [_over(scenario, list(group)) for _, group in groupby(recordings, order)]
@@ -123,7 +134,9 @@ def _of(scenario: Scenario) -> list[Searched]:
 
 def _over(scenario: Scenario, recordings: Sequence[Recording]) -> Searched:
     results = [limits.result(recording) for recording in recordings]
-    ends = [(_end(r, "survived"), _end(r, "died")) for r in results]
+    limit = limits.kind(recordings[0])
+    names = ("good", "bad") if limit == "rate" else ("survived", "died")
+    ends = [(_end(r, names[0]), _end(r, names[1])) for r in results]
     lows, highs = [low for low, _ in ends if low], [high for _, high in ends if high]
     found = [high is not None for _, high in ends]
     how: dict[str, int] = {}
@@ -132,13 +145,16 @@ def _over(scenario: Scenario, recordings: Sequence[Recording]) -> Searched:
         for name, number in (died_so if isinstance(died_so, dict) else {}).items():
             if isinstance(number, int):
                 how[name] = how.get(name, 0) + number
+        if (began := r.get("began")) in limits.BEGAN:
+            how[began] = how.get(began, 0) + 1
     agree = len(set(found)) == 1 and not (
-        lows and highs and max(low.ns for low in lows) > min(high.ns for high in highs)
+        lows and highs and max(low.at for low in lows) > min(high.at for high in highs)
     )
     return Searched(
         scenario.name,
-        limits.kind(recordings[0]),
+        limit,
         limits.traffic(recordings[0]),
+        limits.packets_over(recordings[0]),
         _pooled(lows, min) if len(lows) == len(ends) else None,
         _pooled(highs, max),
         how,
@@ -151,9 +167,12 @@ def _over(scenario: Scenario, recordings: Sequence[Recording]) -> Searched:
 def _pooled(ends: Sequence[End], which: Any) -> End | None:  # noqa: ANN401 - min or max
     if not ends:
         return None
-    return End(which(e.ns for e in ends), sum(e.hits for e in ends), sum(e.of for e in ends))
+    return End(which(e.at for e in ends), sum(e.hits for e in ends), sum(e.of for e in ends))
 
 
 def _end(result: Mapping[str, Any], name: str) -> End | None:
-    end = limits.end(result, name)
-    return End(*(int(end[n].value) for n in ("lasted", "hits", "of"))) if end else None
+    if end := limits.end(result, name):
+        return End(*(int(end[n].value) for n in ("lasted", "hits", "of")))
+    if end := limits.rate_end(result, name):
+        return End(*(int(end[n].value) for n in ("rate", "lost", "of")))
+    return None

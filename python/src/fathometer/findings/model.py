@@ -5,9 +5,10 @@ Durations are ns; moments are ns since the Unix epoch, UTC.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import tzinfo
-from typing import Literal
+from typing import Final, Literal
 
 from fathometer.counts import count
 from fathometer.dataset.histogram import Histogram
@@ -103,8 +104,18 @@ MODES = {
     "tcp-client": "an application under a policy",
     "tcp-idle-limit": "search for the idle limit",
     "tcp-age-limit": "search for the age limit",
+    "tcp-rate-ceiling": "search for the rate ceiling",
 }
 """Modes whose names say little, in words; the others go by their names."""
+
+
+SearchedFor = Literal["idle", "age", "rate"]
+SEARCHES: Final[Mapping[str, SearchedFor]] = {
+    "tcp-idle-limit": "idle",
+    "tcp-age-limit": "age",
+    "tcp-rate-ceiling": "rate",
+}
+"""Modes of searches for limits (docs/limits.md), and what each looks for."""
 
 
 def is_making(mode: str | None) -> bool:
@@ -114,7 +125,7 @@ def is_making(mode: str | None) -> bool:
 
 def is_search(mode: str | None) -> bool:
     """Whether a search for a limit was recorded: it has no samples."""
-    return mode in {"tcp-idle-limit", "tcp-age-limit"}
+    return mode in SEARCHES
 
 
 def mode_in_words(mode: str | None) -> str:

@@ -84,6 +84,11 @@ def rate(bits_per_second: float) -> str:
     return f"{_scaled(bits_per_second)}bit/s"
 
 
+def per_second(packets: float) -> str:
+    """`1,250/s`: packets a second, as `fathom limits` writes them."""
+    return f"{packets:,.0f}/s"
+
+
 def data(count_of_bytes: float) -> str:
     """`1.25 GB`: three significant digits, decimal units."""
     return f"{_scaled(count_of_bytes)}B"

@@ -24,13 +24,14 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
 
 def _limit(one: Beside) -> dict[str, Any]:
     x, traffic = one.searched, one.searched.traffic
+    names, of = (("carried", "too_much"), _rate) if x.limit == "rate" else (("survived", "died"), _end)
     return {
         "path": x.name,
         "limit": x.limit,
         "traffic": None if traffic is None else {"kind": traffic.kind, "every_ns": traffic.every_ns},
         "runs": x.runs,
-        "survived": _end(x.low),
-        "died": _end(x.high),
+        **({"connections": x.connections} if x.limit == "rate" else {}),
+        **{name: of(end) for name, end in zip(names, (x.low, x.high), strict=True)},
         "how": dict(x.how),
         "by": list(x.by),
         "sure": x.sure,
@@ -39,7 +40,11 @@ def _limit(one: Beside) -> dict[str, Any]:
 
 
 def _end(end: End | None) -> dict[str, int] | None:
-    return None if end is None else {"length_ns": end.ns, "hits": end.hits, "of": end.of}
+    return None if end is None else {"length_ns": end.at, "hits": end.hits, "of": end.of}
+
+
+def _rate(end: End | None) -> dict[str, int] | None:
+    return None if end is None else {"rate_per_s": end.at, "lost": end.hits, "of": end.of}
 
 
 def _interrupted(x: Interrupted) -> dict[str, Any]:

@@ -188,7 +188,7 @@ def _limits(analysis: Analysis) -> list[Verdict]:
         short = groups[0]
         answer = found(short[0]) if len(short) == 1 else found(_hull(short))
         if len(groups) > 1:
-            answer = f"{answer} at the shortest"
+            answer = f"{answer} at the {'lowest' if every[0].limit == 'rate' else 'shortest'}"
         details = [
             f"{found(_hull(g))}: {listed([x.name for x in g], 2 * _MOST)}" for g in groups[: 2 * _MOST]
         ]
@@ -197,7 +197,8 @@ def _limits(analysis: Analysis) -> list[Verdict]:
             details.insert(0, told)
         if not all(x.sure for x in every):
             details.append(f"not sure for {listed([x.name for x in every if not x.sure], _MOST)}")
-        name = f"{every[0].limit.capitalize()} limit{beside_it(every[0])}"
+        limit = "Rate ceiling" if every[0].limit == "rate" else f"{every[0].limit.capitalize()} limit"
+        name = f"{limit}{beside_it(every[0])}"
         strip.append(Verdict(name, answer, "plain", tuple(details)))
     return strip
 
@@ -205,8 +206,8 @@ def _limits(analysis: Analysis) -> list[Verdict]:
 def _hull(group: Sequence[Searched]) -> Searched:
     """Between which ends the limits of a group lie."""
     lows, highs = [x.low for x in group], [x.high for x in group]
-    low = None if None in lows else min((x for x in lows if x), key=lambda e: e.ns)
-    high = None if None in highs else max((x for x in highs if x), key=lambda e: e.ns)
+    low = None if None in lows else min((x for x in lows if x), key=lambda e: e.at)
+    high = None if None in highs else max((x for x in highs if x), key=lambda e: e.at)
     return replace(group[0], low=low, high=high)
 
 

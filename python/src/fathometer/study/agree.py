@@ -31,13 +31,17 @@ def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | No
         different = _settings(manifest, wanted) or _named(manifest, run)
         return different or _answered_at(manifest, port)
     if isinstance(probe, Limit):
-        wanted = {
-            "mode": probe.mode,
-            "up_to_ns": probe.up_to_ns,
-            "keepalive_ns": probe.keepalive_ns,
-            "per_length": probe.of_each,
-            "resolution": probe.share,
-        }
+        wanted = {"mode": probe.mode}
+        if probe.kind == "rate":
+            wanted |= {"up_to_per_s": probe.rate_ceiling, "connections": probe.of_each}
+        else:
+            wanted |= {
+                "up_to_ns": probe.up_to_ns,
+                "keepalive_ns": probe.keepalive_ns,
+                "one_way": probe.one_way,
+                "per_length": probe.of_each,
+                "resolution": probe.share,
+            }
         different = _settings(manifest, wanted) or _named(manifest, run) or _answered_at(manifest, port)
         return different or _stopped(recording)
     wanted = {

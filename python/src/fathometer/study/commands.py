@@ -53,6 +53,10 @@ def limit_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
     """A run's search against an address."""
     limit = run.probe
     assert isinstance(limit, Limit)
+    if limit.kind == "rate":
+        words = ["--rate-ceiling", str(limit.rate_ceiling), "--connections", str(limit.of_each)]
+        words += ["--allow-high-rate"] if study.limits.allow_high_rate else []
+        return _running("limits", run, target, words + _of_path(study, run, short, {"limit": limit.name}))
     words = ["--up-to", duration_text(limit.up_to_ns)]
     if limit.kind == "age":
         words += ["--age", "--connections", str(limit.of_each)]
@@ -61,6 +65,8 @@ def limit_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
     words += ["--resolution", limit.resolution] if limit.resolution else []
     words += ["--max-connections", str(limit.max_connections)] if limit.max_connections else []
     words += ["--keepalive", duration_text(limit.keepalive_ns)] if limit.keepalive_ns else []
+    words += ["--one-way", duration_text(limit.one_way_ns)] if limit.one_way_ns else []
+    words += ["--one-way-from", limit.one_way_from] if limit.one_way_from else []
     return _running("limits", run, target, words + _of_path(study, run, short, {"limit": limit.name}))
 
 

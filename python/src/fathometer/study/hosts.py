@@ -118,6 +118,13 @@ class _End(BaseModel):
     age_ns: int | None = None
 
 
+class _Rate(BaseModel):
+    """Of a rate ceiling's bracket."""
+
+    model_config = ConfigDict(strict=True)
+    rate_per_s: int
+
+
 class ProbeSummary(BaseModel):
     """What is used of a probe's summary (``--json``), which may come from another host."""
 
@@ -128,10 +135,13 @@ class ProbeSummary(BaseModel):
     """Of an application: its requests."""
     answered: int | None = None
     rtt_ns: _RoundTrips | None = None
-    limit: Literal["idle", "age"] | None = None
+    limit: Literal["idle", "age", "rate"] | None = None
     """Of a search: for which; and the ends of what it found."""
     survived: _End | None = None
     died: _End | None = None
+    good: _Rate | None = None
+    bad: _Rate | None = None
+    """Of a search for the rate ceiling."""
 
     @property
     def limit_ns(self) -> tuple[int | None, int | None]:

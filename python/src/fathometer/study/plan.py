@@ -21,6 +21,7 @@ QUICK_RATE = 1e9 / QUICK_INTERVAL_NS
 QUICK_COUNT = 20
 QUICK_GAP_NS = 10_000_000
 QUICK_UP_TO_NS = 2_000_000_000
+QUICK_CEILING = 100
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,9 @@ def quick(study: Study) -> Study:
 
 
 def _quick_limit(limit: Limit) -> Limit:
-    """As few connections as it can have."""
+    """As few connections as it can have, and as low a rate."""
+    if limit.kind == "rate":
+        return limit.model_copy(update={"rate_ceiling": QUICK_CEILING, "connections": 1})
     few = {"connections": 8} if limit.kind == "age" else {"per_length": 1}
     return limit.model_copy(update={"up_to_ns": min(limit.up_to_ns, QUICK_UP_TO_NS), **few})
 

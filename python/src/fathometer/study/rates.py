@@ -33,6 +33,7 @@ def rates(study: Study) -> Iterator[Found]:
                     "lower it, or write `allow-high-rate = true` beside it to say that it is meant",
                 )
     yield from _request_rates(study)
+    yield from _ceilings(study)
     beside = len(study.scenario) if study.order == "side-by-side" else 1
     for number, probe in enumerate(study.probe):
         apart = [s.label for s in study.scenario if s.source != s.to]
@@ -80,6 +81,29 @@ def _request_rates(study: Study) -> Iterator[Found]:
                 ("policy", number, "rate" if "rate" in policy.model_fields_set else "name"),
                 f'policy "{policy.name}" asks {in_all:,.0f}/s in all, above {study.limits.in_all:,}/s',
                 "ask less often, or raise `limits.in-all`",
+            )
+
+
+def _ceilings(study: Study) -> Iterator[Found]:
+    """Searches for the rate ceiling send as much as they try."""
+    limits = study.limits
+    beside = len(study.scenario) if study.order == "side-by-side" else 1
+    for number, limit in enumerate(study.limit):
+        if limit.kind != "rate" or limit.rate_ceiling is None:
+            continue
+        where: Where = ("limit", number, "rate-ceiling")
+        each, in_all = limit.rate_ceiling / limit.of_each, limit.rate_ceiling * beside
+        if each > limits.per_connection:
+            yield (
+                where,
+                f'limit "{limit.name}" sends {each:,.0f}/s a connection, above {limits.per_connection:,}/s',
+                "lower `rate-ceiling`, use more `connections`, or raise `limits.per-connection`",
+            )
+        elif in_all > limits.in_all:
+            yield (
+                where,
+                f'limit "{limit.name}" sends {in_all:,}/s in all, above {limits.in_all:,}/s',
+                "lower `rate-ceiling`, or raise `limits.in-all`",
             )
 
 

@@ -23,7 +23,7 @@ from fathometer.study.deadlines import round_deadline_ns
 from fathometer.study.hosts import MOST_WORDS, Fabrics, ProbeSummary, find_fathom, last_line, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal, ssh_left
 from fathometer.study.limit import Limit
-from fathometer.study.live.happenings import limit_found
+from fathometer.study.live.happenings import ceiling_found, limit_found
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.model import Study
 from fathometer.study.outline import outline_of
@@ -386,6 +386,9 @@ def _free(path: Path) -> Path:
 def _limit(summary: ProbeSummary | None) -> str:
     if summary is None or summary.limit is None:
         return "has ended"
+    if summary.limit == "rate":
+        low, high = (None if end is None else end.rate_per_s for end in (summary.good, summary.bad))
+        return ceiling_found(low, high)
     return limit_found(summary.limit, *summary.limit_ns)
 
 

@@ -12,6 +12,16 @@ _FOUND: Final = {
     "no limit": (40, "no {limit} limit up to {low:duration}"),
     "limit not known": (60, "a search for the {limit} limit found nothing"),
 }
+_CEILING: Final = {
+    "ceiling found": (78, "{began:began} between {low:per second} and {high:per second}"),
+    "no ceiling": (40, "no rate ceiling up to {low:per second}"),
+    "ceiling not known": (60, "a search for the rate ceiling found nothing"),
+}
+_OVER: Final = {
+    "": "",
+    " of one": ", over one connection",
+    " of several": ", over {connections:count connection}",
+}
 _MEANWHILE: Final = {
     "": "",
     " despite keepalives": ", with a keepalive every {every:duration}",
@@ -26,8 +36,18 @@ findings(
         for code, meanwhile in _MEANWHILE.items()
     }
 )
+findings(
+    {
+        kind + code: (weight, text + over)
+        for kind, (weight, text) in _CEILING.items()
+        for code, over in _OVER.items()
+    }
+)
 facts(
     {
+        "ceiling good": "at {rate:per second} {lost} of {of:count packet} were lost",
+        "ceiling bad": "at {rate:per second} {lost} of {of:count packet} were lost, "
+        "in a step that was worse than those below it",
         "limit survived": "{hits} of {of:count connection} lived on after {lasted:duration} ({limit} limit)",
         "limit died": "{hits} of {of:count connection} died within {lasted:duration} ({limit} limit)",
     }

@@ -11,12 +11,25 @@ from string import Formatter
 from typing import Any, Final
 
 from fathometer.findings.finding import Advice, Fact, Finding, Quantity
-from fathometer.findings.words import count, data, duration, lower, moment, often, rate, share, span, times
+from fathometer.findings.words import (
+    count,
+    data,
+    duration,
+    lower,
+    moment,
+    often,
+    per_second,
+    rate,
+    share,
+    span,
+    times,
+)
 
 HOSTS: Final = {"local": "this host", "remote": "the reflector's host"}
 WAYS: Final = {"forward": "from the probe", "reverse": "to the probe"}
 THERE: Final = {"forward": "there", "backward": "back"}
-_TERMS: Final = {"host": HOSTS, "way": WAYS, "there": THERE}
+BEGAN: Final = {"loss": "loss begins", "delay": "delay begins", "both": "loss and delay begin"}
+_TERMS: Final = {"host": HOSTS, "way": WAYS, "there": THERE, "began": BEGAN}
 """How the code in a term is written."""
 
 
@@ -31,6 +44,7 @@ WRITTEN: Final[Mapping[str, Callable[[Quantity], str]]] = {
     "duration and ends": lambda q: duration(q.value) + ends(q),
     "share": lambda q: share(q.value),
     "rate": lambda q: rate(q.value),
+    "per second": lambda q: per_second(q.value),
     "data": lambda q: data(q.value),
     "times": lambda q: times(q.value),
     "lower": lambda q: lower(q.value),

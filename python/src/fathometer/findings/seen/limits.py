@@ -1,4 +1,6 @@
-"""What searches for limits found (`fathom limits --record`): how long connections lived, idle or in use."""
+"""What searches for limits found (`fathom limits --record`): how long connections lived, idle or in use, and
+which rate a path carried.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from typing import Any, Final, Literal, TypeGuard
 from fathometer.dataset.model import DECIDED
 from fathometer.dataset.recording import Recording
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number
-from fathometer.findings.model import Scenario, is_search
+from fathometer.findings.model import SEARCHES, Scenario, SearchedFor, is_search
 from fathometer.findings.parts import recordings_of
 
 KINDS: Final = {
@@ -21,10 +23,14 @@ KINDS: Final = {
 """By whether connections survived, and whether some died."""
 
 
+BEGAN: Final = frozenset(("loss", "delay", "both"))
+"""What begins at a rate ceiling."""
+
+
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     """One a search."""
     return [
-        _finding(scenario, recording)
+        (_ceiling if kind(recording) == "rate" else _finding)(scenario, recording)
         for scenario, recording in recordings_of(scenarios)
         if is_search(recording.manifest.mode)
     ]
@@ -50,6 +56,29 @@ def _finding(scenario: Scenario, recording: Recording) -> Finding:
         quantities=quantities,
         terms={"limit": kind(recording)},
         facts=tuple(facts),
+    )
+
+
+def _ceiling(scenario: Scenario, recording: Recording) -> Finding:
+    """At how many packets a second loss or delay begins."""
+    of = result(recording)
+    ends = {name: rate_end(of, name) for name in ("good", "bad")}
+    low, high = ends["good"], ends["bad"]
+    # A rate that is worse is worse than those below it.
+    code = ("ceiling found" if high else "no ceiling") if low else "ceiling not known"
+    quantities = {"low": low["rate"]} if low else {}
+    quantities |= {"high": high["rate"]} if low and high else {}
+    if over := packets_over(recording):
+        code += " of one" if over == 1 else " of several"
+        quantities["connections"] = number(over, "connections")
+    began = of.get("began")
+    return Finding(
+        code,
+        (Place(scenario.name, recording.manifest.id),),
+        confidence="high" if of.get("verdict") in DECIDED else "low",
+        quantities=quantities,
+        terms={"began": began if began in BEGAN else "both", "limit": "rate"},
+        facts=tuple(Fact(f"ceiling {name}", quantities=one) for name, one in ends.items() if one),
     )
 
 
@@ -89,9 +118,26 @@ def result(recording: Recording) -> Mapping[str, Any]:
     return ended[-1] if ended and isinstance(ended[-1], dict) else {}
 
 
-def kind(recording: Recording) -> Literal["idle", "age"]:
+def kind(recording: Recording) -> SearchedFor:
     """What was searched for."""
-    return "age" if recording.manifest.mode == "tcp-age-limit" else "idle"
+    return SEARCHES[recording.manifest.mode or ""]
+
+
+def packets_over(recording: Recording) -> int | None:
+    """Over how many connections packets went; None: it was no search for the rate ceiling."""
+    over = result(recording).get("connections", recording.manifest.probe.get("connections"))
+    return over if kind(recording) == "rate" and _is_whole(over) else None
+
+
+def rate_end(of: Mapping[str, Any], name: str) -> dict[str, Quantity]:
+    """One end of a rate ceiling's bracket; empty: there is none, or it cannot be understood."""
+    one = of.get(name)
+    given = [one.get(key) for key in ("rate_per_s", "lost", "due")] if isinstance(one, dict) else []
+    numbers = [n for n in given if _is_whole(n)]
+    if not numbers or len(numbers) < len(given):
+        return {}
+    rate, lost, due = numbers
+    return {"rate": number(rate), "lost": number(lost), "of": number(due)}
 
 
 def end(of: Mapping[str, Any], name: str) -> dict[str, Quantity]:

@@ -151,13 +151,32 @@ def limit_found(limit: str, low_ns: int | None, high_ns: int | None) -> str:
     )
 
 
+def ceiling_found(low: int | None, high: int | None) -> str:
+    """What a search for the rate ceiling found, in packets a second."""
+    if low is None:
+        return "nothing is known of a rate ceiling"
+    if high is None:
+        return f"no rate ceiling up to {low:,}/s"
+    return f"rate ceiling between {low:,}/s and {high:,}/s"
+
+
 def _limit_ended(f: _Fields) -> _Told:
     result = f["result"]
+    if result.get("limit") == "rate":
+        rates = (result.get(name) for name in ("good", "bad"))
+        low, high = (end.get("rate_per_s") if isinstance(end, dict) else None for end in rates)
+        if not all(end is None or isinstance(end, int) for end in (low, high)):
+            return "the search has ended", "plain"
+        return _search_ended(ceiling_found(low, high), result)
     ends = (result.get("survived"), result.get("died"))
     low, high = (end.get("idle_ns", end.get("age_ns")) if isinstance(end, dict) else None for end in ends)
     if not all(end is None or isinstance(end, int) for end in (low, high)):
         return "the search has ended", "plain"
     found = limit_found(str(result.get("limit")), low, high)
+    return _search_ended(found, result)
+
+
+def _search_ended(found: str, result: _Fields) -> _Told:
     if result.get("verdict") in DECIDED:
         return found, "good"
     return f"{found}, and that is not sure ({result.get('verdict')})", "warn"
