@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from support.measured import STUCK_S, Ended
@@ -43,8 +44,10 @@ class Zygote:
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
         )
 
-    def run(self, *args, cwd):
+    def run(self, *args, cwd, env=None):
+        """`env`: instead of the environment that there was when this was made."""
         asked = {"args": [*map(str, args)], "cwd": str(cwd), "out": str(self._out), "err": str(self._err)}
+        asked["env"] = env
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         code, peak_kib, cpu_s = json.loads(self._process.stdout.readline())
@@ -63,6 +66,10 @@ def _in_child(asked):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.chdir(asked["cwd"])
+    if asked["env"] is not None:
+        os.environ.clear()
+        os.environ.update(asked["env"])
+        time.tzset()
     signal.setitimer(signal.ITIMER_REAL, STUCK_S)
     sys.argv = ["fathometer", *asked["args"]]
     from fathometer import cli
