@@ -288,13 +288,13 @@ addresses = ["10.93.2.4", "10.93.2.14"]
 [[middlebox]]
 name = "short"
 kind = "firewall"
-idle = "2s"
+idle = "1s"
 on-expiry = "reset"
 
 [[middlebox]]
 name = "long"
 kind = "firewall"
-idle = "5s"
+idle = "2500ms"
 unknown = "drop"
 
 [[path]]
@@ -341,12 +341,12 @@ source-address = "10.93.1.14"
 address = "10.93.2.14"
 
 [[limit]]
-up-to = "7s"
+up-to = "3500ms"
 """
 
 
 def test_the_limits_of_a_fabric_s_paths_are_found_and_told_apart(tmp_path, monkeypatch):
-    """Each path has a firewall of its own, and is reached from an address of its own: limits of 2 s and 5 s
+    """Each path has a firewall of its own, and is reached from an address of its own: limits of 1 s and 2.5 s
     must lie in their brackets.
     """
     need_fabrics()
@@ -358,8 +358,8 @@ def test_the_limits_of_a_fabric_s_paths_are_found_and_told_apart(tmp_path, monke
     recordings = [open_recording(p.parent) for p in (tmp_path / "out").glob("**/recording.json")]
     resets, forgets = searched(scenarios(recordings))
     assert (resets.name, forgets.name) == ("resets", "forgets")
-    assert resets.bracket[0] <= 2 * S <= resets.bracket[1] < forgets.bracket[1]
-    assert forgets.bracket[0] <= 5 * S <= forgets.bracket[1]
+    assert resets.bracket[0] <= S <= resets.bracket[1] < forgets.bracket[1]
+    assert forgets.bracket[0] <= 2.5 * S <= forgets.bracket[1]
     assert set(resets.how) == {"reset_while_idle"}
     assert set(forgets.how) == {"silent"}
 
