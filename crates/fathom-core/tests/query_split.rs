@@ -120,18 +120,18 @@ impl World {
                     line.still_waiting(now, at);
                     now = at;
                 }
-                line.look(at, state);
+                line.look(at.saturating_sub(self.rtt_ns), at, state);
             }
             line.received((run.came[i] > now).then_some((now, run.came[i])), CHUNK_BYTES);
             now = run.taken[i];
             while let Some((at, state)) = looks.next_if(|look| look.0 <= run.done[i]) {
                 line.busy_until(at);
-                line.look(at, state);
+                line.look(at.saturating_sub(self.rtt_ns), at, state);
             }
             now = now.max(run.done[i]);
             line.busy_until(now);
         }
-        line.end(end, Some(self.lost_requests.into()))
+        line.end(end, Some(self.lost_requests.into()), 0)
     }
 }
 
@@ -208,7 +208,7 @@ proptest! {
                 let mut line = Timeline::new(0);
                 line.request(0, Rtt::of(&[world.rtt_ns]));
                 line.received(Some((10, wall)), 100);
-                line.end(end, Some(0))
+                line.end(end, Some(0), 0)
             };
             (line(wall), line(wall + more))
         };
@@ -230,7 +230,7 @@ proptest! {
                 line.received(Some((now, now + wait)), 100);
                 now += wait;
             }
-            line.end(now, Some(0))
+            line.end(now, Some(0), 0)
         };
         let (a, b) = (split(rtt), split(rtt + more));
         lawful(&a, wait * turns);
@@ -252,12 +252,12 @@ proptest! {
                 2 => { line.received(Some((now.saturating_sub(b / 8), now + a)), bytes); now += a; }
                 3 => line.received(None, bytes),
                 5 => { line.unanswered(now, now + a); now += a; }
-                4 => line.look((now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
+                4 => line.look(now.saturating_sub(b), (now + a).saturating_sub(b), [ServerState::Working, ServerState::Sending, ServerState::Done][bytes as usize % 3]),
                 _ => { line.still_waiting(now, now + a); now += a; }
             }
             if bytes % 2 == 0 { now += b; line.busy_until(now); }
         }
-        let end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3]);
+        let end = line.clone().end(now, [Some(0), Some(1), None][line.turns() as usize % 3], now % (3 * MS));
         lawful(&end, end.wall_ns);
         prop_assert!(end.wall_ns >= now);
     }
@@ -308,7 +308,7 @@ fn what_nobody_looked_at_has_bounds_alone() {
     line.request(0, Rtt::of(&[MS]));
     line.received(Some((0, MS)), 10_000);
     line.received(Some((MS, 20 * MS)), 10_000);
-    let split = line.end(20 * MS, Some(0));
+    let split = line.end(20 * MS, Some(0), 0);
     assert!(split.estimates().is_none() && split.why_not().is_some_and(|why| why.contains("server")));
     assert_eq!((split.part(Party::Path).low_ns, split.part(Party::Path).high_ns), (MS, 20 * MS));
     assert_eq!((split.part(Party::Server).low_ns, split.part(Party::Server).high_ns), (0, 19 * MS));
@@ -322,10 +322,10 @@ fn a_server_that_was_done_is_not_what_was_waited_for() {
     line.request(0, Rtt::of(&[MS]));
     for at in [10 * MS, 20 * MS, 190 * MS] {
         line.still_waiting(0, at);
-        line.look(at, ServerState::Done);
+        line.look(at, at, ServerState::Done);
     }
     line.received(Some((190 * MS, 201 * MS)), 100);
-    let split = line.end(201 * MS, Some(0));
+    let split = line.end(201 * MS, Some(0), 0);
     assert_eq!(verdict(&split), (Some(Party::Path), Confidence::High), "{split:?}");
     assert!(split.part(Party::Server).ns <= 10 * MS);
 }
@@ -337,10 +337,10 @@ fn pauses_and_waits(bytes: u64, looks: u64) -> Split {
     line.received(Some((0, 0)), bytes);
     for look in 0..looks {
         line.busy_until(look * 80 * MS / looks);
-        line.look(look * 80 * MS / looks, ServerState::Sending);
+        line.look(look * 80 * MS / looks, look * 80 * MS / looks, ServerState::Sending);
     }
     line.received(Some((80 * MS, 100 * MS)), 100);
-    line.end(100 * MS, Some(0))
+    line.end(100 * MS, Some(0), 0)
 }
 
 /// It is this side's work that blocks the server, if what was not read fills a window; else a narrow path does.
@@ -364,11 +364,11 @@ fn few_looks_make_nothing_sure() {
 #[test]
 fn a_look_before_the_request_is_there_does_not_count() {
     let mut line = Timeline::new(0);
-    line.look(0, ServerState::Done);
+    line.look(0, 0, ServerState::Done);
     line.request(0, Rtt::of(&[50 * MS]));
     for (at, counted) in [(10 * MS, 0), (49 * MS, 0), (60 * MS, 1)] {
         line.still_waiting(0, at);
-        line.look(at, ServerState::Working);
+        line.look(at, at, ServerState::Working);
         assert_eq!(line.looks(), counted);
     }
 }
@@ -380,7 +380,7 @@ fn a_lost_packet_would_look_like_a_server_that_nobody_looked_at() {
         let mut line = Timeline::new(0);
         line.request(0, Rtt::of(&[MS]));
         line.received(Some((0, 81 * MS)), 100);
-        line.end(81 * MS, retransmits)
+        line.end(81 * MS, retransmits, 0)
     };
     assert_eq!(verdict(&split(Some(0))), (Some(Party::Server), Confidence::Medium));
     assert_eq!(split(Some(0)).part(Party::Server).low_ns, 0);
@@ -403,10 +403,10 @@ fn a_wait_that_nothing_ended_is_open_between_server_and_path() {
             let since = if first_bytes { MS } else { 0 };
             if let Some(state) = looks {
                 line.still_waiting(since, 2 * MS);
-                line.look(2 * MS, state);
+                line.look(2 * MS, 2 * MS, state);
             }
             line.unanswered(since, 900_000 * MS);
-            let split = line.end(900_000 * MS, Some(0));
+            let split = line.end(900_000 * MS, Some(0), 0);
             lawful(&split, 900_000 * MS);
             assert_eq!(split.part(Party::Client).high_ns, 0, "{split:?}");
             for party in [Party::Server, Party::Path] {
@@ -428,4 +428,44 @@ fn the_round_trip_that_was_reckoned_with_is_told() {
         line.request(0, Rtt::of(&[rtt]));
     }
     assert_eq!(line.rtt_ns(), Some(2 * MS));
+}
+
+/// The path lets nothing through for two seconds: the look under way meanwhile comes late, or not before the answer.
+#[test]
+fn an_outage_between_two_looks_is_not_the_servers() {
+    for late_look in [true, false] {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for at in [10 * MS, 20 * MS, 30 * MS] {
+            line.still_waiting(0, at);
+            line.look(at - MS, at, ServerState::Working);
+        }
+        if late_look {
+            line.still_waiting(0, 2_020 * MS);
+            // It was true when it was asked for.
+            line.look(40 * MS, 2_020 * MS, ServerState::Working);
+        }
+        line.received(Some((0, 2_030 * MS)), 100);
+        if !late_look {
+            line.unlooked(40 * MS, 2_030 * MS);
+        }
+        let split = line.end(2_030 * MS, Some(0), 0);
+        lawful(&split, 2_030 * MS);
+        assert!(split.part(Party::Path).high_ns >= 1_990 * MS, "{split:?}");
+        assert!(split.part(Party::Server).low_ns <= 40 * MS, "{split:?}");
+        assert!(split.part(Party::Server).high_ns >= 2_000 * MS, "{split:?}");
+    }
+}
+
+/// The same, and nobody looks: what was measured beside shows that the path was not well.
+#[test]
+fn where_round_trips_beside_were_slow_no_first_wait_is_surely_the_servers() {
+    let split = |slowest| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        line.received(Some((0, 2_000 * MS)), 100);
+        line.end(2_000 * MS, Some(0), slowest)
+    };
+    assert_eq!(verdict(&split(2 * MS)), (Some(Party::Server), Confidence::High));
+    assert_eq!(verdict(&split(1_000 * MS)), (None, Confidence::None));
 }

@@ -278,7 +278,7 @@ mod unit {
         Query {
             query: number,
             first_row_ns: Some(3_000_000),
-            split: line.end(6_000_000, Some(0)),
+            split: line.end(6_000_000, Some(0), 0),
             ..Query::default()
         }
     }

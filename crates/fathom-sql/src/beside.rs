@@ -57,6 +57,10 @@ struct Known {
     round_trips: VecDeque<RoundTrip>,
     tries: usize,
     failed: u64,
+    /// One is under way since then.
+    since_ns: Option<u64>,
+    /// The longest that one took since somebody asked, answered or not.
+    slowest_ns: u64,
 }
 
 impl Known {
@@ -121,6 +125,17 @@ impl Beside {
         self.known().rtt(now_ns, self.every)
     }
 
+    /// From now on the slowest is wanted.
+    pub(crate) fn begin_slowest(&self) {
+        self.known().slowest_ns = 0;
+    }
+
+    /// The longest that a round trip took since then, one that is under way too; 0: there was none.
+    pub(crate) fn slowest_ns(&self, now_ns: u64) -> u64 {
+        let known = self.known();
+        known.slowest_ns.max(known.since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns)))
+    }
+
     /// How many were not answered.
     pub(crate) fn failed(&self) -> u64 {
         self.known().failed
@@ -136,6 +151,7 @@ impl Beside {
                 continue;
             }
             let sent_ns = mono_ns();
+            self.known().since_ns = Some(sent_ns);
             // By the kernel's own measure of a set-up, which has nobody's wake-up in it.
             let mut kernel_ns = None;
             let (sample, answered) = match peer {
@@ -170,7 +186,7 @@ impl Beside {
                     }
                     let Some(link) = &mut open else {
                         connection += 1;
-                        self.note(Err(()));
+                        self.note(Err(()), mono_ns() - sent_ns);
                         due_ns = now + SETUP_EVERY.as_nanos() as u64;
                         continue;
                     };
@@ -207,7 +223,8 @@ impl Beside {
                 }
                 _ => {}
             }
-            self.note(answered.map(|ns| kernel_ns.filter(|kernel_ns| *kernel_ns > 0).unwrap_or(ns)));
+            let answered = answered.map(|ns| kernel_ns.filter(|kernel_ns| *kernel_ns > 0).unwrap_or(ns));
+            self.note(answered, mono_ns() - sent_ns);
             let every = if self.known().tries < FIRST { FIRST_EVERY } else { peer.every() };
             due_ns = now + every.as_nanos() as u64;
         }
@@ -217,9 +234,11 @@ impl Beside {
         record.beside_is_over();
     }
 
-    fn note(&self, outcome: Result<u64, ()>) {
+    fn note(&self, outcome: Result<u64, ()>, took_ns: u64) {
         let mut known = self.known();
         known.tries += 1;
+        known.since_ns = None;
+        known.slowest_ns = known.slowest_ns.max(outcome.unwrap_or(took_ns));
         match outcome {
             Ok(ns) => known.answered(RoundTrip { at_ns: mono_ns(), ns }),
             Err(()) => known.failed += 1,

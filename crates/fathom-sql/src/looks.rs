@@ -5,9 +5,9 @@ use crate::session::{Login, Session};
 use crate::{Error, Stop};
 use fathom_core::query::ServerState;
 use fathom_os::clock::mono_ns;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const MOST_NS: u64 = 100 * MS;
 pub(crate) struct Look {
     /// When its answer was here, on the monotonic clock.
     pub(crate) at_ns: u64,
+    /// When it was asked.
+    pub(crate) asked_ns: u64,
     pub(crate) state: ServerState,
     /// `IO/DataFileRead`: what the backend waited for, where it waited for anything.
     pub(crate) wait: Option<String>,
@@ -32,6 +34,10 @@ pub(crate) struct Look {
 pub(crate) struct Looks {
     pub(crate) seen: Receiver<Look>,
     running: Arc<AtomicU64>,
+    /// One was asked for then, and has not come; 0: none.
+    under_way: Arc<AtomicU64>,
+    /// Why nobody looks any more.
+    failed: Arc<OnceLock<Error>>,
     thread: JoinHandle<()>,
 }
 
@@ -44,17 +50,33 @@ impl Looks {
         look(&mut session, &sql, login)?;
         let (tell, seen) = channel();
         let running = Arc::new(AtomicU64::new(0));
+        let (under_way, failed) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Error>>::default());
         let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&running));
-        let run = move || watch(&mut session, &sql, &login, &theirs, &tell, &stop);
+        let (asked, why) = (Arc::clone(&under_way), Arc::clone(&failed));
+        let run = move || {
+            if let Err(error) = watch(&mut session, &sql, &login, &theirs, &asked, &tell, &stop) {
+                _ = why.set(error);
+            }
+        };
         let thread = std::thread::Builder::new().name("looks".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        Ok(Self { seen, running, thread })
+        Ok(Self { seen, running, under_way, failed, thread })
     }
 
     /// A query has begun.
     pub(crate) fn query_began(&self, now_ns: u64) {
         self.running.store(now_ns.max(1), Ordering::Relaxed);
         self.thread.thread().unpark();
+    }
+
+    /// Since when one is under way.
+    pub(crate) fn under_way(&self) -> Option<u64> {
+        Some(self.under_way.load(Ordering::Acquire)).filter(|asked_ns| *asked_ns > 0)
+    }
+
+    /// Why nobody looks any more, where that is so.
+    pub(crate) fn failure(&self) -> Option<Error> {
+        self.failed.get().cloned()
     }
 
     /// It is over.
@@ -68,9 +90,10 @@ fn watch(
     sql: &str,
     login: &Login,
     running: &AtomicU64,
+    under_way: &AtomicU64,
     tell: &Sender<Look>,
     stop: &Stop,
-) {
+) -> Result<(), Error> {
     let mut next_ns = 0;
     while !stop.is_over() {
         let began_ns = running.load(Ordering::Relaxed);
@@ -81,18 +104,22 @@ fn watch(
         } else if now < due_ns {
             std::thread::park_timeout(Duration::from_nanos(due_ns - now));
         } else {
+            under_way.store(now, Ordering::Release);
             // Where it fails the run goes on without.
-            let Ok(look) = look(session, sql, login) else { return };
+            let look = look(session, sql, login)?;
             let now = look.at_ns;
             next_ns = now + (now.saturating_sub(began_ns) / 20).clamp(LEAST_NS, MOST_NS);
             if tell.send(look).is_err() {
-                return;
+                return Ok(());
             }
+            under_way.store(0, Ordering::Release);
         }
     }
+    Ok(())
 }
 
 fn look(session: &mut Session, sql: &str, login: &Login) -> Result<Look, Error> {
+    let asked_ns = mono_ns();
     let answer = session.ask(sql, login)?;
     let at_ns = mono_ns();
     let Ok([state, kind, event]) = <[Option<String>; 3]>::try_from(answer) else {
@@ -113,5 +140,5 @@ fn look(session: &mut Session, sql: &str, login: &Login) -> Result<Look, Error> 
         _ if state.starts_with("idle") => ServerState::Done,
         _ => ServerState::Working,
     };
-    Ok(Look { at_ns, state, wait })
+    Ok(Look { at_ns, asked_ns, state, wait })
 }

@@ -84,6 +84,7 @@ impl Asker<'_> {
             // What came after the query before.
             looks.seen.try_iter().for_each(drop);
         }
+        self.beside.begin_slowest();
         let before = self.session.channel.info();
         let began_ns = mono_ns();
         let mut run = Run {
@@ -103,7 +104,7 @@ impl Asker<'_> {
         let lost = self.exchange(&mut run).err();
         let now = mono_ns();
         let waiting = run.waiting_since_ns;
-        self.note_looks(&mut run, now, waiting);
+        self.end_turn(&mut run, now, waiting);
         if let Some(since_ns) = waiting {
             // Of a wait that no bytes ended: the connection is lost, or the user did not want to wait.
             run.line.unanswered(since_ns, now);
@@ -117,7 +118,7 @@ impl Asker<'_> {
             .map(|(before, after)| after.total_retrans.saturating_sub(before.total_retrans).into());
         let (turns, looks) = (run.line.turns().into(), run.line.looks().into());
         let rtt_ns = run.line.rtt_ns();
-        let split = run.line.end(now, retransmits);
+        let split = run.line.end(now, retransmits, self.beside.slowest_ns(now));
         let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
         if self.config.fetch_size.is_some() && !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped)) {
@@ -145,10 +146,20 @@ impl Asker<'_> {
     /// the kernel has given back the call that sends (on one host they do).
     fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
         let now = mono_ns();
-        self.note_looks(run, now, None);
+        self.end_turn(run, now, None);
         run.line.request(now, self.beside.rtt(now));
         run.waiting_since_ns = Some(now);
         self.send_all(out)
+    }
+
+    /// Tells of the looks of a turn that is over, and of one that should have come.
+    fn end_turn(&self, run: &mut Run, now: u64, waiting_since_ns: Option<u64>) {
+        // Asked first: one that comes meanwhile is noted.
+        let under_way = self.looks.as_ref().and_then(Looks::under_way);
+        self.note_looks(run, now, waiting_since_ns);
+        if let (Some(asked_ns), true) = (under_way, run.line.turns() > 0) {
+            run.line.unlooked(asked_ns, now);
+        }
     }
 
     fn send_all(&mut self, out: &[u8]) -> Result<(), Trouble> {
@@ -301,7 +312,7 @@ impl Asker<'_> {
                 Some(since_ns) if look.at_ns > since_ns => run.line.still_waiting(since_ns, look.at_ns),
                 _ => run.line.busy_until(look.at_ns),
             }
-            run.line.look(look.at_ns, look.state);
+            run.line.look(look.asked_ns, look.at_ns, look.state);
             if let (ServerState::Working, Some(wait)) = (look.state, look.wait) {
                 *run.waits.entry(wait).or_default() += 1;
             }

@@ -102,6 +102,11 @@ fn ask_all(
             return None;
         }
         let answer = asker.ask();
+        if let Some(error) = asker.looks.as_ref().and_then(Looks::failure) {
+            outcome
+                .note(record, format!("from query {number} on the server's states are not known: {error}"));
+            asker.looks = None;
+        }
         let error = answer.error.clone();
         let began = answer.began_ns;
         let query = row(number, due_ns, answer);

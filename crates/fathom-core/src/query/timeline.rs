@@ -9,6 +9,8 @@ const WINDOW_BYTES: u64 = 32 << 10;
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
 /// the RTO SHOULD be rounded up to 1 second" (RFC 6298, 2.4), of which Linux makes 200 ms (`TCP_RTO_MIN`).
 const AGAIN_NS: u64 = 200_000_000;
+/// What a look, or a round trip beside, may take longer than the path's round trip in a world that is well.
+const SLACK_NS: u64 = 5_000_000;
 
 /// What this side did for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,6 +113,11 @@ pub struct Timeline {
     /// The latest look of this turn, and time since then (or since the turn began).
     before: Option<ServerState>,
     since: Sums,
+    /// When it came, or the turn began.
+    before_ns: u64,
+    /// A look under way is late, or one that was late came last: what it saw may be as old as it is late.
+    is_blind: bool,
+    is_stale: bool,
     /// Time between looks, by what they saw.
     seen: [Sums; SEEN.len()],
     /// What needs no look.
@@ -121,6 +128,9 @@ pub struct Timeline {
     faster_path_ns: u64,
     /// A lost answer of this turn is here again within this, beyond the round trip.
     again_within_ns: u64,
+    /// Of this turn, the longest; of all, what they were taken to be at most.
+    rtt_high_ns: u64,
+    rtt_most_ns: u64,
     /// Of the server's first waits so much may have been that of answers that were lost.
     lost_answers_ns: u64,
     /// Round trips that were reckoned with: their sum, and of how many turns.
@@ -143,11 +153,16 @@ impl Timeline {
             run_seen: [0; SEEN.len()],
             before: None,
             since: Sums::default(),
+            before_ns: now_ns,
+            is_blind: false,
+            is_stale: false,
             seen: [Sums::default(); SEEN.len()],
             sure: Split::default(),
             slower_path_ns: 0,
             faster_path_ns: 0,
             again_within_ns: 0,
+            rtt_high_ns: 0,
+            rtt_most_ns: 0,
             lost_answers_ns: 0,
             rtts_ns: (0, 0),
             turns: 0,
@@ -176,6 +191,7 @@ impl Timeline {
         self.rtt = rtt;
         if let Some(rtt) = rtt {
             self.rtts_ns = (self.rtts_ns.0.saturating_add(rtt.ns), self.rtts_ns.1 + 1);
+            (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
             self.again_within_ns = AGAIN_NS.saturating_add(rtt.high_ns.saturating_mul(2));
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
@@ -201,14 +217,30 @@ impl Timeline {
     /// The server's backend did this, as an answer said that came at `at_ns`: it is as old as the bytes that came with it.
     /// Looks come in their order. The caller has told what this side did until then ([`Timeline::busy_until`],
     /// [`Timeline::still_waiting`]); one that comes too late counts from now on. None counts that was made before the server
-    /// can have had the request.
-    pub fn look(&mut self, at_ns: u64, state: ServerState) {
+    /// can have had the request. `asked_ns`: when the server was asked; an answer that took longer than the path does is one
+    /// that the path held up, or the server, and nobody knows when it was true: what lies before it is open.
+    pub fn look(&mut self, asked_ns: u64, at_ns: u64, state: ServerState) {
         if at_ns < self.heeded_from_ns || self.turns == 0 {
             return;
         }
         self.looks += 1;
+        self.is_stale = self.is_late(asked_ns, at_ns);
+        self.is_blind |= self.is_stale;
         self.shut(Seen::between(self.before, Some(state)));
-        self.before = Some(state);
+        (self.before, self.before_ns) = (Some(state), at_ns);
+    }
+
+    /// A turn is over (what comes next is [`Timeline::request`] or [`Timeline::end`]), and a look that was asked for at this
+    /// moment has not come.
+    pub fn unlooked(&mut self, asked_ns: u64, now_ns: u64) {
+        self.is_blind |= self.is_late(asked_ns, now_ns);
+    }
+
+    /// Whether it is no matter of the path's round trip, nor little beside what it is a look into.
+    fn is_late(&self, asked_ns: u64, at_ns: u64) -> bool {
+        let asked_ns = asked_ns.max(self.began_ns);
+        let little_ns = (at_ns.saturating_sub(self.before_ns) / 4).max(SLACK_NS);
+        at_ns.saturating_sub(asked_ns) > self.rtt_high_ns.saturating_add(little_ns)
     }
 
     /// This side has been busy until now, and will be.
@@ -234,15 +266,17 @@ impl Timeline {
     }
 
     /// The answer is whole and processed, or it is [`Timeline::unanswered`]. `retransmits`: segments that were sent again from
-    /// here meanwhile; `None`: nobody knows.
-    pub fn end(mut self, now_ns: u64, retransmits: Option<u64>) -> Split {
+    /// here meanwhile; `None`: nobody knows. `slowest_ns`: the longest that a round trip beside took meanwhile, one under way too;
+    /// 0: there was none.
+    pub fn end(mut self, now_ns: u64, retransmits: Option<u64>, slowest_ns: u64) -> Split {
         self.close_turn(now_ns);
-        let was_request_lost = retransmits != Some(0);
+        let is_disturbed = slowest_ns > self.rtt_most_ns.saturating_mul(2).saturating_add(SLACK_NS);
+        let was_held_up = retransmits != Some(0) || is_disturbed;
         let mut split = self.sure;
         split.wall_ns = self.now_ns - self.began_ns;
         for (seen, sums) in SEEN.into_iter().zip(self.seen) {
             for (doing, ns) in DOINGS.into_iter().zip(sums) {
-                attribute(&mut split, doing, seen, ns, was_request_lost);
+                attribute(&mut split, doing, seen, ns, was_held_up);
             }
         }
         // Of n looks that all saw the same, what they did not see may still have been up to 3 in n ("rule of three", the 95 %
@@ -263,7 +297,7 @@ impl Timeline {
         split.doubt(Client, Path, doubted(|doing, seen| is_window(doing) && seen == Seen::Sending));
         split.doubt(Server, Path, self.slower_path_ns);
         split.doubt(Path, Server, self.faster_path_ns);
-        if !was_request_lost {
+        if !was_held_up {
             split.doubt(Server, Path, self.lost_answers_ns);
         }
         split
@@ -275,12 +309,13 @@ impl Timeline {
         let ns = self.run_ns + self.run_seen.iter().sum::<u64>();
         (self.run_ns, self.run_seen) = (0, [0; SEEN.len()]);
         self.sure.give(Client, ns);
+        self.is_blind |= self.is_stale;
         let seen = Seen::between(self.before, None);
-        if matches!(seen, Seen::Nothing | Seen::Ended) {
+        if !self.is_blind && matches!(seen, Seen::Nothing | Seen::Ended) {
             self.lost_answers_ns += self.since[index(Doing::First)].min(self.again_within_ns);
         }
         self.shut(seen);
-        self.before = None;
+        (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
         self.run_bytes = 0;
     }
 
@@ -318,6 +353,7 @@ impl Timeline {
 
     /// Accounts for what lies between two looks.
     fn shut(&mut self, seen: Seen) {
+        let seen = if std::mem::take(&mut self.is_blind) { Seen::Changed } else { seen };
         let at = SEEN.iter().position(|&s| s == seen).unwrap_or_default();
         self.run_seen[at] += std::mem::take(&mut self.run_ns);
         for (sum, ns) in self.seen[at].iter_mut().zip(std::mem::take(&mut self.since)) {
@@ -326,9 +362,9 @@ impl Timeline {
     }
 }
 
-/// Whose time it is that this side spent so while the server was seen so. Where a request was lost the server may not have had
-/// it before it was seen to work.
-fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_request_lost: bool) {
+/// Whose time it is that this side spent so while the server was seen so. Where the path held something up the server may not have
+/// had the request before it was seen to work, and may have answered after it was.
+fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_held_up: bool) {
     match (doing, seen) {
         // Of a first wait too, what looks say that the server was not doing it did not do.
         (Doing::First | Doing::Waiting | Doing::Hidden { window: false }, Seen::Sending | Seen::Done) => {
@@ -344,7 +380,7 @@ fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_request_l
         }
         (Doing::First, Seen::Working)
         | (Doing::Waiting | Doing::Hidden { .. }, Seen::Begun | Seen::Working) => split.give(Server, ns),
-        (Doing::First, Seen::Nothing | Seen::Begun | Seen::Ended) if !was_request_lost => {
+        (Doing::First, Seen::Nothing | Seen::Begun | Seen::Ended) if !was_held_up => {
             split.give(Server, ns);
         }
         (Doing::First | Doing::FirstWithoutRtt, _)
