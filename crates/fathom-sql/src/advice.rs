@@ -10,6 +10,9 @@ pub(crate) struct Evidence<'a> {
     /// Medians.
     pub(crate) turns: u64,
     pub(crate) rtt_ns: Option<u64>,
+    pub(crate) wall_ns: u64,
+    /// The path's share at most.
+    pub(crate) path_at_most: f64,
     pub(crate) fetch_size: Option<u32>,
     /// Queries by what the server waited for most.
     pub(crate) waits: &'a BTreeMap<String, u64>,
@@ -23,19 +26,23 @@ pub(crate) fn lines(of: &Evidence<'_>) -> Vec<String> {
     // What is not sure is no ground for a change.
     let (Some(party), Confidence::High) = of.verdict else { return lines };
     let turns = of.turns;
-    match party {
-        Party::Path => {
-            if let (Some(rtt), true, Some(fetch)) = (of.rtt_ns, turns > 2, of.fetch_size) {
-                let saved = time_or_dash(Some(rtt * (turns - 1)), 3);
-                lines.push(format!(
-                    "{turns} round trips a query: fetched at once instead of {fetch} by {fetch}, its rows would come {saved} sooner"
-                ));
-            }
+    if let (Some(rtt), true, Some(fetch)) = (of.rtt_ns, turns > 2, of.fetch_size) {
+        let saved_ns = rtt * (turns - 1);
+        // Less is nothing that anybody would notice.
+        if saved_ns >= of.wall_ns / 10 {
+            let saved = time_or_dash(Some(saved_ns), 3);
+            lines.push(format!(
+                "{turns} round trips a query: fetched at once instead of {fetch} by {fetch}, its rows would come {saved} sooner"
+            ));
         }
-        Party::Client => lines.push(
+    }
+    match party {
+        Party::Path => {}
+        Party::Client if of.path_at_most < 0.1 => lines.push(
             "the client's own work on rows holds it up: neither server nor network would change that"
                 .to_owned(),
         ),
+        Party::Client => lines.push("the client's own work on rows is most of it".to_owned()),
         Party::Server => {
             if let Some((wait, n)) = of.waits.iter().max_by_key(|(_, n)| **n) {
                 lines.push(format!(
@@ -59,6 +66,8 @@ mod tests {
             verdict: (Some(Party::Server), Confidence::High),
             turns: 1,
             rtt_ns: None,
+            wall_ns: 1,
+            path_at_most: 1.0,
             fetch_size: None,
             waits: &waits,
             looked_at: 3,
@@ -67,5 +76,25 @@ mod tests {
             lines(&evidence),
             ["the server waited most for IO/DataFileRead (in 2 of 3 that were looked at)"]
         );
+    }
+
+    /// Seven round trips of 145 ms in 2.6 s of which most is the client's.
+    #[test]
+    fn what_the_path_takes_is_said_to_a_busy_client_too() {
+        let evidence = Evidence {
+            verdict: (Some(Party::Client), Confidence::High),
+            turns: 7,
+            rtt_ns: Some(145_000_000),
+            wall_ns: 2_590_000_000,
+            path_at_most: 0.4,
+            fetch_size: Some(50),
+            waits: &BTreeMap::new(),
+            looked_at: 0,
+        };
+        let told = lines(&evidence);
+        assert!(told[0].contains("870ms sooner") && told.len() == 2, "{told:?}");
+        assert!(!told[1].contains("neither"), "{told:?}");
+        let alone = lines(&Evidence { turns: 1, path_at_most: 0.01, ..evidence });
+        assert!(alone.len() == 1 && alone[0].contains("neither"), "{alone:?}");
     }
 }

@@ -188,6 +188,8 @@ impl Outcome {
             verdict: self.verdict.most(),
             turns: Self::median(&self.turns).unwrap_or(0),
             rtt_ns: Self::median(&self.rtt),
+            wall_ns: Self::median(&self.wall).unwrap_or(0),
+            path_at_most: self.verdict.share(Party::Path).2,
             fetch_size: self.fetch_size,
             waits: &self.waits,
             looked_at: self.looked_at,
@@ -224,7 +226,11 @@ impl Outcome {
             }
         }
         for (why, n) in &self.no_split {
-            _ = writeln!(out, "{} without a split: {why}", one(*n, "query", "queries"));
+            _ = writeln!(
+                out,
+                "{} without a split, and so not in server, path and client: {why}",
+                one(*n, "query", "queries")
+            );
         }
         for note in &self.notes {
             _ = writeln!(out, "{note}");

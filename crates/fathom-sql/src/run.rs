@@ -9,6 +9,7 @@ use crate::session::{self, Login, Session};
 use crate::{Config, Error, Server, Source, Stop, Target, pgpass};
 use fathom_core::event::TcpInfo;
 use fathom_core::text::count;
+use fathom_core::units::narrow::time_or_dash;
 use fathom_os::clock::mono_ns;
 use fathom_os::timestamps;
 use fathom_recording::Query;
@@ -16,6 +17,8 @@ use serde_json::{Value, json};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
+/// "field size limit: 1 GB" (<https://www.postgresql.org/docs/15/limits.html>), of which the header takes some.
+const VALUE_BYTES: u64 = (1 << 30) - 4;
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
 
@@ -27,6 +30,11 @@ pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Err
 }
 
 fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
+    if matches!(config.source, Source::Rows { row_bytes: VALUE_BYTES.., .. }) {
+        return Err(Error::Usage(
+            "--row-bytes: no value of PostgreSQL is 1 GiB or more; ask for less".to_owned(),
+        ));
+    }
     let Target::Postgres(server) = &config.target;
     let env = |name: &str| std::env::var(name).ok();
     let login = Login {
@@ -93,12 +101,21 @@ fn ask_all(
     outcome: &mut Outcome,
 ) -> Option<Error> {
     let began_ns = mono_ns();
-    let (mut number, mut told_ns) = (0, began_ns);
+    let (mut number, mut told_ns, mut latest_ns) = (0, began_ns, 0);
     loop {
         let due_ns = config.every.map_or_else(mono_ns, |every| began_ns + number * every.as_nanos() as u64);
-        let over =
-            config.lasts.is_some_and(|lasts| due_ns.saturating_sub(began_ns) >= lasts.as_nanos() as u64);
+        // Where queries take longer than they are apart, their due is of a time long ago.
+        let lasted_ns = due_ns.max(mono_ns()).saturating_sub(began_ns);
+        let over = config.lasts.is_some_and(|lasts| lasted_ns >= lasts.as_nanos() as u64);
         if over || config.count.is_some_and(|count| number >= count) || !wait_until(due_ns, stop) {
+            if let Some(every) = config.every.filter(|every| latest_ns > every.as_nanos() as u64) {
+                let (late, every) =
+                    [latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3)).into();
+                outcome.note(
+                    record,
+                    format!("the queries took longer than the {every} from one to the next: the latest began {late} late"),
+                );
+            }
             return None;
         }
         let answer = asker.ask();
@@ -109,13 +126,18 @@ fn ask_all(
         }
         let error = answer.error.clone();
         let began = answer.began_ns;
+        latest_ns = latest_ns.max(began.saturating_sub(due_ns));
         let query = row(number, due_ns, answer);
         outcome.add(&query);
         record.query(query, began);
         number += 1;
         if let Some(trouble) = error {
             outcome.beside_failed = asker.beside.failed();
-            return failure(&trouble, asker.login, number - 1, stop);
+            let failure = failure(&trouble, asker.login, number, stop);
+            if failure.is_none() {
+                outcome.note(record, format!("query {number} was ended by you"));
+            }
+            return failure;
         }
         let now = mono_ns();
         if !config.quiet && now - told_ns > PROGRESS_NS {

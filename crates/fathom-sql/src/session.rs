@@ -71,7 +71,7 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     }
     let mut request = BytesMut::new();
     frontend::ssl_request(&mut request);
-    let broke = |e: io::Error| Error::run(format!("{address} broke the connection before the login: {e}"));
+    let broke = |e: io::Error| broke(login, &e);
     channel.send(&request, limit).map_err(broke)?;
     while channel.inbox.is_empty() {
         more(&mut channel, limit).map_err(broke)?;
@@ -81,9 +81,14 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
         b"S" => {
             let home = std::env::var_os("HOME").map(PathBuf::from);
             channel.secure(tls::begin(&login.server, home)?, limit).map_err(|e| {
-                Error::run(format!(
-                    "{address}: the TLS handshake failed: {e}; sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate"
-                ))
+                // The alert of a server, or what rustls says of its hello.
+                let is_older = ["ProtocolVersion", "Tls13"].iter().any(|word| e.to_string().contains(word));
+                let to_do = if is_older {
+                    "TLS 1.3 is needed (PostgreSQL 12 with OpenSSL 1.1.1; see ssl_max_protocol_version)"
+                } else {
+                    "sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate"
+                };
+                Error::run(format!("{address}: the TLS handshake failed: {e}; {to_do}"))
             })?;
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}
@@ -267,7 +272,11 @@ impl Session {
 }
 
 fn broke(login: &Login, error: &io::Error) -> Error {
-    Error::run(format!("{} broke the connection: {error}", login.server.address()))
+    let what = match error.kind() {
+        io::ErrorKind::TimedOut => "does not answer",
+        _ => "broke the connection",
+    };
+    Error::run(format!("{} {what}: {error}", login.server.address()))
 }
 
 /// A login that was refused: who, where, and what to do.

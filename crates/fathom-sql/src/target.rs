@@ -6,6 +6,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 const PORT: u16 = 5432;
+/// What stands in its place may be a piece of a password.
+const NO_PORT: &str = "what follows the host and a colon is no port; write one from 1 to 65535, and in a password %2F for / and %3F for ?";
 
 /// A password: in no message, log or recording.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,6 +107,10 @@ impl Target {
                         "give the password by PGPASSWORD or ~/.pgpass, and not as a parameter".to_owned()
                     );
                 }
+                // What is taken for a parameter may be the rest of a password.
+                _ if parameters.contains('@') => {
+                    return Err("write %3F for a ? in a password".to_owned());
+                }
                 _ => {
                     let name = parameter.split('=').next().unwrap_or(parameter);
                     return Err(format!("the parameter {name} is not known; sslmode and sslrootcert are"));
@@ -147,7 +153,7 @@ fn host_and_port(place: &str) -> Result<(String, u16), String> {
     }
     let port = match port {
         None | Some("") => PORT,
-        Some(port) => port.parse().map_err(|_| format!("{port} is no port; write one from 1 to 65535"))?,
+        Some(port) => port.parse().map_err(|_| NO_PORT.to_owned())?,
     };
     Ok((host, port))
 }
@@ -210,10 +216,13 @@ mod tests {
             ("postgres://h/d?sslmode=allow", "sslmode"),
             ("postgres://h/d?sslmode=require&sslrootcert=system", "verify-full"),
             ("postgres://h/d?sslrootcert=system&sslmode=verify-ca", "verify-full"),
+            ("postgres://app:App/Pw9!@host:55432/shop", "%2F"),
+            ("postgres://app:12?Pw9!@host:55432/shop", "%3F"),
             ("postgres://h/%zz", "hexadecimal"),
         ] {
             let error = read(url).expect_err(url);
             assert!(error.contains(why), "{url}: {error}");
+            assert!(!error.contains("App") && !error.contains("Pw9"), "{error}");
         }
     }
 }

@@ -166,6 +166,12 @@ fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
     is(&asleep, "server");
     holds(&asleep, "server", 200e6, &plain);
     assert_eq!(asleep["server_waits"], serde_json::json!({ "Timeout/PgSleep": 4 }), "{asleep:#}");
+    let advice = asleep["advice"][0].as_str().unwrap_or_default();
+    assert!(advice.contains("(in 4 of 4 that were looked at)"), "{asleep:#}");
+    // Half a second, of which each query takes 200 ms, due every ten: no more than fit, and somebody is told.
+    let over = server.ask(&["--query", "SELECT pg_sleep(0.2)", "--every", "10ms", "--for", "500ms"]);
+    assert!(over["queries"].as_u64() <= Some(3), "{over:#}");
+    assert!(over["notes"][0].as_str().is_some_and(|note| note.contains("late")), "{over:#}");
     // Row by row, while others are on their way.
     let slow = server.ask(&[
         "--count",
@@ -340,6 +346,7 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
     assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
     assert!(server.log().contains("canceling statement due to user request"), "{}", server.log());
     assert!(!sleeping(), "the server still works on it");
+    assert_eq!(outcome["notes"], serde_json::json!(["query 1 was ended by you"]));
 }
 
 /// 20 ms there and back; then what the client does, and what the server does.
