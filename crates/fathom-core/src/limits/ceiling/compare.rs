@@ -9,8 +9,22 @@
 use super::tally::Measured;
 use crate::event::Began;
 
-/// How far beyond chance: the standard normal's quantile for one in 2,000, one side.
-const Z: f64 = 3.290_526_731_491_926;
+/// How far beyond chance, in standard deviations.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beyond {
+    /// Of ranks.
+    ranks: f64,
+    /// Of shares that were lost.
+    shares: f64,
+}
+
+/// One in 100: far enough to try again.
+pub(super) const DOUBT: Beyond = Beyond { ranks: 2.326_347_874_040_841, shares: 2.326_347_874_040_841 };
+/// One in 2,000 of ranks, and one in 20,000 of shares, which losses by chance put to the proof at every step.
+pub(super) const SURE: Beyond = Beyond { ranks: 3.290_526_731_491_926, shares: 3.890_591_886_413_094 };
+/// The same where one of two tries was chosen because it was bad: one in 200,000 of shares.
+pub(super) const CHOSEN: Beyond = Beyond { ranks: SURE.ranks, shares: 4.417_173_413_469_022 };
+
 /// The loss that matters.
 const LOSS: f64 = 0.01;
 /// The delay that matters.
@@ -19,13 +33,63 @@ const DELAY_NS: f64 = 2_000_000.0;
 const LEFT_OUT: f64 = 0.25;
 
 /// Whether these windows are worse than those below.
-pub(super) fn worse(below: &[Measured], step: &[Measured]) -> Option<Began> {
-    let of =
-        |windows: &[Measured], what: fn(&Measured) -> f64| windows.iter().map(what).collect::<Vec<f64>>();
-    let loss = [below, step].map(|windows| of(windows, |window| window.loss));
-    let delay = [below, step].map(|windows| of(windows, |window| window.delay_ns as f64));
-    let lost = exceeds(&loss, |below, step| step - below >= LOSS && step >= 2.0 * below);
-    let delayed = exceeds(&delay, |below, step| step - below >= DELAY_NS.max(below / 4.0));
+pub(super) fn worse(below: &[Measured], step: &[Measured], sure: Beyond) -> Option<Began> {
+    let [loss, delay] = both(below, step);
+    began(surely_above(&loss, sure) && more_lost(&loss), surely_above(&delay, sure) && later(&delay))
+}
+
+/// Whether they are worse than those at the lowest rates in their delay, or than all below them in what is lost.
+///
+/// A window at a low rate has so few packets that its loss is mostly none and sometimes much, and a connection that backs off
+/// loses in few windows: what was lost is compared in all, by the normal approximation of two shares. So a moment counts;
+/// whoever calls tries again.
+pub(super) fn worse_than_any(
+    lowest: &[Measured],
+    all: &[Measured],
+    step: &[Measured],
+    sure: Beyond,
+) -> Option<Began> {
+    let [_, delay] = both(lowest, step);
+    let [(lost_below, below), (lost, due)] = [all, step].map(|windows| {
+        let due: f64 = windows.iter().map(|window| window.due as f64).sum();
+        (windows.iter().map(|window| window.loss * window.due as f64).sum::<f64>(), due)
+    });
+    let (share_below, share, pooled) = (lost_below / below, lost / due, (lost_below + lost) / (below + due));
+    let spread = (pooled * (1.0 - pooled).max(0.0) * (1.0 / below + 1.0 / due)).sqrt();
+    // Three times: what is below was chosen because it was good.
+    let more = share - share_below >= (sure.shares * spread).max(LOSS) && share >= 3.0 * share_below;
+    began(more, surely_above(&delay, sure) && later(&delay))
+}
+
+/// Whether the difference would matter, if it were sure.
+pub(super) fn matters(below: &[Measured], step: &[Measured]) -> bool {
+    let [loss, delay] = both(below, step);
+    began(more_lost(&loss), later(&delay)).is_some()
+}
+
+/// The losses and the delays of both.
+fn both(below: &[Measured], step: &[Measured]) -> [[Vec<f64>; 2]; 2] {
+    let of = |what: fn(&Measured) -> f64| {
+        [below, step].map(|windows| windows.iter().map(what).collect::<Vec<f64>>())
+    };
+    [of(|window| window.loss), of(|window| window.delay_ns as f64)]
+}
+
+fn more_lost([below, step]: &[Vec<f64>; 2]) -> bool {
+    let (below, step) = (usual(below), usual(step));
+    step - below >= LOSS && step >= 2.0 * below
+}
+
+fn later([below, step]: &[Vec<f64>; 2]) -> bool {
+    let (below, step) = (usual(below), usual(step));
+    step - below >= DELAY_NS.max(below / 4.0)
+}
+
+fn surely_above([below, step]: &[Vec<f64>; 2], sure: Beyond) -> bool {
+    rank_sum(below, step) >= sure.ranks
+}
+
+fn began(lost: bool, delayed: bool) -> Option<Began> {
     match (lost, delayed) {
         (false, false) => None,
         (true, false) => Some(Began::Loss),
@@ -34,16 +98,17 @@ pub(super) fn worse(below: &[Measured], step: &[Measured]) -> Option<Began> {
     }
 }
 
-fn exceeds([below, step]: &[Vec<f64>; 2], matters: impl Fn(f64, f64) -> bool) -> bool {
-    rank_sum(below, step) >= Z && matters(usual(below), usual(step))
-}
-
 /// The mean without the worst.
 pub(super) fn usual(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted.truncate(sorted.len() - (sorted.len() as f64 * LEFT_OUT) as usize);
+    sorted.truncate(kept(sorted.len()));
     if sorted.is_empty() { 0.0 } else { sorted.iter().sum::<f64>() / sorted.len() as f64 }
+}
+
+/// So many of them are left, without the worst.
+fn kept(windows: usize) -> usize {
+    windows - (windows as f64 * LEFT_OUT) as usize
 }
 
 /// By how many standard deviations the second sample's ranks are above what chance gives (with the correction for ties).
@@ -87,19 +152,19 @@ mod tests {
     ];
 
     fn windows(delays_ms: &[u64], loss: f64) -> Vec<Measured> {
-        delays_ms.iter().map(|ms| Measured { loss, delay_ns: ms * 1_000_000 }).collect()
+        delays_ms.iter().map(|ms| Measured { due: 100, loss, delay_ns: ms * 1_000_000 }).collect()
     }
 
     #[test]
     fn a_moment_is_not_worse_and_what_lasts_is() {
         let below = windows(&[1; 40], 0.0);
         let moment: Vec<u64> = (0..20).map(|n| if n < 5 { 900 } else { 1 }).collect();
-        assert_eq!(worse(&below, &windows(&moment, 0.0)), None);
-        assert_eq!(worse(&below, &windows(&[4; 20], 0.0)), Some(Began::Delay));
-        assert_eq!(worse(&below, &windows(&[1; 20], 0.02)), Some(Began::Loss));
-        assert_eq!(worse(&below, &windows(&[9; 20], 0.2)), Some(Began::Both));
+        assert_eq!(worse(&below, &windows(&moment, 0.0), SURE), None);
+        assert_eq!(worse(&below, &windows(&[4; 20], 0.0), SURE), Some(Began::Delay));
+        assert_eq!(worse(&below, &windows(&[1; 20], 0.02), SURE), Some(Began::Loss));
+        assert_eq!(worse(&below, &windows(&[9; 20], 0.2), SURE), Some(Began::Both));
         // What is sure and does not matter.
-        assert_eq!(worse(&below, &windows(&[2; 20], 0.009)), None);
-        assert_eq!(worse(&windows(&[100; 40], 0.0), &windows(&[110; 20], 0.0)), None);
+        assert_eq!(worse(&below, &windows(&[2; 20], 0.009), SURE), None);
+        assert_eq!(worse(&windows(&[100; 40], 0.0), &windows(&[110; 20], 0.0), SURE), None);
     }
 }

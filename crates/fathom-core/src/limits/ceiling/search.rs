@@ -1,6 +1,6 @@
 //! Which step is next, and when enough is known.
 
-use super::compare::worse;
+use super::compare::{CHOSEN, DOUBT, SURE, matters, worse, worse_than_any};
 use super::outcome::{Bound, Ceiling, Row};
 use super::step::Step;
 use super::tally::{Measured, Seen};
@@ -20,7 +20,8 @@ const TRIES: u32 = 4;
 const MOST_MOMENTS: u32 = 6;
 /// At the lowest rate no more than this is lost, where there is a path to look for a ceiling on.
 const LOST_AT_LOWEST: f64 = 0.1;
-/// A step is held against the windows of so many steps below it.
+/// A step is held against the windows of so many steps below it; and against as many at the lowest rates, and all below it: where
+/// each is a little worse than those just below it, all are worse than the first in the end.
 const HELD_AGAINST: usize = 2;
 
 /// What a search is asked for.
@@ -49,6 +50,8 @@ pub struct CeilingSearch {
     phase: Phase,
     /// Of each level below, what was seen when it was as good as those below it.
     good: Vec<Seen>,
+    /// What was seen at the level that is in doubt, when it was worse.
+    doubtful: Option<Seen>,
     tries: u32,
     steps: Vec<CeilingStepped>,
     moments: u32,
@@ -72,6 +75,7 @@ impl CeilingSearch {
             level: 0,
             phase: Phase::Rising,
             good: Vec::new(),
+            doubtful: None,
             tries: 0,
             steps: Vec::new(),
             moments: 0,
@@ -153,10 +157,12 @@ impl CeilingSearch {
         if level == 0 && self.is_lossy(&seen) {
             return (Judged::Lossy, None);
         }
-        let found = self.worse_than_below(level, &seen);
+        let first = self.doubtful.take_if(|_| self.phase == Phase::Again);
+        let found = self.worse_than_below(level, &seen, first.as_ref());
         let judged = match (self.phase, found) {
             (Phase::Rising, Some(_)) => {
                 self.phase = Phase::Below;
+                self.doubtful = Some(seen);
                 Judged::Doubtful
             }
             (Phase::Below, None) => {
@@ -168,6 +174,7 @@ impl CeilingSearch {
             (Phase::Below, Some(_)) => {
                 self.level = level;
                 self.good.truncate(level);
+                self.doubtful = Some(seen);
                 Judged::Doubtful
             }
             (Phase::Again, None) => {
@@ -205,10 +212,28 @@ impl CeilingSearch {
         is
     }
 
-    fn worse_than_below(&self, level: usize, seen: &Seen) -> Option<Began> {
-        let below = &self.good[level.saturating_sub(HELD_AGAINST)..level];
-        let windows: Vec<Measured> = below.iter().flat_map(Seen::measured).collect();
-        if windows.is_empty() { None } else { worse(&windows, &seen.measured()) }
+    /// `first`: what was seen at this level before, and was worse. Both together are as many windows again, so that what is worse
+    /// in a part of them shows, and a moment in one of them is in a quarter of all at the most.
+    fn worse_than_below(&self, level: usize, seen: &Seen, first: Option<&Seen>) -> Option<Began> {
+        let of = |steps: &[Seen]| steps.iter().flat_map(Seen::measured).collect::<Vec<Measured>>();
+        let good = &self.good[..level];
+        let next = of(&good[level.saturating_sub(HELD_AGAINST)..]);
+        let (lowest, all) = (of(&good[..level.min(HELD_AGAINST)]), of(good));
+        let alone = seen.measured();
+        let of_both = first.map(|first| [first.measured(), alone.clone()].concat());
+        let than = |step: &[Measured], sure| {
+            worse(&next, step, sure).or_else(|| worse_than_any(&lowest, &all, step, sure))
+        };
+        if all.is_empty() {
+            return None;
+        }
+        if self.phase != Phase::Again {
+            return than(&alone, DOUBT);
+        }
+        than(&alone, SURE).or_else(|| {
+            let again = matters(&next, &alone) || matters(&lowest, &alone);
+            than(of_both.as_ref()?, CHOSEN).filter(|_| again)
+        })
     }
 
     fn is_good(&mut self, seen: Seen) {

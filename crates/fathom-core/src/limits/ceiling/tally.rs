@@ -13,6 +13,8 @@ const ENOUGH: f64 = 0.6;
 /// A window in which this host kept its schedule, as it is compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
+    /// Packets that were due in it.
+    pub(super) due: u64,
     /// Segments that were sent again, and packets that the kernel did not take, beside packets that were due.
     pub(super) loss: f64,
     /// Median time to the echo, in ns; of packets without one it is longer than any.
@@ -100,6 +102,7 @@ impl Seen {
                 && window.late_ns <= LATE_NS
         };
         let measured = |window: &Window| Measured {
+            due: window.due,
             loss: window.again.saturating_add(window.refused) as f64 / window.due as f64,
             delay_ns: window.delay_ns.unwrap_or(u64::MAX),
         };
