@@ -34,7 +34,16 @@ impl Limits {
             return Err("it was made with traffic one way, so it does not say for how long a connection may be idle; use one made without --one-way".to_owned());
         }
         if matches!(outcome.verdict, Verdict::Unclear | Verdict::Failed) {
-            return Err("it came to no clear result; search again".to_owned());
+            let dies = outcome.dies_from_ns.map_or_else(String::new, |ns| {
+                format!(": connections died from {} on, and others did not", exactly(ns))
+            });
+            return Err(format!("it came to no clear result{dies}; search again"));
+        }
+        if outcome.has_many_strays() {
+            return Err(format!(
+                "{} of its connections died of less than others survived, so no setting is known to be safe; find out why first (fathom probe explains each)",
+                outcome.strays
+            ));
         }
         if outcome.verdict == Verdict::Stopped && outcome.died.is_none() {
             return Err("the search ended early, before it found a limit or that there is none; go on with fathom limits HOST --resume DIR".to_owned());

@@ -7,6 +7,7 @@
 //!         -> guard      is it the idleness? control connections that are never idle, fresh ones beside a silence
 //!         -> links      all connections, and what is told of them; -> flow one: opened, spoken on once, idle, asked once
 //!     outcome           what it means: the bracket, how they died and by whose hand
+//!         -> doubt      whether what became of them is one limit, or none; or neither
 //! ```
 //!
 //! What a connection goes through:
@@ -29,6 +30,7 @@ mod age;
 mod any;
 mod ceiling;
 mod cohort;
+mod doubt;
 mod driven;
 mod flow;
 mod guard;

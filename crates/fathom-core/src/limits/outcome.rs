@@ -2,7 +2,9 @@
 
 use super::age::Life;
 use super::cohort::{Bracket, Cohort};
+use super::doubt::{Doubt, FEW, doubt};
 use super::share::wilson;
+use super::words::contradicted;
 use crate::event::{Death, Limit, OneWay, What};
 use crate::peer_report::{Failure, PeerReport, Standing};
 use serde::{Deserialize, Serialize};
@@ -114,8 +116,12 @@ pub struct Outcome {
     /// Connections that were opened. Absent: it is not known, because the recording breaks off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opened: Option<u64>,
-    /// Deaths of single connections at lengths that most survived.
+    /// Deaths of single connections at lengths that most survived; where it is unclear, all.
     pub strays: u32,
+    /// The shortest idleness, or the lowest age, of which a connection died, in ns, where they contradict both a limit and that
+    /// there is none. Absent: they do not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dies_from_ns: Option<u64>,
     /// What happened besides.
     pub meanwhile: Vec<Meanwhile>,
     /// What became of the connections of each length, from the shortest; of a search for an age limit there are none.
@@ -145,7 +151,8 @@ fn end(idle_ns: u64, hits: u32, of: u32) -> End {
 impl Outcome {
     /// What the cohorts tell; what they do not is left as of a search that has just begun.
     pub(super) fn of(cohorts: &[Cohort], verdict: Verdict) -> Self {
-        let Bracket { survived, died } = Bracket::of(cohorts);
+        let bracket = Bracket::of(cohorts);
+        let Bracket { survived, died } = bracket;
         let mut how = BTreeMap::new();
         for death in died.iter().flat_map(|&(at, _)| &cohorts[at].died) {
             *how.entry(death.how).or_default() += 1;
@@ -167,7 +174,7 @@ impl Outcome {
         // A length may have been tried several times.
         lengths.sort_by_key(|row| row.length_ns);
         lengths.dedup_by(|later, row| row.length_ns == later.length_ns && row.takes(later));
-        Self {
+        let found = Self {
             limit: Limit::Idle,
             verdict,
             why: None,
@@ -183,9 +190,37 @@ impl Outcome {
             opened: None,
             strays: all().filter(|died| died.most_ns <= survived_ns).count() as u32,
             meanwhile: Vec::new(),
+            dies_from_ns: None,
             lengths,
             lives: Vec::new(),
+        };
+        match doubt(cohorts, bracket) {
+            Some(doubt) if verdict != Verdict::Failed => found.doubted(&doubt),
+            _ => found,
         }
+    }
+
+    /// Claims neither end: what is survived lies below the first death.
+    fn doubted(self, doubt: &Doubt) -> Self {
+        let all_lived = |row: &&Row| row.died == 0 && row.least_ns.is_some_and(|ns| ns < doubt.from_ns);
+        let longest = self.lengths.iter().filter(all_lived).max_by_key(|row| row.least_ns);
+        let survived = longest.and_then(|row| Some(end(row.least_ns?, row.survived, row.survived)));
+        Self {
+            verdict: Verdict::Unclear,
+            why: Some(contradicted(doubt)),
+            survived,
+            died: None,
+            how: BTreeMap::new(),
+            strays: doubt.died,
+            dies_from_ns: Some(doubt.from_ns),
+            ..self
+        }
+    }
+
+    /// Whether connections died beside the limit, or though there is none, that are too many to be left aside.
+    pub fn has_many_strays(&self) -> bool {
+        let judged: u32 = self.lengths.iter().map(|row| row.survived + row.died).sum();
+        self.limit == Limit::Idle && self.strays * FEW > judged
     }
 }
 

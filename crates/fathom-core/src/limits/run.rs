@@ -181,13 +181,14 @@ impl Limits {
 
     /// What it found, so far or in the end.
     pub fn outcome(&self) -> Outcome {
+        let found = self.links.told(Outcome::of(&self.cohorts, self.verdict));
         Outcome {
-            why: self.why.clone(),
-            confirmed: self.rounds > 0,
+            why: self.why.clone().or(found.why),
+            confirmed: self.rounds > 0 && found.died.is_some(),
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
             one_way: self.settings.one_way,
-            ..self.links.told(Outcome::of(&self.cohorts, self.verdict))
+            ..found
         }
     }
 

@@ -1,5 +1,6 @@
 //! What a search found, in words, and how far it is.
 
+use super::doubt::Doubt;
 use super::io::Progress;
 use super::outcome::{By, End, Outcome, Verdict};
 use crate::event::{Death, Limit, OneWay, Side, What};
@@ -70,7 +71,11 @@ fn idle_ends(outcome: &Outcome) -> String {
     }
     if outcome.strays > 0 {
         let strays = count(outcome.strays.into(), "connection");
-        let _ = writeln!(out, "  no limit: {strays} died of less than others survived");
+        let from = outcome.dies_from_ns;
+        let _ = match from {
+            Some(from_ns) => writeln!(out, "  {strays} died, from {} on", exact(from_ns)),
+            None => writeln!(out, "  no limit: {strays} died of less than others survived"),
+        };
     }
     out
 }
@@ -143,6 +148,10 @@ fn headline(target: &str, outcome: &Outcome) -> String {
         Verdict::Unclear => " (unclear: what is known so far)",
         _ => "",
     };
+    if let Some(from_ns) = outcome.dies_from_ns {
+        let from = exact(from_ns);
+        return format!("{target}: {limit} unclear: connections died from {from} on{keepalive}\n");
+    }
     match ends {
         (Some(low), Some(high)) => {
             format!("{target}: {limit} between {low} and {high}{keepalive}{so_far}\n")
@@ -151,6 +160,17 @@ fn headline(target: &str, outcome: &Outcome) -> String {
         (Some(low), None) => format!("{target}: no {limit} up to {low}{keepalive}{so_far}\n"),
         (None, None) => format!("{target}: nothing is known of an {limit}{keepalive}{so_far}\n"),
     }
+}
+
+/// Why what became of idle connections is neither a limit nor none.
+pub(super) fn contradicted(doubt: &Doubt) -> String {
+    let Doubt { from_ns, died, judged, survived_ns } = *doubt;
+    let judged = count(judged.into(), "connection");
+    format!(
+        "{died} of {judged} died, from {} of idleness on, and others survived {}: that is neither one limit nor none; several instances with limits of their own look so, and deaths by chance (`fathom probe` explains each)",
+        exact(from_ns),
+        exact(survived_ns)
+    )
 }
 
 /// Traffic in one direction.

@@ -43,6 +43,14 @@ pub(crate) enum Fault {
     Pause(u64, u64),
 }
 
+/// So many flows of a hundred have a limit of their own, anywhere between these; the others have none.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    pub(crate) percent: u64,
+    pub(crate) from_ns: u64,
+    pub(crate) to_ns: u64,
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) seed: u64,
@@ -57,6 +65,9 @@ pub(crate) struct World {
     pub(crate) age_ns: Option<u64>,
     /// It forgets flows by chance, at a constant hazard: they live for so long on the average.
     pub(crate) mean_life_ns: Option<u64>,
+    /// Some flows have an idle limit, or an age limit, of their own instead.
+    pub(crate) own_limits: Option<Own>,
+    pub(crate) own_ages: Option<Own>,
     /// It has room for so many: each new flow puts the oldest out.
     pub(crate) places: Option<usize>,
     pub(crate) rtt_ns: u64,
@@ -104,6 +115,8 @@ struct Flow {
     /// When a segment last came to this host.
     came_ns: u64,
     began_ns: u64,
+    /// After how long without a packet the middlebox forgets it.
+    limit_ns: Option<u64>,
     /// When the middlebox forgets it, whatever moves on it.
     doomed_ns: Option<u64>,
     gone: bool,
@@ -147,7 +160,7 @@ impl Net<'_> {
         flow.gone
             || flow.doomed_ns.is_some_and(|at| at_ns >= at)
             || flushed
-            || self.world.limit_ns.is_some_and(|limit| at_ns.saturating_sub(flow.passed_ns) > limit)
+            || flow.limit_ns.is_some_and(|limit| at_ns.saturating_sub(flow.passed_ns) > limit)
     }
 
     fn connect(&mut self, now: u64, id: u32) {
@@ -161,8 +174,10 @@ impl Net<'_> {
                 return self.at(came, id, Event::Refused);
             }
             let doomed_ns = self.doomed_ns(sent);
+            let limit_ns = self.own(self.world.own_limits, self.world.limit_ns);
+            let (passed_ns, began_ns) = (came, sent);
             let flow =
-                Flow { passed_ns: came, came_ns: came, began_ns: sent, doomed_ns, gone: false, asked: 0 };
+                Flow { passed_ns, came_ns: came, began_ns, limit_ns, doomed_ns, gone: false, asked: 0 };
             if let Some(at) = doomed_ns {
                 self.at(at, id, Event::Doom);
             }
@@ -174,12 +189,19 @@ impl Net<'_> {
 
     /// When a flow that begins now is forgotten because of its age, or by chance.
     fn doomed_ns(&mut self, sent: u64) -> Option<u64> {
-        let age = self.world.age_ns.map(|age| sent + self.world.rtt_ns / 4 + age);
+        let age =
+            self.own(self.world.own_ages, self.world.age_ns).map(|age| sent + self.world.rtt_ns / 4 + age);
         let chance = self.world.mean_life_ns.map(|mean| {
             let share = (self.random.below(1_000_000_000) + 1) as f64 / 1e9;
             sent + (-share.ln() * mean as f64) as u64
         });
         age.into_iter().chain(chance).min()
+    }
+
+    /// Its own limit, or that of all.
+    fn own(&mut self, own: Option<Own>, all: Option<u64>) -> Option<u64> {
+        let Some(own) = own else { return all };
+        self.random.percent(own.percent).then(|| self.random.between(own.from_ns, own.to_ns)).or(all)
     }
 
     /// Puts the oldest flow out where the table is full.
@@ -243,7 +265,7 @@ impl Net<'_> {
             self.flows.insert(id, flow);
             if let Some(came) = delivered {
                 self.at(came, id, Event::Bytes(bytes));
-                if let Some(limit) = self.world.limit_ns {
+                if let Some(limit) = flow.limit_ns {
                     self.at(flow.passed_ns + limit, id, Event::Expiry(flow.passed_ns));
                 }
             }

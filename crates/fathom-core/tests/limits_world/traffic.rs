@@ -104,7 +104,7 @@ impl Net<'_> {
 
     fn passed(&mut self, id: u32, flow: Flow) {
         self.flows.insert(id, flow);
-        if let Some(limit) = self.world.limit_ns {
+        if let Some(limit) = flow.limit_ns {
             self.at(flow.passed_ns + limit, id, Event::Expiry(flow.passed_ns));
         }
     }

@@ -1,0 +1,128 @@
+//! Whether what became of the connections is one idle limit, or none; or neither.
+//!
+//! A limit says: connections that are idle for less live on, those that are idle for longer die. Where nothing contradicts it, it
+//! needs no test: a length of which most died is tried again before it is a result. What contradicts it are deaths below it, and
+//! connections that outlived it. One of fifty may have died below it: of more, some have a limit of their own that is shorter.
+//! And deaths must be more frequent beyond the bracket than just below it, by Fisher's exact test (one side, 1 in 1,000):
+//! connections that die by chance, or have limits of their own, die as often on both sides. How often they are called a limit
+//! all the same is counted in virtual time (`limits_laws`, `by_chance`).
+//!
+//! That there is no limit is said, too, where no more than one connection of fifty died.
+
+use super::cohort::{Bracket, Cohort, Died};
+use crate::event::Death;
+
+/// A bracket that chance would make so often, where deaths are as frequent on both sides of it, is none.
+const BY_CHANCE: f64 = 1e-3;
+/// One death among so many connections, and fewer, are none that a claim has to account for.
+pub(super) const FEW: u32 = 50;
+
+/// What contradicts both a limit and that there is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Doubt {
+    /// The shortest idleness of which a connection died.
+    pub(super) from_ns: u64,
+    pub(super) died: u32,
+    pub(super) judged: u32,
+    /// The longest that a connection survived.
+    pub(super) survived_ns: u64,
+}
+
+/// See the module. `None`: the bracket, or that nothing died, is what the connections say.
+pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
+    let judged = cohorts.iter().map(Cohort::judged).sum();
+    let deaths = || cohorts.iter().flat_map(|cohort| &cohort.died);
+    let low_ns = bracket.survived_ns();
+    let strays = deaths().filter(|died| died.most_ns <= low_ns).count() as u32;
+    let alike = |(_, high_ns)| Sides::of(cohorts, bracket.survived, high_ns).are_alike(strays);
+    let contradicted = strays * FEW > judged || bracket.died.is_some_and(alike);
+    let from_ns = deaths().map(|died| died.most_ns).min().filter(|_| contradicted)?;
+    let survived = cohorts.iter().filter(|cohort| cohort.survived > 0).map(|cohort| cohort.least_ns);
+    let survived_ns = survived.max().unwrap_or(0);
+    Some(Doubt { from_ns, died: deaths().count() as u32, judged, survived_ns })
+}
+
+/// Connections on both sides of a bracket: how many died, and how many did not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Sides {
+    /// Idle for less than its shorter end, but for three quarters of it at the least: chance has as much time with them.
+    below: (u32, u32),
+    /// Beyond it.
+    beyond: (u32, u32),
+}
+
+impl Sides {
+    fn of(cohorts: &[Cohort], survived: Option<(usize, u64)>, high_ns: u64) -> Self {
+        let (length_ns, low_ns) = survived.map_or((0, 0), |(at, ns)| (cohorts[at].length_ns, ns));
+        // What ends connections late, or looks for them now and then, may do so by a quarter.
+        let late_ns = high_ns + high_ns / 4;
+        let while_idle = |died: &Died| matches!(died.how, Death::ResetWhileIdle | Death::ClosedWhileIdle);
+        let mut sides = Self::default();
+        for cohort in cohorts {
+            let near = cohort.length_ns >= length_ns - length_ns / 4;
+            if cohort.length_ns > length_ns {
+                sides.beyond.1 += cohort.survived;
+            } else if near {
+                sides.below.1 += cohort.survived;
+            }
+            for died in &cohort.died {
+                match died.most_ns {
+                    ns if ns <= low_ns => sides.below.0 += u32::from(near),
+                    ns if ns <= late_ns => sides.beyond.0 += 1,
+                    // When it died is known only of one that was seen to end: it outlived the bracket.
+                    _ => sides.beyond.1 += u32::from(while_idle(died)),
+                }
+            }
+        }
+        sides
+    }
+
+    /// Whether connections may die on both sides alike, where something says so.
+    fn are_alike(self, strays: u32) -> bool {
+        let nothing_says_so = strays == 0 && self.beyond.1 == 0;
+        !nothing_says_so && fisher(self.below, self.beyond) >= BY_CHANCE
+    }
+}
+
+/// The chance that so many of all deaths, or more, are among the second where both die alike: Fisher's exact test of two shares
+/// (hits, misses), one side (Fisher, "On the interpretation of χ² from contingency tables, and the calculation of P", 1922).
+fn fisher(first: (u32, u32), second: (u32, u32)) -> f64 {
+    let (in_second, hits) = (second.0 + second.1, first.0 + second.0);
+    let all = first.0 + first.1 + in_second;
+    let ways = |hits_in_second: u32| {
+        ln_choose(in_second, hits_in_second) + ln_choose(all - in_second, hits - hits_in_second)
+    };
+    let most = in_second.min(hits);
+    (second.0..=most).map(|k| (ways(k) - ln_choose(all, hits)).exp()).sum::<f64>().min(1.0)
+}
+
+/// ln of the number of ways to choose so many of so many.
+fn ln_choose(of: u32, some: u32) -> f64 {
+    (0..some.min(of - some)).map(|k| (f64::from(of - k) / f64::from(k + 1)).ln()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Figures of `SciPy`'s `fisher_exact(..., alternative="greater")`, and the closed form where all of one side died.
+    #[test]
+    fn the_chance_of_two_shares_is_fishers() {
+        for (first, second, chance) in [
+            ((1, 11), (6, 0), 0.000_377_074),
+            ((15, 15), (6, 0), 0.027_859_238),
+            ((3, 27), (6, 1), 0.000_231_947),
+            ((0, 0), (3, 3), 1.0),
+            ((5, 5), (0, 7), 1.0),
+        ] {
+            let found = fisher(first, second);
+            assert!((found / chance - 1.0).abs() < 1e-5, "{first:?} {second:?}: {found}");
+        }
+        for n in 1..30 {
+            // The only way of all deaths in the second, of C(2n, n).
+            let found = fisher((0, n), (n, 0));
+            let all: f64 = (1..=n).map(|k| f64::from(n + k) / f64::from(k)).product();
+            assert!((found * all - 1.0).abs() < 1e-9, "{n}: {found}");
+        }
+    }
+}
