@@ -92,7 +92,7 @@ fn deaths_by_chance_are_neither_a_limit_nor_none() {
 fn a_limit_is_found_among_deaths_by_chance() {
     let mut found = 0;
     for seed in 0..RUNS {
-        let limit = Random(seed ^ 0xBE51DE).between(5 * S, 40 * S);
+        let limit = Random(seed ^ 0xBE_51DE).between(5 * S, 40 * S);
         let kind = KINDS[(seed % 4) as usize];
         let world = World { seed, mean_life_ns: Some(100 * limit), ..world(Some(limit), kind) };
         let outcome = outcome(&world, 60 * S);
