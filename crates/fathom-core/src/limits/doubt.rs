@@ -32,14 +32,22 @@ pub(super) struct Doubt {
 pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
     let judged = cohorts.iter().map(Cohort::judged).sum();
     let deaths = || cohorts.iter().flat_map(|cohort| &cohort.died);
-    let low_ns = bracket.survived_ns();
-    let strays = deaths().filter(|died| died.most_ns <= low_ns).count() as u32;
-    let alike = |(_, high_ns)| Sides::of(cohorts, bracket.survived, high_ns).are_alike(strays);
+    let low = bracket.survived.map_or((0, 0), |(at, ns)| (cohorts[at].length_ns, ns));
+    let strays: usize =
+        cohorts.iter().map(|c| c.died.iter().filter(|died| is_below(c, died, low)).count()).sum();
+    let strays = strays as u32;
+    let alike = |(_, high_ns)| Sides::of(cohorts, low, high_ns).are_alike(strays);
     let contradicted = strays * FEW > judged || bracket.died.is_some_and(alike);
     let from_ns = deaths().map(|died| died.most_ns).min().filter(|_| contradicted)?;
     let survived = cohorts.iter().filter(|cohort| cohort.survived > 0).map(|cohort| cohort.least_ns);
     let survived_ns = survived.max().unwrap_or(0);
     Some(Doubt { from_ns, died: deaths().count() as u32, judged, survived_ns })
+}
+
+/// Whether it died at a length that most survived, or sooner: of one that was asked after the same time and less is known only
+/// how long it was idle at the most.
+fn is_below(cohort: &Cohort, died: &Died, (length_ns, low_ns): (u64, u64)) -> bool {
+    cohort.length_ns <= length_ns || died.most_ns <= low_ns
 }
 
 /// Connections on both sides of a bracket: how many died, and how many did not.
@@ -52,8 +60,8 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(cohorts: &[Cohort], survived: Option<(usize, u64)>, high_ns: u64) -> Self {
-        let (length_ns, low_ns) = survived.map_or((0, 0), |(at, ns)| (cohorts[at].length_ns, ns));
+    fn of(cohorts: &[Cohort], low: (u64, u64), high_ns: u64) -> Self {
+        let (length_ns, _) = low;
         // What ends connections late, or looks for them now and then, may do so by a quarter.
         let late_ns = high_ns + high_ns / 4;
         let while_idle = |died: &Died| matches!(died.how, Death::ResetWhileIdle | Death::ClosedWhileIdle);
@@ -67,7 +75,7 @@ impl Sides {
             }
             for died in &cohort.died {
                 match died.most_ns {
-                    ns if ns <= low_ns => sides.below.0 += u32::from(near),
+                    _ if is_below(cohort, died, low) => sides.below.0 += u32::from(near),
                     ns if ns <= late_ns => sides.beyond.0 += 1,
                     // When it died is known only of one that was seen to end: it outlived the bracket.
                     _ => sides.beyond.1 += u32::from(while_idle(died)),
