@@ -12,7 +12,7 @@ mod one_way;
 
 use fathom_core::event::{Became, EventKind};
 use fathom_core::limits::{
-    AtMost, Death, Limit, OPENINGS_A_SECOND, Outcome, Output, Recorded, Settings, Verdict, What,
+    AtMost, Death, Limit, OPENINGS_A_SECOND, Outcome, Output, Recorded, Row, Settings, Verdict, What,
 };
 use limits_world::{Counts, Fault, Kind, MS, Ran, Random, S, World, go_on, run};
 use std::collections::{BTreeMap, BTreeSet};
@@ -111,6 +111,15 @@ fn check(ran: &Ran, settings: &Settings, what: &dyn std::fmt::Debug) {
         );
     }
     check_told(ran, what);
+    // "Died of" is what the row of its length says.
+    let is_row = |row: &Row| {
+        ran.outcome.died.is_some_and(|end| row.most_ns == Some(end.idle_ns) && row.died == end.hits)
+    };
+    assert!(
+        ran.outcome.died.is_none() || ran.outcome.lengths.iter().any(is_row),
+        "{what:?}: {:#?}",
+        ran.outcome
+    );
     let goes_on = ran
         .told
         .iter()

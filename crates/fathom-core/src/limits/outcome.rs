@@ -1,6 +1,6 @@
 //! What a search found, and what it means.
 
-use super::age::Life;
+use super::age::{Life, died_and_became};
 use super::cohort::{Bracket, Cohort};
 use super::doubt::{Doubt, FEW, doubt};
 use super::share::wilson;
@@ -154,7 +154,11 @@ impl Outcome {
         let bracket = Bracket::of(cohorts);
         let Bracket { survived, died } = bracket;
         let mut how = BTreeMap::new();
-        for death in died.iter().flat_map(|&(at, _)| &cohorts[at].died) {
+        // A length may have been tried several times: all that were idle for it count.
+        let alike =
+            |at: usize| cohorts.iter().filter(move |cohort| cohort.length_ns == cohorts[at].length_ns);
+        let judged = |at: usize| alike(at).map(Cohort::judged).sum();
+        for death in died.iter().flat_map(|&(at, _)| alike(at)).flat_map(|cohort| &cohort.died) {
             *how.entry(death.how).or_default() += 1;
         }
         let survived_ns = survived.map_or(0, |(_, ns)| ns);
@@ -178,8 +182,16 @@ impl Outcome {
             limit: Limit::Idle,
             verdict,
             why: None,
-            survived: survived.map(|(at, ns)| end(ns, cohorts[at].survived, cohorts[at].judged())),
-            died: died.map(|(at, ns)| end(ns, cohorts[at].died.len() as u32, cohorts[at].judged())),
+            survived: survived.map(|(at, _)| {
+                let least = alike(at).filter(|cohort| cohort.survived > 0).map(|cohort| cohort.least_ns);
+                let survived = alike(at).map(|cohort| cohort.survived).sum();
+                end(least.min().unwrap_or(0), survived, judged(at))
+            }),
+            died: died.map(|(at, ns)| {
+                let deaths = || alike(at).flat_map(|cohort| &cohort.died);
+                let most_ns = deaths().map(|died| died.most_ns).max().unwrap_or(ns);
+                end(most_ns, deaths().count() as u32, judged(at))
+            }),
             confirmed: false,
             how,
             by: By::Unknown,
@@ -220,7 +232,14 @@ impl Outcome {
     /// Whether connections died beside the limit, or though there is none, that are too many to be left aside.
     pub fn has_many_strays(&self) -> bool {
         let judged: u32 = self.lengths.iter().map(|row| row.survived + row.died).sum();
-        self.limit == Limit::Idle && self.strays * FEW > judged
+        match self.limit {
+            Limit::Idle => self.strays * FEW > judged,
+            // As `age/found.rs` has it.
+            Limit::Age => {
+                let (died, became) = died_and_became(&self.lives, self.up_to_ns);
+                self.verdict == Verdict::NotFound && died * 3 > became
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a search found, in words, and how far it is.
 
+use super::age::{Life, died_and_became, may_be_chance};
 use super::doubt::Doubt;
 use super::io::Progress;
 use super::outcome::{By, End, Outcome, Verdict};
@@ -91,8 +92,19 @@ fn age_ends(outcome: &Outcome) -> String {
     }
     if outcome.strays > 0 {
         let strays = count(outcome.strays.into(), "connection");
-        let other = if outcome.died.is_some() { "other ages" } else { "ages without a pattern" };
-        let _ = writeln!(out, "  no limit: {strays} died at {other}, as by chance{}", ages(outcome));
+        let no_limit = if outcome.dies_from_ns.is_some() { "" } else { "no limit: " };
+        let _ = match (outcome.died, may_be_chance(&outcome.lives)) {
+            (Some(_), _) => writeln!(out, "  no limit: {strays} died at other ages"),
+            (None, Some(true)) => {
+                writeln!(out, "  {no_limit}{strays} died at any age alike, as by chance{}", ages(outcome))
+            }
+            (None, Some(false)) => {
+                writeln!(out, "  {no_limit}{strays} died at ages that chance does not make{}", ages(outcome))
+            }
+            (None, None) => {
+                writeln!(out, "  {no_limit}{strays} died, too few to tell of what{}", ages(outcome))
+            }
+        };
     }
     out
 }
@@ -150,7 +162,8 @@ fn headline(target: &str, outcome: &Outcome) -> String {
     };
     if let Some(from_ns) = outcome.dies_from_ns {
         let from = exact(from_ns);
-        return format!("{target}: {limit} unclear: connections died from {from} on{keepalive}\n");
+        let early = if outcome.verdict == Verdict::Stopped { so_far } else { "" };
+        return format!("{target}: {limit} unclear: connections died from {from} on{keepalive}{early}\n");
     }
     match ends {
         (Some(low), Some(high)) => {
@@ -170,6 +183,29 @@ pub(super) fn contradicted(doubt: &Doubt) -> String {
         "{died} of {judged} died, from {} of idleness on, and others survived {}: that is neither one limit nor none; several instances with limits of their own look so, and deaths by chance (`fathom probe` explains each)",
         exact(from_ns),
         exact(survived_ns)
+    )
+}
+
+/// Why the lives of busy connections are neither an age limit nor none.
+pub(super) fn no_age_for_all(lives: &[Life], up_to_ns: u64) -> String {
+    let (died, became) = died_and_became(lives, up_to_ns);
+    let all = count((died + became).into(), "connection");
+    let ages = match may_be_chance(lives) {
+        Some(false) => {
+            "at ages that chance does not make and that are not one age; connections, or instances, may have limits of their own"
+        }
+        Some(true) => "at any age alike, as by chance; too few became so old to say that there is no limit",
+        None => "too few to tell of what",
+    };
+    format!("{died} of {all} died before the age of {}: {ages}", exact(up_to_ns))
+}
+
+/// What a target does whose connections end early.
+pub(super) fn not_asked_again(most_ns: u64, every_ns: u64) -> String {
+    format!(
+        "ended each connection within {}, before it was asked again after {}: that may be an idle limit (look for it first, without --age) or a server that takes one request",
+        exact(most_ns),
+        exact(every_ns)
     )
 }
 

@@ -105,11 +105,13 @@ impl Window {
     /// than the limit for certain at the one, none was younger for certain at the other.
     pub(super) fn bounds(&self, lives: &[Life]) -> (Bound, Bound) {
         let half = self.died.len() / 2;
+        // By then most of all that became so old, not only of those that died, had died.
+        let most_died = (self.died.len() + self.older) / 2;
         let mut least: Vec<u64> = self.died.iter().map(|&at| lives[at].least_ns).collect();
         least.sort_unstable_by(|a, b| b.cmp(a));
         let mut most: Vec<u64> = self.died.iter().filter_map(|&at| lives[at].most_ns).collect();
         most.sort_unstable();
-        let (low_ns, high_ns) = (least[half], most[half]);
+        let (low_ns, high_ns) = (least[half], most[most_died.min(most.len() - 1)]);
         let died = most.iter().filter(|age| **age <= high_ns).count() as u32;
         (lived(lives, low_ns), (high_ns, died, died + self.older as u32))
     }
@@ -127,6 +129,19 @@ pub(super) fn survived(lives: &[Life], up_to_ns: u64) -> Option<Bound> {
     let ages = lives.iter().map(|life| life.least_ns.min(up_to_ns)).filter(|age| *age > 0);
     let bounds = ages.map(|age| lived(lives, age)).filter(|(_, hits, of)| hits * 2 > *of);
     bounds.max_by_key(|(age, ..)| *age)
+}
+
+/// The highest age that all became: that at which the first to die was last seen.
+pub(super) fn survived_by_all(lives: &[Life]) -> Option<Bound> {
+    let first = lives.iter().filter(|life| life.most_ns.is_some()).map(|life| life.least_ns).min()?;
+    (first > 0).then(|| lived(lives, first))
+}
+
+/// How many died, and how many became so old.
+pub(in super::super) fn died_and_became(lives: &[Life], age_ns: u64) -> (u32, u32) {
+    let died = lives.iter().filter(|life| life.most_ns.is_some()).count();
+    let became = lives.iter().filter(|life| life.most_ns.is_none() && life.least_ns >= age_ns).count();
+    (died as u32, became as u32)
 }
 
 #[cfg(test)]

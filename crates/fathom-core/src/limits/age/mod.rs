@@ -4,7 +4,8 @@
 //!     run    -> judging   connections that begin at different moments, and are asked again and again
 //!            -> settling  which deaths count: what died at one moment did not die of its age
 //!     plan                when they begin, and how often they are asked
-//!     lives               how long each lived, and whether an age limit ended them, or chance
+//!     lives               how long each lived, and whether an age limit ended them
+//!     chance              whether chance did
 //! ```
 //!
 //! A connection:
@@ -19,6 +20,7 @@
 //!                             more of one moment are no age's doing, and as many begin anew
 //! ```
 
+mod chance;
 mod found;
 mod judging;
 mod lives;
@@ -26,6 +28,8 @@ mod plan;
 mod run;
 mod settling;
 
+pub(super) use chance::may_be_chance;
 pub(super) use found::outcome_of;
 pub use lives::Life;
+pub(super) use lives::died_and_became;
 pub use run::Ages;

@@ -217,7 +217,8 @@ impl Ages {
     /// What it found, so far or in the end.
     pub fn outcome(&self) -> Outcome {
         let found = outcome_of(&self.lives(), self.settings.up_to_ns, self.verdict);
-        Outcome { why: self.why.clone(), ..self.links.told(found) }
+        let why = self.why.clone().or_else(|| found.why.clone());
+        Outcome { why, ..self.links.told(found) }
     }
 
     /// Of all connections but those that died together with others, in the order in which they began.
@@ -265,6 +266,7 @@ impl Ages {
     }
 
     fn open_due(&mut self, now: u64) {
+        self.hurry(now);
         while let Some(at) = self.queue.iter().position(|wanted| wanted.not_before_ns <= now) {
             let Some(wanted) = self.queue.remove(at) else { return };
             let id = self.links.open(now, wanted);
@@ -272,6 +274,20 @@ impl Ages {
                 self.known.insert(id, Known { opened_ns: now, began_ns: None, alive_ns: now });
             }
         }
+    }
+
+    /// Where no connection is open the next begins now, and the others as long after it as they were to.
+    fn hurry(&mut self, now: u64) {
+        let tests = || self.queue.iter().filter(|wanted| matches!(wanted.role, Role::Test(_)));
+        let Some(next_ns) = tests().map(|wanted| wanted.not_before_ns).min().filter(|at| *at > now) else {
+            return;
+        };
+        if self.phase != Phase::Searching || !self.links.flows.is_empty() || !self.dying.is_empty() {
+            return;
+        }
+        let sooner_ns = next_ns - now;
+        self.queue.iter_mut().for_each(|wanted| wanted.not_before_ns -= sooner_ns);
+        self.last_beginning_ns -= sooner_ns;
     }
 
     pub(super) fn tell_judged(&mut self, connection: Option<u32>, became: Became, life: Life, doubt_ns: u64) {

@@ -2,6 +2,7 @@
 
 use super::super::flow::{Role, Stage};
 use super::super::outcome::Verdict;
+use super::super::words::not_asked_again;
 use super::lives::{self, Life};
 use super::run::{Ages, Dying, MOST_MOMENTS, Phase};
 use crate::event::{Became, What};
@@ -9,6 +10,9 @@ use crate::event::{Became, What};
 /// So many deaths of one moment are no coincidence: connections begin further apart than a moment is long, so an age limit ends
 /// two in a moment at the most.
 const TOGETHER: usize = 3;
+
+/// So many that ended before they were asked again are no coincidence.
+const NOT_ASKED: usize = 3;
 
 impl Ages {
     /// Deaths count when every other connection has been answered a moment later.
@@ -34,6 +38,11 @@ impl Ages {
         if found && lives::window(&self.lives(), 2 * self.pace.every_ns).is_some() {
             return self.finish(now, Verdict::Found, None);
         }
+        if found && self.none_was_asked_again() {
+            let most_ns = self.lives().iter().filter_map(|life| life.most_ns).max().unwrap_or(0);
+            let why = self.links.target_does(&not_asked_again(most_ns, self.pace.every_ns));
+            return self.finish(now, Verdict::Unclear, Some(why));
+        }
         let tested = self.links.flows.values().any(|flow| matches!(flow.role, Role::Test(_)));
         let queued = self.queue.iter().any(|wanted| matches!(wanted.role, Role::Test(_)));
         if !tested && !queued && self.dying.is_empty() {
@@ -45,6 +54,13 @@ impl Ages {
             let why = "too few connections could be judged".to_owned();
             self.finish(now, Verdict::Unclear, Some(why));
         }
+    }
+
+    /// Whether connections end before they are asked again: whatever ends them, their age is not known from that.
+    fn none_was_asked_again(&self) -> bool {
+        let lives = self.lives();
+        let died = lives.iter().filter(|life| life.most_ns.is_some()).count();
+        died >= NOT_ASKED && lives.iter().all(|life| life.least_ns == 0)
     }
 
     /// Up to when every connection that is open is known to have lived; `None`: none is open.
