@@ -106,7 +106,8 @@ impl Window {
     pub(super) fn bounds(&self, lives: &[Life]) -> (Bound, Bound) {
         let half = self.died.len() / 2;
         // By then most of all that became so old, not only of those that died, had died.
-        let most_died = (self.died.len() + self.older) / 2;
+        let all = self.died.len() + self.older;
+        let most_died = all / 2;
         let mut least: Vec<u64> = self.died.iter().map(|&at| lives[at].least_ns).collect();
         least.sort_unstable_by(|a, b| b.cmp(a));
         let mut most: Vec<u64> = self.died.iter().filter_map(|&at| lives[at].most_ns).collect();
