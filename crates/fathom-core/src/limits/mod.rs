@@ -43,6 +43,7 @@ mod run;
 mod settings;
 mod share;
 mod view;
+mod why;
 mod words;
 
 pub use crate::event::{Death, Limit, OneWay, Side, What};

@@ -4,7 +4,7 @@ use super::age::{Life, died_and_became};
 use super::cohort::{Bracket, Cohort};
 use super::doubt::{Doubt, FEW, doubt};
 use super::share::wilson;
-use super::words::contradicted;
+use super::why::contradicted;
 use crate::event::{Death, Limit, OneWay, What};
 use crate::peer_report::{Failure, PeerReport, Standing};
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 
 use super::super::outcome::{End, Outcome, Verdict};
 use super::super::share::wilson;
-use super::super::words::no_age_for_all;
+use super::super::why::no_age_for_all;
 use super::chance::may_be_chance;
 use super::lives::{self, Bound, Life};
 use super::plan::Pace;

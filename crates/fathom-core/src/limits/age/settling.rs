@@ -2,7 +2,7 @@
 
 use super::super::flow::{Role, Stage};
 use super::super::outcome::Verdict;
-use super::super::words::not_asked_again;
+use super::super::why::not_asked_again;
 use super::lives::{self, Life};
 use super::run::{Ages, Dying, MOST_MOMENTS, Phase};
 use crate::event::{Became, What};
