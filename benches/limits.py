@@ -156,11 +156,11 @@ def told(kind, cases):
 
 def many(fathom):
     """10,000 connections idle at one time: the peak resident memory of the search."""
-    with running(fathom, "echo", "--json", "--tcp-only", "--listen", "127.0.0.1:7907", "--max-connections", "11000", ready="port"):
-        words = [fathom, "limits", "127.0.0.1:7907", "--up-to", "2h", "--per-length", "40", "--max-connections", "11000", "--quiet", "--json"]
+    with running(fathom, "echo", "--json", "--tcp-only", "--listen", "127.0.0.1:7907", "--max-connections", "24000", ready="port"):
+        words = [fathom, "limits", "127.0.0.1:7907", "--up-to", "2h", "--per-length", "90", "--max-connections", "24000", "--quiet", "--json"]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
             most, began = 0, time.monotonic()
-            while process.poll() is None and time.monotonic() - began < 400 and most < 10_000:
+            while process.poll() is None and time.monotonic() - began < 600 and most < 10_000:
                 time.sleep(5)
                 most = max(most, int(sh("ss", "-Htn", "state", "established", "dst", "127.0.0.1:7907").count("\n")))
             status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
