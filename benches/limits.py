@@ -14,6 +14,7 @@ import json
 import pathlib
 import random
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -35,7 +36,9 @@ def sh(*words, where=None):
 def running(*words, where=None, ready=None):
     """A program that is ended when this is over; `ready` is in the line that it says once it listens."""
     prefix = ["ip", "netns", "exec", where] if where else []
-    with subprocess.Popen([*prefix, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as program:
+    with subprocess.Popen(
+        [*prefix, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as program:
         try:
             if ready:
                 assert ready in program.stdout.readline()
@@ -54,7 +57,21 @@ def routed(number):
             sh("ip", "netns", "add", host)
             sh("ip", "link", "set", "lo", "up", where=host)
         for net, host in ((1, client), (2, server)):
-            sh("ip", "link", "add", "up0", "netns", host, "type", "veth", "peer", "name", f"to{net}", "netns", router)
+            sh(
+                "ip",
+                "link",
+                "add",
+                "up0",
+                "netns",
+                host,
+                "type",
+                "veth",
+                "peer",
+                "name",
+                f"to{net}",
+                "netns",
+                router,
+            )
             for interface, where, end in (("up0", host, 2), (f"to{net}", router, 1)):
                 sh("ip", "addr", "add", f"10.213.{net}.{end}/24", "dev", interface, where=where)
                 sh("ip", "link", "set", interface, "up", where=where)
@@ -77,11 +94,37 @@ def search(fathom, target, where=None, *more):
 def conntrack(fathom, limit_s, number, *, reset):
     with routed(number) as (client, router, server, address):
         sh("nft", "add", "table", "ip", "t", where=router)
-        sh("nft", "add", "chain", "ip", "t", "f", "{ type filter hook forward priority 0; policy accept; }", where=router)
-        sh("nft", "add", "rule", "ip", "t", "f", *f"ct state invalid {'reject with tcp reset' if reset else 'drop'}".split(), where=router)
+        sh(
+            "nft",
+            "add",
+            "chain",
+            "ip",
+            "t",
+            "f",
+            "{ type filter hook forward priority 0; policy accept; }",
+            where=router,
+        )
+        sh(
+            "nft",
+            "add",
+            "rule",
+            "ip",
+            "t",
+            "f",
+            *f"ct state invalid {'reject with tcp reset' if reset else 'drop'}".split(),
+            where=router,
+        )
         sh("sysctl", "-q", "-w", "net.netfilter.nf_conntrack_tcp_loose=0", where=router)
-        sh("sysctl", "-q", "-w", f"net.netfilter.nf_conntrack_tcp_timeout_established={round(limit_s)}", where=router)
-        with running(fathom, "echo", "--json", "--tcp-only", "--listen", f"{address}:7007", where=server, ready="port"):
+        sh(
+            "sysctl",
+            "-q",
+            "-w",
+            f"net.netfilter.nf_conntrack_tcp_timeout_established={round(limit_s)}",
+            where=router,
+        )
+        with running(
+            fathom, "echo", "--json", "--tcp-only", "--listen", f"{address}:7007", where=server, ready="port"
+        ):
             return round(limit_s), search(fathom, f"{address}:7007", client)
 
 
@@ -94,7 +137,16 @@ def haproxy(fathom, limit_s, number):
             f"listen l\n bind 10.213.1.1:7007\n server s {address}:7007\n"
         )
         with (
-            running(fathom, "echo", "--json", "--tcp-only", "--listen", f"{address}:7007", where=server, ready="port"),
+            running(
+                fathom,
+                "echo",
+                "--json",
+                "--tcp-only",
+                "--listen",
+                f"{address}:7007",
+                where=server,
+                ready="port",
+            ),
             running("haproxy", "-db", "-f", str(conf), where=router),
         ):
             wait_for(lambda: "10.213.1.1:7007" in sh("ss", "-Hltn", where=router))
@@ -119,21 +171,35 @@ FABRIC = (
 def of_fabric(fathom, limits_s):
     """The middleboxes of `azure-idle-limits` with other limits, each in its way; (kind, limit, result)."""
     for limit_s in limits_s:
-        text = re.sub(r'"[45]m"', f'"{round(limit_s * 1000)}ms"', (ROOT / "scenarios/azure-idle-limits.toml").read_text())
+        text = re.sub(
+            r'"[45]m"',
+            f'"{round(limit_s * 1000)}ms"',
+            (ROOT / "scenarios/azure-idle-limits.toml").read_text(),
+        )
         with tempfile.TemporaryDirectory() as directory:
             scenario, script = pathlib.Path(directory, "s.toml"), pathlib.Path(directory, "run.sh")
             scenario.write_text(text)
-            lines = [f"{fathom} fabric exec idle-server --name bl-limits -- {fathom} echo --tcp-only --listen 0.0.0.0:7 2>{directory}/echo & echo=$!",
-                f"until grep -q listening {directory}/echo; do sleep 0.1; done"]
+            lines = [
+                f"{fathom} fabric exec idle-server --name bl-limits -- {fathom} echo --tcp-only --listen 0.0.0.0:7 2>{directory}/echo & echo=$!",
+                f"until grep -q listening {directory}/echo; do sleep 0.1; done",
+            ]
             for i, (source, target, _) in enumerate(FABRIC):
                 words = f"limits {target}:7 --source {source} --up-to {UP_TO_S}s --json --quiet"
-                lines.append(f"{fathom} fabric exec idle-client --name bl-limits -- {fathom} {words} > {directory}/{i}.json & p{i}=$!")
-            lines += [f"wait $p{i}" for i in range(len(FABRIC))] + ["kill $echo; wait $echo 2>/dev/null; true"]
+                lines.append(
+                    f"{fathom} fabric exec idle-client --name bl-limits -- {fathom} {words} > {directory}/{i}.json & p{i}=$!"
+                )
+            lines += [f"wait $p{i}" for i in range(len(FABRIC))] + [
+                "kill $echo; wait $echo 2>/dev/null; true"
+            ]
             script.write_text("\n".join(lines))
             sh(fathom, "fabric", "run", str(scenario), "--name", "bl-limits", "--", "bash", str(script))
             for i, (_, _, kind) in enumerate(FABRIC):
                 told = pathlib.Path(directory, f"{i}.json").read_text().splitlines()
-                yield kind, round(limit_s * 1000) / 1000, json.loads(told[-1]) if told else {"verdict": "nothing"}
+                yield (
+                    kind,
+                    round(limit_s * 1000) / 1000,
+                    json.loads(told[-1]) if told else {"verdict": "nothing"},
+                )
 
 
 def judged(limit_s, result):
@@ -146,7 +212,10 @@ def judged(limit_s, result):
 
 def told(kind, cases):
     off = [judged(limit_s, result) for limit_s, result in cases]
-    good = [o is not None and abs(o) <= max(WITHIN * limit_s, WITHIN_S) for o, (limit_s, _) in zip(off, cases, strict=True)]
+    good = [
+        o is not None and abs(o) <= max(WITHIN * limit_s, WITHIN_S)
+        for o, (limit_s, _) in zip(off, cases, strict=True)
+    ]
     most = max((abs(o) for o in off if o is not None), default=float("nan"))
     print(f"{kind}: {sum(good)} of {len(good)} within 5 % or 0.5 s; farthest {most:.2f} s", flush=True)
     for ok, o, (limit_s, result) in zip(good, off, cases, strict=True):
@@ -156,13 +225,39 @@ def told(kind, cases):
 
 def many(fathom):
     """10,000 connections idle at one time: the peak resident memory of the search."""
-    with running(fathom, "echo", "--json", "--tcp-only", "--listen", "127.0.0.1:7907", "--max-connections", "24000", ready="port"):
-        words = [fathom, "limits", "127.0.0.1:7907", "--up-to", "2h", "--per-length", "90", "--max-connections", "24000", "--quiet", "--json"]
+    # Each end of each is a file.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (30_000, 30_000))
+    with running(
+        fathom,
+        "echo",
+        "--json",
+        "--tcp-only",
+        "--listen",
+        "127.0.0.1:7907",
+        "--max-connections",
+        "24000",
+        ready="port",
+    ):
+        words = [
+            fathom,
+            "limits",
+            "127.0.0.1:7907",
+            "--up-to",
+            "2h",
+            "--per-length",
+            "90",
+            "--max-connections",
+            "24000",
+            "--quiet",
+            "--json",
+        ]
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
             most, began = 0, time.monotonic()
             while process.poll() is None and time.monotonic() - began < 600 and most < 10_000:
                 time.sleep(5)
-                most = max(most, int(sh("ss", "-Htn", "state", "established", "dst", "127.0.0.1:7907").count("\n")))
+                most = max(
+                    most, int(sh("ss", "-Htn", "state", "established", "dst", "127.0.0.1:7907").count("\n"))
+                )
             status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
             peak = int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024
             process.terminate()
@@ -170,10 +265,16 @@ def many(fathom):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fathom", default=str(ROOT / "target/release/fathom"), metavar="FILE", help="default: %(default)s")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--fathom", default=str(ROOT / "target/release/fathom"), metavar="FILE", help="default: %(default)s"
+    )
     parser.add_argument("--only", choices=("conntrack", "haproxy", "fabric", "many"), action="append")
-    parser.add_argument("--of-each", type=int, default=10, metavar="N", help="searches of each kind (default 10)")
+    parser.add_argument(
+        "--of-each", type=int, default=10, metavar="N", help="searches of each kind (default 10)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the limits (default 1)")
     arguments = parser.parse_args()
     wanted, draw = arguments.only or ("conntrack", "haproxy", "fabric", "many"), random.Random(arguments.seed)
@@ -182,10 +283,19 @@ def main():
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         if "conntrack" in wanted:
             for reset in (False, True):
-                ran = pool.map(lambda one, reset=reset: conntrack(fathom, one[1], one[0], reset=reset), enumerate(limits_s))
-                told(f"connection tracking (nftables), {'RST to the next packet' if reset else 'silent'}", list(ran))
+                ran = pool.map(
+                    lambda one, reset=reset: conntrack(fathom, one[1], one[0], reset=reset),
+                    enumerate(limits_s),
+                )
+                told(
+                    f"connection tracking (nftables), {'RST to the next packet' if reset else 'silent'}",
+                    list(ran),
+                )
         if "haproxy" in wanted:
-            told("HAProxy, FIN while idle", list(pool.map(lambda one: haproxy(fathom, one[1], one[0]), enumerate(limits_s))))
+            told(
+                "HAProxy, FIN while idle",
+                list(pool.map(lambda one: haproxy(fathom, one[1], one[0]), enumerate(limits_s))),
+            )
     if "fabric" in wanted:
         found = list(of_fabric(fathom, limits_s))
         for kind in dict.fromkeys(kind for kind, _, _ in found):
