@@ -45,43 +45,58 @@ pub struct Source {
     pub think_ns: u64,
 }
 
-/// Reads a query's text. The error says what the query should be.
+/// Reads a query's text. The error says what the query should be. What is not known whole is refused: rows that were not asked
+/// for, or a second statement that is not done, would be taken for an answer.
 pub fn question(text: &str) -> Result<Question, String> {
-    let lower = text.trim().trim_end_matches(';').to_ascii_lowercase();
-    if let Some((_, arguments)) = lower.split_once("fathom_rows") {
-        return source(arguments).map(Question::Rows);
+    let lower = text.to_ascii_lowercase();
+    let mut statements = lower.split(';').map(str::trim).filter(|one| !one.is_empty());
+    let (first, second) = (statements.next().unwrap_or_default(), statements.next());
+    if is_setting(first) && second.into_iter().chain(statements).all(is_setting) {
+        return Ok(Question::Setting);
     }
-    let known = [
-        ("fathom_transfer", Question::Transfer),
-        ("dm_exec_session_wait_stats", Question::Waits),
-        ("dm_exec_connections", Question::Connection),
-        ("@@version", Question::Version),
-        ("@@spid", Question::Spid),
-    ];
-    if let Some((_, question)) = known.into_iter().find(|(word, _)| lower.contains(word)) {
-        return Ok(question);
-    }
-    let mut words = lower.split_whitespace();
-    match (words.next(), words.next(), words.next()) {
-        (None | Some("set" | "use" | "if" | "begin" | "commit" | "rollback" | "save" | "declare"), ..) => {
-            Ok(Question::Setting)
+    let spaced = first.replace('=', " = ");
+    let words: Vec<&str> = spaced.split_whitespace().collect();
+    let known = match (second, words.as_slice()) {
+        (None, ["select", "*", "from", from, ..]) => {
+            let table = from.trim_start_matches("dbo.").trim_start_matches("sys.");
+            if table.starts_with("fathom_rows") {
+                let arguments = first.split_once("fathom_rows").map_or("", |(_, arguments)| arguments);
+                return source(arguments).map(Question::Rows);
+            }
+            let whole = matches!(words.get(4..), Some([] | ["where", "session_id", "=", "@@spid"]));
+            match table {
+                "fathom_transfer" if whole => Some(Question::Transfer),
+                "dm_exec_session_wait_stats" if whole => Some(Question::Waits),
+                "dm_exec_connections" if whole => Some(Question::Connection),
+                _ => None,
+            }
         }
-        (Some("select"), Some(number), None) if number.parse::<i32>().is_ok() => {
-            Ok(Question::Number(number.parse().unwrap_or_default()))
-        }
-        _ => Err(format!(
+        (None, ["select", "@@version"]) => Some(Question::Version),
+        (None, ["select", "@@spid"]) => Some(Question::Spid),
+        (None, ["select", number]) => number.parse().ok().map(Question::Number),
+        _ => None,
+    };
+    known.ok_or_else(|| {
+        format!(
             "this is fathom echo --tds, a server for measuring, and no database; it knows SELECT * FROM \
-             fathom_rows(1000, 200) and what else docs/tds.md names, and not: {}",
+             fathom_rows(1000, 200) and what else docs/tds.md names, one at a time, and not: {}",
             text.chars().take(60).collect::<String>()
-        )),
-    }
+        )
+    })
+}
+
+/// A statement that is taken, and has no effect.
+fn is_setting(statement: &str) -> bool {
+    let word = statement.split_whitespace().next();
+    matches!(word, None | Some("set" | "use" | "if" | "begin" | "commit" | "rollback" | "save" | "declare"))
+        && !statement.contains("select")
 }
 
 /// What stands between the parentheses behind the name.
 fn source(text: &str) -> Result<Source, String> {
     const USAGE: &str = "write fathom_rows(rows, row_bytes), or fathom_rows(rows, row_bytes, '10ms') for a server that thinks first";
-    let inner =
-        text.trim_start().strip_prefix('(').and_then(|rest| rest.split_once(')')).map(|(inner, _)| inner);
+    // Nothing may follow: a condition or an order would not be kept.
+    let inner = text.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix(')'));
     let mut arguments =
         inner.ok_or(USAGE)?.split(',').map(|a| a.trim().trim_start_matches('n').trim_matches('\''));
     let (rows, letters) = (arguments.next().unwrap_or_default(), arguments.next().ok_or(USAGE)?);
@@ -141,6 +156,16 @@ mod tests {
             ("select * from fathom_rows(1,2,'soon')", "think: 'soon'"),
             ("select * from fathom_rows(1,2,'2m')", "think: at most 60 s"),
             ("select name from customers", "no database"),
+            ("select count(*) from fathom_rows(3,2)", "no database"),
+            ("select * from fathom_rows(3,2) where n > 1", "write fathom_rows("),
+            ("select * from fathom_rows(3,2) order by n desc", "write fathom_rows("),
+            ("select client_ns from fathom_transfer", "no database"),
+            ("select net_packet_size from sys.dm_exec_connections where session_id=@@spid", "no database"),
+            ("select @@version, @@spid", "no database"),
+            ("set nocount on; select 1", "one at a time"),
+            ("set nocount on\nselect 1", "no database"),
+            ("use x; select 1", "one at a time"),
+            ("select * from fathom_rows(3,2); drop table t", "one at a time"),
         ] {
             let said = question(text).expect_err(text);
             assert!(said.contains(part), "{text}: {said}");
@@ -153,6 +178,7 @@ mod tests {
             "SET ARITHABORT ON",
             "set transaction isolation level read committed",
             "USE [master]",
+            "SET ARITHABORT ON;SET CONCAT_NULL_YIELDS_NULL ON;SET ANSI_NULLS ON;",
             "  ",
             "IF @@TRANCOUNT > 0 ROLLBACK TRAN",
         ] {
@@ -160,7 +186,9 @@ mod tests {
         }
         assert_eq!(question("SELECT 1;"), Ok(Question::Number(1)));
         assert_eq!(question("SELECT @@VERSION"), Ok(Question::Version));
-        let waits = "SELECT * FROM sys.dm_exec_session_wait_stats WHERE session_id = @@SPID";
-        assert_eq!(question(waits), Ok(Question::Waits));
+        for condition in ["", " WHERE session_id = @@SPID", " where session_id=@@spid;"] {
+            let waits = format!("SELECT * FROM sys.dm_exec_session_wait_stats{condition}");
+            assert_eq!(question(&waits), Ok(Question::Waits), "{waits}");
+        }
     }
 }
