@@ -166,23 +166,28 @@ fn tick(
     threshold_ns: u64,
     mut on_pause: impl FnMut(Pause),
 ) {
+    // Whether the accounts were read on the far side of a pause.
+    let mut read_late = false;
     while !stop.load(Ordering::Relaxed) {
         let due = due_mono_ns.load(Ordering::Relaxed);
         system::sleep_until(due);
         let now = mono_ns();
+        let mut ticked = now;
         if now.saturating_sub(due) > threshold_ns {
-            let (run_queue_ns, steal_ns) = accounts.since_refresh();
+            let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { accounts.since_refresh() };
             on_pause(Pause {
                 began_mono_ns: due.saturating_sub(period_ns / 2),
                 ended_mono_ns: now,
                 run_queue_ns,
                 steal_ns,
             });
+            ticked = mono_ns();
         }
+        // From this tick, not from `due`: ticks that were missed are not made up for. And not from a later reading: a pause
+        // between the two would make no tick late, and be lost. Whoever sees this tick due sees what was told of the one before.
+        due_mono_ns.store(ticked + period_ns, Ordering::Release);
         accounts.refresh(now, now.saturating_sub(due));
-        // From now, not from `due`: ticks that were missed are not made up for. Whoever sees this tick due sees what was
-        // told of the one before.
-        due_mono_ns.store(mono_ns() + period_ns, Ordering::Release);
+        read_late = mono_ns().saturating_sub(ticked) > threshold_ns;
     }
 }
 
