@@ -34,7 +34,7 @@ const LEFT_OUT: f64 = 0.25;
 
 /// Whether these windows are worse than those below.
 pub(super) fn worse(below: &[Measured], step: &[Measured], sure: Beyond) -> Option<Began> {
-    let [loss, delay] = both(below, step);
+    let (loss, delay) = (losses(below, step), delays(below, step));
     began(surely_above(&loss, sure) && more_lost(&loss), surely_above(&delay, sure) && later(&delay))
 }
 
@@ -49,7 +49,7 @@ pub(super) fn worse_than_any(
     step: &[Measured],
     sure: Beyond,
 ) -> Option<Began> {
-    let [_, delay] = both(lowest, step);
+    let delay = delays(lowest, step);
     let [(lost_below, below), (lost, due)] = [all, step].map(|windows| {
         let due: f64 = windows.iter().map(|window| window.due as f64).sum();
         (windows.iter().map(|window| window.loss * window.due as f64).sum::<f64>(), due)
@@ -63,16 +63,15 @@ pub(super) fn worse_than_any(
 
 /// Whether the difference would matter, if it were sure.
 pub(super) fn matters(below: &[Measured], step: &[Measured]) -> bool {
-    let [loss, delay] = both(below, step);
-    began(more_lost(&loss), later(&delay)).is_some()
+    began(more_lost(&losses(below, step)), later(&delays(below, step))).is_some()
 }
 
-/// The losses and the delays of both.
-fn both(below: &[Measured], step: &[Measured]) -> [[Vec<f64>; 2]; 2] {
-    let of = |what: fn(&Measured) -> f64| {
-        [below, step].map(|windows| windows.iter().map(what).collect::<Vec<f64>>())
-    };
-    [of(|window| window.loss), of(|window| window.delay_ns as f64)]
+fn losses(below: &[Measured], step: &[Measured]) -> [Vec<f64>; 2] {
+    [below, step].map(|windows| windows.iter().map(|window| window.loss).collect())
+}
+
+fn delays(below: &[Measured], step: &[Measured]) -> [Vec<f64>; 2] {
+    [below, step].map(|windows| windows.iter().map(|window| window.delay_ns as f64).collect())
 }
 
 fn more_lost([below, step]: &[Vec<f64>; 2]) -> bool {
@@ -102,13 +101,8 @@ fn began(lost: bool, delayed: bool) -> Option<Began> {
 pub(super) fn usual(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    sorted.truncate(kept(sorted.len()));
+    sorted.truncate(sorted.len() - (sorted.len() as f64 * LEFT_OUT) as usize);
     if sorted.is_empty() { 0.0 } else { sorted.iter().sum::<f64>() / sorted.len() as f64 }
-}
-
-/// So many of them are left, without the worst.
-fn kept(windows: usize) -> usize {
-    windows - (windows as f64 * LEFT_OUT) as usize
 }
 
 /// By how many standard deviations the second sample's ranks are above what chance gives (with the correction for ties).
