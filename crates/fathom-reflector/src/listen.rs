@@ -13,6 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Connections that the kernel keeps for us while we are busy.
 const BACKLOG: i32 = 4_096;
+/// Ports that are tried for TCP and UDP at once. Where half of the system's are taken, all of these are once in 4 thousand
+/// million starts.
+const PAIRS_TRIED: usize = 32;
 
 /// A socket that takes messages.
 #[derive(Debug)]
@@ -80,27 +83,41 @@ fn ignore_multicast(socket: &UdpSocket) {
 pub(crate) fn open(config: &Config) -> Result<Vec<Bound>, Error> {
     let mut sockets = if config.sockets_are_default { inherited()? } else { Vec::new() };
     let handed_over = !sockets.is_empty();
-    let mut tcp_before: Option<(SocketAddr, u16)> = None;
+    // The latest TCP listener on any port of an address, and which one it is.
+    let mut tcp_before: Option<(SocketAddr, usize)> = None;
     for &(protocol, wanted) in &config.sockets {
         // What systemd opened takes the place of the default addresses, not of those that were asked for.
         if handed_over && protocol != Protocol::Stamp {
             continue;
         }
-        // Where any port will do, TCP and UDP of one address get the same one if they can: one number to tell probes.
-        let same_port = tcp_before
-            .filter(|(tcp, _)| protocol == Protocol::Udp && wanted.port() == 0 && *tcp == wanted)
-            .map(|(_, port)| SocketAddr::new(wanted.ip(), port));
-        let bound = match same_port.map(|address| bind(protocol, address)) {
-            Some(Ok(bound)) => Ok(bound),
-            Some(Err(_)) | None => bind(protocol, wanted),
-        }
-        .map_err(|e| Error::new(why_not(protocol, wanted, &e)))?;
-        if protocol == Protocol::Tcp {
-            tcp_before = Some((wanted, bound.address.port()));
+        let failed = |e: io::Error| Error::new(why_not(protocol, wanted, &e));
+        let beside = tcp_before.filter(|(tcp, _)| protocol == Protocol::Udp && *tcp == wanted);
+        let paired = match beside {
+            Some((_, tcp)) => bind_beside(&mut sockets[tcp], wanted).map_err(failed)?,
+            None => None,
+        };
+        let bound = match paired {
+            Some(bound) => bound,
+            None => bind(protocol, wanted).map_err(failed)?,
+        };
+        if protocol == Protocol::Tcp && wanted.port() == 0 {
+            tcp_before = Some((wanted, sockets.len()));
         }
         sockets.push(bound);
     }
     Ok(sockets)
+}
+
+/// Where any port will do, TCP and UDP of one address get the same one: one number to tell probes. A port that is free for
+/// TCP may be somebody's for UDP: then both take another. `None`: no such pair was found.
+fn bind_beside(tcp: &mut Bound, wanted: SocketAddr) -> io::Result<Option<Bound>> {
+    for _ in 0..PAIRS_TRIED {
+        match bind(Protocol::Udp, SocketAddr::new(wanted.ip(), tcp.address.port())) {
+            Ok(udp) => return Ok(Some(udp)),
+            Err(_) => *tcp = bind(Protocol::Tcp, wanted)?,
+        }
+    }
+    Ok(None)
 }
 
 /// Opens one more TCP listener.
@@ -204,6 +221,19 @@ mod tests {
         let line = why_not(Protocol::Tcp, bound.address, &taken);
         assert!(line.contains(&format!("ss -ltnp sport = :{}", bound.address.port())), "{line}");
         assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn a_port_that_somebody_has_for_udp_is_left_to_them() {
+        let wanted = (Ipv4Addr::LOCALHOST, 0).into();
+        let mut tcp = bind(Protocol::Tcp, wanted).expect("a free port");
+        let first = tcp.address;
+        // Where this fails it is taken already.
+        let taken = std::net::UdpSocket::bind(first);
+        let udp = bind_beside(&mut tcp, wanted).expect("loopback").expect("a pair");
+        assert_eq!(udp.address, tcp.address);
+        assert_ne!(udp.address, first);
+        drop(taken);
     }
 
     #[test]
