@@ -5,8 +5,9 @@ mod world;
 use fathom_core::event::EventKind;
 use fathom_core::probe::{Request, Settings, Transport};
 use fathom_core::schedule::Pace;
+use fathom_core::verdict::{Confidence, Direction, Verdict};
 use std::net::SocketAddr;
-use world::{Fault, MS, S, START, World};
+use world::{Fault, MS, Outcome, Random, S, START, World};
 
 fn every(interval_ns: u64, duration_ns: u64) -> Settings {
     Settings {
@@ -294,4 +295,95 @@ fn a_lost_datagram_holds_up_no_other() {
         assert_eq!((unanswered, outcome.skipped()), (1, 0), "{pace:?}");
         assert!(outcome.samples.len() > 75_000, "{pace:?}: {}", outcome.samples.len());
     }
+}
+
+/// What the run says of its stalls: verdict, way and confidence.
+fn verdicts(outcome: &Outcome) -> Vec<(Verdict, Option<Direction>, Option<Confidence>)> {
+    let told = outcome.of(|kind| match kind {
+        EventKind::ConnectionExplained { about, explanation, .. } if about == "stall" => {
+            Some((explanation.verdict, explanation.direction, explanation.confidence))
+        }
+        _ => None,
+    });
+    told.into_iter().map(|(.., told)| told).collect()
+}
+
+/// Connected after 1.0 to 1.2 ms, the first sample is stamped 0.5 to 0.6 ms later, and its echo comes as much after that; so it is
+/// with those that are due whole seconds later. At this time an echo is on the way back.
+const STAMPED: u64 = 1_950_000;
+
+/// CI, in the demo under load: the reflector was stopped between its stamp of an echo and the sending of it, and the probe said
+/// with high confidence that the path was down on the way back. Only an echo that it stamps afterwards can tell.
+#[test]
+fn a_reflector_that_stops_between_stamp_and_sending_is_not_the_way_back() {
+    for interval in [S, 50 * MS, 5 * MS, 500_000] {
+        let pauses = [10, 20].map(|at| (at * S + STAMPED, Fault::PeerPause(1_500 * MS)));
+        let settings = Settings { stall_after_ns: Some(500 * MS), ..every(interval, 30 * S) };
+        let mut world = World::new(settings, 1).with(pauses);
+        (world.peer_tells, world.rtt_ns) = (true, MS);
+        let outcome = world.run();
+        outcome.check_laws();
+        let paused = (Verdict::PeerPaused, None, Some(Confidence::High));
+        assert_eq!(verdicts(&outcome), [paused; 2], "every {interval} ns");
+    }
+}
+
+/// The same as the last thing of a run: no later echo tells, and the way back is not held to be sure.
+#[test]
+fn what_no_later_echo_tells_is_not_sure() {
+    for interval in [S, 50 * MS, 5 * MS] {
+        let pause = (10 * S - interval + STAMPED, Fault::PeerPause(1_500 * MS));
+        let settings = Settings { stall_after_ns: Some(500 * MS), ..every(interval, 10 * S) };
+        let mut world = World::new(settings, 1).with([pause]);
+        (world.peer_tells, world.rtt_ns) = (true, MS);
+        let outcome = world.run();
+        outcome.check_laws();
+        let all = verdicts(&outcome);
+        let [(verdict, _, confidence)] = all[..] else { panic!("every {interval} ns: {all:?}") };
+        assert_eq!(
+            (verdict, confidence),
+            (Verdict::PathDown, Some(Confidence::Medium)),
+            "every {interval} ns"
+        );
+    }
+}
+
+/// The law of both: whatever the pace and the moment, no pause of a reflector that tells its pauses is surely the path's doing, and
+/// no silence of the path is its pause.
+#[test]
+fn what_the_peer_did_is_not_told_of_the_path_nor_the_other_way_round() {
+    let mut told = std::collections::BTreeMap::new();
+    for seed in 1..=200 {
+        let mut random = Random(seed);
+        let interval = random.one_of(&[S, 300 * MS, 50 * MS, 5 * MS, MS]);
+        let faults: Vec<(u64, Fault)> = (1..=3)
+            .map(|n| {
+                let (at, lasts) = (n * 10 * S + random.below(S), random.between(700 * MS, 6 * S));
+                (at, if random.percent(60) { Fault::PeerPause(lasts) } else { Fault::Silence(lasts) })
+            })
+            .collect();
+        let settings = Settings { stall_after_ns: Some(500 * MS), ..every(interval, 38 * S) };
+        let mut world = World::new(settings, seed).with(faults.clone());
+        (world.peer_tells, world.kernel_tells, world.rtt_ns) = (true, random.percent(50), MS);
+        let outcome = world.run();
+        outcome.check_laws();
+        let began = outcome.of(|kind| matches!(kind, EventKind::StallBegan { .. }).then_some(()));
+        let verdicts = verdicts(&outcome);
+        assert_eq!(began.len(), verdicts.len(), "seed {seed}");
+        for ((at, ..), (verdict, _, confidence)) in began.into_iter().zip(verdicts) {
+            let before = |fault: &&(u64, Fault)| START.mono_ns + fault.0 <= at;
+            let (_, fault) = faults.iter().rev().find(before).expect("no stall without a fault");
+            let wrong = match fault {
+                Fault::PeerPause(_) => verdict == Verdict::PathDown,
+                _ => verdict == Verdict::PeerPaused,
+            };
+            assert!(
+                !wrong || confidence < Some(Confidence::High),
+                "seed {seed}: {fault:?} is told as {verdict}"
+            );
+            *told.entry((matches!(fault, Fault::PeerPause(_)), verdict.name())).or_insert(0) += 1;
+        }
+    }
+    assert!(told.get(&(true, "peer_paused")) > Some(&100), "{told:?}");
+    assert!(told.get(&(false, "path_down")) > Some(&100), "{told:?}");
 }

@@ -20,7 +20,9 @@ use crate::event::{EventKind, Evidence, TcpInfo};
 use crate::loss::Losses;
 use crate::sample::Flags;
 use crate::schedule::Pace;
-use crate::stream::{Arrival, KernelView, Receipt, Stream};
+use crate::stream::{Arrival, KernelView, Receipt, Stamped, Stream};
+use crate::verdict::Facts;
+
 use fathom_wire::Key;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -71,6 +73,8 @@ pub(super) struct Connection {
     /// The latest read brought what had been held up.
     held_up_read: bool,
     delay: Delay,
+    /// A stall that is over and waits for a later echo to tell more of it, with the echo that ended it.
+    pub(super) unexplained: Option<Box<(Facts, Stamped)>>,
     /// What came on it was no echo, for which it is ended.
     pub(super) not_an_echo: bool,
     /// The error that it broke by.
@@ -108,6 +112,7 @@ impl Connection {
             peer_window: PeerWindow::default(),
             held_up_read: false,
             delay: Delay::default(),
+            unexplained: None,
             not_an_echo: false,
             broken_by: None,
             port: None,

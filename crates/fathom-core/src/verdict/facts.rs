@@ -123,6 +123,9 @@ pub struct Facts {
     pub port_unreachable: bool,
     /// What the echo that ended it says of pauses; `None`: nothing, or there was none.
     pub remote_pause: Option<RemotePause>,
+    /// For how long the reflector did not run after it had stamped the echo that ended the silence, as a later echo told.
+    /// `None`: none has come since.
+    pub paused_after_ns: Option<u64>,
     /// Whether that reflector would have said so.
     pub tells_pauses: bool,
     /// Whether anything had been echoed on the connection before the silence.
@@ -196,7 +199,7 @@ impl Facts {
 
     /// Where both stood still, the one that stood longer held the echo up.
     pub(super) fn local_pause_explains(&self) -> bool {
-        let remote_ns = self.remote_pause.map_or(0, |pause| pause.ns);
+        let remote_ns = self.remote_pause.map_or(0, |pause| pause.ns).max(self.echo_waited_ns());
         let both = self.waited() && self.local_pause_ns + remote_ns >= self.silent_ns;
         let most_of_it = self.local_pause_ns >= self.silent_ns / 2;
         self.local_pause_ns >= remote_ns
@@ -218,6 +221,10 @@ impl Facts {
         {
             return Some(ns);
         }
+        let waited_ns = self.echo_waited_ns();
+        if self.explains(waited_ns) && waited_ns > self.local_pause_ns {
+            return Some(waited_ns);
+        }
         // A busy host may take its time to read what waited; where it was acknowledged, it was there.
         let there =
             matches!(self.acknowledged, Acknowledged::Alone | Acknowledged::Late) && !self.tried_in_vain();
@@ -232,6 +239,44 @@ impl Facts {
         let covers = inside_ns * COVERED.1 >= self.silent_ns * COVERED.0;
         (covers && self.was_silent() && self.is_lost() && inside_ns > self.local_pause_ns)
             .then_some(inside_ns)
+    }
+
+    /// How long the echo, stamped already, waited for the reflector to run again: by no more than it was late on the way back.
+    pub(super) fn echo_waited_ns(&self) -> u64 {
+        self.paused_after_ns.unwrap_or(0).min(self.late.map_or(0, |late| late.back_ns))
+    }
+
+    /// Whether it waited so for a part of the silence.
+    pub(super) fn echo_waited(&self) -> bool {
+        self.echo_waited_ns() > self.silent_ns / REST_PART
+    }
+
+    /// Whether a later echo may tell more: this one had been stamped in time, and the reflector may have stood still
+    /// before it sent it, which only one that it stamps afterwards can say.
+    pub(crate) fn awaits_a_later_echo(&self) -> bool {
+        let late_back = self.late.is_some_and(|late| late.back_ns >= self.silent_ns / 2);
+        self.outcome == Outcome::Recovered
+            && self.tells_pauses
+            && late_back
+            && self.paused_after_ns.is_none()
+            && !self.local_pause_explains()
+            && self.remote_pause_explains().is_none()
+    }
+
+    /// A later echo tells how long the reflector did not run between its stamps of both, which are `apart_ns` apart. True:
+    /// these cover the time by which this echo was late. A pause as long as that is taken for the one that made it late; of
+    /// another only what cannot lie after this echo had left.
+    pub(crate) fn later_echo(&mut self, paused_ns: u64, apart_ns: u64) -> bool {
+        let back_ns = self.late.map_or(0, |late| late.back_ns);
+        if apart_ns * COVERED.1 < back_ns * COVERED.0 {
+            return false;
+        }
+        let since_ns = apart_ns.saturating_sub(back_ns);
+        let alike =
+            paused_ns * COVERED.1 >= back_ns * COVERED.0 && paused_ns * COVERED.0 <= back_ns * COVERED.1;
+        let before_ns = if alike { paused_ns } else { paused_ns.saturating_sub(since_ns) };
+        self.paused_after_ns = Some(before_ns);
+        true
     }
 
     /// How much of the silence lies in the pause that the reflector told when it was asked.
@@ -250,6 +295,7 @@ impl Facts {
     pub(super) fn has_remote_pause(&self) -> bool {
         let part = self.silent_ns / REST_PART;
         self.remote_pause.is_some_and(|pause| pause.ns > part)
+            || self.echo_waited()
             || self.reported_pause_ns().is_some_and(|ns| ns > part)
     }
 
@@ -279,7 +325,7 @@ impl Facts {
         let direction = self.reported?.direction(self.ended_ns, self.round_trip_ns)?;
         let otherwise = match direction {
             Direction::Forward => self.has_remote_pause(),
-            Direction::Return => self.has_local_pause() || self.has_come_again(),
+            Direction::Return => self.has_local_pause() || self.has_come_again() || self.echo_waited(),
         };
         (!otherwise).then_some(direction)
     }

@@ -39,6 +39,7 @@ pub(super) enum Fact {
     NothingCameAgain,
     LocalPartlyPaused,
     EchoLate,
+    RanMeanwhile,
     RequestLate,
     ReadWhenever,
     WaysLate,
@@ -116,6 +117,7 @@ impl Fact {
             Self::NothingCameAgain => facts.came_again == Some(0),
             Self::LocalPartlyPaused => facts.has_local_pause(),
             Self::EchoLate => way::by_stamps(facts) == Some(Direction::Return),
+            Self::RanMeanwhile => facts.tells_pauses && facts.paused_after_ns.is_some(),
             Self::RequestLate => way::by_stamps(facts) == Some(Direction::Forward),
             // A datagram may have come long before it was read and stamped.
             Self::ReadWhenever => !facts.tells_pauses && facts.acknowledged == Ack::NotKnown,
@@ -190,7 +192,7 @@ impl Fact {
                 "this host did not run, no shorter than the reflector, and without that the silence would be nothing to speak of"
             }
             Self::RemotePauseExplains => {
-                "the reflector says that it did not run for half of the silence or more, and the missing request was what it read first after that, or had been acknowledged and without that pause the silence would be nothing to speak of; or the pause that it told when asked covers nine tenths of the silence before an end"
+                "the reflector says that it did not run for half of the silence or more, and the missing request was what it read first after that, or had been acknowledged and without that pause the silence would be nothing to speak of; or a later echo says so of the time after the stamp of the one that ended the silence; or the pause that it told when asked covers nine tenths of the silence before an end"
             }
             Self::RemotePauseWouldExplain => {
                 "a reflector that does not say what waited for it did not run, and without that the silence would be nothing to speak of"
@@ -221,6 +223,7 @@ impl Fact {
             Self::EchoLate => {
                 "by the stamps of the first late echo, the one before having come in time and neither end having stood still for a fifth of the silence, the way back took four fifths or more of what it was late by, and no segment came that had come before"
             }
+            Self::RanMeanwhile => "a later echo tells what the reflector did after the stamp of that one",
             Self::RequestLate => "by these stamps the way there did",
             Self::ReadWhenever => {
                 "the reflector tells no pauses and no kernel acknowledged the request, so that it may have waited there to be read"
@@ -304,7 +307,11 @@ impl Fact {
             Self::RemotePauseExplains => format!(
                 "the reflector reports that it did not run for {} of the {silent} of silence{}",
                 seconds(facts.remote_pause_explains()?.min(facts.silent_ns)),
-                if facts.is_lost() { "" } else { ", and then read what had waited" }
+                match (facts.is_lost(), facts.echo_waited()) {
+                    (true, _) => "",
+                    (_, true) => ", between its stamp of the echo and the sending of it",
+                    _ => ", and then read what had waited",
+                }
             ),
             Self::RemotePauseWouldExplain => format!(
                 "the reflector reports that it did not run for {} in the {silent} of silence",
@@ -460,6 +467,7 @@ impl Fact {
             | Self::ClosedInOrder
             | Self::RequestWaited
             | Self::EchoLate
+            | Self::RanMeanwhile
             | Self::RequestLate
             | Self::ReadWhenever
             | Self::DatagramsCounted

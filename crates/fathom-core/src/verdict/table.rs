@@ -66,7 +66,9 @@ pub(super) const TABLE: &[Row] = &[
     ),
     // Which came first, or did the most of it, nobody saw.
     open(&[Survived, AnsweredByReplacement], &[PeerDown, PathDown]).and(BESIDE),
-    row(&[Survived, EchoLate], &[], PathDown, High).and(BESIDE),
+    row(&[Survived, EchoLate, RanMeanwhile], &[], PathDown, High).and(BESIDE),
+    // It may have stood still between its stamp and the sending: nothing later says that it ran.
+    row(&[Survived, EchoLate], &[], PathDown, Medium).and(BESIDE),
     row(&[Survived, RequestLate], &[AcknowledgedAlone, Relayed, RequestWaited, ReadWhenever], PathDown, High)
         .and(BESIDE),
     open(&[Survived, RequestLate, ReadWhenever], &[PathDown, PeerPaused]),

@@ -102,7 +102,7 @@ pub(super) fn by_stamps(facts: &Facts) -> Option<Direction> {
     }
     match (is_most(forward_ns, all), is_most(back_ns, all)) {
         (true, _) if !facts.request_waited() => Some(Direction::Forward),
-        (_, true) if !facts.has_come_again() => Some(Direction::Return),
+        (_, true) if !facts.has_come_again() && !facts.echo_waited() => Some(Direction::Return),
         _ => None,
     }
 }

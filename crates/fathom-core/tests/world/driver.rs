@@ -169,7 +169,7 @@ impl World {
     /// The kernel was given bytes of a message of this size, and puts them on their way.
     fn handed_over(&mut self, link: LinkId, bytes: Vec<u8>, begins: bool, size: usize) {
         let (now, udp) = (self.now, self.is_udp());
-        let arrives = now + self.one_way();
+        let arrives = (now + self.one_way()).max(self.peer_runs_ns);
         let lost = udp && (self.random.percent(self.lost_percent) || self.lose.contains(&self.datagrams));
         let too_large = size > HEADER_LEN && now < self.large_lost_until;
         let lost = lost || too_large || (udp && now < self.silent_until);

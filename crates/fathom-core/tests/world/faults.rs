@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     Slew(i64, u64),
     /// The probe's host does not run for so long.
     LocalPause(u64),
+    /// The reflector's host does not run for so long: what comes there waits, and so does what it had stamped and not sent.
+    PeerPause(u64),
     /// The next write on every open connection fails.
     WritesFail,
     /// The targets' names do not resolve for so long.
@@ -66,6 +68,14 @@ impl World {
                 self.paused_until = self.now;
                 self.outcome.held_up = true;
                 self.tell(Input::Paused { began_ns: now, ended_ns: self.now, reason: None });
+            }
+            Fault::PeerPause(duration) => {
+                self.peer_runs_ns = now + duration;
+                self.peer_paused_us +=
+                    u32::try_from(duration / 1_000).expect("a pause of minutes at the most");
+                for flow in self.flows.values_mut() {
+                    flow.wait_for_peer(now, duration);
+                }
             }
             Fault::WritesFail => {
                 for flow in self.flows.values_mut().filter(|flow| flow.stage == Stage::Open) {

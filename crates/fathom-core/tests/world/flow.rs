@@ -142,6 +142,15 @@ impl Flow {
         self.packets.insert(place, (at, back, bytes));
     }
 
+    /// The peer does not run for so long: what comes there in that time waits for its end, and what it has stamped is sent
+    /// when it runs again.
+    pub(crate) fn wait_for_peer(&mut self, now: u64, duration: u64) {
+        for (at, back, _) in &mut self.packets {
+            *at = if *back { *at + duration } else { (*at).max(now + duration) };
+        }
+        self.packets.make_contiguous().sort_by_key(|packet| packet.0);
+    }
+
     /// A message's beginning was handed to the kernel; its answer is of so many bytes.
     pub(crate) fn owes(&mut self, now: u64, answer: usize) {
         self.answers_end += answer as u64;

@@ -50,6 +50,10 @@ pub(crate) struct World {
     large_lost_until: u64,
     refuse_until: u64,
     paused_until: u64,
+    /// When the reflector runs again, and for how long it has not run; it tells where `peer_tells`.
+    peer_runs_ns: u64,
+    peer_paused_us: u32,
+    pub(crate) peer_tells: bool,
     name_gone_until: u64,
     /// How often names have led elsewhere.
     moves: u8,
@@ -127,6 +131,9 @@ impl World {
             large_lost_until: 0,
             refuse_until: 0,
             paused_until: 0,
+            peer_runs_ns: 0,
+            peer_paused_us: 0,
+            peer_tells: false,
             name_gone_until: 0,
             moves: 0,
             tls_bad_until: 0,

@@ -2,7 +2,7 @@
 
 use super::faults::of_tls;
 use super::flow::{Flow, Stage};
-use super::{LinkId, START, World, toy};
+use super::{LinkId, MS, START, World, toy};
 use fathom_core::probe::{Input, NetError, Purpose, Request};
 use fathom_wire::rfc8762::{ErrorEstimate, Reflection};
 use fathom_wire::{About, Answer, ConnectionView, Introduction, Reply, Stamper, Standing};
@@ -114,7 +114,13 @@ impl World {
             assert!(whole, "{} bytes are no STAMP packet", bytes.len());
             return bytes;
         }
-        let view = ConnectionView { received_ns: utc_ns, sent_ns: utc_ns, ..ConnectionView::default() };
+        // fathom-wire's `WAKING_NS`: what is read so soon after a pause may have waited for its end.
+        let waited = self.peer_runs_ns > 0 && self.now < self.peer_runs_ns + 100 * MS;
+        let mut view = ConnectionView { received_ns: utc_ns, sent_ns: utc_ns, ..ConnectionView::default() };
+        if self.peer_tells {
+            (view.tells_pauses, view.pause_us, view.waited) = (true, self.peer_paused_us, waited);
+            view.identity = 5;
+        }
         let mut stamper = if udp { Stamper::default() } else { std::mem::take(&mut flow.stamper) };
         let age_ns = self.now - START.mono_ns;
         let known = &self.known;

@@ -2,6 +2,7 @@
 
 use super::Connection;
 use crate::probe::context::Context;
+use crate::probe::diagnosis::ways::between;
 use crate::probe::path::Path;
 use crate::probe::settings::Transport;
 use crate::stream::{Stamped, pause_gained_ns};
@@ -31,7 +32,10 @@ impl Connection {
             None => (now, self.stream.quiet_ns(now)),
         };
         let (fresh, fresh_said_by) = path.canaries.since(from_ns);
-        Facts {
+        let late = first.and_then(|first| self.ways.late(&first));
+        // What its counter gained after the stamp of the echo that ended the silence is no pause before that.
+        let after = path.read.filter(|_| late.is_some()).and_then(|(first, last)| between(&first, &last));
+        let mut facts = Facts {
             outcome,
             ended_ns: now,
             opened_ns: self.opened_ns,
@@ -44,8 +48,11 @@ impl Connection {
             remote_pause: self
                 .silence
                 .remote_pause_ns()
+                .map(|ns| ns.saturating_sub(after.map_or(0, |(paused_ns, _)| paused_ns)))
                 .or_else(|| self.pause_by_others(&first?, from_ns, path))
+                .filter(|&ns| ns > 0)
                 .map(|ns| RemotePause { ns, waited: told.map(|first| first.stamps.waited) }),
+            paused_after_ns: None,
             // Its counter tells of a pause by what it gained: of the first echo on a connection nothing is known.
             tells_pauses: self.ways.tells_pauses() || path.tells_pauses && !recovered,
             // An echo that ends the first silence had none before it.
@@ -70,7 +77,7 @@ impl Connection {
             meanwhile: fresh,
             sent_since: self.silence.sent_since_others_passed(),
             others_lost: path.canaries.lost_between(from_ns, now),
-            late: first.and_then(|first| self.ways.late(&first)),
+            late,
             datagrams: first
                 .filter(|_| udp)
                 .and_then(|first| self.ways.counted(&first, self.stream.is_counted())),
@@ -78,7 +85,11 @@ impl Connection {
             answered_by,
             port: self.port,
             reported: self.silence.reported(now, recovered),
+        };
+        if let Some((paused_ns, apart_ns)) = after {
+            facts.later_echo(paused_ns, apart_ns);
         }
+        facts
     }
 
     /// Whether the missing echo could have been sent. A server that did not run answers at once what waited meanwhile; an echo

@@ -1,7 +1,7 @@
 //! What the reflector's stamps say of a late echo: which way took longer than usual, by two monotonic clocks whose
 //! difference is known from the samples before.
 
-use crate::stream::Stamped;
+use crate::stream::{Stamped, pause_gained_ns};
 use crate::verdict::{Datagrams, Late};
 
 /// What clocks and readings may be off by...
@@ -50,6 +50,15 @@ struct Last {
 fn differences(sample: &Stamped) -> (i64, i64) {
     let forward_ns = sample.stamps.received_ns.wrapping_sub(sample.sent_ns as i64);
     (forward_ns, (sample.read_ns as i64).wrapping_sub(sample.stamps.sent_ns))
+}
+
+/// What two echoes of one reflector say of the time between its stamps of them: how long it did not run, and how long that
+/// time was. `None`: they are two reflectors', or its clock was set in between.
+pub(in crate::probe) fn between(first: &Stamped, last: &Stamped) -> Option<(u64, u64)> {
+    let (first, last) = (&first.stamps, &last.stamps);
+    let apart_ns = u64::try_from(last.sent_ns.wrapping_sub(first.sent_ns)).ok()?;
+    ((first.identity, first.epoch) == (last.identity, last.epoch))
+        .then(|| (pause_gained_ns(first.pause_us, last.pause_us), apart_ns))
 }
 
 impl Ways {

@@ -49,6 +49,7 @@ impl Lane {
         cx: &mut Context,
     ) {
         let Link::Open(connection) = &mut self.link else { return };
+        watch::explain_as_it_stands(connection, now, path, cx);
         let (remote, unanswered) = (connection.remote(), connection.stream.answered() == 0);
         let from_ns = connection.silent_since(cx.settings.transport).map_or(now, |(_, from)| from);
         let facts = connection.facts(now, Outcome::Closed(cause), from_ns, path, cx);

@@ -6,6 +6,7 @@ use crate::event::{EventKind, TcpInfo};
 use crate::probe::connection::Connection;
 use crate::probe::context::Context;
 use crate::probe::diagnosis::canary::explained;
+use crate::probe::diagnosis::ways::between;
 use crate::probe::path::Path;
 use crate::probe::policy::give_up;
 use crate::probe::timers::Timer;
@@ -128,6 +129,7 @@ pub(super) fn look(
         _ => now + STALL_LOOK_NS,
     };
     if let Change::Began(stall) = change {
+        explain_as_it_stands(connection, now, path, cx);
         let outstanding = connection.stream.outstanding() as u64;
         let kind = EventKind::StallBegan { seq: stall.seq, outstanding, threshold_ns };
         cx.event(now, Some(path.index()), Some(ordinal), kind);
@@ -143,14 +145,38 @@ pub(super) fn look(
 /// An echo came: the stall, if there was one, is over and explained. True: the silence had been looked at.
 pub(super) fn silence_over(connection: &mut Connection, now: u64, path: &mut Path, cx: &mut Context) -> bool {
     let looked = connection.silence.was_looked_at();
+    later_echo(connection, now, path, cx);
     if let Some(stall) = connection.silence.stall() {
         let facts = connection.facts(now, Outcome::Recovered, stall.sent_mono_ns, path, cx);
         stall_ended(connection, now, true, path, cx);
-        explained(now, path.index(), connection.ordinal(), "stall", &facts, cx);
+        match path.read {
+            Some((first, _)) if facts.awaits_a_later_echo() => {
+                connection.unexplained = Some(Box::new((facts, first)));
+            }
+            _ => explained(now, path.index(), connection.ordinal(), "stall", &facts, cx),
+        }
     }
     connection.silence.over();
     connection.read_is_over(path);
     looked
+}
+
+/// An echo came after the one that ended a stall: where it tells of the time that one was late by, the stall is explained.
+fn later_echo(connection: &mut Connection, now: u64, path: &Path, cx: &mut Context) {
+    let Some(unexplained) = &mut connection.unexplained else { return };
+    let Some((_, last)) = path.read else { return };
+    let (facts, first) = unexplained.as_mut();
+    let told = between(first, &last);
+    if told.is_none_or(|(paused_ns, apart_ns)| facts.later_echo(paused_ns, apart_ns)) {
+        explain_as_it_stands(connection, now, path, cx);
+    }
+}
+
+/// No later echo will tell more of a stall that is over.
+pub(super) fn explain_as_it_stands(connection: &mut Connection, now: u64, path: &Path, cx: &mut Context) {
+    if let Some(unexplained) = connection.unexplained.take() {
+        explained(now, path.index(), connection.ordinal(), "stall", &unexplained.0, cx);
+    }
 }
 
 /// The run ends while a stall goes on: it is explained as far as it goes, and has no end.

@@ -39,6 +39,32 @@ fn what_waited_for_a_host_to_run_was_not_lost_on_a_way() {
 }
 
 #[test]
+fn an_echo_that_a_stopped_reflector_had_stamped_was_not_lost_on_the_way_back() {
+    let back = Facts { late: late(1, 4_900), ..STALLED };
+    assert_eq!(told(&back), (Verdict::PathDown, Some(Direction::Return), Some(Confidence::Medium)));
+    let later = |paused_ms: u64, apart_ms: u64| {
+        let mut facts = back;
+        (facts.later_echo(paused_ms * MS, apart_ms * MS), told(&facts))
+    };
+    let path = (Verdict::PathDown, Some(Direction::Return), Some(Confidence::High));
+    let peer = (Verdict::PeerPaused, None, Some(Confidence::High));
+    assert_eq!(later(0, 5_000), (true, path));
+    assert_eq!(later(4_890, 4_900), (true, peer));
+    // The next sample came a minute later; a pause of just that length is this one...
+    assert_eq!(later(4_800, 60_000), (true, peer));
+    // ...and another may have been at any time since.
+    assert_eq!(later(3_000, 60_000), (true, path));
+    // Of a part of the silence it was, for certain.
+    assert_eq!(later(3_000, 5_000).1.1, None);
+    // Both were stamped at once: nothing is known of what came after.
+    assert!(!later(0, 10).0);
+    // A pause after a request that was late on the way there says nothing of that.
+    let mut facts = Facts { late: late(4_900, 1), ..STALLED };
+    facts.later_echo(4_890, 9_000);
+    assert_eq!(told(&facts).1, Some(Direction::Forward));
+}
+
+#[test]
 fn of_a_pause_and_a_loss_on_the_way_back_the_longer_explains() {
     let both = |pause_ms, back_ms| Facts {
         remote_pause: Some(RemotePause { ns: pause_ms * MS, waited: Some(true) }),
