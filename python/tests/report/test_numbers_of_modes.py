@@ -196,7 +196,7 @@ def test_throughput_is_what_the_receiver_counted(told, summaries):
     counted = [e for e in events if e["kind"] == "throughput.interval" and not e.get("omitted")]
     for way, kind in zip(test["ways"], ("sent", "received"), strict=True):
         total = sum(s["interval_ns"] * s["bits_per_second"] / 8e9 for s in way["seconds"])
-        assert total == pytest.approx(sum(e["bytes"] for e in counted if e["way"] == kind), rel=1e-3)
+        assert total == pytest.approx(sum(e["bytes"] for e in counted if e["way"] == kind), rel=1e-6)
     (finding,) = findings(told, "throughput")
     assert "sent again" in finding["statement"]
     assert finding["statement"].startswith("bulk: TCP carried ")

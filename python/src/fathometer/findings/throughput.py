@@ -28,16 +28,17 @@ class Second:
 
 def seconds(test: Throughput, way: Name) -> list[Second]:
     """The rate of a way over time: the first stretches of all its streams together, then the second ones, as
-    all streams are read at the same moments.
+    all streams are read at the same moments. Where one is read a little sooner, what it carried counts over the
+    longest of their stretches: bytes are conserved, a sum of rates over unequal stretches is no rate.
     """
     mine = [s for s in test.stretches if s.way == way and s.interval_ns]
     by_stream = [[s for s in mine if s.connection == n] for n in sorted({s.connection for s in mine})]
     every = []
     for row in zip_longest(*by_stream):
         there = [s for s in row if s is not None]
-        total = sum(s.bytes * 8e9 / s.interval_ns for s in there)
         longest = max(s.interval_ns for s in there)
-        every.append(Second(max(s.at_ns for s in there), longest, total, there[0].omitted))
+        rate = sum(s.bytes for s in there) * 8e9 / longest
+        every.append(Second(max(s.at_ns for s in there), longest, rate, there[0].omitted))
     return every
 
 
