@@ -28,8 +28,8 @@ class Second:
 
 def seconds(test: Throughput, way: Name) -> list[Second]:
     """The rate of a way over time: the first stretches of all its streams together, then the second ones, as
-    all streams are read at the same moments. Where one is read a little sooner, what it carried counts over the
-    longest of their stretches: bytes are conserved, a sum of rates over unequal stretches is no rate.
+    all streams are read at the same moments. Where one is read a little sooner, what it carried counts over
+    the longest of their stretches: bytes are conserved, a sum of rates over unequal stretches is no rate.
     """
     mine = [s for s in test.stretches if s.way == way and s.interval_ns]
     by_stream = [[s for s in mine if s.connection == n] for n in sorted({s.connection for s in mine})]
