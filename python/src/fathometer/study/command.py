@@ -1,4 +1,4 @@
-"""``fathometer study``: check, plan, run, stop."""
+"""``fathometer study``: check, plan, run, watch, stop, from-outputs."""
 
 from __future__ import annotations
 
@@ -152,6 +152,51 @@ def run(
     with view_of_own(output) as say:
         run_study(file, output, fathom, quick, say, remote_binary or ())
     typer.echo(str(output))
+
+
+@study_app.command(
+    "from-outputs",
+    cls=help_text.Command,
+    epilog="""\
+Examples:
+
+    terraform output -json | fathom study from-outputs - --output lab.toml
+    fathom study from-outputs lab.json -o lab.toml --like studies/vm-size.toml
+
+Exit codes: 0 done; 1 these are no outputs of a lab; 2 wrong usage.
+""",
+)
+def from_outputs(
+    outputs: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The outputs as JSON; - is standard input.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="STUDY.toml", help="The study to write.")],
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="STUDY.toml",
+            help="Measure what that study measures [default: ten samples a second for 1m].",
+        ),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="FILE", help="The private key for SSH [default: as ssh finds it]."),
+    ] = None,
+) -> None:
+    """Write a study of a lab that Terraform or OpenTofu made (docs/cloud.md)."""
+    from fathometer.study.outputs import MAX_BYTES, known_hosts_commands, read_lab, study_text
+    from fathometer.study.outputs_file import read_bytes, write_new
+
+    lab = read_lab(read_bytes(outputs, MAX_BYTES), "standard input" if str(outputs) == "-" else str(outputs))
+    # `ssh` is called from the study's directory or elsewhere: a path from here would be another one there.
+    whole_key = None if key is None else str(Path(key).expanduser().absolute())
+    write_new(output, study_text(lab, like, whole_key, output.parent))
+    hosts, scenarios = count(len(lab.hosts), "host"), count(len(lab.scenarios), "scenario")
+    typer.echo(f"{output}: {hosts}, {scenarios}")
+    typer.echo("A study takes no host whose key is not known. To make those of this lab known:", err=True)
+    for command in known_hosts_commands(lab, whole_key):
+        typer.echo(f"    {command}", err=True)
 
 
 @study_app.command(
