@@ -72,7 +72,8 @@ fn reflect(mut stream: TcpStream, size: usize, leave: Leave) -> Arrivals {
         };
         let now = Instant::now();
         held += n;
-        let whole = held / size * size;
+        // Two that come at once may be one more than it stays for.
+        let whole = (held / size).min(limit - arrivals.len()) * size;
         for frame in buffer[..whole].chunks(size) {
             let identity: &[u8; IDENTITY_LEN] = frame[..IDENTITY_LEN].try_into().expect("its length");
             let identity = Identity::decode(identity).expect("a frame of ours");
