@@ -22,7 +22,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help clients engines change-points report-pictures demo check check-rust check-python test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
+.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -86,6 +86,9 @@ test-rust: cargo ## the Rust half's
 	  echo "A test that lacked a privilege or a peer was skipped: sudo apt-get install xinetd socat iproute2 nftables conntrack strace openssh-server,"; \
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
+
+infra: python-dev ## the labs of infra/azure, planned and made by terraform or tofu against a stand-in for Azure; go; about half a minute
+	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope tests/infra
 
 mutants: python ## each breaks one rule of the Python half; its tests must notice (a few minutes)
 	@.venv/bin/python scripts/mutants.py

@@ -1,0 +1,3 @@
+output "id" {
+  value = azurerm_virtual_network_gateway.this.id
+}

@@ -1,0 +1,144 @@
+# What do a zone, the way between each two zones, and a region cost? (Azure Latency, Azure Latency Part 2.)
+
+variable "region" {
+  type    = string
+  default = "uksouth"
+}
+
+variable "other_region" {
+  description = "Of the host that is far away; null for none."
+  type        = string
+  default     = "ukwest"
+}
+
+variable "zones" {
+  description = "The client is in the first one; each has a server."
+  type        = list(string)
+  default     = ["1", "2", "3"]
+}
+
+locals {
+  lab            = "zones"
+  range          = "10.60.0.0/16"
+  other_range    = "10.61.0.0/16"
+  lab_ranges     = [local.range, local.other_range]
+  hosts_cidr     = "10.60.1.0/24"
+  jump_cidr      = "10.60.0.0/24"
+  jump_subnet_id = module.network.subnets["jump"]
+  far            = var.other_region == null ? [] : [var.other_region]
+  servers = {
+    for index, zone in var.zones : "server-zone-${zone}" => { zone = zone, ip = cidrhost(local.hosts_cidr, 20 + index) }
+  }
+  near = "server-zone-${var.zones[0]}"
+
+  pairs = flatten([
+    for index, zone in var.zones : [
+      for other in slice(var.zones, index + 1, length(var.zones)) : { from = zone, to = other }
+    ]
+  ])
+
+  hosts = concat([module.client.host], values(module.server)[*].host, module.far[*].host)
+
+  scenarios = concat(
+    [
+      {
+        label = "same-host", from = "client", to = "client", via = null, address = null
+        tags  = { region = var.region, zone-from = var.zones[0], zone-to = var.zones[0] }
+      },
+      {
+        label = "same-zone", from = "client", to = local.near, via = null, address = null
+        tags  = { region = var.region, zone-from = var.zones[0], zone-to = var.zones[0] }
+      },
+    ],
+    [for pair in local.pairs : {
+      label   = "cross-zone-${pair.from}-${pair.to}"
+      from    = pair.from == var.zones[0] ? "client" : "server-zone-${pair.from}"
+      to      = "server-zone-${pair.to}"
+      via     = null
+      address = null
+      tags    = { region = var.region, zone-from = pair.from, zone-to = pair.to }
+    }],
+    [for region in local.far : {
+      label = "cross-region", from = "far", to = local.near, via = "global peering", address = null
+      tags  = { region = region, region-to = var.region, zone-to = var.zones[0] }
+    }],
+  )
+}
+
+module "network" {
+  source = "../modules/network"
+
+  name                = "${var.name}-zones"
+  resource_group_name = azurerm_resource_group.lab.name
+  location            = var.region
+  range               = local.range
+  rules               = local.rules
+  tags                = local.tags
+
+  subnets = {
+    jump  = { cidr = local.jump_cidr, kind = "jump" }
+    hosts = { cidr = local.hosts_cidr, kind = "hosts" }
+  }
+}
+
+module "client" {
+  source = "../modules/host"
+
+  name                = "client"
+  resource_group_name = azurerm_resource_group.lab.name
+  location            = var.region
+  zone                = var.zones[0]
+  subnet_id           = module.network.subnets["hosts"]
+  private_ip          = cidrhost(local.hosts_cidr, 10)
+  host                = local.host
+  tags                = local.tags
+}
+
+module "server" {
+  source   = "../modules/host"
+  for_each = local.servers
+
+  name                = each.key
+  resource_group_name = azurerm_resource_group.lab.name
+  location            = var.region
+  zone                = each.value.zone
+  subnet_id           = module.network.subnets["hosts"]
+  private_ip          = each.value.ip
+  host                = local.host
+  tags                = local.tags
+}
+
+module "far_network" {
+  source = "../modules/network"
+  count  = length(local.far)
+
+  name                = "${var.name}-far"
+  resource_group_name = azurerm_resource_group.lab.name
+  location            = local.far[count.index]
+  range               = local.other_range
+  rules               = local.rules
+  tags                = local.tags
+  subnets             = { hosts = { cidr = "10.61.1.0/24", kind = "hosts" } }
+}
+
+module "far_peering" {
+  source = "../modules/peering"
+  count  = length(local.far)
+
+  resource_group_name = azurerm_resource_group.lab.name
+  left                = { id = module.network.id, name = module.network.name }
+  right               = { id = module.far_network[count.index].id, name = module.far_network[count.index].name }
+}
+
+module "far" {
+  source = "../modules/host"
+  count  = length(local.far)
+
+  name                = "far"
+  resource_group_name = azurerm_resource_group.lab.name
+  location            = local.far[count.index]
+  subnet_id           = module.far_network[count.index].subnets["hosts"]
+  private_ip          = "10.61.1.10"
+  host                = local.host
+  tags                = local.tags
+}

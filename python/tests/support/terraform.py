@@ -1,0 +1,128 @@
+"""The labs of `infra/azure`, planned and made by the real Terraform (or OpenTofu) against the stand-in
+provider. Nothing is asked of others but, once, what Go needs to build that.
+"""
+
+import atexit
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from support.programs import ROOT
+
+AZURE = ROOT / "infra/azure"
+STAND_IN = ROOT / "infra/standin"
+ROOTS = sorted(p.parent.name for p in AZURE.glob("*/main.tf"))
+GIVEN = {
+    "expires": "2030-01-02T19:30:00Z",
+    "ssh_from": "198.51.100.7/32",
+    "ssh_public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab",
+}
+LIMIT_S = 600
+
+
+def there(name, *more):
+    """A program, where it is; else a visible skip, in CI too: only who changes a lab needs it."""
+    places = [shutil.which(name), *more]
+    return next((str(p) for p in places if p and Path(p).exists()), None) or pytest.skip(
+        f"{name} is missing: the labs of infra/azure were not checked"
+    )
+
+
+def program():
+    """OpenTofu where it is there, as `make tofu` builds it, else Terraform."""
+    return shutil.which("tofu") or there("terraform", ROOT / "target/tofu/bin/tofu")
+
+
+def run(*command, cwd, env=None, check=True):
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **(env or {})},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    if check:
+        assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+@functools.cache
+def mirror():
+    """A directory that has the stand-in in the place of the real provider, and the settings that name it."""
+    go = there("go", "/usr/local/go/bin/go")
+    directory = Path(tempfile.mkdtemp(prefix="fathom-labs-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    built = run(go, "build", "-o", directory / "provider", ".", cwd=STAND_IN, check=False)
+    if built.returncode != 0 and re.search(r"dial tcp|proxy|lookup", built.stderr):
+        pytest.skip(f"what the stand-in is made of cannot be fetched: {built.stderr.splitlines()[0]}")
+    assert built.returncode == 0, built.stderr
+    (directory / "provider.tf").write_text((AZURE / "common.tf").read_text().split("provider ")[0])
+    settings = {"TF_CLI_CONFIG_FILE": str(directory / "settings"), "CHECKPOINT_DISABLE": "1"}
+    (directory / "settings").write_text(
+        f'provider_installation {{\n  filesystem_mirror {{ path = "{directory}" }}\n}}\n'
+    )
+    # Which of their registries a provider's short name stands for, each tool says itself.
+    said = run(program(), "providers", cwd=directory, env=settings).stdout
+    (address,) = re.findall(r"provider\[(\S+/hashicorp/azurerm)\]", said)
+    version = run(directory / "provider", "-version", cwd=directory).stdout.strip()
+    platform = run(go, "env", "GOOS", "GOARCH", cwd=STAND_IN).stdout.split()
+    place = directory / address / version / "_".join(platform)
+    place.mkdir(parents=True)
+    shutil.move(directory / "provider", place / f"terraform-provider-azurerm_v{version}")
+    return directory, settings
+
+
+class Lab:
+    """A root, copied with its modules, so that nothing is written into the repository."""
+
+    def __init__(self, root, directory):
+        _, self.env = mirror()
+        shutil.copytree(AZURE, directory / "azure")
+        self.cwd = directory / "azure" / root
+        self.tool = program()
+        self("init", "-input=false")
+
+    def __call__(self, *words, check=True):
+        return run(self.tool, *words, "-no-color", cwd=self.cwd, env=self.env, check=check)
+
+    def given(self, **variables):
+        values = {**GIVEN, **variables}
+        return [
+            f"-var={name}={value if isinstance(value, str) else json.dumps(value)}"
+            for name, value in values.items()
+        ]
+
+    def plan(self, **variables):
+        """The resources that would be made, by address, as the plan's JSON has them."""
+        self("plan", "-input=false", "-out=plan", *self.given(**variables))
+        plan = json.loads(self("show", "-json", "plan").stdout)
+        return {
+            change["address"]: Planned(change["address"], change["type"], change["change"]["after"])
+            for change in plan["resource_changes"]
+            if change["mode"] == "managed" and change["change"]["actions"] == ["create"]
+        }, plan
+
+    def up(self, **variables):
+        self("apply", "-auto-approve", "-input=false", *self.given(**variables))
+        return json.loads(self("output", "-json").stdout)
+
+    def down(self, **variables):
+        self("destroy", "-auto-approve", "-input=false", *self.given(**variables))
+        return self("state", "list").stdout.split()
+
+
+class Planned:
+    def __init__(self, address, kind, after):
+        self.address, self.kind, self.after = address, kind, after
+
+    def __getitem__(self, name):
+        return self.after.get(name)
