@@ -41,6 +41,14 @@ def test_a_root_is_valid(lab):
     lab("validate")
 
 
+def test_a_roots_own_tests_pass_and_make_nothing(lab):
+    text = (lab.cwd / "tests/lab.tftest.hcl").read_text()
+    # Who runs them with a real provider pays for nothing.
+    assert text.count("command = plan") == text.count('run "') > 0
+    told = lab("test").stdout
+    assert f"Success! {text.count('run ')} passed, 0 failed." in told
+
+
 def test_every_root_pins_the_provider_to_one_release_line(planned):
     _, _, plan = planned
     # As it writes `~> 5`: any 5, and no 6.
