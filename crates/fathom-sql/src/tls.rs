@@ -1,9 +1,10 @@
 //! `sslmode`, as libpq means it (<https://www.postgresql.org/docs/16/libpq-ssl.html>): `prefer` checks no certificate, nor does
-//! `require` where no file of roots is there; `verify-ca` checks it, `verify-full` its name too. TLS 1.3.
+//! `require` where no file of roots is there; `verify-ca` checks it, `verify-full` its name too.
 
 use crate::ssl_mode::SslMode;
 use crate::target::Roots;
 use crate::{Error, Server};
+use fathom_tls::Trust;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, RootCertStore};
 use std::path::{Path, PathBuf};
@@ -12,15 +13,15 @@ use std::sync::Arc;
 /// The client's side of a handshake with this server.
 pub(crate) fn begin(server: &Server, home: Option<PathBuf>) -> Result<ClientConnection, Error> {
     let own = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
-    let config = match (server.ssl, &server.roots, own) {
-        (SslMode::VerifyFull, roots, own) => fathom_tls::client(Some(trusted(roots.as_ref(), own)?)),
-        (SslMode::VerifyCa, roots, own) => fathom_tls::client_of_any_name(trusted(roots.as_ref(), own)?),
+    let trust = match (server.ssl, &server.roots, own) {
+        (SslMode::VerifyFull, roots, own) => Trust::Full(trusted(roots.as_ref(), own)?),
+        (SslMode::VerifyCa, roots, own) => Trust::AnyName(trusted(roots.as_ref(), own)?),
         // "If a root CA file exists, the behavior of sslmode=require will be the same as that of verify-ca."
-        (SslMode::Require, Some(roots), own) => fathom_tls::client_of_any_name(trusted(Some(roots), own)?),
-        (SslMode::Require, None, Some(own)) => fathom_tls::client_of_any_name(of_file(&own)?),
-        (SslMode::Require, None, None) | (SslMode::Prefer | SslMode::Disable, ..) => fathom_tls::client(None),
+        (SslMode::Require, Some(roots), own) => Trust::AnyName(trusted(Some(roots), own)?),
+        (SslMode::Require, None, Some(own)) => Trust::AnyName(of_file(&own)?),
+        (SslMode::Require, None, None) | (SslMode::Prefer | SslMode::Disable, ..) => Trust::Anybody,
     };
-    let config = config.map_err(Error::run)?;
+    let config = fathom_tls::client_of_any_age(trust).map_err(Error::run)?;
     let name = ServerName::try_from(server.host.clone()).map_err(|_| {
         Error::Usage(format!("{} is no name that a certificate can have; use sslmode=disable", server.host))
     })?;

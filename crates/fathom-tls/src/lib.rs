@@ -1,30 +1,56 @@
-//! The client's end of TLS 1.3: whom to trust, or anybody. What a failure means to a user, its caller knows.
+//! The client's end of TLS: whom to trust, or anybody. What a failure means to a user, its caller knows.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::version::TLS13;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::server::ParsedCertificate;
+use rustls::version::{TLS12, TLS13};
+use rustls::client::verify_server_name;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme,
+    SupportedProtocolVersion,
+};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A configuration that trusts these; `None`: whoever answers, and no certificate is checked. The error says what cannot be done.
+/// A configuration of TLS 1.3 that trusts these; `None`: whoever answers, and no certificate is checked. The error says what
+/// cannot be done.
 pub fn client(roots: Option<RootCertStore>) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match roots {
         Some(roots) => by_roots(roots, &provider)?,
         None => Arc::new(Anybody(Arc::clone(&provider))),
     };
-    by(verifier, provider)
+    by(verifier, provider, &[&TLS13])
 }
 
-/// A configuration that trusts these, whatever name they gave a certificate for.
-pub fn client_of_any_name(roots: RootCertStore) -> Result<ClientConfig, String> {
+/// Whose certificate a [`client_of_any_age`] takes.
+#[derive(Debug)]
+pub enum Trust {
+    /// Anybody's: no certificate is checked.
+    Anybody,
+    /// Of these, and its name is the host's.
+    Full(RootCertStore),
+    /// Of these, whatever name they gave it for.
+    AnyName(RootCertStore),
+}
+
+/// The same with TLS 1.2 for servers that know no other, and as OpenSSL has it: a certificate that is trusted itself is taken from
+/// its owner too, though it may sign others (as what `openssl req -x509` makes may).
+pub fn client_of_any_age(trust: Trust) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
-    let whole = by_roots(roots, &provider)?;
-    by(Arc::new(AnyName(whole)), provider)
+    let of = |roots: RootCertStore| {
+        let trusted = roots.clone();
+        Ok::<_, String>(Itself { whole: by_roots(roots, &provider)?, roots: trusted })
+    };
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anybody => Arc::new(Anybody(Arc::clone(&provider))),
+        Trust::Full(roots) => Arc::new(of(roots)?),
+        Trust::AnyName(roots) => Arc::new(AnyName(of(roots)?)),
+    };
+    by(verifier, provider, &[&TLS13, &TLS12])
 }
 
 fn by_roots(
@@ -36,9 +62,13 @@ fn by_roots(
         .map_err(|e| format!("cannot check certificates: {e}"))
 }
 
-fn by(verifier: Arc<dyn ServerCertVerifier>, provider: Arc<CryptoProvider>) -> Result<ClientConfig, String> {
-    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13]);
-    let builder = builder.map_err(|e| format!("cannot speak TLS 1.3: {e}"))?;
+fn by(
+    verifier: Arc<dyn ServerCertVerifier>,
+    provider: Arc<CryptoProvider>,
+    versions: &[&'static SupportedProtocolVersion],
+) -> Result<ClientConfig, String> {
+    let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(versions);
+    let builder = builder.map_err(|e| format!("cannot speak TLS: {e}"))?;
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }
 
@@ -58,10 +88,74 @@ pub fn roots_of(file: &Path) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err("there is no certificate in it".to_owned()) } else { Ok(roots) }
 }
 
-/// Takes a certificate of those that are trusted, of whatever name. The name is what is looked at last (rustls'
-/// `WebPkiServerVerifier`): where only that is wrong, everything else was right.
+/// Takes a certificate of those that are trusted, and of its owner one that is trusted itself.
 #[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
+struct Itself {
+    whole: Arc<WebPkiServerVerifier>,
+    roots: RootCertStore,
+}
+
+impl Itself {
+    /// Whether its subject and key are those of one that is trusted: with that key its owner could sign whatever else is taken.
+    fn is_trusted(&self, certificate: &CertificateDer<'_>) -> bool {
+        let mut alone = RootCertStore::empty();
+        alone.add(certificate.clone().into_owned()).is_ok()
+            && self.roots.roots.iter().any(|root| alone.roots.contains(root))
+    }
+}
+
+impl ServerCertVerifier for Itself {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match self.whole.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+            // That it may sign others is found after its time was checked, and before its name is (webpki, `verify_cert.rs`).
+            Err(Error::InvalidCertificate(CertificateError::Other(other)))
+                if is_one_that_signs(&other) && self.is_trusted(end_entity) =>
+            {
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
+                Ok(ServerCertVerified::assertion())
+            }
+            other => other,
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.whole.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.whole.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.whole.supported_verify_schemes()
+    }
+}
+
+fn is_one_that_signs(error: &OtherError) -> bool {
+    error.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity)
+}
+
+/// The same, of whatever name. The name is what is looked at last (rustls' `WebPkiServerVerifier`): where only that is wrong,
+/// everything else was right.
+#[derive(Debug)]
+struct AnyName(Itself);
 
 impl ServerCertVerifier for AnyName {
     fn verify_server_cert(

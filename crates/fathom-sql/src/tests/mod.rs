@@ -9,7 +9,7 @@ use crate::session::Login;
 use crate::{Stop, Target};
 use rustls::crypto::ring;
 use rustls::pki_types::PrivateKeyDer;
-use rustls::{ServerConfig, ServerConnection};
+use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -84,15 +84,36 @@ fn pem(der: &[u8]) -> String {
 
 /// A certificate for this name in PEM, and the configuration of the server that has it.
 fn identity(name: &str) -> (String, Arc<ServerConfig>) {
-    let made = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
-    let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
+    certified(name, false, rustls::ALL_VERSIONS)
+}
+
+/// The same, which may sign others, of a server that speaks these versions.
+fn certified(
+    name: &str,
+    may_sign: bool,
+    versions: &[&'static SupportedProtocolVersion],
+) -> (String, Arc<ServerConfig>) {
+    let mut parameters = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+    if may_sign {
+        parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    }
+    signed(&parameters, versions)
+}
+
+fn signed(
+    parameters: &rcgen::CertificateParams,
+    versions: &[&'static SupportedProtocolVersion],
+) -> (String, Arc<ServerConfig>) {
+    let pair = rcgen::KeyPair::generate().unwrap();
+    let made = parameters.clone().self_signed(&pair).unwrap();
+    let key = PrivateKeyDer::Pkcs8(pair.serialize_der().into());
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()
+        .with_protocol_versions(versions)
         .unwrap()
         .with_no_client_auth()
-        .with_single_cert(vec![made.cert.der().clone()], key)
+        .with_single_cert(vec![made.der().clone()], key)
         .unwrap();
-    (pem(made.cert.der()), Arc::new(config))
+    (pem(made.der()), Arc::new(config))
 }
 
 /// Takes a connection and its TLS, as `PostgreSQL` does; `None`: the client does not want it so.

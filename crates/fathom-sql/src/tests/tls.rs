@@ -1,14 +1,25 @@
 //! Whom each `sslmode` believes.
 
-use super::{identity, secured, serve};
+use super::{certified, identity, secured, serve, signed};
 use crate::Error;
 use crate::limit::Limit;
 use crate::tls::begin;
+use rustls::ServerConfig;
+use rustls::version::{TLS12, TLS13};
 use std::path::Path;
+use std::sync::Arc;
 
 /// Whether a server with a certificate for this name, by itself, is believed by a client that has this file of roots and home.
 fn handshake(parameters: &str, name: &str, trusted: Option<&Path>, home: &Path) -> Result<(), String> {
-    let (pem, config) = identity(name);
+    handshake_with(identity(name), parameters, trusted, home)
+}
+
+fn handshake_with(
+    (pem, config): (String, Arc<ServerConfig>),
+    parameters: &str,
+    trusted: Option<&Path>,
+    home: &Path,
+) -> Result<(), String> {
     std::fs::write(home.join("its.pem"), pem).unwrap();
     let (login, server) = serve(parameters, move |listener| secured(&listener, config).is_some());
     // As `open`, with another home.
@@ -72,6 +83,41 @@ fn verify_full_checks_the_name_too() {
     believed(named, "localhost", None).unwrap();
     believed(named, "another.example", None).expect_err("another name");
     believed("?sslmode=verify-full", "localhost", Some(true)).unwrap();
+}
+
+/// What `openssl req -x509` makes may sign others. Its owner is believed by who trusts it, as by libpq: for its own name, and by
+/// nobody who trusts another of that name.
+#[test]
+fn a_certificate_that_is_trusted_itself_is_believed() {
+    for versions in [&[&TLS13][..], &[&TLS12]] {
+        let believed = |mode: &str, name: &str, file: &str| {
+            let home = tempfile::tempdir().unwrap();
+            let other = home.path().join("other.pem");
+            std::fs::write(&other, certified(name, true, versions).0).unwrap();
+            let file = if file == "ITS" { home.path().join("its.pem") } else { other };
+            let parameters = format!("?sslmode={mode}&sslrootcert={}", file.display());
+            handshake_with(certified(name, true, versions), &parameters, None, home.path())
+        };
+        for mode in ["require", "verify-ca", "verify-full"] {
+            believed(mode, "localhost", "ITS").unwrap();
+            believed(mode, "localhost", "OTHER").expect_err("a stranger's");
+        }
+        believed("verify-ca", "another.example", "ITS").unwrap();
+        let error = believed("verify-full", "another.example", "ITS").expect_err("another name");
+        assert!(error.contains("NotValidForName") || error.contains("not valid for name"), "{error}");
+    }
+}
+
+/// It is over, whoever trusts it.
+#[test]
+fn a_certificate_whose_time_is_over_is_not_believed() {
+    let mut parameters = rcgen::CertificateParams::new(["localhost".to_owned()]).unwrap();
+    parameters.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    parameters.not_after = rcgen::date_time_ymd(2020, 1, 1);
+    let home = tempfile::tempdir().unwrap();
+    let named = format!("?sslmode=verify-ca&sslrootcert={}", home.path().join("its.pem").display());
+    let error = handshake_with(signed(&parameters, &[&TLS13]), &named, None, home.path());
+    assert!(error.expect_err("it is over").contains("xpired"));
 }
 
 /// Nobody of this host's authorities has signed it, and the file in the home is not asked.
