@@ -109,11 +109,17 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
     let queries = crate::queries::check(dir, |file, law, case| {
         findings.add("queries", law, || format!("{file}: {case}"));
     })?;
+    let queries = queries.unwrap_or_default();
     if let (Some(told), false) = (log.queries, running)
-        && told != queries.unwrap_or(0)
+        && told != queries.read + log.unrecorded
     {
         findings.add("queries", "there are as many queries as sql.ended counts", || {
-            format!("{told} counted, {} read", queries.unwrap_or(0))
+            format!("{told} counted, {} read, {} told lost", queries.read, log.unrecorded)
+        });
+    }
+    if !running && queries.missing > log.unrecorded {
+        findings.add("queries", "no query is missing that was not told lost", || {
+            format!("{} missing, {} told lost", queries.missing, log.unrecorded)
         });
     }
     let mut damage = recording.event_damage().to_vec();
@@ -204,6 +210,8 @@ struct EventLog {
     recovered: bool,
     /// Queries of a database, by the run's own last word.
     queries: Option<u64>,
+    /// Of these so many are in no file, as it says.
+    unrecorded: u64,
 }
 
 impl EventLog {
@@ -239,7 +247,10 @@ impl EventLog {
                     log.ends += 1;
                 }
                 EventKind::RecordingRecovered { .. } => log.recovered = true,
-                EventKind::SqlEnded { result } => log.queries = result["queries"].as_u64(),
+                EventKind::SqlEnded { result } => {
+                    log.queries = result["queries"].as_u64();
+                    log.unrecorded = result["unrecorded"].as_u64().unwrap_or(0);
+                }
                 EventKind::SegmentClosed { file, rows, bytes, crc32 } => {
                     // An interrupted recovery may list a segment a second time, but never with other content.
                     let before = listed.insert(file.clone(), (rows, bytes, crc32));

@@ -44,7 +44,7 @@ fn sentence(notice: &Notice) -> String {
 }
 
 fn session(ended: &Ended) -> String {
-    let Ended { peer, program, packet, served, waits, transfer } = ended;
+    let Ended { peer, program, packet, served, waits, transfer, why } = ended;
     let held = match transfer {
         // The kernel counts from the first byte to its acknowledgement.
         Some(t) if t.busy_ns > 0 => format!(
@@ -54,8 +54,9 @@ fn session(ended: &Ended) -> String {
         ),
         _ => String::new(),
     };
+    let because = why.as_ref().map(|why| format!("; ended because {why}")).unwrap_or_default();
     format!(
-        "session of {peer} ({program}) with packets of {}: {}, {}, {}; blocked on send {}, {} in all{held}",
+        "session of {peer} ({program}) with packets of {}: {}, {}, {}; blocked on send {}, {} in all{held}{because}",
         count((*packet).into(), "byte"),
         count(served.queries, "query"),
         count(served.rows, "row"),

@@ -31,7 +31,7 @@ mod tls;
 
 pub use config::{Config, Recording, Source};
 pub use error::Error;
-pub use outcome::Outcome;
+pub use outcome::{COUNT, Outcome};
 pub use run::run;
 pub use ssl_mode::SslMode;
 pub use stop::Stop;

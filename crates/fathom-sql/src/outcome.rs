@@ -14,6 +14,8 @@ use std::fmt::Write;
 
 /// Fewer queries have no p95.
 const FOR_P95: u64 = 20;
+/// Queries of a run that does not say how many: with the first, which finds nothing warm, enough for that.
+pub const COUNT: u64 = FOR_P95 + 1;
 
 /// See the module.
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub struct Outcome {
     /// The figures are the first query's, which count only where there is no other.
     only_first: bool,
     recording: Option<String>,
+    /// Queries that are not in it, because it could not be written.
+    pub(crate) unrecorded: u64,
 }
 
 impl Outcome {
@@ -73,6 +77,7 @@ impl Outcome {
             notes: Vec::new(),
             only_first: false,
             recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
+            unrecorded: 0,
         }
     }
 
@@ -216,6 +221,14 @@ impl Outcome {
                 let (p50, p95) = (time_or_dash(Self::median(figure), 3), time_or_dash(Self::p95(figure), 3));
                 _ = writeln!(out, "{name:<10}{p50:>10}{p95:>10}");
             }
+            let counted = self.wall.count();
+            if counted < FOR_P95 {
+                let missing = one(counted, "query", "queries");
+                _ = writeln!(
+                    out,
+                    "no p95: it needs {FOR_P95} queries after the first, and {missing} counted; --count {COUNT} asks enough"
+                );
+            }
             let turns = Self::median(&self.turns).unwrap_or(0);
             let rtt = Self::median(&self.rtt)
                 .map_or_else(|| "not known".to_owned(), |ns| time_or_dash(Some(ns), 3));
@@ -276,6 +289,7 @@ impl Outcome {
             "advice": self.advice(),
             "notes": self.notes,
             "recording": self.recording,
+            "unrecorded": self.unrecorded,
         });
         if let Some(object) = value.as_object_mut() {
             object.extend(figures);

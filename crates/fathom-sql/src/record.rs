@@ -3,6 +3,7 @@
 use crate::{Error, Recording};
 use fathom_core::event::EventKind;
 use fathom_core::sample::Sample;
+use fathom_core::text::count;
 use fathom_os::clock::{anchor, mono_ns};
 use fathom_os::host::HostFacts;
 use fathom_os::interfaces;
@@ -11,6 +12,8 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,12 +27,26 @@ enum Message {
     End(Box<EventKind>),
 }
 
+/// Queries that wait to be written are so many at most: some 25 MB. Where a disk is full for longer the newest are lost, and counted.
+const MOST_WAITING: u64 = 65_536;
+
 /// Where to send what is to be recorded; without a recording it goes nowhere.
 #[derive(Clone)]
-pub(crate) struct Record(Option<Sender<Message>>);
+pub(crate) struct Record(Option<Sender<Message>>, Arc<Backlog>);
+
+/// Queries that are not on the disk.
+#[derive(Default)]
+struct Backlog {
+    waiting: AtomicU64,
+    /// For which there was no room.
+    lost: AtomicU64,
+}
 
 /// The thread that writes.
-pub(crate) struct Writer(Option<JoinHandle<Result<(), String>>>);
+pub(crate) struct Writer(Option<JoinHandle<Written>>);
+
+/// Queries that are in no file, and why the recording is not whole.
+type Written = (u64, Result<(), String>);
 
 impl Record {
     /// Begins a recording where one is wanted.
@@ -40,7 +57,9 @@ impl Record {
         probe: Value,
         tell: fn(&str),
     ) -> Result<(Self, Writer), Error> {
-        let Some(recording) = recording else { return Ok((Self(None), Writer(None))) };
+        let Some(recording) = recording else {
+            return Ok((Self(None, Arc::default()), Writer(None)));
+        };
         let mut manifest = Manifest::new(label, Timestamp::now(), recording.tool.clone());
         manifest.command = Some(recording.command.clone());
         manifest.probe = probe;
@@ -55,10 +74,12 @@ impl Record {
         let recorder = Recorder::create(&recording.dir, manifest).map_err(|e| Error::run(e.to_string()))?;
         let queries = Queries::new(&recording.dir);
         let (sender, messages) = channel();
-        let run = move || write(&messages, Keeper::new(Some(recorder), anchor, tell), queries, tell);
+        let backlog = Arc::<Backlog>::default();
+        let theirs = Arc::clone(&backlog);
+        let run = move || write(&messages, Keeper::new(Some(recorder), anchor, tell), queries, &theirs, tell);
         let thread = std::thread::Builder::new().name("record".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        Ok((Self(Some(sender)), Writer(Some(thread))))
+        Ok((Self(Some(sender), backlog), Writer(Some(thread))))
     }
 
     fn send(&self, message: Message) {
@@ -73,6 +94,11 @@ impl Record {
     }
 
     pub(crate) fn query(&self, query: Query, began_mono_ns: u64) {
+        if self.1.waiting.load(Ordering::Relaxed) >= MOST_WAITING {
+            self.1.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
+        self.1.waiting.fetch_add(1, Ordering::Relaxed);
         self.send(Message::Query(Box::new(query), began_mono_ns));
     }
 
@@ -126,13 +152,17 @@ impl Record {
         self.send(Message::BesideIsOver);
     }
 
-    /// Ends the recording, and waits until it is whole.
-    pub(crate) fn end(self, writer: Writer, result: Value) -> Result<(), Error> {
+    /// Ends the recording, and waits until it is whole; how many queries are not in it, and why.
+    pub(crate) fn end(self, writer: Writer, result: Value) -> (u64, Result<(), Error>) {
         self.send(Message::End(Box::new(EventKind::SqlEnded { result })));
-        let written = writer
-            .0
-            .map_or(Ok(()), |thread| thread.join().unwrap_or_else(|_| Err("its thread failed".to_owned())));
-        written.map_err(|e| Error::run(format!("the recording is not whole: {e}")))
+        let (lost, written) = writer.0.map_or((0, Ok(())), |thread| {
+            thread.join().unwrap_or_else(|_| (0, Err("its thread failed".to_owned())))
+        });
+        let error = |e| {
+            let lost = count(lost, "query");
+            Error::run(format!("the recording is not whole, {lost} not in it: {e}"))
+        };
+        (lost, written.map_err(error))
     }
 }
 
@@ -140,8 +170,9 @@ fn write(
     messages: &Receiver<Message>,
     mut keeper: Keeper,
     mut queries: Queries,
+    backlog: &Backlog,
     tell: fn(&str),
-) -> Result<(), String> {
+) -> Written {
     let (mut end, mut beside_is_over) = (None, false);
     let mut flush_ns = mono_ns();
     let mut failed: Option<String> = None;
@@ -155,7 +186,7 @@ fn write(
             Ok(Message::Query(query, began_ns)) => {
                 let query = Query { started_ns: keeper.utc_of(began_ns), ..*query };
                 if queries.push(query) {
-                    note(&mut failed, queries.flush(), tell);
+                    note(&mut failed, flush(&mut queries, backlog), tell);
                 }
             }
             Ok(Message::BesideIsOver) => beside_is_over = true,
@@ -167,14 +198,27 @@ fn write(
         keeper.flush(now);
         if now.saturating_sub(flush_ns) >= 500_000_000 {
             flush_ns = now;
-            note(&mut failed, queries.flush(), tell);
+            note(&mut failed, flush(&mut queries, backlog), tell);
         }
     }
-    note(&mut failed, queries.flush(), tell);
-    let finished = keeper.finish(
-        end.map_or(EventKind::Note { text: "the run ended without a result".to_owned() }, |kind| *kind),
-    );
-    failed.map_or(finished, Err)
+    note(&mut failed, flush(&mut queries, backlog), tell);
+    let lost = backlog.lost.load(Ordering::Relaxed) + queries.unwritten();
+    let mut end =
+        end.map_or(EventKind::Note { text: "the run ended without a result".to_owned() }, |kind| *kind);
+    if let (EventKind::SqlEnded { result }, true) = (&mut end, lost > 0) {
+        result["unrecorded"] = lost.into();
+    }
+    let finished = keeper.finish(end);
+    let finished = if lost > 0 { Err("it could not be written for too long".to_owned()) } else { finished };
+    (lost, failed.map_or(finished, Err))
+}
+
+/// Puts what came on the disk: what is there waits no more.
+fn flush(queries: &mut Queries, backlog: &Backlog) -> Result<(), fathom_recording::Error> {
+    let before = queries.unwritten();
+    let flushed = queries.flush();
+    backlog.waiting.fetch_sub(before - queries.unwritten(), Ordering::Relaxed);
+    flushed
 }
 
 /// Tells of trouble, once; a later flush that succeeds mends it, because what was not written is written then.
@@ -221,7 +265,7 @@ mod tests {
     const QUERIES: u64 = 9_000;
 
     /// A recording whose queries cannot be written from the beginning; `told` is told of trouble.
-    fn begin(dir: &Path, tell: fn(&str)) -> (Record, Writer) {
+    fn begin(dir: &Path, asked: u64, tell: fn(&str)) -> (Record, Writer) {
         let recording = Recording {
             dir: dir.to_owned(),
             tool: Tool { version: "0".to_owned(), revision: None },
@@ -230,7 +274,7 @@ mod tests {
         let remote = "127.0.0.1:1".parse().unwrap();
         let begun = Record::begin(Some(&recording), "a test", remote, Value::Null, tell).unwrap();
         std::fs::create_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
-        for query in 0..QUERIES {
+        for query in 0..asked {
             begun.0.query(Query { query, ..Query::default() }, 0);
         }
         begun
@@ -241,7 +285,7 @@ mod tests {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("kept");
-        let (record, writer) = begin(&dir, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        let (record, writer) = begin(&dir, QUERIES, |line| TOLD.lock().unwrap().push(line.to_owned()));
         let deadline = Instant::now() + Duration::from_mins(1);
         while TOLD.lock().unwrap().is_empty() {
             assert!(Instant::now() < deadline, "nothing is told");
@@ -249,7 +293,8 @@ mod tests {
         }
         std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
         record.beside_is_over();
-        record.end(writer, serde_json::json!({ "queries": QUERIES })).unwrap();
+        let (lost, ended) = record.end(writer, serde_json::json!({ "queries": QUERIES }));
+        assert!(lost == 0 && ended.is_ok(), "{ended:?}");
         assert_eq!(TOLD.lock().unwrap().len(), 1, "{TOLD:?}");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
@@ -260,10 +305,35 @@ mod tests {
         static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
         let dir = tempfile::tempdir().unwrap();
         let (record, writer) =
-            begin(&dir.path().join("kept"), |line| TOLD.lock().unwrap().push(line.to_owned()));
+            begin(&dir.path().join("kept"), QUERIES, |line| TOLD.lock().unwrap().push(line.to_owned()));
         record.beside_is_over();
-        let error = record.end(writer, Value::Null).expect_err("they are lost").to_string();
-        assert!(error.contains("not whole"), "{error}");
-        assert_eq!(TOLD.lock().unwrap().len(), 1, "{TOLD:?}");
+        let (lost, ended) = record.end(writer, Value::Null);
+        let error = ended.expect_err("they are lost").to_string();
+        assert!(error.contains("not whole, 9000 queries not in it"), "{error}");
+        assert_eq!((TOLD.lock().unwrap().len(), lost), (1, QUERIES), "{TOLD:?}");
+    }
+
+    /// The disk is full for so long that there is no room for more: what is written and what is told lost are all of them.
+    #[test]
+    fn what_there_is_no_room_for_is_counted() {
+        static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+        const ASKED: u64 = MOST_WAITING + 1_234;
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path().join("kept");
+        let (record, writer) = begin(&dir, ASKED, |line| TOLD.lock().unwrap().push(line.to_owned()));
+        std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
+        let deadline = Instant::now() + Duration::from_mins(1);
+        while record.1.waiting.load(Ordering::Relaxed) > 0 {
+            assert!(Instant::now() < deadline, "there is room again, and it is not used");
+            std::thread::yield_now();
+        }
+        // A later one has its own number.
+        record.query(Query { query: ASKED, ..Query::default() }, 0);
+        record.beside_is_over();
+        let (lost, ended) = record.end(writer, serde_json::json!({ "queries": ASKED + 1 }));
+        assert_eq!(lost, 1_234);
+        ended.expect_err("it is not whole");
+        let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
+        assert!(verified.findings.is_empty(), "{verified:?}");
     }
 }

@@ -79,7 +79,8 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     };
     let ended = ask_all(asker, config, stop, &record, &mut outcome);
     stop.over();
-    let recorded = record.end(writer, outcome.json());
+    let (unrecorded, recorded) = record.end(writer, outcome.json());
+    outcome.unrecorded = unrecorded;
     Ok((outcome, ended.or(recorded.err())))
 }
 

@@ -134,6 +134,21 @@ fn who_cannot_be_served_is_told_why_and_then_refused() {
 }
 
 #[test]
+fn who_there_is_no_room_for_is_told_so_by_its_login() {
+    let mut client = Client { session: Session::beyond(None), ..Client::new() };
+    client.ask(PRELOGIN, &PreLogin::new().encode());
+    client.send(LOGIN, &Login7::new().with_sql_auth("sa", "hush").encode());
+    let packet = client.packet(usize::MAX).expect("an error");
+    let read = tokens(packet[8..].to_vec());
+    assert!(
+        matches!(&read[0], Token::Error(e) if e.number == 17_809 && e.message.contains("taken")),
+        "{read:?}"
+    );
+    assert_eq!(client.session.step(0), Err(Refusal::Full));
+    assert!(!client.session.is_open());
+}
+
+#[test]
 fn what_comes_before_the_login_is_refused() {
     for (kind, got) in [(BATCH, "query"), (LOGIN, "login"), (ATTENTION, "stop")] {
         let mut session = Session::new(51, None);

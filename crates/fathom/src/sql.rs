@@ -11,7 +11,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   fathom sql postgres://app@db1/shop --query 'SELECT * FROM orders LIMIT 1000'
-                                         20 times: server, path or client?
+                                         21 times: server, path or client?
   fathom sql postgres://app@db1/shop --rows 100000 --row-bytes 100
                                          rows that the server makes up
   fathom sql postgres://app@db1/shop --rows 10000 --fetch-size 100
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Work on each row for so long, as an application would
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     think: Duration,
-    /// Ask so often [default: 20, or until --for is over]
+    /// Ask so often [default: 21, or until --for is over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Ask for so long
@@ -108,7 +108,7 @@ impl Args {
             target,
             source,
             think: self.think,
-            count: self.count.or_else(|| self.lasts.is_none().then_some(20)),
+            count: self.count.or_else(|| self.lasts.is_none().then_some(fathom_sql::COUNT)),
             lasts: self.lasts,
             every: self.every.filter(|every| !every.is_zero()),
             fetch_size: self.fetch_size,

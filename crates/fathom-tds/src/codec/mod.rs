@@ -44,6 +44,9 @@ pub enum Refusal {
         /// What should have.
         wanted: &'static str,
     },
+    /// Others have all the room.
+    #[error("all sessions that are served at one time are taken; try again when one has ended")]
+    Full,
     /// It wants a domain's tickets.
     #[error("the client logs in with a domain's tickets; log in with a user name and any password")]
     Integrated,

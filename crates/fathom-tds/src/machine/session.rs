@@ -96,6 +96,8 @@ pub struct Session {
     /// From the prelogin on, where the client wants it and we can.
     secure: Option<Secure>,
     identity: Option<Arc<ServerConfig>>,
+    /// There is no room for it, as its login is told.
+    is_beyond: bool,
     /// It goes once it has been told why.
     refused: Option<Refusal>,
 }
@@ -119,8 +121,14 @@ impl Session {
             insists: false,
             secure: None,
             identity,
+            is_beyond: false,
             refused: None,
         }
+    }
+
+    /// The same for a client that there is no room for: its login is answered by that.
+    pub fn beyond(identity: Option<Arc<ServerConfig>>) -> Self {
+        Self { is_beyond: true, ..Self::new(0, identity) }
     }
 
     /// Takes what came.
@@ -288,7 +296,8 @@ impl Session {
                 }
             }
             (Stage::Login, Kind::Login) => {
-                match Login::read(&message.body) {
+                let read = Login::read(&message.body);
+                match if self.is_beyond { read.and(Err(Refusal::Full)) } else { read } {
                     Ok(login) => {
                         self.stage = Stage::Ready;
                         self.packet = login.packet;
@@ -301,8 +310,10 @@ impl Session {
                         self.program = login.program;
                     }
                     // Its library shows its user what an error says; of an end alone it would say that the server died.
-                    Err(why @ (Refusal::Version { .. } | Refusal::Integrated)) => {
-                        tokens.error(18_456, &format!("fathom echo --tds: {why}"));
+                    Err(why @ (Refusal::Version { .. } | Refusal::Integrated | Refusal::Full)) => {
+                        // "The maximum number of … user connections has already been reached" (sys.messages).
+                        let number = if why == Refusal::Full { 17_809 } else { 18_456 };
+                        tokens.error(number, &format!("fathom echo --tds: {why}"));
                         self.refused = Some(why);
                         tokens.done(Done::Error, false);
                     }

@@ -16,6 +16,8 @@ use std::time::Duration;
 const WAKER: Token = Token(usize::MAX);
 /// When the host has no descriptor, memory or thread for another connection, the next is tried after so long.
 const REST: Duration = Duration::from_millis(200);
+/// Clients beyond the number that is served which are told so at one time; further ones are closed at once.
+const TOLD_AT_ONCE: usize = 8;
 /// Connections taken before anything else is looked at.
 const ACCEPTS_A_TURN: usize = 64;
 
@@ -71,6 +73,7 @@ impl Service {
             most: options.sessions,
             permits: options.permits,
             sessions: Vec::new(),
+            beyond: Vec::new(),
             came: 0,
             shared: Arc::clone(&shared),
         };
@@ -96,6 +99,8 @@ struct Acceptor {
     most: usize,
     permits: Box<dyn Fn(IpAddr) -> bool + Send>,
     sessions: Vec<JoinHandle<()>>,
+    /// That there is no room for.
+    beyond: Vec<JoinHandle<()>>,
     came: u32,
     shared: Arc<Shared>,
 }
@@ -119,7 +124,7 @@ impl Acceptor {
             }
         }
         self.shared.end();
-        for session in self.sessions {
+        for session in self.sessions.into_iter().chain(self.beyond) {
             let _ = session.join();
         }
     }
@@ -143,16 +148,21 @@ impl Acceptor {
                 continue;
             }
             self.sessions.retain(|session| !session.is_finished());
-            if self.sessions.len() >= self.most {
+            let has_room = self.sessions.len() < self.most;
+            if !has_room {
                 self.shared.count(|counts| counts.busy += 1);
-                continue;
+                self.beyond.retain(|session| !session.is_finished());
+                if self.beyond.len() >= TOLD_AT_ONCE {
+                    continue;
+                }
             }
-            self.came = self.came.wrapping_add(1);
+            self.came = self.came.wrapping_add(u32::from(has_room));
             // SQL Server keeps the numbers up to 50 to itself.
-            let (number, shared) = (self.came.saturating_add(50), Arc::clone(&self.shared));
+            let number = has_room.then(|| self.came.saturating_add(50));
+            let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new().name("session".into());
             match thread.spawn(move || session::run(stream, peer, number, &shared)) {
-                Ok(session) => self.sessions.push(session),
+                Ok(session) => if has_room { &mut self.sessions } else { &mut self.beyond }.push(session),
                 Err(e) => (self.shared.notify)(&Notice::CannotBegin(e)),
             }
         }

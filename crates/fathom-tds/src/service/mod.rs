@@ -69,4 +69,6 @@ pub struct Ended {
     pub waits: Waits,
     /// What the kernel said at the end.
     pub transfer: Option<Transfer>,
+    /// What of it was not understood, where that ended it.
+    pub why: Option<Refusal>,
 }

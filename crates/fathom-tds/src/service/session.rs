@@ -40,10 +40,10 @@ impl From<Refusal> for End {
     }
 }
 
-/// Serves one client to its end.
-pub(super) fn run(stream: TcpStream, peer: SocketAddr, number: u32, shared: &Shared) {
+/// Serves one client to its end; without a number, one that there is no room for.
+pub(super) fn run(stream: TcpStream, peer: SocketAddr, number: Option<u32>, shared: &Shared) {
     match Driver::new(stream, number, shared) {
-        Ok(driver) => driver.run(peer),
+        Ok(driver) => driver.run(peer, number.is_some()),
         Err(e) => (shared.notify)(&Notice::CannotBegin(e)),
     }
 }
@@ -62,7 +62,7 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    fn new(mut stream: TcpStream, number: u32, shared: &'a Shared) -> io::Result<Self> {
+    fn new(mut stream: TcpStream, number: Option<u32>, shared: &'a Shared) -> io::Result<Self> {
         // A packet is sent when it is full, as SQL Server does, and does not wait for the acknowledgement of the one before.
         stream.set_nodelay(true)?;
         if let Some(bytes) = shared.send_buffer {
@@ -70,12 +70,16 @@ impl<'a> Driver<'a> {
         }
         let reactor = Reactor::new()?;
         reactor.registry().register(&mut stream, Token(0), Interest::READABLE | Interest::WRITABLE)?;
-        let (events, session, now) =
-            (Events::with_capacity(4), Session::new(number, shared.identity.clone()), mono_ns());
+        let identity = shared.identity.clone();
+        let session = match number {
+            Some(number) => Session::new(number, identity),
+            None => Session::beyond(identity),
+        };
+        let (events, now) = (Events::with_capacity(4), mono_ns());
         Ok(Self { stream, reactor, events, session, blocked_ns: None, moved_ns: now, began_ns: now, shared })
     }
 
-    fn run(mut self, peer: SocketAddr) {
+    fn run(mut self, peer: SocketAddr, has_room: bool) {
         let end = loop {
             if let Err(end) = self.turn() {
                 break end;
@@ -86,17 +90,19 @@ impl<'a> Driver<'a> {
         let open = self.session.is_open();
         self.shared.count(|counts| {
             counts.sessions += u64::from(open);
-            counts.without_login += u64::from(!open);
+            counts.without_login += u64::from(has_room && !open);
             counts.served.merge(served);
             counts.waits.merge(waits);
         });
         let notice = match end {
-            End::Refused(why) => Notice::Refused { peer, why },
-            End::Closed if open => {
+            // Whatever it ended by, what it was served is told.
+            end if open => {
                 let (program, packet) = self.session.client();
                 let (program, transfer) = (program.to_owned(), self.transfer());
-                Notice::Ended(Ended { peer, program, packet, served, waits, transfer })
+                let why = if let End::Refused(why) = end { Some(why) } else { None };
+                Notice::Ended(Ended { peer, program, packet, served, waits, transfer, why })
             }
+            End::Refused(why) => Notice::Refused { peer, why },
             End::Closed if self.session.misses_encryption() => Notice::Encryption { peer },
             // A port scan, or a balancer that looks whether the port is open.
             End::Closed => return,
