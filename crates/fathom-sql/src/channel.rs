@@ -3,6 +3,7 @@
 use crate::limit::Limit;
 use bytes::BytesMut;
 use fathom_core::event::TcpInfo;
+use fathom_core::query::Room;
 use fathom_os::clock::{mono_ns, utc_ns};
 use fathom_os::socket::{self, TcpOptions};
 use fathom_os::timestamps;
@@ -31,6 +32,7 @@ pub(crate) struct Channel {
 }
 
 /// What a read gave.
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Filled {
     /// Bytes from the kernel; 0: the other end closed.
     pub(crate) bytes: u64,
@@ -56,6 +58,16 @@ impl Channel {
 
     pub(crate) fn is_encrypted(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// What the kernel has received and has room for.
+    pub(crate) fn room(&self) -> Option<Room> {
+        let room = socket::receive_room(&self.stream)?;
+        Some(Room {
+            received: room.bytes_received,
+            window: room.window_bytes.into(),
+            segment: room.segment_bytes.into(),
+        })
     }
 
     /// The kernel's counters.
@@ -112,13 +124,37 @@ impl Channel {
 
     /// Reads what is there into the inbox; nothing: `WouldBlock`.
     pub(crate) fn fill(&mut self) -> io::Result<Filled> {
+        self.fill_at_most(READ_BYTES)
+    }
+
+    /// The same after a wait: when the first of it came too, for which its first byte is read by itself.
+    pub(crate) fn fill_after_wait(&mut self) -> io::Result<(Filled, u64)> {
+        if !self.stamps {
+            return self.fill().map(|filled| (filled, filled.came_ns));
+        }
+        let first = self.fill_at_most(1)?;
+        if first.bytes == 0 {
+            return Ok((first, first.came_ns));
+        }
+        match self.fill() {
+            // Its end is told again when it is read the next time.
+            Ok(rest) if rest.bytes > 0 => {
+                Ok((Filled { bytes: first.bytes + rest.bytes, came_ns: rest.came_ns }, first.came_ns))
+            }
+            Ok(_) => Ok((first, first.came_ns)),
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => Ok((first, first.came_ns)),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn fill_at_most(&mut self, bytes: usize) -> io::Result<Filled> {
         if self.is_closed {
             return Ok(Filled { bytes: 0, came_ns: mono_ns() });
         }
         let (read, stamp) = if self.stamps {
-            timestamps::recv_with_timestamp(&self.stream, &mut self.scratch)?
+            timestamps::recv_with_timestamp(&self.stream, &mut self.scratch[..bytes])?
         } else {
-            ((&self.stream).read(&mut self.scratch)?, None)
+            ((&self.stream).read(&mut self.scratch[..bytes])?, None)
         };
         let now = mono_ns();
         // Both clocks are read within a microsecond; a stamp of a clock that was stepped is bounded by its user.

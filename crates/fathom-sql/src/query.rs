@@ -21,6 +21,10 @@ use std::time::Duration;
 
 /// How long a wait lasts before somebody looks whether the run is to end.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// A longer work on a row is cut into pieces.
+const PIECE: Duration = Duration::from_millis(2);
+/// The kernel is asked what room there is at most so often where this side is busy with nothing but reading.
+const ROOM_EVERY_NS: u64 = 200_000;
 /// After a request to cancel, the server has so long to answer.
 const CANCEL_WITHIN_NS: u64 = 5_000_000_000;
 
@@ -75,6 +79,8 @@ struct Run {
     cancelled_ns: Option<u64>,
     /// Since then bytes are waited for that have not come: a request was sent, or nothing was there.
     waiting_since_ns: Option<u64>,
+    /// When the kernel was last asked what room there is.
+    asked_room_ns: u64,
 }
 
 impl Asker<'_> {
@@ -97,6 +103,7 @@ impl Asker<'_> {
             refusal: None,
             cancelled_ns: None,
             waiting_since_ns: None,
+            asked_room_ns: began_ns,
         };
         if let Some(looks) = &self.looks {
             looks.query_began(began_ns);
@@ -116,6 +123,9 @@ impl Asker<'_> {
         let retransmits = kernel
             .as_ref()
             .map(|(before, after)| after.total_retrans.saturating_sub(before.total_retrans).into());
+        if kernel.as_ref().is_some_and(|(before, after)| after.rcv_ooopack > before.rcv_ooopack) {
+            run.line.disordered();
+        }
         let (turns, looks) = (run.line.turns().into(), run.line.looks().into());
         let rtt_ns = run.line.rtt_ns();
         let split = run.line.end(now, retransmits, self.beside.slowest_ns(now));
@@ -256,8 +266,28 @@ impl Asker<'_> {
         run.rows += 1;
         // Who wants to end no longer works.
         if !self.config.think.is_zero() && self.stop.times() == 0 {
-            std::thread::sleep(self.config.think);
+            // In pieces, between which the kernel is asked what came meanwhile.
+            let (mut now, pieces) = (self.room(run, 0), if self.config.think < PIECE { 1 } else { 4 });
+            let until_ns = now + self.config.think.as_nanos() as u64;
+            for left in (1..=pieces).rev() {
+                std::thread::sleep(Duration::from_nanos(until_ns.saturating_sub(now) / left));
+                now = self.room(run, ROOM_EVERY_NS);
+            }
         }
+    }
+
+    /// Asks the kernel how much room there is for more, if so long nobody did; the time.
+    fn room(&self, run: &mut Run, every_ns: u64) -> u64 {
+        let now = mono_ns();
+        if now.saturating_sub(run.asked_room_ns) >= every_ns {
+            run.asked_room_ns = now;
+            if let Some(room) = self.session.channel.room() {
+                // Looks are in their order with it.
+                self.note_looks(run, now, None);
+                run.line.room(now, room);
+            }
+        }
+        now
     }
 
     /// Reads what is there, or waits for it.
@@ -267,12 +297,14 @@ impl Asker<'_> {
         let asked_ns = run.waiting_since_ns.unwrap_or_else(mono_ns);
         if !is_first {
             self.note_looks(run, asked_ns, None);
+            self.room(run, ROOM_EVERY_NS);
         }
         match self.session.channel.fill() {
             Ok(filled) if filled.bytes == 0 => return Err(closed()),
             Ok(filled) => {
                 let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
                 run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
+                run.line.arrived(came_ns, came_ns, filled.bytes);
                 run.waiting_since_ns = None;
                 return Ok(());
             }
@@ -281,15 +313,20 @@ impl Asker<'_> {
         }
         loop {
             let ready = self.session.channel.wait(PATIENCE).map_err(|e| lost(&e))?;
-            let filled =
-                if ready { self.session.channel.fill() } else { Err(io::ErrorKind::WouldBlock.into()) };
+            let filled = if ready {
+                self.session.channel.fill_after_wait()
+            } else {
+                Err(io::ErrorKind::WouldBlock.into())
+            };
             match filled {
-                Ok(filled) if filled.bytes == 0 => return Err(closed()),
-                Ok(filled) => {
+                Ok((filled, _)) if filled.bytes == 0 => return Err(closed()),
+                Ok((filled, first_ns)) => {
                     // A stamp from before the wait is one of a clock that was set.
-                    let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
+                    let now = mono_ns();
+                    let came_ns = first_ns.clamp(asked_ns, now);
                     self.note_looks(run, came_ns, Some(asked_ns));
                     run.line.received(Some((asked_ns, came_ns)), filled.bytes);
+                    run.line.arrived(came_ns, filled.came_ns.clamp(came_ns, now), filled.bytes);
                     run.waiting_since_ns = None;
                     return Ok(());
                 }

@@ -90,6 +90,15 @@ def test_an_older_protocol_is_refused_with_a_reason(port):
         pass
 
 
+def test_who_is_beyond_the_sessions_is_told_so():
+    with echo("--tds", "0", "--tds-sessions", "1") as listening:
+        port = listening["tds"].rpartition(":")[2]
+        with by_pymssql(port) as cursor:
+            assert asked(cursor, "SELECT 1") == [(1,)]
+            with pytest.raises(pymssql.Error, match="all sessions that are served"), by_pymssql(port):
+                pass
+
+
 def tsql(port, *queries):
     script = "".join(f"{query}\ngo\n" for query in queries) + "exit\n"
     command = [tool("tsql"), "-H", "127.0.0.1", "-p", str(port), "-U", "sa", "-P", "hush"]

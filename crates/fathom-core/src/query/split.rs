@@ -100,12 +100,20 @@ impl Split {
         self.give_one_of(&[b, a], ns - ns / 2);
     }
 
-    /// So much of what was given to `from` may be `to`'s: the estimates stay.
-    pub(super) fn doubt(&mut self, from: Party, to: Party, ns: u64) {
+    /// So much of what is others' may be this party's.
+    pub(super) fn may_be(&mut self, party: Party, ns: u64) {
+        let part = &mut self.parts[party as usize];
+        part.high_ns = part.high_ns.saturating_add(ns).min(self.wall_ns).max(part.ns);
+    }
+
+    /// So much of what was given to `from` may be one of these's: the estimates stay.
+    pub(super) fn doubt(&mut self, from: Party, to: &[Party], ns: u64) {
         let from = &mut self.parts[from as usize];
         // Never more than is surely its own.
         let ns = ns.min(from.low_ns);
         from.low_ns -= ns;
-        self.parts[to as usize].high_ns += ns;
+        for party in to {
+            self.parts[*party as usize].high_ns += ns;
+        }
     }
 }

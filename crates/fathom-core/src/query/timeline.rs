@@ -1,97 +1,18 @@
 //! Waiting and working of this side, and what the server did meanwhile, become sums.
 
+use super::attribute::{DOINGS, Doing, SEEN, Seen, Sums, attribute, doubts, index};
+use super::busy::{Busy, Room};
+use super::rate::Rate;
 use super::split::Party::{Client, Path, Server};
 use super::{Rtt, ServerState, Split};
 
-/// A client that reads so much between two waits may have had its receive window shut; with less it cannot have: Linux
-/// announces 64 KiB at first, and later more (`tcp_rmem`, tcp(7)).
-const WINDOW_BYTES: u64 = 32 << 10;
 /// A lost answer is sent again after this and a round trip or two: "Whenever RTO is computed, if it is less than 1 second, then
 /// the RTO SHOULD be rounded up to 1 second" (RFC 6298, 2.4), of which Linux makes 200 ms (`TCP_RTO_MIN`).
 const AGAIN_NS: u64 = 200_000_000;
 /// What a look, or a round trip beside, may take longer than the path's round trip in a world that is well.
 const SLACK_NS: u64 = 5_000_000;
-
-/// What this side did for a while.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Doing {
-    /// It waited for the first bytes of an answer, longer than a round trip.
-    First,
-    /// The same, and nobody knows a round trip.
-    FirstWithoutRtt,
-    /// It waited for later bytes.
-    Waiting,
-    /// It was busy, and waited afterwards: with less than a window's bytes, or with more.
-    Hidden { window: bool },
-}
-
-const DOINGS: [Doing; 5] = [
-    Doing::First,
-    Doing::FirstWithoutRtt,
-    Doing::Waiting,
-    Doing::Hidden { window: false },
-    Doing::Hidden { window: true },
-];
-
-/// What the looks before and after say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    Nothing,
-    /// From the request to the first look, which saw it work.
-    Begun,
-    Working,
-    /// From the last look, which saw it work, to the end of the turn.
-    Ended,
-    Sending,
-    Done,
-    /// Between a look that saw it work, and one that saw it blocked or done.
-    Changed,
-}
-
-const SEEN: [Seen; 7] =
-    [Seen::Nothing, Seen::Begun, Seen::Working, Seen::Ended, Seen::Sending, Seen::Done, Seen::Changed];
-
-impl Seen {
-    /// Between two looks of one turn; `None`: the turn begins, or ends.
-    fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
-        use ServerState::{Done, Sending, Working};
-        match (before, after) {
-            (None, None) => Self::Nothing,
-            // A turn begins with work, once the request is there.
-            (None, Some(Working)) => Self::Begun,
-            (Some(Working), Some(Working)) => Self::Working,
-            (Some(Working), None) => Self::Ended,
-            // And ends with everything sent.
-            (Some(Done), Some(Done) | None) => Self::Done,
-            (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,
-            _ => Self::Changed,
-        }
-    }
-}
-
-/// Whether looks decide whose it was.
-fn is_later(doing: Doing) -> bool {
-    matches!(doing, Doing::Waiting | Doing::Hidden { .. })
-}
-
-fn is_window(doing: Doing) -> bool {
-    doing == Doing::Hidden { window: true }
-}
-
-fn is_working(seen: Seen) -> bool {
-    matches!(seen, Seen::Begun | Seen::Working)
-}
-
-fn is_sent(seen: Seen) -> bool {
-    matches!(seen, Seen::Sending | Seen::Done)
-}
-
-/// Time by what this side did.
-type Sums = [u64; DOINGS.len()];
-
-fn index(doing: Doing) -> usize {
-    DOINGS.iter().position(|&d| d == doing).unwrap_or_default()
-}
+/// A wait of less than this share of what was done before it may be chance.
+const TIE: u64 = 20;
 
 /// One query: see the module above.
 #[derive(Debug, Clone)]
@@ -105,11 +26,10 @@ pub struct Timeline {
     heeded_from_ns: u64,
     /// Nothing of the answer to the last request has come.
     is_first: bool,
-    /// Bytes since this side last waited.
-    run_bytes: u64,
-    /// Busy since this side last waited: between the same looks, and before, by what those saw.
-    run_ns: u64,
-    run_seen: [u64; SEEN.len()],
+    /// Busy since this side last waited.
+    busy: Busy,
+    /// What came, and how fast.
+    rate: Rate,
     /// The latest look of this turn, and time since then (or since the turn began).
     before: Option<ServerState>,
     since: Sums,
@@ -137,6 +57,13 @@ pub struct Timeline {
     rtts_ns: (u64, u64),
     turns: u32,
     looks: u32,
+    is_disordered: bool,
+    /// For later bytes that have not come.
+    waited_ns: u64,
+    /// What this side was busy with before it.
+    hidden_ns: u64,
+    /// Of both, where it was hardly a wait.
+    tie_ns: u64,
 }
 
 impl Timeline {
@@ -148,9 +75,8 @@ impl Timeline {
             rtt: None,
             heeded_from_ns: 0,
             is_first: false,
-            run_bytes: 0,
-            run_ns: 0,
-            run_seen: [0; SEEN.len()],
+            busy: Busy::default(),
+            rate: Rate::default(),
             before: None,
             since: Sums::default(),
             before_ns: now_ns,
@@ -167,6 +93,10 @@ impl Timeline {
             rtts_ns: (0, 0),
             turns: 0,
             looks: 0,
+            is_disordered: false,
+            waited_ns: 0,
+            hidden_ns: 0,
+            tie_ns: 0,
         }
     }
 
@@ -192,6 +122,7 @@ impl Timeline {
         if let Some(rtt) = rtt {
             self.rtts_ns = (self.rtts_ns.0.saturating_add(rtt.ns), self.rtts_ns.1 + 1);
             (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
+            self.busy.round_trip(rtt.low_ns);
             self.again_within_ns = AGAIN_NS.saturating_add(rtt.high_ns.saturating_mul(2));
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
@@ -208,10 +139,38 @@ impl Timeline {
             self.busy_until(since_ns);
             self.hide_run();
             self.wait(since_ns, came_ns);
-            self.run_bytes = 0;
+        }
+        if !self.is_first || waited.is_none() {
+            let waited_ns = std::mem::take(&mut self.waited_ns);
+            if waited.is_some() {
+                let hidden_ns = std::mem::take(&mut self.hidden_ns);
+                // Such a wait may be chance: this side was as slow as whom it waited for.
+                self.tie_ns +=
+                    if waited_ns.saturating_mul(TIE) < hidden_ns { waited_ns + hidden_ns } else { 0 };
+            }
+            self.rate.waited(waited_ns, self.rtt_high_ns, bytes);
         }
         self.is_first = false;
-        self.run_bytes += bytes;
+        self.busy.read(bytes, self.now_ns);
+    }
+
+    /// Of the bytes that the latest reads gave, the first and the last came at these moments, by the kernel's stamps; without them they
+    /// came when they were read. What is done after the last came is nobody else's, until a further read tells of later ones.
+    pub fn arrived(&mut self, first_ns: u64, last_ns: u64, bytes: u64) {
+        self.busy.arrived(last_ns);
+        self.rate.arrived(first_ns, last_ns, bytes);
+    }
+
+    /// Segments of the answer came out of their order: one before them was lost on the way.
+    pub fn disordered(&mut self) {
+        self.is_disordered = true;
+    }
+
+    /// While this side is busy: the bytes that its kernel has received over the connection's life, for how many more it has
+    /// announced room, and what a segment holds.
+    pub fn room(&mut self, now_ns: u64, room: Room) {
+        self.busy_until(now_ns);
+        self.busy.room(self.now_ns, room);
     }
 
     /// The server's backend did this, as an answer said that came at `at_ns`: it is as old as the bytes that came with it.
@@ -245,7 +204,7 @@ impl Timeline {
 
     /// This side has been busy until now, and will be.
     pub fn busy_until(&mut self, now_ns: u64) {
-        self.run_ns += now_ns.saturating_sub(self.now_ns);
+        self.busy.go_on(now_ns.saturating_sub(self.now_ns), now_ns);
         self.now_ns = self.now_ns.max(now_ns);
     }
 
@@ -254,7 +213,6 @@ impl Timeline {
         let since_ns = since_ns.max(self.now_ns);
         self.busy_until(since_ns);
         self.hide_run();
-        self.run_bytes = 0;
         self.wait(since_ns, now_ns.max(since_ns));
     }
 
@@ -279,53 +237,48 @@ impl Timeline {
                 attribute(&mut split, doing, seen, ns, was_held_up);
             }
         }
-        // Of n looks that all saw the same, what they did not see may still have been up to 3 in n ("rule of three", the 95 %
-        // bound: Hanley and Lippman-Hand, JAMA 249, 1983).
-        let unseen = (3.0 / f64::from(self.looks.max(1))).min(1.0);
-        let doubted = |is: fn(Doing, Seen) -> bool| {
-            let all = SEEN.into_iter().zip(self.seen).flat_map(|(seen, sums)| {
-                DOINGS.into_iter().zip(sums).filter(move |&(doing, _)| is(doing, seen)).map(|(_, ns)| ns)
-            });
-            (all.sum::<u64>() as f64 * unseen) as u64
-        };
-        split.doubt(Server, Path, doubted(|doing, seen| is_later(doing) && is_working(seen)));
-        split.doubt(
-            Path,
-            Server,
-            doubted(|doing, seen| is_later(doing) && is_sent(seen) && !is_window(doing)),
-        );
-        split.doubt(Client, Path, doubted(|doing, seen| is_window(doing) && seen == Seen::Sending));
-        split.doubt(Server, Path, self.slower_path_ns);
-        split.doubt(Path, Server, self.faster_path_ns);
+        let mut carried = self.rate.carried(self.rtt_high_ns);
+        if self.is_disordered {
+            carried.ns = u64::MAX;
+        }
+        doubts(&mut split, &self.seen, self.looks, carried, self.tie_ns);
+        split.doubt(Server, &[Path], self.slower_path_ns);
+        split.doubt(Path, &[Server], self.faster_path_ns);
         if !was_held_up {
-            split.doubt(Server, Path, self.lost_answers_ns);
+            split.doubt(Server, &[Path], self.lost_answers_ns);
         }
         split
     }
 
-    /// The last busy time of a turn is the client's.
+    /// The last busy time of a turn is the client's, from when the last bytes came; before, whoever delivered them may have been
+    /// as slow.
     fn close_turn(&mut self, now_ns: u64) {
         self.busy_until(now_ns);
-        let ns = self.run_ns + self.run_seen.iter().sum::<u64>();
-        (self.run_ns, self.run_seen) = (0, [0; SEEN.len()]);
-        self.sure.give(Client, ns);
         self.is_blind |= self.is_stale;
         let seen = Seen::between(self.before, None);
+        let blind_or = if self.is_blind { Seen::Changed } else { seen };
+        let (tied, alone_ns) = self.busy.end_turn(blind_or);
+        self.sure.give(Client, alone_ns);
+        for (doing, seen, ns) in tied {
+            self.seen[seen as usize][index(doing)] += ns;
+        }
         if !self.is_blind && matches!(seen, Seen::Nothing | Seen::Ended) {
             self.lost_answers_ns += self.since[index(Doing::First)].min(self.again_within_ns);
         }
         self.shut(seen);
         (self.before, self.before_ns, self.is_stale) = (None, self.now_ns, false);
-        self.run_bytes = 0;
     }
 
     /// A wait follows: what this side was busy with is hidden behind it.
     fn hide_run(&mut self) {
-        let doing = index(Doing::Hidden { window: self.run_bytes >= WINDOW_BYTES });
-        self.since[doing] += std::mem::take(&mut self.run_ns);
-        for (sums, ns) in self.seen.iter_mut().zip(std::mem::take(&mut self.run_seen)) {
-            sums[doing] += ns;
+        let mut hidden_ns = 0;
+        for (doing, seen, ns) in self.busy.end_by_wait() {
+            let sums = seen.map_or(&mut self.since, |seen| &mut self.seen[seen as usize]);
+            sums[index(doing)] += ns;
+            hidden_ns += ns;
         }
+        // A wait may be told of in pieces.
+        self.hidden_ns = if hidden_ns > 0 { hidden_ns } else { self.hidden_ns };
     }
 
     fn wait(&mut self, since_ns: u64, until_ns: u64) {
@@ -333,6 +286,7 @@ impl Timeline {
         self.now_ns = until_ns;
         if !self.is_first {
             self.since[index(Doing::Waiting)] += ns;
+            self.waited_ns += ns;
             return;
         }
         // A first wait may come in pieces: what of the round trip is left over goes on to the next.
@@ -354,38 +308,9 @@ impl Timeline {
     /// Accounts for what lies between two looks.
     fn shut(&mut self, seen: Seen) {
         let seen = if std::mem::take(&mut self.is_blind) { Seen::Changed } else { seen };
-        let at = SEEN.iter().position(|&s| s == seen).unwrap_or_default();
-        self.run_seen[at] += std::mem::take(&mut self.run_ns);
-        for (sum, ns) in self.seen[at].iter_mut().zip(std::mem::take(&mut self.since)) {
+        self.busy.looked(seen);
+        for (sum, ns) in self.seen[seen as usize].iter_mut().zip(std::mem::take(&mut self.since)) {
             *sum += ns;
-        }
-    }
-}
-
-/// Whose time it is that this side spent so while the server was seen so. Where the path held something up the server may not have
-/// had the request before it was seen to work, and may have answered after it was.
-fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_held_up: bool) {
-    match (doing, seen) {
-        // Of a first wait too, what looks say that the server was not doing it did not do.
-        (Doing::First | Doing::Waiting | Doing::Hidden { window: false }, Seen::Sending | Seen::Done) => {
-            split.give(Path, ns);
-        }
-        (Doing::Hidden { window: true }, Seen::Sending) => split.give(Client, ns),
-        // The server's kernel may still hold what the client has no room for.
-        (Doing::Hidden { window: true }, Seen::Done) => split.give_one_of(&[Client, Path], ns),
-        (Doing::Hidden { window: true }, Seen::Changed | Seen::Ended | Seen::Nothing) => {
-            split.give_one_of(&[Client, Server, Path], ns / 3);
-            split.give_one_of(&[Server, Path, Client], ns / 3);
-            split.give_one_of(&[Path, Client, Server], ns - ns / 3 * 2);
-        }
-        (Doing::First, Seen::Working)
-        | (Doing::Waiting | Doing::Hidden { .. }, Seen::Begun | Seen::Working) => split.give(Server, ns),
-        (Doing::First, Seen::Nothing | Seen::Begun | Seen::Ended) if !was_held_up => {
-            split.give(Server, ns);
-        }
-        (Doing::First | Doing::FirstWithoutRtt, _)
-        | (Doing::Waiting | Doing::Hidden { window: false }, Seen::Changed | Seen::Ended | Seen::Nothing) => {
-            split.give_half(Server, Path, ns);
         }
     }
 }

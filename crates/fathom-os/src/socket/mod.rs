@@ -22,7 +22,7 @@ mod waiting;
 pub use datagram::{recv_datagram, tell_destinations, tell_hops};
 pub use icmp::icmp_error;
 pub use inherited::{Inherited, inherited_listeners};
-pub use tcp_info::{tcp_info, transfer_times};
+pub use tcp_info::{receive_room, tcp_info, transfer_times};
 pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -54,6 +54,17 @@ pub struct TransferTimes {
     pub rwnd_limited_us: u64,
     /// Of that, this side's buffer was.
     pub sndbuf_limited_us: u64,
+}
+
+/// What this end of a connection can take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceiveRoom {
+    /// Bytes that came over the connection's life.
+    pub bytes_received: u64,
+    /// Room for so many more, as was last announced to the peer.
+    pub window_bytes: u32,
+    /// What its largest segments hold.
+    pub segment_bytes: u32,
 }
 
 /// What an ICMP error said of a connection or a datagram.

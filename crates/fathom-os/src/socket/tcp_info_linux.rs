@@ -1,6 +1,6 @@
 //! The kernel's view of a connection, by `getsockopt(TCP_INFO)`.
 
-use super::TransferTimes;
+use super::{ReceiveRoom, TransferTimes};
 use fathom_core::event::TcpInfo;
 use std::os::fd::AsRawFd;
 
@@ -62,6 +62,8 @@ struct Raw {
     dsack_dups: u32,
     reord_seen: u32,
     rcv_ooopack: u32,
+    snd_wnd: u32,
+    rcv_wnd: u32,
 }
 
 /// The kernel's view of this connection now. None on an error, or on a kernel whose structure ends before
@@ -108,6 +110,17 @@ pub fn transfer_times(stream: &impl AsRawFd) -> Option<TransferTimes> {
     })
 }
 
+/// What this end of the connection can take. None on an error, or before Linux 6.2, which does not tell.
+pub fn receive_room(stream: &impl AsRawFd) -> Option<ReceiveRoom> {
+    let (raw, length) = ask(stream)?;
+    let end = std::mem::offset_of!(Raw, rcv_wnd) + size_of::<u32>();
+    (length >= end).then_some(ReceiveRoom {
+        bytes_received: raw.bytes_received,
+        window_bytes: raw.rcv_wnd,
+        segment_bytes: raw.rcv_mss,
+    })
+}
+
 /// What the kernel tells, and how many bytes of it.
 fn ask(stream: &impl AsRawFd) -> Option<(Raw, usize)> {
     let mut raw = Raw::default();
@@ -140,6 +153,7 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Raw, busy_time), 168);
         assert_eq!(std::mem::offset_of!(Raw, delivered), 192);
         assert_eq!(std::mem::offset_of!(Raw, rcv_ooopack), 224);
+        assert_eq!(std::mem::offset_of!(Raw, rcv_wnd), 232);
         assert_eq!(std::mem::offset_of!(Raw, rto), std::mem::offset_of!(libc::tcp_info, tcpi_rto));
         assert_eq!(std::mem::offset_of!(Raw, rtt), std::mem::offset_of!(libc::tcp_info, tcpi_rtt));
         assert_eq!(

@@ -1,6 +1,6 @@
 //! The kernel's view of a connection, on systems that do not give it.
 
-use super::TransferTimes;
+use super::{ReceiveRoom, TransferTimes};
 use fathom_core::event::TcpInfo;
 
 /// None: this system does not tell.
@@ -10,5 +10,10 @@ pub fn tcp_info<S>(_stream: &S) -> Option<TcpInfo> {
 
 /// None: this system does not tell.
 pub fn transfer_times<S>(_stream: &S) -> Option<TransferTimes> {
+    None
+}
+
+/// None: this system does not tell.
+pub fn receive_room<S>(_stream: &S) -> Option<ReceiveRoom> {
     None
 }

@@ -1,0 +1,183 @@
+//! Whose time it is, by what this side did and what the looks before and after say; and what may have been another's all the same.
+
+use super::rate::Carried;
+use super::split::Party::{Client, Path, Server};
+use super::{ServerState, Split};
+
+/// What this side did for a while.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// It waited for the first bytes of an answer, longer than a round trip.
+    First,
+    /// The same, and nobody knows a round trip.
+    FirstWithoutRtt,
+    /// It waited for later bytes.
+    Waiting,
+    /// It was busy, and waited afterwards.
+    Hidden(Inflow),
+    /// It was busy, did not wait afterwards, and bytes of the answer were still to come.
+    Tied(Inflow),
+}
+
+/// What the kernel took in for this side while it was busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Inflow {
+    /// There was room for more.
+    Free,
+    /// Nobody knows.
+    Unknown,
+    /// In the end there was no room; when that began is not known.
+    Held,
+    /// There was no room: nothing came, and nothing could.
+    Shut,
+}
+
+use Inflow::{Free, Held, Shut, Unknown};
+
+pub(super) const DOINGS: [Doing; 11] = [
+    Doing::First,
+    Doing::FirstWithoutRtt,
+    Doing::Waiting,
+    Doing::Hidden(Free),
+    Doing::Hidden(Unknown),
+    Doing::Hidden(Held),
+    Doing::Hidden(Shut),
+    Doing::Tied(Free),
+    Doing::Tied(Unknown),
+    Doing::Tied(Held),
+    Doing::Tied(Shut),
+];
+
+/// Time by what this side did.
+pub(super) type Sums = [u64; DOINGS.len()];
+
+pub(super) fn index(doing: Doing) -> usize {
+    DOINGS.iter().position(|&d| d == doing).unwrap_or_default()
+}
+
+/// What the looks before and after say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seen {
+    Nothing,
+    /// From the request to the first look, which saw it work.
+    Begun,
+    Working,
+    /// From the last look, which saw it work, to the end of the turn.
+    Ended,
+    Sending,
+    Done,
+    /// Between a look that saw it work, and one that saw it blocked or done.
+    Changed,
+}
+
+pub(super) const SEEN: [Seen; 7] =
+    [Seen::Nothing, Seen::Begun, Seen::Working, Seen::Ended, Seen::Sending, Seen::Done, Seen::Changed];
+
+impl Seen {
+    /// Between two looks of one turn; `None`: the turn begins, or ends.
+    pub(super) fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
+        use ServerState::{Done, Sending, Working};
+        match (before, after) {
+            (None, None) => Self::Nothing,
+            // A turn begins with work, once the request is there.
+            (None, Some(Working)) => Self::Begun,
+            (Some(Working), Some(Working)) => Self::Working,
+            (Some(Working), None) => Self::Ended,
+            // And ends with everything sent.
+            (Some(Done), Some(Done) | None) => Self::Done,
+            (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,
+            _ => Self::Changed,
+        }
+    }
+
+    fn is_working(self) -> bool {
+        matches!(self, Self::Begun | Self::Working)
+    }
+
+    fn is_sent(self) -> bool {
+        matches!(self, Self::Sending | Self::Done)
+    }
+}
+
+/// Whose time it is that this side spent so while the server was seen so. Where the path held something up the server may not have
+/// had the request before it was seen to work, and may have answered after it was.
+pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, was_held_up: bool) {
+    match doing {
+        Doing::First | Doing::FirstWithoutRtt => match seen {
+            // Of a first wait too, what looks say that the server was not doing it did not do.
+            Seen::Sending | Seen::Done if doing == Doing::First => split.give(Path, ns),
+            Seen::Working if doing == Doing::First => split.give(Server, ns),
+            Seen::Nothing | Seen::Begun | Seen::Ended if doing == Doing::First && !was_held_up => {
+                split.give(Server, ns);
+            }
+            _ => split.give_half(Server, Path, ns),
+        },
+        Doing::Waiting | Doing::Hidden(Free) if seen.is_sent() => split.give(Path, ns),
+        Doing::Waiting | Doing::Hidden(Free) if seen.is_working() => split.give(Server, ns),
+        Doing::Waiting | Doing::Hidden(Free) => split.give_half(Server, Path, ns),
+        // The client had bytes that it had not read, so that the server could not go on.
+        Doing::Hidden(Shut) | Doing::Tied(Shut) if seen.is_sent() => split.give(Client, ns),
+        Doing::Hidden(Held) | Doing::Tied(Held) if seen.is_sent() => {
+            split.give(Client, ns);
+            split.doubt(Client, &[Path], ns);
+        }
+        Doing::Hidden(Unknown) | Doing::Tied(Free | Unknown) if seen.is_sent() => {
+            split.give_one_of(&[Client, Path], ns);
+        }
+        // It had, and the server could: whoever is ahead, the other is not far behind.
+        Doing::Hidden(Unknown) if seen.is_working() => split.give(Server, ns),
+        Doing::Hidden(Held | Shut) if seen.is_working() => {
+            split.give(Server, ns);
+            split.doubt(Server, &[Client, Path], ns);
+        }
+        Doing::Tied(Held | Shut) => {
+            split.give(Client, ns);
+            split.doubt(Client, &[Server, Path], ns);
+        }
+        Doing::Hidden(_) | Doing::Tied(_) => {
+            split.give_one_of(&[Client, Server, Path], ns / 3);
+            split.give_one_of(&[Server, Path, Client], ns / 3);
+            split.give_one_of(&[Path, Client, Server], ns - ns / 3 * 2);
+        }
+    }
+}
+
+/// What of a party's sure time may have been another's. `looks`: how many there were. `carried`: how much of the later waits
+/// the path took at most; all of them, and of the first ones, where its time is the greatest number: something was lost.
+/// `tie_ns`: so long this side was as slow as whom it waited for.
+pub(super) fn doubts(
+    split: &mut Split,
+    seen: &[Sums; SEEN.len()],
+    looks: u32,
+    carried: Carried,
+    tie_ns: u64,
+) {
+    let sum = |is: fn(Doing, Seen) -> bool| -> u64 {
+        let all = SEEN.into_iter().zip(seen).flat_map(|(seen, sums)| {
+            DOINGS.into_iter().zip(sums).filter(move |&(doing, _)| is(doing, seen)).map(|(_, ns)| ns)
+        });
+        all.sum()
+    };
+    let (waits, hidden) =
+        (sum(|doing, _| doing == Doing::Waiting), sum(|doing, _| matches!(doing, Doing::Hidden(_))));
+    let working = sum(|doing, seen| matches!(doing, Doing::Waiting | Doing::Hidden(_)) && seen.is_working());
+    let sent = sum(|doing, seen| matches!(doing, Doing::Waiting | Doing::Hidden(Free)) && seen.is_sent());
+    let clients = sum(|doing, seen| matches!(doing, Doing::Hidden(Shut)) && seen == Seen::Sending);
+    // Of n looks that all saw the same, what they did not see may still have been up to 3 in n ("rule of three", the 95 %
+    // bound: Hanley and Lippman-Hand, JAMA 249, 1983).
+    let unseen = (3.0 / f64::from(looks.max(1))).min(1.0);
+    let was_lost = carried.ns == u64::MAX;
+    // The path may have been as slow as the server is, for as long as it may have carried what came.
+    let carried = (carried.share_of_waits + carried.ns as f64 / (waits + hidden).max(1) as f64).min(1.0);
+    let of = |ns: u64, share: f64| (ns as f64 * share) as u64;
+    split.doubt(Server, &[Path], of(working, unseen.max(carried)));
+    // A segment that was lost may have been all that was waited for.
+    if was_lost {
+        split.doubt(Server, &[Path], sum(|doing, _| doing == Doing::First));
+    }
+    split.doubt(Path, &[Server], of(sent, unseen));
+    split.doubt(Client, &[Server, Path], of(clients, unseen));
+    split.doubt(Server, &[Client, Path], tie_ns.min(working));
+    split.doubt(Path, &[Client, Server], tie_ns.min(sent));
+    split.may_be(Client, tie_ns);
+}
