@@ -108,6 +108,15 @@ def test_hosts_behind_the_jump_host_are_scanned_from_there():
     assert shlex.split(then)[:5] == ["ssh", "-i", "/my keys/lab", "azureuser@198.51.100.7", "ssh-keyscan"]
 
 
+def test_an_address_of_the_next_internet_and_another_port(tmp_path):
+    value = lab(jump={"address": "2001:db8::7", "user": "azureuser"})
+    value["scenarios"][0]["port"] = 7008
+    made, problems = parse(study_text(read_lab(json.dumps(value).encode(), "x"), None, None, tmp_path))
+    assert problems == []
+    assert made.host[0].ssh.jump == "azureuser@[2001:db8::7]"
+    assert made.scenario[0].port == 7008
+
+
 def test_a_study_that_is_there_is_not_overwritten(tmp_path):
     study = tmp_path / "lab.toml"
     study.write_text("mine")
