@@ -22,7 +22,7 @@ DEMO ?=
 # pytest's own workers; the machine has as many cores.
 WORKERS ?= 2
 
-.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
+.PHONY: help clients engines change-points report-pictures demo check check-rust check-python infra tofu test test-rust test-python pytest mutants bench bench-quick bench-pairs bench-peers bench-peers-quick fuzz fuzz-python build dist python clean advisories cargo python-dev soak verdicts-table
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | awk -F '\t' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -87,8 +87,12 @@ test-rust: cargo ## the Rust half's
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
 
-infra: python-dev ## the labs of infra/azure, planned and made by terraform or tofu against a stand-in for Azure; go; about half a minute
+infra: python-dev ## the labs of infra/azure, planned and made by terraform or tofu against a stand-in for Azure; go
 	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope tests/infra
+
+tofu: ## OpenTofu from the Go module proxy, into target/tofu, for `make infra`; once, some minutes
+	cd infra/tofu && go build -trimpath -ldflags '-s -w -X github.com/opentofu/opentofu/version.dev=no' -o ../../target/tofu/bin/tofu github.com/opentofu/opentofu/cmd/tofu
+	@target/tofu/bin/tofu version
 
 mutants: python ## each breaks one rule of the Python half; its tests must notice (a few minutes)
 	@.venv/bin/python scripts/mutants.py

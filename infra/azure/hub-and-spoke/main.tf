@@ -9,6 +9,11 @@ variable "zones" {
   description = "The client is in the first one; each way has a server in each."
   type        = list(string)
   default     = ["1", "2", "3"]
+
+  validation {
+    condition     = length(var.zones) > 0 && length(distinct(var.zones)) == length(var.zones)
+    error_message = "Name one zone or more, each once."
+  }
 }
 
 variable "ways" {
@@ -17,8 +22,11 @@ variable "ways" {
   default     = ["same-network", "peering", "vpn", "firewall"]
 
   validation {
-    condition     = length(setsubtract(var.ways, ["same-network", "peering", "vpn", "firewall"])) == 0
-    error_message = "Ways are same-network, peering, vpn and firewall."
+    condition = (
+      length(var.ways) > 0 &&
+      length(setsubtract(var.ways, ["same-network", "peering", "vpn", "firewall"])) == 0
+    )
+    error_message = "Name one way or more of same-network, peering, vpn and firewall."
   }
 }
 

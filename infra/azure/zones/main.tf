@@ -6,15 +6,21 @@ variable "region" {
 }
 
 variable "other_region" {
-  description = "Of the host that is far away; null for none."
+  description = "Of the host that is far away; empty for none."
   type        = string
   default     = "ukwest"
+  nullable    = false
 }
 
 variable "zones" {
   description = "The client is in the first one; each has a server."
   type        = list(string)
   default     = ["1", "2", "3"]
+
+  validation {
+    condition     = length(var.zones) > 0 && length(distinct(var.zones)) == length(var.zones)
+    error_message = "Name one zone or more, each once."
+  }
 }
 
 locals {
@@ -25,7 +31,7 @@ locals {
   hosts_cidr     = "10.60.1.0/24"
   jump_cidr      = "10.60.0.0/24"
   jump_subnet_id = module.network.subnets["jump"]
-  far            = var.other_region == null ? [] : [var.other_region]
+  far            = compact([var.other_region])
   servers = {
     for index, zone in var.zones : "server-zone-${zone}" => { zone = zone, ip = cidrhost(local.hosts_cidr, 20 + index) }
   }

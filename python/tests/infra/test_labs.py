@@ -183,6 +183,8 @@ def test_made_then_a_study_then_nothing_is_left(lab, tmp_path):
         ("expires", "2030-01-02T19:30:00+05:00", "Write it in UTC"),
         ("ssh_public_key", "-----BEGIN OPENSSH PRIVATE KEY-----", "text of a public key"),
         ("name", "Fathom", "lower-case letters"),
+        ("zones", [], "Name one zone or more"),
+        ("zones", ["1", "1"], "Name one zone or more"),
     ],
 )
 def test_what_opens_too_much_or_cannot_be_is_refused(tmp_path, variable, value, says):
@@ -233,6 +235,21 @@ def test_the_firewalls_rules_and_features_are_variables(tmp_path):
     assert before["priority"] < test["priority"]
     assert len(of(resources, "linux_virtual_machine")) == 2
     assert of(resources, "virtual_network_gateway") == []
+
+
+@pytest.mark.parametrize("way", ["same-network", "peering", "vpn", "firewall"])
+def test_a_way_can_be_had_alone(tmp_path, way):
+    told = Lab("hub-and-spoke", tmp_path).up(ways=[way], zones=["2"])["fathometer"]["value"]
+    assert [s["label"] for s in told["scenarios"]] == [f"{way}-zone-2"]
+    assert {h["name"] for h in told["hosts"]} == {"client", f"{way}-zone-2"}
+
+
+def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(tmp_path):
+    zones = Lab("zones", tmp_path)
+    told = zones.up(other_region="", zones=["3", "1", "2"])["fathometer"]["value"]
+    labels = [s["label"] for s in told["scenarios"]]
+    assert labels == ["same-host", "same-zone", "cross-zone-3-1", "cross-zone-3-2", "cross-zone-1-2"]
+    assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-1", "server-zone-2", "server-zone-3"}
 
 
 def test_schemas_are_of_what_the_labs_use():

@@ -37,7 +37,8 @@ def there(name, *more):
 
 def program():
     """OpenTofu where it is there, as `make tofu` builds it, else Terraform."""
-    return shutil.which("tofu") or there("terraform", ROOT / "target/tofu/bin/tofu")
+    built = ROOT / "target/tofu/bin/tofu"
+    return str(built) if built.exists() else shutil.which("tofu") or there("terraform")
 
 
 def run(*command, cwd, env=None, check=True):
