@@ -16,14 +16,19 @@
 //! * A later wait is the server's while it works, and the path's while it is blocked on sending or has sent everything.
 //! * What nobody looked at is between server and path: it widens the bounds of both.
 
+mod advice;
 mod attribute;
 mod busy;
+mod outcome;
 mod rate;
+mod row;
 mod split;
 mod timeline;
 mod verdict;
 
 pub use busy::Room;
+pub use outcome::{Asked, COUNT, Failed, Outcome};
+pub use row::{NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
 pub use timeline::Timeline;
 pub use verdict::{Confidence, Verdict};

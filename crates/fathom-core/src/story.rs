@@ -12,6 +12,7 @@ mod losses;
 mod moment;
 mod next;
 mod page;
+mod queries;
 #[cfg(test)]
 mod tests;
 mod tries;
@@ -113,6 +114,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
     }
     told.extend(losses::line(events));
     told.extend(limits::lines(measured, events, last));
+    told.extend(gathered.queries.iter().flat_map(|outcome| queries::lines(outcome, events, last)));
     pauses(&context, &mut told);
     let alone = |o: &&Overrun<'_>| !context.tells_of(o);
     told.extend(joined.overruns.iter().filter(alone).map(|o| (o.first.mono_ns, overrun(o))));
@@ -163,6 +165,7 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
         (AGE_LIMIT_MODE, _) => "connections that were kept in use".to_owned(),
         (RATE_CEILING_MODE, _) => "packets at rising rates".to_owned(),
         (CLIENT_MODE, _) => format!("an application's requests {pace}"),
+        _ if gathered.queries.is_some() => "queries, and round trips beside them".to_owned(),
         ("connect", _) => format!("a connection {pace}"),
         ("connect-tls", _) => format!("a connection and its TLS handshake {pace}"),
         (_, 0) => format!("samples of several sizes {pace}"),

@@ -14,6 +14,7 @@ pub use under_load::Load;
 use crate::cause::ClosingCause;
 use crate::histogram::Histogram;
 use crate::loss::Losses;
+use crate::query::Outcome;
 use crate::statistics::{Connection, Group, Statistics};
 use crate::text::{cleaned, count};
 use crate::units::duration_compact as duration;
@@ -69,6 +70,8 @@ pub struct Heading {
     pub duration_ns: u64,
     /// The recording's directory, if there is one.
     pub recording: Option<String>,
+    /// The queries of a database, beside which the samples were measured; none: there were none.
+    pub queries: Option<Box<Outcome>>,
 }
 
 /// A distribution in ns; percentiles that the count cannot support are null.
@@ -186,6 +189,8 @@ struct Json<'a> {
     outages_omitted: u64,
     events: &'a BTreeMap<String, u64>,
     recording: Option<&'a str>,
+    /// As `fathom sql --json` prints it.
+    queries: Option<serde_json::Value>,
 }
 
 /// Whether each sample is a datagram, which nobody sends again.
@@ -246,6 +251,7 @@ pub fn json<'a>(heading: &'a Heading, s: &'a Statistics) -> String {
         outages_omitted: s.outages.omitted(),
         events: &s.events,
         recording: heading.recording.as_deref(),
+        queries: heading.queries.as_ref().map(|outcome| outcome.json()),
     };
     // Plain data with string keys: nothing that serde_json could refuse.
     serde_json::to_string(&json).unwrap_or_default()
@@ -261,6 +267,7 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
     let what = match heading.interval_ns {
         _ if !s.gaps.all.is_empty() => format!("{size} after silences"),
+        None if heading.queries.is_some() => format!("{size} beside the queries"),
         Some(every) => format!("{size} every {}", duration(every)),
         None => format!("{size} back to back"),
     };
@@ -272,6 +279,10 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
     let via = heading.path.via.as_ref().map_or(String::new(), |via| format!(" via {via}"));
     for mark in &heading.marks {
         line(&mut out, format_args!("{}", crate::marks::in_words(mark)));
+    }
+    if let Some(outcome) = &heading.queries {
+        out.push_str(&outcome.text());
+        out.push('\n');
     }
     line(&mut out, format_args!("{}  {}{route}{via}", heading.label, heading.reflector));
     line(&mut out, format_args!("  {what}, {}, for {}", heading.mode, duration(heading.duration_ns)));
@@ -312,7 +323,8 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
     if !events.is_empty() {
         line(&mut out, format_args!("  events       {}", events.join(", ")));
     }
-    if let Some(recording) = &heading.recording {
+    // What the queries came to has named it.
+    if let Some(recording) = heading.recording.as_ref().filter(|_| heading.queries.is_none()) {
         line(&mut out, format_args!("  recording    {recording}"));
     }
     out

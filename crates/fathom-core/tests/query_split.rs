@@ -1,7 +1,9 @@
 //! Whose time a query takes, held against a server, a path and a client that are known: a tandem of three with finite buffers
 //! in virtual time, whose truth is what each would save if it took no time at all.
 
-use fathom_core::query::{Confidence, PARTIES, Party, Room, Rtt, ServerState, Split, Timeline, Verdict};
+use fathom_core::query::{
+    Confidence, PARTIES, Part, Party, Room, Rtt, ServerState, Split, Timeline, Verdict,
+};
 use proptest::prelude::*;
 
 const US: u64 = 1_000;
@@ -213,6 +215,29 @@ fn lawful(split: &Split, wall: u64) {
     assert!(parts.iter().map(|part| part.low_ns).sum::<u64>() <= wall, "{split:?}");
     assert!(parts.iter().all(|p| p.low_ns <= p.ns && p.ns <= p.high_ns && p.high_ns <= wall), "{split:?}");
     assert!(split.open_ns <= wall, "{split:?}");
+    as_recorded(split);
+}
+
+/// What is recorded of a split (`schema/queries.json`) comes to the same as the split itself.
+fn as_recorded(split: &Split) {
+    let estimates = split.estimates();
+    let part = |party| Part { ns: estimates.map_or(0, |of| of[party as usize]), ..split.part(party) };
+    let recorded = Split::of_recording(split.wall_ns, PARTIES.map(part), split.why_not());
+    assert_eq!((recorded.estimates(), recorded.why_not()), (estimates, split.why_not()));
+    let verdict = |queries: [&Split; 3]| {
+        let mut verdict = Verdict::default();
+        for query in queries {
+            verdict.add(query);
+        }
+        (PARTIES.map(|party| verdict.share(party)), verdict.most(), verdict.mean())
+    };
+    // Of three, one of which may have no estimate: theirs are then given.
+    let known = Split::of_recording(9, [3, 2, 4].map(|ns| Part { low_ns: ns, ns, high_ns: ns }), None);
+    assert_eq!(verdict([split, &known, &known]), verdict([&recorded, &known, &known]));
+    let reckoned = split.reckoned();
+    let sum = reckoned.iter().map(|part| part.ns).sum::<u64>();
+    assert!(sum <= split.wall_ns && split.wall_ns - sum < 3, "{reckoned:?} of {split:?}");
+    assert!(reckoned.iter().all(|part| (part.low_ns..=part.high_ns).contains(&part.ns)), "{reckoned:?}");
 }
 
 fn worlds() -> impl Strategy<Value = World> {

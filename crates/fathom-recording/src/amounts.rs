@@ -37,6 +37,7 @@ impl Recording {
             }),
             duration_ns: duration_ns(manifest, statistics),
             recording: Some(self.dir().display().to_string()),
+            queries: None,
         }
     }
 }

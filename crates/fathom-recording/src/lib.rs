@@ -7,6 +7,7 @@
 //! other programs. No clock is read here: times are arguments.
 
 mod amounts;
+mod asked;
 mod checksum;
 mod client;
 mod columns;
@@ -39,10 +40,11 @@ pub use discard::{discard_empty, is_only_begun};
 pub use error::Error;
 pub use events::{Entry, Events};
 pub use export::{Format, export, run};
+pub use fathom_core::query::Query;
 pub use fathom_core::summary::PathLabels;
 pub use keeper::Keeper;
 pub use manifest::{ClockAnchor, Manifest, ReflectorFacts, Tool};
-pub use queries::{Queries, Query};
+pub use queries::Queries;
 pub use recorder::{Gaps, Options, Recorder};
 pub use recording::{Recording, Samples, recordings_in};
 pub use recover::{Recovery, recover};

@@ -3,13 +3,10 @@
 
 use crate::Error;
 use crate::disk;
-use arrow_array::cast::AsArray;
-use arrow_array::types::Int64Type;
-use arrow_array::{Array, ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
-use fathom_core::query::{PARTIES, Split};
+use fathom_core::query::{PARTIES, Query};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use std::path::{Path, PathBuf};
@@ -17,43 +14,6 @@ use std::sync::Arc;
 
 /// Rows of a file: what is written again when one is added.
 const ROWS: usize = 4_096;
-
-/// What is known of one query. Times in ns.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Query {
-    /// Its ordinal in the run, from 0.
-    pub query: u64,
-    /// When its first request was handed to the kernel, ns since the Unix epoch.
-    pub started_ns: i64,
-    /// How much later than it was due.
-    pub lateness_ns: i64,
-    /// From its start to its first row; `None`: none came.
-    pub first_row_ns: Option<u64>,
-    /// Rows that came.
-    pub rows: u64,
-    /// Requests, each of which waits for its answer.
-    pub turns: u64,
-    /// Bytes of TCP payload here; `None`: the system does not tell. So the next four.
-    pub bytes_received: Option<u64>,
-    /// Bytes of TCP payload that the server acknowledged.
-    pub bytes_sent: Option<u64>,
-    /// Segments with payload that came.
-    pub segments_received: Option<u64>,
-    /// Segments that were sent again from here.
-    pub retransmits: Option<u64>,
-    /// The path's round trip that was reckoned with; `None`: none is known.
-    pub rtt_ns: Option<u64>,
-    /// Looks at the server's backend that counted.
-    pub looks: u64,
-    /// Whose time it took.
-    pub split: Split,
-    /// What the backend waited for at most of the looks at which it worked (`IO/DataFileRead`); `None`: nothing, or no looks.
-    pub server_wait: Option<String>,
-    /// Why it has no whole answer.
-    pub error: Option<String>,
-    /// It is the first of its connection, which finds nothing warm.
-    pub is_first: bool,
-}
 
 type Get = fn(&Query) -> Option<i64>;
 
@@ -92,7 +52,7 @@ fn part_columns() -> impl Iterator<Item = (String, bool)> {
     })
 }
 
-fn schema() -> Schema {
+pub(crate) fn schema() -> Schema {
     let numbers = NUMBERS.iter().map(|(name, null, _)| ((*name).to_owned(), *null)).chain(part_columns());
     let numbers = numbers.map(|(name, null)| Field::new(name, DataType::Int64, null));
     let texts = TEXTS.into_iter().map(|name| Field::new(name, DataType::Utf8, true));
@@ -179,7 +139,7 @@ impl Queries {
     }
 }
 
-fn name(ordinal: u32) -> String {
+pub(crate) fn name(ordinal: u32) -> String {
     format!("queries-{ordinal:05}.parquet")
 }
 
@@ -198,91 +158,10 @@ fn encoded(rows: &[Query]) -> Result<Vec<u8>, String> {
     written.map(|_| out).map_err(|e| e.to_string())
 }
 
-/// How many rows there are, and how many are missing between them.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rows {
-    pub(crate) read: u64,
-    pub(crate) missing: u64,
-}
-
-/// What the files of a recording say, as `verify` needs it: rows, and the first case of each law that is broken.
-pub(crate) fn check(
-    dir: &Path,
-    mut broken: impl FnMut(String, &'static str, String),
-) -> Result<Option<Rows>, Error> {
-    let mut rows = Rows::default();
-    for ordinal in 0.. {
-        let path = dir.join(name(ordinal));
-        if !path.is_file() {
-            return Ok((ordinal > 0).then_some(rows));
-        }
-        let file = crate::plain::open(&path).map_err(Error::io("open", &path))?;
-        let bad = |reason: String| Error::Segment { path: path.clone(), reason };
-        let reader =
-            ParquetRecordBatchReaderBuilder::try_new(file).and_then(ParquetRecordBatchReaderBuilder::build);
-        for batch in reader.map_err(|e| bad(e.to_string()))? {
-            let batch = batch.map_err(|e| bad(e.to_string()))?;
-            rows = check_batch(&batch, rows, &mut |law, case| broken(name(ordinal), law, case))
-                .ok_or_else(|| bad("its columns are not those of schema/queries.json".to_owned()))?;
-        }
-    }
-    Ok(Some(rows))
-}
-
-/// The number of rows with those of this batch; `None`: its columns are others.
-fn check_batch(
-    batch: &RecordBatch,
-    mut rows: Rows,
-    broken: &mut impl FnMut(&'static str, String),
-) -> Option<Rows> {
-    for field in schema().fields() {
-        let column = batch.column_by_name(field.name())?;
-        if column.data_type() != field.data_type() || (!field.is_nullable() && column.null_count() > 0) {
-            return None;
-        }
-    }
-    let value = |name: &str, row: usize| {
-        let column = batch.column_by_name(name)?.as_primitive_opt::<Int64Type>()?;
-        (!column.is_null(row)).then(|| column.value(row))
-    };
-    for row in 0..batch.num_rows() {
-        let of = |kind: &str| PARTIES.map(|party| value(&format!("{party}{kind}_ns"), row));
-        let (estimates, lows, highs) = (of(""), of("_low"), of("_high"));
-        let wall = value("wall_ns", row)?;
-        let number = u64::try_from(value("query", row)?).unwrap_or(0);
-        let next = rows.read + rows.missing;
-        let mut law = |law, holds: bool| {
-            if !holds {
-                broken(law, format!("query {number}"));
-            }
-        };
-        law("queries are numbered upwards from 0", number >= next);
-        let absent = batch.column_by_name("no_split")?.is_null(row);
-        law(
-            "a query has a split, or a reason why not",
-            estimates.iter().all(|part| part.is_some() == absent),
-        );
-        let sum = estimates.iter().flatten().sum::<i64>();
-        law("server, path and client sum to the wall time", !absent || sum == wall);
-        let within = (0..3).all(|i| {
-            let (low, high) = (lows[i].unwrap_or(0), highs[i].unwrap_or(0));
-            let estimate = estimates[i].unwrap_or(low);
-            0 <= low && low <= estimate && estimate <= high && high <= wall
-        });
-        law("each part lies within its bounds, and those within 0 and the wall time", within);
-        law(
-            "the first row comes before the last",
-            value("first_row_ns", row).is_none_or(|first| (0..=wall).contains(&first)),
-        );
-        rows.missing += number.saturating_sub(next);
-        rows.read += 1;
-    }
-    Some(rows)
-}
-
 #[cfg(test)]
 mod unit {
     use super::*;
+    use crate::asked::{Rows, check};
     use fathom_core::query::{Rtt, Timeline};
 
     /// A query of which 1 ms was the path's, 2 the server's and 3 the client's.

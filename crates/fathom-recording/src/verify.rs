@@ -106,7 +106,7 @@ pub fn verify(dir: &Path, mut progress: impl FnMut(u64)) -> Result<Verification,
         findings
             .add_many("samples", "rtt_bucket is the bucket of rtt_ns", count, || text::count(count, "row"));
     }
-    let queries = crate::queries::check(dir, |file, law, case| {
+    let queries = crate::asked::check(dir, |file, law, case| {
         findings.add("queries", law, || format!("{file}: {case}"));
     })?;
     let queries = queries.unwrap_or_default();

@@ -110,5 +110,6 @@ fn heading(scenario: &Scenario, spec: &ProbeSpec, recording: Option<String>, end
         load: None,
         duration_ns: ended_ns.saturating_sub(spec.begin_ns),
         recording,
+        queries: None,
     }
 }

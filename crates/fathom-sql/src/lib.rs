@@ -7,7 +7,6 @@
 //!
 //! Other databases would come beside `session` and `query`; everything else here knows no protocol.
 
-mod advice;
 mod beside;
 mod cancel;
 mod channel;
@@ -15,7 +14,6 @@ mod config;
 mod error;
 mod limit;
 mod looks;
-mod outcome;
 mod pgpass;
 mod query;
 mod reader;
@@ -31,7 +29,7 @@ mod tls;
 
 pub use config::{Config, Recording, Source};
 pub use error::Error;
-pub use outcome::{COUNT, Outcome};
+pub use fathom_core::query::COUNT;
 pub use run::run;
 pub use ssl_mode::SslMode;
 pub use stop::Stop;

@@ -2,12 +2,12 @@
 
 use crate::beside::{Beside, Peer};
 use crate::looks::Looks;
-use crate::outcome::Outcome;
 use crate::query::{Answer, Asker, Trouble};
 use crate::record::Record;
 use crate::session::{self, Login, Session};
 use crate::{Config, Error, Server, Source, Stop, Target, pgpass};
 use fathom_core::event::TcpInfo;
+use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome};
 use fathom_core::text::count;
 use fathom_core::units::narrow::time_or_dash;
 use fathom_os::clock::mono_ns;
@@ -58,15 +58,23 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         config.tell,
     )?;
     let beside = Beside::begin(peer, stop, record.clone())?;
-    let mut outcome = Outcome::new(config, server, &session);
+    let mut outcome = Outcome::new(Asked {
+        target: label,
+        server_version: session.version.clone(),
+        encrypted: Some(session.channel.is_encrypted()),
+        unanswered_beside: Some(0),
+        unrecorded: Some(0),
+        fetch_size: config.fetch_size,
+        notes: Vec::new(),
+        recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
+    });
     let looks = look(&mut session, &login, stop).map_err(|error| {
-        outcome.note(
-            &record,
-            format!("the server's states are not known: {error}; the split goes on without them"),
-        );
+        let text = format!("the server's states are not known: {error}; the split goes on without them");
+        note(&mut outcome, &record, text);
     });
     if beside.rtt(mono_ns()).is_none() {
-        outcome.note(&record, "no round trip of the path could be measured beside the queries".to_owned());
+        let text = "no round trip of the path could be measured beside the queries".to_owned();
+        note(&mut outcome, &record, text);
     }
     let asker = Asker {
         session,
@@ -80,8 +88,14 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let ended = ask_all(asker, config, stop, &record, &mut outcome);
     stop.over();
     let (unrecorded, recorded) = record.end(writer, outcome.json());
-    outcome.unrecorded = unrecorded;
+    outcome.asked.unrecorded = Some(unrecorded);
     Ok((outcome, ended.or(recorded.err())))
+}
+
+/// Says something of the run, with its result and in its recording.
+fn note(outcome: &mut Outcome, record: &Record, text: String) {
+    record.note(text.clone());
+    outcome.asked.notes.push(text);
 }
 
 /// What the server says of the session, on a second connection.
@@ -112,17 +126,17 @@ fn ask_all(
             if let Some(every) = config.every.filter(|every| latest_ns > every.as_nanos() as u64) {
                 let (late, every) =
                     [latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3)).into();
-                outcome.note(
-                    record,
-                    format!("the queries took longer than the {every} from one to the next: the latest began {late} late"),
+                let text = format!(
+                    "the queries took longer than the {every} from one to the next: the latest began {late} late"
                 );
+                note(outcome, record, text);
             }
             return None;
         }
         let answer = asker.ask();
         if let Some(error) = asker.looks.as_ref().and_then(Looks::failure) {
-            outcome
-                .note(record, format!("from query {number} on the server's states are not known: {error}"));
+            let text = format!("from query {number} on the server's states are not known: {error}");
+            note(outcome, record, text);
             asker.looks = None;
         }
         let error = answer.error.clone();
@@ -133,19 +147,19 @@ fn ask_all(
         record.query(query, began);
         number += 1;
         if let Some(trouble) = error {
-            outcome.beside_failed = asker.beside.failed();
+            outcome.asked.unanswered_beside = Some(asker.beside.failed());
             let failure = failure(&trouble, asker.login, number, stop);
             if failure.is_none() {
-                outcome.note(record, format!("query {number} was ended by you"));
+                note(outcome, record, format!("query {number} was ended by you"));
             }
             return failure;
         }
         let now = mono_ns();
         if !config.quiet && now - told_ns > PROGRESS_NS {
             told_ns = now;
-            (config.tell)(&format!("{number} asked: {}", count(outcome.rows, "row")));
+            (config.tell)(&format!("{number} asked: {}", count(outcome.rows(), "row")));
         }
-        outcome.beside_failed = asker.beside.failed();
+        outcome.asked.unanswered_beside = Some(asker.beside.failed());
     }
 }
 
@@ -204,7 +218,7 @@ fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
         error: answer.error.map(|trouble| match trouble {
             Trouble::Refused(refusal) => refusal.words(),
             Trouble::Lost(why) => why,
-            Trouble::Stopped => "its answer was not waited for".to_owned(),
+            Trouble::Stopped => NOT_WAITED_FOR.to_owned(),
         }),
         is_first: number == 0,
     }

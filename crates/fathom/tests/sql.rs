@@ -7,128 +7,12 @@ mod support;
 use serde_json::Value;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
+use support::FATHOM;
 use support::fabric::Fabric;
-use support::{FATHOM, needs_root, skip};
-use tempfile::TempDir;
-
-const PASSWORD: &str = "s3cret-w0rd";
-
-/// Where Debian, and others, have the server's programs.
-fn programs() -> Option<PathBuf> {
-    let mut found: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path().join("bin"))
-        .collect();
-    found.sort();
-    found.into_iter().rfind(|bin| bin.join("initdb").is_file())
-}
-
-/// A server on a port of its own. Dropped, it is killed.
-struct Postgres {
-    process: Child,
-    home: TempDir,
-    address: String,
-}
-
-impl Postgres {
-    /// On loopback; `None`, visibly, where this machine cannot.
-    fn start() -> Option<Self> {
-        Self::start_with("127.0.0.1", |program| Command::new(program))
-    }
-
-    /// Where `within` runs programs. The postmaster refuses to run as root.
-    fn start_with(host: &str, within: impl Fn(&str) -> Command) -> Option<Self> {
-        let Some(bin) = programs() else {
-            skip("no PostgreSQL server is installed (Debian: postgresql)");
-            return None;
-        };
-        // The postmaster refuses to run as root, so it is run as somebody else.
-        if !needs_root() {
-            return None;
-        }
-        let home = tempfile::tempdir().unwrap();
-        let data = home.path().join("data");
-        std::fs::write(home.path().join("password"), PASSWORD).unwrap();
-        std::os::unix::fs::chown(home.path(), Some(65_534), Some(65_534)).unwrap();
-        std::fs::set_permissions(home.path().join("password"), std::fs::Permissions::from_mode(0o644))
-            .unwrap();
-        let unprivileged = |command: &mut Command, program: &str| {
-            command
-                .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
-                .arg(bin.join(program))
-                .current_dir(home.path());
-        };
-        let mut initdb = Command::new("setpriv");
-        unprivileged(&mut initdb, "initdb");
-        initdb.args(["-U", "owner", "-N", "--auth=scram-sha-256", "--pwfile=password", "-D"]).arg(&data);
-        let made = initdb.output().expect("setpriv");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let hba = "host all md5user all md5\nhost all all all scram-sha-256\n";
-        std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut postgres = within("setpriv");
-        unprivileged(&mut postgres, "postgres");
-        let settings = [
-            format!("port={port}"),
-            format!("listen_addresses={host}"),
-            "unix_socket_directories=".to_owned(),
-            "fsync=off".to_owned(),
-        ];
-        postgres.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
-        let log = std::fs::File::create(home.path().join("log")).unwrap();
-        let process = postgres.stdout(Stdio::null()).stderr(log).spawn().expect("postgres");
-        let server = Self { process, address: format!("{host}:{port}"), home };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !server.log().contains("ready to accept connections") {
-            assert!(Instant::now() < deadline, "{}", server.log());
-            std::thread::yield_now();
-        }
-        Some(server)
-    }
-
-    fn log(&self) -> String {
-        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
-    }
-
-    fn url(&self) -> String {
-        format!("postgres://owner@{}/postgres", self.address)
-    }
-
-    fn sql(&self, arguments: &[&str]) -> Command {
-        sql(Command::new(FATHOM), &self.url(), arguments)
-    }
-
-    fn ask(&self, arguments: &[&str]) -> Value {
-        result(&self.sql(arguments).arg("--json").output().unwrap())
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        _ = self.process.kill();
-        _ = self.process.wait();
-    }
-}
-
-fn sql(mut command: Command, url: &str, arguments: &[&str]) -> Command {
-    command
-        .args(["sql", url, "--quiet"])
-        .args(arguments)
-        .env("PGPASSWORD", PASSWORD)
-        .env("FATHOM_CLOUD", "off");
-    command.stdin(Stdio::null());
-    command
-}
-
-fn result(out: &Output) -> Value {
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
-}
+use support::postgres::{PASSWORD, Postgres, result, says_the_same, sql};
 
 /// One line on standard error, and exit code 1.
 fn refused(out: &Output) -> String {
@@ -215,10 +99,13 @@ fn what_is_asked_is_counted_and_kept() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .find(|event| event["kind"] == "sql.ended");
     assert_eq!(told.expect("sql.ended")["result"], outcome);
+    says_the_same(&dir, &outcome);
     // A row of its own is missing, and it shows.
     std::fs::remove_file(dir.join("queries-00000.parquet")).unwrap();
     let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
     assert!(String::from_utf8_lossy(&verified.stdout).contains("as many queries as sql.ended counts"));
+    let line = refused(&Command::new(FATHOM).args(["recording", "summary"]).arg(&dir).output().unwrap());
+    assert!(line.contains("4 rows that sql.ended counts cannot be found"), "{line}");
 }
 
 #[test]

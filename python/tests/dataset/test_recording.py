@@ -32,7 +32,11 @@ def golden(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["manifest.schema.json", "event.schema.json", "samples.json", "imported-summary.schema.json"]
+    "name",
+    [
+        *("manifest.schema.json", "event.schema.json", "samples.json", "queries.json"),
+        "imported-summary.schema.json",
+    ],
 )
 def test_the_package_carries_the_schema_of_the_repository(name):
     import fathometer.dataset

@@ -44,16 +44,55 @@ pub struct Split {
     pub wall_ns: u64,
     /// The parts by [`Party`].
     parts: [Part; 3],
-    /// Of the wall time so much may be one party's or another's, in ns.
+    /// Of the wall time so much may be one party's or another's, in ns. A recording does not say it.
     pub open_ns: u64,
     /// A first wait had no round trip to be compared with.
     pub without_rtt: bool,
+    /// What a recording says.
+    recorded: Option<Recorded>,
+}
+
+/// Whether the estimates are given, as it is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Recorded {
+    Estimates,
+    Bounds(&'static str),
 }
 
 /// Where more than this share of the wall time is open, the estimates are not given.
 const OPEN_AT_MOST: f64 = 0.25;
 
+const NO_RTT: &str = "no round trip of the path was measured beside it";
+const SELDOM_SEEN: &str = "what the server did while it was waited for was not seen often enough";
+
 impl Split {
+    /// As it was recorded: the parts, and why there are bounds alone.
+    pub fn of_recording(wall_ns: u64, parts: [Part; 3], no_split: Option<&str>) -> Self {
+        let why = |told: &str| {
+            [NO_RTT, SELDOM_SEEN]
+                .into_iter()
+                .find(|why| *why == told)
+                .unwrap_or("for a reason of a later version")
+        };
+        let recorded = no_split.map_or(Recorded::Estimates, |told| Recorded::Bounds(why(told)));
+        Self { wall_ns, parts, recorded: Some(recorded), ..Self::default() }
+    }
+
+    /// The parts, of which those without an estimate are taken to be as far from the least to the most that they may be as makes the
+    /// three sum to the wall time.
+    pub fn reckoned(&self) -> [Part; 3] {
+        if self.estimates().is_some() {
+            return self.parts;
+        }
+        let sum = |of: fn(&Part) -> u64| self.parts.iter().map(|part| u128::from(of(part))).sum::<u128>();
+        let (low, high) = (sum(|part| part.low_ns), sum(|part| part.high_ns));
+        let (left, open) = (u128::from(self.wall_ns).saturating_sub(low), high.saturating_sub(low).max(1));
+        self.parts.map(|part| {
+            let own = u128::from(part.high_ns.saturating_sub(part.low_ns)) * left / open;
+            Part { ns: part.low_ns.saturating_add(u64::try_from(own).unwrap_or(u64::MAX)), ..part }
+        })
+    }
+
     /// A party's part; its estimate is to be used only where [`Split::why_not`] is `None`.
     pub fn part(&self, party: Party) -> Part {
         self.parts[party as usize]
@@ -66,12 +105,12 @@ impl Split {
 
     /// Why there are bounds alone.
     pub fn why_not(&self) -> Option<&'static str> {
-        if self.open_ns as f64 <= OPEN_AT_MOST * self.wall_ns as f64 {
-            None
-        } else if self.without_rtt {
-            Some("no round trip of the path was measured beside it")
-        } else {
-            Some("what the server did while it was waited for was not seen often enough")
+        match self.recorded {
+            Some(Recorded::Estimates) => None,
+            Some(Recorded::Bounds(why)) => Some(why),
+            None if self.open_ns as f64 <= OPEN_AT_MOST * self.wall_ns as f64 => None,
+            None if self.without_rtt => Some(NO_RTT),
+            None => Some(SELDOM_SEEN),
         }
     }
 

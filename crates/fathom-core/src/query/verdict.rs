@@ -28,17 +28,21 @@ impl Verdict {
         self.queries += 1;
         self.without_estimate += u64::from(split.estimates().is_none());
         self.wall_ns = self.wall_ns.saturating_add(split.wall_ns);
-        for (sum, party) in self.parts.iter_mut().zip(PARTIES) {
-            let part = split.part(party);
+        for (sum, part) in self.parts.iter_mut().zip(split.reckoned()) {
             sum.low_ns = sum.low_ns.saturating_add(part.low_ns);
             sum.ns = sum.ns.saturating_add(part.ns);
             sum.high_ns = sum.high_ns.saturating_add(part.high_ns);
         }
     }
 
-    /// Queries it is about.
-    pub fn queries(&self) -> u64 {
-        self.queries
+    /// A query's wall time in the mean, and of it the parts by [`Party`]; `None`: there is no query.
+    pub fn mean(&self) -> Option<(u64, [Part; 3])> {
+        let wall_ns = self.wall_ns.checked_div(self.queries)?;
+        let of = |ns: u64| ns / self.queries;
+        Some((
+            wall_ns,
+            self.parts.map(|p| Part { low_ns: of(p.low_ns), ns: of(p.ns), high_ns: of(p.high_ns) }),
+        ))
     }
 
     /// A party's share of all of their time: at least, estimated (`None`: more than half of the queries have no estimate), at

@@ -4,6 +4,7 @@ use super::join::join;
 use super::levels::{Level, Levels};
 use crate::event::Event;
 use crate::histogram::Histogram;
+use crate::query::Outcome;
 use crate::sample::{Flags, Sample};
 use std::collections::BTreeMap;
 
@@ -46,6 +47,8 @@ pub struct Gathered {
     pub levels: Vec<Level>,
     /// What was usual before each incident, by its moment in ns since the Unix epoch.
     pub before: BTreeMap<i64, Baseline>,
+    /// The queries of a database beside which they were measured, if there were such.
+    pub queries: Option<Outcome>,
 }
 
 /// Gathers, sample by sample.

@@ -248,6 +248,7 @@ fn conclude(config: &Config, live: &LiveStates, end: &RunEnd, duration_ns: u64) 
             }),
             duration_ns: state.recorded_for_ns().unwrap_or(duration_ns),
             recording: state.recording.as_ref().map(|dir| dir.display().to_string()),
+            queries: None,
         };
         (heading, &state.statistics)
     });

@@ -5,7 +5,9 @@ use crate::exit::Failure;
 use crate::output::{self, tell};
 use fathom_core::event::Event;
 use fathom_core::marks;
-use fathom_core::story::{Confidence, Gatherer, Labelled, Line, Measured, Page, State, merged, tell};
+use fathom_core::story::{
+    Confidence, Gathered, Gatherer, Labelled, Line, Measured, Page, State, merged, tell,
+};
 use fathom_core::text::{count, lines_cleaned};
 use fathom_recording::{Entry, Recording, recordings_in};
 use jiff::Timestamp;
@@ -84,6 +86,8 @@ fn read(dir: &Path) -> Result<(Labelled, bool), Failure> {
     }
     drop(progress);
     damage.extend_from_slice(samples.damage());
+    let (queries, unreadable) = recording.asked().map_err(failed)?.unzip();
+    damage.extend(unreadable.unwrap_or_default());
     for unreadable in &damage {
         tell!("fathom: {}: {unreadable}", dir.display());
     }
@@ -106,9 +110,10 @@ fn read(dir: &Path) -> Result<(Labelled, bool), Failure> {
             (None, false) => State::Interrupted,
         },
     };
+    let gathered = Gathered { queries, ..gatherer.finish() };
     let marks = manifest.marks();
     let marks = marks.iter().map(|mark| first(measured.started_at, marks::in_words(mark)));
-    let lines = marks.chain(tell(&measured, &events, &gatherer.finish())).collect();
+    let lines = marks.chain(tell(&measured, &events, &gathered)).collect();
     Ok(((measured.label, lines), damage.iter().any(|unreadable| !unreadable.torn)))
 }
 

@@ -104,11 +104,14 @@ pub(super) fn amounts_to(recording: &Recording) -> Result<Amounts, Failure> {
     }
     drop(progress);
     damage.extend_from_slice(samples.damage());
+    let (queries, unreadable) = recording.asked().map_err(failed)?.unzip();
+    damage.extend(unreadable.unwrap_or_default());
     for unreadable in &damage {
         tell!("fathom: {}: {unreadable}", recording.dir().display());
     }
     let of_throughput = recorded.summary(recording.manifest(), recording.dir().display().to_string());
-    let heading = recording.heading(&statistics);
+    let queries = queries.map(Box::new);
+    let heading = Heading { queries, ..recording.heading(&statistics) };
     let whole = damage.iter().all(|unreadable| unreadable.torn);
     let client = recording.client(tally);
     Ok(Amounts { heading, statistics, throughput: of_throughput, search: search.outcome(), client, whole })

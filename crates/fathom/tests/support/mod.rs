@@ -12,6 +12,8 @@ pub(crate) mod counting;
 pub(crate) mod fabric;
 pub(crate) mod faults;
 pub(crate) mod net;
+#[cfg(target_os = "linux")]
+pub(crate) mod postgres;
 pub(crate) mod probe;
 pub(crate) mod reflector;
 pub(crate) mod relay;

@@ -55,6 +55,13 @@ def arrow_schema() -> pa.Schema:
 
 
 @cache
+def queries_schema() -> pa.Schema:
+    """The columns of a file of queries, in order."""
+    columns = _read("queries.json")["columns"]
+    return pa.schema([pa.field(c["name"], getattr(pa, c["type"])(), c["nullable"]) for c in columns])
+
+
+@cache
 def manifest_validator() -> Callable[[Any], Any]:
     """Checks a manifest; raises ``fastjsonschema.JsonSchemaValueException``."""
     return _compile("manifest.schema.json")

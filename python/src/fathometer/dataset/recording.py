@@ -29,6 +29,7 @@ from fathometer.dataset.model import (
     Stall,
 )
 from fathometer.dataset.places import Place, RemotePath, names_in, place_of, regular, size_of, walk
+from fathometer.dataset.queries import Queries, read_queries
 from fathometer.dataset.rollup import Rollup
 from fathometer.dataset.rollup_files import is_rollup, read_rollups
 from fathometer.dataset.scan import Openings, Scanned, Wanted, processors, scan
@@ -43,7 +44,7 @@ _ATTEMPTS: Final = 3
 """Readings of a running recording whose open segment closes meanwhile; it closes at most once in seconds."""
 _MADE: Final = (
     *("connections", "stalls", "delays", "pauses", "maintenance"),
-    *("throughput", "losses", "clock_error_ns", "unsent", "client"),
+    *("throughput", "losses", "clock_error_ns", "unsent", "client", "queries"),
 )
 """What is made of events when it is first asked for."""
 _MOST_PROGRESS: Final = 1_000
@@ -143,6 +144,13 @@ class Recording:
     def client(self) -> Client | None:
         """What an application's requests came to; None: the recording is of another mode, or a rollup."""
         return client(self.manifest, self.events, self.source, self._was_due())
+
+    @cached_property
+    def queries(self) -> Queries | None:
+        """The queries of a database beside which samples were measured; None: there were none, or only a
+        rollup is there.
+        """
+        return None if self.source is None else read_queries(self.directory, self.manifest, self.events)
 
     def _was_due(self) -> int | None:
         """How many requests of an application had been due a second before it was killed; None: it was not,

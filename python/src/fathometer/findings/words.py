@@ -60,6 +60,11 @@ def span(low: float, high: float, *, positive: bool = True, to: str = " to ") ->
     return f"{duration(max(low, 0.0) if positive else low)}{to}{duration(high)}"
 
 
+def within(low: float, high: float, to: str = " to ") -> str:
+    """As `span`; one duration where both ends read alike."""
+    return duration(low) if duration(low) == duration(high) else span(low, high, to=to)
+
+
 def moment(at_ns: int, zone: tzinfo = UTC) -> str:
     """`2025-03-20 10:04:12.345 UTC`: to the millisecond."""
     whole, rest = divmod(at_ns, 1_000_000_000)

@@ -17,7 +17,7 @@ from fathometer.findings.doubts import in_words
 from fathometer.findings.finding import TIMES, Advice, Finding, Incident, Place, Quantity, Recipe
 from fathometer.findings.model import FIGURES, Analysis, Scenario, Versus
 from fathometer.findings.verdicts import of_ending
-from fathometer.report import modes, paths_json, policies_json
+from fathometer.report import databases_json, modes, paths_json, policies_json
 from fathometer.stats.changes import Change
 from fathometer.stats.results import Estimate, Interval
 
@@ -65,6 +65,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         **modes.as_json(analysis),
         **policies_json.as_json(analysis),
         **paths_json.as_json(analysis),
+        **databases_json.as_json(analysis),
         "findings": [_finding(f, owners.get(f.id)) for f in analysis.findings],
         "incidents": [_incident(i) for i in analysis.incidents],
         "advice": [_advice(a) for a in analysis.advice],

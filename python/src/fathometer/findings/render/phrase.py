@@ -23,6 +23,7 @@ from fathometer.findings.words import (
     share,
     span,
     times,
+    within,
 )
 
 HOSTS: Final = {"local": "this host", "remote": "the reflector's host"}
@@ -41,6 +42,7 @@ def ends(q: Quantity) -> str:
 WRITTEN: Final[Mapping[str, Callable[[Quantity], str]]] = {
     "": lambda q: f"{int(q.value):,}",
     "duration": lambda q: duration(q.value),
+    "within": lambda q: duration(q.value) if q.low is None or q.high is None else within(q.low, q.high),
     "duration and ends": lambda q: duration(q.value) + ends(q),
     "share": lambda q: share(q.value),
     "rate": lambda q: rate(q.value),

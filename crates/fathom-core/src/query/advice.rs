@@ -1,27 +1,27 @@
 //! What to do about it: only where the figures of this very run give a reason.
 
-use fathom_core::query::{Confidence, Party};
-use fathom_core::units::narrow::time_or_dash;
+use super::{Confidence, Party};
+use crate::units::narrow::time_or_dash;
 use std::collections::BTreeMap;
 
 /// What a run found.
-pub(crate) struct Evidence<'a> {
-    pub(crate) verdict: (Option<Party>, Confidence),
+pub(super) struct Evidence<'a> {
+    pub(super) verdict: (Option<Party>, Confidence),
     /// Medians.
-    pub(crate) turns: u64,
-    pub(crate) rtt_ns: Option<u64>,
-    pub(crate) wall_ns: u64,
+    pub(super) turns: u64,
+    pub(super) rtt_ns: Option<u64>,
+    pub(super) wall_ns: u64,
     /// The path's share at most.
-    pub(crate) path_at_most: f64,
-    pub(crate) fetch_size: Option<u32>,
+    pub(super) path_at_most: f64,
+    pub(super) fetch_size: Option<u32>,
     /// Queries by what the server waited for most.
-    pub(crate) waits: &'a BTreeMap<String, u64>,
+    pub(super) waits: &'a BTreeMap<String, u64>,
     /// Queries during which the server was looked at.
-    pub(crate) looked_at: u64,
+    pub(super) looked_at: u64,
 }
 
 /// Lines, each with its evidence; none where there is none.
-pub(crate) fn lines(of: &Evidence<'_>) -> Vec<String> {
+pub(super) fn lines(of: &Evidence<'_>) -> Vec<String> {
     let mut lines = vec![];
     // What is not sure is no ground for a change.
     let (Some(party), Confidence::High) = of.verdict else { return lines };

@@ -1,0 +1,388 @@
+//! What a run came to: medians of the wall time and its parts, whose time most of it is, and what to do about it. Made of the
+//! queries of a live run, or of those of its recording: by the same code, so that both say the same.
+
+use super::advice::{self, Evidence};
+use super::{Confidence, PARTIES, Party, Query, Verdict};
+use crate::histogram::Histogram;
+use crate::text::{cleaned, count};
+use crate::units::narrow::time_or_dash;
+use crate::units::size_text;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// Fewer queries have no p95.
+const FOR_P95: u64 = 20;
+/// Queries of a run that does not say how many: with the first, which finds nothing warm, enough for that.
+pub const COUNT: u64 = FOR_P95 + 1;
+/// So many of those that failed are kept, for the story.
+const FAILED_KEPT: usize = 20;
+
+/// What was asked, and what is known of the run beside its queries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// Address and database.
+    pub target: String,
+    /// As the server says it; `None`: it does not, or the recording breaks off before its end. So the next three.
+    pub server_version: Option<String>,
+    /// Whether by TLS.
+    pub encrypted: Option<bool>,
+    /// Round trips beside the queries that came to nothing.
+    pub unanswered_beside: Option<u64>,
+    /// Queries that are not in the recording, because it could not be written.
+    pub unrecorded: Option<u64>,
+    /// Rows of a round trip; `None`: all of them.
+    pub fetch_size: Option<u32>,
+    /// What was noted.
+    pub notes: Vec<String>,
+    /// The recording's directory, if there is one.
+    pub recording: Option<String>,
+}
+
+/// A query that has no whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Its ordinal in the run.
+    pub query: u64,
+    /// When it ended, ns since the Unix epoch.
+    pub ended_ns: i64,
+    /// How long it took until then.
+    pub wall_ns: u64,
+    /// Why.
+    pub error: String,
+}
+
+/// See the module: [`Outcome::add`] takes each query, in their order; then [`Outcome::text`] and [`Outcome::json`].
+#[derive(Debug, Clone, Default)]
+pub struct Outcome {
+    /// What is known besides.
+    pub asked: Asked,
+    queries: u64,
+    rows: u64,
+    bytes: Option<u64>,
+    retransmits: Option<u64>,
+    /// Queries during which there was one.
+    sent_again: u64,
+    failures: BTreeMap<String, u64>,
+    failed: Vec<Failed>,
+    figures: Figures,
+    /// The figures are the first query's, which count only where there is no other.
+    only_first: bool,
+}
+
+/// Of the queries that count.
+#[derive(Debug, Clone, Default)]
+struct Figures {
+    wall: Histogram,
+    first_row: Histogram,
+    transfer: Histogram,
+    parts: [Histogram; 3],
+    turns: Histogram,
+    rtt: Histogram,
+    verdict: Verdict,
+    looks: u64,
+    /// Queries during which there was one.
+    looked_at: u64,
+    waits: BTreeMap<String, u64>,
+    no_split: BTreeMap<&'static str, u64>,
+}
+
+fn median(figure: &Histogram) -> Option<u64> {
+    figure.quantile(0.5)
+}
+
+fn p95(figure: &Histogram) -> Option<u64> {
+    (figure.count() >= FOR_P95).then(|| figure.quantile(0.95)).flatten()
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}", share * 100.0)
+}
+
+fn queries(n: u64) -> String {
+    format!("{n} {}", if n == 1 { "query" } else { "queries" })
+}
+
+fn time(ns: u64) -> String {
+    time_or_dash(Some(ns), 3)
+}
+
+impl Figures {
+    fn add(&mut self, query: &Query) {
+        let put = |figure: &mut Histogram, ns: u64| figure.record(i64::try_from(ns).unwrap_or(i64::MAX));
+        put(&mut self.wall, query.split.wall_ns);
+        put(&mut self.turns, query.turns);
+        if let Some(first) = query.first_row_ns {
+            put(&mut self.first_row, first);
+            put(&mut self.transfer, query.split.wall_ns.saturating_sub(first));
+        }
+        if let Some(rtt) = query.rtt_ns {
+            put(&mut self.rtt, rtt);
+        }
+        self.verdict.add(&query.split);
+        self.looks += query.looks;
+        self.looked_at += u64::from(query.looks > 0);
+        match (query.split.estimates(), query.split.why_not()) {
+            (Some(estimates), _) => self.parts.iter_mut().zip(estimates).for_each(|(part, ns)| put(part, ns)),
+            (None, why) => *self.no_split.entry(why.unwrap_or("")).or_default() += 1,
+        }
+        if let Some(wait) = &query.server_wait {
+            *self.waits.entry(wait.clone()).or_default() += 1;
+        }
+    }
+
+    fn named(&self) -> [(&'static str, &Histogram); 6] {
+        let [server, path, client] = &self.parts;
+        [
+            ("wall", &self.wall),
+            ("first row", &self.first_row),
+            ("transfer", &self.transfer),
+            ("server", server),
+            ("path", path),
+            ("client", client),
+        ]
+    }
+}
+
+impl Outcome {
+    /// Of a run that begins.
+    pub fn new(asked: Asked) -> Self {
+        Self { asked, ..Self::default() }
+    }
+
+    /// Takes a query: into the figures, unless it failed or is the first of several, which finds nothing warm.
+    pub fn add(&mut self, query: &Query) {
+        let sum = |sum: &mut Option<u64>, of: Option<u64>| {
+            if let Some(n) = of {
+                *sum = Some(sum.unwrap_or(0).saturating_add(n));
+            }
+        };
+        self.queries += 1;
+        self.rows += query.rows;
+        sum(&mut self.bytes, query.bytes_received);
+        sum(&mut self.retransmits, query.retransmits);
+        self.sent_again += u64::from(query.retransmits.is_some_and(|n| n > 0));
+        if let Some(kind) = query.failure() {
+            *self.failures.entry(kind).or_default() += 1;
+            if self.failed.len() < FAILED_KEPT {
+                let wall_ns = query.split.wall_ns;
+                let ended_ns = query.started_ns.saturating_add(i64::try_from(wall_ns).unwrap_or(i64::MAX));
+                let error = query.error.clone().unwrap_or_default();
+                self.failed.push(Failed { query: query.query, ended_ns, wall_ns, error });
+            }
+            return;
+        }
+        if query.is_first {
+            self.only_first = true;
+        } else if std::mem::take(&mut self.only_first) {
+            self.figures = Figures::default();
+        }
+        self.figures.add(query);
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Queries so far.
+    pub fn queries(&self) -> u64 {
+        self.queries
+    }
+
+    /// Queries that had no whole answer, the first of them.
+    pub fn failed(&self) -> &[Failed] {
+        &self.failed
+    }
+
+    fn failures(&self) -> u64 {
+        self.failures.values().sum()
+    }
+
+    /// Queries that had an answer.
+    fn answered(&self) -> u64 {
+        self.queries - self.failures()
+    }
+
+    /// How many, with those that failed.
+    pub fn count_words(&self) -> String {
+        let failed = match self.failures() {
+            0 => String::new(),
+            n => {
+                let kinds: Vec<String> =
+                    self.failures.iter().map(|(kind, n)| format!("{kind}: {n}")).collect();
+                format!(", {n} failed ({})", kinds.join(", "))
+            }
+        };
+        format!("{}{failed}", queries(self.queries))
+    }
+
+    /// Whose time most of it is, in words; `None`: no query was answered.
+    pub fn verdict_words(&self) -> Option<String> {
+        let verdict = &self.figures.verdict;
+        let range = |party: Party| {
+            let (low, estimate, high) = verdict.share(party);
+            let within = format!("{} to {} %", percent(low), percent(high));
+            estimate
+                .map_or(within.clone(), |estimate| format!("{} % of the time, {within}", percent(estimate)))
+        };
+        (self.answered() > 0).then(|| match verdict.most() {
+            (Some(party), Confidence::High) => format!("most of it is the {party}: {}", range(party)),
+            (Some(party), _) => format!("most of it seems to be the {party}: {} (not sure)", range(party)),
+            (None, _) => {
+                let all: Vec<String> =
+                    PARTIES.into_iter().map(|party| format!("{party} {}", range(party))).collect();
+                format!("no part is most of it for sure: {}", all.join("; "))
+            }
+        })
+    }
+
+    /// How sure that is.
+    pub fn confidence(&self) -> Confidence {
+        self.figures.verdict.most().1
+    }
+
+    /// What the verdict rests on, a sentence each.
+    pub fn evidence(&self) -> Vec<String> {
+        let mut told = Vec::new();
+        let verdict = &self.figures.verdict;
+        if let Some((wall_ns, parts)) = verdict.mean() {
+            let part = |(party, part): (Party, super::Part)| {
+                format!("{party} {} to {}", time(part.low_ns), time(part.high_ns))
+            };
+            let parts: Vec<String> = PARTIES.into_iter().zip(parts).map(part).collect();
+            told.push(format!("of a query's {} in the mean: {}", time(wall_ns), parts.join(", ")));
+            let half = time_or_dash(median(&self.figures.wall), 3);
+            let most =
+                p95(&self.figures.wall).map_or_else(String::new, |ns| format!(", 95 % within {}", time(ns)));
+            told.push(format!("half of the queries took at most {half}{most}"));
+        }
+        told.extend(self.sent_again_words());
+        told.extend(self.no_split_words());
+        told
+    }
+
+    fn sent_again_words(&self) -> Option<String> {
+        let segments = self.retransmits.filter(|n| *n > 0)?;
+        let were = if segments == 1 { "was" } else { "were" };
+        let (queries, segments) = (queries(self.sent_again), count(segments, "segment"));
+        Some(format!("in {queries} {segments} {were} sent again from here"))
+    }
+
+    fn no_split_words(&self) -> impl Iterator<Item = String> {
+        self.figures.no_split.iter().map(|(why, n)| {
+            format!("{} without a split, and so not in server, path and client: {why}", queries(*n))
+        })
+    }
+
+    fn advice(&self) -> Vec<String> {
+        let of = &self.figures;
+        let evidence = Evidence {
+            verdict: of.verdict.most(),
+            turns: median(&of.turns).unwrap_or(0),
+            rtt_ns: median(&of.rtt),
+            wall_ns: median(&of.wall).unwrap_or(0),
+            path_at_most: of.verdict.share(Party::Path).2,
+            fetch_size: self.asked.fetch_size,
+            waits: &of.waits,
+            looked_at: of.looked_at,
+        };
+        advice::lines(&evidence)
+    }
+
+    /// As a person reads it.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        let of = &self.figures;
+        let rows = count(self.rows, "row");
+        let size = self.bytes.map_or_else(String::new, |bytes| format!(", {}", size_text(bytes)));
+        _ = writeln!(out, "{}: {}, {rows}{size}", cleaned(&self.asked.target), self.count_words());
+        if let Some(verdict) = self.verdict_words() {
+            _ = writeln!(out, "{:<10}{:>10}{:>10}", "", "p50", "p95");
+            for (name, figure) in of.named() {
+                let (p50, p95) = (time_or_dash(median(figure), 3), time_or_dash(p95(figure), 3));
+                _ = writeln!(out, "{name:<10}{p50:>10}{p95:>10}");
+            }
+            let counted = of.wall.count();
+            if counted < FOR_P95 {
+                let missing = queries(counted);
+                _ = writeln!(
+                    out,
+                    "no p95: it needs {FOR_P95} queries after the first, and {missing} counted; --count {COUNT} asks enough"
+                );
+            }
+            let turns = median(&of.turns).unwrap_or(0);
+            let rtt = median(&of.rtt).map_or_else(|| "not known".to_owned(), |ns| time_or_dash(Some(ns), 3));
+            _ = writeln!(out, "{} a query, of {rtt} each", count(turns, "round trip"));
+            _ = writeln!(out, "{verdict}");
+            for line in self.advice() {
+                _ = writeln!(out, "{}", cleaned(&line));
+            }
+        }
+        for line in self.sent_again_words().into_iter().chain(self.no_split_words()) {
+            _ = writeln!(out, "{line}");
+        }
+        for note in &self.asked.notes {
+            _ = writeln!(out, "{}", cleaned(note));
+        }
+        if let Some(dir) = &self.asked.recording {
+            _ = writeln!(out, "recording {}", cleaned(dir));
+        }
+        out
+    }
+
+    /// As a program reads it (docs/databases.md).
+    pub fn json(&self) -> Value {
+        let of = &self.figures;
+        let figure = |figure: &Histogram| json!({ "count": figure.count(), "p50": median(figure), "p95": p95(figure) });
+        let (party, confidence) = of.verdict.most();
+        let share = |party: Party| {
+            let (low, estimate, high) = of.verdict.share(party);
+            (party.to_string(), json!({ "low": low, "estimate": estimate, "high": high }))
+        };
+        let mean = of.verdict.mean().map(|(wall_ns, parts)| {
+            let part = |(party, part): (Party, super::Part)| {
+                (party.to_string(), json!({ "low": part.low_ns, "high": part.high_ns }))
+            };
+            let mut mean: serde_json::Map<String, Value> = PARTIES.into_iter().zip(parts).map(part).collect();
+            mean.insert("wall".to_owned(), wall_ns.into());
+            mean
+        });
+        let confidence = match confidence {
+            Confidence::High => "high",
+            Confidence::Medium => "medium",
+            Confidence::None => "none",
+        };
+        let figures = of.named().map(|(name, of)| (format!("{}_ns", name.replace(' ', "_")), figure(of)));
+        let mut value = json!({
+            "format": 1,
+            "target": self.asked.target,
+            "server_version": self.asked.server_version,
+            "encrypted": self.asked.encrypted,
+            "queries": self.queries,
+            "failed": self.failures(),
+            "failures": self.failures,
+            "rows": self.rows,
+            "bytes_received": self.bytes,
+            "retransmits": self.retransmits,
+            "sent_again": self.sent_again,
+            "turns": median(&of.turns),
+            "rtt_ns": median(&of.rtt),
+            "unanswered_beside": self.asked.unanswered_beside,
+            "looks": of.looks,
+            "server_waits": of.waits,
+            "without_split": of.no_split,
+            "verdict": { "party": party.map(|party| party.to_string()), "confidence": confidence },
+            "shares": PARTIES.map(share).into_iter().collect::<serde_json::Map<_, _>>(),
+            "mean_ns": mean,
+            "advice": self.advice(),
+            "notes": self.asked.notes,
+            "recording": self.asked.recording,
+            "unrecorded": self.asked.unrecorded,
+        });
+        if let Some(object) = value.as_object_mut() {
+            object.extend(figures);
+        }
+        value
+    }
+}

@@ -1,0 +1,78 @@
+//! One query, as it is recorded (`schema/recording.md`, "Queries").
+
+use super::Split;
+
+/// The error of a query whose answer the user did not want to wait for.
+pub const NOT_WAITED_FOR: &str = "its answer was not waited for";
+
+/// What is known of one query. Times in ns.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Query {
+    /// Its ordinal in the run, from 0.
+    pub query: u64,
+    /// When its first request was handed to the kernel, ns since the Unix epoch.
+    pub started_ns: i64,
+    /// How much later than it was due.
+    pub lateness_ns: i64,
+    /// From its start to its first row; `None`: none came.
+    pub first_row_ns: Option<u64>,
+    /// Rows that came.
+    pub rows: u64,
+    /// Requests, each of which waits for its answer.
+    pub turns: u64,
+    /// Bytes of TCP payload here; `None`: the system does not tell. So the next four.
+    pub bytes_received: Option<u64>,
+    /// Bytes of TCP payload that the server acknowledged.
+    pub bytes_sent: Option<u64>,
+    /// Segments with payload that came.
+    pub segments_received: Option<u64>,
+    /// Segments that were sent again from here.
+    pub retransmits: Option<u64>,
+    /// The path's round trip that was reckoned with; `None`: none is known.
+    pub rtt_ns: Option<u64>,
+    /// Looks at the server's backend that counted.
+    pub looks: u64,
+    /// Whose time it took.
+    pub split: Split,
+    /// What the backend waited for at most of the looks at which it worked (`IO/DataFileRead`); `None`: nothing, or no looks.
+    pub server_wait: Option<String>,
+    /// Why it has no whole answer.
+    pub error: Option<String>,
+    /// It is the first of its connection, which finds nothing warm.
+    pub is_first: bool,
+}
+
+impl Query {
+    /// What kind of failure it is: `SQLSTATE 57014` where the server said why, else whose end it was. `None`: it was answered.
+    pub fn failure(&self) -> Option<String> {
+        let error = self.error.as_deref()?;
+        if error == NOT_WAITED_FOR {
+            return Some("not waited for".to_owned());
+        }
+        let code = error.strip_suffix(')').and_then(|text| text.rsplit_once('(')).map(|(_, code)| code);
+        let is_state = |code: &&str| {
+            code.len() == 5 && code.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
+        };
+        Some(
+            code.filter(is_state)
+                .map_or_else(|| "connection lost".to_owned(), |code| format!("SQLSTATE {code}")),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_counted_by_what_ended_them() {
+        let of = |error: &str| Query { error: Some(error.to_owned()), ..Query::default() }.failure();
+        assert_eq!(of("syntax error at or near \"SELEC\" (42601)").as_deref(), Some("SQLSTATE 42601"));
+        assert_eq!(
+            of("the connection broke: Connection reset by peer (os error 104)").as_deref(),
+            Some("connection lost")
+        );
+        assert_eq!(of(NOT_WAITED_FOR).as_deref(), Some("not waited for"));
+        assert_eq!(Query::default().failure(), None);
+    }
+}

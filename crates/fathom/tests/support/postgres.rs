@@ -1,0 +1,147 @@
+//! A real `PostgreSQL`, started as an unprivileged user, and `fathom sql` asking it.
+
+use super::{FATHOM, needs_root, skip};
+use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub(crate) const PASSWORD: &str = "s3cret-w0rd";
+
+/// Where Debian, and others, have the server's programs.
+fn programs() -> Option<PathBuf> {
+    let mut found: Vec<_> = std::fs::read_dir("/usr/lib/postgresql")
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path().join("bin"))
+        .collect();
+    found.sort();
+    found.into_iter().rfind(|bin| bin.join("initdb").is_file())
+}
+
+/// A server on a port of its own. Dropped, it is killed.
+pub(crate) struct Postgres {
+    process: Child,
+    pub(crate) home: TempDir,
+    address: String,
+}
+
+impl Postgres {
+    /// On loopback; `None`, visibly, where this machine cannot.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with("127.0.0.1", |program| Command::new(program))
+    }
+
+    /// Where `within` runs programs. The postmaster refuses to run as root.
+    pub(crate) fn start_with(host: &str, within: impl Fn(&str) -> Command) -> Option<Self> {
+        let Some(bin) = programs() else {
+            skip("no PostgreSQL server is installed (Debian: postgresql)");
+            return None;
+        };
+        // The postmaster refuses to run as root, so it is run as somebody else.
+        if !needs_root() {
+            return None;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let data = home.path().join("data");
+        std::fs::write(home.path().join("password"), PASSWORD).unwrap();
+        std::os::unix::fs::chown(home.path(), Some(65_534), Some(65_534)).unwrap();
+        std::fs::set_permissions(home.path().join("password"), std::fs::Permissions::from_mode(0o644))
+            .unwrap();
+        let unprivileged = |command: &mut Command, program: &str| {
+            command
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--"])
+                .arg(bin.join(program))
+                .current_dir(home.path());
+        };
+        let mut initdb = Command::new("setpriv");
+        unprivileged(&mut initdb, "initdb");
+        initdb.args(["-U", "owner", "-N", "--auth=scram-sha-256", "--pwfile=password", "-D"]).arg(&data);
+        let made = initdb.output().expect("setpriv");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let hba = "host all md5user all md5\nhost all all all scram-sha-256\n";
+        std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut postgres = within("setpriv");
+        unprivileged(&mut postgres, "postgres");
+        let settings = [
+            format!("port={port}"),
+            format!("listen_addresses={host}"),
+            "unix_socket_directories=".to_owned(),
+            "fsync=off".to_owned(),
+        ];
+        postgres.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
+        let log = std::fs::File::create(home.path().join("log")).unwrap();
+        let process = postgres.stdout(Stdio::null()).stderr(log).spawn().expect("postgres");
+        let server = Self { process, address: format!("{host}:{port}"), home };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !server.log().contains("ready to accept connections") {
+            assert!(Instant::now() < deadline, "{}", server.log());
+            std::thread::yield_now();
+        }
+        Some(server)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("postgres://owner@{}/postgres", self.address)
+    }
+
+    pub(crate) fn sql(&self, arguments: &[&str]) -> Command {
+        sql(Command::new(FATHOM), &self.url(), arguments)
+    }
+
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
+        result(&self.sql(arguments).arg("--json").output().unwrap())
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+pub(crate) fn sql(mut command: Command, url: &str, arguments: &[&str]) -> Command {
+    command
+        .args(["sql", url, "--quiet"])
+        .args(arguments)
+        .env("PGPASSWORD", PASSWORD)
+        .env("FATHOM_CLOUD", "off");
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn result(out: &Output) -> Value {
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// What a recording says of its queries is what the live run said at its end: in figures and in words.
+pub(crate) fn says_the_same(dir: &Path, live: &Value) {
+    let recording = |command: &str, arguments: &[&str]| {
+        let out =
+            Command::new(FATHOM).args(["recording", command]).arg(dir).args(arguments).output().unwrap();
+        assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let summary: Value = serde_json::from_str(&recording("summary", &["--json"])).unwrap();
+    assert_eq!(&summary["queries"], live);
+    let text = recording("summary", &[]);
+    let wanted = live["queries"].as_u64().unwrap();
+    assert!(text.starts_with(&format!("{}: {wanted} quer", live["target"].as_str().unwrap())), "{text}");
+    let story = recording("explain", &["--json"]);
+    let told = story.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_queries = |line: &Value| {
+        line["statement"].as_str().is_some_and(|text| text.starts_with(&format!("{wanted} quer")))
+    };
+    let told: Vec<Value> = told.filter(of_queries).collect();
+    assert_eq!((told.len(), &told[0]["confidence"]), (1, &live["verdict"]["confidence"]), "{story}");
+}

@@ -1,0 +1,182 @@
+"""What `queries-*.parquet` of a recording of `fathom sql` says (``schema/queries.json``, docs/databases.md).
+
+Times are ns. Each query has bounds of the server's, the path's and the client's part; estimates, where it has
+them, sum to its wall time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from fathometer.counts import count
+from fathometer.dataset.format import queries_schema
+from fathometer.dataset.model import Damage, Event, Manifest
+from fathometer.dataset.places import Place, RemotePath, regular_for_arrow
+
+PARTIES: Final = ("server", "path", "client")
+"""Whose time it may be, in the order in which they are shown."""
+NOT_WAITED_FOR: Final = "its answer was not waited for"
+"""The error of a query that the user did not want to wait for."""
+_STATE: Final = re.compile(r"\(([0-9A-Z]{5})\)\Z")
+_FIRST: Final = 1
+"""Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Queries:
+    """The queries of a recording, in their order."""
+
+    asked: Mapping[str, Any]
+    """What was asked, as the manifest has it (`probe.sql`)."""
+    started_ns: Ints
+    """Since the Unix epoch."""
+    wall_ns: Ints
+    low_ns: Mapping[str, Ints]
+    high_ns: Mapping[str, Ints]
+    """Bounds of the parts, by `PARTIES`."""
+    part_ns: Mapping[str, Ints]
+    """The parts: as they were estimated, else as far between the bounds as makes the three sum to the wall
+    time (`fathom-core/query/split.rs`)."""
+    first: Bools
+    """The first of a connection."""
+    errors: tuple[str | None, ...]
+    no_split: tuple[str | None, ...]
+    """Why there are bounds alone."""
+    retransmits: tuple[int | None, ...]
+    damage: tuple[Damage, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self.wall_ns)
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """Those without a whole answer, by kind."""
+        return dict(sorted(Counter(failure(e) for e in self.errors if e is not None).items()))
+
+    @property
+    def counted(self) -> Bools:
+        """Those that are in figures: answered, and not the first of several."""
+        answered = np.array([e is None for e in self.errors], dtype=np.bool_)
+        warm = answered & ~self.first
+        return warm if warm.any() else answered
+
+
+def failure(error: str) -> str:
+    """The kind of a failure: `SQLSTATE 57014` where the server said why, else whose end it was."""
+    if error == NOT_WAITED_FOR:
+        return "not waited for"
+    state = _STATE.search(error)
+    return f"SQLSTATE {state[1]}" if state else "connection lost"
+
+
+def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) -> Queries | None:
+    """The queries of a recording; None: it is of something else. What cannot be read stands in `damage`."""
+    asked = manifest.probe.get("sql")
+    if not isinstance(asked, dict):
+        return None
+    tables: list[pa.Table] = []
+    damage: list[Damage] = []
+    while (path := directory / f"queries-{len(tables):05}.parquet").exists():
+        table = _table(path)
+        if isinstance(table, Damage):
+            damage.append(table)
+            break
+        tables.append(table)
+    rows = pa.concat_tables(tables) if tables else queries_schema().empty_table()
+    missing = _told(events) - rows.num_rows
+    if missing > 0 and not damage:
+        reason = f"{count(missing, 'row')} that sql.ended counts cannot be found"
+        damage.append(Damage(path.name, 0, 0, False, reason))
+    return replace(_queries(rows, asked), damage=tuple(damage))
+
+
+def _told(events: Sequence[Event]) -> int:
+    for event in events:
+        if event.kind == "sql.ended" and event.known:
+            # Those that a full disk had no room for are counted, and in no file.
+            said = [event.fields["result"].get(name) for name in ("queries", "unrecorded")]
+            number, lost = (n if isinstance(n, int) else 0 for n in said)
+            return number - lost
+    return 0
+
+
+def _table(path: Place) -> pa.Table | Damage:
+    """The rows of a file, or why they do not count."""
+    length = 0
+    try:
+        if isinstance(path, RemotePath):
+            data: Any = pa.BufferReader(path.read_bytes())
+        else:
+            length, data = path.stat().st_size, regular_for_arrow(path)
+        with data, pq.ParquetFile(data) as file:
+            if not file.schema_arrow.remove_metadata().equals(queries_schema()):
+                return Damage(path.name, 0, length, False, "its columns are not those of schema/queries.json")
+            table = file.read()
+    except OSError as error:
+        reason = error.strerror or str(error).splitlines()[0]
+        return Damage(path.name, 0, length, False, f"cannot be read: {reason}")
+    except (pa.ArrowException, ValueError) as error:
+        return Damage(path.name, 0, length, False, f"it is no Parquet file: {str(error).splitlines()[0]}")
+    return table if _is_lawful(table) else Damage(path.name, 0, length, False, "it has impossible times")
+
+
+def _column(table: pa.Table, name: str) -> Ints:
+    """Integers; those that are absent are 0."""
+    values: Ints = table[name].fill_null(0).to_numpy()
+    return values
+
+
+def _is_lawful(table: pa.Table) -> bool:
+    """Whether each part lies within 0 and the wall time, and no column lacks what it must have."""
+    if any(table[f.name].null_count for f in queries_schema() if not f.nullable):
+        return False
+    wall = _column(table, "wall_ns")
+    return all(
+        bool(np.all((low >= 0) & (low <= high) & (high <= wall)))
+        for party in PARTIES
+        for low, high in [[_column(table, f"{party}_{end}_ns") for end in ("low", "high")]]
+    )
+
+
+def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
+    wall = _column(table, "wall_ns")
+    low = {party: _column(table, f"{party}_low_ns") for party in PARTIES}
+    high = {party: _column(table, f"{party}_high_ns") for party in PARTIES}
+    no_split = tuple(table["no_split"].to_pylist())
+    known = np.array([why is None for why in no_split], dtype=np.bool_)
+    # Beyond 2^53 ns, a hundred days, a float has no longer every ns.
+    open_ns = np.maximum(sum(high[p] - low[p] for p in PARTIES), 1).astype(np.float64)
+    left = np.maximum(wall - sum(low.values()), 0) / open_ns
+    part = {
+        p: np.where(
+            known,
+            _column(table, f"{p}_ns"),
+            low[p] + ((high[p] - low[p]) * left).astype(np.int64),
+        )
+        for p in PARTIES
+    }
+    return Queries(
+        asked=asked,
+        started_ns=_column(table, "started_ns"),
+        wall_ns=wall,
+        low_ns=low,
+        high_ns=high,
+        part_ns=part,
+        first=(_column(table, "flags") & _FIRST).astype(np.bool_),
+        errors=tuple(table["error"].to_pylist()),
+        no_split=no_split,
+        retransmits=tuple(table["retransmits"].to_pylist()),
+    )

@@ -1,0 +1,245 @@
+"""Where the time of a database's queries went, by path, and whether the same query takes longer over another.
+
+The shares are those of `fathom sql` and `fathom recording summary` (docs/databases.md); wall times have the
+intervals of round trips, and are compared as these are (docs/statistics.md).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import combinations
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathometer.counts import count
+from fathometer.dataset.queries import PARTIES, Queries
+from fathometer.findings.finding import Confidence
+from fathometer.findings.model import Scenario
+from fathometer.findings.parts import recordings_of
+from fathometer.stats.compare import compare
+from fathometer.stats.family import Difference, judged, no_surer
+from fathometer.stats.results import Estimate
+from fathometer.stats.rollup import rollup_estimates
+from fathometer.stats.runs import RUNS_TO_COMPARE, compare_runs, few_runs
+from fathometer.stats.series import from_series
+
+SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+Party = Literal["server", "path", "client"]
+_SHAPE: Final = ("protocol", "source", "think_ns", "fetch_size", "simple")
+"""What of a run's settings makes its query another one. How often it was asked does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A party's part of a query in the mean, ns."""
+
+    low_ns: float
+    ns: float
+    high_ns: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """One query over one path, all runs together."""
+
+    path: str
+    """The scenario's name."""
+    asked: str
+    """The query, or the rows that were asked for; empty: the recording does not say."""
+    shape: str | None
+    """The same for the same query; None: nobody knows what was asked."""
+    runs: tuple[Queries, ...]
+    """In order of time."""
+    ids: tuple[str, ...]
+    """Of their recordings."""
+    wall: Mapping[str, Estimate]
+    """By the names of `SHARES`, ns."""
+    mean_ns: float
+    """Of the wall times; NaN: no query counts."""
+    parts: Mapping[str, Part]
+    """By party; empty: no query counts."""
+    party: Party | None
+    """Whose time most of it is; None: nobody's for sure."""
+    sure: Confidence | None
+    """How sure that is; None: not at all."""
+    counted: int
+    """Queries that the figures are of."""
+
+    @property
+    def queries(self) -> int:
+        """How many were asked."""
+        return sum(q.number for q in self.runs)
+
+    @property
+    def failures(self) -> Mapping[str, int]:
+        """By kind."""
+        return _summed([q.failures for q in self.runs])
+
+    @property
+    def no_split(self) -> Mapping[str, int]:
+        """Queries with bounds alone, by why."""
+        known = [Counter(w for w in np.array(q.no_split, object)[q.counted] if w) for q in self.runs]
+        return _summed(known)
+
+    @property
+    def retransmits(self) -> int | None:
+        """Segments that were sent again from here; None: no run tells."""
+        known = [n for q in self.runs for n in q.retransmits if n is not None]
+        return sum(known) if known else None
+
+    @property
+    def sent_again(self) -> int:
+        """Queries in which there were any."""
+        return sum(bool(n) for q in self.runs for n in q.retransmits)
+
+    @property
+    def open_ns(self) -> float:
+        """Of the mean, what may be one party's or another's."""
+        return max(self.mean_ns - sum(p.low_ns for p in self.parts.values()), 0.0)
+
+    @property
+    def broken(self) -> bool:
+        """Whether a part of it cannot be read."""
+        return any(q.damage for q in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same query over two paths, `a` the one whose median is lower."""
+
+    a: str
+    b: str
+    shape: str
+    asked: str
+    difference: Difference
+    """Of the medians of the wall times, ns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """What recordings of `fathom sql` come to."""
+
+    every: tuple[Asked, ...]
+    """By path."""
+    pairs: tuple[Pair, ...]
+    """Judged as one family."""
+
+
+@lru_cache(maxsize=1)
+def databases(scenarios: tuple[Scenario, ...]) -> Databases:
+    """Of each path and query."""
+    groups: dict[tuple[str, str], list[tuple[str, Queries]]] = {}
+    for scenario, recording in recordings_of(scenarios):
+        if recording.queries is not None:
+            shape = json.dumps({n: recording.queries.asked.get(n) for n in _SHAPE}, sort_keys=True)
+            groups.setdefault((scenario.name, shape), []).append((recording.manifest.id, recording.queries))
+    every = tuple(_asked(path, shape, runs) for (path, shape), runs in sorted(groups.items()))
+    return Databases(every, _pairs(every))
+
+
+def words_of(asked: Mapping[str, object]) -> str:
+    """What was asked: the query, else the rows that the server made up; empty: it was kept to itself."""
+    source = asked.get("source")
+    if not isinstance(source, dict):
+        return ""
+    if isinstance(query := source.get("query"), str):
+        return " ".join(query.split())
+    rows, size = source.get("rows"), source.get("row_bytes")
+    return f"{rows:,} × {count(size, 'byte')}" if isinstance(rows, int) and isinstance(size, int) else ""
+
+
+def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
+    runs = sorted(runs, key=lambda run: int(run[1].started_ns[0]) if run[1].number else 0)
+    queries = tuple(q for _, q in runs)
+    asked = words_of(queries[0].asked)
+    wall = np.concatenate([q.wall_ns[q.counted] for q in queries]).astype(np.float64)
+    known = np.concatenate([_has_split(q) for q in queries])
+    parts = {}
+    if len(wall):
+        for party in PARTIES:
+            low, at, high = (
+                float(
+                    np.concatenate([of[party][q.counted] for q, of in zip(queries, ends, strict=True)]).mean()
+                )
+                for ends in ([getattr(q, name) for q in queries] for name in ("low_ns", "part_ns", "high_ns"))
+            )
+            parts[party] = Part(low, at, high)
+    # As `fathom-core/query/verdict.rs`: an estimate counts where at most half of the queries have none.
+    mean = float(wall.mean()) if len(wall) else math.nan
+    whose, sure = _most(parts, mean, 2 * int((~known).sum()) <= len(known))
+    return Asked(
+        path=path,
+        asked=asked,
+        shape=shape if asked else None,
+        runs=queries,
+        ids=tuple(i for i, _ in runs),
+        wall=dict(zip(SHARES, rollup_estimates(from_series(wall), tuple(SHARES.values())), strict=True)),
+        mean_ns=mean,
+        parts=parts,
+        party=whose,
+        sure=sure,
+        counted=len(wall),
+    )
+
+
+def _has_split(q: Queries) -> NDArray[np.bool_]:
+    return np.array([why is None for why in q.no_split], dtype=np.bool_)[q.counted]
+
+
+_MOST: Final = 0.5
+"""Of the time: more is most of it."""
+
+
+def _most(parts: Mapping[str, Part], mean: float, estimated: bool) -> tuple[Party | None, Confidence | None]:
+    named: tuple[Party, ...] = ("server", "path", "client")
+    for party in named:
+        if parts and parts[party].low_ns > _MOST * mean:
+            return party, "high"
+    for party in named:
+        if parts and estimated and parts[party].ns > _MOST * mean:
+            return party, "medium"
+    return None, None
+
+
+def _summed(counts: Sequence[Mapping[str, int]]) -> Mapping[str, int]:
+    every: Counter[str] = Counter()
+    for one in counts:
+        every.update(one)
+    return dict(sorted(every.items()))
+
+
+def _pairs(every: Sequence[Asked]) -> tuple[Pair, ...]:
+    have = sorted((x for x in every if x.shape and x.counted), key=lambda x: (x.wall["p50"].value, x.path))
+    pairs = [
+        Pair(a.path, b.path, a.shape or "", a.asked, _difference(a, b))
+        for a, b in combinations(have, 2)
+        if a.shape == b.shape
+    ]
+    verdicts = judged([pair.difference for pair in pairs])
+    return tuple(replace(p, difference=d) for p, d in zip(pairs, verdicts, strict=True))
+
+
+def _difference(a: Asked, b: Asked) -> Difference:
+    """By runs where both have enough of them; else by blocks, no surer than few runs allow."""
+    x, y = _medians(a), _medians(b)
+    if min(len(x), len(y)) >= RUNS_TO_COMPARE:
+        return compare_runs("p50", x, y, interleaved=False)
+    blocks = [from_series(_wall(one)) for one in (a, b)]
+    difference = compare(*blocks).of("p50")
+    runs = few_runs(x, y, pairs=False) if difference.decided else None
+    return difference if runs is None else no_surer(difference, runs.at())
+
+
+def _wall(one: Asked) -> NDArray[np.float64]:
+    return np.concatenate([q.wall_ns[q.counted] for q in one.runs]).astype(np.float64)
+
+
+def _medians(one: Asked) -> NDArray[np.float64]:
+    return np.array([np.median(q.wall_ns[q.counted]) for q in one.runs if q.counted.any()])

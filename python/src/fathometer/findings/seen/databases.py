@@ -1,0 +1,75 @@
+"""Where the time of a database's queries went, and what became of those that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fathometer.findings.databases import Asked, Pair, Part, databases
+from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number, times
+from fathometer.findings.model import Scenario
+
+
+def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
+    """Of each path and query, and of each pair of paths that differ in one."""
+    seen = databases(tuple(scenarios))
+    every = [f for one in seen.every for f in _of(one)]
+    return every + [_pair(pair) for pair in seen.pairs if pair.difference.differs]
+
+
+def _of(one: Asked) -> Iterator[Finding]:
+    where = (Place(one.path, one.ids[0] if len(one.ids) == 1 else ""),)
+    failures = one.failures
+    if failures:
+        facts = tuple(
+            Fact("query failure", {"times": number(n)}, {"why": why}) for why, n in failures.items()
+        )
+        quantities = {"failed": number(sum(failures.values())), "of": number(one.queries)}
+        yield Finding("queries failed", where, quantities=quantities, facts=facts)
+    if not one.parts:
+        return
+    facts = tuple(
+        Fact("query part", {"part": _bounded(p)}, {"party": party}) for party, p in one.parts.items()
+    )
+    if one.asked:
+        facts = (Fact("query asked", terms={"asked": _short(one.asked)}), *facts)
+    if one.retransmits:
+        again = {"queries": number(one.sent_again), "segments": number(one.retransmits)}
+        facts += (Fact("query sent again", again),)
+    facts += tuple(Fact("query not split", {"times": number(n)}, {"why": w}) for w, n in one.no_split.items())
+    wall, counted = ns(one.mean_ns), number(one.counted)
+    if one.party is None or one.sure is None:
+        quantities = {"wall": wall, "open": ns(one.open_ns), "queries": counted}
+        yield Finding("query time open", where, confidence="low", quantities=quantities, facts=facts)
+        return
+    quantities = {"wall": wall, "part": _bounded(one.parts[one.party]), "queries": counted}
+    kind = "query time" if one.sure == "high" else "query time likely"
+    yield Finding(
+        kind, where, confidence=one.sure, quantities=quantities, terms={"party": one.party}, facts=facts
+    )
+
+
+def _bounded(part: Part) -> Quantity:
+    return Quantity(part.ns, "ns", part.low_ns, part.high_ns)
+
+
+def _pair(pair: Pair) -> Finding:
+    d = pair.difference
+    low, high = (None, None) if d.ratio_interval is None else (d.ratio_interval.low, d.ratio_interval.high)
+    return Finding(
+        "query over another path",
+        (Place(pair.a), Place(pair.b)),
+        quantities={
+            "ratio": times(d.ratio) if low is None else Quantity(d.ratio, "times", low, high),
+            "a_ns": ns(d.a),
+            "b_ns": ns(d.b),
+        },
+        terms={"a": pair.a, "b": pair.b, "asked": _short(pair.asked)},
+    )
+
+
+_LETTERS = 80
+"""Of a query in a sentence."""
+
+
+def _short(query: str) -> str:
+    return query if len(query) <= _LETTERS else f"{query[: _LETTERS - 1]}…"

@@ -1,0 +1,86 @@
+"""Queries of databases in the report's JSON. The page's section of this name is made of the same values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from fathometer.dataset.queries import PARTIES
+from fathometer.findings.databases import Asked, Pair, databases
+from fathometer.findings.doubts import in_words
+from fathometer.findings.model import Analysis
+from fathometer.stats.results import Estimate
+
+
+def as_json(analysis: Analysis) -> dict[str, Any]:
+    """Both are empty where no query was recorded."""
+    known = databases(analysis.scenarios)
+    return {
+        "databases": [_asked(one) for one in known.every],
+        "database_comparisons": [_pair(pair) for pair in known.pairs],
+    }
+
+
+def _asked(one: Asked) -> dict[str, Any]:
+    mean = one.mean_ns
+    return {
+        "path": one.path,
+        "asked": one.asked or None,
+        "recordings": list(one.ids),
+        "queries": one.queries,
+        "counted": one.counted,
+        "failed": sum(one.failures.values()),
+        "failures": dict(one.failures),
+        "retransmits": one.retransmits,
+        "sent_again": one.sent_again,
+        "without_split": dict(one.no_split),
+        "wall_ns": {name: _estimate(e) for name, e in one.wall.items()},
+        "mean_ns": None
+        if not one.parts
+        else {
+            "wall": round(mean),
+            **{p: {"low": round(one.parts[p].low_ns), "high": round(one.parts[p].high_ns)} for p in PARTIES},
+            "open": round(one.open_ns),
+        },
+        "party": one.party,
+        "confidence": one.sure,
+        "broken": one.broken,
+    }
+
+
+def _estimate(e: Estimate) -> dict[str, Any]:
+    return {
+        "value": round(e.value) if e.shown else None,
+        "low": round(e.interval.low) if e.interval else None,
+        "high": round(e.interval.high) if e.interval else None,
+        "level": e.interval.level if e.interval else None,
+        "count": e.count,
+        "doubt": in_words(e.doubt),
+        "doubt_code": None if e.doubt is None else e.doubt.code,
+    }
+
+
+def _pair(pair: Pair) -> dict[str, Any]:
+    d = pair.difference
+    interval = d.ratio_interval
+    return {
+        "a": pair.a,
+        "b": pair.b,
+        "asked": pair.asked,
+        "metric": d.metric,
+        "a_ns": round(d.a),
+        "b_ns": round(d.b),
+        "ratio": _number(d.ratio),
+        "low": _number(interval.low) if interval else None,
+        "high": _number(interval.high) if interval else None,
+        "verdict": d.verdict,
+        "basis": d.basis,
+        "method": d.method,
+        "p_value": None if d.p_value is None else _number(d.p_value),
+        "doubt": in_words(d.doubt),
+        "doubt_code": None if d.doubt is None else d.doubt.code,
+    }
+
+
+def _number(value: float) -> float | None:
+    return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -1,0 +1,130 @@
+"""Where the time of a database's queries went: the split as stacked bars, and wall times."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fathometer.dataset.queries import PARTIES
+from fathometer.findings.databases import Asked, Pair, databases
+from fathometer.findings.model import Analysis
+from fathometer.findings.words import count, duration, times, within
+from fathometer.report.sections import Picture, Section, table_of
+from fathometer.report.tables import Cell, Table, figure
+from fathometer.report.vega import COLOURS, MOST_ROWS, ROW, WIDE, Spec, base, named_rows
+
+_NONE: Final = Cell("–")
+_OPEN: Final = "open"
+_COLOURS: Final = {"server": COLOURS[0], "path": COLOURS[1], "client": COLOURS[2], _OPEN: "#B8B8B8"}
+_SURE: Final = {"high": "", "medium": "seems to be", "low": ""}
+_LETTERS: Final = 60
+
+
+def _table(analysis: Analysis) -> Table | None:
+    known = databases(analysis.scenarios)
+    rows = [_row(one, known.pairs) for one in known.every]
+    head = (
+        *("path and query", "queries", "wall p50", "wall p95", "wall p99"),
+        *(*PARTIES, "most of it", "over other paths"),
+    )
+    table = table_of("Databases", head, rows)
+    return None if table is None else Table(table.caption, table.head, table.rows, ("wall p95", "wall p99"))
+
+
+def _row(one: Asked, pairs: tuple[Pair, ...]) -> tuple[Cell, ...]:
+    failed = sum(one.failures.values())
+    kinds = ", ".join(f"{kind}: {n:,}" for kind, n in one.failures.items())
+    again = [f"{count(one.retransmits, 'segment')} sent again"] if one.retransmits else []
+    under = "; ".join([*([f"{failed:,} failed ({kinds})"] if failed else []), *again])
+    parts = [
+        Cell(within(part.low_ns, part.high_ns, " … ")) if (part := one.parts.get(party)) else _NONE
+        for party in PARTIES
+    ]
+    return (
+        Cell(one.path, _short(one.asked), "a part of its recording cannot be read" if one.broken else ""),
+        Cell(f"{one.queries:,}", under),
+        *(figure(e) for e in one.wall.values()),
+        *parts,
+        Cell(one.party, _SURE[one.sure]) if one.party and one.sure else _NONE,
+        _others(one, pairs),
+    )
+
+
+def _others(one: Asked, pairs: tuple[Pair, ...]) -> Cell:
+    """What is said of the others by the verdict: of what this one is slower or faster than."""
+    told = []
+    for pair in pairs:
+        if pair.shape != one.shape or one.path not in {pair.a, pair.b}:
+            continue
+        d, other = pair.difference, pair.b if one.path == pair.a else pair.a
+        # The verdict is on B, seen from A.
+        slower = (d.verdict == "slower") == (one.path == pair.b)
+        ratio = d.ratio if d.ratio >= 1 else 1 / d.ratio
+        if d.differs:
+            told.append(f"{'slower' if slower else 'faster'} than {other} ({times(ratio)})")
+        else:
+            told.append(f"{d.verdict} from {other}" if d.decided else f"{other}: {d.verdict}")
+    return Cell("; ".join(told) or "–")
+
+
+def _short(query: str) -> str:
+    return query if len(query) <= _LETTERS else f"{query[: _LETTERS - 1]}…"
+
+
+def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
+    """A bar a query: what is surely each party's, and what is open."""
+    rows: list[dict[str, Any]] = []
+    names: list[str] = []
+    for one in databases(analysis.scenarios).every:
+        if not one.parts or len(names) == MOST_ROWS:
+            continue
+        name = _named(one, names)
+        names.append(name)
+        sure = {party: part.low_ns for party, part in one.parts.items()} | {_OPEN: one.open_ns}
+        rows += [
+            {"query": name, "part": part, "order": n, "ms": float(f"{ns / 1e6:.5g}"), "time": duration(ns)}
+            for n, (part, ns) in enumerate(sure.items())
+        ]
+    if not rows:
+        return None
+    spec = base(width, ROW * len(names), rows, tuple(_COLOURS))
+    spec |= {
+        "mark": {"type": "bar", "height": 12, "yOffset": 6},
+        "encoding": {
+            "x": {"field": "ms", "type": "quantitative", "title": "ms of a query's wall time, in the mean"},
+            "y": named_rows(names, "query"),
+            "color": {
+                "field": "part",
+                "type": "nominal",
+                "title": None,
+                "sort": list(_COLOURS),
+                "scale": {"domain": list(_COLOURS), "range": list(_COLOURS.values())},
+            },
+            "order": {"field": "order", "type": "quantitative"},
+        },
+    }
+    return spec
+
+
+def _named(one: Asked, taken: list[str]) -> str:
+    """The path; with the query, where the path has several."""
+    name = f"{one.path}, {_short(one.asked)}" if one.asked else one.path
+    number = sum(other == name or other.startswith(f"{name} (") for other in taken)
+    return f"{name} ({number + 1})" if number else name
+
+
+SECTION = Section(
+    "databases",
+    "Queries of fathom sql. Wall: from before the first request to the whole answer, worked on; "
+    "beneath each its 95 % interval. Server, path and client: how much of a query's wall time was "
+    "surely theirs, and how much may have been, in the mean; what lies between is open. Most of it: "
+    "more than half for sure, or by the estimates (seems to be). The first query of a run, which finds "
+    "nothing warm, and those that failed are in no figure. Wall times of the same query over several "
+    "paths are compared by their medians.",
+    _table,
+    Picture(
+        "database-split",
+        "Whose time a query takes",
+        "What is surely the server's, the path's and the client's, and what is open between them.",
+        _picture,
+    ),
+)

@@ -1,0 +1,104 @@
+"""What a recording of `fathom sql` says of its queries, and what of it cannot be read."""
+
+import os
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.dataset.queries import failure
+from support.queries import MS, query, recording, sure
+from support.recordings import lognormal_ns, write
+
+
+def read(directory):
+    (one,) = open_recordings([directory])
+    return one.queries
+
+
+def test_each_query_has_its_parts_and_its_end(tmp_path):
+    rows = [
+        sure(9 * MS, 0, 0),
+        sure(1 * MS, 2 * MS, 3 * MS, retransmits=4),
+        query(10 * MS, (2 * MS, 0, 0), None, (6 * MS, 8 * MS, 4 * MS)),
+        sure(0, 0, 5 * MS, error="canceling statement due to user request (57014)"),
+    ]
+    recording(tmp_path / "r", rows)
+    known = read(tmp_path / "r")
+    assert known.wall_ns.tolist() == [9 * MS, 6 * MS, 10 * MS, 5 * MS]
+    assert known.first.tolist() == [True, False, False, False]
+    # Neither the first, which finds nothing warm, nor what failed.
+    assert known.counted.tolist() == [False, True, True, False]
+    assert known.failures == {"SQLSTATE 57014": 1}
+    assert known.retransmits == (None, 4, None, None)
+    # Without an estimate: 8 of the 16 ms between the bounds are left, so half of each.
+    assert [known.part_ns[p][2] for p in ("server", "path", "client")] == [4 * MS, 4 * MS, 2 * MS]
+    assert known.damage == ()
+
+
+def test_one_query_alone_counts_although_it_is_the_first(tmp_path):
+    recording(tmp_path / "r", [sure(1, 2, 3)])
+    assert read(tmp_path / "r").counted.tolist() == [True]
+
+
+def test_another_recording_has_none(tmp_path):
+    write(tmp_path / "r", lognormal_ns(1, 10))
+    assert read(tmp_path / "r") is None
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ('syntax error at or near "SELEC" (42601)', "SQLSTATE 42601"),
+        ("the connection broke: Connection reset by peer (os error 104)", "connection lost"),
+        ("the server closed the connection", "connection lost"),
+        ("its answer was not waited for", "not waited for"),
+    ],
+)
+def test_failures_have_kinds(error, kind):
+    assert failure(error) == kind
+
+
+def gone(file):
+    file.unlink()
+
+
+def no_parquet(file):
+    file.write_bytes(b"PAR1 and nothing else")
+
+
+def another_table(file):
+    table = pq.read_table(file)
+    pq.write_table(table.rename_columns(["ordinal", *table.column_names[1:]]), file)
+
+
+def more_than_the_whole(file):
+    table = pq.read_table(file)
+    at = table.schema.get_field_index("path_high_ns")
+    field = table.schema.field(at)
+    pq.write_table(table.set_column(at, field, [np.full(table.num_rows, 10**12)]), file)
+
+
+def a_pipe(file):
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"),
+    [
+        (gone, "3 rows that sql.ended counts cannot be found"),
+        (no_parquet, "it is no Parquet file"),
+        (another_table, "its columns are not those of schema/queries.json"),
+        (more_than_the_whole, "it has impossible times"),
+        (a_pipe, "cannot be read"),
+    ],
+)
+def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path, harm, reason):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 3)
+    harm(tmp_path / "r" / "queries-00000.parquet")
+    known = read(tmp_path / "r")
+    assert known.number == 0
+    (damage,) = known.damage
+    assert damage.reason.startswith(reason)

@@ -1,0 +1,131 @@
+"""Whose time a database's queries took, and whether the same query takes longer over another path."""
+
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings import render
+from fathometer.findings.analyse import analyse
+from fathometer.findings.databases import databases
+from support.queries import MS, query, recording, sure, walls
+
+SELECT = {"query": "SELECT *  FROM orders\nLIMIT 10"}
+
+
+def known(root):
+    return databases(analyse(open_recordings([root])).scenarios)
+
+
+def told(root):
+    return {f.kind: f for f in analyse(open_recordings([root])).findings}
+
+
+def blurred(server, path, client, ms, estimated=True):
+    """Parts that may each be off by so much, up or down; the client's is sure."""
+    low, at, high = (
+        (*(max(part + sign * ms, 0) * MS for part in (server, path)), client * MS) for sign in (-1, 0, 1)
+    )
+    return query(sum(at), low, at if estimated else None, high)
+
+
+@pytest.mark.parametrize(
+    ("rows", "party", "sure_"),
+    [
+        ([sure(1, 8, 1)], "path", "high"),
+        ([sure(6, 3, 1)], "server", "high"),
+        ([sure(4, 3, 3)], None, None),
+        # 6 of 10, but at least 4.
+        ([blurred(6, 3, 1, 2)], "server", "medium"),
+        # The same without estimates: nobody knows.
+        ([blurred(6, 3, 1, 2, estimated=False)], None, None),
+        # Of half of them: the others' count.
+        ([blurred(6, 3, 1, 2), blurred(6, 3, 1, 2, estimated=False)], "server", "medium"),
+        # All time counts alike: one long query outweighs nine short ones.
+        ([sure(0, 100, 0), *[sure(9, 1, 0)] * 9], "path", "high"),
+    ],
+)
+def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
+    recording(tmp_path / "r", [sure(1, 1, 10**6), *rows])
+    (one,) = known(tmp_path).every
+    assert (one.party, one.sure, one.counted) == (party, sure_, len(rows))
+
+
+def test_where_the_time_went_is_said_in_words(tmp_path):
+    rows = [query(12_300_000, (1_100_000, 9_100_000, 1_700_000), None, (1_500_000, 9_400_000, 2_000_000))] * 7
+    failed = sure(0, 5, 0, error="the server closed the connection")
+    recording(tmp_path / "r", [rows[0], *rows, sure(1, 1, 1, error="x (57014)"), failed], source=SELECT)
+    findings = told(tmp_path)
+    said = findings["query time"]
+    assert render.statement(said) == (
+        "db:5432/shop: of a query's 12.3 ms in the mean, 9.10 ms to 9.40 ms were the path: most of it "
+        "(7 queries)"
+    )
+    assert render.evidence(said) == [
+        "asked: SELECT * FROM orders LIMIT 10",
+        "the server: 1.10 ms to 1.50 ms",
+        "the path: 9.10 ms to 9.40 ms",
+        "the client: 1.70 ms to 2.00 ms",
+        "7 queries with bounds alone: nobody looked",
+    ]
+    assert render.statement(findings["queries failed"]) == "db:5432/shop: 2 of 10 queries failed"
+    assert render.evidence(findings["queries failed"]) == [
+        "SQLSTATE 57014: 1 query",
+        "connection lost: 1 query",
+    ]
+
+
+def test_where_nothing_is_sure_no_party_is_named(tmp_path):
+    rows = [query(10 * MS, (2 * MS, 1 * MS, 1 * MS), None, (8 * MS, 7 * MS, 1 * MS))] * 3
+    recording(tmp_path / "r", rows)
+    statement = render.statement(told(tmp_path)["query time open"])
+    assert "6.00 ms may be one's or another's" in statement
+    assert not any(f"were the {party}" in statement for party in ("server", "path", "client"))
+
+
+@pytest.mark.parametrize("names", [("near", "far"), ("far", "near")])
+def test_the_same_query_over_a_longer_path_is_slower_whichever_comes_first(tmp_path, names):
+    for n, name in enumerate(names):
+        recording(tmp_path / str(n), walls(n, 800, {"near": 10, "far": 14}[name]), label=name)
+    (pair,) = known(tmp_path).pairs
+    assert (pair.a, pair.b, pair.difference.verdict) == ("near", "far", "slower")
+    interval = pair.difference.ratio_interval
+    assert interval.low < 1.4 < interval.high
+    statement = render.statement(told(tmp_path)["query over another path"])
+    assert statement.startswith("the same query (1,000 × 100 bytes) takes ")
+
+
+def test_of_paths_that_are_alike_none_is_slower(tmp_path):
+    for n, name in enumerate(("one", "other")):
+        recording(tmp_path / name, walls(n, 800, 10), label=name)
+    (pair,) = known(tmp_path).pairs
+    assert pair.difference.verdict in {"no difference shown", "no difference that matters"}
+    assert "query over another path" not in told(tmp_path)
+
+
+def test_few_queries_decide_nothing(tmp_path):
+    for n, name in enumerate(("near", "far")):
+        recording(tmp_path / name, walls(n, 20, 10 + 10 * n), label=name)
+    (pair,) = known(tmp_path).pairs
+    assert pair.difference.verdict == "cannot be decided"
+
+
+@pytest.mark.parametrize("source", [SELECT, {"query": None}, {"rows": 1_000, "row_bytes": 200}])
+def test_other_queries_are_not_held_against_each_other(tmp_path, source):
+    recording(tmp_path / "a", walls(1, 800, 10), label="near")
+    recording(tmp_path / "b", walls(2, 800, 20), label="far", source=source)
+    assert known(tmp_path).pairs == ()
+
+
+def test_queries_that_were_kept_to_themselves_are_compared_with_none(tmp_path):
+    for n, name in enumerate(("near", "far")):
+        recording(tmp_path / name, walls(n, 800, 10), label=name, source={"query": None})
+    assert known(tmp_path).pairs == ()
+
+
+def test_runs_of_one_query_and_path_are_one_row_and_other_queries_have_theirs(tmp_path):
+    recording(tmp_path / "1", [sure(1, 2, 3)] * 3)
+    recording(tmp_path / "2", [sure(1, 2, 3)] * 4, start_ns=1_742_500_000_000_000_000)
+    recording(tmp_path / "3", [sure(3, 2, 1)] * 5, source=SELECT)
+    assert sorted((x.asked, x.queries, x.counted) for x in known(tmp_path).every) == [
+        ("1,000 × 100 bytes", 7, 5),
+        ("SELECT * FROM orders LIMIT 10", 5, 4),
+    ]

@@ -1,0 +1,104 @@
+"""Queries of a real PostgreSQL in the report: the JSON has what `fathom recording summary` says of them, and
+the page what the JSON has.
+"""
+
+import json
+import subprocess
+
+import fastjsonschema
+import pytest
+
+from fathometer.findings.words import within
+from support.command_line import run
+from support.postgres import ask, postgres
+from support.programs import LIMIT, fathom
+from support.report_schema import SCHEMA, strict
+
+ASKED = {
+    "asleep": ["--count", "21", "--query", "SELECT pg_sleep(0.02)"],
+    "pieces": ["--count", "6", "--rows", "500", "--fetch-size", "10"],
+    "working": ["--count", "4", "--rows", "50", "--think", "1ms"],
+    "wrong": ["--query", "SELECT 1 / 0"],
+}
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory):
+    """The recordings, what the live runs said, and the report."""
+    root = tmp_path_factory.mktemp("databases")
+    live = {}
+    with postgres() as url:
+        for name, arguments in ASKED.items():
+            ran = ask(url, *arguments, "--record", root / "kept" / name)
+            assert ran.returncode == (name == "wrong"), ran.stderr
+            live[name] = json.loads(ran.stdout)
+    page, text = root / "report.html", root / "report.md"
+    ran = run("report", root / "kept", "--json", "-", "--markdown", text, "-o", page)
+    assert ran.returncode == 0, ran.stderr
+    value = json.loads(ran.stdout)
+    fastjsonschema.compile(strict(SCHEMA))(value)
+    return root / "kept", live, value, page.read_text(), text.read_text()
+
+
+def of(value, kept, name):
+    identity = json.loads((kept / name / "recording.json").read_text())["id"]
+    (row,) = [row for row in value["databases"] if row["recordings"] == [identity]]
+    return row
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_the_report_says_what_the_run_and_the_summary_say(asked, name):
+    kept, live, value, _, _ = asked
+    summary = subprocess.run(
+        [fathom(), "recording", "summary", "--json", kept / name],
+        capture_output=True,
+        check=True,
+        timeout=LIMIT,
+    )
+    told, row = json.loads(summary.stdout)["queries"], of(value, kept, name)
+    assert told == live[name]
+    same = ("queries", "failed", "failures", "retransmits", "sent_again")
+    assert {n: row[n] for n in same} == {n: told[n] for n in same}
+    verdict = {"party": row["party"], "confidence": row["confidence"] or "none"}
+    assert verdict == told["verdict"]
+    assert row["counted"] == told["wall_ns"]["count"]
+    if row["mean_ns"] is None:
+        assert told["mean_ns"] is None
+        return
+    assert row["mean_ns"]["wall"] == pytest.approx(told["mean_ns"]["wall"], abs=1)
+    for party in ("server", "path", "client"):
+        for end in ("low", "high"):
+            assert row["mean_ns"][party][end] == pytest.approx(told["mean_ns"][party][end], abs=1)
+
+
+def test_whose_time_it_was_is_a_finding(asked):
+    kept, _, value, _, _ = asked
+    by_recording = {f["recording"]: f for f in value["findings"] if f["kind"].startswith("quer")}
+    row = of(value, kept, "asleep")
+    finding = by_recording[row["recordings"][0]]
+    bounds = row["mean_ns"]["server"]
+    assert (finding["kind"], finding["confidence"]) == ("query time", "high")
+    assert f"{within(bounds['low'], bounds['high'])} were the server" in finding["statement"]
+    failed = by_recording[of(value, kept, "wrong")["recordings"][0]]
+    assert failed["statement"].endswith("1 of 1 query failed")
+    assert failed["evidence"] == ["SQLSTATE 22012: 1 query"]
+
+
+def asked_in(row):
+    """As Markdown has it."""
+    return f"({row['asked']})".replace("_", "\\_")
+
+
+def test_the_page_has_a_row_and_a_bar_for_each(asked):
+    kept, _, value, page, text = asked
+    section = text.split("## Databases\n")[1].split("\n## ")[0]
+    for name in ASKED:
+        row = of(value, kept, name)
+        (line,) = [line for line in section.splitlines() if asked_in(row) in line]
+        if row["mean_ns"]:
+            for party in ("server", "path", "client"):
+                bounds = row["mean_ns"][party]
+                assert f"| {within(bounds['low'], bounds['high'], ' … ')} |" in line
+    html = page.split('<section id="databases">')[1].split("</section>")[0]
+    assert html.count("<svg") >= 1
+    assert "Whose time a query takes" in html

@@ -1,0 +1,58 @@
+"""Recordings of `fathom sql` made for a test: queries with known parts, beside round trips."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fathometer.dataset.format import queries_schema
+from support.recordings import START, lognormal_ns, write
+
+MS = 1_000_000
+PARTIES = ("server", "path", "client")
+ROWS = {"rows": 1_000, "row_bytes": 100}
+
+
+def query(wall_ns, low, estimate, high, **others):
+    """One query; `low`, `estimate` (None: there is none) and `high` are of the three parts, in order."""
+    row = {"wall_ns": wall_ns, "error": None, "no_split": None if estimate else "nobody looked", "flags": 0}
+    for n, party in enumerate(PARTIES):
+        row |= {f"{party}_low_ns": low[n], f"{party}_high_ns": high[n]}
+        row[f"{party}_ns"] = estimate[n] if estimate else None
+    return row | others
+
+
+def sure(server, path, client, **others):
+    """A query whose parts are known exactly."""
+    parts = (server, path, client)
+    return query(sum(parts), parts, parts, parts, **others)
+
+
+def recording(directory, rows, *, source=None, label="db:5432/shop", start_ns=START, told=None):
+    """Writes a recording with these queries, a second apart; the first is the first of its connection."""
+    sql = {"protocol": "postgres", "database": "shop", "source": source or ROWS, "think_ns": 0}
+    sql |= {"count": len(rows), "duration_ns": None, "every_ns": None, "fetch_size": None, "simple": False}
+    probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}
+    end = {"at_ns": start_ns + 10**12, "kind": "sql.ended", "result": {"queries": told or len(rows)}}
+    write(
+        directory,
+        lognormal_ns(1, 50),
+        label=label,
+        mode="connect",
+        start_ns=start_ns,
+        events=[end],
+        manifest={"probe": probe},
+    )
+    zero = {"lateness_ns": 0, "rows": 1, "turns": 1, "looks": 0}
+    full = [
+        {"query": n, "started_ns": start_ns + n * 10**9, **zero, **row, "flags": row["flags"] | (n == 0)}
+        for n, row in enumerate(rows)
+    ]
+    table = pa.Table.from_pylist(full, schema=queries_schema())
+    pq.write_table(table, directory / "queries-00000.parquet")
+
+
+def walls(seed, count, median_ms):
+    """Queries of random length, all of it the path's."""
+    rng = np.random.default_rng(seed)
+    lengths = median_ms * MS * np.exp(0.1 * rng.standard_normal(count))
+    return [sure(0, int(ns), 0) for ns in lengths]
