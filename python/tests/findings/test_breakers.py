@@ -13,7 +13,7 @@ from fathometer.findings import library_settings, render, values
 from fathometer.findings.analyse import analyse
 from fathometer.findings.render.snippets import snippet
 from fathometer.report.write import as_text
-from fathometer.stats.breaker import opens_after
+from fathometer.stats.breaker import false_alarms, opens_after
 from support.programs import fathom
 
 SECOND = 1_000_000_000
@@ -137,6 +137,57 @@ def test_opening_is_that_of_a_breaker_gone_through_try_by_try(tries, spans, call
     spans = [(begin, begin + length) for begin, length in spans]
     found = opens_after(ended, failed, spans, calls)
     assert found == stepped(ended.tolist(), failed.tolist(), spans, calls)
+
+
+def alarmed(ended, failed, spans, calls):
+    """Stretches in which such a breaker has reason to be open, one try at a time, with no try of a span."""
+    window, stretches, opens = deque(maxlen=calls), [], False
+    for at, bad in zip(ended, failed, strict=True):
+        window.append((at, bad))
+        bads = sum(bad for _, bad in window)
+        was, opens = opens, len(window) == calls and bads >= calls / 2 and bads > 0
+        if opens and not was:
+            stretches.append(set())
+        if opens:
+            stretches[-1] |= {at for at, _ in window}
+    return sum(
+        not any(min(tries) <= to and begin <= max(tries) for begin, to in spans) for tries in stretches
+    )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 50), st.booleans()), max_size=80),
+    st.lists(st.tuples(st.integers(0, 900), st.integers(0, 100)), max_size=3),
+    st.integers(1, 12),
+)
+def test_false_alarms_are_those_of_a_breaker_gone_through_try_by_try(tries, spans, calls):
+    ended = np.cumsum([gap for gap, _ in tries]).astype(np.int64)
+    failed = np.array([bad for _, bad in tries], dtype=np.bool_)
+    spans = [(begin, begin + length) for begin, length in spans]
+    assert false_alarms(ended, failed, spans, calls) == alarmed(ended.tolist(), failed.tolist(), spans, calls)
+
+
+@pytest.mark.parametrize(("short", "alarms"), [((), 0), ((1.5, 4.5), 2), ((1.5, 4.5, 7.5, 10, 10.5), None)])
+def test_a_window_is_weighed_by_how_often_it_would_open_without_an_outage(tmp_path, short, alarms):
+    """Outages of 16 s need a window of ten calls at one request a second, and a restart of 6 s opens that."""
+    text = SCENARIO + "".join(RESTART.format(at=at, lasts=16) for at in (3, 6, 9))
+    text += "".join(
+        f'[[simulate.restart]]\nhost = "db"\nat = "{round(at * 60)}s"\nfor = "6s"\n' for at in sorted(short)
+    )
+    (tmp_path / "s.toml").write_text(text)
+    (tmp_path / "p.toml").write_text(POLICY)
+    command = [fathom(), "fabric", "simulate", tmp_path / "s.toml", "--as-client", tmp_path / "p.toml"]
+    subprocess.run([*command, "--rate", "1", "--record", tmp_path / "r"], capture_output=True, check=True)
+    found = breaker_of(analyse(open_recordings([tmp_path / "r"])))
+    if alarms is None:
+        assert found == []
+        return
+    (advice,) = found
+    assert (advice.quantities["calls"].value, advice.quantities["alarms"].value) == (10, alarms)
+    assert advice.confidence == ("low" if alarms else "medium")
+    words = "it would have opened 2 times" if alarms else "it would not have opened without an outage"
+    told = [render.fact(one) for one in advice.facts]
+    assert any(words in text for text in told), told
 
 
 def test_it_is_written_as_resilience4j_and_our_policies_read_it(tmp_path):

@@ -11,7 +11,7 @@ from fathometer.dataset.client import Tries
 from fathometer.findings import library_settings
 from fathometer.findings.finding import Advice, Fact, ns, number
 from fathometer.findings.policies import Application, by_policy
-from fathometer.stats.breaker import Span, opens_after
+from fathometer.stats.breaker import Span, false_alarms, opens_after
 
 DEFAULT_CALLS: Final = 100
 """Resilience4j's window, and calls before which it decides nothing (`DEFAULT_SLIDING_WINDOW_SIZE` and
@@ -57,8 +57,16 @@ def _advice(name: str, group: Sequence[Application]) -> Iterator[Advice]:
     default = after(DEFAULT_CALLS)
     if None not in default:
         return
-    calls = next((n for n in WINDOWS if in_time(after(n)) == len(spans)), None)
-    if calls is None:
+
+    def alarms(calls: int) -> int:
+        return sum(
+            false_alarms(tries.ended_ns, tries.failed, [*each, *_open(a)], calls) for a, tries, each in seen
+        )
+
+    # Of those that open in time the one that opens least without an outage, and of these the largest.
+    timely = [n for n in WINDOWS if in_time(after(n)) == len(spans)]
+    calls = min(timely, key=alarms, default=None)
+    if calls is None or alarms(calls) > len(spans):
         return
     quantities = {
         "calls": number(calls),
@@ -68,6 +76,7 @@ def _advice(name: str, group: Sequence[Application]) -> Iterator[Advice]:
         "opened": number(sum(t is not None for t in default)),
         "troubles": number(len(spans)),
         "after": ns(max(t for t in after(calls) if t is not None)),
+        "alarms": number(alarms(calls)),
     }
     lengths = [end - begin for begin, end in spans]
     yield Advice(
@@ -79,11 +88,22 @@ def _advice(name: str, group: Sequence[Application]) -> Iterator[Advice]:
                 "troubles",
                 {"times": number(len(spans)), "shortest": ns(min(lengths)), "longest": ns(max(lengths))},
             ),
+            Fact(
+                "false alarms" if alarms(calls) else "no false alarm",
+                {"alarms": number(alarms(calls), "times")},
+            ),
         ),
         evidence=tuple(a.recording.manifest.id for a, _, _ in seen),
-        confidence="medium" if len(spans) >= FEWEST_TROUBLES else "low",
+        confidence="medium" if len(spans) >= FEWEST_TROUBLES and not alarms(calls) else "low",
         recipes=library_settings.breaker(calls),
     )
+
+
+def _open(a: Application) -> list[Span]:
+    """A trouble that is not known to be over: what would open in it is no false alarm."""
+    origin = a.client.origin_ns or 0
+    began = [origin + t.began_ns for t in a.client.troubles or () if t.lasted_ns is None]
+    return [(at, np.iinfo(np.int64).max) for at in began]
 
 
 def _troubles(a: Application, tries: Tries) -> list[Span]:

@@ -51,6 +51,9 @@ facts(
             "{connections:count connection}, {value:duration} each in the median until the first answer "
             "can be asked for"
         ),
+        "false alarms": "without an outage, by tries that failed apart from those, it would have opened "
+        "{alarms:count time}",
+        "no false alarm": "it would not have opened without an outage",
         "first": "its first sample takes {ratio:times} as long as the others",
         "forgotten": "{connections:count flow} forgotten on the way",
         "lives": "{deaths:count death} among {connections:count connection}",
