@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""How well `fathom limits` finds idle limits that are known, and what many idle connections cost it.
+"""How well `fathom limits` finds idle limits and rate ceilings that are known, and what many idle connections cost it.
 
 Limits of 2 to 20 s drawn by chance, by connection tracking of a router that drops or resets (nftables), by HAProxy, and by
-the middleboxes of the emulated cloud: 10 of each, several searches at a time. Then 10,000 connections left idle at one
-time. As root, with nftables and haproxy; in network namespaces of its own, which it takes away again. About 20 minutes.
+the middleboxes of the emulated cloud: 10 of each, several searches at a time. A router that drops what is beyond 700 packets a
+second, searched over one connection and over eight, one search after the other. Then 10,000 connections left idle at one
+time. As root, with nftables and haproxy; in network namespaces of its own, which it takes away again. About 40 minutes.
 
     sudo benches/limits.py [--fathom FILE] [--only KIND] [--of-each N]
 """
@@ -24,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 WITHIN_S, WITHIN = 0.5, 0.05
 UP_TO_S = 30
 AT_A_TIME = 5
+KINDS = ("conntrack", "haproxy", "fabric", "ceiling", "many")
 
 
 def sh(*words, where=None):
@@ -222,6 +224,54 @@ def told(kind, cases):
             print(f"  limit {limit_s} s: off by {o}: {json.dumps(result)[:600]}", flush=True)
 
 
+POLICED_PER_S = 700
+
+
+def ceilings(fathom, number, searches, connections):
+    """Searches for the ceiling of a router that drops what is beyond a rate, over so many connections each."""
+    with routed(number) as (client, router, server, address):
+        sh("nft", "add", "table", "ip", "t", where=router)
+        sh(
+            "nft",
+            "add",
+            "chain",
+            "ip",
+            "t",
+            "f",
+            "{ type filter hook forward priority 5; policy accept; }",
+            where=router,
+        )
+        policer = f"tcp dport 7007 tcp flags & (syn) == 0 limit rate over {POLICED_PER_S}/second burst 50 packets drop"
+        sh("nft", "add", "rule", "ip", "t", "f", *policer.split(), where=router)
+        with running(
+            fathom, "echo", "--json", "--tcp-only", "--listen", f"{address}:7007", where=server, ready="port"
+        ):
+            words = [fathom, "limits", f"{address}:7007", "--rate-ceiling", "5000", "--json", "--quiet"]
+            for _ in range(searches):
+                ran = subprocess.run(
+                    ["ip", "netns", "exec", client, *words, "--connections", str(connections)],
+                    capture_output=True,
+                    text=True,
+                    check=False,
+                )
+                yield json.loads(ran.stdout) if ran.stdout else {"verdict": ran.stderr.strip()}
+
+
+def told_ceilings(connections, results):
+    ends = [
+        tuple(result[end]["rate_per_s"] for end in ("good", "bad"))
+        for result in results
+        if result["verdict"] == "found"
+    ]
+    within = sum(good <= POLICED_PER_S < bad for good, bad in ends)
+    others = [f"{r['verdict']}: {r.get('why')}" for r in results if r["verdict"] != "found"]
+    print(
+        f"ceiling of {POLICED_PER_S}/s over {connections} connection(s): {within} of {len(results)} within the step "
+        f"({', '.join(f'{good} to {bad}' for good, bad in sorted(ends))}) {'; '.join(others)}",
+        flush=True,
+    )
+
+
 def many(fathom):
     """About 10,000 connections idle at one time (20,000 over the search): its peak resident memory."""
     with running(
@@ -268,13 +318,13 @@ def main():
     parser.add_argument(
         "--fathom", default=str(ROOT / "target/release/fathom"), metavar="FILE", help="default: %(default)s"
     )
-    parser.add_argument("--only", choices=("conntrack", "haproxy", "fabric", "many"), action="append")
+    parser.add_argument("--only", choices=KINDS, action="append")
     parser.add_argument(
         "--of-each", type=int, default=10, metavar="N", help="searches of each kind (default 10)"
     )
     parser.add_argument("--seed", type=int, default=1, help="of the limits (default 1)")
     arguments = parser.parse_args()
-    wanted, draw = arguments.only or ("conntrack", "haproxy", "fabric", "many"), random.Random(arguments.seed)
+    wanted, draw = arguments.only or KINDS, random.Random(arguments.seed)
     limits_s = [draw.uniform(2, 20) for _ in range(arguments.of_each)]
     fathom = arguments.fathom
     with ThreadPoolExecutor(AT_A_TIME) as pool:
@@ -297,6 +347,9 @@ def main():
         found = list(of_fabric(fathom, limits_s))
         for kind in dict.fromkeys(kind for kind, _, _ in found):
             told(f"emulated cloud, {kind}", [(limit_s, result) for k, limit_s, result in found if k == kind])
+    if "ceiling" in wanted:
+        for number, connections in ((91, 1), (92, 8)):
+            told_ceilings(connections, list(ceilings(fathom, number, arguments.of_each, connections)))
     if "many" in wanted:
         many(fathom)
 

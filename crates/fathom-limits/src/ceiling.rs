@@ -6,7 +6,7 @@ use fathom_core::event::EventKind;
 use fathom_core::limits::{Ceiling, CeilingSearch, Step, Tally};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::{self, Reactor};
-use fathom_os::socket;
+use fathom_os::socket::{self, Segments};
 use fathom_recording::Keeper;
 use fathom_wire::{Checker, HEADER_LEN, Integrity, Key, Secret};
 use mio::net::TcpStream;
@@ -22,7 +22,7 @@ const OPENED_WITHIN_NS: u64 = 8 * S;
 const WAITED_NS: u64 = S;
 /// From what became of a step to the next: a bucket fills again.
 const REST_NS: u64 = S / 2;
-/// The kernel is asked this often what it sent again.
+/// The kernel is asked this often what it sent, at the ends of windows too.
 const LOOK_EVERY_NS: u64 = 50 * MS;
 
 /// Why it ended before its time.
@@ -50,7 +50,8 @@ struct Line {
     checker: Checker,
     /// The rest of a packet of which the kernel took a part.
     rest: Vec<u8>,
-    sent_again: u64,
+    /// What the kernel said last of the segments that it sent.
+    segments: Segments,
 }
 
 /// See the module.
@@ -81,7 +82,15 @@ impl<'a> CeilingDriver<'a> {
             let socket = begun.map_err(|e| format!("cannot connect: {e}"))?;
             let key = Key { session, connection };
             let (waiting, checker, rest) = (VecDeque::new(), Checker::default(), Vec::new());
-            self.lines.push(Line { socket, key, next: 0, waiting, checker, rest, sent_again: 0 });
+            self.lines.push(Line {
+                socket,
+                key,
+                next: 0,
+                waiting,
+                checker,
+                rest,
+                segments: Segments::default(),
+            });
             self.answers(connection as usize)?;
         }
         Ok(())
@@ -148,7 +157,7 @@ impl<'a> CeilingDriver<'a> {
         let mut tally = Tally::new(step);
         let mut events = Events::with_capacity(256);
         let began_ns = mono_ns();
-        self.count_sent_again(None, &mut tally);
+        self.count_segments(None, &mut tally);
         let (packets, mut next, mut look_ns) = (step.due_before(step.lasts_ns), 0, LOOK_EVERY_NS);
         loop {
             if self.watch.is_to_stop() {
@@ -156,6 +165,11 @@ impl<'a> CeilingDriver<'a> {
             }
             let mut now = mono_ns() - began_ns;
             while next < packets && step.due_ns(next) <= now {
+                // What is sent from now on is of another window.
+                if step.due_ns(next) >= look_ns {
+                    self.count_segments(Some(look_ns - 1), &mut tally);
+                    look_ns = (step.due_ns(next) / LOOK_EVERY_NS + 1) * LOOK_EVERY_NS;
+                }
                 let line = (next % self.lines.len() as u64) as usize;
                 if let Err(error) = self.send(line, step.due_ns(next), began_ns, &mut tally) {
                     return Ok(Err(Ended::Broken(format!(
@@ -167,8 +181,8 @@ impl<'a> CeilingDriver<'a> {
                 now = mono_ns() - began_ns;
             }
             if now >= look_ns {
-                look_ns = now + LOOK_EVERY_NS;
-                self.count_sent_again(Some(now.min(step.lasts_ns - 1)), &mut tally);
+                self.count_segments(Some((look_ns - 1).min(step.lasts_ns - 1)), &mut tally);
+                look_ns = (now / LOOK_EVERY_NS + 1) * LOOK_EVERY_NS;
             }
             let waits = self.lines.iter().any(|line| !line.waiting.is_empty());
             if next == packets && (!waits || now >= step.lasts_ns + WAITED_NS) && now >= step.lasts_ns {
@@ -186,7 +200,7 @@ impl<'a> CeilingDriver<'a> {
                 }
             }
         }
-        self.count_sent_again(Some(step.lasts_ns - 1), &mut tally);
+        self.count_segments(Some(step.lasts_ns - 1), &mut tally);
         Ok(self.rest(&mut events)?.map_or(Ok(tally), Err))
     }
 
@@ -216,16 +230,16 @@ impl<'a> CeilingDriver<'a> {
         }
     }
 
-    /// Asks the kernel what it sent again since it was asked last. `None`: that is nobody's.
-    fn count_sent_again(&mut self, at_ns: Option<u64>, tally: &mut Tally) {
+    /// Asks the kernel what it sent, and sent again, since it was asked last. `None`: that is nobody's.
+    fn count_segments(&mut self, at_ns: Option<u64>, tally: &mut Tally) {
         for line in &mut self.lines {
-            let Some(info) = socket::tcp_info(&line.socket) else { continue };
-            let all = u64::from(info.total_retrans);
-            let new = all.saturating_sub(std::mem::replace(&mut line.sent_again, all));
-            if let Some(at_ns) = at_ns
-                && new > 0
-            {
-                tally.sent_again(at_ns, new);
+            let Some(now) = socket::segments_sent(&line.socket) else { continue };
+            let before = std::mem::replace(&mut line.segments, now);
+            let Some(at_ns) = at_ns else { continue };
+            // The kernel's counters begin anew at 2^32.
+            tally.sent_again(at_ns, u64::from(now.again.wrapping_sub(before.again)));
+            if let (Some(before), Some(now)) = (before.sent, now.sent) {
+                tally.segments(at_ns, u64::from(now.wrapping_sub(before)));
             }
         }
     }

@@ -19,6 +19,8 @@ const MS: u64 = 1_000_000;
 struct Link {
     socket: TcpStream,
     established: bool,
+    /// Bytes. The kernel counts the SYN, too, among those that were acknowledged.
+    sent: u64,
 }
 
 /// Where connections go, and how they are made.
@@ -108,10 +110,12 @@ impl<'a> Driver<'a> {
                 match output {
                     Output::Open { id } => self.open(id),
                     Output::Look { id } => {
-                        let view = self.links.get(&id).and_then(|link| socket::tcp_info(&link.socket));
-                        let view = view.map(|info| KernelView {
+                        let link = self.links.get(&id);
+                        let info = link.and_then(|link| Some((link, socket::tcp_info(&link.socket)?)));
+                        let view = info.map(|(link, info)| KernelView {
                             quiet_ns: u64::from(info.last_ack_recv_ms) * MS,
                             rto_ns: u64::from(info.rto_us) * 1_000,
+                            acknowledged: info.bytes_acked > link.sent,
                         });
                         self.search.handle(mono_ns(), Input::Kernel { id, view });
                     }
@@ -132,7 +136,7 @@ impl<'a> Driver<'a> {
             Ok(socket)
         });
         match begun {
-            Ok(socket) => drop(self.links.insert(id, Link { socket, established: false })),
+            Ok(socket) => drop(self.links.insert(id, Link { socket, established: false, sent: 0 })),
             Err(error) => self.broken.push_back((id, error)),
         }
     }
@@ -141,7 +145,7 @@ impl<'a> Driver<'a> {
     fn send(&mut self, id: u32, bytes: &[u8]) {
         let Some(link) = self.links.get_mut(&id) else { return };
         match socket::write_now(&link.socket, bytes) {
-            Ok(n) if n == bytes.len() => {}
+            Ok(n) if n == bytes.len() => link.sent += n as u64,
             Ok(_) => self.broken.push_back((id, io::ErrorKind::WriteZero.into())),
             Err(error) => self.broken.push_back((id, error)),
         }

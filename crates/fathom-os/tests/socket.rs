@@ -4,8 +4,8 @@
 
 use fathom_os::reactor::Reactor;
 use fathom_os::socket::{
-    Inherited, TcpOptions, bind_udp, connect_result, connect_tcp, connect_udp, inherited_listeners,
-    listen_tcp, tcp_info,
+    Inherited, Segments, TcpOptions, bind_udp, connect_result, connect_tcp, connect_udp, inherited_listeners,
+    listen_tcp, segments_sent, tcp_info,
 };
 use mio::{Events, Interest, Token};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -166,6 +166,17 @@ fn the_kernels_view_follows_the_traffic() {
     assert!(info.rto_us > info.srtt_us, "{info:?}");
     assert!(info.snd_cwnd > 0 && info.reordering > 0, "{info:?}");
     assert_eq!((info.backoff, info.total_retrans), (0, 0), "{info:?}");
+    // Each write was answered before the next: none was joined with another.
+    assert_eq!(segments_sent(&stream), Some(Segments { sent: Some(100), again: 0 }));
+    // What is written while the socket is corked leaves as one.
+    let cork = |on: bool| socket2::SockRef::from(&stream).set_tcp_cork(on).unwrap();
+    cork(true);
+    for _ in 0..7 {
+        (&stream).write_all(b"x").unwrap();
+    }
+    cork(false);
+    peer.read_exact(&mut [0; 7]).unwrap();
+    assert_eq!(segments_sent(&stream), Some(Segments { sent: Some(101), again: 0 }));
 }
 
 /// Run by the test below in a process of its own, with a TCP listener as descriptor 3 and a UDP socket as 4.

@@ -33,6 +33,12 @@ impl Limits {
         if outcome.one_way.is_some() {
             return Err("it was made with traffic one way, so it does not say for how long a connection may be idle; use one made without --one-way".to_owned());
         }
+        if let Some(ns) = outcome.dies_from_ns.filter(|_| outcome.is_unanswered()) {
+            return Err(format!(
+                "from {} on requests were acknowledged and not answered: that is no limit of the path, and no TCP keepalive helps against it; look at the application at the other end",
+                exactly(ns)
+            ));
+        }
         if matches!(outcome.verdict, Verdict::Unclear | Verdict::Failed) {
             let dies = outcome.dies_from_ns.map_or_else(String::new, |ns| {
                 format!(": connections died from {} on, and others did not", exactly(ns))

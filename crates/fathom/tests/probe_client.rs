@@ -5,9 +5,11 @@ mod support;
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 use support::faults::Reflector;
 use support::net::Host;
 use support::probe::{Outcome, Probe, fathom, wait_for_events};
@@ -162,6 +164,51 @@ fn writes_to_a_server_that_never_answers_are_ambiguous_and_sent_once() {
     assert_eq!(failed.iter().filter(|e| again(e)).count(), 0, "{failed:?}");
     let closed = of_kind(&log, "connection.closed");
     assert!(closed.iter().any(|e| e["cause"] == "abandoned"), "{closed:?}");
+}
+
+/// A server that answers nothing any more on a connection that is four seconds old, as the age half of `studies/refresh-interval.toml`
+/// has it in virtual time: connections that are replaced before lose no request, and one that is kept loses those that it is
+/// asked then.
+#[test]
+fn a_maximum_age_below_that_at_which_a_server_stops_loses_no_request() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let target = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, began) = (stream.expect("a connection"), Instant::now());
+            std::thread::spawn(move || {
+                let mut bytes = [0; 4_096];
+                while let Ok(n) = stream.read(&mut bytes)
+                    && n > 0
+                {
+                    if began.elapsed() < Duration::from_secs(4) && stream.write_all(&bytes[..n]).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    let rule = |age: &str| {
+        format!(
+            "[request]\ndeadline = \"2s\"\ntry_timeout = \"500ms\"\n[connection]\n{age}[pool]\nmin = 1\nmax = 1\n"
+        )
+    };
+    let [kept, replaced] = ["", "age = \"1s\"\n"].map(|age| {
+        let home = home(&rule(age));
+        let client = start(&home, target, "--rate 20 --for 9s");
+        (home, client)
+    });
+    let [kept, replaced] = [kept, replaced].map(|(home, client)| {
+        let outcome = client.finish();
+        assert_eq!(outcome.code(), 0, "{outcome:?}");
+        conserved(&home, target, &outcome).0
+    });
+    assert!(number(&kept, "ambiguous") >= 2, "two connections became so old: {kept:#}");
+    assert_eq!((&replaced["answered"], number(&replaced, "due")), (&json!(180), 180), "{replaced:#}");
+    assert!(
+        number(&replaced, "extra_connections") > number(&kept, "extra_connections"),
+        "{replaced:#} {kept:#}"
+    );
 }
 
 /// Nobody listens: after five failures nothing is tried any more.

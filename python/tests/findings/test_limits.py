@@ -64,6 +64,16 @@ def analysed(directory, result=None, mode="tcp-idle-limit"):
             "idle",
             ", with traffic from this host alone every 30.0 s",
         ),
+        (
+            {
+                "verdict": "unclear",
+                "survived": end(3.5),
+                "dies_from_ns": 4 * SECOND,
+                "how": {"not_answered": 3},
+            },
+            "idle",
+            "idle limit not known: requests were acknowledged and not answered from 4.00 s on",
+        ),
         (None, "idle", "a search for the idle limit found nothing"),
         ({"verdict": "found", "survived": {"idle_ns": "long"}}, "idle", "found nothing"),
     ],
@@ -75,8 +85,11 @@ def test_what_a_search_found_is_a_finding(tmp_path, result, mode, words):
     ends = [
         name for name in ("survived", "died") if isinstance((result or {}).get(name, {}).get("hits"), int)
     ]
-    assert [fact.code for fact in finding.facts] == [f"limit {name}" for name in ends]
-    assert all("3 of 3 connections" in text for text in render.evidence(finding))
+    unanswered = ["not answered"] if "dies_from_ns" in (result or {}) else []
+    assert [fact.code for fact in finding.facts] == [f"limit {name}" for name in ends + unanswered]
+    told = render.evidence(finding)
+    assert all("3 of 3 connections" in text for text in told[: len(ends)])
+    assert all("3 connections acknowledged a request after 4.00 s" in t for t in told[len(ends) :])
     assert not [f for f in analysis.findings if f.kind == "no samples"]
     assert words in as_text(analysis, "markdown")
 
@@ -108,6 +121,11 @@ def rate_end(rate, lost):
             {"verdict": "not_found", "good": rate_end(5_000, 1), "connections": 1},
             "no rate ceiling up to 5,000/s, over one connection",
             ["1 of 10,000 packets"],
+        ),
+        (
+            {"verdict": "found", "good": rate_end(671, 0), "bad": rate_end(839, 9), "began": "held_back"},
+            "TCP begins to hold packets back between 671/s and 839/s",
+            ["at 671/s", "at 839/s 9 of 1,678"],
         ),
         ({"verdict": "unclear", "good": {"rate_per_s": "many"}}, "rate ceiling found nothing", []),
         (None, "a search for the rate ceiling found nothing", []),

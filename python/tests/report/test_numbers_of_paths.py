@@ -14,7 +14,7 @@ from support.command_line import run
 from support.programs import fathom
 from support.report_schema import SCHEMA, strict
 from support.rounds import MS, path
-from support.searches import SECOND, runs
+from support.searches import SECOND, runs, unanswered
 
 SCENARIO = """
 format = 1
@@ -107,6 +107,20 @@ def test_limits_have_the_numbers_of_the_searches_and_the_page_has_theirs(tmp_pat
             assert end is None or f"{end['hits']} of {end['of']}" in row[head]
         assert mine["path"] in row["path"]
         assert all(name in row["differs from"] for name in mine["differs_from"])
+
+
+def test_what_was_acknowledged_and_not_answered_is_no_limit_on_the_page_nor_in_the_json(tmp_path):
+    unanswered(tmp_path / "r" / "ignored", 3.5, 4)
+    runs(tmp_path / "r" / "short", (1, 2))
+    value, text = report(tmp_path / "r", tmp_path)
+    short, ignored = value["limits"]
+    assert (ignored["path"], ignored["died"], ignored["unanswered_ns"]) == ("ignored", None, 4 * SECOND)
+    assert (ignored["how"], ignored["by"], ignored["sure"]) == ({"not_answered": 3}, [], False)
+    assert "unanswered_ns" not in short
+    _, row = table(text, "Limits")
+    assert "not answered after 4.00 s" in row["limit"]
+    assert row["how"] == "acknowledged, not answered"
+    assert not [a for a in value["advice"] if "ignored" in a["paths"]]
 
 
 def test_interruptions_have_the_waits_of_the_runs_and_the_page_has_theirs(tmp_path):

@@ -33,6 +33,10 @@ pub struct CeilingStepped {
     pub outstanding: u64,
     /// Segments that were sent again.
     pub again: u64,
+    /// Segments with data that were sent, those that were sent again too; fewer than packets where TCP joined some of them. Absent:
+    /// the kernel does not tell, or the search is of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<u64>,
     /// Times to the echo, of the packets that were answered. Absent: none was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
@@ -72,6 +76,9 @@ pub struct Window {
     pub answered: u64,
     /// Segments that were sent again in it.
     pub again: u64,
+    /// Segments with data that were sent in it, those that were sent again too. Absent: as of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments: Option<u64>,
     /// By how much this host was late with one of them at the most, in ns.
     pub late_ns: u64,
     /// Median time to the echo in ns, of all that were due. Absent: half of them or more were not answered.
@@ -95,6 +102,8 @@ pub enum Judged {
     Lossy,
     /// This host did not keep its schedule: it says nothing of the path.
     HostLate,
+    /// TCP joined packets before they left, and nothing else was worse than below: the rate was not reached.
+    NotReached,
 }
 
 /// What began.
@@ -107,4 +116,6 @@ pub enum Began {
     Delay,
     /// Both.
     Both,
+    /// TCP held packets back and sent fewer segments, because it lost more of them.
+    HeldBack,
 }

@@ -44,6 +44,8 @@ pub enum Side {
 pub enum Death {
     /// Its request was never answered, while fresh connections were.
     Silent,
+    /// Its request was acknowledged and never answered, while fresh connections were answered: the path carried it.
+    NotAnswered,
     /// A RST came while it was idle.
     ResetWhileIdle,
     /// A RST answered its request.

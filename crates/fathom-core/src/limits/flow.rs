@@ -45,7 +45,6 @@ pub(super) enum Stage {
 }
 
 /// A request that waits for its echo.
-#[expect(clippy::struct_field_names, reason = "all of them are times, and say so")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) at_ns: u64,
@@ -54,11 +53,13 @@ pub(super) struct Asked {
     pub(super) least_ns: u64,
     /// When a fresh connection was first answered after that.
     pub(super) fresh_ns: Option<u64>,
+    /// Its silence has lasted for too long: the kernel is being asked whether the request was acknowledged.
+    pub(super) looked: bool,
 }
 
 impl Asked {
     pub(super) fn new(at_ns: u64, rto_ns: Option<u64>, least_ns: u64) -> Self {
-        Self { at_ns, rto_ns: rto_ns.unwrap_or(RTO_NS), least_ns, fresh_ns: None }
+        Self { at_ns, rto_ns: rto_ns.unwrap_or(RTO_NS), least_ns, fresh_ns: None, looked: false }
     }
 
     /// From when on a fresh connection is needed to tell its silence from an outage.
@@ -138,6 +139,11 @@ impl Flow {
         self.key.fill_sealed(secret, self.sent, HEADER_LEN as u32, 0, &mut bytes);
         self.sent += 1;
         bytes
+    }
+
+    /// The ordinal of the latest request.
+    pub(super) fn latest(&self) -> u64 {
+        self.sent.saturating_sub(1)
     }
 
     /// A frame that asks for no echo, but for so many segments, so far apart.

@@ -74,6 +74,9 @@ impl Guard {
 
     /// When something is due on a request that is not answered: its connection is dead, or a fresh one is to show whether.
     pub(super) fn silence_due_ns(&self, asked: &Asked) -> Option<u64> {
+        if asked.looked {
+            return None;
+        }
         asked.dead_ns().or_else(|| self.fresh_from_ns().map(|from| from.max(asked.doubted_ns())))
     }
 

@@ -43,7 +43,7 @@ pub enum Input<'a> {
     Stop,
 }
 
-/// What the kernel says of a connection that is about to be asked.
+/// What the kernel says of a connection that is about to be asked, or that has not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelView {
     /// For how long nothing has come from the other end, in ns: an echo that was sent again
@@ -51,6 +51,8 @@ pub struct KernelView {
     pub quiet_ns: u64,
     /// After how long it will send a request again that is not acknowledged, in ns.
     pub rto_ns: u64,
+    /// All that was sent on it has been acknowledged.
+    pub acknowledged: bool,
 }
 
 /// What the driver is to do, in this order.

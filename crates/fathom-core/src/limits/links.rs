@@ -2,7 +2,7 @@
 
 use super::flow::{Asked, Came, Flow, LONGEST_PATIENCE_NS, RTO_NS, Role, SHORTEST_PATIENCE_NS, Stage};
 use super::guard::Guard;
-use super::io::Output;
+use super::io::{KernelView, Output};
 use super::outcome::{By, Meanwhile, Outcome};
 use super::plan::S;
 use super::settings::Settings;
@@ -80,7 +80,10 @@ pub(super) struct Links {
     opened: u32,
     outputs: VecDeque<Output>,
     inquiry: Inquiry,
-    reports: Vec<PeerReport>,
+    /// Each with its connection.
+    reports: Vec<(u32, PeerReport)>,
+    /// Connections whose latest request was acknowledged and not answered, and its ordinal.
+    unanswered: BTreeMap<u32, u64>,
     meanwhile: Vec<Meanwhile>,
 }
 
@@ -102,6 +105,7 @@ impl Links {
             outputs: VecDeque::new(),
             inquiry: Inquiry::new(settings.session).sealed(settings.secret.clone()),
             reports: Vec::new(),
+            unanswered: BTreeMap::new(),
             meanwhile: Vec::new(),
         }
     }
@@ -207,6 +211,22 @@ impl Links {
         }
     }
 
+    /// Its silence has lasted for too long: the kernel is asked a second time, whether the request was acknowledged.
+    pub(super) fn look_at_silence(&mut self, id: u32) {
+        if let Some(Flow { stage: Stage::Asked(asked), .. }) = self.flows.get_mut(&id) {
+            asked.looked = true;
+            self.outputs.push_back(Output::Look { id });
+        }
+    }
+
+    /// How a connection died that has not answered for too long. `None`: the kernel does not tell.
+    pub(super) fn death_in_silence(&mut self, id: u32, view: Option<KernelView>) -> Death {
+        let acknowledged = view.is_some_and(|view| view.acknowledged);
+        let Some(flow) = self.flows.get(&id).filter(|_| acknowledged) else { return Death::Silent };
+        self.unanswered.insert(id, flow.latest());
+        Death::NotAnswered
+    }
+
     pub(super) fn ask(&mut self, now: u64, id: u32, asked: Asked) {
         if let Some(flow) = self.flows.get_mut(&id) {
             flow.enter(Stage::Asked(asked), now);
@@ -224,8 +244,9 @@ impl Links {
     pub(super) fn received(&mut self, id: u32, bytes: &[u8]) -> Heard {
         let Some(flow) = self.flows.get_mut(&id) else { return Heard::Nothing };
         if flow.role == Role::Report {
-            let mut reports: Vec<PeerReport> = Vec::new();
-            let told = self.inquiry.receive(bytes, |_, report| reports.extend(report));
+            let mut reports: Vec<(u32, PeerReport)> = Vec::new();
+            let told =
+                self.inquiry.receive(bytes, |id, report| reports.extend(report.map(|report| (id, report))));
             self.reports.extend(reports);
             let was_all = told.is_err() || self.inquiry.is_done();
             return if was_all { Heard::Reported } else { Heard::Nothing };
@@ -308,7 +329,7 @@ impl Links {
     /// What was found, with what is known besides.
     pub(super) fn told(&self, found: Outcome) -> Outcome {
         Outcome {
-            by: By::of(&self.reports),
+            by: By::of(&self.reports, &self.unanswered),
             took_ns: self.now_ns - self.began_ns,
             opened: Some(self.opened.into()),
             meanwhile: self.meanwhile.clone(),

@@ -8,6 +8,7 @@
 //!         -> links      all connections, and what is told of them; -> flow one: opened, spoken on once, idle, asked once
 //!     outcome           what it means: the bracket, how they died and by whose hand
 //!         -> doubt      whether what became of them is one limit, or none; or neither
+//!         -> unanswered requests that were acknowledged and not answered are no limit of the path
 //! ```
 //!
 //! What a connection goes through:
@@ -18,7 +19,9 @@
 //!                                                               |                            |
 //!                                         FIN or RST: died idle +                            +--- FIN, RST: died on request
 //!                                                               |                            +--- nothing, and a fresh connection
-//!                                                               v                            v    is answered: died silently
+//!                                                               v                            v    is answered: died silently or,
+//!                                                               |                            |    if acknowledged, not answered
+//!                                                               v                            v
 //!                                                              a death, which counts when every control connection has
 //!                                                              been answered since; if one of them died too, nothing
 //!                                                              that was not settled counts, and it begins anew
@@ -42,6 +45,7 @@ mod recorded;
 mod run;
 mod settings;
 mod share;
+mod unanswered;
 mod view;
 mod why;
 mod words;

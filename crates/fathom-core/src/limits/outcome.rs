@@ -245,9 +245,16 @@ impl Outcome {
 
 impl By {
     /// What the reflector says of connections that died.
-    pub(super) fn of(reports: &[PeerReport]) -> Self {
-        let one = |report: &PeerReport| match report.standing {
+    ///
+    /// `unanswered`: requests that were acknowledged, by their connections. Where the reflector never got one, something between
+    /// took it; where it did, nobody between ended anything.
+    pub(super) fn of(reports: &[(u32, PeerReport)], unanswered: &BTreeMap<u32, u64>) -> Self {
+        let came = |id: &u32, report: &PeerReport| {
+            unanswered.get(id).is_some_and(|request| report.last_seq >= Some(*request))
+        };
+        let one = |(id, report): &(u32, PeerReport)| match report.standing {
             Standing::ClosedIdle => Self::Reflector,
+            Standing::Open | Standing::ClosedByProbe | Standing::Failed if came(id, report) => Self::Unknown,
             Standing::Open | Standing::ClosedByProbe => Self::Between,
             Standing::Failed => {
                 // Where its own host destroyed the socket, it was not on the way.

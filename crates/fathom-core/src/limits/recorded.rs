@@ -4,6 +4,7 @@ use super::age::{Life, outcome_of};
 use super::cohort::{Cohort, Died};
 use super::outcome::{Meanwhile, Outcome, Verdict};
 use super::settings::Settings;
+use super::unanswered::unanswered;
 use super::words::one_way;
 use crate::event::{Became, Death, Event, EventKind, Limit, OneWay, Side, What};
 use crate::units::{duration_compact, duration_text as duration};
@@ -165,14 +166,16 @@ impl Recorded {
             Limit::Idle => Outcome::of(&self.cohorts, Verdict::Stopped),
             Limit::Age => outcome_of(&self.lives, self.up_to_ns, Verdict::Stopped),
         };
-        (self.judged > 0).then(|| Outcome {
-            limit: self.limit,
-            up_to_ns: self.up_to_ns,
-            keepalive_ns: self.keepalive_ns,
-            one_way: self.one_way,
-            meanwhile: self.meanwhile.clone(),
-            took_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)),
-            ..known
+        (self.judged > 0).then(|| {
+            unanswered(Outcome {
+                limit: self.limit,
+                up_to_ns: self.up_to_ns,
+                keepalive_ns: self.keepalive_ns,
+                one_way: self.one_way,
+                meanwhile: self.meanwhile.clone(),
+                took_ns: self.last_ns.saturating_sub(self.first_ns.unwrap_or(0)),
+                ..known
+            })
         })
     }
 }

@@ -17,6 +17,7 @@ use super::outcome::{Outcome, Verdict};
 use super::plan::Reserve;
 use super::recorded::Recorded;
 use super::settings::Settings;
+use super::unanswered::unanswered;
 use super::view::Standing;
 use crate::event::{Became, Death, EventKind, OneWay, Side, What};
 use std::collections::{BTreeMap, VecDeque};
@@ -182,14 +183,14 @@ impl Limits {
     /// What it found, so far or in the end.
     pub fn outcome(&self) -> Outcome {
         let found = self.links.told(Outcome::of(&self.cohorts, self.verdict));
-        Outcome {
+        unanswered(Outcome {
             why: self.why.clone().or(found.why),
             confirmed: self.rounds > 0 && found.died.is_some(),
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
             one_way: self.settings.one_way,
             ..found
-        }
+        })
     }
 
     /// When `handle` is to be called at the latest, if nothing happens. `None`: it is over.

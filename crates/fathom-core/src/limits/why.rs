@@ -3,6 +3,7 @@
 use super::age::{Life, died_and_became, may_be_chance};
 use super::doubt::Doubt;
 use super::plan::S;
+use crate::event::Limit;
 use crate::text::count;
 use crate::units::duration_text as duration;
 
@@ -19,6 +20,17 @@ pub(super) fn contradicted(doubt: &Doubt) -> String {
         "{died} of {judged} died, from {} of idleness on, and others survived {}: that is neither one limit nor none; several instances with limits of their own look so, and deaths by chance (`fathom probe` explains each)",
         exact(from_ns),
         exact(survived_ns)
+    )
+}
+
+/// Why requests that were acknowledged and not answered are no limit of the path.
+pub(super) fn not_answered(limit: Limit, from_ns: u64) -> String {
+    let from = match limit {
+        Limit::Idle => format!("{} of idleness", exact(from_ns)),
+        Limit::Age => format!("the age of {}", exact(from_ns)),
+    };
+    format!(
+        "from {from} on requests were acknowledged and not answered: the path carries them, and the application at the other end, or behind a proxy that acknowledges for it, does not answer (`fathom echo` there tells a proxy from it)"
     )
 }
 

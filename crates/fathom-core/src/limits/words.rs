@@ -63,7 +63,9 @@ fn idle_ends(outcome: &Outcome) -> String {
             out += "  not repeated: there was no second set of connections to die at the same length\n";
         }
     }
-    if outcome.strays > 0 {
+    if outcome.is_unanswered() {
+        out += &manner(outcome);
+    } else if outcome.strays > 0 {
         let strays = count(outcome.strays.into(), "connection");
         let from = outcome.dies_from_ns;
         let _ = match from {
@@ -83,7 +85,9 @@ fn age_ends(outcome: &Outcome) -> String {
         let _ = writeln!(out, "  died by  {}: {}", exact(died.idle_ns), of(died));
         out += &manner(outcome);
     }
-    if outcome.strays > 0 {
+    if outcome.is_unanswered() {
+        out += &manner(outcome);
+    } else if outcome.strays > 0 {
         let strays = count(outcome.strays.into(), "connection");
         let no_limit = if outcome.dies_from_ns.is_some() { "" } else { "no limit: " };
         let _ = match (outcome.died, may_be_chance(&outcome.lives)) {
@@ -155,8 +159,13 @@ fn headline(target: &str, outcome: &Outcome) -> String {
     };
     if let Some(from_ns) = outcome.dies_from_ns {
         let from = exact(from_ns);
+        let died = if outcome.is_unanswered() {
+            "requests were acknowledged and not answered"
+        } else {
+            "connections died"
+        };
         let early = if outcome.verdict == Verdict::Stopped { so_far } else { "" };
-        return format!("{target}: {limit} unclear: connections died from {from} on{keepalive}{early}\n");
+        return format!("{target}: {limit} unclear: {died} from {from} on{keepalive}{early}\n");
     }
     match ends {
         (Some(low), Some(high)) => {
@@ -189,6 +198,12 @@ fn death(how: Death, limit: Limit) -> &'static str {
     match (how, limit) {
         (Death::Silent, Limit::Idle) => "silent drop: no answer, while fresh connections were answered",
         (Death::Silent, Limit::Age) => "silent drop: no answer, while other connections were answered",
+        (Death::NotAnswered, Limit::Idle) => {
+            "acknowledged, not answered, while fresh connections were answered"
+        }
+        (Death::NotAnswered, Limit::Age) => {
+            "acknowledged, not answered, while other connections were answered"
+        }
         (Death::ResetWhileIdle, Limit::Idle) => "RST while it was idle",
         (Death::ResetWhileIdle, Limit::Age) => "RST between two requests",
         (Death::ResetOnRequest, _) => "RST in answer to the next packet",
@@ -200,7 +215,14 @@ fn death(how: Death, limit: Limit) -> &'static str {
 }
 
 fn hand(outcome: &Outcome) -> &'static str {
+    let acknowledged = outcome.how.contains_key(&Death::NotAnswered);
     match outcome.by {
+        By::Between if acknowledged => {
+            "something between: what it acknowledged did not come to the reflector"
+        }
+        By::Unknown if outcome.is_unanswered() => {
+            "the application there, or behind a proxy: no limit of the path"
+        }
         By::Reflector => "the reflector, which closes idle connections itself (`fathom echo --idle-timeout`)",
         By::Between => "something between: the reflector did not end them",
         By::Unknown => "nobody tells (`fathom echo` at the other end would)",

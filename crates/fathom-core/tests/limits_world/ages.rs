@@ -8,16 +8,16 @@ use fathom_core::limits::{Death, Limit, Output, Recorded, Settings, Verdict, Wha
 use std::collections::BTreeSet;
 
 /// 24 connections up to a minute: every quarter of a second a request, beginnings one to three seconds apart.
-fn ages(up_to_ns: u64) -> Settings {
+pub(super) fn ages(up_to_ns: u64) -> Settings {
     Settings { per_length: 24, ..settings(up_to_ns) }
 }
 
-fn aged(age_ns: Option<u64>, seed: u64) -> World {
+pub(super) fn aged(age_ns: Option<u64>, seed: u64) -> World {
     World { seed, age_ns, ..world(None, KINDS[(seed % 4) as usize]) }
 }
 
 /// Each connection is told of once, never more are open than asked for and two, and what is recorded is what was found.
-fn ran(world: &World, settings: &Settings) -> Ran {
+pub(super) fn ran(world: &World, settings: &Settings) -> Ran {
     let ran = run_ages(world, settings.clone());
     assert!(ran.most_open <= settings.per_length as usize + 2, "{} open: {world:?}", ran.most_open);
     let (mut told, mut recorded) = (BTreeSet::new(), Recorded::default());

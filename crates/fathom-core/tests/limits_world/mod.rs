@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     ResetAtExpiry,
     FinAtExpiry,
     ResetOnPacket,
+    /// It lets all pass; the peer's kernel acknowledges, and its application does not answer any more.
+    NotAnswered,
 }
 
 /// What happens besides. Times are from the start.
@@ -120,6 +122,8 @@ struct Flow {
     /// When the middlebox forgets it, whatever moves on it.
     doomed_ns: Option<u64>,
     gone: bool,
+    /// When the acknowledgement of its latest request came, which may be to come.
+    acked_ns: Option<u64>,
     /// Requests so far.
     asked: u32,
 }
@@ -176,8 +180,16 @@ impl Net<'_> {
             let doomed_ns = self.doomed_ns(sent);
             let limit_ns = self.own(self.world.own_limits, self.world.limit_ns);
             let (passed_ns, began_ns) = (came, sent);
-            let flow =
-                Flow { passed_ns, came_ns: came, began_ns, limit_ns, doomed_ns, gone: false, asked: 0 };
+            let flow = Flow {
+                passed_ns,
+                came_ns: came,
+                began_ns,
+                limit_ns,
+                doomed_ns,
+                gone: false,
+                acked_ns: None,
+                asked: 0,
+            };
             if let Some(at) = doomed_ns {
                 self.at(at, id, Event::Doom);
             }
@@ -222,11 +234,20 @@ impl Net<'_> {
         let (quarter, rto) = (self.world.rtt_ns / 4, self.rto());
         let Some(&(mut flow)) = self.flows.get(&id) else { return };
         flow.asked += 1;
+        flow.acked_ns = None;
         for attempt in 0..12_u32 {
             let sent = now + rto * ((1 << attempt) - 1);
             let at_box = sent + quarter;
             if self.is_lost(sent) {
                 continue;
+            }
+            if self.is_expired(flow, at_box) && self.world.kind == Kind::NotAnswered {
+                if self.is_lost(at_box) {
+                    continue;
+                }
+                flow.acked_ns = Some(sent + 4 * quarter);
+                self.flows.insert(id, flow);
+                return;
             }
             if self.is_expired(flow, at_box) {
                 flow.gone = true;
@@ -246,7 +267,7 @@ impl Net<'_> {
             let mut delivered = None;
             for again in 0..12_u32 {
                 let echoed = at_peer + rto * ((1 << again) - 1);
-                if self.is_expired(flow, echoed + quarter) {
+                if self.world.kind != Kind::NotAnswered && self.is_expired(flow, echoed + quarter) {
                     break;
                 }
                 if self.is_lost(echoed) {
@@ -256,6 +277,7 @@ impl Net<'_> {
                 flow.passed_ns = self.world.counts.there(flow.passed_ns, echoed + quarter);
                 flow.came_ns = came;
                 delivered.get_or_insert(came);
+                flow.acked_ns.get_or_insert(came);
                 if !self.is_lost(came) {
                     flow.gone = self.is_expired(flow, came + quarter);
                     flow.passed_ns = self.world.counts.ack(flow.passed_ns, came + quarter);
@@ -300,7 +322,7 @@ impl Net<'_> {
         let told = match self.world.kind {
             Kind::ResetAtExpiry => Event::Reset,
             Kind::FinAtExpiry => Event::Fin,
-            Kind::Silent | Kind::ResetOnPacket => return None,
+            Kind::Silent | Kind::ResetOnPacket | Kind::NotAnswered => return None,
         };
         if !self.is_lost(now) {
             self.at(now + quarter, id, told);
@@ -360,7 +382,8 @@ fn drive(world: &World, search: &mut dyn Search) -> Ran {
                 }
                 Output::Look { id } => {
                     let quiet_ns = now.saturating_sub(net.flows[id].came_ns);
-                    let view = KernelView { quiet_ns, rto_ns: net.rto() };
+                    let acknowledged = net.flows[id].acked_ns.is_some_and(|at| at <= now);
+                    let view = KernelView { quiet_ns, rto_ns: net.rto(), acknowledged };
                     search.handle(now, Input::Kernel { id: *id, view: world.kernel.then_some(view) });
                 }
                 Output::Send { id, bytes } => net.sent(now, *id, bytes.clone()),

@@ -22,7 +22,7 @@ mod waiting;
 pub use datagram::{recv_datagram, tell_destinations, tell_hops};
 pub use icmp::icmp_error;
 pub use inherited::{Inherited, inherited_listeners};
-pub use tcp_info::{receive_room, tcp_info, transfer_times};
+pub use tcp_info::{receive_room, segments_sent, tcp_info, transfer_times};
 pub use waiting::{let_reads_wait, read_now, read_waiting, write_now};
 
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -65,6 +65,16 @@ pub struct ReceiveRoom {
     pub window_bytes: u32,
     /// What its largest segments hold.
     pub segment_bytes: u32,
+}
+
+/// Segments with data that a connection sent since it was made (`tcpi_data_segs_out` and `tcpi_total_retrans` of `struct tcp_info`,
+/// linux/tcp.h).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Segments {
+    /// All, those that were sent again too. `None`: the kernel does not count them (before Linux 4.6).
+    pub sent: Option<u32>,
+    /// Those that were sent again.
+    pub again: u32,
 }
 
 /// What an ICMP error said of a connection or a datagram.

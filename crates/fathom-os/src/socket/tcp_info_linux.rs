@@ -1,6 +1,6 @@
 //! The kernel's view of a connection, by `getsockopt(TCP_INFO)`.
 
-use super::{ReceiveRoom, TransferTimes};
+use super::{ReceiveRoom, Segments, TransferTimes};
 use fathom_core::event::TcpInfo;
 use std::os::fd::AsRawFd;
 
@@ -99,6 +99,15 @@ pub fn tcp_info(stream: &impl AsRawFd) -> Option<TcpInfo> {
     })
 }
 
+/// The segments that this end of the connection sent. None on an error, or on a kernel whose structure ends before `total_retrans`.
+pub fn segments_sent(stream: &impl AsRawFd) -> Option<Segments> {
+    let (raw, length) = ask(stream)?;
+    (length >= std::mem::offset_of!(Raw, pacing_rate)).then_some(Segments {
+        sent: (length >= std::mem::offset_of!(Raw, delivery_rate)).then_some(raw.data_segs_out),
+        again: raw.total_retrans,
+    })
+}
+
 /// Who held up what this end of the connection had to send, since it was made. None on an error, or before Linux 4.10, which does
 /// not tell.
 pub fn transfer_times(stream: &impl AsRawFd) -> Option<TransferTimes> {
@@ -150,6 +159,7 @@ mod tests {
         assert_eq!(std::mem::offset_of!(Raw, bytes_acked), 120);
         assert_eq!(std::mem::offset_of!(Raw, bytes_received), 128);
         assert_eq!(std::mem::offset_of!(Raw, data_segs_in), 152);
+        assert_eq!(std::mem::offset_of!(Raw, data_segs_out), 156);
         assert_eq!(std::mem::offset_of!(Raw, busy_time), 168);
         assert_eq!(std::mem::offset_of!(Raw, delivered), 192);
         assert_eq!(std::mem::offset_of!(Raw, rcv_ooopack), 224);

@@ -1,10 +1,15 @@
 //! The kernel's view of a connection, on systems that do not give it.
 
-use super::{ReceiveRoom, TransferTimes};
+use super::{ReceiveRoom, Segments, TransferTimes};
 use fathom_core::event::TcpInfo;
 
 /// None: this system does not tell.
 pub fn tcp_info<S>(_stream: &S) -> Option<TcpInfo> {
+    None
+}
+
+/// None: this system does not tell.
+pub fn segments_sent<S>(_stream: &S) -> Option<Segments> {
     None
 }
 

@@ -48,6 +48,9 @@ class Searched:
     high: End | None
     """The longest of which most died, or the highest rate that was worse than those below, of the runs that
     found one; None: no run did."""
+    unanswered_ns: int | None
+    """From which length on requests were acknowledged and not answered, where that is all that was found (the
+    shortest of the runs): the application's doing, and no limit."""
     how: Mapping[str, int]
     """How many connections died, by how, or how many runs saw what begin (docs/limits.md)."""
     by: tuple[str, ...]
@@ -157,6 +160,7 @@ def _over(scenario: Scenario, recordings: Sequence[Recording]) -> Searched:
         limits.packets_over(recordings[0]),
         _pooled(lows, min) if len(lows) == len(ends) else None,
         _pooled(highs, max),
+        min((ns for r in results if (ns := limits.unanswered_ns(r)) is not None), default=None),
         how,
         tuple(sorted({str(r["by"]) for r in results if r.get("by") in {"reflector", "between"}})),
         len(results),

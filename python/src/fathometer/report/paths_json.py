@@ -32,6 +32,7 @@ def _limit(one: Beside) -> dict[str, Any]:
         "runs": x.runs,
         **({"connections": x.connections} if x.limit == "rate" else {}),
         **{name: of(end) for name, end in zip(names, (x.low, x.high), strict=True)},
+        **({} if x.unanswered_ns is None else {"unanswered_ns": x.unanswered_ns}),
         "how": dict(x.how),
         "by": list(x.by),
         "sure": x.sure,

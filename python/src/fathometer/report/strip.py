@@ -208,7 +208,7 @@ def _hull(group: Sequence[Searched]) -> Searched:
     lows, highs = [x.low for x in group], [x.high for x in group]
     low = None if None in lows else min((x for x in lows if x), key=lambda e: e.at)
     high = None if None in highs else max((x for x in highs if x), key=lambda e: e.at)
-    return replace(group[0], low=low, high=high)
+    return replace(group[0], low=low, high=high, unanswered_ns=None)
 
 
 def _applications(analysis: Analysis) -> list[Verdict]:

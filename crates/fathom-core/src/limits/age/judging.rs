@@ -1,6 +1,7 @@
 //! Connections are asked again and again, and what becomes of them is taken down.
 
 use super::super::flow::{Asked, Flow, Role, Stage};
+use super::super::io::KernelView;
 use super::super::links::{Heard, Wanted, deaths_of};
 use super::super::outcome::Verdict;
 use super::run::{Ages, Dying, Judged, Phase};
@@ -24,10 +25,19 @@ impl Ages {
     }
 
     /// The kernel has been asked: now the connection is.
-    pub(super) fn looked(&mut self, now: u64, id: u32, rto_ns: Option<u64>) {
-        if self.links.flows.get(&id).is_some_and(|flow| flow.stage == Stage::Looking) {
-            self.links.times_out_after(rto_ns);
-            self.links.ask(now, id, Asked::new(now, rto_ns, 0));
+    pub(super) fn looked(&mut self, now: u64, id: u32, view: Option<KernelView>) {
+        match self.links.flows.get(&id).map(|flow| flow.stage) {
+            Some(Stage::Looking) => {
+                let rto_ns = view.map(|view| view.rto_ns);
+                self.links.times_out_after(rto_ns);
+                self.links.ask(now, id, Asked::new(now, rto_ns, 0));
+            }
+            // Its request may have been lost, and have arrived with the next attempt.
+            Some(Stage::Asked(asked)) if asked.looked => {
+                let how = self.links.death_in_silence(id, view);
+                self.dies(id, asked.at_ns, asked.at_ns + asked.rto_ns, asked.rto_ns, how);
+            }
+            _ => {}
         }
     }
 
@@ -163,10 +173,7 @@ impl Ages {
                         self.queue.push_back(Wanted::first(Role::Fresh, now));
                     }
                 }
-                // Its request may have been lost, and have arrived with the next attempt.
-                (Stage::Asked(asked), Role::Test(_)) => {
-                    self.dies(id, asked.at_ns, asked.at_ns + asked.rto_ns, asked.rto_ns, Death::Silent);
-                }
+                (Stage::Asked(_), Role::Test(_)) => self.links.look_at_silence(id),
                 (_, Role::Report) => self.over(self.verdict, None),
                 (_, Role::Fresh) => {
                     self.links.close(id);

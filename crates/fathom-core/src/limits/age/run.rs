@@ -6,6 +6,7 @@ use super::super::links::{Links, Wanted};
 use super::super::outcome::{Outcome, Verdict};
 use super::super::recorded::Recorded;
 use super::super::settings::Settings;
+use super::super::unanswered::unanswered;
 use super::super::view::Standing;
 use super::found::outcome_of;
 use super::lives::{self, Life};
@@ -146,7 +147,7 @@ impl Ages {
             Input::Broken { id, error } => self.broken(now, id, &error),
             Input::Closed { id } => self.lost(now, id, Death::ClosedWhileIdle, Death::ClosedOnRequest, None),
             Input::Received { id, bytes } => self.received(now, id, bytes),
-            Input::Kernel { id, view } => self.looked(now, id, view.map(|view| view.rto_ns)),
+            Input::Kernel { id, view } => self.looked(now, id, view),
             Input::Stop => self.over(Verdict::Stopped, None),
         }
         self.turn(now);
@@ -218,7 +219,7 @@ impl Ages {
     pub fn outcome(&self) -> Outcome {
         let found = outcome_of(&self.lives(), self.settings.up_to_ns, self.verdict);
         let why = self.why.clone().or_else(|| found.why.clone());
-        Outcome { why, ..self.links.told(found) }
+        unanswered(Outcome { why, ..self.links.told(found) })
     }
 
     /// Of all connections but those that died together with others, in the order in which they began.

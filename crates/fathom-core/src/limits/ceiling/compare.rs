@@ -5,6 +5,10 @@
 //! 1947), which asks nothing of how they are distributed, so that a few windows of a stall count for little. And the difference
 //! is one that matters: [`LOSS`] and twice the loss below, or [`DELAY_NS`] and a quarter of the delay below, without the worst
 //! quarter of the windows on either side.
+//!
+//! A connection that backs off loses little and late, because TCP joins what it may not send yet: packets become fewer, not later.
+//! How many it joined is compared as losses are, and is the path's doing where a larger share of them is lost than below, by the
+//! test of two shares; [`HELD_BACK`] of them matter.
 
 use super::tally::Measured;
 use crate::event::Began;
@@ -27,6 +31,10 @@ pub(super) const CHOSEN: Beyond = Beyond { ranks: SURE.ranks, shares: 4.417_173_
 
 /// The loss that matters.
 const LOSS: f64 = 0.01;
+/// The share of packets which TCP joined with others that matters, where more is lost too...
+const HELD_BACK: f64 = 0.05;
+/// ...and that from which a rate was not reached, whatever is lost.
+const NOT_REACHED: f64 = 0.1;
 /// The delay that matters.
 const DELAY_NS: f64 = 2_000_000.0;
 /// This share of the windows, the worst, is left out of a mean: a moment is no ceiling.
@@ -36,6 +44,55 @@ const LEFT_OUT: f64 = 0.25;
 pub(super) fn worse(below: &[Measured], step: &[Measured], sure: Beyond) -> Option<Began> {
     let (loss, delay) = (losses(below, step), delays(below, step));
     began(surely_above(&loss, sure) && more_lost(&loss), surely_above(&delay, sure) && later(&delay))
+}
+
+/// Whether TCP joined packets in these windows, and lost a larger share of them than in all below. `sure`: of both.
+pub(super) fn held_back(all: &[Measured], step: &[Measured], sure: Beyond) -> Option<Began> {
+    let joined = [all, step].map(|windows| windows.iter().map(|window| window.joined).collect::<Vec<_>>());
+    let shares = Shares::of(all, step);
+    let held = surely_above(&joined, sure) && usual(&joined[1]) >= HELD_BACK;
+    // Three times, as in `worse_than_any`; both must be so, so that less is asked of each.
+    (held && shares.more() >= sure.ranks * shares.spread && shares.is_three_times())
+        .then_some(Began::HeldBack)
+}
+
+/// Whether TCP joined so many packets in most of these windows that the rate was not reached.
+pub(super) fn is_not_reached(step: &[Measured]) -> bool {
+    joined(step) >= NOT_REACHED
+}
+
+fn joined(step: &[Measured]) -> f64 {
+    usual(&step.iter().map(|window| window.joined).collect::<Vec<_>>())
+}
+
+/// What was lost below and in a step, of all packets that were due.
+#[derive(Debug, Clone, Copy)]
+struct Shares {
+    below: f64,
+    step: f64,
+    /// The standard deviation of their difference where both lose alike.
+    spread: f64,
+}
+
+impl Shares {
+    fn of(all: &[Measured], step: &[Measured]) -> Self {
+        let [(lost_below, below), (lost, due)] = [all, step].map(|windows| {
+            let due: f64 = windows.iter().map(|window| window.due as f64).sum();
+            (windows.iter().map(|window| window.loss * window.due as f64).sum::<f64>(), due)
+        });
+        let pooled = (lost_below + lost) / (below + due);
+        let spread = (pooled * (1.0 - pooled).max(0.0) * (1.0 / below + 1.0 / due)).sqrt();
+        Self { below: lost_below / below, step: lost / due, spread }
+    }
+
+    fn more(self) -> f64 {
+        self.step - self.below
+    }
+
+    /// What is below was chosen because it was good.
+    fn is_three_times(self) -> bool {
+        self.step >= 3.0 * self.below && self.step > 0.0
+    }
 }
 
 /// Whether they are worse than those at the lowest rates in their delay, or than all below them in what is lost.
@@ -50,20 +107,14 @@ pub(super) fn worse_than_any(
     sure: Beyond,
 ) -> Option<Began> {
     let delay = delays(lowest, step);
-    let [(lost_below, below), (lost, due)] = [all, step].map(|windows| {
-        let due: f64 = windows.iter().map(|window| window.due as f64).sum();
-        (windows.iter().map(|window| window.loss * window.due as f64).sum::<f64>(), due)
-    });
-    let (share_below, share, pooled) = (lost_below / below, lost / due, (lost_below + lost) / (below + due));
-    let spread = (pooled * (1.0 - pooled).max(0.0) * (1.0 / below + 1.0 / due)).sqrt();
-    // Three times: what is below was chosen because it was good.
-    let more = share - share_below >= (sure.shares * spread).max(LOSS) && share >= 3.0 * share_below;
+    let shares = Shares::of(all, step);
+    let more = shares.more() >= (sure.shares * shares.spread).max(LOSS) && shares.is_three_times();
     began(more, surely_above(&delay, sure) && later(&delay))
 }
 
 /// Whether the difference would matter, if it were sure.
 pub(super) fn matters(below: &[Measured], step: &[Measured]) -> bool {
-    began(more_lost(&losses(below, step)), later(&delays(below, step))).is_some()
+    began(more_lost(&losses(below, step)), later(&delays(below, step))).is_some() || joined(step) >= HELD_BACK
 }
 
 fn losses(below: &[Measured], step: &[Measured]) -> [Vec<f64>; 2] {
@@ -146,7 +197,26 @@ mod tests {
     ];
 
     fn windows(delays_ms: &[u64], loss: f64) -> Vec<Measured> {
-        delays_ms.iter().map(|ms| Measured { due: 100, loss, delay_ns: ms * 1_000_000 }).collect()
+        delays_ms
+            .iter()
+            .map(|ms| Measured { due: 100, loss, delay_ns: ms * 1_000_000, joined: 0.0 })
+            .collect()
+    }
+
+    #[test]
+    fn joined_packets_are_the_paths_doing_where_more_is_lost_than_below() {
+        let windows = |joined: f64, loss: f64| vec![Measured { due: 100, loss, delay_ns: 1, joined }; 20];
+        let below = windows(0.0, 0.000_5);
+        assert_eq!(held_back(&below, &windows(0.38, 0.005), SURE), Some(Began::HeldBack));
+        // Nothing is lost, or no more than below; or next to nothing was joined.
+        assert_eq!(held_back(&below, &windows(0.38, 0.0), DOUBT), None);
+        assert_eq!(held_back(&windows(0.0, 0.005), &windows(0.38, 0.005), DOUBT), None);
+        assert_eq!(held_back(&below, &windows(0.04, 0.005), DOUBT), None);
+        // A moment: five windows of twenty, which lost all there was to lose.
+        let moment = [windows(0.0, 0.0).split_off(5), windows(0.9, 0.02).split_off(15)].concat();
+        assert!(!is_not_reached(&moment) && held_back(&below, &moment, DOUBT).is_none());
+        // It was as bad below: none of this step's doing.
+        assert_eq!(held_back(&windows(0.38, 0.000_5), &windows(0.38, 0.005), SURE), None);
     }
 
     #[test]

@@ -71,7 +71,9 @@ fn does_not_add_up(step: &CeilingStepped) -> Option<&'static str> {
     }
     let told = [step.due, step.sent, step.refused, step.answered, step.again];
     let summed = [sum(|w| w.due), sum(|w| w.sent), sum(|w| w.refused), sum(|w| w.answered), sum(|w| w.again)];
-    if told != summed {
+    let segments = windows.iter().map(|w| w.segments).try_fold(0, |sum: u64, n| Some(sum.saturating_add(n?)));
+    let some = windows.iter().any(|w| w.segments.is_some());
+    if told != summed || step.segments != segments || (segments.is_none() && some) {
         Some("its figures are not the sums of its windows")
     } else if !due.eq(due_in_windows(Step::of(step))) {
         Some("other packets are due at that rate")

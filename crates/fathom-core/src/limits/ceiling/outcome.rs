@@ -1,6 +1,7 @@
 //! What a search for the rate ceiling found, and what it means.
 
 use super::compare::usual;
+use super::step::Step;
 use super::tally::Seen;
 use crate::event::{Began, CeilingStepped, Delays, Judged};
 use crate::limits::{Verdict, wilson};
@@ -22,6 +23,10 @@ pub struct Bound {
     pub due: u64,
     /// The share of such packets that is lost: an interval of 95 % (Wilson).
     pub share_95: (f64, f64),
+    /// Segments with data that were sent a second, those that were sent again too; fewer than packets where TCP joined some. Absent:
+    /// the kernel does not tell, or the search is of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub segments_per_s: Option<u32>,
     /// Time to the echo in ns: the mean of the windows' medians without the worst quarter. Absent: most had none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_ns: Option<u64>,
@@ -84,7 +89,7 @@ pub struct Ceiling {
 }
 
 impl Bound {
-    pub(super) fn of(rate_per_s: u32, seen: &Seen) -> Self {
+    pub(super) fn of(step: Step, seen: &Seen) -> Self {
         let delays: Vec<f64> = seen.measured().iter().map(|window| window.delay_ns as f64).collect();
         let delay = usual(&delays);
         // What was never answered is longer than any.
@@ -92,7 +97,12 @@ impl Bound {
         let (lost, due) = (seen.lost(), seen.due());
         let trials = u32::try_from(due).unwrap_or(u32::MAX);
         let hits = u32::try_from(lost).unwrap_or(u32::MAX).min(trials);
-        Self { rate_per_s, lost, due, share_95: wilson(hits, trials), delay_ns }
+        let a_second = |segments: u64| {
+            let rate = u128::from(segments) * 1_000_000_000 / u128::from(step.lasts_ns.max(1));
+            u32::try_from(rate).unwrap_or(u32::MAX)
+        };
+        let (segments_per_s, share_95) = (seen.segments().map(a_second), wilson(hits, trials));
+        Self { rate_per_s: step.rate_per_s, lost, due, share_95, segments_per_s, delay_ns }
     }
 
     fn text(&self) -> String {
@@ -100,7 +110,9 @@ impl Bound {
         let share = 100.0 * self.lost as f64 / self.due.max(1) as f64;
         let delay =
             self.delay_ns.map_or("no echo in time".to_owned(), |ns| format!("echo after {}", duration(ns)));
-        format!("{share:.1} % lost (95 %: {:.1} % to {:.1} %), {delay}", low * 100.0, high * 100.0)
+        let sent =
+            self.segments_per_s.map_or_else(String::new, |n| format!(", {} sent as segments", rate(n)));
+        format!("{share:.1} % lost (95 %: {:.1} % to {:.1} %), {delay}{sent}", low * 100.0, high * 100.0)
     }
 }
 
@@ -126,6 +138,7 @@ impl Ceiling {
                 let began = match self.began {
                     Some(Began::Loss) => "loss begins",
                     Some(Began::Delay) => "delay begins",
+                    Some(Began::HeldBack) => "TCP begins to hold packets back",
                     _ => "loss and delay begin",
                 };
                 format!(
@@ -175,7 +188,7 @@ impl Row {
     /// Of a step that was judged.
     pub fn of(stepped: &CeilingStepped) -> Self {
         let CeilingStepped { sent, answered, outstanding, delays, judged, worse, .. } = *stepped;
-        let bound = Bound::of(stepped.rate_per_s, &Seen::of(stepped));
+        let bound = Bound::of(Step::of(stepped), &Seen::of(stepped));
         Self { bound, sent, answered, outstanding, delays, judged, worse }
     }
 
@@ -188,6 +201,7 @@ impl Row {
             Judged::Beyond => "; worse again",
             Judged::Lossy => "; too much to look for a ceiling",
             Judged::HostLate => "; this host did not keep its schedule",
+            Judged::NotReached => "; TCP joined packets: the rate was not reached",
         };
         format!("{}: {}{judged}", rate(self.bound.rate_per_s), self.bound.text())
     }

@@ -1,6 +1,6 @@
 //! Which step is next, and when enough is known.
 
-use super::compare::{CHOSEN, DOUBT, SURE, matters, worse, worse_than_any};
+use super::compare::{CHOSEN, DOUBT, SURE, held_back, is_not_reached, matters, worse, worse_than_any};
 use super::outcome::{Bound, Ceiling, Row};
 use super::step::Step;
 use super::tally::{Measured, Seen};
@@ -89,7 +89,8 @@ impl CeilingSearch {
     /// may keep them.
     pub fn resumed(asked: Asked, steps: &[CeilingStepped]) -> Self {
         let mut search = Self::new(asked);
-        let last = steps.iter().rposition(|step| step.judged != Judged::HostLate);
+        let kept = |step: &CeilingStepped| !matches!(step.judged, Judged::HostLate | Judged::NotReached);
+        let last = steps.iter().rposition(kept);
         for step in &steps[..last.map_or(0, |last| last + 1)] {
             if search.step() != Some(Step::of(step)) {
                 break;
@@ -135,7 +136,7 @@ impl CeilingSearch {
     /// What became of the step; how it was judged.
     pub fn seen(&mut self, seen: Seen) -> Option<&CeilingStepped> {
         let step = self.step()?;
-        let bound = Bound::of(step.rate_per_s, &seen);
+        let bound = Bound::of(step, &seen);
         let mut stepped = seen.stepped(step);
         (stepped.judged, stepped.worse) = self.judge(seen, bound);
         self.steps.push(stepped);
@@ -153,12 +154,21 @@ impl CeilingSearch {
             }
             return (Judged::HostLate, None);
         }
-        self.tries = 0;
         if level == 0 && self.is_lossy(&seen) {
             return (Judged::Lossy, None);
         }
         let first = self.doubtful.take_if(|_| self.phase == Phase::Again);
         let found = self.worse_than_below(level, &seen, first.as_ref());
+        if found.is_none() && is_not_reached(&seen.measured()) {
+            self.doubtful = first.or(self.doubtful.take());
+            self.tries += 1;
+            if self.tries >= TRIES {
+                let why = "this host: its TCP joined packets before they left, so that fewer were sent than were to be, and nothing can be said of the path above that; --connections spreads them";
+                self.unclear(why.to_owned());
+            }
+            return (Judged::NotReached, None);
+        }
+        self.tries = 0;
         let judged = match (self.phase, found) {
             (Phase::Rising, Some(_)) => {
                 self.phase = Phase::Below;
@@ -222,7 +232,9 @@ impl CeilingSearch {
         let alone = seen.measured();
         let of_both = first.map(|first| [first.measured(), alone.clone()].concat());
         let than = |step: &[Measured], sure| {
-            worse(&next, step, sure).or_else(|| worse_than_any(&lowest, &all, step, sure))
+            worse(&next, step, sure)
+                .or_else(|| worse_than_any(&lowest, &all, step, sure))
+                .or_else(|| held_back(&all, step, sure))
         };
         if all.is_empty() {
             return None;
@@ -267,7 +279,7 @@ impl CeilingSearch {
     /// The highest rate so far that was as good as those below it. `None`: none.
     pub(super) fn carried(&self) -> Option<Bound> {
         let level = self.level.min(self.good.len()).checked_sub(1)?;
-        Some(Bound::of(self.rates[level], &self.good[level]))
+        Some(Bound::of(Step { rate_per_s: self.rates[level], lasts_ns: LASTS_NS }, &self.good[level]))
     }
 
     /// Rates that are still to be tried where nothing begins.

@@ -19,6 +19,9 @@ pub(super) struct Measured {
     pub(super) loss: f64,
     /// Median time to the echo, in ns; of packets without one it is longer than any.
     pub(super) delay_ns: u64,
+    /// Of the packets that were written in it, those that TCP did not send as segments of their own; none where the kernel does not
+    /// tell.
+    pub(super) joined: f64,
 }
 
 /// What became of a step.
@@ -47,6 +50,7 @@ impl Seen {
             answered: self.answered(),
             outstanding: self.sent().saturating_sub(self.answered()),
             again: self.again(),
+            segments: self.segments(),
             delays: self.delays,
             windows: self.windows.clone(),
             judged: Judged::Good,
@@ -84,6 +88,12 @@ impl Seen {
         self.sum(|window| window.again)
     }
 
+    /// Segments with data, those that were sent again too. `None`: the kernel does not tell.
+    pub(super) fn segments(&self) -> Option<u64> {
+        let told = self.windows.iter().map(|window| window.segments);
+        told.into_iter().try_fold(0_u64, |sum, segments| Some(sum.saturating_add(segments?)))
+    }
+
     /// What is called lost: segments that were sent again, and packets that the kernel did not take.
     pub fn lost(&self) -> u64 {
         self.refused().saturating_add(self.again())
@@ -105,6 +115,10 @@ impl Seen {
             due: window.due,
             loss: window.again.saturating_add(window.refused) as f64 / window.due as f64,
             delay_ns: window.delay_ns.unwrap_or(u64::MAX),
+            joined: window.segments.map_or(0.0, |segments| {
+                let own = segments.saturating_sub(window.again);
+                window.sent.saturating_sub(own) as f64 / window.sent.max(1) as f64
+            }),
         };
         self.windows.iter().filter(kept).map(measured).collect()
     }
@@ -115,6 +129,7 @@ struct Count {
     sent: u64,
     refused: u64,
     again: u64,
+    segments: u64,
     late_ns: u64,
     delays_ns: Vec<u64>,
 }
@@ -124,13 +139,15 @@ struct Count {
 pub struct Tally {
     step: Step,
     counts: Vec<Count>,
+    /// The kernel tells of segments.
+    told: bool,
 }
 
 impl Tally {
     /// Of a step that begins.
     pub fn new(step: Step) -> Self {
         let windows = step.lasts_ns.div_ceil(WINDOW_NS) as usize;
-        Self { step, counts: vec![Count::default(); windows] }
+        Self { step, counts: vec![Count::default(); windows], told: false }
     }
 
     fn at(&mut self, ns: u64) -> &mut Count {
@@ -160,6 +177,12 @@ impl Tally {
         self.at(at_ns).again += segments;
     }
 
+    /// So many segments with data were sent by then, those that were sent again too.
+    pub fn segments(&mut self, at_ns: u64, segments: u64) {
+        self.told = true;
+        self.at(at_ns).segments += segments;
+    }
+
     /// What became of the step, once no more is waited for.
     pub fn seen(&self) -> Seen {
         let windows = self.counts.iter().zip(due_in_windows(self.step)).map(|(count, due)| Window {
@@ -168,6 +191,7 @@ impl Tally {
             refused: count.refused,
             answered: count.delays_ns.len() as u64,
             again: count.again,
+            segments: self.told.then_some(count.segments),
             late_ns: count.late_ns,
             delay_ns: median(&count.delays_ns, due as usize),
         });

@@ -9,7 +9,7 @@ use crate::units::duration_text as duration;
 use std::fmt::Write as _;
 
 /// What the letters mean.
-const LEGEND: &str = "+ as good as below   x worse   ! worse for a moment   - host was late   > now";
+const LEGEND: &str = "+ as good as below   x worse   ! worse for a moment   - not reached   > now";
 /// Columns before the letters, for the lowest rate of a line.
 const SCALE: usize = 11;
 /// A step, what is waited for after it where echoes come in time, and the rest.
@@ -55,7 +55,7 @@ fn letter(search: &CeilingSearch, rate_per_s: u32) -> char {
         Some(Judged::Good) => '+',
         Some(Judged::Doubtful | Judged::Beyond | Judged::Lossy) => 'x',
         Some(Judged::Moment) => '!',
-        Some(Judged::HostLate) => '-',
+        Some(Judged::HostLate | Judged::NotReached) => '-',
         None => ' ',
     }
 }

@@ -31,9 +31,12 @@ impl Limits {
 
     /// The kernel has been asked: now the connection is.
     pub(super) fn looked(&mut self, now: u64, id: u32, view: Option<KernelView>) {
-        let Some(flow) = self.links.flows.get(&id).filter(|flow| flow.stage == Stage::Looking) else {
-            return;
-        };
+        let Some(flow) = self.links.flows.get(&id) else { return };
+        match flow.stage {
+            Stage::Looking => {}
+            Stage::Asked(asked) if asked.looked => return self.stayed_silent(now, id, asked, view),
+            _ => return,
+        }
         // Answers to keepalives, or traffic one way, are what is tried then, and end no idleness.
         let traffic = self.settings.keepalive_ns.is_some() || self.settings.one_way.is_some();
         let quiet = view.filter(|_| !traffic);
@@ -154,24 +157,11 @@ impl Limits {
     pub(super) fn judge_silences(&mut self, now: u64) {
         let due = |flow: &Flow| flow.stage != Stage::Idle && self.due_ns(flow).is_some_and(|at| at <= now);
         for id in self.links.ids(due) {
-            let Some(flow) = self.links.flows.get_mut(&id) else { continue };
+            let Some(flow) = self.links.flows.get(&id) else { continue };
             let (role, tries) = (flow.role, flow.tries);
             match (flow.stage, role) {
                 (Stage::Asked(asked), _) if asked.fresh_ns.is_none() => self.want_fresh(now),
-                (Stage::Asked(_), Role::Control) => self.all_died(now, Death::Silent),
-                (Stage::Asked(asked), Role::Test(cohort)) => {
-                    // Its request may have been lost, and have arrived with the next attempt; more than that is an outage,
-                    // after which it had been idle for longer than it seems.
-                    if !self.links.guard.carried(asked.at_ns, asked.rto_ns) {
-                        self.voids(id, cohort);
-                        self.links.close(id);
-                        continue;
-                    }
-                    let most_ns = asked.at_ns + asked.rto_ns - flow.first_ns;
-                    flow.stage = Stage::Dead;
-                    let died = Died { id, how: Death::Silent, most_ns, doubt_ns: asked.rto_ns };
-                    self.pending.push(Pending { cohort, at_ns: asked.at_ns, died });
-                }
+                (Stage::Asked(_), Role::Control | Role::Test(_)) => self.links.look_at_silence(id),
                 (_, Role::Control) => {
                     self.links.close(id);
                     self.control_not_opened(now, None);
@@ -187,6 +177,23 @@ impl Limits {
                 }
             }
         }
+    }
+
+    /// A silence has lasted for too long, and the kernel has said whether the request was acknowledged.
+    fn stayed_silent(&mut self, now: u64, id: u32, asked: Asked, view: Option<KernelView>) {
+        let how = self.links.death_in_silence(id, view);
+        let Some(flow) = self.links.flows.get_mut(&id) else { return };
+        let Role::Test(cohort) = flow.role else { return self.all_died(now, how) };
+        // Its request may have been lost, and have arrived with the next attempt; more than that is an outage,
+        // after which it had been idle for longer than it seems.
+        if !self.links.guard.carried(asked.at_ns, asked.rto_ns) {
+            self.voids(id, cohort);
+            return self.links.close(id);
+        }
+        let most_ns = asked.at_ns + asked.rto_ns - flow.first_ns;
+        flow.stage = Stage::Dead;
+        let died = Died { id, how, most_ns, doubt_ns: asked.rto_ns };
+        self.pending.push(Pending { cohort, at_ns: asked.at_ns, died });
     }
 
     /// Deaths that the control connections have outlived count.

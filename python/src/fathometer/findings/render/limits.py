@@ -10,6 +10,10 @@ _FOUND: Final = {
     "limit found": (78, "{limit} limit between {low:duration} and {high:duration}"),
     "limit below": (78, "{limit} limit below {high:duration}"),
     "no limit": (40, "no {limit} limit up to {low:duration}"),
+    "limit not answered": (
+        70,
+        "{limit} limit not known: requests were acknowledged and not answered from {from:duration} on",
+    ),
     "limit not known": (60, "a search for the {limit} limit found nothing"),
 }
 _CEILING: Final = {
@@ -49,6 +53,9 @@ facts(
         "ceiling bad": "at {rate:per second} {lost} of {of:count packet} were lost, "
         "in a step that was worse than those below it",
         "limit survived": "{hits} of {of:count connection} lived on after {lasted:duration} ({limit} limit)",
+        "limit not answered": "{connections:count connection} acknowledged a request after {lasted:duration} "
+        "and more and did not answer it ({limit} limit): the application there, or behind a proxy, and no "
+        "limit of the path",
         "limit died": "{hits} of {of:count connection} died within {lasted:duration} ({limit} limit)",
     }
 )

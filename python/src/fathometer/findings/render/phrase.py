@@ -29,7 +29,12 @@ from fathometer.findings.words import (
 HOSTS: Final = {"local": "this host", "remote": "the reflector's host"}
 WAYS: Final = {"forward": "from the probe", "reverse": "to the probe"}
 THERE: Final = {"forward": "there", "backward": "back"}
-BEGAN: Final = {"loss": "loss begins", "delay": "delay begins", "both": "loss and delay begin"}
+BEGAN: Final = {
+    "loss": "loss begins",
+    "delay": "delay begins",
+    "both": "loss and delay begin",
+    "held_back": "TCP begins to hold packets back",
+}
 _TERMS: Final = {"host": HOSTS, "way": WAYS, "there": THERE, "began": BEGAN}
 """How the code in a term is written."""
 

@@ -23,7 +23,7 @@ KINDS: Final = {
 """By whether connections survived, and whether some died."""
 
 
-BEGAN: Final = frozenset(("loss", "delay", "both"))
+BEGAN: Final = frozenset(("loss", "delay", "both", "held_back"))
 """What begins at a rate ceiling."""
 
 
@@ -47,10 +47,17 @@ def _finding(scenario: Scenario, recording: Recording) -> Finding:
     ]
     quantities = {"low": low["lasted"]} if low else {}
     quantities |= {"high": high["lasted"]} if high else {}
+    code = KINDS[bool(low), bool(high)]
+    if (from_ns := unanswered_ns(of)) is not None:
+        code = "limit not answered"
+        quantities["from"] = ns(from_ns)
+        times = number(of["how"]["not_answered"], "connections")
+        given = {"connections": times, "lasted": ns(from_ns)}
+        facts.append(Fact("limit not answered", quantities=given, terms={"limit": kind(recording)}))
     moved = traffic(recording)
     quantities |= {"every": ns(moved.every_ns)} if moved else {}
     return Finding(
-        KINDS[bool(low), bool(high)] + (f" despite {TRAFFIC[moved.kind]}" if moved else ""),
+        code + (f" despite {TRAFFIC[moved.kind]}" if moved else ""),
         (Place(scenario.name, recording.manifest.id),),
         confidence="high" if of.get("verdict") in DECIDED else "low",
         quantities=quantities,
@@ -116,6 +123,15 @@ def result(recording: Recording) -> Mapping[str, Any]:
     """What a search ended with; empty: it broke off."""
     ended = [e.fields.get("result") for e in recording.events if e.kind == "limits.ended"]
     return ended[-1] if ended and isinstance(ended[-1], dict) else {}
+
+
+def unanswered_ns(of: Mapping[str, Any]) -> int | None:
+    """From which length on requests were acknowledged and not answered, where that is why no limit is
+    claimed.
+    """
+    how, from_ns = of.get("how"), of.get("dies_from_ns")
+    times = how.get("not_answered") if isinstance(how, dict) else None
+    return from_ns if _is_whole(times) and _is_whole(from_ns) and not end(of, "died") else None
 
 
 def kind(recording: Recording) -> SearchedFor:

@@ -12,6 +12,7 @@ from fathometer.report.tables import Cell, Table
 
 HOW: Final = {
     "silent": "without a word",
+    "not_answered": "acknowledged, not answered",
     "reset_while_idle": "RST while idle",
     "reset_on_request": "RST to the next packet",
     "closed_while_idle": "FIN while idle",
@@ -20,6 +21,7 @@ HOW: Final = {
     "loss": "loss begins",
     "delay": "delay begins",
     "both": "loss and delay begin",
+    "held_back": "TCP holds packets back",
 }
 BY: Final = {"reflector": "the reflector", "between": "something between"}
 
@@ -71,6 +73,8 @@ _TRAFFIC: Final = {
 
 def found(x: Searched) -> str:
     """The bracket in words."""
+    if x.high is None and x.unanswered_ns is not None:
+        return f"not answered after {duration(x.unanswered_ns)}"
     if x.high is None:
         return f"none up to {_at(x, x.low)}" if x.low else "not known"
     return f"{_at(x, x.low)} to {_at(x, x.high)}" if x.low else f"below {_at(x, x.high)}"
@@ -95,6 +99,7 @@ SECTION = Section(
     "rising rate (rate), carried is the highest rate that was as good as those below it, and too much the "
     "next, at which loss or delay began; beneath each how many packets were lost. The limit lies between the "
     "two; of several runs, between the lowest and the highest end. Two paths differ where these do not "
-    "overlap.",
+    "overlap. Not answered: the other end's kernel, or a proxy's, "
+    "acknowledged the request and no answer came; that is the application's doing, and no limit of the path.",
     _table,
 )
