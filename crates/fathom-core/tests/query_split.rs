@@ -602,6 +602,28 @@ fn an_outage_between_two_looks_is_not_the_servers() {
     }
 }
 
+/// A busy host answers one look of many 20 ms late, and nothing else says that the path was ill: its bounds are open, and the
+/// estimate is the server's, which was seen at work before and after.
+#[test]
+fn a_late_look_alone_makes_no_path() {
+    let split = |retransmits| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for look in 1..=20 {
+            let at = look * 10 * MS + if look == 10 { 9 * MS } else { 0 };
+            line.still_waiting(0, at);
+            line.look(look * 10 * MS - MS, at, ServerState::Working);
+        }
+        line.received(Some((0, 201 * MS)), 100);
+        line.end(201 * MS, Some(retransmits), 0)
+    };
+    let well = split(0);
+    lawful(&well, 201 * MS);
+    assert_eq!(well.estimates(), Some([200 * MS, MS, 0]), "{well:?}");
+    assert!(well.part(Party::Path).high_ns > 19 * MS, "{well:?}");
+    assert!(split(1).part(Party::Path).ns > 8 * MS);
+}
+
 /// The same, and nobody looks: what was measured beside shows that the path was not well.
 #[test]
 fn where_round_trips_beside_were_slow_no_first_wait_is_surely_the_servers() {

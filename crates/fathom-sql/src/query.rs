@@ -10,7 +10,7 @@ use crate::session::{Login, Session};
 use crate::{Config, Stop};
 use bytes::BytesMut;
 use fathom_core::event::TcpInfo;
-use fathom_core::query::{ServerState, Split, Timeline};
+use fathom_core::query::{Rtt, ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
 use postgres_protocol::IsNull;
 use postgres_protocol::message::backend::Message;
@@ -65,6 +65,8 @@ pub(crate) struct Asker<'a> {
     pub(crate) beside: Beside,
     pub(crate) looks: Option<Looks>,
     pub(crate) stop: Stop,
+    /// How long the latest looks took.
+    pub(crate) look_times_ns: VecDeque<u64>,
 }
 
 /// One query under way.
@@ -81,6 +83,21 @@ struct Run {
     waiting_since_ns: Option<u64>,
     /// When the kernel was last asked what room there is.
     asked_room_ns: u64,
+    /// How long the latest looks took.
+    look_times_ns: VecDeque<u64>,
+}
+
+/// Looks that are remembered, and fewer say nothing.
+const LOOK_TIMES: std::ops::RangeInclusive<usize> = 5..=16;
+
+/// The path's round trip: no look is answered sooner. Set-ups of connections are few, and many of them of the beginning.
+fn no_longer_than(rtt: Rtt, looks_ns: &VecDeque<u64>) -> Rtt {
+    if looks_ns.len() < *LOOK_TIMES.start() {
+        return rtt;
+    }
+    let mut sorted: Vec<_> = looks_ns.iter().copied().collect();
+    sorted.sort_unstable();
+    Rtt { ns: rtt.ns.min(sorted[sorted.len() / 2]).max(rtt.low_ns), ..rtt }
 }
 
 impl Asker<'_> {
@@ -104,6 +121,7 @@ impl Asker<'_> {
             cancelled_ns: None,
             waiting_since_ns: None,
             asked_room_ns: began_ns,
+            look_times_ns: std::mem::take(&mut self.look_times_ns),
         };
         if let Some(looks) = &self.looks {
             looks.query_began(began_ns);
@@ -129,6 +147,7 @@ impl Asker<'_> {
         let (turns, looks) = (run.line.turns().into(), run.line.looks().into());
         let rtt_ns = run.line.rtt_ns();
         let split = run.line.end(now, retransmits, self.beside.slowest_ns(now));
+        self.look_times_ns = std::mem::take(&mut run.look_times_ns);
         let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
         if self.config.fetch_size.is_some() && !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped)) {
@@ -157,7 +176,8 @@ impl Asker<'_> {
     fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
         let now = mono_ns();
         self.end_turn(run, now, None);
-        run.line.request(now, self.beside.rtt(now));
+        let rtt = self.beside.rtt(now).map(|rtt| no_longer_than(rtt, &run.look_times_ns));
+        run.line.request(now, rtt);
         run.waiting_since_ns = Some(now);
         self.send_all(out)
     }
@@ -304,7 +324,9 @@ impl Asker<'_> {
             Ok(filled) => {
                 let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
                 run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
-                run.line.arrived(came_ns, came_ns, filled.bytes);
+                // What was there when this side came to read had come before.
+                let arrived_ns = filled.came_ns.clamp(run.began_ns, came_ns);
+                run.line.arrived(arrived_ns, arrived_ns, filled.bytes);
                 run.waiting_since_ns = None;
                 return Ok(());
             }
@@ -350,6 +372,10 @@ impl Asker<'_> {
                 _ => run.line.busy_until(look.at_ns),
             }
             run.line.look(look.asked_ns, look.at_ns, look.state);
+            run.look_times_ns.push_back(look.at_ns.saturating_sub(look.asked_ns));
+            if run.look_times_ns.len() > *LOOK_TIMES.end() {
+                run.look_times_ns.pop_front();
+            }
             if let (ServerState::Working, Some(wait)) = (look.state, look.wait) {
                 *run.waits.entry(wait).or_default() += 1;
             }

@@ -84,6 +84,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         beside,
         looks: looks.ok(),
         stop: stop.clone(),
+        look_times_ns: std::collections::VecDeque::new(),
     };
     let ended = ask_all(asker, config, stop, &record, &mut outcome);
     stop.over();

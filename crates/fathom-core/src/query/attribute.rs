@@ -68,10 +68,20 @@ pub(super) enum Seen {
     Done,
     /// Between a look that saw it work, and one that saw it blocked or done.
     Changed,
+    /// Looks saw it work, or the turn began or ended there; but one was late, so that nobody knows for when.
+    Late,
 }
 
-pub(super) const SEEN: [Seen; 7] =
-    [Seen::Nothing, Seen::Begun, Seen::Working, Seen::Ended, Seen::Sending, Seen::Done, Seen::Changed];
+pub(super) const SEEN: [Seen; 8] = [
+    Seen::Nothing,
+    Seen::Begun,
+    Seen::Working,
+    Seen::Ended,
+    Seen::Sending,
+    Seen::Done,
+    Seen::Changed,
+    Seen::Late,
+];
 
 impl Seen {
     /// Between two looks of one turn; `None`: the turn begins, or ends.
@@ -86,6 +96,15 @@ impl Seen {
             // And ends with everything sent.
             (Some(Done), Some(Done) | None) => Self::Done,
             (Some(Sending | Done), Some(Sending | Done) | None) => Self::Sending,
+            _ => Self::Changed,
+        }
+    }
+
+    /// The same, where a look was late.
+    pub(super) fn if_late(self, is_late: bool) -> Self {
+        match self {
+            _ if !is_late => self,
+            Self::Begun | Self::Working | Self::Ended => Self::Late,
             _ => Self::Changed,
         }
     }
@@ -110,10 +129,15 @@ pub(super) fn attribute(split: &mut Split, doing: Doing, seen: Seen, ns: u64, wa
             Seen::Nothing | Seen::Begun | Seen::Ended if doing == Doing::First && !was_held_up => {
                 split.give(Server, ns);
             }
+            // A busy host answers a look late, too: without a sign of the path it is most likely the server's all the same.
+            Seen::Late if doing == Doing::First && !was_held_up => split.give_one_of(&[Server, Path], ns),
             _ => split.give_half(Server, Path, ns),
         },
         Doing::Waiting | Doing::Hidden(Free) if seen.is_sent() => split.give(Path, ns),
         Doing::Waiting | Doing::Hidden(Free) if seen.is_working() => split.give(Server, ns),
+        Doing::Waiting | Doing::Hidden(Free) if matches!(seen, Seen::Ended | Seen::Late) && !was_held_up => {
+            split.give_one_of(&[Server, Path], ns);
+        }
         Doing::Waiting | Doing::Hidden(Free) => split.give_half(Server, Path, ns),
         // The client had bytes that it had not read, so that the server could not go on.
         Doing::Hidden(Shut) | Doing::Tied(Shut) if seen.is_sent() => split.give(Client, ns),

@@ -127,6 +127,12 @@ impl Busy {
         // Room that this side makes is answered a round trip later: what was shut for less may have been on its way.
         let mut on_its_way_ns = self.rtt_ns.unwrap_or(0);
         let mut taken = vec![];
+        // Whoever fills the room in the end was ahead before, too.
+        let full = |piece: &Piece| matches!(piece.inflow, Some(Inflow::Held | Inflow::Shut));
+        let ahead = self.pieces.iter().rposition(full).unwrap_or(0);
+        for piece in self.pieces.iter_mut().take(ahead).filter(|piece| piece.inflow != Some(Inflow::Shut)) {
+            piece.inflow = Some(Inflow::Held);
+        }
         for piece in std::mem::take(&mut self.pieces) {
             let inflow = match piece.inflow.unwrap_or(Inflow::Unknown) {
                 Inflow::Unknown if is_little => Inflow::Free,

@@ -256,8 +256,7 @@ impl Timeline {
         self.busy_until(now_ns);
         self.is_blind |= self.is_stale;
         let seen = Seen::between(self.before, None);
-        let blind_or = if self.is_blind { Seen::Changed } else { seen };
-        let (tied, alone_ns) = self.busy.end_turn(blind_or);
+        let (tied, alone_ns) = self.busy.end_turn(seen.if_late(self.is_blind));
         self.sure.give(Client, alone_ns);
         for (doing, seen, ns) in tied {
             self.seen[seen as usize][index(doing)] += ns;
@@ -307,7 +306,7 @@ impl Timeline {
 
     /// Accounts for what lies between two looks.
     fn shut(&mut self, seen: Seen) {
-        let seen = if std::mem::take(&mut self.is_blind) { Seen::Changed } else { seen };
+        let seen = seen.if_late(std::mem::take(&mut self.is_blind));
         self.busy.looked(seen);
         for (sum, ns) in self.seen[seen as usize].iter_mut().zip(std::mem::take(&mut self.since)) {
             *sum += ns;

@@ -36,6 +36,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             beside: Beside::nobody(),
             looks: None,
             stop: login.stop.clone(),
+            look_times_ns: std::collections::VecDeque::new(),
         };
         asker.ask()
     })
