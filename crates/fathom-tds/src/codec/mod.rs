@@ -5,7 +5,7 @@ pub mod packet;
 pub mod prelogin;
 pub mod request;
 pub mod token;
-mod unread;
+pub(crate) mod unread;
 
 /// Why a client is not understood, for its operator and ours.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

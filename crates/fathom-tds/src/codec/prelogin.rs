@@ -60,13 +60,27 @@ const MARS: u8 = 4;
 /// The answer: our version, all encrypted or nothing, the instance is the right one, one request at a time.
 pub fn answer(encrypted: bool) -> Vec<u8> {
     let [major, minor, build_high, build_low] = super::token::SERVER_VERSION;
-    let values: [(u8, &[u8]); 5] = [
+    options([
         (VERSION, &[major, minor, build_high, build_low, 0, 0]),
         (ENCRYPTION, if encrypted { &[0x01] } else { &[0x02] }),
         (INSTANCE, &[0]),
         (THREAD, &[]),
         (MARS, &[0]),
-    ];
+    ])
+}
+
+/// A client's: it has no version that matters, says this of encryption, takes whatever instance there is, and asks one at a time.
+pub fn hello(encryption: u8) -> Vec<u8> {
+    options([
+        (VERSION, &[0; 6]),
+        (ENCRYPTION, &[encryption]),
+        (INSTANCE, &[0]),
+        (THREAD, &[0; 4]),
+        (MARS, &[0]),
+    ])
+}
+
+fn options(values: [(u8, &[u8]); 5]) -> Vec<u8> {
     let (mut head, mut tail) = (Vec::new(), Vec::new());
     let begin = values.len() * 5 + 1;
     for (option, value) in values {

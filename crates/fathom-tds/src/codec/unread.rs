@@ -2,18 +2,18 @@
 
 /// A queue that is read from its front in parts of any size.
 #[derive(Debug, Default)]
-pub(super) struct Unread {
+pub(crate) struct Unread {
     bytes: Vec<u8>,
     /// So many of them have been read.
     read: usize,
     /// Bytes that were moved to make room.
     #[cfg(test)]
-    pub(super) moved: usize,
+    pub(crate) moved: usize,
 }
 
 impl Unread {
     /// Takes what came.
-    pub(super) fn extend(&mut self, bytes: &[u8]) {
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
         // Moved only when as many have been read: a peer that sends the smallest packets there are makes no more work than its bytes.
         let rest = self.rest().len();
         if self.read >= rest {
@@ -28,12 +28,12 @@ impl Unread {
     }
 
     /// What has not been read.
-    pub(super) fn rest(&self) -> &[u8] {
+    pub(crate) fn rest(&self) -> &[u8] {
         &self.bytes[self.read..]
     }
 
     /// So much of it has been read now.
-    pub(super) fn skip(&mut self, bytes: usize) {
+    pub(crate) fn skip(&mut self, bytes: usize) {
         self.read += bytes;
     }
 }
