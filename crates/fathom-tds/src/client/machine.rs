@@ -1,6 +1,6 @@
 //! See [`super`].
 
-use super::replies::{Counts, Part, Replies};
+use super::replies::{Counts, Part, REPLY, Replies};
 use super::request::{self, ATTENTION, BATCH, LOGIN, Login, PRELOGIN};
 use super::secure::Secure;
 use super::tokens::{Item, Tokens, Told};
@@ -140,9 +140,9 @@ impl Client {
         self.replies.counts
     }
 
-    /// From now on the values of rows can be read.
-    pub fn keep_rows(&mut self) {
-        self.tokens.keeps = true;
+    /// Whether the values of rows can be read from now on.
+    pub fn keep_rows(&mut self, keeps: bool) {
+        self.tokens.keeps = keeps;
     }
 
     /// The values of the row that came last, where they are kept; `None`: a null, or neither a text nor an integer.
@@ -191,7 +191,7 @@ impl Client {
             match self.stage {
                 Stage::Hello => {
                     let hello = &mut self.hello;
-                    let part = self.replies.part(|bytes| hello.extend_from_slice(bytes))?;
+                    let part = self.replies.part(&[REPLY], |bytes| hello.extend_from_slice(bytes))?;
                     if self.hello.len() > LONGEST_PRELOGIN {
                         return Err(Trouble::TooLong("prelogin"));
                     }
@@ -222,7 +222,7 @@ impl Client {
                         }
                     } else {
                         let tokens = &mut self.tokens;
-                        match self.replies.part(|bytes| tokens.take(bytes))? {
+                        match self.replies.part(&[REPLY], |bytes| tokens.take(bytes))? {
                             Part::Nothing => return Ok(None),
                             Part::Some => {}
                             Part::End => self.message_ended = true,
@@ -270,7 +270,7 @@ impl Client {
     fn shake(&mut self) -> Result<bool, Trouble> {
         let Some(secure) = &mut self.secure else { return Err(Trouble::NotEncrypted) };
         let mut opened = Ok(Vec::new());
-        let part = self.replies.part(|records| opened = secure.open(records))?;
+        let part = self.replies.part(&[REPLY, PRELOGIN], |records| opened = secure.open(records))?;
         let is_established = secure.is_established();
         // The alert, too, that says why it failed.
         self.handshake_out();
@@ -323,6 +323,10 @@ impl Client {
             Item::Packet(size) => {
                 let granted = size.parse().ok().filter(|size| (SMALLEST..=LARGEST).contains(size));
                 self.facts.granted = granted.ok_or(Trouble::Granted(size))?;
+                None
+            }
+            Item::Database(name) => {
+                self.facts.database = name;
                 None
             }
             Item::Transaction(descriptor) => {

@@ -60,6 +60,8 @@ pub struct Facts {
     pub release: [u8; 4],
     /// How much is encrypted.
     pub encrypted: Encrypted,
+    /// The database that the session is in.
+    pub database: String,
     /// The size of packets that was asked for.
     pub asked: u16,
     /// The size that was granted.
@@ -107,7 +109,7 @@ pub enum Trouble {
     #[error("a row before its columns")]
     NoColumns,
     /// A size that was not to be granted.
-    #[error("packets of {0:?} bytes are granted; 512 to 32767 can be")]
+    #[error("{0:?} is granted as the size of packets; it is 512 to 32767")]
     Granted(String),
     /// The handshake failed, or what came does not decipher.
     #[error("TLS: {0}")]

@@ -4,8 +4,8 @@ use super::Trouble;
 use crate::codec::packet::{HEADER, LARGEST};
 use crate::codec::unread::Unread;
 
-/// What a server sends: a reply, or its part of the handshake.
-const KINDS: [u8; 2] = [0x04, 0x12];
+/// What a server sends, but for its part of the handshake.
+pub(super) const REPLY: u8 = 0x04;
 
 /// Packets of replies since the login, held against the size that was granted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -74,11 +74,11 @@ impl Replies {
         std::mem::take(&mut self.raw).rest().to_vec()
     }
 
-    /// Gives `to` what there is of the message under way, at most to the end of a packet.
-    pub(super) fn part(&mut self, to: impl FnOnce(&[u8])) -> Result<Part, Trouble> {
+    /// Gives `to` what there is of the message under way, at most to the end of a packet. Other kinds of packets are none.
+    pub(super) fn part(&mut self, kinds: &[u8], to: impl FnOnce(&[u8])) -> Result<Part, Trouble> {
         let open = match self.open {
             Some(open) => open,
-            None => match self.header()? {
+            None => match self.header(kinds)? {
                 Some(open) => open,
                 None => return Ok(Part::Nothing),
             },
@@ -97,15 +97,15 @@ impl Replies {
         })
     }
 
-    fn header(&mut self) -> Result<Option<Open>, Trouble> {
+    fn header(&mut self, kinds: &[u8]) -> Result<Option<Open>, Trouble> {
         let Some(&[kind, status, high, low, ..]) = self.raw.rest().first_chunk::<HEADER>() else {
             // Who speaks another protocol may say less than a header, and wait.
             return match self.raw.rest().first() {
-                Some(&kind) if !KINDS.contains(&kind) => Err(Trouble::Kind(kind)),
+                Some(&kind) if !kinds.contains(&kind) => Err(Trouble::Kind(kind)),
                 _ => Ok(None),
             };
         };
-        if !KINDS.contains(&kind) {
+        if !kinds.contains(&kind) {
             return Err(Trouble::Kind(kind));
         }
         let length = u16::from_be_bytes([high, low]);

@@ -47,6 +47,7 @@ pub(super) enum Item {
     },
     /// The size of packets from now on.
     Packet(String),
+    Database(String),
     /// The transaction that requests are of; 0: none.
     Transaction(u64),
     Elsewhere {
@@ -322,9 +323,10 @@ fn acknowledged(body: &[u8]) -> Option<Item> {
 fn change(body: &[u8]) -> Option<Item> {
     let mut fields = Reader(body);
     Some(match fields.u8()? {
-        4 => {
+        kind @ (1 | 4) => {
             let units = usize::from(fields.u8()?);
-            Item::Packet(text(fields.bytes(2 * units)?))
+            let new = text(fields.bytes(2 * units)?);
+            if kind == 1 { Item::Database(new) } else { Item::Packet(new) }
         }
         // One begins.
         8 => {

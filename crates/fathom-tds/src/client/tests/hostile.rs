@@ -32,6 +32,8 @@ fn what_is_wrong_is_named() {
     for (bytes, trouble) in [
         (b"HTTP/1.1 400 Bad Request".to_vec(), Trouble::Kind(b'H')),
         (b"H".to_vec(), Trouble::Kind(b'H')),
+        // Of the handshake, which there is none of.
+        (vec![0x12], Trouble::Kind(0x12)),
         (vec![4, 1, 0, 7, 0, 0, 1, 0], Trouble::PacketLength(7)),
         (vec![4, 1, 0x80, 0, 0, 0, 1, 0], Trouble::PacketLength(32_768)),
         (packet(0, b""), Trouble::EmptyPacket),
@@ -75,7 +77,7 @@ fn a_prelogin_without_an_end_fills_no_memory() {
 #[test]
 fn a_value_that_somebody_wants_to_read_has_a_bound() {
     let mut client = asked();
-    client.keep_rows();
+    client.keep_rows(true);
     let columns = [0x81, 1, 0, 0, 0, 0, 0, 0, 0, 0xA5, 0xFF, 0xFF, 0];
     let value = [&[0xD1][..], &[0; 8], &200_000_u32.to_le_bytes(), &vec![1; 200_000]].concat();
     let (_, trouble) = outcome(&mut client, &reply(&[&columns[..], &value].concat(), 4_096), &[4_096]);
@@ -104,7 +106,7 @@ proptest! {
             1 => asked(),
             _ => {
                 let mut client = asked();
-                client.keep_rows();
+                client.keep_rows(true);
                 client.stop().unwrap();
                 client
             }

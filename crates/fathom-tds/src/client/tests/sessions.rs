@@ -8,7 +8,8 @@ use proptest::prelude::*;
 #[test]
 fn answers_can_be_read() {
     let mut pair = Pair::logged_in(4_096, false, 11);
-    pair.client.keep_rows();
+    assert_eq!(pair.client.facts().database, "sales");
+    pair.client.keep_rows(true);
     let events = pair.ask("SELECT * FROM sys.dm_exec_connections");
     let over = [Event::Row, Event::Done { rows: Some(1), failed: false }, Event::Over { stopped: false }];
     assert_eq!(events, over);
