@@ -32,6 +32,7 @@ impl Recording {
                 EventKind::SqlEnded { result } => {
                     asked.server_version = result["server_version"].as_str().map(str::to_owned);
                     asked.encrypted = result["encrypted"].as_bool();
+                    asked.tds = result["tds"].clone();
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();
                     asked.unrecorded = result["unrecorded"].as_u64();
                     told =

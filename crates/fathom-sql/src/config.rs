@@ -24,18 +24,6 @@ pub enum Source {
     },
 }
 
-impl Source {
-    pub(crate) fn sql(&self) -> String {
-        match self {
-            // Rows of a set-returning function in a select list are sent as they are made; in FROM they would be stored first.
-            Self::Rows { rows, row_bytes } => {
-                format!("SELECT repeat('x', {row_bytes}) FROM (SELECT generate_series(1, {rows})) AS made")
-            }
-            Self::Text { sql, .. } => sql.clone(),
-        }
-    }
-}
-
 /// Where and how a run is recorded.
 #[derive(Debug, Clone)]
 pub struct Recording {
@@ -66,6 +54,8 @@ pub struct Config {
     pub fetch_size: Option<u32>,
     /// The simple protocol.
     pub simple: bool,
+    /// The size of TDS packets to ask for; `None`: SQL Server's default.
+    pub packet_size: Option<u16>,
     /// An echo server on the database's host: `HOST:PORT`.
     pub reflector: Option<String>,
     /// Where it is recorded.

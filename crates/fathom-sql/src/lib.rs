@@ -2,10 +2,10 @@
 //!
 //! One thread asks and reads ([`run()`], `query`), one looks at what the server's backend does (`looks`), one measures round trips
 //! of the same path at the same moments (`beside`), one writes the recording (`record`). What the times mean decides
-//! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol`,
-//! which has none either, so that no asynchronous runtime is needed.
+//! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol` and
+//! `fathom_tds::client`, which have none either, so that no asynchronous runtime is needed.
 //!
-//! Other databases would come beside `session` and `query`; everything else here knows no protocol.
+//! What a run needs of a protocol is `protocol`; `postgres` (with `session` and `reader`) and `tds` give it, and nothing else here knows one.
 
 mod beside;
 mod cancel;
@@ -15,6 +15,8 @@ mod error;
 mod limit;
 mod looks;
 mod pgpass;
+mod postgres;
+mod protocol;
 mod query;
 mod reader;
 mod record;
@@ -23,6 +25,7 @@ mod session;
 mod ssl_mode;
 mod stop;
 mod target;
+mod tds;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -1,7 +1,8 @@
 //! What the server's backend does while a query runs, asked on a second connection. Nobody is asked where no query has run for
 //! some milliseconds, and the longer one runs the more rarely.
 
-use crate::session::{Login, Session};
+use crate::protocol::{Protocol, Watch};
+use crate::session::Login;
 use crate::{Error, Stop};
 use fathom_core::query::ServerState;
 use fathom_os::clock::mono_ns;
@@ -42,19 +43,21 @@ pub(crate) struct Looks {
 }
 
 impl Looks {
-    /// Opens the second connection, looks once, and goes on looking at this backend whenever a query runs.
-    pub(crate) fn begin(login: &Login, pid: i32, stop: &Stop) -> Result<Self, Error> {
-        let mut session = Session::begin(login)?;
-        let sql =
-            format!("SELECT state, wait_event_type, wait_event FROM pg_catalog.pg_stat_get_activity({pid})");
-        look(&mut session, &sql, login)?;
+    /// Looks once on this second connection, and goes on whenever a query runs.
+    pub(crate) fn begin(
+        mut session: Box<dyn Protocol>,
+        watch: Watch,
+        login: &Login,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
+        look(&mut *session, &watch, login)?;
         let (tell, seen) = channel();
         let running = Arc::new(AtomicU64::new(0));
         let (under_way, failed) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Error>>::default());
         let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&running));
         let (asked, why) = (Arc::clone(&under_way), Arc::clone(&failed));
         let run = move || {
-            if let Err(error) = watch(&mut session, &sql, &login, &theirs, &asked, &tell, &stop) {
+            if let Err(error) = run_looks(&mut *session, &watch, &login, &theirs, &asked, &tell, &stop) {
                 _ = why.set(error);
             }
         };
@@ -85,9 +88,9 @@ impl Looks {
     }
 }
 
-fn watch(
-    session: &mut Session,
-    sql: &str,
+fn run_looks(
+    session: &mut dyn Protocol,
+    watch: &Watch,
     login: &Login,
     running: &AtomicU64,
     under_way: &AtomicU64,
@@ -106,7 +109,7 @@ fn watch(
         } else {
             under_way.store(now, Ordering::Release);
             // Where it fails the run goes on without.
-            let look = look(session, sql, login)?;
+            let look = look(session, watch, login)?;
             let now = look.at_ns;
             next_ns = now + (now.saturating_sub(began_ns) / 20).clamp(LEAST_NS, MOST_NS);
             if tell.send(look).is_err() {
@@ -118,27 +121,10 @@ fn watch(
     Ok(())
 }
 
-fn look(session: &mut Session, sql: &str, login: &Login) -> Result<Look, Error> {
+fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Look, Error> {
     let asked_ns = mono_ns();
-    let answer = session.ask(sql, login)?;
+    let answer = session.ask(&watch.sql, login)?;
     let at_ns = mono_ns();
-    let Ok([state, kind, event]) = <[Option<String>; 3]>::try_from(answer) else {
-        return Err(Error::run(
-            "the server does not list the session's backend (is there a pooler between?)",
-        ));
-    };
-    let Some(state) = state else {
-        return Err(Error::run(
-            "the server does not show what the session's backend does (grant pg_read_all_stats)",
-        ));
-    };
-    let wait = kind.zip(event).map(|(kind, event)| format!("{kind}/{event}"));
-    // https://www.postgresql.org/docs/15/monitoring-stats.html#WAIT-EVENT-CLIENT-TABLE
-    let state = match wait.as_deref() {
-        Some("Client/ClientWrite") => ServerState::Sending,
-        Some("Client/ClientRead") => ServerState::Done,
-        _ if state.starts_with("idle") => ServerState::Done,
-        _ => ServerState::Working,
-    };
+    let (state, wait) = (watch.read)(answer)?;
     Ok(Look { at_ns, asked_ns, state, wait })
 }

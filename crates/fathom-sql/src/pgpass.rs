@@ -1,15 +1,19 @@
 //! Where a password is, besides in the URL: `PGPASSWORD`, then the file `PGPASSFILE` or `~/.pgpass`
-//! (<https://www.postgresql.org/docs/15/libpq-pgpass.html>).
+//! (<https://www.postgresql.org/docs/15/libpq-pgpass.html>); for SQL Server `SQLCMDPASSWORD`.
 
 use crate::Error;
-use crate::target::{Secret, Server};
+use crate::target::{Secret, Server, Target};
 use std::path::{Path, PathBuf};
 
 /// The password to log in with, if one is known.
 pub(crate) fn password(
-    server: &Server,
+    target: &Target,
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Secret>, Error> {
+    let server = target.server();
+    if let Target::Mssql(_) = target {
+        return Ok(server.password.clone().or_else(|| env("SQLCMDPASSWORD").map(Secret)));
+    }
     if let Some(password) = server.password.clone().or_else(|| env("PGPASSWORD").map(Secret)) {
         return Ok(Some(password));
     }
@@ -64,12 +68,11 @@ fn found(text: &str, server: &Server) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Target;
 
     #[test]
     fn the_first_line_that_fits_counts() {
-        let Target::Postgres(server) = Target::parse("postgres://u@h/d", |_| None).unwrap();
-        let of = |text: &str| found(text, &server);
+        let target = Target::parse("postgres://u@h/d", |_| None).unwrap();
+        let of = |text: &str| found(text, target.server());
         assert_eq!(
             of("#h:5432:d:u:no\nother:*:*:*:x\nh:5432:*:u:a\\:b\\\\c:d\nh:5432:d:u:late").as_deref(),
             Some("a:b\\c:d")

@@ -1,20 +1,15 @@
 //! One query: asked, read to its end in constant memory, and its timeline told to `fathom_core::query`.
 
 use crate::beside::Beside;
-use crate::cancel::cancel;
 use crate::error::Refusal;
 use crate::limit::Limit;
 use crate::looks::{Look, Looks};
-use crate::reader::Item;
-use crate::session::{Login, Session};
+use crate::protocol::{Protocol, Step};
+use crate::session::Login;
 use crate::{Config, Stop};
-use bytes::BytesMut;
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Rtt, ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
-use postgres_protocol::IsNull;
-use postgres_protocol::message::backend::Message;
-use postgres_protocol::message::frontend;
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
@@ -58,7 +53,7 @@ pub(crate) enum Trouble {
 
 /// Asks queries, one after the other, on one session.
 pub(crate) struct Asker<'a> {
-    pub(crate) session: Session,
+    pub(crate) session: Box<dyn Protocol>,
     pub(crate) login: &'a Login,
     pub(crate) config: &'a Config,
     pub(crate) sql: String,
@@ -108,7 +103,7 @@ impl Asker<'_> {
             looks.seen.try_iter().for_each(drop);
         }
         self.beside.begin_slowest();
-        let before = self.session.channel.info();
+        let before = self.session.channel().info();
         let began_ns = mono_ns();
         let mut run = Run {
             line: Timeline::new(began_ns),
@@ -137,7 +132,7 @@ impl Asker<'_> {
         if let Some(looks) = &self.looks {
             looks.query_ended();
         }
-        let kernel = before.zip(self.session.channel.info());
+        let kernel = before.zip(self.session.channel().info());
         let retransmits = kernel
             .as_ref()
             .map(|(before, after)| after.total_retrans.saturating_sub(before.total_retrans).into());
@@ -150,8 +145,10 @@ impl Asker<'_> {
         self.look_times_ns = std::mem::take(&mut run.look_times_ns);
         let mut error = lost.or_else(|| run.refusal.take().map(Trouble::Refused));
         // The round trip that only ends the batch is nobody's wait.
-        if self.config.fetch_size.is_some() && !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped)) {
-            error = self.sync().err().or(error);
+        if !matches!(error, Some(Trouble::Lost(_) | Trouble::Stopped))
+            && let Some(end) = self.session.after(self.config)
+        {
+            error = self.sync(&end).err().or(error);
         }
         Answer {
             began_ns,
@@ -193,85 +190,30 @@ impl Asker<'_> {
     }
 
     fn send_all(&mut self, out: &[u8]) -> Result<(), Trouble> {
-        let sent = self.session.channel.send(out, &Limit::none(&self.stop));
+        let sent = self.session.channel().send(out, &Limit::none(&self.stop));
         sent.map_err(|e| if self.stop.times() > 1 { Trouble::Stopped } else { lost(&e) })
     }
 
-    /// The whole query, as it goes to the server at once.
-    fn first_request(&self) -> io::Result<BytesMut> {
-        let mut out = BytesMut::new();
-        if self.config.simple {
-            frontend::query(&self.sql, &mut out)?;
-            return Ok(out);
-        }
-        frontend::parse("", &self.sql, [], &mut out)?;
-        let none: [i16; 0] = [];
-        frontend::bind("", "", none, [(); 0], |(), _| Ok(IsNull::Yes), none, &mut out)
-            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-        self.execute(&mut out)?;
-        Ok(out)
-    }
-
-    /// The rows that are asked for at once. Without a fetch size the batch ends with them.
-    fn execute(&self, out: &mut BytesMut) -> io::Result<()> {
-        let rows = self.config.fetch_size.map_or(0, |n| i32::try_from(n).unwrap_or(i32::MAX));
-        frontend::execute("", rows, out)?;
-        if rows == 0 {
-            frontend::sync(out);
-        } else {
-            frontend::flush(out);
-        }
-        Ok(())
-    }
-
     fn exchange(&mut self, run: &mut Run) -> Result<(), Trouble> {
-        let out = self.first_request().map_err(|e| lost(&e))?;
+        let out = self.session.request(&self.sql, self.config).map_err(|e| lost(&e))?;
         self.send(run, &out)?;
         loop {
-            while let Some(item) =
-                self.session.reader.next(&mut self.session.channel.inbox).map_err(|e| lost(&e))?
-            {
-                let message = match item {
-                    Item::Row => {
-                        self.row(run);
-                        continue;
+            while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
+                match step {
+                    Step::Row => self.row(run),
+                    Step::Refused { refusal, .. } if refusal.is_fatal => {
+                        return Err(Trouble::Lost(refusal.words()));
                     }
-                    Item::Message(message) => message,
-                };
-                match message {
-                    Message::ErrorResponse(body) => {
-                        let refusal = Refusal::of(&body);
-                        if refusal.is_fatal {
-                            return Err(Trouble::Lost(refusal.words()));
-                        }
-                        run.refusal = Some(refusal);
-                        if self.config.fetch_size.is_some() {
+                    Step::Refused { refusal, is_over } => {
+                        // The first says why, and what follows what came of it.
+                        run.refusal.get_or_insert(refusal);
+                        if is_over {
                             return Ok(());
                         }
                     }
-                    Message::PortalSuspended => {
-                        let mut out = BytesMut::new();
-                        self.execute(&mut out).map_err(|e| lost(&e))?;
-                        self.send(run, &out)?;
-                    }
-                    Message::CommandComplete(_) | Message::EmptyQueryResponse
-                        if self.config.fetch_size.is_some() =>
-                    {
-                        return Ok(());
-                    }
-                    Message::ReadyForQuery(_) => return Ok(()),
-                    // Nobody here has anything to copy to the server.
-                    Message::CopyInResponse(_) => {
-                        let mut out = BytesMut::new();
-                        frontend::copy_fail("fathom sql only reads", &mut out).map_err(|e| lost(&e))?;
-                        // PostgreSQL has ignored the one that came with the request.
-                        if !self.config.simple && self.config.fetch_size.is_none() {
-                            frontend::sync(&mut out);
-                        }
-                        self.send_all(&out)?;
-                    }
-                    Message::CopyData(_) => self.row(run),
-                    _ => {}
+                    Step::Turn(out) => self.send(run, &out)?,
+                    Step::Also(out) => self.send_all(&out)?,
+                    Step::Over => return Ok(()),
                 }
             }
             self.more(run)?;
@@ -279,7 +221,7 @@ impl Asker<'_> {
     }
 
     /// A row came, and is worked on for as long as `--think` says.
-    fn row(&self, run: &mut Run) {
+    fn row(&mut self, run: &mut Run) {
         if run.first_row_ns.is_none() {
             run.first_row_ns = Some(mono_ns().saturating_sub(run.began_ns));
         }
@@ -297,11 +239,11 @@ impl Asker<'_> {
     }
 
     /// Asks the kernel how much room there is for more, if so long nobody did; the time.
-    fn room(&self, run: &mut Run, every_ns: u64) -> u64 {
+    fn room(&mut self, run: &mut Run, every_ns: u64) -> u64 {
         let now = mono_ns();
         if now.saturating_sub(run.asked_room_ns) >= every_ns {
             run.asked_room_ns = now;
-            if let Some(room) = self.session.channel.room() {
+            if let Some(room) = self.session.channel().room() {
                 // Looks are in their order with it.
                 self.note_looks(run, now, None);
                 run.line.room(now, room);
@@ -319,7 +261,7 @@ impl Asker<'_> {
             self.note_looks(run, asked_ns, None);
             self.room(run, ROOM_EVERY_NS);
         }
-        match self.session.channel.fill() {
+        match self.session.channel().fill() {
             Ok(filled) if filled.bytes == 0 => return Err(closed()),
             Ok(filled) => {
                 let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
@@ -334,9 +276,9 @@ impl Asker<'_> {
             Err(e) => return Err(lost(&e)),
         }
         loop {
-            let ready = self.session.channel.wait(PATIENCE).map_err(|e| lost(&e))?;
+            let ready = self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
             let filled = if ready {
-                self.session.channel.fill_after_wait()
+                self.session.channel().fill_after_wait()
             } else {
                 Err(io::ErrorKind::WouldBlock.into())
             };
@@ -383,39 +325,33 @@ impl Asker<'_> {
     }
 
     /// Ctrl-C: once asks the server to cancel, twice does not wait for its answer.
-    fn heed_stop(&self, run: &mut Run) -> Result<(), Trouble> {
+    fn heed_stop(&mut self, run: &mut Run) -> Result<(), Trouble> {
         match (self.stop.times(), run.cancelled_ns) {
             (0, _) => Ok(()),
             (1, None) => {
                 run.cancelled_ns = Some(mono_ns());
-                if let Some(key) = self.session.key {
-                    cancel(self.login, key);
-                }
-                Ok(())
+                let out = self.session.cancel(self.login).map_err(|e| lost(&e))?;
+                self.send_all(&out)
             }
             (1, Some(at_ns)) if mono_ns() - at_ns < CANCEL_WITHIN_NS => Ok(()),
             _ => Err(Trouble::Stopped),
         }
     }
 
-    /// Ends the batch of a query that was fetched in pieces.
-    fn sync(&mut self) -> Result<(), Trouble> {
-        let mut out = BytesMut::new();
-        frontend::sync(&mut out);
-        self.send_all(&out)?;
+    /// Ends a query whose answer was whole.
+    fn sync(&mut self, end: &[u8]) -> Result<(), Trouble> {
+        self.send_all(end)?;
         loop {
-            while let Some(item) =
-                self.session.reader.next(&mut self.session.channel.inbox).map_err(|e| lost(&e))?
-            {
-                if let Item::Message(Message::ReadyForQuery(_)) = item {
+            while let Some(step) = self.session.step(self.config).map_err(|e| lost(&e))? {
+                if let Step::Over = step {
                     return Ok(());
                 }
             }
-            match self.session.channel.fill() {
+            match self.session.channel().fill() {
                 Ok(filled) if filled.bytes == 0 => return Err(closed()),
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
-                    self.session.channel.wait(PATIENCE).map_err(|e| lost(&e))?;
+                    self.session.channel().wait(PATIENCE).map_err(|e| lost(&e))?;
                     if self.stop.times() > 1 {
                         return Err(Trouble::Stopped);
                     }

@@ -2,10 +2,11 @@
 
 use crate::beside::{Beside, Peer};
 use crate::looks::Looks;
+use crate::protocol::{self, Facts, Protocol};
 use crate::query::{Answer, Asker, Trouble};
 use crate::record::Record;
-use crate::session::{self, Login, Session};
-use crate::{Config, Error, Server, Source, Stop, Target, pgpass};
+use crate::session::{self, Login};
+use crate::{Config, Error, Source, Stop, Target, pgpass};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome};
 use fathom_core::text::count;
@@ -19,6 +20,8 @@ use std::time::Duration;
 
 /// "field size limit: 1 GB" (<https://www.postgresql.org/docs/15/limits.html>), of which the header takes some.
 const VALUE_BYTES: u64 = (1 << 30) - 4;
+/// "2^31-1 bytes" (<https://learn.microsoft.com/sql/t-sql/data-types/char-and-varchar-transact-sql>).
+const LARGE_BYTES: u64 = 1 << 31;
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
 
@@ -30,45 +33,47 @@ pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Err
 }
 
 fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
-    if matches!(config.source, Source::Rows { row_bytes: VALUE_BYTES.., .. }) {
-        return Err(Error::Usage(
-            "--row-bytes: no value of PostgreSQL is 1 GiB or more; ask for less".to_owned(),
-        ));
-    }
-    let Target::Postgres(server) = &config.target;
+    unfit(config).map_or(Ok(()), |line| Err(Error::Usage(line.to_owned())))?;
+    let server = config.target.server();
     let env = |name: &str| std::env::var(name).ok();
     let login = Login {
         server: server.clone(),
         remote: session::lookup(server)?,
-        password: pgpass::password(server, env)?,
+        password: pgpass::password(&config.target, env)?,
         read_only: matches!(config.source, Source::Rows { .. }),
         within: session::WITHIN,
         stop: stop.clone(),
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
-    let mut session = Session::begin(&login)?;
+    let mut session = protocol::begin(&login, config)?;
+    let facts = session.facts();
     let peer = peer(config.reflector.as_deref(), login.remote)?;
-    let label = format!("{}/{}", server.address(), server.database);
+    let database = facts.database.as_deref().unwrap_or(&server.database);
+    let label = format!("{}/{database}", server.address());
     let (record, writer) = Record::begin(
         config.recording.as_ref(),
         &label,
         login.remote,
-        probe(config, server, peer),
+        probe(config, database, &facts, peer),
         config.tell,
     )?;
     let beside = Beside::begin(peer, stop, record.clone())?;
     let mut outcome = Outcome::new(Asked {
         target: label,
-        server_version: session.version.clone(),
-        encrypted: Some(session.channel.is_encrypted()),
+        server_version: facts.version.clone(),
+        encrypted: Some(facts.encrypted),
+        tds: facts.packets.clone(),
         unanswered_beside: Some(0),
         unrecorded: Some(0),
         fetch_size: config.fetch_size,
         notes: Vec::new(),
         recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
     });
-    let looks = look(&mut session, &login, stop).map_err(|error| {
+    for text in &facts.notes {
+        note(&mut outcome, &record, text.clone());
+    }
+    let looks = look(&mut *session, &login, config).map_err(|error| {
         let text = format!("the server's states are not known: {error}; the split goes on without them");
         note(&mut outcome, &record, text);
     });
@@ -76,17 +81,26 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         let text = "no round trip of the path could be measured beside the queries".to_owned();
         note(&mut outcome, &record, text);
     }
-    let asker = Asker {
+    let sql = match &config.source {
+        Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
+        Source::Text { sql, .. } => sql.clone(),
+    };
+    let mut asker = Asker {
         session,
         login: &login,
         config,
-        sql: config.source.sql(),
+        sql,
         beside,
         looks: looks.ok(),
         stop: stop.clone(),
         look_times_ns: std::collections::VecDeque::new(),
     };
-    let ended = ask_all(asker, config, stop, &record, &mut outcome);
+    let ended = ask_all(&mut asker, config, stop, &record, &mut outcome);
+    let in_the_end = asker.session.facts();
+    for text in in_the_end.notes.into_iter().filter(|text| !facts.notes.contains(text)) {
+        note(&mut outcome, &record, text);
+    }
+    outcome.asked.tds = in_the_end.packets;
     stop.over();
     let (unrecorded, recorded) = record.end(writer, outcome.json());
     outcome.asked.unrecorded = Some(unrecorded);
@@ -99,18 +113,34 @@ fn note(outcome: &mut Outcome, record: &Record, text: String) {
     outcome.asked.notes.push(text);
 }
 
+/// What the protocol cannot do.
+fn unfit(config: &Config) -> Option<&'static str> {
+    match (&config.target, &config.source) {
+        (Target::Postgres(_), Source::Rows { row_bytes: VALUE_BYTES.., .. }) => {
+            Some("--row-bytes: no value of PostgreSQL is 1 GiB or more; ask for less")
+        }
+        (Target::Postgres(_), _) if config.packet_size.is_some() => {
+            Some("--packet-size: PostgreSQL's protocol has no packets; it is for mssql://")
+        }
+        (Target::Mssql(_), Source::Rows { row_bytes: LARGE_BYTES.., .. }) => {
+            Some("--row-bytes: no value of SQL Server is 2 GiB or more; ask for less")
+        }
+        (Target::Mssql(_), _) if config.fetch_size.is_some() => {
+            Some("--fetch-size: mssql:// fetches all rows at once; leave it out")
+        }
+        _ => None,
+    }
+}
+
 /// What the server says of the session, on a second connection.
-fn look(session: &mut Session, login: &Login, stop: &Stop) -> Result<Looks, Error> {
-    // Behind a pooler another backend answers than the one that the login named.
-    let pid = session.ask("SELECT pg_catalog.pg_backend_pid()", login)?;
-    let pid = pid.into_iter().next().flatten().and_then(|pid| pid.parse().ok());
-    let pid = pid.ok_or_else(|| Error::run("the server does not name the session's backend"))?;
-    Looks::begin(login, pid, stop)
+fn look(session: &mut dyn Protocol, login: &Login, config: &Config) -> Result<Looks, Error> {
+    let watch = session.watch(login)?;
+    Looks::begin(protocol::begin(login, config)?, watch, login, &login.stop)
 }
 
 /// Asks until it is enough; why it ended early, where it did.
 fn ask_all(
-    mut asker: Asker<'_>,
+    asker: &mut Asker<'_>,
     config: &Config,
     stop: &Stop,
     record: &Record,
@@ -149,7 +179,7 @@ fn ask_all(
         number += 1;
         if let Some(trouble) = error {
             outcome.asked.unanswered_beside = Some(asker.beside.failed());
-            let failure = failure(&trouble, asker.login, number, stop);
+            let failure = failure(&trouble, asker, number, stop);
             if failure.is_none() {
                 note(outcome, record, format!("query {number} was ended by you"));
             }
@@ -165,19 +195,13 @@ fn ask_all(
 }
 
 /// A run that somebody ended did what was asked; anything else did not.
-fn failure(trouble: &Trouble, login: &Login, number: u64, stop: &Stop) -> Option<Error> {
-    let address = login.server.address();
+fn failure(trouble: &Trouble, asker: &Asker<'_>, number: u64, stop: &Stop) -> Option<Error> {
+    let address = asker.login.server.address();
     match trouble {
         Trouble::Stopped => None,
         Trouble::Refused(_) if stop.times() > 0 => None,
         Trouble::Refused(refusal) => {
-            let to_do = match refusal.code.as_str() {
-                "57014" => "somebody cancelled it, or its statement_timeout is over",
-                "25006" => "fathom's own queries only read: give yours with --query",
-                "42501" => "grant the user what it needs",
-                code if code.starts_with("42") => "mend the query",
-                _ => "see the server's log",
-            };
+            let to_do = asker.session.remedy(refusal);
             Some(Error::run(format!("query {number} failed at {address}: {}; {to_do}", refusal.words())))
         }
         Trouble::Lost(why) => Some(Error::run(format!(
@@ -241,7 +265,7 @@ fn peer(reflector: Option<&str>, port: SocketAddr) -> Result<Peer, Error> {
 }
 
 /// The effective configuration, as the manifest has it. Its samples are those of a probe that measures as `beside` does.
-fn probe(config: &Config, server: &Server, peer: Peer) -> Value {
+fn probe(config: &Config, database: &str, facts: &Facts, peer: Peer) -> Value {
     let (mode, size) = match peer {
         Peer::Port(_) => ("connect", 0),
         Peer::Reflector(_) => ("tcp", 64),
@@ -256,8 +280,11 @@ fn probe(config: &Config, server: &Server, peer: Peer) -> Value {
         "size": size,
         "interval_ns": null,
         "sql": {
-            "protocol": "postgres",
-            "database": server.database,
+            "protocol": match config.target {
+                Target::Postgres(_) => "postgres",
+                Target::Mssql(_) => "mssql",
+            },
+            "database": database,
             "source": source,
             "think_ns": config.think.as_nanos() as u64,
             "count": config.count,
@@ -265,6 +292,7 @@ fn probe(config: &Config, server: &Server, peer: Peer) -> Value {
             "every_ns": config.every.map(|every| every.as_nanos() as u64),
             "fetch_size": config.fetch_size,
             "simple": config.simple,
+            "packet_size": facts.packets.get("asked").map(|asked| json!({ "asked": asked, "granted": facts.packets["granted"] })),
         },
     })
 }

@@ -107,7 +107,7 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
 }
 
 /// Waits for more bytes.
-fn more(channel: &mut Channel, limit: &Limit) -> io::Result<()> {
+pub(crate) fn more(channel: &mut Channel, limit: &Limit) -> io::Result<()> {
     loop {
         limit.check()?;
         match channel.fill() {
@@ -271,7 +271,7 @@ impl Session {
     }
 }
 
-fn broke(login: &Login, error: &io::Error) -> Error {
+pub(crate) fn broke(login: &Login, error: &io::Error) -> Error {
     let what = match error.kind() {
         io::ErrorKind::TimedOut => "does not answer",
         _ => "broke the connection",

@@ -1,11 +1,10 @@
 //! `postgres://user:password@host:port/database?sslmode=…`, as libpq reads it
-//! (<https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNSTRING>).
+//! (<https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNSTRING>); `mssql://` the same, with the variables of `sqlcmd`.
 
 use crate::ssl_mode::SslMode;
 use std::fmt;
 use std::path::PathBuf;
 
-const PORT: u16 = 5432;
 /// What stands in its place may be a piece of a password.
 const NO_PORT: &str = "what follows the host and a colon is no port; write one from 1 to 65535, and in a password %2F for / and %3F for ?";
 
@@ -38,7 +37,35 @@ impl From<String> for Roots {
 pub enum Target {
     /// `PostgreSQL`, or what speaks its protocol.
     Postgres(Server),
+    /// SQL Server, or what speaks its protocol.
+    Mssql(Server),
 }
+
+/// What a scheme of URLs has of its own.
+struct Scheme {
+    port: u16,
+    user: &'static str,
+    database: &'static str,
+    password: &'static str,
+    /// Where nothing names a database it is the one of the user's name.
+    has_users_database: bool,
+}
+
+const POSTGRES: Scheme = Scheme {
+    port: 5432,
+    user: "PGUSER",
+    database: "PGDATABASE",
+    password: "PGPASSWORD or ~/.pgpass",
+    has_users_database: true,
+};
+/// <https://learn.microsoft.com/sql/tools/sqlcmd/sqlcmd-use-scripting-variables>.
+const MSSQL: Scheme = Scheme {
+    port: 1433,
+    user: "SQLCMDUSER",
+    database: "SQLCMDDBNAME",
+    password: "SQLCMDPASSWORD",
+    has_users_database: false,
+};
 
 /// A server, and as whom to log in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +77,8 @@ pub struct Server {
     pub(crate) password: Option<Secret>,
     pub(crate) ssl: SslMode,
     pub(crate) roots: Option<Roots>,
+    /// SQL Server's: what follows the login is not encrypted.
+    pub(crate) login_only: bool,
 }
 
 impl Server {
@@ -69,43 +98,64 @@ impl Server {
 }
 
 impl Target {
+    /// The server that it names.
+    pub fn server(&self) -> &Server {
+        match self {
+            Self::Postgres(server) | Self::Mssql(server) => server,
+        }
+    }
+
+    /// Where the password is given so that `ps` does not show it.
+    pub fn password_by(&self) -> &'static str {
+        match self {
+            Self::Postgres(_) => POSTGRES.password,
+            Self::Mssql(_) => MSSQL.password,
+        }
+    }
+
     /// Reads a URL; `env` gives environment variables.
     pub fn parse(url: &str, env: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let (scheme, rest) =
             url.split_once("://").ok_or("write a URL, as in postgres://user@host:5432/database")?;
-        match scheme {
-            "postgres" | "postgresql" => {}
-            "mysql" | "mariadb" | "mssql" | "sqlserver" => {
-                return Err(format!("{scheme}:// is not measured yet; only postgres:// is"));
+        let own = match scheme {
+            "postgres" | "postgresql" => &POSTGRES,
+            "mssql" | "sqlserver" => &MSSQL,
+            "mysql" | "mariadb" => {
+                return Err(format!("{scheme}:// is not measured yet; only postgres:// and mssql:// are"));
             }
             _ => {
                 return Err(format!(
-                    "{scheme}:// is no database that is measured; write postgres://user@host:5432/database"
+                    "{scheme}:// is no database that is measured; write postgres://user@host:5432/database, or mssql://"
                 ));
             }
-        }
+        };
+        let is_postgres = own.port == POSTGRES.port;
         let (rest, parameters) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, place) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
-        let (host, port) = host_and_port(place)?;
+        let (host, port) = host_and_port(place, own.port)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let user = some(decoded(user)?)
-            .or_else(|| env("PGUSER"))
+            .or_else(|| env(own.user))
             .or_else(|| env("USER"))
-            .ok_or("name the user, as in postgres://user@host/database")?;
-        let database = some(decoded(database)?).or_else(|| env("PGDATABASE")).unwrap_or_else(|| user.clone());
+            .ok_or_else(|| format!("name the user, as in {scheme}://user@host/database"))?;
+        let users = || if own.has_users_database { user.clone() } else { String::new() };
+        let database = some(decoded(database)?).or_else(|| env(own.database)).unwrap_or_else(users);
         let password = password.map(decoded).transpose()?.map(Secret);
-        let mut ssl = env("PGSSLMODE").map(|mode| mode.parse::<SslMode>()).transpose()?;
-        let mut roots = env("PGSSLROOTCERT").map(Roots::from);
+        let libpq = |name: &str| env(name).filter(|_| is_postgres);
+        let mut ssl = libpq("PGSSLMODE").map(|mode| mode.parse::<SslMode>()).transpose()?;
+        let mut roots = libpq("PGSSLROOTCERT").map(Roots::from);
+        let mut login_only = false;
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             match parameter.split_once('=') {
-                Some(("sslmode", mode)) => ssl = Some(mode.parse()?),
+                Some(("sslmode", "login")) if !is_postgres => {
+                    (ssl, login_only) = (Some(SslMode::Require), true);
+                }
+                Some(("sslmode", mode)) => (ssl, login_only) = (Some(mode.parse()?), false),
                 Some(("sslrootcert", file)) => roots = Some(decoded(file)?.into()),
                 Some(("password", _)) => {
-                    return Err(
-                        "give the password by PGPASSWORD or ~/.pgpass, and not as a parameter".to_owned()
-                    );
+                    return Err(format!("give the password by {}, and not as a parameter", own.password));
                 }
                 // What is taken for a parameter may be the rest of a password.
                 _ if parameters.contains('@') => {
@@ -129,11 +179,12 @@ impl Target {
             }
             (ssl, _) => ssl.unwrap_or(SslMode::Prefer),
         };
-        Ok(Self::Postgres(Server { host, port, user, database, password, ssl, roots }))
+        let server = Server { host, port, user, database, password, ssl, roots, login_only };
+        Ok(if is_postgres { Self::Postgres(server) } else { Self::Mssql(server) })
     }
 }
 
-fn host_and_port(place: &str) -> Result<(String, u16), String> {
+fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), String> {
     let (host, port) = match place.strip_prefix('[') {
         Some(rest) => {
             let (host, after) =
@@ -152,7 +203,7 @@ fn host_and_port(place: &str) -> Result<(String, u16), String> {
         return Err("name a host: a Unix socket has no network to measure".to_owned());
     }
     let port = match port {
-        None | Some("") => PORT,
+        None | Some("") => usual,
         Some(port) => port.parse().map_err(|_| NO_PORT.to_owned())?,
     };
     Ok((host, port))
@@ -180,8 +231,14 @@ mod tests {
     use super::*;
 
     fn read(url: &str) -> Result<Server, String> {
-        Target::parse(url, |name| (name == "USER").then(|| "me".to_owned()))
-            .map(|Target::Postgres(server)| server)
+        let target = Target::parse(url, |name| match name {
+            "USER" => Some("me".to_owned()),
+            "SQLCMDDBNAME" => Some("sales".to_owned()),
+            // Of the other's variables none is heeded.
+            "PGSSLMODE" if url.starts_with("mssql") => Some("verify-full".to_owned()),
+            _ => None,
+        });
+        target.map(|target| target.server().clone())
     }
 
     #[test]
@@ -199,6 +256,13 @@ mod tests {
         );
         let s = read("postgres://db/d?sslrootcert=system").unwrap();
         assert_eq!((s.ssl, s.roots), (SslMode::VerifyFull, Some(Roots::System)));
+        let s = read("mssql://db").unwrap();
+        assert_eq!(
+            (s.user.as_str(), s.database.as_str(), s.port, s.ssl, s.login_only),
+            ("me", "sales", 1433, SslMode::Prefer, false)
+        );
+        let s = read("mssql://sa@db:99/d?sslmode=login").unwrap();
+        assert_eq!((s.port, s.ssl, s.login_only), (99, SslMode::Require, true));
         assert!(!format!("{:?}", read("postgres://u:s3cret@h/d").unwrap()).contains("s3cret"));
     }
 
@@ -214,6 +278,8 @@ mod tests {
             ("postgres://h/d?password=x", "PGPASSWORD"),
             ("postgres://h/d?target_session_attrs=any", "not known"),
             ("postgres://h/d?sslmode=allow", "sslmode"),
+            ("postgres://h/d?sslmode=login", "sslmode"),
+            ("mssql://h/d?password=x", "SQLCMDPASSWORD"),
             ("postgres://h/d?sslmode=require&sslrootcert=system", "verify-full"),
             ("postgres://h/d?sslrootcert=system&sslmode=verify-ca", "verify-full"),
             ("postgres://app:App/Pw9!@host:55432/shop", "%2F"),

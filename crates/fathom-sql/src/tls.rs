@@ -6,22 +6,34 @@ use crate::target::Roots;
 use crate::{Error, Server};
 use fathom_tls::Trust;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, RootCertStore};
+use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The client's side of a handshake with this server.
 pub(crate) fn begin(server: &Server, home: Option<PathBuf>) -> Result<ClientConnection, Error> {
+    connection(server, fathom_tls::client_of_any_age(trust(server, home)?))
+}
+
+/// The same for SQL Server, which knows nothing of libpq's files.
+pub(crate) fn begin_within_tds(server: &Server) -> Result<ClientConnection, Error> {
+    connection(server, fathom_tls::client_within_tds(trust(server, None)?))
+}
+
+fn trust(server: &Server, home: Option<PathBuf>) -> Result<Trust, Error> {
     let own = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
-    let trust = match (server.ssl, &server.roots, own) {
+    Ok(match (server.ssl, &server.roots, own) {
         (SslMode::VerifyFull, roots, own) => Trust::Full(trusted(roots.as_ref(), own)?),
         (SslMode::VerifyCa, roots, own) => Trust::AnyName(trusted(roots.as_ref(), own)?),
         // "If a root CA file exists, the behavior of sslmode=require will be the same as that of verify-ca."
         (SslMode::Require, Some(roots), own) => Trust::AnyName(trusted(Some(roots), own)?),
         (SslMode::Require, None, Some(own)) => Trust::AnyName(of_file(&own)?),
         (SslMode::Require, None, None) | (SslMode::Prefer | SslMode::Disable, ..) => Trust::Anybody,
-    };
-    let config = fathom_tls::client_of_any_age(trust).map_err(Error::run)?;
+    })
+}
+
+fn connection(server: &Server, config: Result<ClientConfig, String>) -> Result<ClientConnection, Error> {
+    let config = config.map_err(Error::run)?;
     let name = ServerName::try_from(server.host.clone()).map_err(|_| {
         Error::Usage(format!("{} is no name that a certificate can have; use sslmode=disable", server.host))
     })?;

@@ -40,6 +40,15 @@ pub enum Trust {
 /// The same with TLS 1.2 for servers that know no other, and as OpenSSL has it: a certificate that is trusted itself is taken from
 /// its owner too, though it may sign others (as what `openssl req -x509` makes may).
 pub fn client_of_any_age(trust: Trust) -> Result<ClientConfig, String> {
+    by_trust(trust, &[&TLS13, &TLS12])
+}
+
+/// The same with TLS 1.2 alone, as SQL Server speaks it within TDS 7: of 1.3 TDS does not say how the client's last record is sent.
+pub fn client_within_tds(trust: Trust) -> Result<ClientConfig, String> {
+    by_trust(trust, &[&TLS12])
+}
+
+fn by_trust(trust: Trust, versions: &[&'static SupportedProtocolVersion]) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let of = |roots: RootCertStore| {
         let trusted = roots.clone();
@@ -50,7 +59,7 @@ pub fn client_of_any_age(trust: Trust) -> Result<ClientConfig, String> {
         Trust::Full(roots) => Arc::new(of(roots)?),
         Trust::AnyName(roots) => Arc::new(AnyName(of(roots)?)),
     };
-    by(verifier, provider, &[&TLS13, &TLS12])
+    by(verifier, provider, versions)
 }
 
 fn by_roots(

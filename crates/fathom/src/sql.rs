@@ -16,12 +16,14 @@ Examples:
                                          rows that the server makes up
   fathom sql postgres://app@db1/shop --rows 10000 --fetch-size 100
                                          what fetching in pieces costs here
+  fathom sql mssql://app@db2/shop --rows 100000 --packet-size 8192
+                                         SQL Server, or fathom echo --tds
   fathom sql postgres://app@db1/shop --query - --every 1s --for 1h < q.sql
                                          an hour of it; --record DIR keeps it
   fathom sql postgres://app@db1/shop --reflector db1 --json | jq .verdict
                                          there: fathom echo
 
-Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
+Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass, for mssql by SQLCMDPASSWORD: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
 
 Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed, 2 the command line cannot be used.";
 
@@ -29,7 +31,8 @@ Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full
+    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full, or mssql:// the same
+    /// (and sslmode=login)
     #[arg(value_name = "URL")]
     url: String,
     /// What to ask; - reads it from standard input. It is asked as it is: see that it only reads
@@ -56,6 +59,9 @@ pub(crate) struct Args {
     /// Rows of a round trip [default: all of them]
     #[arg(long, value_name = "ROWS", conflicts_with = "simple", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
     fetch_size: Option<u32>,
+    /// Size of packets to ask for (mssql) [default: 4096]
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=32767))]
+    packet_size: Option<u16>,
     /// Use the simple query protocol: several statements at once
     #[arg(long)]
     simple: bool,
@@ -78,11 +84,9 @@ impl Args {
     fn config(self) -> Result<Config, Failure> {
         let target = Target::parse(&self.url, |name| std::env::var(name).ok());
         let target = target.map_err(|why| Failure::usage(format!("the URL of the database: {why}")))?;
-        let Target::Postgres(server) = &target;
-        if server.shows_password() && !self.quiet {
-            tell!(
-                "fathom: `ps` shows the password in a URL to everybody; give it by PGPASSWORD or ~/.pgpass"
-            );
+        if target.server().shows_password() && !self.quiet {
+            let by = target.password_by();
+            tell!("fathom: `ps` shows the password in a URL to everybody; give it by {by}");
         }
         let source = match self.query {
             None => Source::Rows { rows: self.rows, row_bytes: self.row_bytes },
@@ -113,6 +117,7 @@ impl Args {
             every: self.every.filter(|every| !every.is_zero()),
             fetch_size: self.fetch_size,
             simple: self.simple,
+            packet_size: self.packet_size,
             reflector: self.reflector,
             recording,
             tell: |line| tell!("fathom: {line}"),

@@ -27,6 +27,8 @@ pub struct Asked {
     pub server_version: Option<String>,
     /// Whether by TLS.
     pub encrypted: Option<bool>,
+    /// Sizes of TDS packets as `docs/databases.md` has them; null: another protocol, or the recording breaks off.
+    pub tds: Value,
     /// Round trips beside the queries that came to nothing.
     pub unanswered_beside: Option<u64>,
     /// Queries that are not in the recording, because it could not be written.
@@ -359,6 +361,7 @@ impl Outcome {
             "target": self.asked.target,
             "server_version": self.asked.server_version,
             "encrypted": self.asked.encrypted,
+            "tds": self.asked.tds,
             "queries": self.queries,
             "failed": self.failures(),
             "failures": self.failures,

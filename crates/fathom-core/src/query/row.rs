@@ -53,10 +53,16 @@ impl Query {
         let is_state = |code: &&str| {
             code.len() == 5 && code.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_uppercase())
         };
-        Some(
-            code.filter(is_state)
-                .map_or_else(|| "connection lost".to_owned(), |code| format!("SQLSTATE {code}")),
-        )
+        let is_number = |code: &str| {
+            code.strip_prefix("error ").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit() || b == b'-'))
+        };
+        Some(match code {
+            Some(code) if is_state(&code) => format!("SQLSTATE {code}"),
+            // SQL Server's.
+            Some(code) if is_number(code) => code.to_owned(),
+            Some("attention") => "cancelled".to_owned(),
+            _ => "connection lost".to_owned(),
+        })
     }
 }
 
@@ -72,6 +78,8 @@ mod tests {
             of("the connection broke: Connection reset by peer (os error 104)").as_deref(),
             Some("connection lost")
         );
+        assert_eq!(of("Invalid object name 'x'. (error 208)").as_deref(), Some("error 208"));
+        assert_eq!(of("the query was cancelled (attention)").as_deref(), Some("cancelled"));
         assert_eq!(of(NOT_WAITED_FOR).as_deref(), Some("not waited for"));
         assert_eq!(Query::default().failure(), None);
     }

@@ -3,6 +3,7 @@
 mod channel;
 mod query;
 mod session;
+mod tds;
 mod tls;
 
 use crate::session::Login;
@@ -32,9 +33,8 @@ fn serve<T: Send + 'static>(
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let remote = listener.local_addr().unwrap();
     let url = format!("postgres://me@localhost:{}/d{parameters}", remote.port());
-    let Target::Postgres(server_name) = Target::parse(&url, |_| None).unwrap();
     let login = Login {
-        server: server_name,
+        server: Target::parse(&url, |_| None).unwrap().server().clone(),
         remote,
         password: None,
         read_only: false,

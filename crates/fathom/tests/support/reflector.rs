@@ -64,6 +64,15 @@ impl Echo {
         (echo, address)
     }
 
+    /// Starts it on free ports of loopback, with a TDS server too, and where that is.
+    pub(crate) fn start_tds(options: &[&str]) -> (Self, SocketAddr) {
+        let mut echo = Self::start_as(&[&["--tds", "0"], options].concat());
+        let listening = line(&mut echo.out);
+        assert_eq!(listening["protocol"], "tds", "{listening}");
+        let address = listening["address"].as_str().and_then(|a| a.parse().ok()).expect("an address");
+        (echo, address)
+    }
+
     fn start_with(host: &Host, address: SocketAddr, options: &[&str]) -> Self {
         let mut command = host.fathom();
         command.args(["echo", "--json", "--listen", &address.to_string()]).args(options);
@@ -91,6 +100,13 @@ impl Echo {
     /// Kills it: the kernel closes its connections.
     pub(crate) fn kill(self) {
         drop(self);
+    }
+
+    /// Ends one that serves TDS in order; what it counted of that.
+    pub(crate) fn stop_tds(mut self) -> Value {
+        super::signal(&self.child.0, "TERM");
+        assert_eq!(line(&mut self.out)["event"], "served");
+        line(&mut self.out)
     }
 
     /// Ends it in order; what it counted.

@@ -1,0 +1,161 @@
+//! A session of `PostgreSQL`, as a run needs it.
+
+use crate::cancel::cancel;
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
+use crate::reader::Item;
+use crate::session::{Login, Session};
+use crate::{Config, Error};
+use bytes::BytesMut;
+use fathom_core::query::ServerState;
+use postgres_protocol::IsNull;
+use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::frontend;
+use serde_json::Value;
+use std::io;
+
+impl Protocol for Session {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    fn request(&mut self, sql: &str, config: &Config) -> io::Result<Vec<u8>> {
+        let mut out = BytesMut::new();
+        if config.simple {
+            frontend::query(sql, &mut out)?;
+            return Ok(out.to_vec());
+        }
+        frontend::parse("", sql, [], &mut out)?;
+        let none: [i16; 0] = [];
+        frontend::bind("", "", none, [(); 0], |(), _| Ok(IsNull::Yes), none, &mut out)
+            .map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        execute(config, &mut out)?;
+        Ok(out.to_vec())
+    }
+
+    fn step(&mut self, config: &Config) -> io::Result<Option<Step>> {
+        loop {
+            let Some(item) = self.reader.next(&mut self.channel.inbox)? else { return Ok(None) };
+            let message = match item {
+                Item::Row => return Ok(Some(Step::Row)),
+                Item::Message(message) => message,
+            };
+            return Ok(Some(match message {
+                Message::ErrorResponse(body) => {
+                    Step::Refused { refusal: Refusal::of(&body), is_over: config.fetch_size.is_some() }
+                }
+                Message::PortalSuspended => {
+                    let mut out = BytesMut::new();
+                    execute(config, &mut out)?;
+                    Step::Turn(out.to_vec())
+                }
+                Message::CommandComplete(_) | Message::EmptyQueryResponse if config.fetch_size.is_some() => {
+                    Step::Over
+                }
+                Message::ReadyForQuery(_) => Step::Over,
+                // Nobody here has anything to copy to the server.
+                Message::CopyInResponse(_) => {
+                    let mut out = BytesMut::new();
+                    frontend::copy_fail("fathom sql only reads", &mut out)?;
+                    // PostgreSQL has ignored the one that came with the request.
+                    if !config.simple && config.fetch_size.is_none() {
+                        frontend::sync(&mut out);
+                    }
+                    Step::Also(out.to_vec())
+                }
+                Message::CopyData(_) => Step::Row,
+                _ => continue,
+            }));
+        }
+    }
+
+    fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>> {
+        if let Some(key) = self.key {
+            cancel(login, key);
+        }
+        Ok(Vec::new())
+    }
+
+    /// The batch of a query that was fetched in pieces ends by itself.
+    fn after(&mut self, config: &Config) -> Option<Vec<u8>> {
+        config.fetch_size?;
+        let mut out = BytesMut::new();
+        frontend::sync(&mut out);
+        Some(out.to_vec())
+    }
+
+    fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
+        Session::ask(self, sql, login)
+    }
+
+    fn watch(&mut self, login: &Login) -> Result<Watch, Error> {
+        // Behind a pooler another backend answers than the one that the login named.
+        let pid = Session::ask(self, "SELECT pg_catalog.pg_backend_pid()", login)?;
+        let pid = pid.into_iter().next().flatten().and_then(|pid| pid.parse::<i32>().ok());
+        let pid = pid.ok_or_else(|| Error::run("the server does not name the session's backend"))?;
+        let sql =
+            format!("SELECT state, wait_event_type, wait_event FROM pg_catalog.pg_stat_get_activity({pid})");
+        Ok(Watch { sql, read: state })
+    }
+
+    fn rows(&self, rows: u64, row_bytes: u64) -> String {
+        // Rows of a set-returning function in a select list are sent as they are made; in FROM they would be stored first.
+        format!("SELECT repeat('x', {row_bytes}) FROM (SELECT generate_series(1, {rows})) AS made")
+    }
+
+    fn remedy(&self, refusal: &Refusal) -> &'static str {
+        match refusal.code.as_str() {
+            "57014" => "somebody cancelled it, or its statement_timeout is over",
+            "25006" => "fathom's own queries only read: give yours with --query",
+            "42501" => "grant the user what it needs",
+            code if code.starts_with("42") => "mend the query",
+            _ => "see the server's log",
+        }
+    }
+
+    fn facts(&mut self) -> Facts {
+        let encrypted = self.channel.is_encrypted();
+        Facts {
+            version: self.version.clone(),
+            encrypted,
+            database: None,
+            packets: Value::Null,
+            notes: vec![],
+        }
+    }
+}
+
+/// The rows that are asked for at once. Without a fetch size the batch ends with them.
+fn execute(config: &Config, out: &mut BytesMut) -> io::Result<()> {
+    let rows = config.fetch_size.map_or(0, |n| i32::try_from(n).unwrap_or(i32::MAX));
+    frontend::execute("", rows, out)?;
+    if rows == 0 {
+        frontend::sync(out);
+    } else {
+        frontend::flush(out);
+    }
+    Ok(())
+}
+
+fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
+    let Ok([state, kind, event]) = <[Option<String>; 3]>::try_from(answer) else {
+        return Err(Error::run(
+            "the server does not list the session's backend (is there a pooler between?)",
+        ));
+    };
+    let Some(state) = state else {
+        return Err(Error::run(
+            "the server does not show what the session's backend does (grant pg_read_all_stats)",
+        ));
+    };
+    let wait = kind.zip(event).map(|(kind, event)| format!("{kind}/{event}"));
+    // https://www.postgresql.org/docs/15/monitoring-stats.html#WAIT-EVENT-CLIENT-TABLE
+    let state = match wait.as_deref() {
+        Some("Client/ClientWrite") => ServerState::Sending,
+        Some("Client/ClientRead") => ServerState::Done,
+        _ if state.starts_with("idle") => ServerState::Done,
+        _ => ServerState::Working,
+    };
+    Ok((state, wait))
+}

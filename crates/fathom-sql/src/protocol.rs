@@ -1,0 +1,88 @@
+//! What a run needs of a database's protocol: `postgres` and `tds` give it, and nothing else here knows one.
+
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::session::{Login, Session};
+use crate::tds::Tds;
+use crate::{Config, Error, Target};
+use fathom_core::query::ServerState;
+use serde_json::Value;
+use std::io;
+
+/// What of an answer was read.
+pub(crate) enum Step {
+    /// A row.
+    Row,
+    /// The server says that the query failed; nothing more of its answer need come.
+    Refused { refusal: Refusal, is_over: bool },
+    /// What is to be sent, and answered: another turn.
+    Turn(Vec<u8>),
+    /// What is to be sent, and is nobody's turn.
+    Also(Vec<u8>),
+    /// The answer is whole.
+    Over,
+}
+
+/// A session that waits for a query, or answers one.
+pub(crate) trait Protocol: Send {
+    fn channel(&mut self) -> &mut Channel;
+
+    /// The whole query, as it goes to the server at once.
+    fn request(&mut self, sql: &str, config: &Config) -> io::Result<Vec<u8>>;
+
+    /// The next of what lies in the channel's inbox; `None`: more bytes are needed.
+    fn step(&mut self, config: &Config) -> io::Result<Option<Step>>;
+
+    /// Asks the server to end the query: by what is to be sent on this connection, or on one of its own.
+    fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>>;
+
+    /// What ends a query whose answer was whole, where something must; it is answered by [`Step::Over`].
+    fn after(&mut self, config: &Config) -> Option<Vec<u8>>;
+
+    /// Asks a question of ours whose answer is one row of texts; empty: no row.
+    fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error>;
+
+    /// How another session can see what the server does for this one.
+    fn watch(&mut self, login: &Login) -> Result<Watch, Error>;
+
+    /// A query for so many rows, which only reads.
+    fn rows(&self, rows: u64, row_bytes: u64) -> String;
+
+    /// What to do about a query that failed so.
+    fn remedy(&self, refusal: &Refusal) -> &'static str;
+
+    /// What the login came to.
+    fn facts(&mut self) -> Facts;
+}
+
+/// A question to the server, and what its answer says.
+#[derive(Clone)]
+pub(crate) struct Watch {
+    pub(crate) sql: String,
+    pub(crate) read: fn(Vec<Option<String>>) -> Result<Seen, Error>,
+}
+
+/// What the server does, and what it waits for, where it waits for anything.
+pub(crate) type Seen = (ServerState, Option<String>);
+
+/// What is known of a session, besides its queries.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Facts {
+    /// What the server says it is.
+    pub(crate) version: Option<String>,
+    pub(crate) encrypted: bool,
+    /// The database, where the server chose it.
+    pub(crate) database: Option<String>,
+    /// Sizes of packets, asked, granted and seen; null: the protocol has none.
+    pub(crate) packets: Value,
+    /// What the user should know of the login.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Logs in.
+pub(crate) fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
+    Ok(match &config.target {
+        Target::Postgres(_) => Box::new(Session::begin(login)?),
+        Target::Mssql(_) => Box::new(Tds::begin(login, config.packet_size)?),
+    })
+}

@@ -1,0 +1,319 @@
+//! A session of SQL Server, and of what speaks its protocol (`fathom echo --tds`), as a run needs it. What the protocol is,
+//! `fathom_tds::client` knows.
+
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::limit::Limit;
+use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
+use crate::session::{Login, broke, more};
+use crate::ssl_mode::SslMode;
+use crate::{Config, Error, tls};
+use fathom_core::query::ServerState;
+use fathom_core::text::count;
+use fathom_tds::client::{Client, Encrypted, Event, Told, Trouble, Wanted};
+use serde_json::json;
+use std::io;
+
+/// What is asked for where nobody says anything: SQL Server's own default.
+const PACKET: u16 = 4_096;
+/// What our own server calls itself.
+const OURS: &str = "Fathometer";
+
+/// A session.
+pub(crate) struct Tds {
+    channel: Channel,
+    client: Client,
+    /// A password was sent.
+    has_password: bool,
+}
+
+impl Tds {
+    /// Logs in.
+    pub(crate) fn begin(login: &Login, packet: Option<u16>) -> Result<Self, Error> {
+        let server = &login.server;
+        let limit = login.limit();
+        let address = server.address();
+        let wanted = match server.ssl {
+            _ if server.login_only => Wanted::Login,
+            SslMode::Disable => Wanted::Nothing,
+            SslMode::Prefer => Wanted::IfOffered,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
+        };
+        let tls = (wanted != Wanted::Nothing).then(|| tls::begin_within_tds(server)).transpose()?;
+        let who = fathom_tds::client::Login {
+            host: "fathom".to_owned(),
+            user: server.user.clone(),
+            password: login.password.as_ref().map(|secret| secret.0.clone()).unwrap_or_default(),
+            program: "fathom".to_owned(),
+            server: server.host.clone(),
+            database: server.database.clone(),
+            packet: packet.unwrap_or(PACKET),
+        };
+        if let Some(what) = who.too_long() {
+            return Err(Error::Usage(format!("the {what} is longer than SQL Server's 128 characters")));
+        }
+        let channel = Channel::connect(login.remote).map_err(|e| {
+            Error::run(format!("cannot connect to {address}: {e}; does the server listen there (TCP/IP of its network configuration, a firewall)?"))
+        })?;
+        let client = Client::new(who, wanted, tls);
+        let mut this = Self { channel, client, has_password: login.password.is_some() };
+        loop {
+            let came = this.client.event();
+            // What says why it failed, too.
+            let out = this.client.take_out();
+            let sent = this.channel.send(&out, &limit);
+            match came {
+                Ok(Some(Event::Ready)) => return Ok(this),
+                Ok(Some(_)) => {}
+                Ok(None) => {
+                    sent.map_err(|e| broke(login, &e))?;
+                    if this.client.has_ended() {
+                        return Err(broke(login, &io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    more(&mut this.channel, &limit).map_err(|e| broke(login, &e))?;
+                    this.take().map_err(|trouble| refused(login, &trouble))?;
+                }
+                Err(trouble) => return Err(refused(login, &trouble)),
+            }
+        }
+    }
+
+    /// Gives the client what came.
+    fn take(&mut self) -> Result<(), Trouble> {
+        let came = self.channel.inbox.split();
+        self.client.received(&came)
+    }
+
+    /// What is sent now, and what its answer is, a row of texts or none.
+    fn answer(&mut self, login: &Login, limit: &Limit) -> Result<Vec<Option<String>>, Error> {
+        let (mut row, mut refusal) = (Vec::new(), None);
+        loop {
+            match self.client.event().map_err(|e| broke(login, &lost(&e)))? {
+                Some(Event::Row) => row = self.client.row(),
+                Some(Event::Told { told, is_error: true }) => refusal = refusal.or(Some(told)),
+                Some(Event::Over { .. }) => break,
+                Some(_) => {}
+                None => {
+                    let out = self.client.take_out();
+                    self.channel.send(&out, limit).map_err(|e| broke(login, &e))?;
+                    more(&mut self.channel, limit).map_err(|e| broke(login, &e))?;
+                    self.take().map_err(|e| broke(login, &lost(&e)))?;
+                }
+            }
+        }
+        refusal.map_or(Ok(row), |told| Err(Error::run(refusal_of(told).words())))
+    }
+}
+
+impl Protocol for Tds {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    fn request(&mut self, sql: &str, _: &Config) -> io::Result<Vec<u8>> {
+        self.client.ask(sql).map_err(|e| lost(&e))?;
+        Ok(self.client.take_out())
+    }
+
+    fn step(&mut self, _: &Config) -> io::Result<Option<Step>> {
+        if !self.channel.inbox.is_empty() {
+            self.take().map_err(|e| lost(&e))?;
+        }
+        loop {
+            let Some(event) = self.client.event().map_err(|e| lost(&e))? else {
+                let out = self.client.take_out();
+                if out.is_empty() && self.client.has_ended() {
+                    return Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "the server ended its encryption",
+                    ));
+                }
+                return Ok((!out.is_empty()).then_some(Step::Also(out)));
+            };
+            return Ok(Some(match event {
+                Event::Row => Step::Row,
+                Event::Told { told, is_error: true } => {
+                    Step::Refused { refusal: refusal_of(told), is_over: false }
+                }
+                Event::Over { stopped: false } => Step::Over,
+                Event::Over { stopped: true } => {
+                    let refusal = Refusal {
+                        code: "attention".to_owned(),
+                        message: "the query was cancelled".to_owned(),
+                        is_fatal: false,
+                    };
+                    Step::Refused { refusal, is_over: true }
+                }
+                Event::Ready | Event::Told { .. } | Event::Done { .. } => continue,
+            }));
+        }
+    }
+
+    fn cancel(&mut self, _: &Login) -> io::Result<Vec<u8>> {
+        self.client.stop().map_err(|e| lost(&e))?;
+        Ok(self.client.take_out())
+    }
+
+    fn after(&mut self, _: &Config) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
+        let limit = login.limit();
+        self.client.ask(sql).map_err(|e| broke(login, &lost(&e)))?;
+        self.client.keep_rows(true);
+        let answer = self.answer(login, &limit);
+        self.client.keep_rows(false);
+        answer
+    }
+
+    fn watch(&mut self, login: &Login) -> Result<Watch, Error> {
+        let spid = self.ask("SELECT @@SPID", login)?;
+        let spid = spid.into_iter().next().flatten().and_then(|spid| spid.parse::<i32>().ok());
+        let spid = spid.ok_or_else(|| Error::run("the server does not number the session"))?;
+        // A session that is there and has no request is done; who may not see it has no row.
+        let sql = format!(
+            "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s \
+             LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
+        );
+        Ok(Watch { sql, read: state })
+    }
+
+    fn rows(&self, rows: u64, row_bytes: u64) -> String {
+        if self.client.facts().program == OURS {
+            return format!("SELECT * FROM fathom_rows({rows}, {row_bytes})");
+        }
+        // Ten thousand by itself and by itself again: made as they are sent, of no table, so that nobody needs a permission.
+        let letter = if row_bytes > 8_000 { "CAST('x' AS varchar(max))" } else { "'x'" };
+        format!(
+            "WITH ten AS (SELECT n FROM (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9)) AS v(n)), \
+             many AS (SELECT a.n FROM ten AS a CROSS JOIN ten AS b CROSS JOIN ten AS c CROSS JOIN ten AS d) \
+             SELECT TOP ({rows}) REPLICATE({letter}, {row_bytes}) AS body \
+             FROM many AS a CROSS JOIN many AS b CROSS JOIN many AS c"
+        )
+    }
+
+    fn remedy(&self, refusal: &Refusal) -> &'static str {
+        match refusal.code.as_str() {
+            "error 102" | "error 156" | "error 207" | "error 208" | "error 2812" => "mend the query",
+            "error 229" | "error 300" => "grant the user what it needs",
+            "error 1205" => "another session had to go on: ask again",
+            "error 1222" => "somebody holds a lock",
+            "error 50000" => "docs/tds.md names what it knows",
+            _ => "see the server's log",
+        }
+    }
+
+    fn facts(&mut self) -> Facts {
+        let (facts, counts) = (self.client.facts(), self.client.counts());
+        let mut notes = Vec::new();
+        if facts.granted != facts.asked {
+            let (granted, asked) = (count(facts.granted.into(), "byte"), facts.asked);
+            let why = if facts.encrypted == Encrypted::Everything && facts.asked > facts.granted {
+                "; under encryption 16383 is the most (sslmode=login encrypts the login alone)"
+            } else {
+                ""
+            };
+            notes.push(format!("packets of {granted} were granted, and {asked} asked for{why}"));
+        }
+        if counts.too_long + counts.not_full > 0 {
+            notes.push(format!(
+                "of {}, {} were longer than the {} that were granted, and {} shorter though not the last of an answer",
+                count(counts.packets, "packet"),
+                counts.too_long,
+                count(facts.granted.into(), "byte"),
+                counts.not_full
+            ));
+        }
+        if self.has_password && facts.encrypted == Encrypted::Nothing {
+            notes.push(
+                "the password went over the path for everybody there to read: the server does not encrypt, or was not to (sslmode)"
+                    .to_owned(),
+            );
+        }
+        Facts {
+            version: Some(facts.version()),
+            encrypted: facts.encrypted == Encrypted::Everything,
+            database: Some(facts.database.clone()).filter(|name| !name.is_empty()),
+            packets: json!({
+                "asked": facts.asked,
+                "granted": facts.granted,
+                "encrypted": match facts.encrypted {
+                    Encrypted::Nothing => "nothing",
+                    Encrypted::Login => "login",
+                    Encrypted::Everything => "everything",
+                },
+                "packets": counts.packets,
+                "bytes": counts.bytes,
+                "longest": counts.longest,
+                "too_long": counts.too_long,
+                "not_full": counts.not_full,
+            }),
+            notes,
+        }
+    }
+}
+
+/// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-requests-transact-sql>.
+fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
+    let Ok([_, status, wait]) = <[Option<String>; 3]>::try_from(answer) else {
+        return Err(Error::run("the server does not show other sessions (grant VIEW SERVER STATE)"));
+    };
+    Ok(match (status, wait.as_deref()) {
+        (None, _) => (ServerState::Done, None),
+        (Some(_), Some("ASYNC_NETWORK_IO")) => (ServerState::Sending, wait),
+        (Some(_), _) => (ServerState::Working, wait),
+    })
+}
+
+fn refusal_of(told: Told) -> Refusal {
+    let is_fatal = told.is_fatal();
+    Refusal { code: format!("error {}", told.number), message: told.message, is_fatal }
+}
+
+fn lost(trouble: &Trouble) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, trouble.to_string())
+}
+
+/// A login that came to nothing: who, where, and what to do.
+fn refused(login: &Login, trouble: &Trouble) -> Error {
+    let server = &login.server;
+    let address = server.address();
+    Error::run(match trouble {
+        Trouble::Refused(told) => {
+            let to_do = match told.number {
+                18_456 if login.password.is_none() => "give the password by SQLCMDPASSWORD",
+                18_456 => {
+                    "give the right password by SQLCMDPASSWORD, and see the server's log for its reason"
+                }
+                18_452 => "only SQL logins are spoken: give a user that has a password",
+                18_486..=18_488 => "the login is locked, or its password has to be changed",
+                4_060 => {
+                    "name a database that is there and that the user may use, as in mssql://user@host/database"
+                }
+                _ => "see the server's log",
+            };
+            format!(
+                "cannot log in to {address} as {}: {}; {to_do}",
+                server.user,
+                refusal_of(told.clone()).words()
+            )
+        }
+        Trouble::NotEncrypted => {
+            format!("{address} does not encrypt; give it a certificate, or go without by sslmode=disable")
+        }
+        Trouble::InsistsOnEncryption => {
+            format!("{address} insists on encryption; use sslmode=prefer, or a stricter one")
+        }
+        Trouble::Tls(why) => format!(
+            "{address}: the TLS handshake failed: {why}; sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate"
+        ),
+        Trouble::Elsewhere { host, port } => {
+            format!("{address} sends its clients to {host}:{port}; name that, because it is another path")
+        }
+        Trouble::Kind(_) | Trouble::PacketLength(_) => {
+            format!("{address} does not speak SQL Server's protocol: {trouble}; name the database's own port")
+        }
+        _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
+    })
+}

@@ -1,0 +1,318 @@
+//! `fathom sql mssql://` against `fathom echo --tds`: sizes of packets as asked, granted and seen on the wire, with and without TLS;
+//! what it says where something is wrong, and what it keeps.
+#![cfg(unix)]
+
+mod support;
+
+use serde_json::Value;
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use support::reflector::Echo;
+use support::{FATHOM, wait_for};
+
+const PASSWORD: &str = "s3cret-w0rd";
+
+fn sql(server: SocketAddr, parameters: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(FATHOM);
+    command
+        .args(["sql", &format!("mssql://reader@{server}/sales{parameters}"), "--quiet"])
+        .args(arguments)
+        .env("SQLCMDPASSWORD", PASSWORD)
+        .env("FATHOM_CLOUD", "off")
+        .stdin(Stdio::null());
+    command
+}
+
+fn result(out: &Output) -> Value {
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// One line on standard error.
+fn refused(out: &Output, code: i32) -> String {
+    let line = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
+    line
+}
+
+fn verify(dir: &std::path::Path) {
+    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(dir).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+/// Passes bytes between clients and a server, and keeps what the server sends.
+struct Tap {
+    address: SocketAddr,
+    passed: Arc<AtomicU64>,
+    /// Of each connection the first megabyte.
+    kept: Arc<Mutex<Vec<Vec<u8>>>>,
+}
+
+impl Tap {
+    const KEPT: usize = 1 << 20;
+
+    fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (passed, kept) = (Arc::<AtomicU64>::default(), Arc::<Mutex<Vec<Vec<u8>>>>::default());
+        let tap = Self { address, passed: Arc::clone(&passed), kept: Arc::clone(&kept) };
+        thread::spawn(move || {
+            for (nth, client) in listener.incoming().enumerate() {
+                let (client, Ok(server)) = (client.unwrap(), TcpStream::connect(server)) else { return };
+                let (there, back) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                kept.lock().unwrap().push(Vec::new());
+                thread::spawn(move || pass(there, server, |_| {}));
+                let (passed, kept) = (Arc::clone(&passed), Arc::clone(&kept));
+                thread::spawn(move || {
+                    pass(back, client, |bytes| {
+                        passed.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+                        let kept = &mut kept.lock().unwrap()[nth];
+                        let room = Self::KEPT - kept.len().min(Self::KEPT);
+                        kept.extend_from_slice(&bytes[..bytes.len().min(room)]);
+                    });
+                });
+            }
+        });
+        tap
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, mut see: impl FnMut(&[u8])) {
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(n) = from.read(&mut bytes) {
+        see(&bytes[..n]);
+        if n == 0 || to.write_all(&bytes[..n]).is_err() {
+            break;
+        }
+    }
+    _ = to.shutdown(std::net::Shutdown::Both);
+    _ = from.shutdown(std::net::Shutdown::Both);
+}
+
+/// Lengths of a server's packets, message by message (MS-TDS 2.2.3).
+fn messages(mut wire: &[u8]) -> Vec<Vec<usize>> {
+    let (mut messages, mut message) = (Vec::new(), Vec::new());
+    while wire.len() >= 8 {
+        let length = usize::from(u16::from_be_bytes([wire[2], wire[3]]));
+        message.push(length);
+        if wire[1] & 1 == 1 {
+            messages.push(std::mem::take(&mut message));
+        }
+        wire = &wire[length.min(wire.len())..];
+    }
+    assert!(message.is_empty() && wire.is_empty(), "whole messages");
+    messages
+}
+
+#[test]
+fn packets_on_the_wire_are_of_the_size_that_was_granted() {
+    let (echo, server) = Echo::start_tds(&[]);
+    for asked in ["512", "4096", "16384", "32767"] {
+        let tap = Tap::start(server);
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("kept");
+        let arguments = [
+            "--rows",
+            "300",
+            "--row-bytes",
+            "500",
+            "--count",
+            "3",
+            "--json",
+            "--packet-size",
+            asked,
+            "--record",
+        ];
+        let outcome = result(&sql(tap.address, "", &arguments).arg(&kept).output().unwrap());
+        let granted: usize = asked.parse().unwrap();
+        assert_eq!((&outcome["rows"], &outcome["queries"]), (&900.into(), &3.into()), "{outcome:#}");
+        let tds = &outcome["tds"];
+        assert_eq!((&tds["asked"], &tds["granted"]), (&granted.into(), &granted.into()), "{outcome:#}");
+        // The session that asks is the one that was sent most; after prelogin, login and its own number, its queries.
+        let wires = tap.kept.lock().unwrap();
+        let wire = wires.iter().max_by_key(|wire| wire.len()).unwrap();
+        let messages = messages(wire);
+        let replies = &messages[2..];
+        let big: Vec<_> = replies.iter().filter(|reply| reply.iter().sum::<usize>() > 150_000).collect();
+        assert_eq!(big.len(), 3, "{replies:?}");
+        for reply in &big {
+            let (last, full) = reply.split_last().unwrap();
+            assert!(full.iter().all(|&length| length == granted) && *last <= granted, "{reply:?}");
+        }
+        let (packets, bytes) = (replies.concat().len(), replies.concat().iter().sum::<usize>());
+        assert_eq!((&tds["packets"], &tds["bytes"]), (&packets.into(), &bytes.into()), "{tds:#}");
+        assert_eq!((&tds["too_long"], &tds["not_full"]), (&0.into(), &0.into()), "{tds:#}");
+        verify(&kept);
+        let manifest = std::fs::read_to_string(kept.join("recording.json")).unwrap();
+        let manifest: Value = serde_json::from_str(&manifest).unwrap();
+        let size = serde_json::json!({ "asked": granted, "granted": granted });
+        assert_eq!(manifest["probe"]["sql"]["packet_size"], size);
+        assert_eq!(manifest["probe"]["sql"]["protocol"], "mssql");
+    }
+    drop(echo);
+}
+
+#[test]
+fn an_encrypted_session_is_as_one_that_is_not_in_smaller_packets() {
+    let (_echo, server) = Echo::start_tds(&["--tds-encrypt"]);
+    for (mode, encrypted, granted) in
+        [("", true, 16_383), ("?sslmode=require", true, 16_383), ("?sslmode=disable", false, 32_767)]
+    {
+        let tap = Tap::start(server);
+        let arguments =
+            ["--rows", "700", "--row-bytes", "300", "--count", "2", "--json", "--packet-size", "32767"];
+        let outcome = result(&sql(tap.address, mode, &arguments).output().unwrap());
+        assert_eq!(
+            (&outcome["rows"], &outcome["encrypted"]),
+            (&1_400.into(), &encrypted.into()),
+            "{outcome:#}"
+        );
+        let tds = &outcome["tds"];
+        let expected = [&32_767.into(), &Value::from(granted), &Value::from(granted), &0.into()];
+        assert_eq!(
+            [&tds["asked"], &tds["granted"], &tds["longest"], &tds["too_long"]],
+            expected,
+            "{outcome:#}"
+        );
+        let notes = outcome["notes"].to_string();
+        assert_eq!(notes.contains("16383 bytes were granted, and 32767 asked for"), encrypted, "{notes}");
+        assert_eq!(notes.contains("the password went over the path"), !encrypted, "{notes}");
+        // What the rows are made of is on the wire, or is not.
+        let shown = tap.kept.lock().unwrap().iter().any(|wire| wire.windows(8).any(|w| w == b"abcdefgh"));
+        assert_eq!(shown, !encrypted, "{mode}");
+    }
+    let mode = "?sslmode=verify-full";
+    let line = refused(&sql(server, mode, &[]).output().unwrap(), 1);
+    assert!(line.contains("the TLS handshake failed"), "{line}");
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let (echo, server) = Echo::start_tds(&[]);
+    let line = |parameters: &str, arguments: &[&str], code| {
+        refused(&sql(server, parameters, arguments).output().unwrap(), code)
+    };
+    assert!(line("?sslmode=require", &[], 1).contains("does not encrypt"));
+    assert!(line("?sslmode=login", &[], 1).contains("does not encrypt"));
+    let unknown = line("", &["--query", "SELECT name FROM customers"], 1);
+    assert!(unknown.contains("no database") && unknown.contains("(error 50000)"), "{unknown}");
+    assert!(line("", &["--fetch-size", "10"], 2).contains("--fetch-size"));
+    let small = sql(server, "", &["--packet-size", "511"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&small.stderr).contains("511 is not in 512..=32767"));
+    assert!(line("?sslmode=maybe", &[], 2).contains("sslmode"));
+    let postgres =
+        Command::new(FATHOM).args(["sql", "postgres://me@127.0.0.1:1/d", "--packet-size", "512"]).output();
+    assert!(refused(&postgres.unwrap(), 2).contains("mssql://"));
+    // Another protocol on the port: an echo of what was said.
+    let other = refused(&sql(echo.address(), "", &[]).output().unwrap(), 1);
+    assert!(other.contains("does not speak SQL Server's protocol"), "{other}");
+}
+
+#[test]
+fn no_secret_is_kept_or_shown() {
+    let (_echo, server) = Echo::start_tds(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let url = format!("mssql://reader:{PASSWORD}@{server}/sales");
+    let mut command = Command::new(FATHOM);
+    command.args(["sql", &url, "--rows", "5", "--count", "2", "--json", "--record"]).arg(&kept);
+    let out = command.env_remove("SQLCMDPASSWORD").output().unwrap();
+    result(&out);
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(told.contains("SQLCMDPASSWORD") && !told.contains(PASSWORD), "{told}");
+    for file in std::fs::read_dir(&kept).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        assert!(!String::from_utf8_lossy(&bytes).contains(PASSWORD));
+    }
+    assert!(std::fs::read_to_string(kept.join("recording.json")).unwrap().contains("LEFT-OUT"));
+    verify(&kept);
+}
+
+#[test]
+fn a_server_that_thinks_and_a_client_that_works_are_told_apart() {
+    let (_echo, server) = Echo::start_tds(&[]);
+    let ask = |arguments: &[&str]| result(&sql(server, "", arguments).arg("--json").output().unwrap());
+    let thinks = ask(&["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '800ms')"]);
+    let is = |party: &str| serde_json::json!({ "party": party, "confidence": "high" });
+    assert_eq!(thinks["verdict"], is("server"), "{thinks:#}");
+    assert!(thinks["server_ns"]["p50"].as_f64() >= Some(800e6), "{thinks:#}");
+    let works = ask(&["--count", "3", "--rows", "100", "--think", "2ms"]);
+    assert_eq!(works["verdict"], is("client"), "{works:#}");
+    for outcome in [thinks, works] {
+        let parts = ["server_ns", "path_ns", "client_ns"].map(|part| outcome[part]["count"].clone());
+        assert!(parts.iter().all(|count| *count == parts[0]), "all or none: {outcome:#}");
+    }
+}
+
+/// Begins a query of ten gigabytes through a tap, and waits until a part of it came.
+fn under_way(server: SocketAddr, arguments: &[&str]) -> (Tap, std::process::Child) {
+    let tap = Tap::start(server);
+    let endless = ["--query", "SELECT * FROM fathom_rows(100000000, 100)"];
+    let mut command = sql(tap.address, "", &endless);
+    let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_for("rows", || (tap.passed.load(Ordering::Relaxed) > 10_000_000).then_some(()));
+    (tap, child)
+}
+
+#[test]
+fn ctrl_c_stops_the_query_and_ends_with_the_summary() {
+    for encrypt in [&[][..], &["--tds-encrypt"]] {
+        let (echo, server) = Echo::start_tds(encrypt);
+        let dir = tempfile::tempdir().unwrap();
+        let kept = dir.path().join("kept");
+        let (_tap, child) = under_way(server, &["--json", "--record", kept.to_str().unwrap()]);
+        support::signal(&child, "INT");
+        let outcome = result(&child.wait_with_output().unwrap());
+        assert_eq!((&outcome["queries"], &outcome["failed"]), (&1.into(), &1.into()), "{outcome:#}");
+        let notes = outcome["notes"].to_string();
+        assert!(notes.contains("query 1 was ended by you"), "{notes}");
+        verify(&kept);
+        let served = echo.stop_tds();
+        assert_eq!(served["stopped"], 1, "the server was told: {served:#}");
+    }
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
+    let (echo, server) = Echo::start_tds(&[]);
+    let dir = tempfile::tempdir().unwrap();
+    let kept = dir.path().join("kept");
+    let (_tap, child) = under_way(server, &["--record", kept.to_str().unwrap()]);
+    echo.kill();
+    let line = refused(&child.wait_with_output().unwrap(), 1);
+    assert!(line.contains("query 1 has no whole answer"), "{line}");
+    verify(&kept);
+    assert!(kept.join("queries-00000.parquet").is_file());
+}
+
+/// A real SQL Server was not run here: where there is one, its URL says so.
+#[test]
+fn a_real_server_answers() {
+    let Ok(url) = std::env::var("FATHOM_MSSQL_URL") else {
+        eprintln!("SKIPPED: FATHOM_MSSQL_URL names no SQL Server");
+        return;
+    };
+    for size in ["4096", "8192"] {
+        let mut command = Command::new(FATHOM);
+        command.args([
+            "sql",
+            &url,
+            "--quiet",
+            "--json",
+            "--rows",
+            "20000",
+            "--row-bytes",
+            "200",
+            "--count",
+            "3",
+        ]);
+        let outcome = result(&command.args(["--packet-size", size]).output().unwrap());
+        assert_eq!(outcome["rows"], 60_000, "{outcome:#}");
+        assert_eq!(outcome["tds"]["granted"].to_string(), size, "{outcome:#}");
+        assert_eq!((&outcome["tds"]["too_long"], &outcome["tds"]["not_full"]), (&0.into(), &0.into()));
+    }
+}
