@@ -248,6 +248,29 @@ fn a_server_that_thinks_and_a_client_that_works_are_told_apart() {
     }
 }
 
+/// What the server says of itself on the second session is looked at, and whatever it says the bounds hold what was put in.
+#[test]
+fn a_server_says_what_it_does() {
+    let (_echo, server) = Echo::start_tds(&[]);
+    let ask = |arguments: &[&str]| result(&sql(server, "", arguments).arg("--json").output().unwrap());
+    let thinks = ask(&["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '300ms')"]);
+    assert_eq!(
+        thinks["verdict"],
+        serde_json::json!({ "party": "server", "confidence": "high" }),
+        "{thinks:#}"
+    );
+    assert_eq!(thinks["server_waits"], serde_json::json!({ "WAITFOR": 2 }), "{thinks:#}");
+    // More than all buffers hold: while this side works the server is blocked, on and off.
+    let works = ask(&["--count", "2", "--rows", "3000", "--row-bytes", "8000", "--think", "400us"]);
+    assert!(works["looks"].as_u64() > Some(0), "{works:#}");
+    assert!(!works["notes"].to_string().contains("are not known"), "{works:#}");
+    let of = |part: &Value| part.as_f64().unwrap();
+    let slept = 3_000.0 * 400e3 / of(&works["wall_ns"]["p50"]);
+    assert!(of(&works["shares"]["client"]["high"]) >= slept, "{works:#}");
+    assert!(of(&works["shares"]["server"]["low"]) <= 1.0 - slept, "{works:#}");
+    assert!(of(&works["shares"]["path"]["low"]) <= 1.0 - slept, "{works:#}");
+}
+
 /// Begins a query of ten gigabytes through a tap, and waits until a part of it came.
 fn under_way(server: SocketAddr, arguments: &[&str]) -> (Tap, std::process::Child) {
     let tap = Tap::start(server);

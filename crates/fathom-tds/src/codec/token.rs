@@ -33,6 +33,8 @@ pub enum Value {
     BigInt(i64),
     /// `nvarchar`.
     Text(String),
+    /// No `nvarchar`.
+    Null,
 }
 
 /// How a statement ended.
@@ -104,8 +106,9 @@ impl Tokens {
         self.0.push(0x81);
         self.0.extend_from_slice(&(columns.len() as u16).to_le_bytes());
         for (name, kind) in columns {
-            // No type of a user; no flags: never null.
-            self.0.extend_from_slice(&[0; 6]);
+            // No type of a user; of the flags that it may be null.
+            let flags = u8::from(matches!(kind, Type::NVarChar(_)));
+            self.0.extend_from_slice(&[0, 0, 0, 0, flags, 0]);
             match kind {
                 Type::Int => self.0.push(0x38),
                 Type::BigInt => self.0.push(0x7F),
@@ -123,6 +126,7 @@ impl Tokens {
             match value {
                 Value::Int(v) => self.0.extend_from_slice(&v.to_le_bytes()),
                 Value::BigInt(v) => self.0.extend_from_slice(&v.to_le_bytes()),
+                Value::Null => self.0.extend_from_slice(&[0xFF; 2]),
                 Value::Text(v) => {
                     let units = utf16(v);
                     self.0.extend_from_slice(&(units.len() as u16).to_le_bytes());

@@ -17,4 +17,4 @@ mod session;
 pub mod waits;
 
 pub use secure::identity;
-pub use session::{Served, Session, Step, Transfer};
+pub use session::{Doing, Served, Session, Step, Transfer};

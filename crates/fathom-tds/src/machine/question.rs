@@ -30,6 +30,8 @@ pub enum Question {
     Connection,
     /// `fathom_transfer`: what the kernel says of this connection.
     Transfer,
+    /// What the session of this number does, as SQL Server's views of sessions and requests say it.
+    State(u32),
     /// A setting, which is taken and has no effect.
     Setting,
 }
@@ -44,6 +46,10 @@ pub struct Source {
     /// What passes before the first.
     pub think_ns: u64,
 }
+
+/// As `fathom sql` asks what the server does for another session; its number follows.
+const STATE: &str = "select s.session_id, r.status, r.wait_type from sys.dm_exec_sessions as s left join sys.dm_exec_requests as r \
+                     on r.session_id = s.session_id where s.session_id =";
 
 /// Reads a query's text. The error says what the query should be. What is not known whole is refused: rows that were not asked
 /// for, or a second statement that is not done, would be taken for an answer.
@@ -70,6 +76,9 @@ pub fn question(text: &str) -> Result<Question, String> {
                 "dm_exec_connections" if whole => Some(Question::Connection),
                 _ => None,
             }
+        }
+        (None, [asked @ .., number]) if STATE.split_whitespace().eq(asked.iter().copied()) => {
+            number.parse().ok().map(Question::State)
         }
         (None, ["select", "@@version"]) => Some(Question::Version),
         (None, ["select", "@@spid"]) => Some(Question::Spid),
@@ -185,6 +194,9 @@ mod tests {
             assert_eq!(question(text), Ok(Question::Setting), "{text}");
         }
         assert_eq!(question("SELECT 1;"), Ok(Question::Number(1)));
+        let state = format!("{} 7", STATE.replace("select s", "SELECT s"));
+        assert_eq!(question(&state), Ok(Question::State(7)));
+        assert!(question(&format!("{state} or 1=1")).is_err());
         assert_eq!(question("SELECT @@VERSION"), Ok(Question::Version));
         for condition in ["", " WHERE session_id = @@SPID", " where session_id=@@spid;"] {
             let waits = format!("SELECT * FROM sys.dm_exec_session_wait_stats{condition}");

@@ -26,8 +26,23 @@ pub enum Step<'a> {
     },
     /// Ask the kernel about the connection, and say what it told ([`Session::looked`]).
     Look,
+    /// Ask the session of this number what it does, and say what that is ([`Session::saw`]).
+    See(u32),
     /// Wait for what comes.
     Listen,
+}
+
+/// What a session does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// It has no request.
+    Nothing,
+    /// It thinks, as a query asked for.
+    Thinks,
+    /// It makes rows.
+    Works,
+    /// The kernel takes nothing more.
+    Blocked,
 }
 
 /// What the sender's kernel says of a connection since it was made (`struct tcp_info` in `linux/tcp.h`, Linux 4.10): who held up
@@ -89,6 +104,8 @@ pub struct Session {
     reply: Option<Reply>,
     /// The kernel is asked first; the answer is to a call.
     looking: Option<bool>,
+    /// Another session is asked first; the answer is to a call.
+    seeing: Option<(u32, bool)>,
     waits: Waits,
     served: Served,
     program: String,
@@ -115,6 +132,7 @@ impl Session {
             gone: 0,
             reply: None,
             looking: None,
+            seeing: None,
             waits: Waits::default(),
             served: Served::default(),
             program: String::new(),
@@ -163,6 +181,9 @@ impl Session {
             }
             if self.looking.is_some() {
                 return Ok(Step::Look);
+            }
+            if let Some((number, _)) = self.seeing {
+                return Ok(Step::See(number));
             }
             self.out.clear();
             self.gone = 0;
@@ -229,6 +250,35 @@ impl Session {
         self.reply = Some(Reply::of(tokens, now_ns));
     }
 
+    /// What that session does; `None`: there is none of this number.
+    pub fn saw(&mut self, now_ns: u64, doing: Option<Doing>) {
+        let Some((number, of_a_call)) = self.seeing.take() else { return };
+        let mut tokens = Tokens::default();
+        let text = Type::NVarChar(60);
+        tokens.columns(&[("session_id", Type::Int), ("status", text), ("wait_type", text)]);
+        if let Some(doing) = doing {
+            let words = |status: &str, wait: &str| [status, wait].map(|word| Value::Text(word.into()));
+            let [status, wait] = match doing {
+                Doing::Nothing => [Value::Null, Value::Null],
+                Doing::Works => [Value::Text("running".into()), Value::Null],
+                Doing::Thinks => words("suspended", "WAITFOR"),
+                Doing::Blocked => words("suspended", "ASYNC_NETWORK_IO"),
+            };
+            tokens.row(&[Value::Int(number as i32), status, wait]);
+        }
+        tokens.done(Done::Rows(doing.is_some().into()), of_a_call);
+        self.reply = Some(Reply::of(tokens, now_ns));
+    }
+
+    /// What it does now, where the kernel takes what is sent.
+    pub fn doing(&self, now_ns: u64) -> Doing {
+        match &self.reply {
+            Some(reply) if now_ns < reply.begins_ns => Doing::Thinks,
+            None if self.is_idle() => Doing::Nothing,
+            _ => Doing::Works,
+        }
+    }
+
     /// Whether the client has logged in.
     pub fn is_open(&self) -> bool {
         self.stage == Stage::Ready
@@ -246,7 +296,7 @@ impl Session {
 
     /// Whether nothing is under way.
     pub fn is_idle(&self) -> bool {
-        self.reply.is_none() && self.looking.is_none() && self.gone >= self.out.len()
+        self.reply.is_none() && self.looking.is_none() && self.seeing.is_none() && self.gone >= self.out.len()
     }
 
     /// What it was served so far.
@@ -373,6 +423,10 @@ impl Session {
             }
             Ok(Question::Transfer) => {
                 self.looking = Some(of_a_call);
+                return;
+            }
+            Ok(Question::State(number)) => {
+                self.seeing = Some((number, of_a_call));
                 return;
             }
             Ok(Question::Version) => table(

@@ -3,7 +3,7 @@
 use super::shared::Shared;
 use super::{Ended, Notice};
 use crate::codec::Refusal;
-use crate::machine::{Session, Step, Transfer};
+use crate::machine::{Doing, Session, Step, Transfer};
 use fathom_os::clock::mono_ns;
 use fathom_os::reactor::Reactor;
 use fathom_os::socket::transfer_times;
@@ -55,6 +55,9 @@ struct Driver<'a> {
     session: Session,
     /// Since when the kernel takes nothing more.
     blocked_ns: Option<u64>,
+    /// By which others ask what it does, and what it has said of that.
+    number: Option<u32>,
+    told: Option<Doing>,
     /// When something last moved.
     moved_ns: u64,
     began_ns: u64,
@@ -76,7 +79,9 @@ impl<'a> Driver<'a> {
             None => Session::beyond(identity),
         };
         let (events, now) = (Events::with_capacity(4), mono_ns());
-        Ok(Self { stream, reactor, events, session, blocked_ns: None, moved_ns: now, began_ns: now, shared })
+        let (blocked_ns, told) = (None, None);
+        let (moved_ns, began_ns) = (now, now);
+        Ok(Self { stream, reactor, events, session, blocked_ns, number, told, moved_ns, began_ns, shared })
     }
 
     fn run(mut self, peer: SocketAddr, has_room: bool) {
@@ -86,6 +91,9 @@ impl<'a> Driver<'a> {
             }
         };
         self.unblock(mono_ns());
+        if let Some(number) = self.number {
+            self.shared.does(number, None);
+        }
         let (served, waits) = (self.session.served(), self.session.waits());
         let open = self.session.is_open();
         self.shared.count(|counts| {
@@ -116,6 +124,7 @@ impl<'a> Driver<'a> {
         }
         self.read()?;
         let until_ns = self.write()?;
+        self.tell();
         Ok(self.reactor.wait(&mut self.events, Some(until_ns), false)?)
     }
 
@@ -174,12 +183,25 @@ impl<'a> Driver<'a> {
                     let transfer = self.transfer();
                     self.session.looked(now, transfer);
                 }
+                Step::See(number) => {
+                    let doing = self.shared.doing(number);
+                    self.session.saw(now, doing);
+                }
                 Step::Rest { until_ns } => return Ok(until_ns.min(now + LOOK_NS)),
                 Step::Listen => return Ok(now + LOOK_NS),
             }
         }
         // At once: this turn is over so that what came is looked at, too.
         Ok(0)
+    }
+
+    /// Says what it does where others can ask.
+    fn tell(&mut self) {
+        let doing = if self.blocked_ns.is_some() { Doing::Blocked } else { self.session.doing(mono_ns()) };
+        if let Some(number) = self.number.filter(|_| self.told != Some(doing)) {
+            self.told = Some(doing);
+            self.shared.does(number, Some(doing));
+        }
     }
 
     fn unblock(&mut self, now_ns: u64) {

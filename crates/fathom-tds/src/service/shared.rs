@@ -1,7 +1,9 @@
 //! What all sessions share.
 
 use super::{Counts, Notice};
+use crate::machine::Doing;
 use rustls::ServerConfig;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,6 +15,8 @@ pub(super) struct Shared {
     pub(super) notify: Arc<dyn Fn(&Notice) + Send + Sync>,
     stop: AtomicBool,
     counts: Mutex<Counts>,
+    /// What sessions do, by their numbers.
+    doing: Mutex<HashMap<u32, Doing>>,
 }
 
 impl Shared {
@@ -30,6 +34,7 @@ impl Shared {
             notify,
             stop: AtomicBool::new(false),
             counts: Mutex::default(),
+            doing: Mutex::default(),
         }
     }
 
@@ -46,6 +51,20 @@ impl Shared {
     /// Counts something.
     pub(super) fn count(&self, add: impl FnOnce(&mut Counts)) {
         add(&mut self.counts.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// A session does this now; `None`: it is over.
+    pub(super) fn does(&self, number: u32, doing: Option<Doing>) {
+        let mut all = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
+        match doing {
+            Some(doing) => all.insert(number, doing),
+            None => all.remove(&number),
+        };
+    }
+
+    /// What the session of this number does.
+    pub(super) fn doing(&self, number: u32) -> Option<Doing> {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner).get(&number).copied()
     }
 
     /// Whether sessions are to end.

@@ -76,6 +76,7 @@ impl Client {
                     let transfer = Transfer { busy_ns: 9, client_ns: 4, buffer_ns: 2 };
                     self.session.looked(self.now_ns, Some(transfer));
                 }
+                Step::See(_) => self.session.saw(self.now_ns, None),
                 Step::Listen => return None,
             }
         }

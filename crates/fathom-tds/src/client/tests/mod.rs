@@ -6,7 +6,7 @@ mod logins;
 mod sessions;
 
 use super::{Client, Counts, Event, Login, Trouble, Wanted};
-use crate::machine::{Session, Step, identity};
+use crate::machine::{Doing, Session, Step, identity};
 use fathom_tls::Anybody;
 use rustls::crypto::ring;
 use rustls::version::TLS12;
@@ -84,6 +84,7 @@ impl Pair {
                         }
                     }
                 }
+                Step::See(number) => self.server.saw(self.now_ns, (number == 51).then_some(Doing::Blocked)),
                 Step::Rest { until_ns } => self.now_ns = until_ns,
                 Step::Look => self.server.looked(self.now_ns, None),
                 Step::Listen if out.is_empty() => return Ok(events),

@@ -15,6 +15,16 @@ fn answers_can_be_read() {
     assert_eq!(events, over);
     let row: Vec<_> = pair.client.row().into_iter().flatten().collect();
     assert_eq!(row, ["51", "4096", "FALSE"]);
+    let state = |number: u32| {
+        format!(
+            "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s LEFT JOIN sys.dm_exec_requests AS r \
+             ON r.session_id = s.session_id WHERE s.session_id = {number}"
+        )
+    };
+    pair.ask(&state(51));
+    let row: Vec<_> = pair.client.row().into_iter().flatten().collect();
+    assert_eq!(row, ["51", "suspended", "ASYNC_NETWORK_IO"]);
+    assert_eq!(rows(&pair.ask(&state(52))), 0);
     pair.ask("SELECT * FROM fathom_rows(2, 3)");
     assert_eq!(pair.client.row(), [Some("1".to_owned()), Some("bcd".to_owned())]);
 }
