@@ -115,6 +115,17 @@ def test_other_queries_are_not_held_against_each_other(tmp_path, source):
     assert known(tmp_path).pairs == ()
 
 
+def test_a_query_in_packets_of_another_size_is_another(tmp_path):
+    for n, size in enumerate((4_096, 8_192, 8_192)):
+        recording(
+            tmp_path / str(n), [sure(1, 2, 3)] * 4, packets=size, start_ns=1_742_500_000_000_000_000 + n
+        )
+    assert sorted((x.asked, x.queries) for x in known(tmp_path).every) == [
+        ("1,000 × 100 bytes, packets of 4,096 bytes", 4),
+        ("1,000 × 100 bytes, packets of 8,192 bytes", 8),
+    ]
+
+
 def test_queries_that_were_kept_to_themselves_are_compared_with_none(tmp_path):
     for n, name in enumerate(("near", "far")):
         recording(tmp_path / name, walls(n, 800, 10), label=name, source={"query": None})

@@ -32,7 +32,7 @@ from fathometer.stats.series import from_series
 
 SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 Party = Literal["server", "path", "client"]
-_SHAPE: Final = ("protocol", "source", "think_ns", "fetch_size", "simple")
+_SHAPE: Final = ("protocol", "source", "think_ns", "fetch_size", "simple", "packet_size")
 """What of a run's settings makes its query another one. How often it was asked does not."""
 
 
@@ -149,10 +149,20 @@ def words_of(asked: Mapping[str, object]) -> str:
     source = asked.get("source")
     if not isinstance(source, dict):
         return ""
+    packets = _packets(asked)
     if isinstance(query := source.get("query"), str):
-        return " ".join(query.split())
+        return " ".join(query.split()) + packets
     rows, size = source.get("rows"), source.get("row_bytes")
-    return f"{rows:,} × {count(size, 'byte')}" if isinstance(rows, int) and isinstance(size, int) else ""
+    if isinstance(rows, int) and isinstance(size, int):
+        return f"{rows:,} × {count(size, 'byte')}{packets}"
+    return ""
+
+
+def _packets(asked: Mapping[str, object]) -> str:
+    """The size of packets that SQL Server granted, which makes a query another; of others nothing."""
+    size = asked.get("packet_size")
+    granted = size.get("granted") if isinstance(size, dict) else None
+    return f", packets of {count(granted, 'byte')}" if isinstance(granted, int) else ""
 
 
 def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
