@@ -2,9 +2,8 @@
 
 use crate::channel::Channel;
 use crate::error::Refusal;
-use crate::session::{Login, Session};
-use crate::tds::Tds;
-use crate::{Config, Error, Target};
+use crate::session::Login;
+use crate::{Config, Error};
 use fathom_core::query::ServerState;
 use serde_json::Value;
 use std::io;
@@ -77,12 +76,4 @@ pub(crate) struct Facts {
     pub(crate) packets: Value,
     /// What the user should know of the login.
     pub(crate) notes: Vec<String>,
-}
-
-/// Logs in.
-pub(crate) fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
-    Ok(match &config.target {
-        Target::Postgres(_) => Box::new(Session::begin(login)?),
-        Target::Mssql(_) => Box::new(Tds::begin(login, config.packet_size)?),
-    })
 }

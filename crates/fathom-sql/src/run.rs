@@ -2,10 +2,11 @@
 
 use crate::beside::{Beside, Peer};
 use crate::looks::Looks;
-use crate::protocol::{self, Facts, Protocol};
+use crate::protocol::{Facts, Protocol};
 use crate::query::{Answer, Asker, Trouble};
 use crate::record::Record;
-use crate::session::{self, Login};
+use crate::session::{self, Login, Session};
+use crate::tds::Tds;
 use crate::{Config, Error, Source, Stop, Target, pgpass};
 use fathom_core::event::TcpInfo;
 use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome};
@@ -46,7 +47,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
-    let mut session = protocol::begin(&login, config)?;
+    let mut session = begin(&login, config)?;
     let facts = session.facts();
     let peer = peer(config.reflector.as_deref(), login.remote)?;
     let database = facts.database.as_deref().unwrap_or(&server.database);
@@ -113,6 +114,14 @@ fn note(outcome: &mut Outcome, record: &Record, text: String) {
     outcome.asked.notes.push(text);
 }
 
+/// Logs in.
+fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
+    Ok(match &config.target {
+        Target::Postgres(_) => Box::new(Session::begin(login)?),
+        Target::Mssql(_) => Box::new(Tds::begin(login, config.packet_size)?),
+    })
+}
+
 /// What the protocol cannot do.
 fn unfit(config: &Config) -> Option<&'static str> {
     match (&config.target, &config.source) {
@@ -135,7 +144,7 @@ fn unfit(config: &Config) -> Option<&'static str> {
 /// What the server says of the session, on a second connection.
 fn look(session: &mut dyn Protocol, login: &Login, config: &Config) -> Result<Looks, Error> {
     let watch = session.watch(login)?;
-    Looks::begin(protocol::begin(login, config)?, watch, login, &login.stop)
+    Looks::begin(begin(login, config)?, watch, login, &login.stop)
 }
 
 /// Asks until it is enough; why it ended early, where it did.
