@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn joined_packets_are_the_paths_doing_where_more_is_lost_than_below() {
         let windows = |joined: f64, loss: f64| vec![Measured { due: 100, loss, delay_ns: 1, joined }; 20];
-        let below = windows(0.0, 0.000_5);
+        let below = windows(0.0, 0.000_5).repeat(5);
         assert_eq!(held_back(&below, &windows(0.38, 0.005), SURE), Some(Began::HeldBack));
         // Nothing is lost, or no more than below; or next to nothing was joined.
         assert_eq!(held_back(&below, &windows(0.38, 0.0), DOUBT), None);
