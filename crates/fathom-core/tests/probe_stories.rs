@@ -348,6 +348,33 @@ fn what_no_later_echo_tells_is_not_sure() {
     }
 }
 
+/// One sample an hour: a verdict that waited for the next echo was not in the recording for an hour, nor after a crash.
+#[test]
+fn a_stall_is_explained_soon_where_the_next_echo_is_far() {
+    let settings = Settings { stall_after_ns: Some(500 * MS), ..every(3_600 * S, 7_300 * S) };
+    let pause = (3_600 * S + STAMPED, Fault::PeerPause(1_500 * MS));
+    let mut world = World::new(settings, 1).with([pause]);
+    (world.peer_tells, world.rtt_ns) = (true, MS);
+    let outcome = world.run();
+    outcome.check_laws();
+    let medium = (Verdict::PathDown, Some(Direction::Return), Some(Confidence::Medium));
+    assert_eq!(verdicts(&outcome), [medium]);
+    let at = outcome.of(|kind| matches!(kind, EventKind::ConnectionExplained { .. }).then_some(()))[0].0;
+    assert!(at < START.mono_ns + 3_610 * S, "{at}");
+}
+
+/// The explanation that was waited for kept the look at the next silence away.
+#[test]
+fn a_stall_while_another_waits_to_be_explained_is_seen_in_time() {
+    let settings = Settings { stall_after_ns: Some(200 * MS), ..every(3 * S, 20 * S) };
+    let faults = [(9 * S + STAMPED, Fault::PeerPause(1_500 * MS)), (12 * S + MS, Fault::Silence(350 * MS))];
+    let mut world = World::new(settings, 1).with(faults);
+    (world.peer_tells, world.rtt_ns) = (true, MS);
+    let outcome = world.run();
+    outcome.check_laws();
+    assert_eq!((outcome.stalls(), verdicts(&outcome).len()), (2, 2));
+}
+
 /// The law of both: whatever the pace and the moment, no pause of a reflector that tells its pauses is surely the path's doing, and
 /// no silence of the path is its pause.
 #[test]

@@ -143,6 +143,11 @@ impl Connection {
         Some((seq, sent_ns.max(self.stream.last_received_ns().unwrap_or(0))))
     }
 
+    /// When a stall that is over is explained at the latest, if one waits for that.
+    pub(super) fn explained_by(&self) -> Option<u64> {
+        self.unexplained.as_ref().map(|left| left.0.ended_ns + left.0.waits_for_a_later_echo_ns())
+    }
+
     /// Whether nothing can be begun on it now.
     pub(super) fn is_taken(&self) -> bool {
         self.blocked || self.sending || self.finishing || self.stream.is_full()

@@ -10,6 +10,8 @@ const UNREMARKABLE_NS: u64 = 250_000_000;
 const REST_PART: u64 = 5;
 /// Of a reflector's pauses whose time is known, so much of a silence must lie in them: 9 of 10.
 const COVERED: (u64, u64) = (9, 10);
+/// A later echo is waited for so long at the least: beyond that a verdict tells more than what it still could.
+const LATER_ECHO_NS: u64 = 2_000_000_000;
 /// An idle limit is not suspected below this: no device in the documentation of the clouds forgets a flow sooner than
 /// in minutes, and a firewall under test may be set to seconds.
 const IDLE_FLOOR_NS: u64 = 1_000_000_000;
@@ -264,19 +266,28 @@ impl Facts {
     }
 
     /// A later echo tells how long the reflector did not run between its stamps of both, which are `apart_ns` apart. True:
-    /// these cover the time by which this echo was late. A pause as long as that is taken for the one that made it late; of
-    /// another only what cannot lie after this echo had left.
+    /// nothing later can tell more. A pause as long as this echo was late by is the one that made it late, and of another only
+    /// what cannot lie after this echo had left; but of one in a long time afterwards nobody knows when it was.
     pub(crate) fn later_echo(&mut self, paused_ns: u64, apart_ns: u64) -> bool {
         let back_ns = self.late.map_or(0, |late| late.back_ns);
-        if apart_ns * COVERED.1 < back_ns * COVERED.0 {
+        let nearly =
+            |part: u64, whole: u64| part.saturating_mul(COVERED.1) >= whole.saturating_mul(COVERED.0);
+        if !nearly(apart_ns, back_ns) {
             return false;
         }
         let since_ns = apart_ns.saturating_sub(back_ns);
-        let alike =
-            paused_ns * COVERED.1 >= back_ns * COVERED.0 && paused_ns * COVERED.0 <= back_ns * COVERED.1;
-        let before_ns = if alike { paused_ns } else { paused_ns.saturating_sub(since_ns) };
-        self.paused_after_ns = Some(before_ns);
+        let soon = since_ns <= back_ns;
+        if soon && nearly(paused_ns, back_ns) && nearly(back_ns, paused_ns) {
+            self.paused_after_ns = Some(paused_ns);
+        } else if soon || paused_ns <= self.silent_ns / REST_PART {
+            self.paused_after_ns = Some(paused_ns.saturating_sub(since_ns));
+        }
         true
+    }
+
+    /// How long a later echo is waited for, from the end of the silence on.
+    pub(crate) fn waits_for_a_later_echo_ns(&self) -> u64 {
+        LATER_ECHO_NS.max(self.late.map_or(0, |late| late.back_ns))
     }
 
     /// How much of the silence lies in the pause that the reflector told when it was asked.

@@ -316,8 +316,10 @@ impl Lane {
         }
         let threshold_ns = path.stall_threshold_ns(cx);
         let asks_after_ns = connection.asks_after_ns(threshold_ns);
-        if self.armed.at(Timer::Watch).is_none() {
-            self.arm(Timer::Watch, sent_ns + asks_after_ns, cx);
+        // What is armed may be for a stall that is over, and too late for this sample.
+        let look_at = sent_ns + asks_after_ns;
+        if self.armed.at(Timer::Watch).is_none_or(|armed| armed > look_at) {
+            self.arm(Timer::Watch, look_at, cx);
         }
         if cx.settings.pace == Pace::PingPong && cx.settings.transport == Transport::Udp {
             let usual = path.usual.p99_ns().map_or(threshold_ns, |p99| crate::stall::TIMES_P99 * p99);

@@ -50,10 +50,14 @@ fn an_echo_that_a_stopped_reflector_had_stamped_was_not_lost_on_the_way_back() {
     let peer = (Verdict::PeerPaused, None, Some(Confidence::High));
     assert_eq!(later(0, 5_000), (true, path));
     assert_eq!(later(4_890, 4_900), (true, peer));
-    // The next sample came a minute later; a pause of just that length is this one...
-    assert_eq!(later(4_800, 60_000), (true, peer));
-    // ...and another may have been at any time since.
-    assert_eq!(later(3_000, 60_000), (true, path));
+    assert_eq!(later(4_890, 9_000), (true, peer));
+    // The next sample came a minute later: a pause of just that length may have been at any time since.
+    let perhaps = (Verdict::PathDown, Some(Direction::Return), Some(Confidence::Medium));
+    assert_eq!(later(4_800, 60_000), (true, perhaps));
+    assert_eq!(later(100, 60_000), (true, path));
+    // Stamps are another's, and may be anything.
+    let mut facts = back;
+    assert!(facts.later_echo(u64::MAX, u64::MAX));
     // Of a part of the silence it was, for certain.
     assert_eq!(later(3_000, 5_000).1.1, None);
     // Both were stamped at once: nothing is known of what came after.
