@@ -35,7 +35,7 @@ impl Limits {
         }
         if let Some(ns) = outcome.dies_from_ns.filter(|_| outcome.is_unanswered()) {
             return Err(format!(
-                "from {} on requests were acknowledged and not answered: that is no limit of the path, and no TCP keepalive helps against it; look at the application at the other end",
+                "from {} on requests were acknowledged and not answered, by the application there or by a proxy that lost what is behind it: whether that is a limit nobody tells; look at the application, or search again with `fathom echo` in its place",
                 exactly(ns)
             ));
         }

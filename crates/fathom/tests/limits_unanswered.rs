@@ -84,6 +84,13 @@ fn result(outcome: &Outcome) -> Value {
     all.remove(0)
 }
 
+/// A search whose servers here looked in time: one of three, or the machine is too busy to hold anything against.
+fn clear(again: impl Fn() -> Outcome) -> Outcome {
+    let mut outcomes = std::iter::repeat_with(again).take(3);
+    let clear = outcomes.find(|outcome| !is_blurred(outcome));
+    clear.expect("the servers of three searches looked late at some of their connections")
+}
+
 /// Whether connections were not answered at lengths that others outlived: where the machine is too busy the servers here look late
 /// at some of their connections, so that these have another limit.
 fn is_blurred(outcome: &Outcome) -> bool {
@@ -98,40 +105,42 @@ fn assert_no_limit_of_the_path(outcome: &Outcome) {
     assert_eq!((outcome.code(), &found["verdict"]), (1, &json!("unclear")), "{found:#}");
     assert!(found.get("died").is_none(), "{found:#}");
     assert!(found["dies_from_ns"].as_u64() >= Some(LIMIT.as_nanos() as u64), "{found:#}");
-    if is_blurred(outcome) {
-        return;
-    }
     assert_eq!(found["by"], "unknown", "{found:#}");
     assert_eq!(found["how"].as_object().expect("how").keys().collect::<Vec<_>>(), ["not_answered"]);
-    assert!(outcome.err.contains("were acknowledged and not answered: the path carries them"), "{outcome:?}");
+    assert!(
+        outcome
+            .err
+            .contains("were acknowledged and not answered: the path carries them to whoever acknowledges"),
+        "{outcome:?}"
+    );
 }
 
 #[test]
 fn a_server_that_reads_no_more_from_idle_connections_is_no_limit_of_the_path() {
     let home = tempfile::tempdir().expect("a directory");
     let record = home.path().join("r");
-    let outcome = search(serve(stops_when_idle), &format!("--up-to 4s --record {}", record.display()));
+    let outcome = clear(|| {
+        let _ = std::fs::remove_dir_all(&record);
+        search(serve(stops_when_idle), &format!("--up-to 4s --record {}", record.display()))
+    });
     assert_no_limit_of_the_path(&outcome);
-    if is_blurred(&outcome) {
-        return;
-    }
     let survived = result(&outcome)["survived"]["idle_ns"].as_u64();
     assert!(survived >= Some(500_000_000) && survived <= Some(LIMIT.as_nanos() as u64), "{outcome:?}");
     // Its recording says the same, and no setting is held against it.
     let story = fathom(home.path(), &["recording", "explain", "r"]);
     assert!(
-        story.out.contains("the application there, or behind a proxy: no limit of the path"),
+        story.out.contains("the application there, or a proxy before it that lost it: nobody tells"),
         "{story:?}"
     );
     assert_eq!(fathom(home.path(), &["recording", "verify", "r"]).code(), 0);
     std::fs::write(home.path().join("s.conf"), "net.ipv4.tcp_keepalive_time = 60\n").expect("a file");
     let check = fathom(home.path(), &["limits", "check", "--record", "r", "s.conf"]);
-    assert!(check.code() == 2 && check.err.contains("that is no limit of the path"), "{check:?}");
+    assert!(check.code() == 2 && check.err.contains("whether that is a limit nobody tells"), "{check:?}");
 }
 
 #[test]
 fn a_server_that_reads_no_more_from_connections_of_an_age_is_no_age_limit_of_the_path() {
-    let outcome = search(serve(stops_at_an_age), "--age --up-to 6s --connections 16");
+    let outcome = clear(|| search(serve(stops_at_an_age), "--age --up-to 6s --connections 16"));
     assert_no_limit_of_the_path(&outcome);
 }
 
@@ -167,10 +176,7 @@ fn a_relay_that_takes_what_it_does_not_pass_on_is_a_limit_where_a_reflector_tell
             thread::spawn(move || relay(stream, server));
         }
     });
-    let outcome = search(target, "--up-to 4s");
-    if is_blurred(&outcome) {
-        return;
-    }
+    let outcome = clear(|| search(target, "--up-to 4s"));
     let found = result(&outcome);
     assert_eq!((outcome.code(), &found["verdict"]), (0, &json!("found")), "{found:#}");
     assert_eq!(

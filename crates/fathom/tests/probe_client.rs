@@ -190,7 +190,7 @@ fn a_maximum_age_below_that_at_which_a_server_stops_loses_no_request() {
     });
     let rule = |age: &str| {
         format!(
-            "[request]\ndeadline = \"2s\"\ntry_timeout = \"500ms\"\n[connection]\n{age}[pool]\nmin = 1\nmax = 1\n"
+            "[request]\ndeadline = \"5s\"\ntry_timeout = \"2s\"\n[connection]\n{age}[pool]\nmin = 1\nmax = 1\n"
         )
     };
     let [kept, replaced] = ["", "age = \"1s\"\n"].map(|age| {

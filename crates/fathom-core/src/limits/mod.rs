@@ -8,7 +8,7 @@
 //!         -> links      all connections, and what is told of them; -> flow one: opened, spoken on once, idle, asked once
 //!     outcome           what it means: the bracket, how they died and by whose hand
 //!         -> doubt      whether what became of them is one limit, or none; or neither
-//!         -> unanswered requests that were acknowledged and not answered are no limit of the path
+//!         -> unanswered requests that were acknowledged and not answered are claimed to be no limit
 //! ```
 //!
 //! What a connection goes through:

@@ -2,7 +2,7 @@
 //!
 //! Whoever acknowledges has the request: the path carried it, and the acknowledgement back. Mostly that is the kernel of the host
 //! whose application does not read any more, or does not answer; it may be a proxy on the way that has lost what lies
-//! behind it, and then only a reflector can tell, which never got the request. So they are no limit of the path unless it does.
+//! behind it, and then only a reflector can tell, which never got the request. So no limit is claimed of them unless it does.
 
 use super::outcome::{By, Outcome, Verdict};
 use super::why::not_answered;
@@ -11,7 +11,7 @@ use crate::event::{Death, Limit};
 /// What was found, without a limit where what died was not answered for another reason than the path.
 pub(super) fn unanswered(found: Outcome) -> Outcome {
     let times = found.how.get(&Death::NotAnswered).copied().unwrap_or(0);
-    let most = times > 0 && times * 2 >= found.how.values().sum();
+    let most = times > 0 && times * 2 > found.how.values().sum();
     let Some(died) = found.died.filter(|_| most && found.by == By::Unknown) else { return found };
     let strays = match found.limit {
         Limit::Idle => found.lengths.iter().map(|row| row.died).sum(),

@@ -23,14 +23,14 @@ pub(super) fn contradicted(doubt: &Doubt) -> String {
     )
 }
 
-/// Why requests that were acknowledged and not answered are no limit of the path.
+/// Why requests that were acknowledged and not answered are not claimed to be a limit.
 pub(super) fn not_answered(limit: Limit, from_ns: u64) -> String {
     let from = match limit {
         Limit::Idle => format!("{} of idleness", exact(from_ns)),
         Limit::Age => format!("the age of {}", exact(from_ns)),
     };
     format!(
-        "from {from} on requests were acknowledged and not answered: the path carries them, and the application at the other end, or behind a proxy that acknowledges for it, does not answer (`fathom echo` there tells a proxy from it)"
+        "from {from} on requests were acknowledged and not answered: the path carries them to whoever acknowledges, and the application there does not answer, or a proxy there lost what is behind it (`fathom echo` behind it tells which)"
     )
 }
 

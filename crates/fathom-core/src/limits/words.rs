@@ -221,7 +221,7 @@ fn hand(outcome: &Outcome) -> &'static str {
             "something between: what it acknowledged did not come to the reflector"
         }
         By::Unknown if outcome.is_unanswered() => {
-            "the application there, or behind a proxy: no limit of the path"
+            "the application there, or a proxy before it that lost it: nobody tells (`fathom echo` there would)"
         }
         By::Reflector => "the reflector, which closes idle connections itself (`fathom echo --idle-timeout`)",
         By::Between => "something between: the reflector did not end them",

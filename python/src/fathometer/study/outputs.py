@@ -151,7 +151,9 @@ def known_hosts_commands(lab: Lab, key: str | None) -> list[str]:
     if lab.jump is None:
         return [f"{shlex.join(['ssh-keyscan', *addresses])} >> ~/.ssh/known_hosts"]
     identity = ["-i", key] if key is not None else []
-    through = shlex.join(["ssh", *identity, _jump(lab.jump), "ssh-keyscan", *addresses])
+    # Brackets belong into `jump` alone: here they would be a part of the name.
+    to = f"{lab.jump.user}@{lab.jump.address}"
+    through = shlex.join(["ssh", *identity, to, "ssh-keyscan", *addresses])
     return [
         f"{shlex.join(['ssh-keyscan', lab.jump.address])} >> ~/.ssh/known_hosts",
         f"{through} >> ~/.ssh/known_hosts",

@@ -99,7 +99,7 @@ SECTION = Section(
     "rising rate (rate), carried is the highest rate that was as good as those below it, and too much the "
     "next, at which loss or delay began; beneath each how many packets were lost. The limit lies between the "
     "two; of several runs, between the lowest and the highest end. Two paths differ where these do not "
-    "overlap. Not answered: the other end's kernel, or a proxy's, "
-    "acknowledged the request and no answer came; that is the application's doing, and no limit of the path.",
+    "overlap. Not answered: the other end's kernel, or a proxy's, acknowledged the request and no answer "
+    "came: the application's doing, or a proxy's that lost what is behind it.",
     _table,
 )
