@@ -177,7 +177,9 @@ impl Target {
             (Some(_), Some(Roots::System)) => {
                 return Err("sslrootcert=system needs sslmode=verify-full".to_owned());
             }
-            (ssl, _) => ssl.unwrap_or(SslMode::Prefer),
+            // SCRAM proves that one knows the password; TDS sends it, and hides it from nobody. So who cannot encrypt is not told
+            // it unasked (as Microsoft's clients have it since ODBC 18).
+            (ssl, _) => ssl.unwrap_or(if is_postgres { SslMode::Prefer } else { SslMode::Require }),
         };
         let server = Server { host, port, user, database, password, ssl, roots, login_only };
         Ok(if is_postgres { Self::Postgres(server) } else { Self::Mssql(server) })
@@ -196,6 +198,10 @@ fn host_and_port(place: &str, usual: u16) -> Result<(String, u16), String> {
             None => (decoded(place)?, None),
         },
     };
+    // Settings as JDBC and ADO.NET write them, a password maybe: not repeated.
+    if host.contains([';', '=']) {
+        return Err("a ; or = is in no host; write mssql://user@host/database".to_owned());
+    }
     if host.contains(',') {
         return Err("name one host: several would be several paths".to_owned());
     }
@@ -259,8 +265,9 @@ mod tests {
         let s = read("mssql://db").unwrap();
         assert_eq!(
             (s.user.as_str(), s.database.as_str(), s.port, s.ssl, s.login_only),
-            ("me", "sales", 1433, SslMode::Prefer, false)
+            ("me", "sales", 1433, SslMode::Require, false)
         );
+        assert_eq!(read("mssql://db?sslmode=prefer").unwrap().ssl, SslMode::Prefer);
         let s = read("mssql://sa@db:99/d?sslmode=login").unwrap();
         assert_eq!((s.port, s.ssl, s.login_only), (99, SslMode::Require, true));
         assert!(!format!("{:?}", read("postgres://u:s3cret@h/d").unwrap()).contains("s3cret"));
@@ -285,6 +292,11 @@ mod tests {
             ("postgres://app:App/Pw9!@host:55432/shop", "%2F"),
             ("postgres://app:12?Pw9!@host:55432/shop", "%3F"),
             ("postgres://h/%zz", "hexadecimal"),
+            ("sqlserver://db1;user=app;password=App-Pw9", "user@host"),
+            ("sqlserver://db1;user=app;password=App:Pw9", "user@host"),
+            ("sqlserver://db1;user=app;password=App/Pw9", "user@host"),
+            ("mssql://db1:1433;user=app;password=App-Pw9", "no port"),
+            ("mssql://db1%3Bpassword%3DApp-Pw9/d", "user@host"),
         ] {
             let error = read(url).expect_err(url);
             assert!(error.contains(why), "{url}: {error}");

@@ -25,6 +25,16 @@ pub(crate) struct Tds {
     client: Client,
     /// A password was sent.
     has_password: bool,
+    failed: Failed,
+}
+
+/// Whether the request that is asked failed, as far as its answer is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Failed {
+    No,
+    /// The end of a statement says so, and nothing says why.
+    Unexplained,
+    Explained,
 }
 
 impl Tds {
@@ -56,7 +66,7 @@ impl Tds {
             Error::run(format!("cannot connect to {address}: {e}; does the server listen there (TCP/IP of its network configuration, a firewall)?"))
         })?;
         let client = Client::new(who, wanted, tls);
-        let mut this = Self { channel, client, has_password: login.password.is_some() };
+        let mut this = Self { channel, client, has_password: login.password.is_some(), failed: Failed::No };
         loop {
             let came = this.client.event();
             // What says why it failed, too.
@@ -86,11 +96,12 @@ impl Tds {
 
     /// What is sent now, and what its answer is, a row of texts or none.
     fn answer(&mut self, login: &Login, limit: &Limit) -> Result<Vec<Option<String>>, Error> {
-        let (mut row, mut refusal) = (Vec::new(), None);
+        let (mut row, mut refusal, mut failed) = (Vec::new(), None, false);
         loop {
             match self.client.event().map_err(|e| broke(login, &lost(&e)))? {
                 Some(Event::Row) => row = self.client.row(),
                 Some(Event::Told { told, is_error: true }) => refusal = refusal.or(Some(told)),
+                Some(Event::Done { failed: true, .. }) => failed = true,
                 Some(Event::Over { .. }) => break,
                 Some(_) => {}
                 None => {
@@ -101,7 +112,10 @@ impl Tds {
                 }
             }
         }
-        refusal.map_or(Ok(row), |told| Err(Error::run(refusal_of(told).words())))
+        match refusal.map(refusal_of).or_else(|| failed.then(unexplained)) {
+            Some(refusal) => Err(Error::run(refusal.words())),
+            None => Ok(row),
+        }
     }
 }
 
@@ -111,6 +125,7 @@ impl Protocol for Tds {
     }
 
     fn request(&mut self, sql: &str, _: &Config) -> io::Result<Vec<u8>> {
+        self.failed = Failed::No;
         self.client.ask(sql).map_err(|e| lost(&e))?;
         Ok(self.client.take_out())
     }
@@ -133,7 +148,12 @@ impl Protocol for Tds {
             return Ok(Some(match event {
                 Event::Row => Step::Row,
                 Event::Told { told, is_error: true } => {
+                    self.failed = Failed::Explained;
                     Step::Refused { refusal: refusal_of(told), is_over: false }
+                }
+                // At the end, because a query that was stopped may have statements that failed by that.
+                Event::Over { stopped: false } if self.failed == Failed::Unexplained => {
+                    Step::Refused { refusal: unexplained(), is_over: true }
                 }
                 Event::Over { stopped: false } => Step::Over,
                 Event::Over { stopped: true } => {
@@ -143,6 +163,10 @@ impl Protocol for Tds {
                         is_fatal: false,
                     };
                     Step::Refused { refusal, is_over: true }
+                }
+                Event::Done { failed: true, .. } if self.failed == Failed::No => {
+                    self.failed = Failed::Unexplained;
+                    continue;
                 }
                 Event::Ready | Event::Told { .. } | Event::Done { .. } => continue,
             }));
@@ -271,6 +295,15 @@ fn refusal_of(told: Told) -> Refusal {
     Refusal { code: format!("error {}", told.number), message: told.message, is_fatal }
 }
 
+/// The answer of a statement that failed by what no error says.
+fn unexplained() -> Refusal {
+    Refusal {
+        code: "no error number".to_owned(),
+        message: "the server says that the statement failed".to_owned(),
+        is_fatal: false,
+    }
+}
+
 fn lost(trouble: &Trouble) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, trouble.to_string())
 }
@@ -300,13 +333,16 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
             )
         }
         Trouble::NotEncrypted => {
-            format!("{address} does not encrypt; give it a certificate, or go without by sslmode=disable")
+            format!(
+                "{address} does not encrypt; give it a certificate (fathom echo: --tds-encrypt), or add ?sslmode=disable to the \
+                 URL, by which everybody on the path can read the password"
+            )
         }
         Trouble::InsistsOnEncryption => {
-            format!("{address} insists on encryption; use sslmode=prefer, or a stricter one")
+            format!("{address} insists on encryption; use sslmode=require, or a stricter one")
         }
         Trouble::Tls(why) => format!(
-            "{address}: the TLS handshake failed: {why}; sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate"
+            "{address}: the TLS handshake failed: {why}; sslrootcert=FILE names whom to trust, and sslmode=require without it checks no certificate"
         ),
         Trouble::Elsewhere { host, port } => {
             format!("{address} sends its clients to {host}:{port}; name that, because it is another path")

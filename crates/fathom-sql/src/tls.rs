@@ -35,7 +35,10 @@ fn trust(server: &Server, home: Option<PathBuf>) -> Result<Trust, Error> {
 fn connection(server: &Server, config: Result<ClientConfig, String>) -> Result<ClientConnection, Error> {
     let config = config.map_err(Error::run)?;
     let name = ServerName::try_from(server.host.clone()).map_err(|_| {
-        Error::Usage(format!("{} is no name that a certificate can have; use sslmode=disable", server.host))
+        Error::Usage(format!(
+            "{} is no name that a certificate can have; name the server by its address",
+            server.host
+        ))
     })?;
     ClientConnection::new(Arc::new(config), name).map_err(|e| Error::run(format!("cannot begin TLS: {e}")))
 }

@@ -17,7 +17,7 @@ Examples:
   fathom sql postgres://app@db1/shop --rows 10000 --fetch-size 100
                                          what fetching in pieces costs here
   fathom sql mssql://app@db2/shop --rows 100000 --packet-size 8192
-                                         SQL Server, or fathom echo --tds
+                                         SQL Server; ?sslmode=disable: unencrypted
   fathom sql postgres://app@db1/shop --query - --every 1s --for 1h < q.sql
                                          an hour of it; --record DIR keeps it
   fathom sql postgres://app@db1/shop --reflector db1 --json | jq .verdict
@@ -32,7 +32,7 @@ Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full, or mssql:// the same
-    /// (and sslmode=login)
+    /// (and sslmode=login; without sslmode it is require there, and prefer with postgres://)
     #[arg(value_name = "URL")]
     url: String,
     /// What to ask; - reads it from standard input. It is asked as it is: see that it only reads

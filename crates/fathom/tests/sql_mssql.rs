@@ -15,6 +15,8 @@ use support::reflector::Echo;
 use support::{FATHOM, wait_for};
 
 const PASSWORD: &str = "s3cret-w0rd";
+/// For a server that does not encrypt.
+const PLAIN: &str = "?sslmode=disable";
 
 fn sql(server: SocketAddr, parameters: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(FATHOM);
@@ -127,7 +129,7 @@ fn packets_on_the_wire_are_of_the_size_that_was_granted() {
             asked,
             "--record",
         ];
-        let outcome = result(&sql(tap.address, "", &arguments).arg(&kept).output().unwrap());
+        let outcome = result(&sql(tap.address, PLAIN, &arguments).arg(&kept).output().unwrap());
         let granted: usize = asked.parse().unwrap();
         assert_eq!((&outcome["rows"], &outcome["queries"]), (&900.into(), &3.into()), "{outcome:#}");
         let tds = &outcome["tds"];
@@ -160,7 +162,7 @@ fn packets_on_the_wire_are_of_the_size_that_was_granted() {
 fn an_encrypted_session_is_as_one_that_is_not_in_smaller_packets() {
     let (_echo, server) = Echo::start_tds(&["--tds-encrypt"]);
     for (mode, encrypted, granted) in
-        [("", true, 16_383), ("?sslmode=require", true, 16_383), ("?sslmode=disable", false, 32_767)]
+        [("", true, 16_383), ("?sslmode=require", true, 16_383), (PLAIN, false, 32_767)]
     {
         let tap = Tap::start(server);
         let arguments =
@@ -196,9 +198,11 @@ fn what_is_wrong_is_one_line() {
     let line = |parameters: &str, arguments: &[&str], code| {
         refused(&sql(server, parameters, arguments).output().unwrap(), code)
     };
-    assert!(line("?sslmode=require", &[], 1).contains("does not encrypt"));
-    assert!(line("?sslmode=login", &[], 1).contains("does not encrypt"));
-    let unknown = line("", &["--query", "SELECT name FROM customers"], 1);
+    for mode in ["", "?sslmode=require", "?sslmode=login"] {
+        let told = line(mode, &[], 1);
+        assert!(told.contains("does not encrypt") && told.contains("?sslmode=disable"), "{told}");
+    }
+    let unknown = line(PLAIN, &["--query", "SELECT name FROM customers"], 1);
     assert!(unknown.contains("no database") && unknown.contains("(error 50000)"), "{unknown}");
     assert!(line("", &["--fetch-size", "10"], 2).contains("--fetch-size"));
     let small = sql(server, "", &["--packet-size", "511"]).output().unwrap();
@@ -217,7 +221,7 @@ fn no_secret_is_kept_or_shown() {
     let (_echo, server) = Echo::start_tds(&[]);
     let dir = tempfile::tempdir().unwrap();
     let kept = dir.path().join("kept");
-    let url = format!("mssql://reader:{PASSWORD}@{server}/sales");
+    let url = format!("mssql://reader:{PASSWORD}@{server}/sales{PLAIN}");
     let mut command = Command::new(FATHOM);
     command.args(["sql", &url, "--rows", "5", "--count", "2", "--json", "--record"]).arg(&kept);
     let out = command.env_remove("SQLCMDPASSWORD").output().unwrap();
@@ -235,11 +239,12 @@ fn no_secret_is_kept_or_shown() {
 #[test]
 fn a_server_that_thinks_and_a_client_that_works_are_told_apart() {
     let (_echo, server) = Echo::start_tds(&[]);
-    let ask = |arguments: &[&str]| result(&sql(server, "", arguments).arg("--json").output().unwrap());
+    let ask = |arguments: &[&str]| result(&sql(server, PLAIN, arguments).arg("--json").output().unwrap());
     let thinks = ask(&["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '800ms')"]);
     let is = |party: &str| serde_json::json!({ "party": party, "confidence": "high" });
     assert_eq!(thinks["verdict"], is("server"), "{thinks:#}");
-    assert!(thinks["server_ns"]["p50"].as_f64() >= Some(800e6), "{thinks:#}");
+    // At the most its part is all that was waited for, and that is no less than it thinks.
+    assert!(thinks["mean_ns"]["server"]["high"].as_f64() >= Some(800e6), "{thinks:#}");
     let works = ask(&["--count", "3", "--rows", "100", "--think", "2ms"]);
     assert_eq!(works["verdict"], is("client"), "{works:#}");
     for outcome in [thinks, works] {
@@ -252,7 +257,7 @@ fn a_server_that_thinks_and_a_client_that_works_are_told_apart() {
 #[test]
 fn a_server_says_what_it_does() {
     let (_echo, server) = Echo::start_tds(&[]);
-    let ask = |arguments: &[&str]| result(&sql(server, "", arguments).arg("--json").output().unwrap());
+    let ask = |arguments: &[&str]| result(&sql(server, PLAIN, arguments).arg("--json").output().unwrap());
     let thinks = ask(&["--count", "3", "--query", "SELECT * FROM fathom_rows(10, 10, '300ms')"]);
     assert_eq!(
         thinks["verdict"],
@@ -275,7 +280,8 @@ fn a_server_says_what_it_does() {
 fn under_way(server: SocketAddr, arguments: &[&str]) -> (Tap, std::process::Child) {
     let tap = Tap::start(server);
     let endless = ["--query", "SELECT * FROM fathom_rows(100000000, 100)"];
-    let mut command = sql(tap.address, "", &endless);
+    // Encrypted where the server can.
+    let mut command = sql(tap.address, "?sslmode=prefer", &endless);
     let child = command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("rows", || (tap.passed.load(Ordering::Relaxed) > 10_000_000).then_some(()));
     (tap, child)

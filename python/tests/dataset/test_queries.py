@@ -53,6 +53,10 @@ def test_another_recording_has_none(tmp_path):
         ('syntax error at or near "SELEC" (42601)', "SQLSTATE 42601"),
         ("the connection broke: Connection reset by peer (os error 104)", "connection lost"),
         ("the server closed the connection", "connection lost"),
+        ("Invalid object name 'x'. (error 208)", "error 208"),
+        ("made up by the server (error -7)", "error -7"),
+        ("the query was cancelled (attention)", "cancelled"),
+        ("the server says that the statement failed (no error number)", "no error number"),
         ("its answer was not waited for", "not waited for"),
     ],
 )

@@ -115,6 +115,12 @@ def test_other_queries_are_not_held_against_each_other(tmp_path, source):
     assert known(tmp_path).pairs == ()
 
 
+def test_a_query_of_another_database_is_another(tmp_path):
+    for n, name in enumerate(("staging", "shop", "shop")):
+        recording(tmp_path / str(n), walls(n, 800, 10 + 10 * n), label=f"db{n}:5432/{name}", database=name)
+    assert [(p.a, p.b) for p in known(tmp_path).pairs] == [("db1:5432/shop", "db2:5432/shop")]
+
+
 def test_a_query_in_packets_of_another_size_is_another(tmp_path):
     for n, size in enumerate((4_096, 8_192, 8_192)):
         recording(

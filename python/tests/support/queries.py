@@ -27,9 +27,19 @@ def sure(server, path, client, **others):
     return query(sum(parts), parts, parts, parts, **others)
 
 
-def recording(directory, rows, *, source=None, label="db:5432/shop", start_ns=START, told=None, packets=None):
+def recording(
+    directory,
+    rows,
+    *,
+    source=None,
+    label="db:5432/shop",
+    start_ns=START,
+    told=None,
+    packets=None,
+    database="shop",
+):
     """Writes a recording with these queries, a second apart; the first is the first of its connection."""
-    sql = {"protocol": "postgres", "database": "shop", "source": source or ROWS, "think_ns": 0}
+    sql = {"protocol": "postgres", "database": database, "source": source or ROWS, "think_ns": 0}
     sql |= {"count": len(rows), "duration_ns": None, "every_ns": None, "fetch_size": None, "simple": False}
     sql |= {"packet_size": packets and {"asked": packets, "granted": packets}}
     probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}

@@ -122,7 +122,7 @@ impl Figures {
             put(&mut self.rtt, rtt);
         }
         self.verdict.add(&query.split);
-        self.looks += query.looks;
+        self.looks = self.looks.saturating_add(query.looks);
         self.looked_at += u64::from(query.looks > 0);
         match (query.split.estimates(), query.split.why_not()) {
             (Some(estimates), _) => self.parts.iter_mut().zip(estimates).for_each(|(part, ns)| put(part, ns)),
@@ -160,7 +160,7 @@ impl Outcome {
             }
         };
         self.queries += 1;
-        self.rows += query.rows;
+        self.rows = self.rows.saturating_add(query.rows);
         sum(&mut self.bytes, query.bytes_received);
         sum(&mut self.retransmits, query.retransmits);
         self.sent_again += u64::from(query.retransmits.is_some_and(|n| n > 0));

@@ -207,6 +207,14 @@ fn answers_are_read_to_where_they_break_off() {
         reply(stream, &tokens.into_bytes());
     });
     assert_eq!(failed, ["row", "row", "Divide by zero error encountered. (error 8134)", "over"]);
+    // Of two statements the second fails, and nothing says why.
+    let unexplained = asked(move |stream| {
+        let mut tokens = two_rows();
+        tokens.done(Done::Error, false);
+        reply(stream, &tokens.into_bytes());
+    });
+    let line = "the server says that the statement failed (no error number)";
+    assert_eq!(unexplained[..3], ["row", "row", line]);
     let torn = asked(move |stream| reply(stream, &two_rows().into_bytes()));
     assert_eq!(torn, ["row", "row", "a reply that breaks off"]);
     let dies = asked(move |stream| {

@@ -8,6 +8,8 @@ use std::fmt;
 
 /// Of a row that somebody wants to read, no more than this.
 const LONGEST_KEPT: usize = 64 << 10;
+/// Nobody asks for rows of more columns to read them.
+const MOST_COLUMNS_KEPT: usize = 16;
 
 /// What a server says: an error, or what it wants known.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,12 +100,14 @@ pub(super) struct Tokens {
     /// Somebody wants to read rows.
     pub(super) keeps: bool,
     kept: Vec<Option<Vec<u8>>>,
+    /// Bytes of them all.
+    kept_bytes: usize,
 }
 
 impl Tokens {
     pub(super) fn new() -> Self {
         let (raw, columns, nulls, kept) = Default::default();
-        Self { raw, at: At::Token, columns, nulls, keeps: false, kept }
+        Self { raw, at: At::Token, columns, nulls, keeps: false, kept, kept_bytes: 0 }
     }
 
     /// Takes a part of a reply.
@@ -132,7 +136,14 @@ impl Tokens {
     pub(super) fn next(&mut self) -> Result<Option<Item>, Trouble> {
         loop {
             match self.at {
-                At::Token => return self.token(),
+                At::Token => {
+                    let item = self.token()?;
+                    // None, and at another place: the beginning of columns or of a row is read. A loop and no recursion,
+                    // because a reply may have thousands of such beginnings.
+                    if item.is_some() || self.at == At::Token {
+                        return Ok(item);
+                    }
+                }
                 At::Column { left: 0 } => self.at = At::Token,
                 At::Column { left } => {
                     let mut fields = Reader(self.raw.rest());
@@ -169,8 +180,9 @@ impl Tokens {
                     if self.keeps
                         && let Some(Some(value)) = self.kept.last_mut()
                     {
-                        if value.len() + n > LONGEST_KEPT {
-                            return Err(Trouble::TooLong("value of an answer to fathom"));
+                        self.kept_bytes += n;
+                        if self.kept_bytes > LONGEST_KEPT {
+                            return Err(Trouble::TooLong("row of an answer to fathom"));
                         }
                         value.extend_from_slice(&here[..n]);
                     }
@@ -230,6 +242,7 @@ impl Tokens {
         true
     }
 
+    /// Reads a token, or what columns or a row begin with; `None`: the latter, or more bytes are needed.
     fn token(&mut self) -> Result<Option<Item>, Trouble> {
         let rest = self.raw.rest();
         let Some(&kind) = rest.first() else { return Ok(None) };
@@ -246,11 +259,15 @@ impl Tokens {
                 if self.columns.is_empty() {
                     return Err(Trouble::NoColumns);
                 }
+                if self.keeps && self.columns.len() > MOST_COLUMNS_KEPT {
+                    return Err(Trouble::TooLong("row of an answer to fathom"));
+                }
                 let bits = if kind == 0xD2 { self.columns.len().div_ceil(8) } else { 0 };
                 let Some(nulls) = fields.bytes(bits) else { return Ok(None) };
                 self.nulls.clear();
                 self.nulls.extend_from_slice(nulls);
                 self.kept.clear();
+                self.kept_bytes = 0;
                 self.at = At::Value(0);
                 (1 + bits, None)
             }
@@ -279,10 +296,7 @@ impl Tokens {
             other => return Err(Trouble::Token(other)),
         };
         self.raw.skip(read);
-        match item {
-            Some(item) => Ok(Some(item)),
-            None => self.next(),
-        }
+        Ok(item)
     }
 }
 

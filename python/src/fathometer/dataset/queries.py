@@ -26,7 +26,10 @@ PARTIES: Final = ("server", "path", "client")
 """Whose time it may be, in the order in which they are shown."""
 NOT_WAITED_FOR: Final = "its answer was not waited for"
 """The error of a query that the user did not want to wait for."""
-_STATE: Final = re.compile(r"\(([0-9A-Z]{5})\)\Z")
+_CODE: Final = re.compile(
+    r"\((?:(?P<state>[0-9A-Z]{5})|(?P<number>error [0-9-]*|no error number)|attention)\)\Z"
+)
+"""How the error of a query ends: PostgreSQL's SQLSTATE, SQL Server's number, or that it was stopped."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
 Ints = NDArray[np.int64]
@@ -75,11 +78,18 @@ class Queries:
 
 
 def failure(error: str) -> str:
-    """The kind of a failure: `SQLSTATE 57014` where the server said why, else whose end it was."""
+    """The kind of a failure: `SQLSTATE 57014` where the server said why, else whose end it was.
+
+    As `Query::failure` has it (`fathom-core/query/row.rs`).
+    """
     if error == NOT_WAITED_FOR:
         return "not waited for"
-    state = _STATE.search(error)
-    return f"SQLSTATE {state[1]}" if state else "connection lost"
+    code = _CODE.search(error)
+    if code is None:
+        return "connection lost"
+    if code["state"]:
+        return f"SQLSTATE {code['state']}"
+    return code["number"] or "cancelled"
 
 
 def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) -> Queries | None:

@@ -32,8 +32,9 @@ from fathometer.stats.series import from_series
 
 SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 Party = Literal["server", "path", "client"]
-_SHAPE: Final = ("protocol", "source", "think_ns", "fetch_size", "simple", "packet_size")
-"""What of a run's settings makes its query another one. How often it was asked does not."""
+_SHAPE: Final = ("protocol", "database", "source", "think_ns", "fetch_size", "simple", "packet_size")
+"""What of a run's settings makes its query another one (another database has other rows). How often it was
+asked does not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,13 +75,38 @@ fn a_prelogin_without_an_end_fills_no_memory() {
 }
 
 #[test]
-fn a_value_that_somebody_wants_to_read_has_a_bound() {
+fn a_row_that_somebody_wants_to_read_has_a_bound() {
     let mut client = asked();
     client.keep_rows(true);
     let columns = [0x81, 1, 0, 0, 0, 0, 0, 0, 0, 0xA5, 0xFF, 0xFF, 0];
     let value = [&[0xD1][..], &[0; 8], &200_000_u32.to_le_bytes(), &vec![1; 200_000]].concat();
     let (_, trouble) = outcome(&mut client, &reply(&[&columns[..], &value].concat(), 4_096), &[4_096]);
-    assert_eq!(trouble, Some(Trouble::TooLong("value of an answer to fathom")));
+    let too_long = Some(Trouble::TooLong("row of an answer to fathom"));
+    assert_eq!(trouble, too_long);
+    // Ten values of 60,000 bytes each, none of which is too long by itself.
+    let column = [0, 0, 0, 0, 0, 0, 0xA5, 0x60, 0xEA, 0];
+    let columns = |n: u16| [&[0x81][..], &n.to_le_bytes(), &column.repeat(n.into())].concat();
+    let value = [&60_000_u16.to_le_bytes()[..], &vec![1; 60_000]].concat();
+    for (n, rows, expected) in [(10, value.repeat(10), too_long.clone()), (1, value.clone(), None)] {
+        let mut client = asked();
+        client.keep_rows(true);
+        let bytes = reply(&[&columns(n)[..], &[0xD1], &rows, &[0xFD], &[0; 12]].concat(), 4_096);
+        assert_eq!(outcome(&mut client, &bytes, &[4_096]).1, expected, "{n}");
+    }
+    let mut client = asked();
+    client.keep_rows(true);
+    let bytes = reply(&[&columns(1_000)[..], &[0xD1]].concat(), 4_096);
+    assert_eq!(outcome(&mut client, &bytes, &[4_096]).1, too_long);
+}
+
+#[test]
+fn a_reply_of_nothing_but_columns_needs_no_deep_stack() {
+    let bytes =
+        reply(&[[0x81, 0xFF, 0xFF].repeat(10_000), [&[0xFD][..], &[0; 12]].concat()].concat(), 32_767);
+    // As much as a loop needs, and ten thousand calls within each other do not have.
+    let small = std::thread::Builder::new().stack_size(512 << 10);
+    let ended = small.spawn(move || outcome(&mut asked(), &bytes, &[bytes.len()]).1).unwrap().join();
+    assert_eq!(ended.unwrap(), None);
 }
 
 #[test]
