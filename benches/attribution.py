@@ -35,6 +35,8 @@ PASSWORD = "bench"
 NEAR_MS = 2.0
 """The round trip of what is not about the path."""
 WITHIN, WITHIN_MS = 0.1, 5.0
+GRAIN = 1 / 30
+"""Of all time: so far beyond a bound the truth may lie (docs/databases.md)."""
 NOBODY = 65_534
 
 
@@ -285,7 +287,8 @@ def case(kind, draw, number, ms, run, postmaster):
 
 
 def judged(truth, owner, outcome):
-    """How far a part is at most from the truth, ms; whether all are near enough; whether a wrong party is sure; the parts."""
+    """How far a part is at most from the truth, ms; whether all are near enough; whether a wrong party is sure; the parts;
+    whether the truth lies beyond a bound."""
     got = parts(outcome)
     off = {
         party: None if got[party] is None else got[party] - truth[party]
@@ -299,7 +302,14 @@ def judged(truth, owner, outcome):
     verdict = outcome["verdict"]
     wrong = verdict["confidence"] == "high" and verdict["party"] != owner
     worst = max((abs(o) for o in off.values() if o is not None), default=float("nan"))
-    return worst, near, wrong, got
+    shares, wall = outcome["shares"], outcome["wall_ns"]["p50"] / 1e6
+    beyond = any(
+        not shares[party]["low"] - GRAIN
+        <= truth[party] / wall
+        <= shares[party]["high"] + GRAIN
+        for party in truth
+    )
+    return worst, near, wrong, got, beyond
 
 
 def main():
@@ -335,7 +345,7 @@ def main():
         postgres(fathom, directory) as (port, postmaster),
     ):
         for kind in arguments.only or KINDS:
-            good = wrong_ones = 0
+            good = wrong_ones = beyond_ones = 0
             farthest, lines = 0.0, []
             for number in range(arguments.of_each):
                 what, owner, truth, outcome = case(
@@ -346,7 +356,8 @@ def main():
                     lambda *words: ask(fathom, port, *words),
                     postmaster,
                 )
-                worst, near, wrong, got = judged(truth, owner, outcome)
+                worst, near, wrong, got, beyond = judged(truth, owner, outcome)
+                beyond_ones += beyond
                 good, wrong_ones, farthest = (
                     good + near,
                     wrong_ones + wrong,
@@ -361,7 +372,7 @@ def main():
                     f"  {'ok' if near and not wrong else 'NO'} {what}: {told} ms; {verdict['party']}, {verdict['confidence']}"
                 )
             print(
-                f"{kind}: {good} of {arguments.of_each} within 10 % or 5 ms, farthest {farthest:.1f} ms; the wrong party with high confidence: {wrong_ones}"
+                f"{kind}: {good} of {arguments.of_each} within 10 % or 5 ms, farthest {farthest:.1f} ms; the wrong party with high confidence: {wrong_ones}; the truth beyond a bound: {beyond_ones}"
             )
             print("\n".join(lines), flush=True)
 

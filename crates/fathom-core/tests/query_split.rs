@@ -31,6 +31,8 @@ struct World {
     look_every_ns: Option<u64>,
     /// The client's kernel says what room it announced.
     is_window_known: bool,
+    /// It acknowledges so late what it need not make room for, and its window counts from there.
+    ack_every_ns: u64,
     /// What is lost is sent again after this and a round trip.
     again_ns: u64,
     /// The request is lost so often, and the chunk of this number once.
@@ -123,9 +125,13 @@ impl World {
 
     /// What the client's kernel says.
     fn room(&self, run: &Run, segments: &[u64], at: u64) -> Room {
-        let received = segments.partition_point(|&came| came <= at) as u64 * SEGMENT_BYTES;
-        let edge = (run.taken.partition_point(|&taken| taken <= at) + self.window) as u64 * CHUNK_BYTES;
-        Room { received, window: edge.saturating_sub(received), segment: SEGMENT_BYTES }
+        let received = |at| segments.partition_point(|&came| came <= at) as u64 * SEGMENT_BYTES;
+        let taken = run.taken.partition_point(|&taken| taken <= at);
+        let edge = (taken + self.window) as u64 * CHUNK_BYTES;
+        let announced = taken.checked_sub(1).map_or(0, |last| run.taken[last]);
+        let acknowledged = at - (at - announced).checked_rem(self.ack_every_ns).unwrap_or(0);
+        let window = edge.saturating_sub(received(acknowledged));
+        Room { received: received(at), window, segment: SEGMENT_BYTES }
     }
 
     /// What each party would save, as a share of the whole.
@@ -181,7 +187,7 @@ impl World {
                 let there = unread.partition_point(|&came| came <= now.max(first));
                 let bytes = there as u64 * SEGMENT_BYTES;
                 line.received((first > now).then_some((now, first)), bytes);
-                line.arrived(first, unread[there - 1], bytes);
+                line.arrived((first > now).then_some(first), unread[there - 1], bytes);
                 now = now.max(first);
                 unread = &unread[there..];
             }
@@ -252,7 +258,7 @@ fn worlds() -> impl Strategy<Value = World> {
         (1_usize..64, 8_usize..64),
         prop_oneof![Just(None), (2 * MS..20 * MS).prop_map(Some)],
         (prop_oneof![3 => Just(0_u32), 1 => 1_u32..4], prop_oneof![Just(None), (0_usize..8).prop_map(Some)]),
-        prop_oneof![3 => Just(true), 1 => Just(false)],
+        (prop_oneof![3 => Just(true), 1 => Just(false)], prop_oneof![Just(0), Just(40 * MS), 1..40 * MS]),
     )
         .prop_map(
             |(
@@ -265,7 +271,7 @@ fn worlds() -> impl Strategy<Value = World> {
                 (send_buffer, window),
                 look,
                 lost,
-                known,
+                (known, ack_every_ns),
             )| {
                 World {
                     rtt_ns,
@@ -279,6 +285,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     window,
                     look_every_ns: look,
                     is_window_known: known,
+                    ack_every_ns,
                     again_ns: 200 * MS,
                     lost_requests: lost.0,
                     lost_chunk: lost.1,
@@ -409,6 +416,7 @@ fn each_party_is_found() {
         window: 8,
         look_every_ns: Some(10 * MS),
         is_window_known: true,
+        ack_every_ns: 0,
         again_ns: 200 * MS,
         lost_requests: 0,
         lost_chunk: None,
@@ -431,6 +439,10 @@ fn each_party_is_found() {
             (share - truth).abs() <= 0.1,
             "{party}: {share:.2} and truly {truth:.2}: {world:?} {split:?}"
         );
+        // What is acknowledged late shows less, and nothing else.
+        let late = World { ack_every_ns: 40 * MS, ..world }.split();
+        lawful(&late, split.wall_ns);
+        assert_eq!(verdict(&late).0, Some(party), "{late:?}");
     }
 }
 
@@ -464,6 +476,7 @@ fn a_server_that_was_done_is_not_what_was_waited_for() {
 }
 
 /// A turn in which this side has read so many bytes, works for 80 ms and then waits for 20: the server is always blocked.
+/// Where there is room, further bytes come meanwhile.
 fn pauses_and_waits(bytes: u64, looks: u64, window: Option<u64>) -> Split {
     let mut line = Timeline::new(0);
     line.request(0, Rtt::of(&[0]));
@@ -473,9 +486,10 @@ fn pauses_and_waits(bytes: u64, looks: u64, window: Option<u64>) -> Split {
         line.busy_until(now);
         line.look(now, now, ServerState::Sending);
         // What it says before is of the time of the read.
-        for now in [now, (look + 1) * 80 * MS / looks] {
+        for (end, now) in [(0, now), (1, (look + 1) * 80 * MS / looks)] {
             if let Some(window) = window {
-                line.room(now, Room { received: bytes, window, segment: 1_460 });
+                let more = (look + end).min(window) * 1_460.min(window);
+                line.room(now, Room { received: bytes + more, window: window - more, segment: 1_460 });
             }
         }
     }
@@ -498,7 +512,49 @@ fn a_server_that_is_blocked_while_the_client_works_is_blocked_by_it() {
     assert!(split.estimates().is_none() && verdict(&split) == (None, Confidence::None), "{split:?}");
 }
 
-/// The same, seen by two looks: that may have been chance.
+/// The kernel's window counts from its last acknowledgement: what came since seems to leave room, and leaves none.
+#[test]
+fn a_window_that_says_nothing_new_shows_no_room() {
+    let split = |window| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[0]));
+        line.received(Some((0, 0)), 100_000);
+        for look in 0..=20 {
+            let now = look * 4 * MS;
+            line.busy_until(now);
+            line.look(now, now, ServerState::Sending);
+            line.room(now, Room { received: 100_000 + look.min(5) * 9_000, window, segment: 1_460 });
+        }
+        line.received(Some((80 * MS, 100 * MS)), 100);
+        line.end(100 * MS, Some(0), 0)
+    };
+    let split = split(45_000);
+    lawful(&split, 100 * MS);
+    let (client, path) = (split.part(Party::Client), split.part(Party::Path));
+    assert!(client.high_ns >= 80 * MS && path.low_ns <= 20 * MS, "{split:?}");
+}
+
+/// 64 KiB with one stamp came over nobody knows how long: a path that is as slow as the server stays within the bounds.
+#[test]
+fn bytes_with_one_stamp_are_no_rate() {
+    for waits in [true, false] {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        line.received(Some((0, MS)), 100);
+        for read in 0..100 {
+            let (since, now) = ((1 + 5 * read) * MS, (6 + 5 * read) * MS);
+            line.still_waiting(since, now);
+            line.look(now, now, ServerState::Working);
+            line.received(Some((since, now)), 65_536);
+            line.arrived(waits.then_some(now), now, 65_536);
+        }
+        let split = line.end(501 * MS, Some(0), 0);
+        lawful(&split, 501 * MS);
+        assert!(split.part(Party::Path).high_ns > 450 * MS, "{split:?}");
+    }
+}
+
+/// A server that is blocked, seen by two looks: that may have been chance.
 #[test]
 fn few_looks_make_nothing_sure() {
     assert_eq!(verdict(&pauses_and_waits(100_000, 2, Some(0))), (Some(Party::Client), Confidence::Medium));

@@ -268,7 +268,7 @@ impl Asker<'_> {
                 run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
                 // What was there when this side came to read had come before.
                 let arrived_ns = filled.came_ns.clamp(run.began_ns, came_ns);
-                run.line.arrived(arrived_ns, arrived_ns, filled.bytes);
+                run.line.arrived(None, arrived_ns, filled.bytes);
                 run.waiting_since_ns = None;
                 return Ok(());
             }
@@ -290,7 +290,7 @@ impl Asker<'_> {
                     let came_ns = first_ns.clamp(asked_ns, now);
                     self.note_looks(run, came_ns, Some(asked_ns));
                     run.line.received(Some((asked_ns, came_ns)), filled.bytes);
-                    run.line.arrived(came_ns, filled.came_ns.clamp(came_ns, now), filled.bytes);
+                    run.line.arrived(Some(came_ns), filled.came_ns.clamp(came_ns, now), filled.bytes);
                     run.waiting_since_ns = None;
                     return Ok(());
                 }

@@ -45,8 +45,8 @@ struct Backlog {
 /// The thread that writes.
 pub(crate) struct Writer(Option<JoinHandle<Written>>);
 
-/// Queries that are in no file, and why the recording is not whole.
-type Written = (u64, Result<(), String>);
+/// Queries that are in no file (`None`: nobody counted them), and why the recording is not whole.
+type Written = (Option<u64>, Result<(), String>);
 
 impl Record {
     /// Begins a recording where one is wanted.
@@ -153,13 +153,13 @@ impl Record {
     }
 
     /// Ends the recording, and waits until it is whole; how many queries are not in it, and why.
-    pub(crate) fn end(self, writer: Writer, result: Value) -> (u64, Result<(), Error>) {
+    pub(crate) fn end(self, writer: Writer, result: Value) -> (Option<u64>, Result<(), Error>) {
         self.send(Message::End(Box::new(EventKind::SqlEnded { result })));
-        let (lost, written) = writer.0.map_or((0, Ok(())), |thread| {
-            thread.join().unwrap_or_else(|_| (0, Err("its thread failed".to_owned())))
+        let (lost, written) = writer.0.map_or((Some(0), Ok(())), |thread| {
+            thread.join().unwrap_or_else(|_| (None, Err("its thread failed".to_owned())))
         });
         let error = |e| {
-            let lost = count(lost, "query");
+            let lost = lost.map_or_else(|| "some queries".to_owned(), |lost| count(lost, "query"));
             Error::run(format!("the recording is not whole, {lost} not in it: {e}"))
         };
         (lost, written.map_err(error))
@@ -210,7 +210,7 @@ fn write(
     }
     let finished = keeper.finish(end);
     let finished = if lost > 0 { Err("it could not be written for too long".to_owned()) } else { finished };
-    (lost, failed.map_or(finished, Err))
+    (Some(lost), failed.map_or(finished, Err))
 }
 
 /// Puts what came on the disk: what is there waits no more.
@@ -294,7 +294,7 @@ mod tests {
         std::fs::remove_dir(dir.join("queries-00000.parquet.tmp")).unwrap();
         record.beside_is_over();
         let (lost, ended) = record.end(writer, serde_json::json!({ "queries": QUERIES }));
-        assert!(lost == 0 && ended.is_ok(), "{ended:?}");
+        assert!(lost == Some(0) && ended.is_ok(), "{ended:?}");
         assert_eq!(TOLD.lock().unwrap().len(), 1, "{TOLD:?}");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");
@@ -310,7 +310,17 @@ mod tests {
         let (lost, ended) = record.end(writer, Value::Null);
         let error = ended.expect_err("they are lost").to_string();
         assert!(error.contains("not whole, 9000 queries not in it"), "{error}");
-        assert_eq!((TOLD.lock().unwrap().len(), lost), (1, QUERIES), "{TOLD:?}");
+        assert_eq!((TOLD.lock().unwrap().len(), lost), (1, Some(QUERIES)), "{TOLD:?}");
+    }
+
+    #[test]
+    fn where_the_thread_failed_nobody_counted() {
+        let record = Record(None, Arc::default());
+        let thread = std::thread::spawn(|| -> Written { std::panic::resume_unwind(Box::new(())) });
+        let (lost, ended) = record.end(Writer(Some(thread)), Value::Null);
+        let error = ended.expect_err("nothing is known of it").to_string();
+        assert_eq!(lost, None);
+        assert!(error.contains("not whole, some queries not in it: its thread failed"), "{error}");
     }
 
     /// The disk is full for so long that there is no room for more: what is written and what is told lost are all of them.
@@ -331,7 +341,7 @@ mod tests {
         record.query(Query { query: ASKED, ..Query::default() }, 0);
         record.beside_is_over();
         let (lost, ended) = record.end(writer, serde_json::json!({ "queries": ASKED + 1 }));
-        assert_eq!(lost, 1_234);
+        assert_eq!(lost, Some(1_234));
         ended.expect_err("it is not whole");
         let verified = fathom_recording::verify(&dir, |_| {}).unwrap();
         assert!(verified.findings.is_empty(), "{verified:?}");

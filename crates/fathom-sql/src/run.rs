@@ -104,7 +104,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     outcome.asked.tds = in_the_end.packets;
     stop.over();
     let (unrecorded, recorded) = record.end(writer, outcome.json());
-    outcome.asked.unrecorded = Some(unrecorded);
+    outcome.asked.unrecorded = unrecorded;
     Ok((outcome, ended.or(recorded.err())))
 }
 

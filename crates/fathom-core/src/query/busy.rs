@@ -32,6 +32,7 @@ struct Piece {
 #[derive(Debug, Clone, Copy)]
 struct Told {
     received: u64,
+    window: u64,
     is_shut: bool,
 }
 
@@ -46,8 +47,38 @@ pub(super) struct Busy {
     rtt_ns: Option<u64>,
     told: Option<Told>,
     was_read: bool,
-    /// Up to which byte there was room, and when that was announced.
-    edges: VecDeque<(u64, u64)>,
+    /// Up to which byte there was room at most and at least, and since when.
+    most: Edges,
+    least: Edges,
+}
+
+/// Bounds of the byte up to which there was room, each since when; they only rise.
+#[derive(Debug, Clone, Default)]
+struct Edges(VecDeque<(u64, u64)>);
+
+impl Edges {
+    /// No edge so far was beyond this one, which lowers them.
+    fn at_most(&mut self, edge: u64, now_ns: u64) {
+        let mut since_ns = now_ns;
+        while let Some((_, at_ns)) = self.0.pop_back_if(|&mut (last, _)| last >= edge) {
+            since_ns = at_ns;
+        }
+        self.0.push_back((edge, since_ns));
+    }
+
+    fn at_least(&mut self, edge: u64, now_ns: u64) {
+        if self.0.back().is_none_or(|&(last, _)| last < edge) {
+            self.0.push_back((edge, now_ns));
+        }
+    }
+
+    /// What was announced since has not been answered yet; and when that was announced.
+    fn before(&mut self, since_ns: u64) -> Option<(u64, u64)> {
+        while self.0.get(1).is_some_and(|&(_, at_ns)| at_ns <= since_ns) || self.0.len() > KEPT {
+            self.0.pop_front();
+        }
+        self.0.front().copied()
+    }
 }
 
 impl Busy {
@@ -92,32 +123,42 @@ impl Busy {
         }
     }
 
+    /// The window counts from what had come at the last acknowledgement, which may be 40 ms ago: with what has come by now it
+    /// makes an edge that is too far, and never one that is too near.
     pub(super) fn room(&mut self, now_ns: u64, room: Room) {
         let Some(rtt_ns) = self.rtt_ns else { return };
-        // What was announced since has not been answered yet.
-        while self.edges.get(1).is_some_and(|&(_, at_ns)| at_ns + rtt_ns <= now_ns) || self.edges.len() > KEPT
-        {
-            self.edges.pop_front();
+        let edge = room.received.saturating_add(room.window);
+        self.most.at_most(edge, now_ns);
+        // A window that is another one was announced since, and counts from no less than what had come before.
+        if let Some(told) = self.told.filter(|told| told.window != room.window) {
+            self.least.at_least(told.received.saturating_add(room.window), now_ns);
         }
-        let edge = room.received + room.window;
-        if self.edges.back().is_none_or(|&(last, _)| last < edge) {
-            self.edges.push_back((edge, now_ns));
-        }
+        let answered_ns = now_ns.checked_sub(rtt_ns);
+        let most = self.most.before(answered_ns.unwrap_or(0)).map(|(edge, _)| edge);
+        let least = answered_ns.and_then(|since_ns| {
+            let (edge, at_ns) = self.least.before(since_ns)?;
+            (at_ns <= since_ns).then_some(edge)
+        });
         // A sender does not fill the last segments of a window (RFC 9293, 3.8.6.2.1).
-        let filled = room.received + 2 * room.segment;
+        let filled = room.received.saturating_add(2 * room.segment);
         let is_shut = filled >= edge;
         let inflow = match self.told {
             Some(told) if told.is_shut && is_shut && told.received == room.received && !self.was_read => {
                 Inflow::Shut
             }
             // All that was allowed a round trip ago has come.
-            _ if self.edges.front().is_none_or(|&(allowed, _)| filled >= allowed) => Inflow::Held,
-            _ => Inflow::Free,
+            _ if most.is_none_or(|allowed| filled >= allowed) => Inflow::Held,
+            // More came, and there was room left.
+            Some(told) if told.received < room.received && least.is_some_and(|allowed| filled < allowed) => {
+                Inflow::Free
+            }
+            _ => Inflow::Unknown,
         };
         for piece in self.pieces.iter_mut().rev().take_while(|piece| piece.inflow.is_none()) {
             piece.inflow = Some(inflow);
         }
-        (self.told, self.was_read) = (Some(Told { received: room.received, is_shut }), false);
+        (self.told, self.was_read) =
+            (Some(Told { received: room.received, window: room.window, is_shut }), false);
     }
 
     /// Takes the pieces: how each flowed, what looks saw, from when to when.

@@ -36,15 +36,20 @@ impl Rate {
         self.bytes += bytes;
     }
 
-    /// Bytes of which the first came then, and the last.
-    pub(super) fn arrived(&mut self, first_ns: u64, last_ns: u64, bytes: u64) {
-        // The first segment is of the time before.
-        let burst = bytes.saturating_sub(SEGMENT_BYTES) as f64
-            / last_ns.saturating_sub(first_ns).max(STAMP_NS) as f64;
+    /// Bytes of which the first came then, and the last. `None`: they were there when they were read, and nobody knows since when.
+    pub(super) fn arrived(&mut self, first_ns: Option<u64>, last_ns: u64, bytes: u64) {
+        let Some(first_ns) = first_ns else {
+            self.last_ns = Some(last_ns);
+            return;
+        };
+        // The first segment is of the time before. Where all have one stamp nobody knows how long they came.
+        let took_ns = last_ns.saturating_sub(first_ns);
+        let is_burst = took_ns > STAMP_NS;
+        let burst = if is_burst { bytes.saturating_sub(SEGMENT_BYTES) as f64 / took_ns as f64 } else { 0.0 };
         let gap_ns = self.last_ns.map_or(0, |last_ns| first_ns.saturating_sub(last_ns));
         // Of several segments it is not known what the first one held.
         let is_one = gap_ns > 0 && bytes <= SEGMENT_BYTES;
-        let spaced = if is_one { bytes as f64 / gap_ns as f64 } else { 0.0 };
+        let spaced = if is_one { bytes as f64 / gap_ns.max(STAMP_NS) as f64 } else { 0.0 };
         self.best_bytes_per_ns = self.best_bytes_per_ns.max(burst).max(spaced);
         self.last_ns = Some(last_ns);
     }

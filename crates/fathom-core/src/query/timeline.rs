@@ -155,8 +155,8 @@ impl Timeline {
     }
 
     /// Of the bytes that the latest reads gave, the first and the last came at these moments, by the kernel's stamps; without them they
-    /// came when they were read. What is done after the last came is nobody else's, until a further read tells of later ones.
-    pub fn arrived(&mut self, first_ns: u64, last_ns: u64, bytes: u64) {
+    /// came when they were read. No first one: this side did not wait for them, and nobody knows how long they came. What is done after the last came is nobody else's, until a further read tells of later ones.
+    pub fn arrived(&mut self, first_ns: Option<u64>, last_ns: u64, bytes: u64) {
         self.busy.arrived(last_ns);
         self.rate.arrived(first_ns, last_ns, bytes);
     }
