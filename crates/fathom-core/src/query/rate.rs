@@ -42,10 +42,9 @@ impl Rate {
             self.last_ns = Some(last_ns);
             return;
         };
-        // The first segment is of the time before. Where all have one stamp nobody knows how long they came.
-        let took_ns = last_ns.saturating_sub(first_ns);
-        let is_burst = took_ns > STAMP_NS;
-        let burst = if is_burst { bytes.saturating_sub(SEGMENT_BYTES) as f64 / took_ns as f64 } else { 0.0 };
+        // The first segment is of the time before.
+        let burst = bytes.saturating_sub(SEGMENT_BYTES) as f64
+            / last_ns.saturating_sub(first_ns).max(STAMP_NS) as f64;
         let gap_ns = self.last_ns.map_or(0, |last_ns| first_ns.saturating_sub(last_ns));
         // Of several segments it is not known what the first one held.
         let is_one = gap_ns > 0 && bytes <= SEGMENT_BYTES;
