@@ -134,6 +134,10 @@ impl Target {
         let (authority, database) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, place) = authority.rsplit_once('@').unwrap_or(("", authority));
         let (user, password) = login.split_once(':').map_or((login, None), |(user, word)| (user, Some(word)));
+        // As JDBC writes settings: a password may be among them, which no name is to be told with.
+        if [user, database].iter().any(|name| name.contains(';')) {
+            return Err(format!("write %3B for a ; in a name, as in {scheme}://user@host/database"));
+        }
         let (host, port) = host_and_port(place, own.port)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let user = some(decoded(user)?)
@@ -297,6 +301,9 @@ mod tests {
             ("sqlserver://db1;user=app;password=App/Pw9", "user@host"),
             ("mssql://db1:1433;user=app;password=App-Pw9", "no port"),
             ("mssql://db1%3Bpassword%3DApp-Pw9/d", "user@host"),
+            ("sqlserver://db1;user=app;password=App@Pw9", "user@host"),
+            ("sqlserver://db1;user=app;password=App:1@Pw9", "user@host"),
+            ("mssql://db1/shop;user=app;password=AppPw9", "user@host"),
         ] {
             let error = read(url).expect_err(url);
             assert!(error.contains(why), "{url}: {error}");

@@ -203,7 +203,7 @@ fn a_maximum_age_below_that_at_which_a_server_stops_loses_no_request() {
         assert_eq!(outcome.code(), 0, "{outcome:?}");
         conserved(&home, target, &outcome).0
     });
-    assert!(number(&kept, "ambiguous") >= 2, "two connections became so old: {kept:#}");
+    assert!(number(&kept, "ambiguous") >= 1, "a connection became so old: {kept:#}");
     assert_eq!((&replaced["answered"], number(&replaced, "due")), (&json!(180), 180), "{replaced:#}");
     assert!(
         number(&replaced, "extra_connections") > number(&kept, "extra_connections"),

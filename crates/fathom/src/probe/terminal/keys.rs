@@ -31,10 +31,6 @@ pub(super) struct Keys {
 impl Keys {
     pub(super) fn start() -> io::Result<Self> {
         let terminal = Terminal::open()?;
-        // crossterm is told once of each key that can be read, and forgets it where a resize was told with it: such a key
-        // was answered after the next one. The view looks at the size itself. From here on crossterm has its handler.
-        event::poll(Duration::ZERO)?;
-        stop_telling_resizes();
         let (tell, came) = channel();
         let (over, is_over) = channel();
         thread::Builder::new().name("keys".into()).spawn(move || {
@@ -58,6 +54,13 @@ impl Keys {
 }
 
 fn read(terminal: &Terminal, tell: &Sender<Input>, is_over: &Receiver<()>) -> io::Result<()> {
+    if terminal.wait(Duration::ZERO)? == Waited::Gone {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    // crossterm is told once of each key that can be read, and forgets it where a resize was told with it: such a key
+    // was answered after the next one. The view looks at the size itself. From here on crossterm has its handler.
+    event::poll(Duration::ZERO)?;
+    stop_telling_resizes();
     // What crossterm has read already, nobody can be told of by the terminal.
     let mut waited = Waited::Input;
     loop {
