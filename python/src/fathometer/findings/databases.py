@@ -38,7 +38,7 @@ asked does not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartyTime:
     """A party's part of a query in the mean, ns."""
 
     low_ns: float
@@ -64,7 +64,7 @@ class Asked:
     """By the names of `SHARES`, ns."""
     mean_ns: float
     """Of the wall times; NaN: no query counts."""
-    parts: Mapping[str, Part]
+    parts: Mapping[str, PartyTime]
     """By party; empty: no query counts."""
     party: Party | None
     """Whose time most of it is; None: nobody's for sure."""
@@ -181,7 +181,7 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
                 )
                 for ends in ([getattr(q, name) for q in queries] for name in ("low_ns", "part_ns", "high_ns"))
             )
-            parts[party] = Part(low, at, high)
+            parts[party] = PartyTime(low, at, high)
     # As `fathom-core/query/verdict.rs`: an estimate counts where at most half of the queries have none.
     mean = float(wall.mean()) if len(wall) else math.nan
     whose, sure = _most(parts, mean, 2 * int((~known).sum()) <= len(known))
@@ -208,7 +208,9 @@ _MOST: Final = 0.5
 """Of the time: more is most of it."""
 
 
-def _most(parts: Mapping[str, Part], mean: float, estimated: bool) -> tuple[Party | None, Confidence | None]:
+def _most(
+    parts: Mapping[str, PartyTime], mean: float, estimated: bool
+) -> tuple[Party | None, Confidence | None]:
     named: tuple[Party, ...] = ("server", "path", "client")
     for party in named:
         if parts and parts[party].low_ns > _MOST * mean:

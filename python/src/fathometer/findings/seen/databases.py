@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fathometer.findings.databases import Asked, Pair, Part, databases
+from fathometer.findings.databases import Asked, Pair, PartyTime, databases
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number, times
 from fathometer.findings.model import Scenario
 
@@ -48,7 +48,7 @@ def _of(one: Asked) -> Iterator[Finding]:
     )
 
 
-def _bounded(part: Part) -> Quantity:
+def _bounded(part: PartyTime) -> Quantity:
     return Quantity(part.ns, "ns", part.low_ns, part.high_ns)
 
 
