@@ -92,29 +92,17 @@ def search(fathom, target, where=None, *more):
     return json.loads(ran.stdout.splitlines()[-1]) if ran.stdout else {"verdict": ran.stderr.strip()}
 
 
+def forwarding(router, priority, rule):
+    """A rule for what the router forwards."""
+    sh("nft", "add", "table", "ip", "t", where=router)
+    chain = f"{{ type filter hook forward priority {priority}; policy accept; }}"
+    sh("nft", "add", "chain", "ip", "t", "f", chain, where=router)
+    sh("nft", "add", "rule", "ip", "t", "f", *rule.split(), where=router)
+
+
 def conntrack(fathom, limit_s, number, *, reset):
     with routed(number) as (client, router, server, address):
-        sh("nft", "add", "table", "ip", "t", where=router)
-        sh(
-            "nft",
-            "add",
-            "chain",
-            "ip",
-            "t",
-            "f",
-            "{ type filter hook forward priority 0; policy accept; }",
-            where=router,
-        )
-        sh(
-            "nft",
-            "add",
-            "rule",
-            "ip",
-            "t",
-            "f",
-            *f"ct state invalid {'reject with tcp reset' if reset else 'drop'}".split(),
-            where=router,
-        )
+        forwarding(router, 0, f"ct state invalid {'reject with tcp reset' if reset else 'drop'}")
         sh("sysctl", "-q", "-w", "net.netfilter.nf_conntrack_tcp_loose=0", where=router)
         sh(
             "sysctl",
@@ -230,19 +218,8 @@ POLICED_PER_S = 700
 def ceilings(fathom, number, searches, connections):
     """Searches for the ceiling of a router that drops what is beyond a rate, over so many connections each."""
     with routed(number) as (client, router, server, address):
-        sh("nft", "add", "table", "ip", "t", where=router)
-        sh(
-            "nft",
-            "add",
-            "chain",
-            "ip",
-            "t",
-            "f",
-            "{ type filter hook forward priority 5; policy accept; }",
-            where=router,
-        )
         policer = f"tcp dport 7007 tcp flags & (syn) == 0 limit rate over {POLICED_PER_S}/second burst 50 packets drop"
-        sh("nft", "add", "rule", "ip", "t", "f", *policer.split(), where=router)
+        forwarding(router, 5, policer)
         with running(
             fathom, "echo", "--json", "--tcp-only", "--listen", f"{address}:7007", where=server, ready="port"
         ):

@@ -50,14 +50,15 @@ pub fn client_within_tds(trust: Trust) -> Result<ClientConfig, String> {
 
 fn by_trust(trust: Trust, versions: &[&'static SupportedProtocolVersion]) -> Result<ClientConfig, String> {
     let provider = Arc::new(ring::default_provider());
-    let of = |roots: RootCertStore| {
+    let of = |roots: RootCertStore, any_name: bool| {
         let trusted = roots.clone();
-        Ok::<_, String>(Itself { whole: by_roots(roots, &provider)?, roots: trusted })
+        let whole = by_roots(roots, &provider)?;
+        Ok::<_, String>(Arc::new(Trusting { whole, roots: trusted, any_name }))
     };
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(Anybody(Arc::clone(&provider))),
-        Trust::Full(roots) => Arc::new(of(roots)?),
-        Trust::AnyName(roots) => Arc::new(AnyName(of(roots)?)),
+        Trust::Full(roots) => of(roots, false)?,
+        Trust::AnyName(roots) => of(roots, true)?,
     };
     by(verifier, provider, versions)
 }
@@ -99,12 +100,14 @@ pub fn roots_of(file: &Path) -> Result<RootCertStore, String> {
 
 /// Takes a certificate of those that are trusted, and of its owner one that is trusted itself.
 #[derive(Debug)]
-struct Itself {
+struct Trusting {
     whole: Arc<WebPkiServerVerifier>,
     roots: RootCertStore,
+    /// Whatever name it was given for.
+    any_name: bool,
 }
 
-impl Itself {
+impl Trusting {
     /// Whether its subject and key are those of one that is trusted: with that key its owner could sign whatever else is taken.
     fn is_trusted(&self, certificate: &CertificateDer<'_>) -> bool {
         let mut alone = RootCertStore::empty();
@@ -113,7 +116,7 @@ impl Itself {
     }
 }
 
-impl ServerCertVerifier for Itself {
+impl ServerCertVerifier for Trusting {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -122,15 +125,24 @@ impl ServerCertVerifier for Itself {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        match self.whole.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
+        let verified =
+            self.whole.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now);
+        let verified = match verified {
             // That it may sign others is found after its time was checked, and before its name is (webpki, `verify_cert.rs`).
             Err(Error::InvalidCertificate(CertificateError::Other(other)))
                 if is_one_that_signs(&other) && self.is_trusted(end_entity) =>
             {
-                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
-                Ok(ServerCertVerified::assertion())
+                verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)
+                    .map(|()| ServerCertVerified::assertion())
             }
             other => other,
+        };
+        match verified {
+            // The name is what is looked at last (rustls' `WebPkiServerVerifier`): everything else was right.
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if self.any_name => Ok(ServerCertVerified::assertion()),
+            verified => verified,
         }
     }
 
@@ -159,51 +171,6 @@ impl ServerCertVerifier for Itself {
 
 fn is_one_that_signs(error: &OtherError) -> bool {
     error.0.downcast_ref::<webpki::Error>() == Some(&webpki::Error::CaUsedAsEndEntity)
-}
-
-/// The same, of whatever name. The name is what is looked at last (rustls' `WebPkiServerVerifier`): where only that is wrong,
-/// everything else was right.
-#[derive(Debug)]
-struct AnyName(Itself);
-
-impl ServerCertVerifier for AnyName {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        match self.0.verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now) {
-            Err(Error::InvalidCertificate(
-                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
-            )) => Ok(ServerCertVerified::assertion()),
-            other => other,
-        }
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
-    }
 }
 
 /// Takes any certificate; that its owner made the handshake is still verified.

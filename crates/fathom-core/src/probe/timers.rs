@@ -15,6 +15,8 @@ pub(super) enum Timer {
     ConnectLimit,
     /// A lane's wait for its last echoes is over.
     Drain,
+    /// A stall that is over waits no longer for an echo that may tell more of it.
+    Explain,
     /// A ping-pong over datagrams waits no longer for an echo that may be lost.
     EchoLost,
     /// A lane's turn to connect may have come.
@@ -45,6 +47,7 @@ impl Timer {
         Self::Retry,
         Self::ConnectLimit,
         Self::Drain,
+        Self::Explain,
         Self::EchoLost,
         Self::Turn,
         Self::Tick,

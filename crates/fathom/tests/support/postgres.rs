@@ -97,6 +97,17 @@ impl Postgres {
         sql(Command::new(FATHOM), &self.url(), arguments)
     }
 
+    /// A user of it who may not see what other sessions do.
+    pub(crate) fn url_of_who_may_not_look(&self) -> String {
+        for statement in [
+            "CREATE USER md5user PASSWORD 's3cret-w0rd'",
+            "REVOKE EXECUTE ON FUNCTION pg_stat_get_activity FROM PUBLIC",
+        ] {
+            self.ask(&["--count", "1", "--simple", "--query", statement]);
+        }
+        self.url().replace("owner@", "md5user@")
+    }
+
     pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
         result(&self.sql(arguments).arg("--json").output().unwrap())
     }

@@ -53,6 +53,10 @@ class Queries:
     time (`fathom-core/query/split.rs`)."""
     first: Bools
     """The first of a connection."""
+    counted: Bools
+    """Those that are in figures: answered, and not the first of a connection where there are others."""
+    split: Bools
+    """Those that have estimates."""
     errors: tuple[str | None, ...]
     no_split: tuple[str | None, ...]
     """Why there are bounds alone."""
@@ -68,13 +72,6 @@ class Queries:
     def failures(self) -> Mapping[str, int]:
         """Those without a whole answer, by kind."""
         return dict(sorted(Counter(failure(e) for e in self.errors if e is not None).items()))
-
-    @property
-    def counted(self) -> Bools:
-        """Those that are in figures: answered, and not the first of several."""
-        answered = np.array([e is None for e in self.errors], dtype=np.bool_)
-        warm = answered & ~self.first
-        return warm if warm.any() else answered
 
 
 def failure(error: str) -> str:
@@ -167,6 +164,10 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
     high = {party: _column(table, f"{party}_high_ns") for party in PARTIES}
     no_split = tuple(table["no_split"].to_pylist())
     known = np.array([why is None for why in no_split], dtype=np.bool_)
+    errors = tuple(table["error"].to_pylist())
+    answered = np.array([error is None for error in errors], dtype=np.bool_)
+    first = (_column(table, "flags") & _FIRST).astype(np.bool_)
+    warm = answered & ~first
     # Beyond 2^53 ns, a hundred days, a float has no longer every ns.
     open_ns = np.maximum(sum(high[p] - low[p] for p in PARTIES), 1).astype(np.float64)
     left = np.maximum(wall - sum(low.values()), 0) / open_ns
@@ -185,8 +186,10 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         low_ns=low,
         high_ns=high,
         part_ns=part,
-        first=(_column(table, "flags") & _FIRST).astype(np.bool_),
-        errors=tuple(table["error"].to_pylist()),
+        first=first,
+        counted=warm if warm.any() else answered,
+        split=known,
+        errors=errors,
         no_split=no_split,
         retransmits=tuple(table["retransmits"].to_pylist()),
     )

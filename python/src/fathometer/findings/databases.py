@@ -159,6 +159,11 @@ def words_of(asked: Mapping[str, object]) -> str:
     return ""
 
 
+def shortened(query: str, letters: int) -> str:
+    """So many letters of it at the most."""
+    return query if len(query) <= letters else f"{query[: letters - 1]}…"
+
+
 def _packets(asked: Mapping[str, object]) -> str:
     """The size of packets that SQL Server granted, which makes a query another; of others nothing."""
     size = asked.get("packet_size")
@@ -170,8 +175,8 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
     runs = sorted(runs, key=lambda run: int(run[1].started_ns[0]) if run[1].number else 0)
     queries = tuple(q for _, q in runs)
     asked = words_of(queries[0].asked)
-    wall = np.concatenate([q.wall_ns[q.counted] for q in queries]).astype(np.float64)
-    known = np.concatenate([_has_split(q) for q in queries])
+    wall = _wall(queries)
+    known = np.concatenate([q.split[q.counted] for q in queries])
     parts = {}
     if len(wall):
         for party in PARTIES:
@@ -198,10 +203,6 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
         sure=sure,
         counted=len(wall),
     )
-
-
-def _has_split(q: Queries) -> NDArray[np.bool_]:
-    return np.array([why is None for why in q.no_split], dtype=np.bool_)[q.counted]
 
 
 _MOST: Final = 0.5
@@ -244,14 +245,14 @@ def _difference(a: Asked, b: Asked) -> Difference:
     x, y = _medians(a), _medians(b)
     if min(len(x), len(y)) >= RUNS_TO_COMPARE:
         return compare_runs("p50", x, y, interleaved=False)
-    blocks = [from_series(_wall(one)) for one in (a, b)]
+    blocks = [from_series(_wall(one.runs)) for one in (a, b)]
     difference = compare(*blocks).of("p50")
     runs = few_runs(x, y, pairs=False) if difference.decided else None
     return difference if runs is None else no_surer(difference, runs.at())
 
 
-def _wall(one: Asked) -> NDArray[np.float64]:
-    return np.concatenate([q.wall_ns[q.counted] for q in one.runs]).astype(np.float64)
+def _wall(runs: Sequence[Queries]) -> NDArray[np.float64]:
+    return np.concatenate([q.wall_ns[q.counted] for q in runs]).astype(np.float64)
 
 
 def _medians(one: Asked) -> NDArray[np.float64]:

@@ -142,6 +142,7 @@ impl Lane {
             Timer::Retry => self.open(now, path, cx),
             Timer::ConnectLimit => self.connect_late(now, path, cx),
             Timer::Drain => self.finish(cx),
+            Timer::Explain => self.explain(now, path, cx),
             Timer::EchoLost => self.echo_lost(now, path, cx),
             _ => debug_assert!(false, "{timer:?} is no lane's"),
         }
@@ -316,10 +317,8 @@ impl Lane {
         }
         let threshold_ns = path.stall_threshold_ns(cx);
         let asks_after_ns = connection.asks_after_ns(threshold_ns);
-        // What is armed may be for a stall that is over, and too late for this sample.
-        let look_at = sent_ns + asks_after_ns;
-        if self.armed.at(Timer::Watch).is_none_or(|armed| armed > look_at) {
-            self.arm(Timer::Watch, look_at, cx);
+        if self.armed.at(Timer::Watch).is_none() {
+            self.arm(Timer::Watch, sent_ns + asks_after_ns, cx);
         }
         if cx.settings.pace == Pace::PingPong && cx.settings.transport == Transport::Udp {
             let usual = path.usual.p99_ns().map_or(threshold_ns, |p99| crate::stall::TIMES_P99 * p99);
@@ -367,6 +366,9 @@ impl Lane {
             Came::Echoes { awaited } => {
                 self.opening.answered();
                 if watch::silence_over(connection, now, path, cx) {
+                    if let Some(at) = connection.explained_by() {
+                        self.arm(Timer::Explain, at, cx);
+                    }
                     self.watch_anew(now, path, cx);
                 }
                 self.after_echo(now, awaited, cx);

@@ -37,11 +37,8 @@ impl Lane {
     pub(super) fn watch_anew(&mut self, now: u64, path: &Path, cx: &mut Context) {
         let Link::Open(connection) = &self.link else { return };
         let at = now + connection.asks_after_ns(path.stall_threshold_ns(cx));
-        let left = connection.explained_by();
         if connection.missing(cx.settings.transport).is_some() {
-            self.arm(Timer::Watch, left.map_or(at, |left| left.min(at)), cx);
-        } else if let Some(left) = left {
-            self.arm(Timer::Watch, left, cx);
+            self.arm(Timer::Watch, at, cx);
         } else {
             self.armed.disarm(Timer::Watch);
         }
@@ -58,6 +55,13 @@ impl Lane {
             if at < armed {
                 self.arm(Timer::Watch, at.max(now), cx);
             }
+        }
+    }
+
+    /// A stall that is over has waited long enough for a later echo.
+    pub(super) fn explain(&mut self, now: u64, path: &Path, cx: &mut Context) {
+        if let Some(connection) = self.connection() {
+            explain_as_it_stands(connection, now, path, cx);
         }
     }
 
@@ -86,19 +90,13 @@ impl Lane {
 
     fn look_at_silence(&mut self, now: u64, asked: bool, path: &mut Path, cx: &mut Context) {
         let Link::Open(connection) = &mut self.link else { return };
-        let next = look(connection, now, asked, path, cx);
-        let left = connection.explained_by();
-        match next {
-            Next::Nothing => {
-                if let Some(at) = left {
-                    self.arm(Timer::Watch, at, cx);
-                }
-            }
+        match look(connection, now, asked, path, cx) {
+            Next::Nothing => {}
             Next::AskKernel => {
                 self.asking = true;
                 cx.look(self.link());
             }
-            Next::LookAt(at) => self.arm(Timer::Watch, left.map_or(at, |left| left.min(at)), cx),
+            Next::LookAt(at) => self.arm(Timer::Watch, at, cx),
             Next::Abandon(why) => {
                 self.close(now, ClosingCause::Abandoned, None, Some(why), path, cx);
             }
@@ -116,9 +114,6 @@ pub(super) fn look(
 ) -> Next {
     let transport = cx.settings.transport;
     let threshold_ns = path.stall_threshold_ns(cx);
-    if connection.explained_by().is_some_and(|at| now >= at) {
-        explain_as_it_stands(connection, now, path, cx);
-    }
     let Some((_, sent_ns)) = connection.missing(transport) else { return Next::Nothing };
     let missing = connection.silent_since(transport);
     let Some((_, from_ns)) = missing else { return Next::Nothing };

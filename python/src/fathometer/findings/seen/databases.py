@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fathometer.findings.databases import Asked, Pair, PartyTime, databases
+from fathometer.findings.databases import Asked, Pair, PartyTime, databases, shortened
 from fathometer.findings.finding import Fact, Finding, Place, Quantity, ns, number, times
 from fathometer.findings.model import Scenario
 
@@ -31,7 +31,7 @@ def _of(one: Asked) -> Iterator[Finding]:
         Fact("query part", {"part": _bounded(p)}, {"party": party}) for party, p in one.parts.items()
     )
     if one.asked:
-        facts = (Fact("query asked", terms={"asked": _short(one.asked)}), *facts)
+        facts = (Fact("query asked", terms={"asked": shortened(one.asked, _LETTERS)}), *facts)
     if one.retransmits:
         again = {"queries": number(one.sent_again), "segments": number(one.retransmits)}
         facts += (Fact("query sent again", again),)
@@ -63,13 +63,9 @@ def _pair(pair: Pair) -> Finding:
             "a_ns": ns(d.a),
             "b_ns": ns(d.b),
         },
-        terms={"a": pair.a, "b": pair.b, "asked": _short(pair.asked)},
+        terms={"a": pair.a, "b": pair.b, "asked": shortened(pair.asked, _LETTERS)},
     )
 
 
 _LETTERS = 80
 """Of a query in a sentence."""
-
-
-def _short(query: str) -> str:
-    return query if len(query) <= _LETTERS else f"{query[: _LETTERS - 1]}…"

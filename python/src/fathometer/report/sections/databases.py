@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from fathometer.dataset.queries import PARTIES
-from fathometer.findings.databases import Asked, Pair, databases
+from fathometer.findings.databases import Asked, Pair, databases, shortened
 from fathometer.findings.model import Analysis
 from fathometer.findings.words import count, duration, times, within
 from fathometer.report.sections import Picture, Section, table_of
@@ -40,7 +40,11 @@ def _row(one: Asked, pairs: tuple[Pair, ...]) -> tuple[Cell, ...]:
         for party in PARTIES
     ]
     return (
-        Cell(one.path, _short(one.asked), "a part of its recording cannot be read" if one.broken else ""),
+        Cell(
+            one.path,
+            shortened(one.asked, _LETTERS),
+            "a part of its recording cannot be read" if one.broken else "",
+        ),
         Cell(f"{one.queries:,}", under),
         *(figure(e) for e in one.wall.values()),
         *parts,
@@ -64,10 +68,6 @@ def _others(one: Asked, pairs: tuple[Pair, ...]) -> Cell:
         else:
             told.append(f"{d.verdict} from {other}" if d.decided else f"{other}: {d.verdict}")
     return Cell("; ".join(told) or "–")
-
-
-def _short(query: str) -> str:
-    return query if len(query) <= _LETTERS else f"{query[: _LETTERS - 1]}…"
 
 
 def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
@@ -107,7 +107,7 @@ def _picture(analysis: Analysis, width: int = WIDE) -> Spec | None:
 
 def _named(one: Asked, taken: list[str]) -> str:
     """The path; with the query, where the path has several."""
-    name = f"{one.path}, {_short(one.asked)}" if one.asked else one.path
+    name = f"{one.path}, {shortened(one.asked, _LETTERS)}" if one.asked else one.path
     number = sum(other == name or other.startswith(f"{name} (") for other in taken)
     return f"{name} ({number + 1})" if number else name
 
