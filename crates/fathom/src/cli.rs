@@ -69,6 +69,9 @@ enum Command {
     /// Run a study: many paths, many runs, one file, in turn so that drift favours none (Python half)
     #[command(disable_help_flag = true)]
     Study(external::Args),
+    /// Make a lab in a cloud subscription, measure on it, remove it (Python half)
+    #[command(disable_help_flag = true)]
+    Cloud(external::Args),
     /// Measure an emulated cloud on this machine, and report: the quickest way to see all of this (Python half)
     #[command(disable_help_flag = true)]
     Demo(external::Args),
@@ -118,6 +121,7 @@ pub fn main() -> ExitCode {
         Command::Import(args) => external::run("import", &args),
         Command::Check(args) => external::run("check", &args),
         Command::Study(args) => external::run("study", &args),
+        Command::Cloud(args) => external::run("cloud", &args),
         Command::Demo(args) => external::run("demo", &args),
         Command::Completions(args) => shell::completions(&args).map(|()| ExitCode::SUCCESS),
         Command::Man(args) => shell::man(&args).map(|()| ExitCode::SUCCESS),

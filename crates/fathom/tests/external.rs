@@ -40,7 +40,7 @@ fn the_one_beside_us_comes_first() {
     let (home, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     program(elsewhere.path(), "on the path:");
     program(home.path(), "beside:");
-    for command in ["report", "compare", "rollup", "changes", "import", "check", "study", "demo"] {
+    for command in ["report", "compare", "rollup", "changes", "import", "check", "study", "cloud", "demo"] {
         let out = fathom(home.path(), elsewhere.path(), &[command, "-x"]);
         assert_eq!(String::from_utf8_lossy(&out.stdout), format!("beside: {command} -x\n"));
     }

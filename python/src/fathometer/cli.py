@@ -17,6 +17,7 @@ from fathometer.changes_command import EPILOG as CHANGES_EPILOG
 from fathometer.changes_command import changes_command
 from fathometer.check_command import EPILOG as CHECK_EPILOG
 from fathometer.check_command import check_command
+from fathometer.cloud.command import cloud_app
 from fathometer.demo.command import EPILOG as DEMO_EPILOG
 from fathometer.demo.command import demo_command
 from fathometer.errors import ExitCode, FathometerError
@@ -63,6 +64,7 @@ app.command("check", cls=help_text.Command, epilog=CHECK_EPILOG, no_args_is_help
 app.command("import", cls=help_text.Command, epilog=EPILOG)(import_command)
 app.command("demo", cls=help_text.Command, epilog=DEMO_EPILOG)(demo_command)
 app.add_typer(study_app, name="study")
+app.add_typer(cloud_app, name="cloud")
 
 early.imported()
 

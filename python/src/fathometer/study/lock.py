@@ -37,15 +37,17 @@ def _whole_file(kind: int) -> bytes:
 
 
 @contextlib.contextmanager
-def locked(output: Path) -> Iterator[None]:
-    """Holds a study's directory, so that two of us do not run it at once; the file names who does."""
+def locked(
+    output: Path, work: str = "run a study", remedy: str = "wait for it, or `fathom study stop` it"
+) -> Iterator[None]:
+    """Holds a directory, so that two of us do not work in it at once; the file names who does. `work` and
+    `remedy` are the words for who comes second.
+    """
     with (output / LOCK).open("a+") as file:
         try:
             fcntl.fcntl(file, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
         except OSError:
-            raise FathometerError(
-                "run a study", f"{output} is being run already", "wait for it, or `fathom study stop` it"
-            ) from None
+            raise FathometerError(work, f"{output} is being run already", remedy) from None
         file.truncate(0)
         file.write(str(os.getpid()))
         file.flush()

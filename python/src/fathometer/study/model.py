@@ -85,6 +85,8 @@ class SshHost(StudyTable):
     port: Port = 22
     jump: Text | None = None
     """A host to go by way of, as in ``ssh -J``."""
+    known_hosts: Text | None = None
+    """A file with the keys of host and jump host, in the place of ``~/.ssh/known_hosts``."""
 
 
 class HostLimits(StudyTable):

@@ -94,11 +94,13 @@ def read_lab(data: bytes, where: str) -> Lab:
         raise FathometerError(_READ, f"{where}: `{place}`: {first['msg']}", _APPLY) from None
 
 
-def study_text(lab: Lab, like: Path | None, key: str | None, directory: Path) -> str:
+def study_text(
+    lab: Lab, like: Path | None, key: str | None, directory: Path, known_hosts: str | None = None
+) -> str:
     """A study of the lab, to be put into `directory`; raises `FathometerError` where it would be none."""
     tables: dict[str, Any] = {"format": 1, "name": lab.lab}
     tables |= {"probe": [_USUAL]} if like is None else _measured(like, directory)
-    tables["host"] = [_host(lab, host, key) for host in lab.hosts]
+    tables["host"] = [_host(lab, host, key, known_hosts) for host in lab.hosts]
     tables["scenario"] = [_scenario(path) for path in lab.scenarios]
     text = toml_text(tables)
     study, problems = parse(text, directory)
@@ -117,10 +119,12 @@ def _measured(like: Path, directory: Path) -> Mapping[str, object]:
     return tables
 
 
-def _host(lab: Lab, host: _Host, key: str | None) -> Mapping[str, object]:
+def _host(lab: Lab, host: _Host, key: str | None, known_hosts: str | None) -> Mapping[str, object]:
     ssh = {"address": host.address, "user": host.user}
     if key is not None:
         ssh["key"] = key
+    if known_hosts is not None:
+        ssh["known-hosts"] = known_hosts
     if lab.jump is not None:
         ssh["jump"] = _jump(lab.jump)
     return {"name": host.name, "ssh": ssh}

@@ -101,11 +101,11 @@ def options(ssh: SshHost, control: Path) -> list[str]:
     for option in _OPTIONS:
         argv += ["-o", option]
     argv += ["-o", f"ControlPath={control}"]
-    argv += _identity(ssh)
+    argv += [*_identity(ssh), *_known(ssh)]
     if ssh.jump is not None:
         # Not -J, which would leave its checks to the configuration.
         strict = [word for option in STRICT for word in ("-o", option)]
-        proxy = shlex.join(["ssh", *apart, *strict, *_identity(ssh)]).replace("%", "%%")
+        proxy = shlex.join(["ssh", *apart, *strict, *_identity(ssh), *_known(ssh)]).replace("%", "%%")
         argv += ["-o", f"ProxyCommand={proxy} -W '[%h]:%p' -- {shlex.quote(f'ssh://{ssh.jump}')}"]
     argv += ["-p", str(ssh.port)] if "port" in ssh.model_fields_set else []
     argv += ["-l", ssh.user] if ssh.user is not None else []
@@ -114,6 +114,15 @@ def options(ssh: SshHost, control: Path) -> list[str]:
 
 def _identity(ssh: SshHost) -> list[str]:
     return [] if ssh.key is None else ["-i", ssh.key, "-o", "IdentitiesOnly=yes"]
+
+
+def _known(ssh: SshHost) -> list[str]:
+    return [] if ssh.known_hosts is None else ["-o", known_hosts_option(ssh.known_hosts)]
+
+
+def known_hosts_option(file: str) -> str:
+    """Lets `ssh` know the hosts of a file. It splits at spaces what is not quoted, and expands `%`."""
+    return f'UserKnownHostsFile="{file.replace("%", "%%")}"'
 
 
 class SshConnection:

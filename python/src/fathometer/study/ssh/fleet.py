@@ -80,10 +80,13 @@ class Fleet:
         return places, resumed
 
     def _resolved(self, host: Host, directory: Path) -> SshHost:
-        """With the key's path as it is here."""
+        """With its files' paths as they are here."""
         ssh = host.ssh
         if ssh is None:
             raise AssertionError(host.name)
+        if ssh.known_hosts is not None:
+            known = directory / Path(ssh.known_hosts).expanduser()
+            ssh = ssh.model_copy(update={"known_hosts": str(known)})
         if ssh.key is None:
             return ssh
         key = directory / Path(ssh.key).expanduser()

@@ -39,6 +39,7 @@ def by_hand(ssh: SshHost) -> str:
     argv = ["ssh"]
     argv += ["-p", str(ssh.port)] if ssh.port is not None and ssh.port != 22 else []
     argv += ["-i", ssh.key] if ssh.key else []
+    argv += ["-o", f"UserKnownHostsFile={ssh.known_hosts}"] if ssh.known_hosts else []
     argv += ["-J", ssh.jump] if ssh.jump else []
     return shlex.join([*argv, f"{ssh.user}@{ssh.address}" if ssh.user else ssh.address])
 
@@ -52,12 +53,14 @@ def explain(name: str, ssh: SshHost, output: str, said: str = "") -> HostError:
         return kind("reach a host", f'host "{name}" ({_where(ssh)}): {what}', remedy)
 
     hand = by_hand(ssh)
+    known = "~/.ssh/known_hosts" if ssh.known_hosts is None else shlex.quote(ssh.known_hosts)
+    of = "" if ssh.known_hosts is None else f"-f {known} "
     output = "\n".join(line[-MOST_OF_A_LINE:] for line in output[-MOST_LOOKED_AT:].splitlines())
     if match := re.search(r"ey for (\S+) has changed", output):
         other = match[1]
         return error(
             "its host key is not the one that is known",
-            f"find out why; if that is meant, `ssh-keygen -R {shlex.quote(other)}` and then `{hand}`",
+            f"find out why; if that is meant, `ssh-keygen {of}-R {shlex.quote(other)}` and then `{hand}`",
         )
     # What it may be told to type holds nothing that a shell would read: a host has a say in these words.
     if match := re.search(r"No ([\w-]+) host key is known for ([\w.:%\[\]-]+)", output):
@@ -65,7 +68,7 @@ def explain(name: str, ssh: SshHost, output: str, said: str = "") -> HostError:
         scan = f"ssh-keyscan -p {port[2]} {port[1]}" if port else f"ssh-keyscan {match[2]}"
         return error(
             f"its host key ({match[1]}, of {match[2]}) is not known, and is not taken unseen",
-            f"compare its fingerprint by `{hand}`, or `{scan} >> ~/.ssh/known_hosts`",
+            f"compare its fingerprint by `{hand}`, or `{scan} >> {known}`",
         )
     if "Host key verification failed" in output:
         return error("its host key could not be verified", f"see what `{hand}` says")

@@ -1,0 +1,316 @@
+"""``fathom cloud``: list, plan, up, run, down."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from fathometer import help_text
+from fathometer.clean import cleaned
+from fathometer.errors import ExitCode, FathometerError
+
+if TYPE_CHECKING:
+    from fathometer.cloud.work import Work
+
+cloud_app = typer.Typer(
+    name="cloud",
+    cls=help_text.CommandGroup,
+    help="Make a lab in a subscription of yours by OpenTofu or Terraform, measure on it, remove it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+_RESUME: Final = "The same command goes on after any interruption or crash."
+Name = Annotated[str, typer.Argument(metavar="LAB", help="Which one; `fathom cloud list` names them.")]
+Directory = Annotated[
+    Path | None,
+    typer.Option(
+        "--directory",
+        metavar="DIR",
+        help="The lab's state and journal [default: ~/.local/state/fathom/cloud/LAB].",
+    ),
+]
+Infra = Annotated[
+    Path | None,
+    typer.Option("--infra", metavar="DIR", help="Where labs are, as CLOUD/ROOT/main.tf [default: our own]."),
+]
+ToolOption = Annotated[
+    Path | None,
+    typer.Option("--tool", metavar="FILE", help="OpenTofu or Terraform [default: tofu, else terraform]."),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Ask nothing: everything is agreed to.")]
+Var = Annotated[
+    list[str] | None,
+    typer.Option("--var", metavar="NAME=VALUE", help="A variable of the lab, lists as JSON; again for more."),
+]
+Hours = Annotated[
+    str | None,
+    typer.Option(
+        "--for", metavar="DURATION", help="When its hosts end, from now on; at most 24h [default: 4h]."
+    ),
+]
+From = Annotated[
+    str | None, typer.Option("--from", metavar="CIDR", help="Whence SSH may come, as in 198.51.100.7/32.")
+]
+Key = Annotated[
+    Path | None,
+    typer.Option(
+        "--key", metavar="FILE", help="The private key for SSH, FILE.pub beside it [default: ssh's]."
+    ),
+]
+Jump = Annotated[
+    bool | None,
+    typer.Option(
+        "--public-jump/--no-public-jump", help="Reach the hosts by a small one with a public address."
+    ),
+]
+
+
+@cloud_app.command(
+    "list",
+    cls=help_text.Command,
+    epilog="""\
+Example:
+
+    fathom cloud list
+
+Exit codes: 0 done; 1 there are no labs; 2 wrong usage.
+""",
+)
+def list_command(infra: Infra = None) -> None:
+    """Name the labs, what each answers, and those that were begun."""
+    from fathometer.cloud.journal import all_usual
+    from fathometer.cloud.labs import roots
+    from fathometer.cloud.work import summary
+
+    known = roots(infra)
+    width = max(len(root.name) for root in known)
+    for root in known:
+        typer.echo(cleaned(f"{root.name:<{width}}  {root.question}"))
+    usual = all_usual()
+    places = sorted(usual.iterdir()) if usual.is_dir() else []
+    lines = [line for one in places if one.is_dir() and (line := summary(one, datetime.now(UTC)))]
+    if lines:
+        typer.echo("\nbegun here:")
+        for line in lines:
+            typer.echo(line)
+
+
+@cloud_app.command(
+    "plan",
+    cls=help_text.Command,
+    epilog="""\
+Example:
+
+    fathom cloud plan azure-zones --from 198.51.100.7/32 --public-jump
+
+What is given here is kept for `up`.
+
+Exit codes: 0 done; 1 it cannot be planned: the cloud's own words, and what to do; 2 wrong usage.
+""",
+)
+def plan_command(
+    lab: Name,
+    ssh_from: From = None,
+    public_jump: Jump = None,
+    key: Key = None,
+    hours: Hours = None,
+    var: Var = None,
+    directory: Directory = None,
+    infra: Infra = None,
+    tool: ToolOption = None,
+) -> None:
+    """Show what a lab consists of, and what it costs. Makes nothing."""
+    from fathometer.cloud.labs import find
+    from fathometer.cloud.make import Given, plan
+
+    root = find(infra, lab)
+    given = Given(_variables(var), hours, ssh_from, key, public_jump)
+    plan(_work(lab, directory, yes=False), root, tool, given)
+
+
+@cloud_app.command(
+    cls=help_text.Command,
+    epilog=f"""\
+Examples:
+
+    fathom cloud up azure-zones --from 198.51.100.7/32 --public-jump
+    fathom cloud up azure-balancer --var 'zones=["1","3"]' --for 2h --yes
+    fathom cloud up azure-zones --for 6h  prolongs it
+
+{_RESUME} Shows what would be made and an estimate of its price, and asks.
+
+Exit codes: 0 all of it is there; 1 not all, with the cloud's own words and what to do; 2 wrong usage.
+""",
+)
+def up(
+    lab: Name,
+    ssh_from: From = None,
+    public_jump: Jump = None,
+    key: Key = None,
+    hours: Hours = None,
+    var: Var = None,
+    yes: Yes = False,
+    directory: Directory = None,
+    infra: Infra = None,
+    tool: ToolOption = None,
+) -> None:
+    """Make a lab, or what is left of it to be made."""
+    from fathometer.cloud import make
+    from fathometer.cloud.labs import find
+
+    root = find(infra, lab)
+    given = make.Given(_variables(var), hours, ssh_from, key, public_jump)
+    work = _work(lab, directory, yes=yes)
+    with _interruptible():
+        make.up(work, root, tool, given)
+    typer.echo(f"{work.command('run').strip('`')}")
+
+
+@cloud_app.command(
+    cls=help_text.Command,
+    epilog=f"""\
+Examples:
+
+    fathom cloud run azure-zones --remote-binary fathom-static --report
+    fathom cloud run azure-zones --like studies/vm-size.toml -o sizes
+
+{_RESUME}
+
+Exit codes: 0 every run is finished; 1 not all are; 2 wrong usage.
+""",
+)
+def run(
+    lab: Name,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="Recordings [default: ./LAB, or the last one]."),
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(
+            "--like",
+            metavar="STUDY.toml",
+            help="Measure what that study measures [default: ten samples a second for 1m].",
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Cut it short, to see that it runs: no figures.")
+    ] = False,
+    report: Annotated[
+        bool | None,
+        typer.Option("--report/--no-report", help="Write DIR.html afterwards [default: asks on a terminal]."),
+    ] = None,
+    yes: Yes = False,
+    fathom: Annotated[
+        Path | None,
+        typer.Option(
+            "--fathom", metavar="FILE", help="The fathom binary [default: beside python, then PATH]."
+        ),
+    ] = None,
+    remote_binary: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--remote-binary",
+            metavar="FILE",
+            help="The fathom for the hosts; again for another machine [default: --fathom's, if static].",
+        ),
+    ] = None,
+    directory: Directory = None,
+) -> None:
+    """Measure on a lab that is there, and fetch the recordings."""
+    from fathometer.cloud.measure import run as measure
+
+    with _interruptible():
+        where = measure(
+            _work(lab, directory, yes=yes), output, like, fathom, remote_binary or (), quick=quick
+        )
+    typer.echo(str(where))
+    page = where.with_name(f"{where.name}.html")
+    if report is None and sys.stdin.isatty() and sys.stderr.isatty():
+        report = typer.confirm(f"Write the report, {page}?", default=True, err=True)
+    if report:
+        from fathometer.report_command import report_command
+
+        report_command([str(where)], output=page)
+    elif report is None:
+        typer.echo(f"fathom report {where}", err=True)
+
+
+@cloud_app.command(
+    cls=help_text.Command,
+    epilog=f"""\
+Examples:
+
+    fathom cloud down azure-zones
+    fathom cloud down azure-zones --yes --by-state
+
+Removes a half-made lab, too, then asks the cloud (`az`, `aws`, `gcloud`) what still bears the lab's tag.
+Recordings stay. {_RESUME}
+
+Exit codes: 0 nothing is left; 1 something is, or that could not be found out; 2 wrong usage.
+""",
+)
+def down(
+    lab: Name,
+    yes: Yes = False,
+    by_state: Annotated[
+        bool, typer.Option("--by-state", help="Trust the state: the cloud is not asked what is left.")
+    ] = False,
+    directory: Directory = None,
+) -> None:
+    """Remove a lab, and list what is left of it."""
+    from fathometer.cloud.remove import down as remove
+
+    with _interruptible():
+        remove(_work(lab, directory, yes=yes), by_state=by_state)
+
+
+def _work(lab: str, directory: Path | None, *, yes: bool) -> Work:
+    from fathometer.cloud.journal import Place, usual
+    from fathometer.cloud.work import Work
+
+    if "/" in lab or lab.startswith("."):
+        raise FathometerError(
+            "find the lab", f'"{lab}" is no name of one', "see `fathom cloud list`", exit_code=ExitCode.USAGE
+        )
+    return Work(Place(directory or usual(lab)), lab, yes=yes)
+
+
+def _variables(given: list[str] | None) -> dict[str, str]:
+    found = {}
+    for one in given or ():
+        name, equals, value = one.partition("=")
+        if not equals or not name:
+            raise FathometerError(
+                "read --var", f'"{one}" has no name or no value', "write NAME=VALUE", exit_code=ExitCode.USAGE
+            )
+        found[name] = value
+    return found
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Between two calls of the tool nothing is under way: Ctrl-C ends us, and the journal says where."""
+
+    def leave(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    for sign in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(sign) is not signal.SIG_IGN:
+            before[sign] = signal.signal(sign, leave)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise FathometerError("go on", "it was interrupted", "the same command goes on from there") from None
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)

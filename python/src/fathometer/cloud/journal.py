@@ -1,0 +1,171 @@
+"""A lab's directory and journal: JSON lines, written before and after each step, so that the same command
+goes on after any crash.
+
+| kind | fields |
+|---|---|
+| ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
+| ``settings`` | ``names`` (of variables; never their values), ``expires``, ``key`` (the private one's file) |
+| ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
+| ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour) |
+| ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
+| ``keys.started``, ``keys.taken`` | ``addresses`` |
+| ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
+| ``destroy.started``, ``destroy.done``, ``destroy.failed`` | ``reason`` |
+| ``left.started``, ``left.looked`` | ``left``: how many things |
+
+What a lab consists of is in the state of OpenTofu or Terraform, and not here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from fathometer.cloud import labs
+from fathometer.errors import FathometerError
+from fathometer.study.journal import Journal, read_journal
+
+_FILES: Final = "labs"
+_SETTINGS: Final = "lab.auto.tfvars.json"
+"""The name makes OpenTofu and Terraform read it by themselves."""
+_LOGS: Final = "logs"
+KNOWN_HOSTS: Final = "known_hosts"
+
+
+def usual(lab: str) -> Path:
+    """Where a lab's directory is, if it is not named: `down` finds it from wherever it is called."""
+    return all_usual() / lab
+
+
+def all_usual() -> Path:
+    """Where they all are (XDG Base Directory Specification)."""
+    state = os.environ.get("XDG_STATE_HOME", "")
+    # "If an implementation encounters a relative path [...] it should consider the path invalid".
+    base = Path(state) if Path(state).is_absolute() else Path.home() / ".local/state"
+    return base / "fathom/cloud"
+
+
+class Place:
+    """A lab's directory. `begun` says whether there is something in it; `begin` begins it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        self.entries = read_journal(self.directory) if self.directory.is_dir() else []
+
+    @property
+    def begun(self) -> Mapping[str, Any] | None:
+        """How the lab began; None: it has not."""
+        return next((e for e in self.entries if e.get("kind") == "cloud.begun"), None)
+
+    def make(self) -> None:
+        """Makes the directory, which is its owner's alone; raises `FathometerError`."""
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = self.directory.lstat()
+        except OSError as error:
+            raise self._wrong(f"{error.strerror}") from None
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise self._wrong("it is not a directory that its owner alone can look into (chmod 700)")
+
+    def _wrong(self, what: str) -> FathometerError:
+        return FathometerError(
+            "use a lab's directory", f"{self.directory}: {what}", "name another with --directory"
+        )
+
+    def begin(self, root: labs.Root, tool: str) -> None:
+        """Notes that a lab begins here, and takes its files."""
+        if self.begun is None:
+            others = [entry.name for entry in self.directory.iterdir() if entry.name != ".lock"]
+            if others and others != ["journal.jsonl"]:
+                raise self._wrong("it holds something else")
+            self.note(
+                "cloud.begun",
+                format=1,
+                id=uuid.uuid4().hex,
+                lab=root.name,
+                tool=tool,
+                cloud=root.cloud,
+                root=root.directory.name,
+            )
+        elif self.begun.get("lab") != root.name:
+            raise self._wrong(f"it holds the lab {self.begun.get('lab')}")
+        if not (self.directory / _FILES).exists():
+            new = self.directory / f"{_FILES}.new"
+            shutil.rmtree(new, ignore_errors=True)
+            new.mkdir()
+            labs.copy(root, new / root.cloud)
+            new.rename(self.directory / _FILES)
+
+    def note(self, kind: str, **fields: object) -> None:
+        """Writes an entry, on disk when this returns."""
+        journal = Journal(self.directory)
+        try:
+            journal.note(kind, **fields)
+        finally:
+            journal.close()
+        self.entries.append({"kind": kind, **fields})
+
+    def last(self, *kinds: str) -> Mapping[str, Any] | None:
+        """The last entry of one of these kinds."""
+        return next((e for e in reversed(self.entries) if e.get("kind") in kinds), None)
+
+    def has(self, kind: str) -> bool:
+        """Whether there is an entry of a kind."""
+        return self.last(kind) is not None
+
+    @property
+    def id(self) -> str:
+        """Marks the processes that work for this lab."""
+        return str((self.begun or {}).get("id", ""))
+
+    @property
+    def is_made(self) -> bool:
+        """Whether the last word on it is that it was made."""
+        last = self.last("apply.started", "apply.done", "apply.failed", "destroy.started", "destroy.done")
+        return last is not None and last["kind"] == "apply.done"
+
+    @property
+    def root(self) -> Path:
+        """Where the tool is called: the copy of the lab's root. Its state is there, too."""
+        begun = self.begun or {}
+        return self.directory / _FILES / str(begun.get("cloud")) / str(begun.get("root"))
+
+    @property
+    def logs(self) -> Path:
+        """Of what the tool said."""
+        path = self.directory / _LOGS
+        path.mkdir(mode=0o700, exist_ok=True)
+        return path
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The variables' values."""
+        try:
+            values = json.loads((self.root / _SETTINGS).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return dict(values)
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Writes the variables' values, all of them or none."""
+        new = self.root / f".{_SETTINGS}.new"
+        new.touch(mode=0o600)
+        new.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
+        new.rename(self.root / _SETTINGS)
+
+    def remove(self) -> None:
+        """Takes the directory away; a crash meanwhile leaves what `clear_removed` ends."""
+        gone = removed(self.directory)
+        self.directory.rename(gone)
+        shutil.rmtree(gone)
+
+
+def removed(directory: Path) -> Path:
+    """The name that a directory has while it is taken away."""
+    return directory.with_name(f".{directory.name}.removed")

@@ -1,0 +1,88 @@
+"""The keys of a lab's new hosts: fetched, shown, and known to `ssh` once somebody took them.
+
+They are kept in the lab's directory and not in ``~/.ssh/known_hosts``: the next lab has other hosts at the
+same addresses.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from fathometer.errors import FathometerError
+from fathometer.study.outputs import Lab
+from fathometer.study.ssh.connection import STRICT, known_hosts_option
+
+PATIENCE_S: Final = 300.0
+"""How long sshd of a new host may take to answer."""
+PAUSE_S: Final = 2.0
+_CALL_S: Final = 120.0
+
+
+def fetch(lab: Lab, key: str | None, into: Path, say: Callable[[str], None]) -> None:
+    """Writes the keys of a lab's hosts into a file; raises `FathometerError` where one does not answer."""
+    until = time.monotonic() + PATIENCE_S
+    into.unlink(missing_ok=True)
+    into.touch(mode=0o600)
+    if lab.jump is not None:
+        _scan([], [lab.jump.address], into, until, say)
+    through = []
+    if lab.jump is not None:
+        options = [word for option in (*STRICT, known_hosts_option(str(into))) for word in ("-o", option)]
+        identity = ["-i", key, "-o", "IdentitiesOnly=yes"] if key is not None else []
+        # Brackets belong into a study's `jump` alone.
+        through = ["ssh", "-T", *options, *identity, "-l", lab.jump.user, "--", lab.jump.address]
+    _scan(through, [host.address for host in lab.hosts], into, until, say)
+
+
+def _scan(
+    before: list[str], addresses: list[str], into: Path, until: float, say: Callable[[str], None]
+) -> None:
+    missing, told = list(addresses), False
+    while missing:
+        done = _call([*before, "ssh-keyscan", "-T", "10", *missing])
+        found = [line for line in done.stdout.splitlines() if _is_key(line, missing)]
+        with into.open("a", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in found)
+        there = {line.split()[0] for line in found}
+        missing = [address for address in missing if address not in there]
+        if not missing:
+            return
+        if time.monotonic() > until:
+            words = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("#")]
+            raise FathometerError(
+                "fetch the keys of the lab's hosts",
+                f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer to SSH"
+                f"{f' ({words[-1]})' if words else ''}",
+                "see that you come from the network that `ssh_from` names, and with the right --key; "
+                "the same command tries it again",
+            )
+        if not told:
+            say(f"waiting for {', '.join(missing)} to answer to SSH")
+            told = True
+        time.sleep(PAUSE_S)
+
+
+def _call(argv: list[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(  # noqa: S603 - ssh-keyscan, with addresses that `Lab` has checked
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_CALL_S
+        )
+    except subprocess.TimeoutExpired:
+        return subprocess.CompletedProcess(argv, 1, "", "it took too long")
+    except OSError as error:
+        raise FathometerError("fetch the keys", f"{argv[0]}: {error.strerror}", "install OpenSSH") from None
+
+
+def _is_key(line: str, addresses: list[str]) -> bool:
+    """A line of `known_hosts` for one of these, and not for a host that nobody asked about."""
+    parts = line.split()
+    return len(parts) == 3 and parts[0] in addresses and parts[1].startswith(("ssh-", "ecdsa-", "sk-"))
+
+
+def fingerprints(file: Path) -> list[str]:
+    """As `ssh-keygen -l` writes them."""
+    return _call(["ssh-keygen", "-l", "-f", str(file)]).stdout.splitlines()

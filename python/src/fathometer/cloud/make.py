@@ -1,0 +1,255 @@
+"""`plan` and `up`: a lab's variables, what would be made, and its making."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from fathometer.cloud import keys
+from fathometer.cloud.journal import KNOWN_HOSTS
+from fathometer.cloud.labs import Root
+from fathometer.cloud.planned import Plan, read_plan
+from fathometer.cloud.prices import Estimate, estimate
+from fathometer.cloud.tool import find_tool, message
+from fathometer.cloud.work import Work, remaining, table
+from fathometer.counts import count
+from fathometer.durations import UNITS, read
+from fathometer.errors import ExitCode, FathometerError
+from fathometer.study.outputs import Lab, read_lab
+
+_PLAN: Final = "lab.plan"
+_USUAL: Final = "4h"
+_LONGEST: Final = timedelta(hours=24)
+_USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the command line says of a lab's variables."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    hours: str | None = None
+    ssh_from: str | None = None
+    key: Path | None = None
+    jump: bool | None = None
+
+
+def plan(work: Work, root: Root, tool: Path | None, given: Given) -> Plan:
+    """Shows what `up` would do."""
+    with work.held():
+        planned, price = _plan(work, root, tool, given)
+        _show(planned, price)
+        if reminder := remaining(work.place, datetime.now(UTC)):
+            work.say(reminder)
+        return planned
+
+
+def up(work: Work, root: Root, tool: Path | None, given: Given) -> Lab:
+    """Makes a lab, or what is left of it to be made."""
+    with work.held():
+        planned, price = _plan(work, root, tool, given)
+        if planned.is_empty:
+            work.say("everything of it is there")
+            if not work.place.is_made:
+                # A crash between the last thing and its entry.
+                work.place.note("apply.done")
+        else:
+            _approve(work, planned, price)
+            _apply(work, len(planned.made) + len(planned.changed) + len(planned.removed))
+        lab = outputs(work)
+        try:
+            know_hosts(work, lab)
+        finally:
+            work.say_what_exists()
+        return lab
+
+
+def outputs(work: Work) -> Lab:
+    """The lab as its outputs tell of it."""
+    return read_lab(work.tool.output("output", "-json"), f"the lab {work.lab}")
+
+
+def know_hosts(work: Work, lab: Lab) -> None:
+    """Sees to it that the keys of the hosts are known; raises `FathometerError` where nobody takes them."""
+    addresses = [lab.jump.address] if lab.jump is not None else []
+    addresses += [host.address for host in lab.hosts]
+    taken = work.place.last("keys.taken")
+    known = work.place.directory / KNOWN_HOSTS
+    if taken is not None and taken["addresses"] == addresses and known.is_file():
+        return
+    work.place.note("keys.started", addresses=addresses)
+    new = known.with_name(f"{KNOWN_HOSTS}.new")
+    keys.fetch(lab, key_of(work), new, work.say)
+    typer.echo("the hosts' keys, as they came over the network:", err=True)
+    for line in keys.fingerprints(new):
+        typer.echo(f"    {line}", err=True)
+    if not work.agreed("Take them?"):
+        raise FathometerError(
+            "make the hosts known", "their keys were not taken", f"{work.command('up')} asks again"
+        )
+    new.rename(known)
+    work.place.note("keys.taken", addresses=addresses)
+
+
+def key_of(work: Work) -> str | None:
+    """The file of the private key; None: as `ssh` finds it."""
+    key = (work.place.last("settings") or {}).get("key")
+    return None if key is None else str(key)
+
+
+def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan, Estimate]:
+    place = work.place
+    if place.has("destroy.started"):
+        raise FathometerError(
+            "make the lab", "its removal has begun", f"end that first, with {work.command('down')}"
+        )
+    begun = place.begun
+    place.begin(root, str(begun["tool"]) if begun is not None else find_tool(tool))
+    _set(work, root, given)
+    if not place.has("init.done"):
+        work.say("preparing (the cloud's provider is fetched)")
+        ended = work.step("init", "init", "-input=false", "-no-color")
+        if ended.code != 0 or ended.interrupted:
+            raise work.failed("prepare the lab", ended, "up")
+    work.say("planning")
+    ended = work.step("plan", "plan", "-input=false", "-json", f"-out={_PLAN}")
+    if ended.code != 0 or ended.interrupted:
+        raise work.failed("plan the lab", ended, "up")
+    planned = read_plan(json.loads(work.tool.output("show", "-json", _PLAN)))
+    return planned, estimate(planned.after)
+
+
+def _set(work: Work, root: Root, given: Given) -> None:
+    known = root.variables
+    values = {**work.place.settings}
+    for name, text in given.variables.items():
+        _must_be_known(name, known)
+        values[name] = _value(text)
+    if given.jump is not None:
+        _must_be_known("public_jump", known)
+        values["public_jump"] = given.jump
+    if given.ssh_from is not None:
+        values["ssh_from"] = given.ssh_from
+    if "ssh_from" in known and "ssh_from" not in values:
+        raise FathometerError(
+            "make the lab",
+            "nobody said whence SSH may come",
+            "give your own address, as others see it: --from 198.51.100.7/32",
+            exit_code=ExitCode.USAGE,
+        )
+    key = work.place.last("settings")
+    private = None if key is None else key.get("key")
+    if "ssh_public_key" in known and (given.key is not None or "ssh_public_key" not in values):
+        private, values["ssh_public_key"] = _key(given.key)
+    if "expires" in known and (
+        given.hours is not None or "expires" not in values or not work.place.has("apply.started")
+    ):
+        values["expires"] = _end(given.hours or _USUAL, datetime.now(UTC))
+    work.place.set(values)
+    work.place.note("settings", names=sorted(values), expires=values.get("expires"), key=private)
+
+
+def _must_be_known(name: str, known: frozenset[str]) -> None:
+    if name not in known:
+        raise FathometerError(
+            "make the lab",
+            f'it has no variable "{name}"',
+            f"use one of: {', '.join(sorted(known))}",
+            exit_code=ExitCode.USAGE,
+        )
+
+
+def _value(text: str) -> object:
+    """As JSON, and as a text where it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _key(named: Path | None) -> tuple[str | None, str]:
+    """The file of a private key, and its public half, which alone is read."""
+    home = Path.home() / ".ssh"
+    private = named.expanduser().absolute() if named is not None else None
+    places = [private] if private is not None else [home / name for name in _USUAL_KEYS]
+    for place in places:
+        public = place if place.suffix == ".pub" else place.with_name(f"{place.name}.pub")
+        try:
+            text = public.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        # Where none was named `ssh` finds it, or its agent has it.
+        return (str(public.with_suffix("")) if named is not None else None), text
+    raise FathometerError(
+        "make the lab",
+        f"there is no public key {places[0]}.pub",
+        "name the key for SSH: --key FILE, with FILE.pub beside it (`ssh-keygen -t ed25519` makes one)",
+    )
+
+
+def _end(hours: str, now: datetime) -> str:
+    ns = read(hours)
+    if ns is None or not 0 < ns <= int(_LONGEST.total_seconds()) * UNITS["s"]:
+        raise FathometerError(
+            "make the lab",
+            f'it cannot be there for "{hours}"',
+            "use a duration of at most 24h, as in 4h",
+            exit_code=ExitCode.USAGE,
+        )
+    return (now + timedelta(microseconds=int(ns) // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _show(planned: Plan, price: Estimate) -> None:
+    for words, resources in (
+        ("made", planned.made),
+        ("changed", planned.changed),
+        ("removed", planned.removed),
+    ):
+        if resources:
+            typer.echo(f"to be {words}: {count(len(resources), 'thing')}")
+            typer.echo(table(resources))
+    if planned.is_empty:
+        typer.echo("nothing to be done")
+    typer.echo(f"costs {price}")
+
+
+def _approve(work: Work, planned: Plan, price: Estimate) -> None:
+    approved = work.place.last("approved")
+    if approved is not None and planned.is_within(approved["addresses"]):
+        work.say(f"going on: {count(len(planned.made), 'thing')} to be made")
+        return
+    _show(planned, price)
+    if reminder := remaining(work.place, datetime.now(UTC)):
+        work.say(reminder)
+    if not work.agreed("Do that, and pay for it?"):
+        raise FathometerError("make the lab", "nobody wanted it", "nothing was changed")
+    work.place.note(
+        "approved",
+        addresses=[resource.address for resource in planned.made],
+        tag=planned.tag,
+        low=price.low,
+        high=price.high,
+    )
+
+
+def _apply(work: Work, number: int) -> None:
+    done = 0
+
+    def heard(value: Mapping[str, Any]) -> None:
+        nonlocal done
+        if value.get("type") == "apply_complete":
+            done += 1
+            work.say(f"[{done}/{number}] {message(value)}")
+        elif value.get("type") == "apply_errored":
+            work.say(message(value))
+
+    ended = work.step("apply", "apply", "-input=false", "-json", _PLAN, heard=heard)
+    (work.place.root / _PLAN).unlink(missing_ok=True)
+    if ended.code != 0 or ended.interrupted:
+        raise work.failed("make the lab", ended, "up")

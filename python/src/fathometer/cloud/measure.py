@@ -1,0 +1,81 @@
+"""`run`: a lab's outputs become a study, which is run, or what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from fathometer.cloud.journal import KNOWN_HOSTS
+from fathometer.cloud.make import key_of, know_hosts, outputs
+from fathometer.cloud.work import Work, expires, remaining
+from fathometer.errors import FathometerError
+from fathometer.study import plan as planning
+from fathometer.study.outputs import study_text
+from fathometer.study.read import read_study
+from fathometer.study.run import run_study
+from fathometer.study.watch.terminal import view_of_own
+from fathometer.study.words import duration_text
+
+
+def run(
+    work: Work,
+    output: Path | None,
+    like: Path | None,
+    fathom: Path | None,
+    remote: Iterable[Path],
+    *,
+    quick: bool,
+) -> Path:
+    """Measures on a lab; tells where the recordings are. Raises `FathometerError`."""
+    with work.held():
+        if not work.place.is_made:
+            raise FathometerError(
+                "measure on the lab",
+                f"{work.lab} is not there, or not all of it",
+                f"make it: {work.command('up')}",
+            )
+        lab = outputs(work)
+        know_hosts(work, lab)
+        last = work.place.last("study.started")
+        if output is None:
+            output = Path(str(last["output"])) if last is not None else Path.cwd() / work.lab
+        output = output.absolute()
+        # A study's paths go from its file's directory, and `--like` names its policies' files from there.
+        file = work.place.directory / "study.toml"
+        known = str(work.place.directory / KNOWN_HOSTS)
+        goes_on = last is not None and Path(str(last["output"])) == output and like is None and file.is_file()
+        if not goes_on:
+            text = study_text(lab, like.absolute() if like else None, key_of(work), file.parent, known)
+            new = file.with_suffix(".new")
+            new.write_text(text, encoding="utf-8")
+            new.rename(file)
+        _must_fit(work, file, quick=quick)
+        work.place.note("study.started", output=str(output), file=str(file))
+        try:
+            with view_of_own(output) as say:
+                run_study(file, output, fathom, quick, say, tuple(remote))
+        except FathometerError as error:
+            work.place.note("study.failed", output=str(output), reason=str(error))
+            work.say_what_exists()
+            raise
+        work.place.note("study.done", output=str(output))
+        if reminder := remaining(work.place, datetime.now(UTC)):
+            work.say(reminder)
+        work.say(f"{work.command('down')} removes it")
+        return output
+
+
+def _must_fit(work: Work, file: Path, *, quick: bool) -> None:
+    study = read_study(file)
+    study = planning.quick(study) if quick else study
+    takes = planning.estimate_ns(study, planning.plan(study))
+    ends = expires(work.place)
+    if ends is None:
+        return
+    if datetime.now(UTC) + timedelta(microseconds=takes // 1000) > ends:
+        what = f"it takes about {duration_text(takes)}, and {remaining(work.place, datetime.now(UTC))}"
+        if not work.agreed(f"{work.lab}: {what}. Begin all the same?"):
+            raise FathometerError(
+                "measure on the lab", what, f"{work.command('up')} with --for 12h prolongs it"
+            )

@@ -1,0 +1,68 @@
+"""What a lab costs an hour, as an estimate of the dated list prices in ``prices.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from fathometer.cloud.planned import Resource
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """In US dollars an hour."""
+
+    low: float
+    high: float
+    date: str
+    """When the prices were looked up."""
+    unknown: tuple[str, ...]
+    """Kinds (with what makes their price) for which there is none."""
+
+    def __str__(self) -> str:
+        unknown = (
+            f", without {', '.join(self.unknown)}, whose price is not known here" if self.unknown else ""
+        )
+        return f"{hourly(self.low, self.high)} (estimate, list prices of {self.date}{unknown})"
+
+
+def hourly(low: float, high: float) -> str:
+    """`0.55 $ an hour`, `0.19 to 0.50 $ an hour`."""
+    first, last = f"{low:.2f}", f"{high:.2f}"
+    return f"{first} $ an hour" if first == last else f"{first} to {last} $ an hour"
+
+
+@cache
+def _prices() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("prices.toml").read_text(encoding="utf-8"))
+
+
+def estimate(resources: Iterable[Resource]) -> Estimate:
+    """Of all of them."""
+    prices = _prices()
+    free = set(prices["free"])
+    low = high = 0.0
+    unknown: dict[str, None] = {}
+    for resource in resources:
+        price = next((p for p in prices["price"] if _fits(p, resource)), None)
+        if price is not None:
+            low, high = low + price["hour"][0], high + price["hour"][1]
+        elif resource.kind not in free:
+            unknown[_named(resource)] = None
+    return Estimate(low, high, str(prices["date"]), tuple(unknown))
+
+
+def _fits(price: dict[str, Any], resource: Resource) -> bool:
+    if price["kind"] != resource.kind:
+        return False
+    return all(resource.values.get(name) == value for name, value in price.get("with", {}).items())
+
+
+def _named(resource: Resource) -> str:
+    names = ("size", "instance_type", "machine_type", "sku_tier", "sku")
+    what = next((v for n in names if isinstance(v := resource.values.get(n), str)), None)
+    return f"{resource.kind} {what}" if what else resource.kind

@@ -1,0 +1,133 @@
+"""`down`: a lab is removed, also one that was half made; and what is left of it is looked for."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fathometer.clean import cleaned
+from fathometer.cloud import left
+from fathometer.cloud.journal import removed
+from fathometer.cloud.planned import Resource
+from fathometer.cloud.prices import estimate
+from fathometer.cloud.tool import message
+from fathometer.cloud.work import Work, table
+from fathometer.counts import are, count
+from fathometer.errors import FathometerError
+from fathometer.study.journal import JOURNAL
+from fathometer.study.stop import stop_study
+
+
+def down(work: Work, *, by_state: bool) -> None:
+    """Removes a lab. Raises `FathometerError` where something is left, or that cannot be found out."""
+    gone = removed(work.place.directory)
+    if gone.is_dir() and work.place.begun is None:
+        # It was removed, and its directory not to the end.
+        shutil.rmtree(gone)
+        shutil.rmtree(work.place.directory, ignore_errors=True)
+        work.say("nothing of it is left")
+        return
+    if work.place.begun is None:
+        raise FathometerError(
+            "remove the lab",
+            f"{work.place.directory} holds none",
+            "name its --directory; `fathom cloud list` names the labs that are known",
+        )
+    shutil.rmtree(gone, ignore_errors=True)
+    _stop_study(work)
+    with work.held(end_earlier=True):
+        if work.place.has("apply.started"):
+            _destroy(work)
+            _look(work, by_state=by_state)
+        work.say("nothing of it is left")
+        work.place.remove()
+
+
+def _stop_study(work: Work) -> None:
+    """Ends what a study still has running: its hosts are about to go."""
+    started = work.place.last("study.started")
+    if started is None or work.place.last("study.started", "study.done") is not started:
+        return
+    output = Path(str(started["output"]))
+    if not (output / JOURNAL).is_file():
+        return
+    try:
+        stop_study(output, None)
+    except FathometerError as error:
+        # Of hosts that are about to be removed nothing stays.
+        work.say(f"{error}")
+
+
+def _destroy(work: Work) -> None:
+    place = work.place
+    last = place.last("destroy.started", "destroy.done")
+    if last is not None and last["kind"] == "destroy.done":
+        return
+    there: tuple[Resource, ...] = ()
+    with contextlib.suppress(FathometerError):
+        there = work.exists()
+    # Who was asked once is not asked again after a crash.
+    if last is None:
+        if there:
+            typer.echo(f"to be removed: {count(len(there), 'thing')}")
+            typer.echo(table(there))
+            typer.echo(f"costs {estimate(there)}")
+        if not work.agreed("Remove it?"):
+            raise FathometerError("remove the lab", "nobody wanted it", "nothing was changed")
+    done = 0
+
+    def heard(value: Mapping[str, Any]) -> None:
+        nonlocal done
+        hook = value.get("hook") or {}
+        if value.get("type") == "apply_complete" and hook.get("action") == "delete":
+            done += 1
+            work.say(f"[{done}/{len(there)}] {message(value)}")
+        elif value.get("type") == "apply_errored":
+            work.say(message(value))
+
+    ended = work.step("destroy", "destroy", "-auto-approve", "-input=false", "-json", heard=heard)
+    if ended.code != 0 or ended.interrupted:
+        raise work.failed("remove the lab", ended, "down")
+
+
+def _look(work: Work, *, by_state: bool) -> None:
+    place = work.place
+    stayed = work.exists()
+    if stayed:
+        _list("in the state", (resource.address for resource in stayed))
+        raise FathometerError(
+            "remove the lab",
+            f"{count(len(stayed), 'thing')} {are(len(stayed))} left",
+            f"{work.command('down')} tries it again",
+        )
+    if by_state:
+        work.say("the state is empty; nobody looked for what bears the lab's tag")
+        return
+    place.note("left.started")
+    approved = place.last("approved") or {}
+    found = left.look(str((place.begun or {})["cloud"]), approved.get("tag"), place.settings)
+    if found.problem is not None:
+        raise FathometerError(
+            "find out whether something is left",
+            f"the state is empty, but {found.problem}",
+            f"then {work.command('down')} again; with --by-state it trusts the state",
+        )
+    place.note("left.looked", left=len(found.things))
+    if found.things:
+        _list(f"with the tag fathom-lab={approved.get('tag')}", found.things)
+        raise FathometerError(
+            "remove the lab",
+            f"{count(len(found.things), 'thing')} {are(len(found.things))} left that no state knows",
+            f"remove it by hand, then {work.command('down')} again",
+        )
+
+
+def _list(where: str, names: Iterable[str]) -> None:
+    typer.echo(f"left, {where}:")
+    for name in names:
+        typer.echo(f"    {cleaned(name)}")

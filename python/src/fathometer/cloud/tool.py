@@ -1,0 +1,278 @@
+"""OpenTofu or Terraform, called so that nothing is lost when we end before it does.
+
+It runs in a session of its own and writes into a file: a terminal that closes, Ctrl-C and `kill -9` of us do
+not reach it, and it ends what it is at, with its state written. Its processes bear the lab's mark in their
+environment, as those of a study do, so that the next call of ours finds one that still works.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fathometer.clean import cleaned
+from fathometer.cloud.journal import Place
+from fathometer.errors import FathometerError
+from fathometer.study.processes import MARK, end_marked, marked
+
+INSTALL: Final = (
+    "install OpenTofu (https://opentofu.org/docs/intro/install) or Terraform, 1.8 or newer, "
+    "or name it with --tool"
+)
+LOOK_S: Final = 0.1
+"""From one look at its words to the next."""
+MOST_WORDS: Final = 2000
+"""Characters of an error that are shown."""
+_OLDEST: Final = (1, 8)
+_OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
+"""What would lead it elsewhere, or make it write requests with their secrets into its log."""
+_SECRET: Final = re.compile(r"SECRET|PASSWORD|TOKEN|CREDENTIAL|ACCESS_KEY|PRIVATE_KEY|SAS")
+
+
+@dataclass
+class Ended:
+    """How a call ended."""
+
+    code: int
+    errors: list[str] = field(default_factory=list)
+    """In its own words."""
+    interrupted: bool = False
+
+    @property
+    def words(self) -> str:
+        """What went wrong, in one line."""
+        return cleaned("; ".join(self.errors))[:MOST_WORDS] or f"it ended with exit code {self.code}"
+
+
+def find_tool(named: Path | None) -> str:
+    """The program: as named, else `tofu`, else `terraform`. Raises `FathometerError`."""
+    if named is not None:
+        found = shutil.which(str(named.expanduser().absolute()))
+    else:
+        found = shutil.which("tofu") or shutil.which("terraform")
+    if found is None:
+        what = f"{named} is no program" if named else "neither `tofu` nor `terraform` is in PATH"
+        raise FathometerError("work on a lab", what, INSTALL)
+    try:
+        said = subprocess.run(  # noqa: S603 - what the user named
+            [found, "version", "-json"], capture_output=True, check=True, timeout=60
+        ).stdout
+        version = str(json.loads(said)["terraform_version"])
+        number = tuple(int(part) for part in version.split("-", maxsplit=1)[0].split(".")[:2])
+    except (OSError, subprocess.SubprocessError, ValueError, KeyError, TypeError):
+        raise FathometerError("work on a lab", f"{found} does not tell its version", INSTALL) from None
+    if number < _OLDEST:
+        raise FathometerError("work on a lab", f"{found} is version {version}", INSTALL)
+    return str(Path(found).absolute())
+
+
+class Tool:
+    """Called in the copy of a lab's root."""
+
+    def __init__(self, place: Place, say: Callable[[str], None]) -> None:
+        self._place = place
+        self._program = str((place.begun or {})["tool"])
+        self._say = say
+        kept = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
+        # It is asked nothing, asks nothing, and leaves out advice on what to call next.
+        extra = {"TF_IN_AUTOMATION": "1", "CHECKPOINT_DISABLE": "1", MARK: place.id}
+        self._environment = {**kept, **extra}
+        self._secrets = secrets_of(kept)
+
+    @property
+    def name(self) -> str:
+        """`tofu` or `terraform`."""
+        return Path(self._program).name
+
+    def run(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Ended:
+        """Runs it to its end. `heard` gets the objects that it writes with `-json`.
+
+        A signal that would end us is passed on as one interrupt, at which it ends in order; at a second one
+        it would lose what it is making.
+        """
+        raw = self._place.logs / f"{name}.raw"
+        ended = Ended(0)
+        plain: list[str] = []
+
+        def take(line: str) -> None:
+            line = self._without_secrets(line)
+            try:
+                value = json.loads(line)
+            except ValueError:
+                plain.append(line)
+                return
+            if isinstance(value, dict):
+                ended.errors += _errors(value)
+                if heard is not None:
+                    heard(value)
+
+        with raw.open("wb") as file, raw.open("rb") as back, _signals() as came:
+            process = self._start(words, file.fileno())
+            lines = _Lines(back, take)
+            while process.poll() is None:
+                if came and not ended.interrupted:
+                    ended.interrupted = True
+                    with contextlib.suppress(ProcessLookupError):
+                        process.send_signal(signal.SIGINT)
+                    self._say(f"interrupted: {self.name} gets it once, and ends what it is at; please wait")
+                lines.read()
+                time.sleep(LOOK_S)
+            lines.read(last=True)
+        ended.code = process.returncode
+        if ended.code != 0 and not ended.errors:
+            ended.errors += _plain_errors("\n".join(plain))
+        text = self._without_secrets(raw.read_text(encoding="utf-8", errors="replace"))
+        log = raw.with_suffix(".log")
+        log.touch(mode=0o600)
+        log.write_text(text, encoding="utf-8")
+        raw.unlink()
+        return ended
+
+    def output(self, *words: str) -> bytes:
+        """What it prints. Raises `FathometerError`."""
+        try:
+            done = subprocess.run(  # noqa: S603 - the tool
+                [self._program, *words],
+                cwd=self._place.root,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                # Ctrl-C is not for it.
+                start_new_session=True,
+                umask=0o077,
+            )
+        except OSError as error:
+            raise self._gone(error) from None
+        if done.returncode != 0:
+            said = self._without_secrets((done.stderr or done.stdout).decode(errors="replace"))
+            what = Ended(done.returncode, _plain_errors(said)).words
+            raise FathometerError("look at a lab", f"{self.name} {words[0]}: {what}", "call it again")
+        return done.stdout
+
+    def _start(self, words: tuple[str, ...], to: int) -> subprocess.Popen[bytes]:
+        try:
+            return subprocess.Popen(  # noqa: S603 - the tool
+                [self._program, *words],
+                cwd=self._place.root,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=to,
+                stderr=to,
+                start_new_session=True,
+                # States hold addresses, and whatever a cloud puts into them.
+                umask=0o077,
+            )
+        except OSError as error:
+            raise self._gone(error) from None
+
+    def _gone(self, error: OSError) -> FathometerError:
+        return FathometerError(
+            "work on a lab", f"{self._program}: {error.strerror}", "this lab was begun with it: put it back"
+        )
+
+    def _without_secrets(self, text: str) -> str:
+        for secret, name in self._secrets:
+            text = text.replace(secret, f"[{name}]")
+        return text
+
+
+def message(value: Mapping[str, Any]) -> str:
+    """Of an object that it writes with `-json`: the words for people, without a cloud's long id."""
+    return str(value.get("@message", "")).partition(" [id=")[0]
+
+
+def secrets_of(environment: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Values of the environment that nobody may read, with their variables' names; the longest first."""
+    found = [(value, name) for name, value in environment.items() if _SECRET.search(name) and len(value) > 5]
+    found += [(json.dumps(value)[1:-1], name) for value, name in found]
+    return sorted(set(found), key=lambda one: -len(one[0]))
+
+
+def wait_for_earlier(place: Place, say: Callable[[str], None], *, end: bool) -> None:
+    """Waits for a tool that an earlier call of ours started and did not live to see end. With `end` it is
+    interrupted, once, and ends in order; killed, it would not write down what it just made.
+    """
+    with _signals() as came:
+        told: set[int] = set()
+        passed: set[int] = set()
+        while leaders := [pid for pid in marked(place.id) if _leads(pid)]:
+            for pid in leaders:
+                if pid not in told:
+                    told.add(pid)
+                    say(f"an earlier call's process {pid} still works on this lab: waiting for its end")
+                if (end or came) and pid not in passed:
+                    passed.add(pid)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGINT)
+            time.sleep(LOOK_S)
+    # Providers that have lost their tool.
+    end_marked(place.id)
+    for raw in place.logs.glob("*.raw"):
+        # It may hold what the finished log would not.
+        raw.unlink()
+    if came:
+        raise KeyboardInterrupt
+
+
+def _leads(pid: int) -> bool:
+    # What the tool itself starts is in its session.
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[list[int]]:
+    """Notes the signals that would end us. A hang-up that is ignored, as under `nohup`, stays ignored."""
+    came: list[int] = []
+    signs = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    signs = [sign for sign in signs if signal.getsignal(sign) is not signal.SIG_IGN]
+    before = {sign: signal.signal(sign, lambda number, _: came.append(number)) for sign in signs}
+    try:
+        yield came
+    finally:
+        for sign, handler in before.items():
+            signal.signal(sign, handler)
+
+
+class _Lines:
+    """Whole lines of a file that grows."""
+
+    def __init__(self, file: Any, take: Callable[[str], None]) -> None:  # noqa: ANN401 - a reader of bytes
+        self._file = file
+        self._take = take
+        self._rest = b""
+
+    def read(self, *, last: bool = False) -> None:
+        *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
+        if last and self._rest:
+            lines.append(self._rest)
+        for line in lines:
+            self._take(line.decode(errors="replace"))
+
+
+def _errors(value: Mapping[str, Any]) -> list[str]:
+    said = value.get("diagnostic")
+    if value.get("type") != "diagnostic" or not isinstance(said, dict) or said.get("severity") != "error":
+        return []
+    parts = (str(said.get("summary") or ""), str(said.get("detail") or ""))
+    return [": ".join(part.strip() for part in parts if part.strip())]
+
+
+def _plain_errors(text: str) -> list[str]:
+    """As they are printed for people: in a frame, from `Error:` on."""
+    lines = [re.sub(r"\x1b\[[\d;]*m", "", line).strip("│╷╵| ").strip() for line in text.splitlines()]
+    text = " ".join(line for line in lines if line)
+    return [part.strip() for part in text.split("Error: ")[1:]] or ([text[-MOST_WORDS:]] if text else [])

@@ -1,0 +1,24 @@
+"""What errors of OpenTofu, Terraform and the clouds mean, and what can be done. Their own words are shown,
+besides.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+_OTHER: Final = "see what the cloud says of it"
+
+
+@cache
+def _known() -> list[tuple[re.Pattern[str], str]]:
+    text = Path(__file__).with_name("trouble.toml").read_text(encoding="utf-8")
+    return [(re.compile(one["find"]), str(one["advice"])) for one in tomllib.loads(text)["trouble"]]
+
+
+def advice(words: str) -> str:
+    """What to do about an error, by its words."""
+    return next((what for pattern, what in _known() if pattern.search(words)), _OTHER)

@@ -1,0 +1,166 @@
+"""What `plan`, `up`, `run` and `down` share: a lab's directory that is held, its tool, and what is said."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from fathometer.clean import cleaned
+from fathometer.cloud.journal import Place, all_usual
+from fathometer.cloud.planned import Resource, by_kind, read_state
+from fathometer.cloud.prices import estimate, hourly
+from fathometer.cloud.tool import Ended, Tool, wait_for_earlier
+from fathometer.cloud.trouble import advice
+from fathometer.counts import are, count
+from fathometer.errors import FathometerError
+from fathometer.study.lock import locked
+from fathometer.study.words import duration_text
+
+
+class Work:
+    """On one lab, in its directory."""
+
+    def __init__(self, place: Place, lab: str, *, yes: bool) -> None:
+        self.place = place
+        self.lab = lab
+        self.yes = yes
+
+    @contextlib.contextmanager
+    def held(self, *, end_earlier: bool = False) -> Iterator[None]:
+        """Nobody else works on the lab meanwhile, and no tool of a call that crashed."""
+        self.place.make()
+        with locked(self.place.directory, f"work on the lab {self.lab}", "wait for its end"):
+            # What was written since it was read.
+            self.place = Place(self.place.directory)
+            if self.place.begun is not None:
+                wait_for_earlier(self.place, self.say, end=end_earlier)
+            yield
+
+    @property
+    def tool(self) -> Tool:
+        """Of the lab."""
+        return Tool(self.place, self.say)
+
+    def say(self, words: str) -> None:
+        """What goes on. A terminal that has gone is no reason to stop."""
+        with contextlib.suppress(OSError):
+            typer.echo(f"{self.lab}: {cleaned(words)}", err=True)
+
+    def agreed(self, question: str) -> bool:
+        """Asks; raises `FathometerError` where nobody can answer."""
+        if self.yes:
+            return True
+        # Not `typer.confirm`, which writes a space to standard output.
+        typer.echo(f"{question} [y/N] ", nl=False, err=True)
+        answer = sys.stdin.readline()
+        if not answer:
+            typer.echo(err=True)
+            raise FathometerError("go on", "nobody answered", "answer y, or add --yes")
+        return answer.strip().lower() in {"y", "yes"}
+
+    def command(self, verb: str) -> str:
+        """A command line for this lab."""
+        usual = self.place.directory.parent == all_usual() and self.place.directory.name == self.lab
+        more = [] if usual else ["--directory", str(self.place.directory)]
+        return f"`{shlex.join(['fathom', 'cloud', verb, self.lab, *more])}`"
+
+    def exists(self) -> tuple[Resource, ...]:
+        """What the state says that there is."""
+        if not any(self.place.root.glob("terraform.tfstate*")):
+            return ()
+        return read_state(json.loads(self.tool.output("show", "-json")))
+
+    def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Ended:
+        """A call of the tool, with its entries in the journal."""
+        self.place.note(f"{name}.started")
+        ended = self.tool.run(name, *words, heard=heard)
+        if ended.code == 0 and not ended.interrupted:
+            self.place.note(f"{name}.done")
+        else:
+            # Words in which the secrets of the environment are named, not told.
+            self.place.note(f"{name}.failed", reason=ended.words)
+        return ended
+
+    def failed(self, operation: str, ended: Ended, verb: str) -> FathometerError:
+        """The error for a call that did not end well. Says what exists, and what that costs."""
+        self.say_what_exists()
+        self.say(f"{self.command(verb)} goes on from here")
+        if ended.interrupted:
+            return FathometerError(operation, "it was interrupted", f"{self.command(verb)} goes on")
+        return FathometerError(operation, ended.words, advice(ended.words))
+
+    def say_what_exists(self) -> None:
+        """What there is, what it costs, when its hosts end, and how all of it is removed."""
+        try:
+            resources = self.exists()
+        except FathometerError as error:
+            self.say(f"what exists could not be found out: {error}; {self.command('down')} removes it")
+            return
+        if not resources:
+            self.say("nothing of it exists")
+            return
+        price = estimate(resources)
+        kinds = len(by_kind(resources))
+        number = count(len(resources), "thing")
+        self.say(f"{number} of {count(kinds, 'kind')} {are(len(resources))} there: {price}")
+        if reminder := remaining(self.place, datetime.now(UTC)):
+            self.say(reminder)
+        self.say(f"{self.command('down')} removes it")
+
+
+def remaining(place: Place, now: datetime) -> str | None:
+    """How long the lab is for, in words; None: nothing says it."""
+    ends = expires(place)
+    if ends is None:
+        return None
+    at = f"{ends:%Y-%m-%d %H:%M} UTC"
+    if ends <= now:
+        return (
+            f"its hosts were ended at {at}; whatever else it consists of goes on costing until it is removed"
+        )
+    left = duration_text(int((ends - now).total_seconds()) // 60 * 60 * 10**9 or 10**9)
+    return (
+        f"its hosts end at {at}, in {left}; whatever else it consists of goes on costing until it is removed"
+    )
+
+
+def expires(place: Place) -> datetime | None:
+    """When the hosts of a lab end."""
+    last = place.last("settings")
+    try:
+        return datetime.fromisoformat(str((last or {})["expires"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def table(resources: Iterable[Resource]) -> str:
+    """Kinds and how many there are of each, a line each."""
+    return "\n".join(f"{number:>7,}  {cleaned(kind)}" for kind, number in by_kind(resources))
+
+
+def summary(directory: Path, now: datetime) -> str | None:
+    """A line on a lab's directory, of its journal alone; None: it holds no lab."""
+    place = Place(directory)
+    begun = place.begun
+    if begun is None:
+        return None
+    approved = place.last("approved")
+    last = place.last(
+        "apply.started", "apply.done", "apply.failed", "destroy.started", "destroy.failed", "destroy.done"
+    )
+    state = {
+        None: "nothing was made yet",
+        "apply.done": "made",
+        "destroy.done": "removed; whether something is left was not found out",
+    }.get(None if last is None else str(last["kind"]), "half made, or half removed")
+    price = f", estimated at {hourly(float(approved['low']), float(approved['high']))}" if approved else ""
+    reminder = remaining(place, now) if last is not None else None
+    return cleaned(f"{begun.get('lab')}  {state}{price}; {reminder or directory}")

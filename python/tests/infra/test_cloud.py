@@ -1,0 +1,159 @@
+"""`fathom cloud` with the real OpenTofu (or Terraform) and a real root, against the stand-in provider."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from support.machines import until
+from support.terraform import mirror, program
+
+MAIN = [sys.executable, "-c", "from fathometer.cli import main; main()", "cloud"]
+KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab"
+
+
+class Cloud:
+    """Called by somebody whose home has nothing but a key."""
+
+    def __init__(self, home):
+        _, settings = mirror()
+        self.home = home
+        self.programs = home / "bin"
+        self.programs.mkdir()
+        (self.programs / "tofu").symlink_to(program())
+        (home / ".ssh").mkdir()
+        (home / ".ssh/id_ed25519.pub").write_text(f"{KEY}\n")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("TF_", "XDG_", "ARM_"))}
+        path = f"{self.programs}:/usr/bin:/bin"
+        self.env = {**kept, **settings, "HOME": str(home), "PATH": path}
+        # A host that does not answer is not waited for.
+        self.program(
+            "ssh-keyscan", 'for a; do case $a in -*|10) ;; *) echo "$a ssh-ed25519 AAAA";; esac; done'
+        )
+        self.program("ssh", 'while [ "$1" != ssh-keyscan ]; do shift; done; exec "$@"')
+
+    def program(self, name, text):
+        (self.programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (self.programs / name).chmod(0o755)
+
+    @property
+    def place(self):
+        return self.home / ".local/state/fathom/cloud/azure-zones"
+
+    def popen(self, *words):
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [*MAIN, *words], env=self.env, cwd=self.home, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+
+    def __call__(self, *words, code=0, answer=""):
+        out, err = (process := self.popen(*words)).communicate(answer, timeout=120)
+        assert process.returncode == code, out + err
+        return out, err
+
+    def kinds(self):
+        text = (self.place / "journal.jsonl").read_text()
+        return [json.loads(line)["kind"] for line in text.splitlines()]
+
+
+@pytest.fixture
+def cloud(tmp_path):
+    return Cloud(tmp_path)
+
+
+GIVEN = ("azure-zones", "--from", "198.51.100.7/32", "--public-jump")
+
+
+def test_a_lab_is_planned_made_and_removed(cloud):
+    out, err = cloud("plan", *GIVEN)
+    assert "6  azurerm_linux_virtual_machine" in out
+    # Five hosts at 0.10, a jump host of at most 0.05 and its address: docs/cloud.md says where that is from.
+    assert "costs 0.51 to 0.55 $ an hour (estimate, list prices of 2026-11-23)" in out
+    assert cloud.place.stat().st_mode & 0o777 == 0o700
+    assert not list(cloud.place.rglob("terraform.tfstate"))
+    # What was given to `plan` holds.
+    out, err = cloud("up", "azure-zones", answer="y\ny\n")
+    assert "[45/45] " in err
+    assert "45 things of 11 kinds are there: 0.51 to 0.55 $ an hour" in err
+    assert "in 3h 59m" in err
+    assert out.splitlines()[-1] == "fathom cloud run azure-zones"
+    assert cloud("up", "azure-zones")[1].count("everything of it is there") == 1
+    assert "azure-zones  made, estimated at 0.51 to 0.55 $ an hour" in cloud("list")[0]
+    # Without `az` nobody knows what no state knows.
+    out, err = cloud("down", "azure-zones", "--yes", code=1)
+    assert "to be removed: 45 things" in out
+    assert "az group list --tag fathom-lab=fathom-zones" in err
+    cloud.program("az", '[ "$1" = resource ] || exit 0; echo /subscriptions/0/left')
+    out, err = cloud("down", "azure-zones", code=1)
+    assert "    /subscriptions/0/left" in out
+    assert "1 thing is left that no state knows" in err
+    cloud.program("az", "exit 0")
+    out, err = cloud("down", "azure-zones")
+    assert "nothing of it is left" in err
+    assert list(cloud.place.parent.iterdir()) == []
+
+
+def test_who_says_no_pays_nothing(cloud):
+    _, err = cloud("up", *GIVEN, code=1, answer="n\n")
+    assert "nobody wanted it" in err
+    assert "apply.started" not in cloud.kinds()
+    _, err = cloud("up", *GIVEN, code=1)
+    assert "nobody answered; answer y, or add --yes" in err
+    cloud("down", "azure-zones")
+    assert not cloud.place.exists()
+
+
+def test_a_longer_life_is_a_change_that_is_asked_about(cloud):
+    cloud("up", *GIVEN, "--yes")
+    out, err = cloud("up", "azure-zones", "--for", "8h", "--yes")
+    assert "to be changed" in out
+    assert "to be made" not in out
+    assert "in 7h 59m" in err
+
+
+def test_ctrl_c_while_things_are_made_loses_none_of_them(cloud):
+    process = cloud.popen("up", *GIVEN, "--yes")
+    until(lambda: (cloud.place / "journal.jsonl").exists() and "apply.started" in cloud.kinds(), "the making")
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 1, out + err
+    assert "tofu gets it once" in err
+    assert "`fathom cloud down azure-zones` removes it" in err or "nothing of it exists" in err
+    out, err = cloud("up", "azure-zones", "--yes")
+    assert "45 things of 11 kinds are there" in err
+    cloud("down", "azure-zones", "--yes", "--by-state")
+    assert not cloud.place.exists()
+
+
+def test_a_program_that_is_missing_is_named_with_where_to_get_it(cloud):
+    (cloud.programs / "tofu").unlink()
+    _, err = cloud("up", *GIVEN, code=1)
+    assert "neither `tofu` nor `terraform` is in PATH; install OpenTofu (https://opentofu.org/" in err
+    (cloud.programs / "terraform").symlink_to(program())
+    assert "to be made" in cloud("plan", *GIVEN)[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("azure-zones",), "--from 198.51.100.7/32"),
+        (("azure-zone",), "azure-zones"),
+        ((*GIVEN, "--for", "25h"), "at most 24h"),
+        ((*GIVEN, "--for", "soon"), "at most 24h"),
+        ((*GIVEN, "--var", "zone=1"), 'no variable "zone"'),
+        ((*GIVEN, "--var", "zones"), "NAME=VALUE"),
+    ],
+)
+def test_a_wrong_command_line(cloud, words, says):
+    _, err = cloud("up", *words, code=2)
+    assert says in err
+
+
+def test_a_value_that_the_lab_refuses(cloud):
+    _, err = cloud("up", "azure-zones", "--from", "0.0.0.0/0", code=1)
+    assert "Give a network of IPv4 in CIDR notation" in err
+    assert "set it with --var NAME=VALUE" in err
