@@ -429,6 +429,9 @@ pub enum EventKind {
         length_ns: u64,
         /// What became of it.
         became: Became,
+        /// By this host's clock it had been idle for so long when it was asked, or at the most when it was seen to end, in ns. Absent: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asked_ns: Option<u64>,
         /// It was idle, or lived, for so long at the least, in ns. Absent: not known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         least_ns: Option<u64>,

@@ -111,6 +111,18 @@ impl From<Introduction> for Responder {
 }
 
 impl PeerReport {
+    /// Whether it has given all its echoes to its kernel, and that cannot get them through.
+    pub fn has_answered_in_vain(&self) -> bool {
+        let timed_out = self.responder.is_some_and(|who| who.failure == Some(Failure::TimedOut));
+        match self.standing {
+            Standing::Open => {
+                self.unsent_bytes == Some(0) && self.unacked.is_some_and(|segments| segments > 0)
+            }
+            Standing::Failed => timed_out,
+            Standing::NotKnown | Standing::ClosedByProbe | Standing::ClosedIdle => false,
+        }
+    }
+
     /// Whether the reflector had the connection, and it ended there, if it did, by nobody's wish there: the probe's side
     /// closed it, or a RST came, or nothing was acknowledged any more.
     pub fn is_not_its_doing(&self) -> bool {

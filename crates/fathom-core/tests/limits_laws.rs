@@ -6,6 +6,8 @@
 mod ages;
 #[path = "limits_world/by_chance.rs"]
 mod by_chance;
+#[path = "limits_world/late.rs"]
+mod late;
 mod limits_world;
 #[path = "limits_world/one_way.rs"]
 mod one_way;

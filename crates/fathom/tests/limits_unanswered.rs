@@ -1,6 +1,6 @@
 //! `fathom limits` against peers whose kernel acknowledges while nobody answers: a server that does not read any more is no limit
-//! of the path; a relay that takes what it does not pass on is one, where a reflector tells that it never came. The counterpart,
-//! flows that a firewall drops, is in `limits.rs` (`the_limit_of_connection_tracking_is_found`).
+//! of the path; a relay that takes what it does not pass on is one, where a reflector tells that it never came, and a firewall
+//! that takes the answers is one, where it tells that it sends them again and again. The counterpart, flows that a firewall drops, is in `limits.rs` (`the_limit_of_connection_tracking_is_found`).
 
 mod support;
 
@@ -10,10 +10,10 @@ use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::faults::Reflector;
+use support::faults::{Reflector, Site};
 use support::net::Host;
 use support::probe::{Outcome, Probe, fathom};
-use support::{FATHOM, free_port};
+use support::{FATHOM, free_port, needs, needs_root};
 
 /// After so long a connection is not answered any more.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -187,4 +187,39 @@ fn a_relay_that_takes_what_it_does_not_pass_on_is_a_limit_where_a_reflector_tell
     let end = |name: &str| found[name]["idle_ns"].as_u64().unwrap_or_else(|| panic!("no {name}: {found:#}"));
     let limit_ns = LIMIT.as_nanos() as u64;
     assert!(end("survived") <= limit_ns + 500_000_000 && limit_ns <= end("died"), "{found:#}");
+}
+
+/// A firewall that knows a connection for two seconds from the last answer's data, and takes data of the server's that it does not
+/// know; requests pass, and acknowledgements without data, which are up to 80 bytes long.
+#[test]
+fn a_firewall_that_takes_only_the_answers_is_a_limit_where_a_reflector_tells() {
+    if !(needs_root() && needs("nft")) {
+        return;
+    }
+    let site = Site::routed();
+    let (port, router) = (site.target.port(), site.router());
+    router.on("nft add table ip fathom");
+    router.on("nft add set ip fathom known { type inet_service; flags dynamic,timeout; timeout 2s; }");
+    router.rule(&format!("tcp dport {port} tcp flags & (syn|ack) == syn add @known {{ tcp sport }}"));
+    router.rule(&format!("tcp sport {port} ip length > 100 tcp dport != @known drop"));
+    router.rule(&format!("tcp sport {port} ip length > 100 update @known {{ tcp dport }}"));
+    let _reflector = Reflector::start(&site.net.reflector, site.target);
+    let home = tempfile::tempdir().expect("a directory");
+    let mut command = site.net.probe.fathom();
+    command
+        .args(["limits", &site.target.to_string(), "--json", "--up-to", "4s", "--record"])
+        .arg(home.path().join("r"));
+    let outcome = Probe::spawn(&mut command).finish();
+    let found = result(&outcome);
+    assert_eq!(
+        (outcome.code(), &found["verdict"], &found["by"]),
+        (0, &json!("found"), &json!("between")),
+        "{found:#}"
+    );
+    assert!(found["how"].get("not_answered").is_some(), "{found:#}");
+    let end = |name: &str| found[name]["idle_ns"].as_u64().unwrap_or_else(|| panic!("no {name}: {found:#}"));
+    let limit_ns = LIMIT.as_nanos() as u64;
+    assert!(end("survived") <= limit_ns && limit_ns <= end("died"), "{found:#}");
+    let story = fathom(home.path(), &["recording", "explain", "r"]);
+    assert!(story.out.contains("or its answer did not come back"), "{story:?}");
 }

@@ -8,6 +8,9 @@ use crate::event::Death;
 pub(super) struct Died {
     pub(super) id: u32,
     pub(super) how: Death,
+    /// By this host's clock it had been idle for so long when it was asked, or was seen to end, at the most: but for the time
+    /// that every first echo takes.
+    pub(super) asked_ns: u64,
     /// It had been idle for so long at the most when it died.
     pub(super) most_ns: u64,
     /// How much of that is doubt about when its request arrived.
@@ -24,6 +27,8 @@ pub(super) struct Cohort {
     pub(super) survived: u32,
     /// They had been idle for so long at the least.
     pub(super) least_ns: u64,
+    /// For how long each of them had been idle by this host's clock when it was asked.
+    pub(super) asked_ns: Vec<u64>,
     pub(super) died: Vec<Died>,
     /// Those of which nothing can be said: asked while the path was down, never opened, died with all others.
     pub(super) void: u32,
@@ -38,8 +43,9 @@ impl Cohort {
         self.survived + self.died.len() as u32
     }
 
-    pub(super) fn survives(&mut self, least_ns: u64) {
+    pub(super) fn survives(&mut self, asked_ns: u64, least_ns: u64) {
         self.open -= 1;
+        self.asked_ns.push(asked_ns);
         self.least_ns = if self.survived == 0 { least_ns } else { self.least_ns.min(least_ns) };
         self.survived += 1;
     }
@@ -108,8 +114,9 @@ mod tests {
 
     fn cohort(length_ns: u64, survived: u32, died: u32) -> Cohort {
         let mut cohort = Cohort::new(length_ns, survived + died);
-        (0..survived).for_each(|_| cohort.survives(length_ns));
-        let death = Died { id: 0, how: Death::Silent, most_ns: length_ns + 3, doubt_ns: 2 };
+        (0..survived).for_each(|_| cohort.survives(length_ns, length_ns));
+        let death =
+            Died { id: 0, how: Death::Silent, asked_ns: length_ns, most_ns: length_ns + 3, doubt_ns: 2 };
         (0..died).for_each(|_| cohort.dies(death));
         cohort
     }

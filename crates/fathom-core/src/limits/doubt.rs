@@ -14,6 +14,8 @@ use crate::event::Death;
 
 /// A bracket that chance would make so often, where deaths are as frequent on both sides of it, is none.
 const BY_CHANCE: f64 = 1e-3;
+/// Between two connections that are asked when they are due no more than this passes on a host that is not busy.
+const BUSY_NS: u64 = 10_000_000;
 /// One death among so many connections, and fewer, are none that a claim has to account for.
 pub(super) const FEW: u32 = 50;
 
@@ -32,9 +34,9 @@ pub(super) struct Doubt {
 pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
     let judged = cohorts.iter().map(Cohort::judged).sum();
     let deaths = || cohorts.iter().flat_map(|cohort| &cohort.died);
-    let low = bracket.survived.map_or((0, 0), |(at, ns)| (cohorts[at].length_ns, ns));
+    let low = Low::of(cohorts, bracket);
     let strays: usize =
-        cohorts.iter().map(|c| c.died.iter().filter(|died| is_below(c, died, low)).count()).sum();
+        cohorts.iter().map(|c| c.died.iter().filter(|died| low.contradicts(c, died)).count()).sum();
     let strays = strays as u32;
     let alike = |(_, high_ns)| Sides::of(cohorts, low, high_ns).are_alike(strays);
     let contradicted = strays * FEW > judged || bracket.died.is_some_and(alike);
@@ -44,10 +46,35 @@ pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
     Some(Doubt { from_ns, died: deaths().count() as u32, judged, survived_ns })
 }
 
-/// Whether it died at a length that most survived, or sooner: of one that was asked after the same time and less is known only
-/// how long it was idle at the most.
-fn is_below(cohort: &Cohort, died: &Died, (length_ns, low_ns): (u64, u64)) -> bool {
-    cohort.length_ns <= length_ns || died.most_ns <= low_ns
+/// Idleness that most survived.
+#[derive(Debug, Clone, Copy, Default)]
+struct Low {
+    /// The length that was planned.
+    length_ns: u64,
+    /// How long the connections were idle at the least, and, by this host's clock, at the most when they were asked.
+    least_ns: u64,
+    asked_ns: u64,
+}
+
+impl Low {
+    fn of(cohorts: &[Cohort], bracket: Bracket) -> Self {
+        let Some((at, least_ns)) = bracket.survived else { return Self::default() };
+        let asked_ns = cohorts[at].asked_ns.iter().max().copied().unwrap_or(0);
+        Self { length_ns: cohorts[at].length_ns, least_ns, asked_ns }
+    }
+
+    /// Whether one died of this idleness, or of less. One that was asked no later died of no more, though it may have been idle
+    /// for a little longer at the most than others were at the least. Where this host was busy it may have been asked later
+    /// than one that was planned with it, or before it; that is known but for what passes until the request is sent.
+    fn contradicts(self, cohort: &Cohort, died: &Died) -> bool {
+        let late_ns = if cohort.length_ns <= self.length_ns { BUSY_NS } else { 0 };
+        died.asked_ns <= self.asked_ns + late_ns || died.most_ns <= self.least_ns
+    }
+
+    /// Whether one that survived was idle for longer.
+    fn is_outlived(self, cohort: &Cohort, asked_ns: u64) -> bool {
+        cohort.length_ns > self.length_ns && asked_ns > self.asked_ns
+    }
 }
 
 /// Connections on both sides of a bracket: how many died, and how many did not.
@@ -60,22 +87,21 @@ struct Sides {
 }
 
 impl Sides {
-    fn of(cohorts: &[Cohort], low: (u64, u64), high_ns: u64) -> Self {
-        let (length_ns, _) = low;
+    fn of(cohorts: &[Cohort], low: Low, high_ns: u64) -> Self {
         // What ends connections late, or looks for them now and then, may do so by a quarter.
         let late_ns = high_ns + high_ns / 4;
         let while_idle = |died: &Died| matches!(died.how, Death::ResetWhileIdle | Death::ClosedWhileIdle);
         let mut sides = Self::default();
         for cohort in cohorts {
-            let near = cohort.length_ns >= length_ns - length_ns / 4;
-            if cohort.length_ns > length_ns {
-                sides.beyond.1 += cohort.survived;
-            } else if near {
-                sides.below.1 += cohort.survived;
+            let near = cohort.length_ns >= low.length_ns - low.length_ns / 4;
+            for asked_ns in &cohort.asked_ns {
+                let is_beyond = low.is_outlived(cohort, *asked_ns);
+                sides.beyond.1 += u32::from(is_beyond);
+                sides.below.1 += u32::from(near && !is_beyond);
             }
             for died in &cohort.died {
                 match died.most_ns {
-                    _ if is_below(cohort, died, low) => sides.below.0 += u32::from(near),
+                    _ if low.contradicts(cohort, died) => sides.below.0 += u32::from(near),
                     ns if ns <= late_ns => sides.beyond.0 += 1,
                     // When it died is known only of one that was seen to end: it outlived the bracket.
                     _ => sides.beyond.1 += u32::from(while_idle(died)),

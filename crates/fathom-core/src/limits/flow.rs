@@ -49,7 +49,8 @@ pub(super) enum Stage {
 pub(super) struct Asked {
     pub(super) at_ns: u64,
     pub(super) rto_ns: u64,
-    /// The connection had been idle for so long at the least.
+    /// The connection had been idle for so long by this host's clock, and for so long at the least.
+    pub(super) idle_ns: u64,
     pub(super) least_ns: u64,
     /// When a fresh connection was first answered after that.
     pub(super) fresh_ns: Option<u64>,
@@ -58,8 +59,13 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn new(at_ns: u64, rto_ns: Option<u64>, least_ns: u64) -> Self {
-        Self { at_ns, rto_ns: rto_ns.unwrap_or(RTO_NS), least_ns, fresh_ns: None, looked: false }
+    pub(super) fn new(at_ns: u64, rto_ns: Option<u64>) -> Self {
+        let rto_ns = rto_ns.unwrap_or(RTO_NS);
+        Self { at_ns, rto_ns, idle_ns: 0, least_ns: 0, fresh_ns: None, looked: false }
+    }
+
+    pub(super) fn after(self, idle_ns: u64, least_ns: u64) -> Self {
+        Self { idle_ns, least_ns, ..self }
     }
 
     /// From when on a fresh connection is needed to tell its silence from an outage.
@@ -94,6 +100,8 @@ pub(super) struct Flow {
     pub(super) since_ns: u64,
     /// When its first request was sent.
     pub(super) first_ns: u64,
+    /// How long its first echo took.
+    pub(super) took_ns: u64,
     key: Key,
     /// How often its opening failed before.
     pub(super) tries: u32,
@@ -117,6 +125,7 @@ impl Flow {
             stage: Stage::Opening,
             since_ns: now,
             first_ns: now,
+            took_ns: 0,
             key,
             tries: 0,
             sent: 0,

@@ -68,6 +68,8 @@ pub(super) struct Links {
     pub(super) now_ns: u64,
     /// The longest retransmission timeout that the kernel told of or, before it did, that round trips suggest.
     pub(super) rto_ns: u64,
+    /// How long the first echo of a connection took at the least.
+    fastest_ns: u64,
     /// When it was to be woken.
     pub(super) expected_ns: Option<u64>,
     target: String,
@@ -95,6 +97,7 @@ impl Links {
             began_ns: 0,
             now_ns: 0,
             rto_ns: 0,
+            fastest_ns: u64::MAX,
             expected_ns: None,
             target: settings.target.clone(),
             session: settings.session,
@@ -130,7 +133,13 @@ impl Links {
 
     /// The first request of a connection took so long: Linux' timeout is then three times that, or 0.2 s more than it.
     pub(super) fn took(&mut self, rtt_ns: u64) {
+        self.fastest_ns = self.fastest_ns.min(rtt_ns);
         self.rto_ns = self.rto_ns.max(3 * rtt_ns + S / 5);
+    }
+
+    /// Its first echo may have come so long before this host, or the kernel, saw it: another's took so much less.
+    pub(super) fn seen_late_ns(&self, flow: &Flow) -> u64 {
+        flow.took_ns.saturating_sub(self.fastest_ns)
     }
 
     /// What a request is asked with that is sent now, by the kernel's timeout. `None`: it does not tell.

@@ -247,10 +247,12 @@ impl By {
     /// What the reflector says of connections that died.
     ///
     /// `unanswered`: requests that were acknowledged, by their connections. Where the reflector never got one, something between
-    /// took it; where it did, nobody between ended anything.
+    /// took it. Where it did, and its kernel sends the answer again and again, something between takes that; else nobody
+    /// between ended anything, as far as is known.
     pub(super) fn of(reports: &[(u32, PeerReport)], unanswered: &BTreeMap<u32, u64>) -> Self {
         let came = |id: &u32, report: &PeerReport| {
             unanswered.get(id).is_some_and(|request| report.last_seq >= Some(*request))
+                && !report.has_answered_in_vain()
         };
         let one = |(id, report): &(u32, PeerReport)| match report.standing {
             Standing::ClosedIdle => Self::Reflector,

@@ -37,7 +37,7 @@ impl Recorded {
                 (self.limit, self.up_to_ns, self.one_way) = (*limit, *up_to_ns, *one_way);
                 (self.connections, self.keepalive_ns) = (*connections, *keepalive_ns);
             }
-            EventKind::LimitsJudged { length_ns, became, least_ns, most_ns, doubt_ns, how } => {
+            EventKind::LimitsJudged { length_ns, became, asked_ns, least_ns, most_ns, doubt_ns, how } => {
                 self.judged += 1;
                 if let (Limit::Age, Some(least_ns)) = (self.limit, *least_ns) {
                     let (most_ns, how) = (*most_ns, *how);
@@ -48,11 +48,14 @@ impl Recorded {
                 }
                 let cohort = self.cohort(*length_ns);
                 cohort.open = cohort.open.max(1);
+                // Older recordings do not say when it was asked: when it was to be.
+                let asked_ns = asked_ns.unwrap_or(*length_ns);
                 match (became, least_ns, most_ns) {
-                    (Became::Survived, Some(least_ns), _) => cohort.survives(*least_ns),
+                    (Became::Survived, Some(least_ns), _) => cohort.survives(asked_ns, *least_ns),
                     (Became::Died, _, Some(most_ns)) => cohort.dies(Died {
                         id: event.connection.unwrap_or(0),
                         how: how.unwrap_or(Death::Other),
+                        asked_ns,
                         most_ns: *most_ns,
                         doubt_ns: doubt_ns.unwrap_or(0),
                     }),

@@ -218,7 +218,7 @@ fn hand(outcome: &Outcome) -> &'static str {
     let acknowledged = outcome.how.contains_key(&Death::NotAnswered);
     match outcome.by {
         By::Between if acknowledged => {
-            "something between: what it acknowledged did not come to the reflector"
+            "something between: what was acknowledged did not come to the reflector, or its answer did not come back"
         }
         By::Unknown if outcome.is_unanswered() => {
             "the application there, or a proxy before it that lost it: nobody tells (`fathom echo` there would)"

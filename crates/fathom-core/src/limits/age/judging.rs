@@ -30,7 +30,7 @@ impl Ages {
             Some(Stage::Looking) => {
                 let rto_ns = view.map(|view| view.rto_ns);
                 self.links.times_out_after(rto_ns);
-                self.links.ask(now, id, Asked::new(now, rto_ns, 0));
+                self.links.ask(now, id, Asked::new(now, rto_ns));
             }
             // Its request may have been lost, and have arrived with the next attempt.
             Some(Stage::Asked(asked)) if asked.looked => {

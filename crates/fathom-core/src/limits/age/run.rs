@@ -295,6 +295,7 @@ impl Ages {
         let kind = EventKind::LimitsJudged {
             length_ns: self.settings.up_to_ns,
             became,
+            asked_ns: None,
             least_ns: Some(life.least_ns),
             most_ns: life.most_ns,
             doubt_ns: (doubt_ns > 0).then_some(doubt_ns),

@@ -21,7 +21,7 @@ impl Limits {
         for id in due {
             let Some(flow) = self.links.flows.get(&id) else { continue };
             if flow.role == Role::Control {
-                self.links.ask(now, id, Asked::new(now, None, 0));
+                self.links.ask(now, id, Asked::new(now, None));
             } else {
                 // The idleness goes on.
                 self.links.look(id);
@@ -40,14 +40,15 @@ impl Limits {
         // Answers to keepalives, or traffic one way, are what is tried then, and end no idleness.
         let traffic = self.settings.keepalive_ns.is_some() || self.settings.one_way.is_some();
         let quiet = view.filter(|_| !traffic);
-        let idle_ns = (now - flow.since_ns).min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
+        let asked_ns = now - flow.since_ns;
+        let idle_ns = asked_ns.min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
         let rto_ns = view.map(|view| view.rto_ns);
         // What was sent again at the beginning made it shorter, and with traffic the kernel does not tell: once, as of a
         // request that is not answered.
         let again_ns = if self.settings.one_way.is_some() { rto_ns.unwrap_or(RTO_NS) } else { 0 };
         let least_ns = idle_ns.saturating_sub(ACK_DELAY_NS + again_ns);
         self.links.times_out_after(rto_ns);
-        self.links.ask(now, id, Asked::new(now, rto_ns, least_ns));
+        self.links.ask(now, id, Asked::new(now, rto_ns).after(asked_ns, least_ns));
     }
 
     pub(super) fn received(&mut self, now: u64, id: u32, bytes: &[u8]) {
@@ -73,7 +74,7 @@ impl Limits {
                 self.links.close(id);
             }
             Role::Test(cohort) => {
-                self.survives(id, cohort, asked.least_ns);
+                self.survives(id, cohort, asked.idle_ns, asked.least_ns);
                 self.links.close(id);
             }
             Role::Control => {
@@ -90,6 +91,7 @@ impl Limits {
         let Some(flow) = self.links.flows.get_mut(&id) else { return };
         let (began_ns, role) = (flow.first_ns, flow.role);
         flow.enter(Stage::Idle, now);
+        flow.took_ns = now - began_ns;
         self.links.took(now - began_ns);
         match role {
             Role::Control => {
@@ -120,6 +122,8 @@ impl Limits {
     fn lost(&mut self, now: u64, id: u32, idle: Death, asked: Death, error: Option<&NetError>) {
         let Some(flow) = self.links.flows.get(&id) else { return };
         let (role, stage, tries, first_ns) = (flow.role, flow.stage, flow.tries, flow.first_ns);
+        let idle_ns = if let Stage::Asked(asked) = stage { asked.idle_ns } else { now - flow.since_ns };
+        let asked_ns = idle_ns + self.links.seen_late_ns(flow);
         let on_request = matches!(stage, Stage::Asked(_)) || self.answers_segment(flow, now);
         let how = if on_request { asked } else { idle };
         let before = matches!(stage, Stage::Opening | Stage::Hello);
@@ -130,7 +134,7 @@ impl Limits {
                 self.links.close(id);
             }
             Role::Test(cohort) if stage != Stage::Dead && !before => {
-                let died = Died { id, how, most_ns: now - first_ns, doubt_ns: 0 };
+                let died = Died { id, how, asked_ns, most_ns: now - first_ns, doubt_ns: 0 };
                 self.pending.push(Pending { cohort, at_ns: now, died });
                 self.links.close(id);
             }
@@ -182,6 +186,7 @@ impl Limits {
     /// A silence has lasted for too long, and the kernel has said whether the request was acknowledged.
     fn stayed_silent(&mut self, now: u64, id: u32, asked: Asked, view: Option<KernelView>) {
         let how = self.links.death_in_silence(id, view);
+        let seen_late_ns = self.links.flows.get(&id).map_or(0, |flow| self.links.seen_late_ns(flow));
         let Some(flow) = self.links.flows.get_mut(&id) else { return };
         let Role::Test(cohort) = flow.role else { return self.all_died(now, how) };
         // Its request may have been lost, and have arrived with the next attempt; more than that is an outage,
@@ -192,7 +197,8 @@ impl Limits {
         }
         let most_ns = asked.at_ns + asked.rto_ns - flow.first_ns;
         flow.stage = Stage::Dead;
-        let died = Died { id, how, most_ns, doubt_ns: asked.rto_ns };
+        let asked_ns = asked.idle_ns + seen_late_ns;
+        let died = Died { id, how, asked_ns, most_ns, doubt_ns: asked.rto_ns };
         self.pending.push(Pending { cohort, at_ns: asked.at_ns, died });
     }
 

@@ -20,10 +20,10 @@ impl Limits {
     /// What an earlier search judged stands in this one's recording too, which says nothing without it.
     pub(super) fn tell_earlier(&mut self) {
         for at in 0..self.earlier {
-            let Cohort { least_ns, survived, ref died, void, .. } = self.cohorts[at];
-            let died = died.clone();
-            for _ in 0..survived {
-                self.tell_judged(None, at, Became::Survived, Some(least_ns), None);
+            let Cohort { least_ns, ref asked_ns, ref died, void, .. } = self.cohorts[at];
+            let (asked_ns, died) = (asked_ns.clone(), died.clone());
+            for asked_ns in asked_ns {
+                self.tell_judged(None, at, Became::Survived, Some((asked_ns, least_ns)), None);
             }
             for death in died {
                 self.tell_judged(None, at, Became::Died, None, Some(death));
@@ -34,9 +34,9 @@ impl Limits {
         }
     }
 
-    pub(super) fn survives(&mut self, id: u32, cohort: usize, least_ns: u64) {
-        self.cohorts[cohort].survives(least_ns);
-        self.tell_judged(Some(id), cohort, Became::Survived, Some(least_ns), None);
+    pub(super) fn survives(&mut self, id: u32, cohort: usize, asked_ns: u64, least_ns: u64) {
+        self.cohorts[cohort].survives(asked_ns, least_ns);
+        self.tell_judged(Some(id), cohort, Became::Survived, Some((asked_ns, least_ns)), None);
     }
 
     pub(super) fn dies(&mut self, cohort: usize, died: Died) {
@@ -72,13 +72,14 @@ impl Limits {
         connection: Option<u32>,
         cohort: usize,
         became: Became,
-        least_ns: Option<u64>,
+        lived: Option<(u64, u64)>,
         died: Option<Died>,
     ) {
         let kind = EventKind::LimitsJudged {
             length_ns: self.cohorts[cohort].length_ns,
             became,
-            least_ns,
+            asked_ns: lived.map(|(asked_ns, _)| asked_ns).or(died.map(|died| died.asked_ns)),
+            least_ns: lived.map(|(_, least_ns)| least_ns),
             most_ns: died.map(|died| died.most_ns),
             doubt_ns: died.map(|died| died.doubt_ns).filter(|doubt| *doubt > 0),
             how: died.map(|died| died.how),
