@@ -49,8 +49,8 @@ pub(super) fn doubt(cohorts: &[Cohort], bracket: Bracket) -> Option<Doubt> {
 /// Idleness that most survived.
 #[derive(Debug, Clone, Copy, Default)]
 struct Low {
-    /// The length that was planned.
-    length_ns: u64,
+    /// The length that was planned, in ns.
+    planned: u64,
     /// How long the connections were idle at the least, and, by this host's clock, at the most when they were asked.
     least_ns: u64,
     asked_ns: u64,
@@ -60,20 +60,20 @@ impl Low {
     fn of(cohorts: &[Cohort], bracket: Bracket) -> Self {
         let Some((at, least_ns)) = bracket.survived else { return Self::default() };
         let asked_ns = cohorts[at].asked_ns.iter().max().copied().unwrap_or(0);
-        Self { length_ns: cohorts[at].length_ns, least_ns, asked_ns }
+        Self { planned: cohorts[at].length_ns, least_ns, asked_ns }
     }
 
     /// Whether one died of this idleness, or of less. One that was asked no later died of no more, though it may have been idle
     /// for a little longer at the most than others were at the least. Where this host was busy it may have been asked later
     /// than one that was planned with it, or before it; that is known but for what passes until the request is sent.
     fn contradicts(self, cohort: &Cohort, died: &Died) -> bool {
-        let late_ns = if cohort.length_ns <= self.length_ns { BUSY_NS } else { 0 };
+        let late_ns = if cohort.length_ns <= self.planned { BUSY_NS } else { 0 };
         died.asked_ns <= self.asked_ns + late_ns || died.most_ns <= self.least_ns
     }
 
     /// Whether one that survived was idle for longer.
     fn is_outlived(self, cohort: &Cohort, asked_ns: u64) -> bool {
-        cohort.length_ns > self.length_ns && asked_ns > self.asked_ns
+        cohort.length_ns > self.planned && asked_ns > self.asked_ns
     }
 }
 
@@ -93,7 +93,7 @@ impl Sides {
         let while_idle = |died: &Died| matches!(died.how, Death::ResetWhileIdle | Death::ClosedWhileIdle);
         let mut sides = Self::default();
         for cohort in cohorts {
-            let near = cohort.length_ns >= low.length_ns - low.length_ns / 4;
+            let near = cohort.length_ns >= low.planned - low.planned / 4;
             for asked_ns in &cohort.asked_ns {
                 let is_beyond = low.is_outlived(cohort, *asked_ns);
                 sides.beyond.1 += u32::from(is_beyond);
