@@ -27,7 +27,7 @@ fn a_busy_host_finds_the_limit_as_an_idle_one_does() {
         let traffic = OneWay { every_ns: S, from: Side::Here };
         let one_way = random.percent(50).then_some(traffic);
         let counts = super::Counts::FromThere;
-        let world = World { faults, counts, seed, ..world(Some(limit), random.one_of(&KINDS)) };
+        let world = World { seed, counts, faults, ..world(Some(limit), random.one_of(&KINDS)) };
         let outcome = run(&world, Settings { one_way, ..settings(2 * limit) }).outcome;
         let (survived, died) = ends(&outcome);
         assert!(survived <= limit && limit <= died, "{survived} {limit} {died}: {world:?}: {outcome:#?}");
