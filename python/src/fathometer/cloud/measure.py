@@ -70,12 +70,18 @@ def _must_fit(work: Work, file: Path, *, quick: bool) -> None:
     study = read_study(file)
     study = planning.quick(study) if quick else study
     takes = planning.estimate_ns(study, planning.plan(study))
-    ends = expires(work.place)
-    if ends is None:
+    now = datetime.now(UTC)
+    ends, reminder = expires(work.place), remaining(work.place, now)
+    if ends is None or reminder is None:
         return
-    if datetime.now(UTC) + timedelta(microseconds=takes // 1000) > ends:
-        what = f"it takes about {duration_text(takes)}, and {remaining(work.place, datetime.now(UTC))}"
-        if not work.agreed(f"{work.lab}: {what}. Begin all the same?"):
-            raise FathometerError(
-                "measure on the lab", what, f"{work.command('up')} with --for 12h prolongs it"
-            )
+    if now + timedelta(microseconds=takes // 1000) <= ends:
+        work.say(reminder)
+        return
+    what = f"it takes about {duration_text(takes)}, and {reminder}"
+    if not work.agreed(f"{work.lab}: {what}. Begin all the same?"):
+        remedy = (
+            f"{work.command('up')} with --for 12h prolongs it"
+            if now < ends
+            else f"{work.command('down')}, then {work.command('up')}"
+        )
+        raise FathometerError("measure on the lab", what, remedy)

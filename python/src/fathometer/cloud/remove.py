@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from fathometer.cloud import left
 from fathometer.cloud.journal import removed
 from fathometer.cloud.planned import Resource
 from fathometer.cloud.prices import estimate
-from fathometer.cloud.tool import message
+from fathometer.cloud.tool import LOOK_S, message
 from fathometer.cloud.work import Work, table
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
-from fathometer.study.stop import stop_study
+from fathometer.study.lock import is_held
+from fathometer.study.stop import RUNNER_S, stop_study
 
 
 def down(work: Work, *, by_state: bool) -> None:
@@ -61,6 +63,10 @@ def _stop_study(work: Work) -> None:
     except FathometerError as error:
         # Of hosts that are about to be removed nothing stays.
         work.say(f"{error}")
+    # Whoever ran it still says what exists.
+    until = time.monotonic() + RUNNER_S
+    while is_held(work.place.directory) and time.monotonic() < until:
+        time.sleep(LOOK_S)
 
 
 def _destroy(work: Work) -> None:

@@ -1,0 +1,133 @@
+"""A lab is made, measured and removed, whatever is killed meanwhile: by a stand-in for OpenTofu whose hosts
+are namespaces, over real sshd by way of a jump host.
+"""
+
+import pytest
+
+from fathometer.dataset import open_recording
+from support.lab_of_namespaces import GIVEN, SERVER, ended
+from support.machines import until
+
+POINTS = [
+    ("up", "after", "cloud.begun"),
+    ("up", "after", "init.started"),
+    ("up", "before", "plan.done"),
+    ("up", "after", "approved"),
+    ("up", "after", "apply.started"),
+    ("up", "before", "apply.done"),
+    ("up", "before", "keys.taken"),
+    ("run", "before", "ssh.ready"),
+    ("run", "after", "run.started"),
+    ("run", "before", "study.done"),
+    ("down", "after", "destroy.started"),
+    ("down", "before", "destroy.done"),
+    ("down", "after", "left.started"),
+    ("down", "after", "left.looked"),
+]
+
+
+def recorded(person):
+    recording = open_recording(person.recordings / "label=same-zone" / "run=01")
+    assert recording.totals.samples == 40
+    assert recording.manifest.reflector["resolved"] == "10.60.1.20:7008"
+    assert [p.name for p in person.recordings.glob("label=*/run=*")] == ["run=01"]
+
+
+@pytest.mark.parametrize(("verb", "when", "kind"), POINTS, ids=[f"{v}-{w}-{k}" for v, w, k in POINTS])
+def test_killed_and_gone_on_with_nothing_is_left(person, verb, when, kind):
+    calls = {"up": ("up", *GIVEN), "run": person.run_words(), "down": ("down", "azure-zones", "--yes")}
+    for name, words in calls.items():
+        if name == verb:
+            person.killed(when, kind, *words)
+        said = person(*words)
+        if name == "up":
+            assert "5 things of 3 kinds are there" in said
+        elif name == "run":
+            recorded(person)
+    assert "nothing of it is left" in said
+    person.nothing_is_left()
+
+
+def test_killed_while_the_tool_works_the_next_call_waits_for_it(person):
+    (person.cloud / "hold").write_text(SERVER)
+    process = person.popen("up", *GIVEN)
+    person.holding()
+    person.kill(process)
+    process.communicate()
+    again = person.popen("up", *GIVEN)
+    line = next(line for line in again.stderr if "still works" in line)
+    assert "waiting for its end" in line
+    assert again.poll() is None
+    (person.cloud / "hold").unlink()
+    ended(again)
+    # Nobody interrupted it, and nothing was made twice.
+    assert not (person.cloud / "interrupts").exists()
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_killed_while_the_tool_works_down_interrupts_it_once(person):
+    (person.cloud / "hold").write_text(SERVER)
+    process = person.popen("up", *GIVEN)
+    person.holding()
+    person.kill(process)
+    process.communicate()
+    assert "to be removed: 4 things" in person("down", "azure-zones", "--yes")
+    assert (person.cloud / "interrupts").read_text() == "1"
+    person.nothing_is_left()
+
+
+def test_killed_while_things_are_removed(person):
+    person.up()
+    (person.cloud / "hold").write_text(SERVER.replace('server["server-zone-1"]', "client"))
+    process = person.popen("down", "azure-zones", "--yes")
+    person.holding()
+    person.kill(process)
+    process.communicate()
+    (person.cloud / "hold").unlink()
+    # Who agreed once is not asked again.
+    person("down", "azure-zones")
+    person.nothing_is_left()
+
+
+def test_the_tool_is_killed_and_what_it_just_made_is_in_no_state(person):
+    (person.cloud / "die").write_text(SERVER)
+    assert "4 things of 3 kinds are there" in person.up(code=1)
+    (person.cloud / "die").unlink()
+    said = person.up(code=1)
+    assert "already exists" in said
+    assert "`fathom cloud down` removes the lab" in said
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_killed_while_it_measures_and_removed_then(person):
+    person.up()
+    person.killed("after", "run.started", *person.run_words())
+    person("down", "azure-zones", "--yes")
+    assert person.traces()["processes"] == person.before["processes"]
+    assert person.traces()["temporary"] == person.before["temporary"]
+
+
+def test_removed_while_it_measures(person):
+    """Whoever removes a lab ends its study first, and the study's call says how far it came."""
+    person.up()
+    person.like.write_text(person.like.read_text().replace("count = 40", "count = 12000"))
+    process = person.popen(*person.run_words())
+    until(lambda: "run.started" in person.study_kinds(), "the run")
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+    assert "interrupted after 0 of 1 run" in ended(process, 1)
+    assert "study.interrupted" in person.study_kinds()
+    for kind in ("processes", "interfaces", "things", "temporary"):
+        assert person.traces()[kind] == person.before[kind]
+
+
+def test_a_study_that_takes_longer_than_the_lab_has_left_is_asked_about(person):
+    person("up", *GIVEN, "--for", "1m")
+    person.like.write_text(person.like.read_text().replace("count = 40", "for = '2h'"))
+    said = person(*person.run_words(), code=1)
+    assert "it takes about 2h" in said
+    assert "Begin all the same? [y/N]" in said
+    assert not person.recordings.exists()
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()

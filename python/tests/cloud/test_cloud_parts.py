@@ -1,0 +1,193 @@
+"""What `fathom cloud` is made of, without any tool."""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from fathometer.cloud.journal import Place
+from fathometer.cloud.labs import copy, find, roots
+from fathometer.cloud.left import commands_for, look
+from fathometer.cloud.make import _end
+from fathometer.cloud.planned import Resource, read_plan, read_state
+from fathometer.cloud.prices import estimate, hourly
+from fathometer.cloud.tool import secrets_of
+from fathometer.cloud.work import remaining
+from fathometer.errors import FathometerError
+from fathometer.study.model import SshHost
+from fathometer.study.ssh.connection import options
+from support.programs import ROOT, tool
+
+INFRA = ROOT / "infra"
+
+
+def test_every_lab_of_the_repository_is_in_the_package():
+    """A new cloud wants a link: ln -s ../../../../../infra/CLOUD python/src/fathometer/cloud/infra/CLOUD"""
+    there = {f"{p.parts[-3]}-{p.parts[-2]}" for p in INFRA.glob("*/*/main.tf") if p.parts[-3] != "modules"}
+    assert {root.name for root in roots(None)} == there
+    assert "azure-zones" in there
+    assert all(root.question.endswith("?") for root in roots(None))
+
+
+def test_a_lab_is_found_by_its_name_in_the_directory_that_is_named(tmp_path):
+    (tmp_path / "own/pair").mkdir(parents=True)
+    (tmp_path / "own/modules/host").mkdir(parents=True)
+    (tmp_path / "own/modules/host/main.tf").write_text("")
+    (tmp_path / "own/pair/main.tf").write_text(
+        'variable "region" {}\nvariable "zones" {\n}\n# variable "no" {}\n'
+    )
+    root = find(tmp_path, "own-pair")
+    assert (root.cloud, root.variables, root.question) == ("own", {"region", "zones"}, "")
+    with pytest.raises(FathometerError, match="use one of: own-pair"):
+        find(tmp_path, "azure-zones")
+    with pytest.raises(FathometerError, match="--infra"):
+        roots(tmp_path / "own")
+
+
+def test_a_copy_has_nobodys_state_and_can_be_written(tmp_path):
+    root = find(None, "azure-zones")
+    copy(root, tmp_path / "azure")
+    assert (tmp_path / "azure/zones/common.tf").read_text() == (INFRA / "azure/common.tf").read_text()
+    assert not (tmp_path / "azure/zones/common.tf").is_symlink()
+    for name in ("terraform.tfstate", "terraform.tfvars", ".terraform.lock.hcl"):
+        (tmp_path / "azure/zones" / name).write_text("")
+    copy(find(tmp_path, "azure-zones"), tmp_path / "again")
+    assert not [p for p in (tmp_path / "again").rglob("*") if "tfstate" in p.name or "tfvars" in p.name]
+    assert {p.stat().st_mode & 0o777 for p in (tmp_path / "again").rglob("*.tf")} == {0o600}
+
+
+def test_everything_that_the_labs_are_made_of_has_a_price_or_is_free():
+    texts = [p.read_text() for p in INFRA.glob("*/**/*.tf")]
+    kinds = {
+        line.split('"')[1] for text in texts for line in text.splitlines() if line.startswith("resource ")
+    }
+    sizes = {
+        "azurerm_linux_virtual_machine": {"size": "Standard_D2s_v5"},
+        "azurerm_firewall": {"sku_tier": "Standard"},
+    }
+    assert len(kinds) > 20
+    assert estimate(Resource(k, k, sizes.get(k, {})) for k in sorted(kinds)).unknown == ()
+
+
+def test_what_has_no_price_is_named():
+    host = Resource("a", "azurerm_linux_virtual_machine", {"size": "Standard_M128"})
+    found = estimate([host, host, Resource("b", "azurerm_lb", {}), Resource("c", "own_thing", {})])
+    assert found.unknown == ("azurerm_linux_virtual_machine Standard_M128", "own_thing")
+    assert (
+        "0.03 $ an hour (estimate, list prices of 2026-11-23, without azurerm_linux_virtual_machine"
+        in str(found)
+    )
+
+
+def test_a_range_of_prices():
+    assert hourly(0.19, 0.5) == "0.19 to 0.50 $ an hour"
+    assert hourly(0.551, 0.549) == "0.55 $ an hour"
+
+
+def change(address, *actions, mode="managed"):
+    return {
+        "address": address,
+        "mode": mode,
+        "type": "t",
+        "change": {"actions": list(actions), "after": {"tags": {"fathom-lab": "x-zones"}}},
+    }
+
+
+def test_a_plan_is_read():
+    changes = [change("new", "create"), change("kept", "no-op"), change("other", "update")]
+    changes += [
+        change("gone", "delete"),
+        change("anew", "delete", "create"),
+        change("data", "read", mode="data"),
+    ]
+    plan = read_plan({"resource_changes": changes})
+    assert [r.address for r in plan.made] == ["new", "anew"]
+    assert [r.address for r in plan.changed] == ["other"]
+    assert [r.address for r in plan.removed] == ["gone", "anew"]
+    assert [r.address for r in plan.after] == ["new", "kept", "other", "anew"]
+    assert plan.tag == "x-zones"
+    assert not plan.is_within(["new", "anew"])
+    crashed = read_plan({"resource_changes": [change("new", "create"), change("kept", "no-op")]})
+    assert crashed.is_within(["new", "kept"])
+    assert not crashed.is_within(["kept"])
+    assert read_plan({}).is_empty
+
+
+def test_a_state_is_read_with_its_modules():
+    deep = {"resources": [{"address": "m.n.b", "mode": "managed", "type": "t"}]}
+    module = {
+        "resources": [
+            {"address": "a", "mode": "managed", "type": "t"},
+            {"address": "d", "mode": "data", "type": "t"},
+        ],
+        "child_modules": [{"child_modules": [deep]}],
+    }
+    assert [r.address for r in read_state({"values": {"root_module": module}})] == ["a", "m.n.b"]
+    assert read_state({}) == ()
+
+
+def test_secrets_are_named_by_their_variables():
+    names = {
+        "ARM_CLIENT_SECRET": 's3"cret',
+        "AWS_SECRET_ACCESS_KEY": "longer-s3cret",
+        "HOME": "/home/somebody",
+    }
+    found = dict(secrets_of({**names, "SHORT_TOKEN": "abc"}))
+    assert found == {
+        's3"cret': "ARM_CLIENT_SECRET",
+        's3\\"cret': "ARM_CLIENT_SECRET",
+        "longer-s3cret": "AWS_SECRET_ACCESS_KEY",
+    }
+    assert next(name for _, name in secrets_of(names)) == "AWS_SECRET_ACCESS_KEY"
+
+
+def test_how_long_a_lab_is_for(tmp_path):
+    now = datetime(2026, 11, 23, 12, 0, 30, tzinfo=UTC)
+    assert _end("90m", now) == "2026-11-23T13:30:30Z"
+    place = Place(tmp_path)
+    assert remaining(place, now) is None
+    place.entries.append({"kind": "settings", "expires": _end("90m", now)})
+    assert remaining(place, now).startswith("its hosts end at 2026-11-23 13:30 UTC, in 1h 30m; whatever else")
+    later = datetime(2026, 11, 24, 12, tzinfo=UTC)
+    assert remaining(place, later).startswith("its hosts were ended at 2026-11-23 13:30 UTC; whatever else")
+
+
+def test_what_is_left_is_asked_of_the_clouds_own_command():
+    (group, _) = commands_for("azure", "x-zones", {})
+    assert group == ["az", "group", "list", "--tag", "fathom-lab=x-zones", "--query", "[].id", "-o", "tsv"]
+    regions = [c[-1] for c in commands_for("aws", "x", {"region": "eu-west-2", "other_region": "us-east-1"})]
+    assert regions == ["eu-west-2", "us-east-1"]
+    assert commands_for("gcp", "x", {"project": "p"})[0][-1] == "--project=p"
+    assert "`own` is not known here" in look("own", "x", {}).problem
+    assert "says its tag" in look("azure", None, {}).problem
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o770])
+def test_a_directory_that_others_look_into_is_refused(tmp_path, mode):
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab").chmod(mode)
+    with pytest.raises(FathometerError, match="its owner alone"):
+        Place(tmp_path / "lab").make()
+
+
+def test_a_directory_that_holds_something_else_is_refused(tmp_path):
+    place = Place(tmp_path / "lab")
+    place.make()
+    (tmp_path / "lab/thesis.txt").write_text("")
+    with pytest.raises(FathometerError, match="it holds something else"):
+        place.begin(find(None, "azure-zones"), "/usr/bin/tofu")
+    assert json.dumps([p.name for p in (tmp_path / "lab").iterdir()]) == '["thesis.txt"]'
+
+
+@pytest.mark.parametrize("name", ["plain", "a b", "50%h"])
+def test_ssh_reads_the_file_of_known_hosts_as_it_is_named(tmp_path, name):
+    file = tmp_path / name
+    argv = options(SshHost.model_validate({"address": "h", "known-hosts": str(file)}), Path("/tmp/socket"))
+    # An explicit -F: nobody's own configuration has a say.
+    said = subprocess.run(
+        [tool("ssh"), *argv[1:], "-F", "none", "-G", "h"], capture_output=True, text=True, check=True
+    )
+    line = next(line for line in said.stdout.splitlines() if line.startswith("userknownhostsfile "))
+    assert line.removeprefix("userknownhostsfile ").strip('"').replace("%%", "%") == str(file)

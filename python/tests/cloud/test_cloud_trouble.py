@@ -1,0 +1,131 @@
+"""What goes wrong while a lab is made: the cloud's own words, what to do, what exists; and its removal."""
+
+import json
+import signal
+
+import pytest
+
+from fathometer.cloud.trouble import advice
+from support.lab_of_namespaces import GIVEN, SECRET, SERVER
+
+# As azurerm, aws and google print them (their issue trackers).
+QUOTA = (
+    "creating Linux Virtual Machine: unexpected status 409 (409 Conflict) with error: OperationNotAllowed\n"
+    "Operation could not be completed as it results in exceeding approved standardDSv5Family Cores quota."
+)
+SIZE = (
+    "creating Linux Virtual Machine: unexpected status 409 with error: SkuNotAvailable\nThe requested size "
+    "for resource is currently not available in location 'uksouth' zones '2'."
+)
+LOGIN = (
+    "building account: could not acquire access token to parse claims\nclientCredentialsToken: received HTTP "
+    f"status 401 with response: AADSTS7000215: Invalid client secret provided: {SECRET}"
+)
+
+
+def no_secret(person, said):
+    assert SECRET not in said
+    holding = [p for p in person.place.rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+    assert holding == []
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"), [(QUOTA, "ask the cloud for more processors"), (SIZE, "name another size")]
+)
+def test_what_the_cloud_refuses_is_told_in_its_words_and_the_half_is_removed(person, words, remedy):
+    (person.cloud / "fail").write_text(json.dumps({SERVER: words}))
+    said = person.up(code=1)
+    assert words.split("\n")[1] in said
+    assert remedy in said
+    assert "4 things of 3 kinds are there: 0.10 to 0.15 $ an hour" in said
+    assert "`fathom cloud down azure-zones` removes it" in said
+    assert "`fathom cloud up azure-zones` goes on from here" in said
+    assert "make it: `fathom cloud up azure-zones`" in person(*person.run_words(), code=1)
+    assert "nothing of it is left" in person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_it_goes_on_when_there_is_room_again_and_makes_nothing_twice(person):
+    (person.cloud / "fail").write_text(json.dumps({SERVER: QUOTA}))
+    person.up(code=1)
+    (person.cloud / "fail").unlink()
+    # What was agreed to is not asked about again.
+    said = person("up", "azure-zones", code=1)
+    assert "going on: 1 thing to be made" in said
+    assert "[1/1]" in said
+    assert "the hosts' keys, as they came over the network" in said
+    assert "nobody answered" in said
+    assert "5 things of 3 kinds are there" in person("up", "azure-zones", "--yes")
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_a_login_that_is_refused(person):
+    (person.cloud / "no-login").write_text(LOGIN)
+    said = person.up(code=1)
+    assert "AADSTS7000215: Invalid client secret provided: [ARM_CLIENT_SECRET]" in said
+    assert "log in again (`az login`" in said
+    assert "nothing of it exists" in said
+    no_secret(person, said)
+    person("down", "azure-zones")
+    person.nothing_is_left()
+
+
+def test_a_secret_that_a_killed_call_left_in_a_log_is_gone_after_the_next(person):
+    (person.cloud / "no-login").write_text(LOGIN)
+    person.killed("before", "plan.failed", "up", *GIVEN)
+    assert not list(person.place.rglob("*.raw"))
+    no_secret(person, person.up(code=1))
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_reaches_the_tool_once_and_what_exists_is_said(person, sign):
+    (person.cloud / "hold").write_text(SERVER)
+    process = person.popen("up", *GIVEN)
+    person.holding()
+    person.kill(process, sign)
+    said = "".join(
+        line for line in iter(process.stderr.readline, "") if person.kill_again(process, sign, line)
+    )
+    assert process.wait() == 1
+    assert (person.cloud / "interrupts").read_text() == "1"
+    assert "tofu gets it once, and ends what it is at" in said
+    assert "4 things of 3 kinds are there: 0.10 to 0.15 $ an hour" in said
+    assert "it was interrupted; `fathom cloud up azure-zones` goes on" in said
+    person("down", "azure-zones", "--yes")
+    person.nothing_is_left()
+
+
+def test_two_at_once_are_refused(person):
+    (person.cloud / "hold").write_text(SERVER)
+    process = person.popen("up", *GIVEN)
+    person.holding()
+    assert "is being run already; wait for its end" in person("down", "azure-zones", "--yes", code=1)
+    (person.cloud / "hold").unlink()
+    process.communicate()
+    assert process.returncode == 0
+
+
+def test_what_could_not_be_looked_for_is_no_success(person):
+    person.up()
+    (person.cloud.parent / "bin/az").unlink()
+    said = person("down", "azure-zones", "--yes", code=1)
+    assert "`az` is not installed; look yourself: az group list --tag fathom-lab=fathom-zones" in said
+    assert "nothing of it is left" in person("down", "azure-zones", "--by-state")
+    person.nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        ("Error: creating EC2 Instance: VcpuLimitExceeded: You have requested more vCPU capacity", "quota"),
+        ("InsufficientInstanceCapacity: We currently do not have sufficient m7i.large capacity", "size"),
+        ("No valid credential sources found", "log in again"),
+        ("googleapi: Error 403: Quota 'CPUS' exceeded. Limit: 8.0 in region europe-west2.", "quota"),
+        ("ZONE_RESOURCE_POOL_EXHAUSTED", "size"),
+        ("AuthorizationFailed: The client does not have authorization to perform action", "may not do that"),
+        ("something new", "see what the cloud says of it"),
+    ],
+)
+def test_words_of_the_clouds_are_known(words, remedy):
+    assert remedy in advice(words)

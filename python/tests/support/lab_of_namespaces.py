@@ -1,0 +1,180 @@
+"""Somebody who calls `fathom cloud` on a machine of their own, where `tofu` and `az` are stand-ins: a lab's
+hosts are namespaces within that machine, and gone with it.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from fathometer.study.journal import read_journal
+from support.machines import Machine, until
+
+STAND_IN = Path(__file__).with_name("standin_tofu.py")
+MAIN = "from fathometer.cli import main; main()"
+SECRET = "correct-horse-battery"
+GIVEN = ("azure-zones", "--from", "203.0.113.1/32", "--public-jump", "--var", "user=root", "--yes")
+SERVER = 'module.server["server-zone-1"].azurerm_linux_virtual_machine.this'
+KILLED = f"""
+import os, signal, sys
+from fathometer.study.journal import Journal
+noted = Journal.note
+when, wanted = sys.argv.pop(1), sys.argv.pop(1)
+def note(self, kind, **fields):
+    if (when, kind) == ("before", wanted): os.kill(os.getpid(), signal.SIGKILL)
+    noted(self, kind, **fields)
+    if (when, kind) == ("after", wanted): os.kill(os.getpid(), signal.SIGKILL)
+Journal.note = note
+{MAIN}
+"""
+"""Killed before or after it writes an entry of that kind."""
+LIKE = """
+format = 1
+name = "like"
+[[host]]
+name = "here"
+local = true
+[[scenario]]
+label = "here"
+from = "here"
+to = "here"
+[[probe]]
+every = "5ms"
+count = 40
+"""
+
+
+class Person:
+    """At their machine."""
+
+    def __init__(self, directory, binary):
+        self.binary = binary
+        self.machine = Machine(directory / "client", "client")
+        self.home = self.machine.home
+        self.cloud = directory / "cloud"
+        (self.cloud / "things").mkdir(parents=True)
+        programs = directory / "bin"
+        programs.mkdir()
+        for name in ("tofu", "az"):
+            (programs / name).symlink_to(STAND_IN)
+        self.machine.run(f"ssh-keygen -q -t ed25519 -N '' -f {self.home}/.ssh/id_ed25519")
+        self.like = directory / "like.toml"
+        self.like.write_text(LIKE)
+        kept = {k: v for k, v in self.machine.environment.items() if not k.startswith(("TF_", "XDG_"))}
+        path = f"{programs}:{os.environ['PATH']}"
+        (directory / "t").mkdir()
+        own = {
+            "TMPDIR": str(directory / "t"),
+            "PATH": path,
+            "FATHOM_TEST_CLOUD": str(self.cloud),
+            "ARM_CLIENT_SECRET": SECRET,
+        }
+        self.env = {**kept, **own}
+        self.started = []
+        self.before = self.traces()
+
+    def popen(self, *words, program=(MAIN,)):
+        # `nsenter` begins in another machine's root.
+        begin = ["sh", "-c", 'cd "$0" && exec "$@"', self.home]
+        argv = [*begin, sys.executable, "-c", *program, "cloud", *map(str, words)]
+        process = subprocess.Popen(
+            self.machine.enter(*argv),
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def __call__(self, *words, code=0):
+        return ended(self.popen(*words), code)
+
+    def killed(self, when, kind, *words):
+        """Calls it, and it is killed at that entry."""
+        process = self.popen(*words, program=(KILLED, when, kind))
+        out, err = process.communicate(timeout=120)
+        # `nsenter` ends by the signal that its program ended by.
+        assert process.returncode in {-signal.SIGKILL, 128 + signal.SIGKILL}, out + err
+
+    def up(self, **more):
+        return self("up", *GIVEN, **more)
+
+    def run_words(self):
+        return (
+            "run",
+            "azure-zones",
+            "--like",
+            self.like,
+            "--fathom",
+            self.binary,
+            "--remote-binary",
+            self.binary,
+        )
+
+    @property
+    def place(self):
+        return self.home / ".local/state/fathom/cloud/azure-zones"
+
+    def study_kinds(self):
+        """What the study's own journal has."""
+        return [entry["kind"] for entry in read_journal(self.recordings)] if self.recordings.exists() else []
+
+    def holding(self):
+        """Waits until the stand-in waits before a thing."""
+        until((self.cloud / "holding").exists, "the stand-in")
+
+    def kill(self, process, sign=signal.SIGKILL):
+        """Signals the program that was started in the machine."""
+        (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split() or (
+            process.pid,
+        )
+        os.kill(int(child), sign)
+
+    def kill_again(self, process, sign, line):
+        """At the line that says that it was interrupted it is signalled again."""
+        if "gets it once" in line:
+            self.kill(process, sign)
+        return True
+
+    def traces(self):
+        """What could be left: processes, interfaces, things of the cloud's, files."""
+        names = "for p in /proc/[0-9]*; do read -r n <$p/comm && echo $n; done 2>/dev/null; :"
+        files = [str(p) for p in self.home.rglob("*") if self.recordings not in (p, *p.parents)]
+        return {
+            "processes": sorted(self.machine.run(names).split()),
+            "interfaces": self.machine.run(
+                "ls /sys/class/net 2>/dev/null; ip -br link | cut -d' ' -f1"
+            ).split(),
+            "things": sorted(p.name for p in (self.cloud / "things").iterdir()),
+            "hosts": sorted(p.name for p in (self.cloud / "hosts").glob("*")),
+            "files": sorted(f for f in files if "/.local" not in f or Path(f).is_file()),
+            "temporary": sorted(p.name for p in Path(self.env["TMPDIR"]).iterdir()),
+        }
+
+    @property
+    def recordings(self):
+        return self.home / "azure-zones"
+
+    def nothing_is_left(self):
+        after = self.traces()
+        for kind, there in after.items():
+            assert there == self.before[kind], kind
+
+    def end(self):
+        for process in self.started:
+            if process.poll() is None:
+                with contextlib.suppress(ProcessLookupError, ValueError):
+                    self.kill(process)
+            if not process.stdout.closed:
+                process.communicate()
+        self.machine.end()
+
+
+def ended(process, code=0):
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, out + err
+    return out + err
