@@ -9,6 +9,8 @@ mod by_chance;
 #[path = "limits_world/late.rs"]
 mod late;
 mod limits_world;
+#[path = "limits_world/moment.rs"]
+mod moment;
 #[path = "limits_world/one_way.rs"]
 mod one_way;
 #[path = "limits_world/unanswered.rs"]

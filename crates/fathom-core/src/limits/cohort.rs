@@ -61,7 +61,7 @@ impl Cohort {
     }
 
     /// It is idle for so long at the most that it died; `None`: not more than half of it did, or not all is known.
-    fn limit_ns(&self) -> Option<u64> {
+    pub(super) fn limit_ns(&self) -> Option<u64> {
         let most = self.died.iter().map(|died| died.most_ns).max()?;
         (self.open == 0 && self.died.len() as u32 * 2 > self.judged() + self.void).then_some(most)
     }

@@ -3,7 +3,9 @@
 //! A connection that has died tells nothing of shorter lengths, and to begin anew with those would take as long again: an
 //! hour's limit two hours. So all lengths of the ladder begin together, and behind it, at moments that are chosen by how
 //! long the ladder's steps are, some connections begin as a reserve. When two neighbours of the ladder are the bracket, a
-//! reserve has been idle for a little less than the shorter of them, and is asked at lengths between the two.
+//! reserve has been idle for a little less than the shorter of them, and is asked at lengths between the two, and at both.
+//! At the shorter one, because a reserve was there before the ladder's connections died: what ends all that is idle at one
+//! moment ends it too, and only those that live to the shorter end once more say that it was no such moment.
 
 use super::settings::{OPENINGS_A_SECOND, Settings, TooMany};
 use fathom_wire::one_way::SEGMENTS_MOST;
@@ -46,6 +48,11 @@ pub(super) fn ladder(settings: &Settings) -> Vec<u64> {
     }
     lengths.push(settings.up_to_ns);
     lengths
+}
+
+/// Lengths that a reserve is asked at: those between the two ends, and both ends once more.
+pub(super) fn reserve_lengths(settings: &Settings) -> u32 {
+    parts(settings) + 1
 }
 
 /// Into how many parts the ladder's bracket is divided.
@@ -97,7 +104,7 @@ impl Settings {
 /// Connections that are open at one time, at the most.
 fn connections(settings: &Settings) -> usize {
     let lengths = ladder(settings).len();
-    let groups = lengths + reserves(settings, lengths).len() * parts(settings) as usize;
+    let groups = lengths + reserves(settings, lengths).len() * reserve_lengths(settings) as usize;
     groups * settings.per_length as usize + OTHERS
 }
 

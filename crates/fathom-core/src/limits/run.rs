@@ -67,6 +67,8 @@ pub struct Limits {
     beginnings: u32,
     /// Rounds between the two ends of a bracket.
     rounds: u32,
+    /// The cohorts from this one on are of those rounds.
+    rounds_from: usize,
     /// Lengths were given up because shorter ones were died of.
     given_up: bool,
     /// So many of the cohorts are of an earlier search.
@@ -90,6 +92,7 @@ impl Limits {
             next_opening_ns: 0,
             beginnings: 0,
             rounds: 0,
+            rounds_from: usize::MAX,
             given_up: false,
             earlier: 0,
             verdict: Verdict::NotFound,
@@ -185,7 +188,7 @@ impl Limits {
         let found = self.links.told(Outcome::of(&self.cohorts, self.verdict));
         unanswered(Outcome {
             why: self.why.clone().or(found.why),
-            confirmed: self.rounds > 0 && found.died.is_some(),
+            confirmed: self.is_repeated() && found.died.is_some(),
             up_to_ns: self.settings.up_to_ns,
             keepalive_ns: self.settings.keepalive_ns,
             one_way: self.settings.one_way,

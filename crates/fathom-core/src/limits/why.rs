@@ -17,7 +17,7 @@ pub(super) fn contradicted(doubt: &Doubt) -> String {
     let Doubt { from_ns, died, judged, survived_ns } = *doubt;
     let judged = count(judged.into(), "connection");
     format!(
-        "{died} of {judged} died, from {} of idleness on, and others survived {}: that is neither one limit nor none; several instances with limits of their own look so, and deaths by chance (`fathom probe` explains each)",
+        "{died} of {judged} died, from {} of idleness on, and others survived {}: that is neither one limit nor none; several instances with limits of their own look so, deaths by chance, and one moment that ends what is idle (`fathom probe` explains each)",
         exact(from_ns),
         exact(survived_ns)
     )

@@ -23,7 +23,13 @@ fn a_busy_host_finds_the_limit_as_an_idle_one_does() {
         let mut random = Random(seed ^ 0xB05);
         let limit = random.between(S, 20 * S);
         let most_ns = random.one_of(&[50 * MS, 200 * MS, 500 * MS]);
-        let faults = busy(most_ns, &mut random);
+        let mut faults = busy(most_ns, &mut random);
+        // Now and then it is stopped for seconds, twice.
+        if random.percent(30) {
+            let at = random.between(S, limit);
+            let lasts = random.between(S, 6 * S);
+            faults = vec![Fault::Pause(at, at + lasts), Fault::Pause(at + 2 * lasts, at + 3 * lasts)];
+        }
         let traffic = OneWay { every_ns: S, from: Side::Here };
         let one_way = random.percent(50).then_some(traffic);
         let counts = super::Counts::FromThere;

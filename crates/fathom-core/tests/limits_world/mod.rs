@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     Restart(u64, u64),
     /// The middlebox forgets all flows without a word.
     Flush(u64),
+    /// It forgets those on which nothing passed for so long, at this moment.
+    FlushIdle(u64, u64),
     /// The searching host does not run, from and to.
     Pause(u64, u64),
 }
@@ -161,7 +163,12 @@ impl Net<'_> {
     fn is_expired(&self, flow: Flow, at_ns: u64) -> bool {
         let flushed =
             self.was(flow.passed_ns, at_ns, |f| if let Fault::Flush(at) = f { Some(*at) } else { None });
+        let flushed_idle = self.world.faults.iter().any(|fault| {
+            let Fault::FlushIdle(at, idle) = *fault else { return false };
+            flow.passed_ns + idle < START + at && START + at <= at_ns
+        });
         flow.gone
+            || flushed_idle
             || flow.doomed_ns.is_some_and(|at| at_ns >= at)
             || flushed
             || flow.limit_ns.is_some_and(|limit| at_ns.saturating_sub(flow.passed_ns) > limit)

@@ -99,7 +99,7 @@ impl Limits {
         let round_ns = connections * OPENING_NS + self.links.hello_ns() + self.asked_after_ns(died_ns);
         for round in self.rounds..most {
             let latest_ns = self.links.began_ns.saturating_add(died_ns / 10 + IN_TIME_NS);
-            let begins_ns = if round == 0 { ends_ns } else { ends_ns.min(latest_ns) };
+            let begins_ns = if round == 0 || !self.is_repeated() { ends_ns } else { ends_ns.min(latest_ns) };
             ends_ns = ends_ns.max(begins_ns.saturating_add(round_ns));
         }
         ends_ns

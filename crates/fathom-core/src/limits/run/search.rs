@@ -22,7 +22,7 @@ impl Limits {
         self.phase = Phase::Searching;
         self.beginnings += 1;
         self.given_up = false;
-        self.rounds = 0;
+        (self.rounds, self.rounds_from) = (0, usize::MAX);
         let bracket = Bracket::of(&self.cohorts);
         let died_ns = bracket.died.map_or(u64::MAX, |(_, ns)| ns);
         let mut lengths = plan::ladder(&self.settings);
@@ -31,7 +31,7 @@ impl Limits {
             self.want_length(now, length);
         }
         self.reserves = plan::reserves(&self.settings, lengths.len());
-        let times = plan::parts(&self.settings) * self.settings.per_length;
+        let times = plan::reserve_lengths(&self.settings) * self.settings.per_length;
         for (at, reserve) in self.reserves.clone().into_iter().enumerate() {
             if reserve.serves_ns > bracket.survived_ns() && bracket.died.is_none() {
                 self.want(Role::Reserve(at), times, now + reserve.after_ns);
@@ -62,11 +62,19 @@ impl Limits {
         let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
         // A round with connections that are begun for it takes as long as the limit.
         let in_time = now - self.links.began_ns <= died_ns / 10 + IN_TIME_NS;
-        let another = self.rounds < MOST_ROUNDS && died_ns <= BEGUN_ANEW_NS && in_time;
-        let enough = self.rounds > 0 && (gap_ns <= narrow_ns || !another);
+        let repeated = self.is_repeated();
+        let another = self.rounds < MOST_ROUNDS && died_ns <= BEGUN_ANEW_NS && (in_time || !repeated);
+        let enough = self.rounds > 0 && (gap_ns <= narrow_ns && repeated || !another);
         if enough || !self.look_between(now, bracket.survived_ns(), gap_ns, died_ns) {
             self.finish(now, Verdict::Found, None);
         }
+    }
+
+    /// Whether connections of a round died as those did that gave cause for it. What was refuted meanwhile may leave a longer end
+    /// that was never tried again.
+    pub(super) fn is_repeated(&self) -> bool {
+        let survived_ns = Bracket::of(&self.cohorts).survived_ns();
+        self.cohorts.iter().skip(self.rounds_from).any(|cohort| cohort.limit_ns() > Some(survived_ns))
     }
 
     fn nothing_died(&mut self, now: u64, bracket: Bracket) {
@@ -113,7 +121,7 @@ impl Limits {
         }
     }
 
-    /// Tries lengths between the two ends, and the longer end once more. Whether that can be done in time.
+    /// Tries lengths between the two ends, and the longer end once more (a reserve both). Whether that can be done in time.
     fn look_between(&mut self, now: u64, survived_ns: u64, gap_ns: u64, died_ns: u64) -> bool {
         let narrow_ns = NARROW_NS.max((died_ns as f64 * self.settings.resolution) as u64);
         // A search that goes on has no reserve from before.
@@ -126,7 +134,13 @@ impl Limits {
         };
         let parts = parts.min(gap_ns / APART_NS).max(1);
         let between = (1..parts).map(|part| survived_ns + gap_ns * part / parts);
-        let lengths: Vec<u64> = between.chain([died_ns]).collect();
+        // A reserve was there before the shorter end was survived: see `plan`.
+        let again = Bracket::of(&self.cohorts).survived.filter(|_| !anew);
+        let again = again.map(|(at, _)| self.cohorts[at].length_ns);
+        if self.rounds == 0 {
+            self.rounds_from = self.cohorts.len();
+        }
+        let lengths: Vec<u64> = again.into_iter().chain(between).chain([died_ns]).collect();
         if anew {
             self.drop_reserves(|_| true);
             for &length in &lengths {
