@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The dependency rule between our crates: wire <- core <- {os, settings, tls} <- {cloud, recording, fabric, host, iperf3, tds} <- {client, emulator, limits, reflector, simulate, sql} <- fathom.
+"""The dependency rule between our crates: wire <- core <- {os, settings, tls} <- {cloud, recording, fabric, host, iperf3, mysql, tds} <- {client, emulator, limits, reflector, simulate, sql} <- fathom.
 
 And one edge more that the layers would allow: the emulated network knows no socket, clock or file, so it may not use os."""
 
@@ -17,6 +17,7 @@ LAYERS = {
     "fathom-fabric": 3,
     "fathom-host": 3,
     "fathom-iperf3": 3,
+    "fathom-mysql": 3,
     "fathom-tds": 3,
     "fathom-tls": 2,
     "fathom-client": 4,

@@ -1,7 +1,12 @@
 //! Round trips of the same path at the same moments: echoes of a reflector, or else connection set-ups to the database's port,
-//! which its kernel answers. A set-up costs the server a process that is started and ends, so they are few.
+//! which its kernel answers. A set-up costs the server a process that is started and ends, so they are few. `MySQL` takes a
+//! connection that ends without a login for an error of its host, and lets nobody in from there after a hundred
+//! (`max_connect_errors`): it is asked on a session of its own (`COM_PING`).
 
+use crate::limit::Limit;
+use crate::mysql::Mysql;
 use crate::record::Record;
+use crate::session::Login;
 use crate::{Error, Stop};
 use fathom_core::query::Rtt;
 use fathom_core::sample::{Flags, Sample};
@@ -23,25 +28,57 @@ const FIRST_EVERY: Duration = Duration::from_millis(20);
 /// The newest is of the path as it is for so many times as long as from one to the next.
 const FRESH: u64 = 4;
 const WITHIN: Duration = Duration::from_secs(5);
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// Bytes of an echo.
 const ECHO_BYTES: usize = 64;
+/// Bytes of `COM_PING` with its header.
+const PING_BYTES: u32 = 5;
 
 /// What answers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Peer {
     /// An echo server (RFC 862), `fathom echo` too.
     Reflector(SocketAddr),
     /// The database's port.
     Port(SocketAddr),
+    /// A session of `MySQL`.
+    Session(Login),
 }
 
 impl Peer {
     /// From one answer to the next request.
-    fn every(self) -> Duration {
+    fn every(&self) -> Duration {
         match self {
-            Self::Reflector(_) => ECHO_EVERY,
+            Self::Reflector(_) | Self::Session(_) => ECHO_EVERY,
             Self::Port(_) => SETUP_EVERY,
         }
+    }
+
+    pub(crate) fn remote(&self) -> SocketAddr {
+        match self {
+            Self::Reflector(remote) | Self::Port(remote) => *remote,
+            Self::Session(login) => login.remote,
+        }
+    }
+
+    /// Bytes of a request; a set-up has none.
+    pub(crate) fn size(&self) -> u32 {
+        match self {
+            Self::Reflector(_) => ECHO_BYTES as u32,
+            Self::Session(_) => PING_BYTES,
+            Self::Port(_) => 0,
+        }
+    }
+
+    /// Who answers on a connection that stays.
+    fn open(&self) -> io::Result<Answerer> {
+        Ok(match self {
+            Self::Reflector(remote) | Self::Port(remote) => Answerer::Echo(set_up(*remote)?),
+            Self::Session(login) => {
+                let begun = Mysql::for_pings(login).map_err(|error| io::Error::other(error.to_string()))?;
+                Answerer::Session(Box::new(begun))
+            }
+        })
     }
 }
 
@@ -57,6 +94,7 @@ struct Known {
     round_trips: VecDeque<RoundTrip>,
     tries: usize,
     failed: u64,
+    is_over: bool,
     /// One is under way since then.
     since_ns: Option<u64>,
     /// The longest that one took since somebody asked, answered or not.
@@ -101,7 +139,7 @@ impl Beside {
     pub(crate) fn begin(peer: Peer, stop: &Stop, record: Record) -> Result<Self, Error> {
         let beside = Self { shared: Arc::default(), every: peer.every() };
         let (own, stop) = (beside.clone(), stop.clone());
-        let run = move || own.measure(peer, &stop, &record);
+        let run = move || own.measure(&peer, &stop, &record);
         let spawned = std::thread::Builder::new().name("beside".into()).spawn(run);
         spawned.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
         let (known, told) = &*beside.shared;
@@ -114,6 +152,13 @@ impl Beside {
     #[cfg(test)]
     pub(crate) fn nobody() -> Self {
         Self { shared: Arc::default(), every: ECHO_EVERY }
+    }
+
+    /// Waits until nothing is measured any more, once the run is over: what the path holds up is not waited for.
+    pub(crate) fn end(&self) {
+        let (known, told) = &*self.shared;
+        let known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(told.wait_timeout_while(known, LEAVE_WITHIN, |known| !known.is_over));
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -141,7 +186,7 @@ impl Beside {
         self.known().failed
     }
 
-    fn measure(&self, peer: Peer, stop: &Stop, record: &Record) {
+    fn measure(&self, peer: &Peer, stop: &Stop, record: &Record) {
         let mut open: Option<Open> = None;
         let (mut connection, mut due_ns) = (0, mono_ns());
         while !stop.is_over() {
@@ -155,7 +200,7 @@ impl Beside {
             // By the kernel's own measure of a set-up, which has nobody's wake-up in it.
             let mut kernel_ns = None;
             let (sample, answered) = match peer {
-                Peer::Port(remote) => {
+                &Peer::Port(remote) => {
                     let outcome = set_up(remote);
                     let rtt_ns = mono_ns() - sent_ns;
                     match &outcome {
@@ -170,13 +215,14 @@ impl Beside {
                     connection += 1;
                     (sample, outcome.map(|_| rtt_ns))
                 }
-                Peer::Reflector(remote) => {
+                Peer::Reflector(_) | Peer::Session(_) => {
+                    let remote = peer.remote();
                     if open.is_none() {
-                        match set_up(remote) {
-                            Ok(stream) => {
+                        match peer.open() {
+                            Ok(answerer) => {
                                 let took_ns = mono_ns() - sent_ns;
-                                record.opened(connection, remote, stream.local_addr().ok(), took_ns);
-                                open = Some(Open { stream, connection, sent: 0, answered: 0 });
+                                record.opened(connection, remote, answerer.local_addr(), took_ns);
+                                open = Some(Open { answerer, connection, sent: 0, answered: 0 });
                                 connection += 1;
                                 // Timed from its own sending.
                                 continue;
@@ -194,12 +240,16 @@ impl Beside {
                     let sample = Sample {
                         connection: link.connection,
                         seq: link.sent,
-                        size: ECHO_BYTES as u32,
+                        size: peer.size(),
                         flags,
                         ..Sample::default()
                     };
                     let outcome = link.echo();
-                    (sample, outcome.map(|()| mono_ns() - sent_ns))
+                    let rtt_ns = mono_ns() - sent_ns;
+                    if let Ok(Some(came_ns)) = outcome {
+                        kernel_ns = Some(came_ns.saturating_sub(sent_ns).min(rtt_ns));
+                    }
+                    (sample, outcome.map(|_| rtt_ns))
                 }
             };
             let answered = answered.map_err(|error| tracing::debug!(%error, "beside"));
@@ -216,7 +266,7 @@ impl Beside {
                 Peer::Port(_) if answered.is_ok() => {
                     record.closed(sample.connection, 1, 1, mono_ns() - sent_ns);
                 }
-                Peer::Reflector(_) if answered.is_err() => {
+                Peer::Reflector(_) | Peer::Session(_) if answered.is_err() => {
                     if let Some(link) = open.take() {
                         link.end(record);
                     }
@@ -232,6 +282,8 @@ impl Beside {
             link.end(record);
         }
         record.beside_is_over();
+        self.known().is_over = true;
+        self.shared.1.notify_all();
     }
 
     fn note(&self, outcome: Result<u64, ()>, took_ns: u64) {
@@ -247,27 +299,53 @@ impl Beside {
     }
 }
 
-/// A connection to a reflector.
+/// The other end of a connection that stays.
+enum Answerer {
+    Echo(TcpStream),
+    Session(Box<Mysql>),
+}
+
+impl Answerer {
+    fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Echo(stream) => stream.local_addr().ok(),
+            Self::Session(session) => session.local_addr(),
+        }
+    }
+}
+
+/// A connection that stays.
 struct Open {
-    stream: TcpStream,
+    answerer: Answerer,
     connection: u32,
     sent: u64,
     answered: u64,
 }
 
 impl Open {
-    fn echo(&mut self) -> io::Result<()> {
+    /// Asks, and waits for the answer; when it came, where the kernel says so.
+    fn echo(&mut self) -> io::Result<Option<u64>> {
+        let stream = match &mut self.answerer {
+            Answerer::Session(session) => {
+                self.sent += 1;
+                // Waited for at the end of the run too, so that none of its samples is taken for lost.
+                let came_ns = session.ping(&Limit::within(WITHIN, &Stop::default()))?;
+                self.answered += 1;
+                return Ok(Some(came_ns));
+            }
+            Answerer::Echo(stream) => stream,
+        };
         let mut payload = [0x66; ECHO_BYTES];
         payload[..8].copy_from_slice(&self.sent.to_be_bytes());
         self.sent += 1;
-        self.stream.write_all(&payload)?;
+        stream.write_all(&payload)?;
         let mut echo = [0; ECHO_BYTES];
-        self.stream.read_exact(&mut echo)?;
+        stream.read_exact(&mut echo)?;
         if echo != payload {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "another echo"));
         }
         self.answered += 1;
-        Ok(())
+        Ok(None)
     }
 
     fn end(self, record: &Record) {

@@ -1,31 +1,37 @@
-//! Asks the server to end a query, as libpq does: on a connection of its own.
+//! Asks the server to end a query on a connection of its own, as the clients of `PostgreSQL` and `MySQL` do.
 
+use crate::Error;
 use crate::limit::Limit;
 use crate::session::{self, Login};
 use bytes::BytesMut;
 use postgres_protocol::message::frontend;
 
+pub(crate) fn cancel(login: &Login, key: (i32, i32)) {
+    on_a_thread(login, move |login| ask(login, key));
+}
+
 /// Asks, on a thread of its own: a server that does not take the connection holds up nobody who reads the answer, or who wants to
 /// end without it. Whether the server heeds it shows in the query's own answer.
-pub(crate) fn cancel(login: &Login, key: (i32, i32)) {
+pub(crate) fn on_a_thread(login: &Login, ask: impl FnOnce(&Login) -> Result<(), Error> + Send + 'static) {
     let login = login.clone();
-    let spawned = std::thread::Builder::new().name("cancel".into()).spawn(move || ask(&login, key));
+    let ask = move || {
+        if let Err(error) = ask(&login) {
+            tracing::debug!(%error, "cancel");
+        }
+    };
+    let spawned = std::thread::Builder::new().name("cancel".into()).spawn(ask);
     if let Err(error) = spawned {
         tracing::debug!(%error, "cancel");
     }
 }
 
-fn ask(login: &Login, (process, secret): (i32, i32)) {
+fn ask(login: &Login, (process, secret): (i32, i32)) -> Result<(), Error> {
     let mut out = BytesMut::new();
     frontend::cancel_request(process, secret, &mut out);
     let limit = login.limit();
-    let sent = session::open(login, &limit).and_then(|mut channel| {
-        channel.send(&out, &limit).map_err(|e| crate::Error::run(e.to_string()))?;
-        // The server closes when it has done it.
-        while limit.check().is_ok() && !channel.wait(Limit::PIECE).unwrap_or(true) {}
-        Ok(())
-    });
-    if let Err(error) = sent {
-        tracing::debug!(%error, "cancel");
-    }
+    let mut channel = session::open(login, &limit)?;
+    channel.send(&out, &limit).map_err(|e| Error::run(e.to_string()))?;
+    // The server closes when it has done it.
+    while limit.check().is_ok() && !channel.wait(Limit::PIECE).unwrap_or(true) {}
+    Ok(())
 }

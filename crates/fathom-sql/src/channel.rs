@@ -60,6 +60,10 @@ impl Channel {
         self.tls.is_some()
     }
 
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.stream.local_addr().ok()
+    }
+
     /// What the kernel has received and has room for.
     pub(crate) fn room(&self) -> Option<Room> {
         let room = socket::receive_room(&self.stream)?;
@@ -111,6 +115,22 @@ impl Channel {
             self.flush_tls(limit)?;
         }
         Ok(())
+    }
+
+    /// Sends what the kernel has room for, and waits for nobody.
+    pub(crate) fn send_what_fits(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut out = Vec::new();
+        let plain = match &mut self.tls {
+            Some(tls) => {
+                tls.writer().write_all(bytes)?;
+                while tls.wants_write() {
+                    tls.write_tls(&mut out)?;
+                }
+                out.as_slice()
+            }
+            None => bytes,
+        };
+        (&self.stream).write(plain).map(|_| ())
     }
 
     fn flush_tls(&mut self, limit: &Limit) -> io::Result<()> {

@@ -2,10 +2,11 @@
 //!
 //! One thread asks and reads ([`run()`], `query`), one looks at what the server's backend does (`looks`), one measures round trips
 //! of the same path at the same moments (`beside`), one writes the recording (`record`). What the times mean decides
-//! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol` and
-//! `fathom_tds::client`, which have none either, so that no asynchronous runtime is needed.
+//! `fathom_core::query`, which has neither sockets nor clocks; the messages are encoded and decoded by `postgres-protocol`,
+//! `fathom_mysql` and `fathom_tds::client`, which have none either, so that no asynchronous runtime is needed.
 //!
-//! What a run needs of a protocol is `protocol`; `postgres` (with `session` and `reader`) and `tds` give it, and nothing else here knows one.
+//! What a run needs of a protocol is `protocol`; `postgres` (with `session` and `reader`), `mysql` and `tds` give it, and nothing
+//! else here knows one.
 
 mod beside;
 mod cancel;
@@ -14,6 +15,7 @@ mod config;
 mod error;
 mod limit;
 mod looks;
+mod mysql;
 mod pgpass;
 mod postgres;
 mod protocol;

@@ -7,7 +7,7 @@ use crate::{Error, Stop};
 use fathom_core::query::ServerState;
 use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,6 +18,10 @@ const FIRST_AFTER_NS: u64 = 3 * MS;
 /// From one look to the next: a twentieth of the time that the query has run, within these. One look takes a backend a tenth of a millisecond.
 const LEAST_NS: u64 = 10 * MS;
 const MOST_NS: u64 = 100 * MS;
+/// In the place of when a query began: none will.
+const LEAVE: u64 = u64::MAX;
+/// Who ends the run waits no longer for a look that is under way.
+const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
 /// One look.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -60,6 +64,9 @@ impl Looks {
             if let Err(error) = run_looks(&mut *session, &watch, &login, &theirs, &asked, &tell, &stop) {
                 _ = why.set(error);
             }
+            // A session takes its leave of the server before `end` is told by the end of the channel.
+            drop(session);
+            drop(tell);
         };
         let thread = std::thread::Builder::new().name("looks".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
@@ -86,6 +93,20 @@ impl Looks {
     pub(crate) fn query_ended(&self) {
         self.running.store(0, Ordering::Relaxed);
     }
+
+    /// Nobody looks any more: waits for the look that is under way, and until the session has taken its leave, but not long.
+    pub(crate) fn end(self) {
+        self.running.store(LEAVE, Ordering::Relaxed);
+        self.thread.thread().unpark();
+        let until_ns = mono_ns() + LEAVE_WITHIN.as_nanos() as u64;
+        while let Some(left_ns) = until_ns.checked_sub(mono_ns()) {
+            if let Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) =
+                self.seen.recv_timeout(Duration::from_nanos(left_ns))
+            {
+                return;
+            }
+        }
+    }
 }
 
 fn run_looks(
@@ -100,6 +121,9 @@ fn run_looks(
     let mut next_ns = 0;
     while !stop.is_over() {
         let began_ns = running.load(Ordering::Relaxed);
+        if began_ns == LEAVE {
+            break;
+        }
         let now = mono_ns();
         let due_ns = next_ns.max(began_ns + FIRST_AFTER_NS);
         if began_ns == 0 {

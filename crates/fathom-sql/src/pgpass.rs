@@ -1,5 +1,5 @@
 //! Where a password is, besides in the URL: `PGPASSWORD`, then the file `PGPASSFILE` or `~/.pgpass`
-//! (<https://www.postgresql.org/docs/15/libpq-pgpass.html>); for SQL Server `SQLCMDPASSWORD`.
+//! (<https://www.postgresql.org/docs/15/libpq-pgpass.html>); for SQL Server `SQLCMDPASSWORD`, for `MySQL` `MYSQL_PWD`.
 
 use crate::Error;
 use crate::target::{Secret, Server, Target};
@@ -11,8 +11,13 @@ pub(crate) fn password(
     env: impl Fn(&str) -> Option<String>,
 ) -> Result<Option<Secret>, Error> {
     let server = target.server();
-    if let Target::Mssql(_) = target {
-        return Ok(server.password.clone().or_else(|| env("SQLCMDPASSWORD").map(Secret)));
+    let alone = match target {
+        Target::Postgres(_) => None,
+        Target::Mssql(_) => Some("SQLCMDPASSWORD"),
+        Target::Mysql(_) => Some("MYSQL_PWD"),
+    };
+    if let Some(name) = alone {
+        return Ok(server.password.clone().or_else(|| env(name).map(Secret)));
     }
     if let Some(password) = server.password.clone().or_else(|| env("PGPASSWORD").map(Secret)) {
         return Ok(Some(password));

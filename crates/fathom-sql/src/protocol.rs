@@ -1,4 +1,4 @@
-//! What a run needs of a database's protocol: `postgres` and `tds` give it, and nothing else here knows one.
+//! What a run needs of a database's protocol: `postgres`, `mysql` and `tds` give it, and nothing else here knows one.
 
 use crate::channel::Channel;
 use crate::error::Refusal;

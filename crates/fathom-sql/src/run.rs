@@ -2,6 +2,7 @@
 
 use crate::beside::{Beside, Peer};
 use crate::looks::Looks;
+use crate::mysql::Mysql;
 use crate::protocol::{Facts, Protocol};
 use crate::query::{Answer, Asker, Trouble};
 use crate::record::Record;
@@ -16,13 +17,16 @@ use fathom_os::clock::mono_ns;
 use fathom_os::timestamps;
 use fathom_recording::Query;
 use serde_json::{Value, json};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::time::Duration;
 
 /// "field size limit: 1 GB" (<https://www.postgresql.org/docs/15/limits.html>), of which the header takes some.
 const VALUE_BYTES: u64 = (1 << 30) - 4;
 /// "2^31-1 bytes" (<https://learn.microsoft.com/sql/t-sql/data-types/char-and-varchar-transact-sql>).
 const LARGE_BYTES: u64 = 1 << 31;
+/// Above the greatest `max_allowed_packet`: "The largest possible packet that can be transmitted … is 1GB"
+/// (<https://dev.mysql.com/doc/refman/8.4/en/packet-too-large.html>).
+const PACKET_BYTES: u64 = (1 << 30) + 1;
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
 
@@ -49,14 +53,14 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     let _stamping = timestamps::keep_enabled();
     let mut session = begin(&login, config)?;
     let facts = session.facts();
-    let peer = peer(config.reflector.as_deref(), login.remote)?;
+    let peer = peer(config, &login)?;
     let database = facts.database.as_deref().unwrap_or(&server.database);
     let label = format!("{}/{database}", server.address());
     let (record, writer) = Record::begin(
         config.recording.as_ref(),
         &label,
         login.remote,
-        probe(config, database, &facts, peer),
+        probe(config, database, &facts, &peer),
         config.tell,
     )?;
     let beside = Beside::begin(peer, stop, record.clone())?;
@@ -102,7 +106,11 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         note(&mut outcome, &record, text);
     }
     outcome.asked.tds = in_the_end.packets;
+    if let Some(looks) = asker.looks.take() {
+        looks.end();
+    }
     stop.over();
+    asker.beside.end();
     let (unrecorded, recorded) = record.end(writer, outcome.json());
     outcome.asked.unrecorded = unrecorded;
     Ok((outcome, ended.or(recorded.err())))
@@ -119,6 +127,7 @@ fn begin(login: &Login, config: &Config) -> Result<Box<dyn Protocol>, Error> {
     Ok(match &config.target {
         Target::Postgres(_) => Box::new(Session::begin(login)?),
         Target::Mssql(_) => Box::new(Tds::begin(login, config.packet_size)?),
+        Target::Mysql(_) => Box::new(Mysql::begin(login, config)?),
     })
 }
 
@@ -130,6 +139,15 @@ fn unfit(config: &Config) -> Option<&'static str> {
         }
         (Target::Postgres(_), _) if config.packet_size.is_some() => {
             Some("--packet-size: PostgreSQL's protocol has no packets; it is for mssql://")
+        }
+        (Target::Mysql(_), Source::Rows { row_bytes: PACKET_BYTES.., .. }) => {
+            Some("--row-bytes: no value of MySQL is longer than 1 GiB; ask for less")
+        }
+        (Target::Mysql(_), _) if config.packet_size.is_some() => {
+            Some("--packet-size: MySQL's packets are as long as what they hold; it is for mssql://")
+        }
+        (Target::Mysql(_), _) if config.fetch_size.is_some() => {
+            Some("--fetch-size: mysql:// fetches all rows at once; leave it out")
         }
         (Target::Mssql(_), Source::Rows { row_bytes: LARGE_BYTES.., .. }) => {
             Some("--row-bytes: no value of SQL Server is 2 GiB or more; ask for less")
@@ -258,8 +276,13 @@ fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
     }
 }
 
-fn peer(reflector: Option<&str>, port: SocketAddr) -> Result<Peer, Error> {
-    let Some(reflector) = reflector else { return Ok(Peer::Port(port)) };
+fn peer(config: &Config, login: &Login) -> Result<Peer, Error> {
+    let Some(reflector) = &config.reflector else {
+        return Ok(match config.target {
+            Target::Mysql(_) => Peer::Session(login.clone()),
+            Target::Postgres(_) | Target::Mssql(_) => Peer::Port(login.remote),
+        });
+    };
     let with_port = if reflector.parse::<std::net::IpAddr>().is_ok() || !reflector.contains(':') {
         let host = reflector.trim_start_matches('[').trim_end_matches(']');
         (host, 7007).to_socket_addrs()
@@ -274,10 +297,10 @@ fn peer(reflector: Option<&str>, port: SocketAddr) -> Result<Peer, Error> {
 }
 
 /// The effective configuration, as the manifest has it. Its samples are those of a probe that measures as `beside` does.
-fn probe(config: &Config, database: &str, facts: &Facts, peer: Peer) -> Value {
-    let (mode, size) = match peer {
-        Peer::Port(_) => ("connect", 0),
-        Peer::Reflector(_) => ("tcp", 64),
+fn probe(config: &Config, database: &str, facts: &Facts, peer: &Peer) -> Value {
+    let mode = match peer {
+        Peer::Port(_) => "connect",
+        Peer::Reflector(_) | Peer::Session(_) => "tcp",
     };
     let source = match &config.source {
         Source::Rows { rows, row_bytes } => json!({ "rows": rows, "row_bytes": row_bytes }),
@@ -286,12 +309,13 @@ fn probe(config: &Config, database: &str, facts: &Facts, peer: Peer) -> Value {
     };
     json!({
         "mode": mode,
-        "size": size,
+        "size": peer.size(),
         "interval_ns": null,
         "sql": {
             "protocol": match config.target {
                 Target::Postgres(_) => "postgres",
                 Target::Mssql(_) => "mssql",
+                Target::Mysql(_) => "mysql",
             },
             "database": database,
             "source": source,

@@ -80,16 +80,9 @@ pub(crate) fn open(login: &Login, limit: &Limit) -> Result<Channel, Error> {
     match channel.inbox.split().as_ref() {
         b"S" => {
             let home = std::env::var_os("HOME").map(PathBuf::from);
-            channel.secure(tls::begin(&login.server, home)?, limit).map_err(|e| {
-                // The alert of a server, or what rustls says of its hello.
-                let is_older = ["ProtocolVersion", "Tls1"].iter().any(|word| e.to_string().contains(word));
-                let to_do = if is_older {
-                    "TLS 1.2 or 1.3 is needed (see ssl_max_protocol_version and ssl_ciphers)"
-                } else {
-                    "sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate"
-                };
-                Error::run(format!("{address}: the TLS handshake failed: {e}; {to_do}"))
-            })?;
+            let settings = "ssl_max_protocol_version and ssl_ciphers";
+            let begun = channel.secure(tls::begin(&login.server, home)?, limit);
+            begun.map_err(|e| tls::refused(&login.server, &e, settings))?;
         }
         b"N" if login.server.ssl == SslMode::Prefer => {}
         b"N" => {

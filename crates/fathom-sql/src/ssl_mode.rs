@@ -15,6 +15,22 @@ pub enum SslMode {
     VerifyFull,
 }
 
+impl SslMode {
+    /// As `MySQL`'s own clients write it (<https://dev.mysql.com/doc/refman/8.4/en/connection-options.html>).
+    pub(crate) fn of_mysql(text: &str) -> Result<Self, String> {
+        match text {
+            "DISABLED" => Ok(Self::Disable),
+            "PREFERRED" => Ok(Self::Prefer),
+            "REQUIRED" => Ok(Self::Require),
+            "VERIFY_CA" => Ok(Self::VerifyCa),
+            "VERIFY_IDENTITY" => Ok(Self::VerifyFull),
+            _ => Err(format!(
+                "ssl-mode={text}: write DISABLED, PREFERRED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY"
+            )),
+        }
+    }
+}
+
 impl std::str::FromStr for SslMode {
     type Err = String;
 

@@ -1,5 +1,6 @@
 //! `postgres://user:password@host:port/database?sslmode=…`, as libpq reads it
-//! (<https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNSTRING>); `mssql://` the same, with the variables of `sqlcmd`.
+//! (<https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNSTRING>); `mssql://` the same, with the variables of `sqlcmd`, and `mysql://`,
+//! with those of `mysql`.
 
 use crate::ssl_mode::SslMode;
 use std::fmt;
@@ -39,32 +40,55 @@ pub enum Target {
     Postgres(Server),
     /// SQL Server, or what speaks its protocol.
     Mssql(Server),
+    /// `MySQL` or `MariaDB`, or what speaks their protocol.
+    Mysql(Server),
 }
 
 /// What a scheme of URLs has of its own.
 struct Scheme {
+    target: fn(Server) -> Target,
     port: u16,
-    user: &'static str,
-    database: &'static str,
+    /// Variables.
+    user: Option<&'static str>,
+    database: Option<&'static str>,
     password: &'static str,
     /// Where nothing names a database it is the one of the user's name.
     has_users_database: bool,
+    /// `sslmode` where nobody says any.
+    ssl: SslMode,
 }
 
 const POSTGRES: Scheme = Scheme {
+    target: Target::Postgres,
     port: 5432,
-    user: "PGUSER",
-    database: "PGDATABASE",
+    user: Some("PGUSER"),
+    database: Some("PGDATABASE"),
     password: "PGPASSWORD or ~/.pgpass",
     has_users_database: true,
+    ssl: SslMode::Prefer,
 };
 /// <https://learn.microsoft.com/sql/tools/sqlcmd/sqlcmd-use-scripting-variables>.
 const MSSQL: Scheme = Scheme {
+    target: Target::Mssql,
     port: 1433,
-    user: "SQLCMDUSER",
-    database: "SQLCMDDBNAME",
+    user: Some("SQLCMDUSER"),
+    database: Some("SQLCMDDBNAME"),
     password: "SQLCMDPASSWORD",
     has_users_database: false,
+    // SCRAM proves that one knows the password; TDS sends it, and hides it from nobody. So who cannot encrypt is not told it unasked
+    // (as Microsoft's clients have it since ODBC 18).
+    ssl: SslMode::Require,
+};
+/// <https://dev.mysql.com/doc/refman/8.4/en/environment-variables.html>; the user's name is that of the system.
+const MYSQL: Scheme = Scheme {
+    target: Target::Mysql,
+    port: 3306,
+    user: None,
+    database: None,
+    password: "MYSQL_PWD",
+    has_users_database: false,
+    // As its own clients (PREFERRED): without TLS no password is sent that somebody could read.
+    ssl: SslMode::Prefer,
 };
 
 /// A server, and as whom to log in.
@@ -101,7 +125,7 @@ impl Target {
     /// The server that it names.
     pub fn server(&self) -> &Server {
         match self {
-            Self::Postgres(server) | Self::Mssql(server) => server,
+            Self::Postgres(server) | Self::Mssql(server) | Self::Mysql(server) => server,
         }
     }
 
@@ -110,6 +134,7 @@ impl Target {
         match self {
             Self::Postgres(_) => POSTGRES.password,
             Self::Mssql(_) => MSSQL.password,
+            Self::Mysql(_) => MYSQL.password,
         }
     }
 
@@ -120,12 +145,10 @@ impl Target {
         let own = match scheme {
             "postgres" | "postgresql" => &POSTGRES,
             "mssql" | "sqlserver" => &MSSQL,
-            "mysql" | "mariadb" => {
-                return Err(format!("{scheme}:// is not measured yet; only postgres:// and mssql:// are"));
-            }
+            "mysql" | "mariadb" => &MYSQL,
             _ => {
                 return Err(format!(
-                    "{scheme}:// is no database that is measured; write postgres://user@host:5432/database, or mssql://"
+                    "{scheme}:// is no database that is measured; write postgres://user@host:5432/database, mysql:// or mssql://"
                 ));
             }
         };
@@ -141,11 +164,11 @@ impl Target {
         let (host, port) = host_and_port(place, own.port)?;
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         let user = some(decoded(user)?)
-            .or_else(|| env(own.user))
+            .or_else(|| own.user.and_then(&env))
             .or_else(|| env("USER"))
             .ok_or_else(|| format!("name the user, as in {scheme}://user@host/database"))?;
         let users = || if own.has_users_database { user.clone() } else { String::new() };
-        let database = some(decoded(database)?).or_else(|| env(own.database)).unwrap_or_else(users);
+        let database = some(decoded(database)?).or_else(|| own.database.and_then(&env)).unwrap_or_else(users);
         let password = password.map(decoded).transpose()?.map(Secret);
         let libpq = |name: &str| env(name).filter(|_| is_postgres);
         let mut ssl = libpq("PGSSLMODE").map(|mode| mode.parse::<SslMode>()).transpose()?;
@@ -153,9 +176,11 @@ impl Target {
         let mut login_only = false;
         for parameter in parameters.split('&').filter(|p| !p.is_empty()) {
             match parameter.split_once('=') {
-                Some(("sslmode", "login")) if !is_postgres => {
+                Some(("sslmode", "login")) if own.port == MSSQL.port => {
                     (ssl, login_only) = (Some(SslMode::Require), true);
                 }
+                // As MySQL's own clients name it.
+                Some(("ssl-mode", mode)) if own.port == MYSQL.port => ssl = Some(SslMode::of_mysql(mode)?),
                 Some(("sslmode", mode)) => (ssl, login_only) = (Some(mode.parse()?), false),
                 Some(("sslrootcert", file)) => roots = Some(decoded(file)?.into()),
                 Some(("password", _)) => {
@@ -181,12 +206,10 @@ impl Target {
             (Some(_), Some(Roots::System)) => {
                 return Err("sslrootcert=system needs sslmode=verify-full".to_owned());
             }
-            // SCRAM proves that one knows the password; TDS sends it, and hides it from nobody. So who cannot encrypt is not told
-            // it unasked (as Microsoft's clients have it since ODBC 18).
-            (ssl, _) => ssl.unwrap_or(if is_postgres { SslMode::Prefer } else { SslMode::Require }),
+            (ssl, _) => ssl.unwrap_or(own.ssl),
         };
         let server = Server { host, port, user, database, password, ssl, roots, login_only };
-        Ok(if is_postgres { Self::Postgres(server) } else { Self::Mssql(server) })
+        Ok((own.target)(server))
     }
 }
 
@@ -271,6 +294,10 @@ mod tests {
             (s.user.as_str(), s.database.as_str(), s.port, s.ssl, s.login_only),
             ("me", "sales", 1433, SslMode::Require, false)
         );
+        let s = read("mariadb://db").unwrap();
+        assert_eq!((s.user.as_str(), s.database.as_str(), s.port, s.ssl), ("me", "", 3306, SslMode::Prefer));
+        let s = read("mysql://a@db/d?ssl-mode=VERIFY_IDENTITY").unwrap();
+        assert_eq!((s.database.as_str(), s.ssl), ("d", SslMode::VerifyFull));
         assert_eq!(read("mssql://db?sslmode=prefer").unwrap().ssl, SslMode::Prefer);
         let s = read("mssql://sa@db:99/d?sslmode=login").unwrap();
         assert_eq!((s.port, s.ssl, s.login_only), (99, SslMode::Require, true));
@@ -281,7 +308,11 @@ mod tests {
     fn what_cannot_be_read_says_why() {
         for (url, why) in [
             ("db1", "write a URL"),
-            ("mysql://db", "not measured yet"),
+            ("oracle://db", "mysql:// or mssql://"),
+            ("mysql://db?sslmode=login", "sslmode"),
+            ("mysql://db?ssl-mode=require", "REQUIRED"),
+            ("postgres://db?ssl-mode=REQUIRED", "not known"),
+            ("mysql://h/d?password=x", "MYSQL_PWD"),
             ("postgres:///d", "Unix socket"),
             ("postgres://%2Ftmp/d", "Unix socket"),
             ("postgres://h:x/d", "no port"),

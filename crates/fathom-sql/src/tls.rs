@@ -7,6 +7,7 @@ use crate::{Error, Server};
 use fathom_tls::Trust;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,6 +31,23 @@ fn trust(server: &Server, home: Option<PathBuf>) -> Result<Trust, Error> {
         (SslMode::Require, None, Some(own)) => Trust::AnyName(of_file(&own)?),
         (SslMode::Require, None, None) | (SslMode::Prefer | SslMode::Disable, ..) => Trust::Anybody,
     })
+}
+
+/// A handshake that failed; the server's `settings` say which versions it speaks.
+pub(crate) fn refused(server: &Server, error: &io::Error, settings: &str) -> Error {
+    // The alert of a server, or what rustls says of its hello.
+    let is_older = ["ProtocolVersion", "Tls1"].iter().any(|word| error.to_string().contains(word));
+    let to_do = if is_older {
+        format!("TLS 1.2 or 1.3 is needed (see {settings})")
+    } else {
+        "sslrootcert=FILE names whom to trust, and sslmode=prefer checks no certificate".to_owned()
+    };
+    Error::run(format!("{}: the TLS handshake failed: {error}; {to_do}", server.address()))
+}
+
+/// Whether it is checked that whoever answers is this server.
+pub(crate) fn is_checked(server: &Server) -> bool {
+    matches!(server.ssl, SslMode::VerifyFull)
 }
 
 fn connection(server: &Server, config: Result<ClientConfig, String>) -> Result<ClientConnection, Error> {

@@ -18,12 +18,14 @@ Examples:
                                          what fetching in pieces costs here
   fathom sql mssql://app@db2/shop --rows 100000 --packet-size 8192
                                          SQL Server; ?sslmode=disable: unencrypted
+  fathom sql mysql://app@db3/shop --rows 100000 --think 10us
+                                         MySQL or MariaDB; a client that works
   fathom sql postgres://app@db1/shop --query - --every 1s --for 1h < q.sql
                                          an hour of it; --record DIR keeps it
   fathom sql postgres://app@db1/shop --reflector db1 --json | jq .verdict
                                          there: fathom echo
 
-Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass, for mssql by SQLCMDPASSWORD: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
+Give the password by PGPASSWORD, PGPASSFILE or ~/.pgpass, for mysql by MYSQL_PWD, for mssql by SQLCMDPASSWORD: `ps` shows a URL to everybody. How the parts are found, and what that cannot see: docs/databases.md.
 
 Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or a query failed, 2 the command line cannot be used.";
 
@@ -31,8 +33,8 @@ Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full, or mssql:// the same
-    /// (and sslmode=login; without sslmode it is require there, and prefer with postgres://)
+    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full, or mysql:// (MySQL,
+    /// MariaDB) and mssql:// the same (mssql:// sslmode=login too; without sslmode it is require there, and prefer elsewhere)
     #[arg(value_name = "URL")]
     url: String,
     /// What to ask; - reads it from standard input. It is asked as it is: see that it only reads

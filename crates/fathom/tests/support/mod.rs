@@ -11,6 +11,8 @@ pub(crate) mod counting;
 #[cfg(target_os = "linux")]
 pub(crate) mod fabric;
 pub(crate) mod faults;
+#[cfg(target_os = "linux")]
+pub(crate) mod mariadb;
 pub(crate) mod net;
 #[cfg(target_os = "linux")]
 pub(crate) mod postgres;

@@ -1,0 +1,137 @@
+//! Servers that mean no good, or are none.
+
+use super::{
+    DEPRECATE_EOF, OK, SSL, USUAL, asked, bytes_of, error, greeting, login, message, outcome, ready, result,
+};
+use crate::packet::LONGEST;
+use crate::{Client, Event, Login, Trouble, Wanted};
+use proptest::prelude::*;
+
+#[test]
+fn what_is_wrong_is_named() {
+    let one = |body: &[u8]| message(body, 1);
+    for (bytes, trouble) in [
+        (one(&[0xFB, b'/', b'e', b't', b'c']), Trouble::File),
+        (one(&[]), Trouble::Malformed("number of columns")),
+        (one(&[0xFC, 1]), Trouble::Malformed("number of columns")),
+        (one(&[1, 1]), Trouble::Malformed("number of columns")),
+        (one(&[0xFE; 9]), Trouble::Malformed("number of columns")),
+        (one(&[0xFC, 0, 0]), Trouble::Malformed("number of columns")),
+        (one(&[0, 0]), Trouble::Malformed("end of a result")),
+        (one(&[0xFF, 1]), Trouble::Malformed("message of an error")),
+        (message(&[1], 2), Trouble::Order(2, 1)),
+        ([message(&OK, 1), message(&OK, 2)].concat(), Trouble::Unasked),
+        (bytes_of(&[vec![1], vec![3], vec![1, b'x']]), Trouble::Malformed("end of columns")),
+        (bytes_of(&[vec![1], vec![3], vec![0xFE, 0, 0, 2, 0], vec![]]), Trouble::Malformed("row")),
+        (bytes_of(&[vec![1], vec![3], vec![0xFE, 0, 0, 2, 0], vec![0xFE; 9]]), Trouble::Malformed("row")),
+    ] {
+        for piece in [1, 1_000] {
+            assert_eq!(outcome(&mut asked(0), &bytes, &[piece]).1, Some(trouble.clone()), "{bytes:02x?}");
+        }
+    }
+    for other in [
+        &b"SSH-2.0-OpenSSH_9.2\r\n"[..],
+        b"HTTP/1.1 400 Bad Request\r\n",
+        b"220 mail\r\n",
+        &message(b"\x0bx", 0),
+    ] {
+        let (events, trouble) = outcome(&mut Client::new(login()), other, &[3]);
+        assert_eq!((events, trouble), (vec![], Some(Trouble::OtherProtocol)));
+    }
+    assert_eq!(outcome(&mut Client::new(login()), &message(b"\x093.23\0", 0), &[3]).1, Some(Trouble::TooOld));
+    assert_eq!(outcome(&mut Client::new(login()), &greeting(SSL, ""), &[3]).1, Some(Trouble::TooOld));
+}
+
+/// A packet that is announced with 16 MiB, and the next, and so on; nothing of it is kept.
+#[test]
+fn lengths_and_messages_without_an_end_fill_no_memory() {
+    let full = [&[0xFF, 0xFF, 0xFF, 0][..], &vec![b'x'; LONGEST]].concat();
+    let rows = bytes_of(&result(1, &[], false, true)[..2]);
+    for (mut client, mut number, begins) in [(asked(DEPRECATE_EOF), 3_u8, rows), (asked(0), 1, vec![])] {
+        assert_eq!(outcome(&mut client, &begins, &[100]), (vec![], None));
+        for _ in 0..20 {
+            let mut packet = full.clone();
+            packet[3] = number;
+            number += 1;
+            // `outcome` looks at what is kept.
+            assert_eq!(outcome(&mut client, &packet, &[1 << 20]), (vec![], None));
+        }
+    }
+    // An error of as much is cut.
+    let text = "x".repeat(40 << 20);
+    let (events, _) = outcome(&mut asked(0), &message(&error(1, "HY000", &text), 1), &[1 << 20]);
+    assert!(matches!(&events[..], [Event::Refused(told)] if told.message.len() < 70_000));
+    // And a word of a login is none.
+    let mut client = Client::new(login());
+    outcome(&mut client, &greeting(USUAL, "mysql_native_password"), &[100]);
+    let trouble = outcome(&mut client, &message(&vec![0xFE; 1 << 20], 2), &[1 << 20]).1;
+    assert_eq!(trouble, Some(Trouble::TooLong("message of a login")));
+}
+
+#[test]
+fn a_row_that_somebody_wants_to_read_has_a_bound() {
+    for (length, trouble) in [(60_000, None), (70_000, Some(Trouble::TooLong("row of an answer to fathom")))]
+    {
+        let mut client = asked(DEPRECATE_EOF);
+        client.keep_rows(true);
+        let value = vec![b'x'; length];
+        let bytes = bytes_of(&result(1, &[vec![Some(&value)]], false, true));
+        assert_eq!(outcome(&mut client, &bytes, &[4_096]).1, trouble);
+    }
+    let mut client = asked(DEPRECATE_EOF);
+    client.keep_rows(true);
+    let mut bodies = result(1, &[], false, true);
+    // A text of 16 MiB, of which nothing is there.
+    bodies[2] = vec![0xFD, 0xFF, 0xFF, 0xFF];
+    assert_eq!(outcome(&mut client, &bytes_of(&bodies), &[4_096]).0, [Event::Row]);
+    assert_eq!(client.row(), Err(Trouble::Malformed("row")));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Whatever comes, in whatever state and pieces, is read, waited for or refused; and in the same way however it is cut.
+    #[test]
+    fn no_bytes_break_a_client(
+        bytes in prop::collection::vec(any::<u8>(), 0..400), state in 0_u8..5, packed in any::<bool>(), pieces in prop::collection::vec(1_usize..90, 1..5),
+    ) {
+        let client = || match state {
+            0 => Client::new(Login { encryption: Wanted::IfOffered, ..login() }),
+            1 => {
+                let mut client = Client::new(login());
+                outcome(&mut client, &greeting(USUAL, "caching_sha2_password"), &[9]);
+                client
+            }
+            2 => asked(0),
+            3 => {
+                let mut client = asked(DEPRECATE_EOF);
+                client.keep_rows(true);
+                outcome(&mut client, &bytes_of(&result(1, &[], false, true)[..2]), &[100]);
+                client
+            }
+            _ => ready(0),
+        };
+        let number = [0, 2, 1, 3, 0][usize::from(state)];
+        let bytes = if packed { message(&bytes, number) } else { bytes };
+        let whole = outcome(&mut client(), &bytes, &[bytes.len().max(1)]);
+        prop_assert_eq!(&whole, &outcome(&mut client(), &bytes, &[1]));
+        prop_assert_eq!(whole, outcome(&mut client(), &bytes, &pieces));
+    }
+
+    /// An answer of which some bytes are others.
+    #[test]
+    fn no_change_of_an_answer_breaks_a_client(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6), ends_by_ok in any::<bool>(),
+        pieces in prop::collection::vec(1_usize..200, 1..5),
+    ) {
+        let row: Vec<Option<&[u8]>> = vec![Some(b"a value"), None];
+        let mut bytes = bytes_of(&[result(2, &vec![row; 9], true, ends_by_ok), result(2, &[], false, ends_by_ok)].concat());
+        for (at, byte) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+        }
+        let client = || asked(if ends_by_ok { DEPRECATE_EOF } else { 0 });
+        let at_once = outcome(&mut client(), &bytes, &[bytes.len()]);
+        prop_assert_eq!(at_once, outcome(&mut client(), &bytes, &pieces));
+    }
+}

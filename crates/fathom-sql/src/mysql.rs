@@ -1,0 +1,342 @@
+//! A session of `MySQL` or `MariaDB`, as a run needs it. What the protocol is, `fathom_mysql` knows.
+
+use crate::cancel::on_a_thread;
+use crate::channel::Channel;
+use crate::error::Refusal;
+use crate::limit::Limit;
+use crate::protocol::{Facts, Protocol, Seen, Step, Watch};
+use crate::session::{Login, broke, more};
+use crate::ssl_mode::SslMode;
+use crate::{Config, Error, Source, tls};
+use bytes::Buf;
+use fathom_core::query::ServerState;
+use fathom_mysql::{Client, Event, Told, Trouble, Wanted};
+use fathom_os::clock::mono_ns;
+use serde_json::Value;
+use std::io;
+use std::net::SocketAddr;
+
+/// A session.
+pub(crate) struct Mysql {
+    channel: Channel,
+    client: Client,
+    /// The number of the error that came last.
+    error: u16,
+}
+
+impl Mysql {
+    /// Logs in, for what is to be asked.
+    pub(crate) fn begin(login: &Login, config: &Config) -> Result<Self, Error> {
+        let limit = login.limit();
+        let mut this = Self::open(login, config.simple, &limit)?;
+        if login.read_only {
+            // Of its own session only.
+            this.ask("SET SESSION TRANSACTION READ ONLY", login)?;
+        }
+        if let Source::Rows { row_bytes, .. } = config.source {
+            let most = this.ask("SELECT @@max_allowed_packet", login)?;
+            let most = most.into_iter().next().flatten().and_then(|most| most.parse::<u64>().ok());
+            // REPEAT gives a null in its place.
+            if let Some(most) = most.filter(|most| *most < row_bytes) {
+                return Err(Error::Usage(format!(
+                    "--row-bytes: no value of this server is longer than its max_allowed_packet of {most}; ask for less"
+                )));
+            }
+        }
+        Ok(this)
+    }
+
+    /// A session that does nothing but [`ping`](Self::ping).
+    pub(crate) fn for_pings(login: &Login) -> Result<Self, Error> {
+        Self::open(login, false, &login.limit())
+    }
+
+    /// Its end of the connection.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
+        self.channel.local_addr()
+    }
+
+    /// Asks whether the server is there; when its answer came, by the kernel's stamp.
+    pub(crate) fn ping(&mut self, limit: &Limit) -> io::Result<u64> {
+        self.client.ping().map_err(|e| lost(&e))?;
+        let out = self.client.take_out();
+        self.channel.send(&out, limit)?;
+        let mut came_ns = None;
+        loop {
+            match self.event().map_err(|e| lost(&e))? {
+                Some(Event::Over) => return Ok(came_ns.unwrap_or_else(mono_ns)),
+                Some(Event::Refused(told)) => return Err(io::Error::other(refusal_of(told).words())),
+                Some(_) => {}
+                None => {
+                    limit.check()?;
+                    if !self.channel.wait(Limit::PIECE)? {
+                        continue;
+                    }
+                    match self.channel.fill_after_wait() {
+                        Ok((filled, _)) if filled.bytes == 0 => {
+                            return Err(io::ErrorKind::UnexpectedEof.into());
+                        }
+                        Ok((_, first_ns)) => _ = came_ns.get_or_insert(first_ns),
+                        Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                        Err(e) => return Err(e),
+                    }
+                }
+            }
+        }
+    }
+
+    fn open(login: &Login, several: bool, limit: &Limit) -> Result<Self, Error> {
+        let server = &login.server;
+        let address = server.address();
+        let encryption = match server.ssl {
+            SslMode::Disable => Wanted::Nothing,
+            SslMode::Prefer => Wanted::IfOffered,
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Wanted::Everything,
+        };
+        let channel = Channel::connect(login.remote).map_err(|e| {
+            Error::run(format!("cannot connect to {address}: {e}; does the server listen there (bind-address, skip-networking, a firewall)?"))
+        })?;
+        let client = Client::new(fathom_mysql::Login {
+            user: server.user.clone(),
+            password: login.password.as_ref().map(|secret| secret.0.clone()),
+            database: server.database.clone(),
+            program: "fathom".to_owned(),
+            encryption,
+            is_checked: tls::is_checked(server),
+            several,
+        });
+        let mut this = Self { channel, client, error: 0 };
+        loop {
+            let came = this.event();
+            let out = this.client.take_out();
+            let sent = this.channel.send(&out, limit);
+            match came.map_err(|trouble| refused(login, &trouble))? {
+                Some(Event::Ready) => return Ok(this),
+                Some(Event::Refused(told)) => return Err(not_let_in(login, &told)),
+                Some(Event::Secure) => {
+                    sent.map_err(|e| broke(login, &e))?;
+                    let tls = tls::begin(server, None)?;
+                    this.channel.secure(tls, limit).map_err(|e| tls::refused(server, &e, "tls_version"))?;
+                    this.client.secured().map_err(|trouble| refused(login, &trouble))?;
+                    let out = this.client.take_out();
+                    this.channel.send(&out, limit).map_err(|e| broke(login, &e))?;
+                }
+                Some(Event::Row | Event::Over) => {}
+                None => {
+                    sent.map_err(|e| broke(login, &e))?;
+                    more(&mut this.channel, limit).map_err(|e| match e.kind() {
+                        io::ErrorKind::TimedOut if !this.client.is_greeted() => Error::run(format!(
+                            "{address} says nothing, and a server of MySQL's kind speaks first; name the database's own port"
+                        )),
+                        _ => broke(login, &e),
+                    })?;
+                }
+            }
+        }
+    }
+
+    /// The next event out of what came.
+    fn event(&mut self) -> Result<Option<Event>, Trouble> {
+        let mut rest = self.channel.inbox.as_ref();
+        let event = self.client.event(&mut rest);
+        let left = rest.len();
+        self.channel.inbox.advance(self.channel.inbox.len() - left);
+        event
+    }
+
+    fn answer(&mut self, login: &Login, limit: &Limit) -> Result<Vec<Option<String>>, Error> {
+        let mut row = Vec::new();
+        loop {
+            match self.event().map_err(|e| broke(login, &lost(&e)))? {
+                Some(Event::Row) => row = self.client.row().map_err(|e| broke(login, &lost(&e)))?,
+                Some(Event::Refused(told)) => return Err(Error::run(refusal_of(told).words())),
+                Some(Event::Over) => return Ok(row),
+                Some(Event::Secure | Event::Ready) => {}
+                None => more(&mut self.channel, limit).map_err(|e| broke(login, &e))?,
+            }
+        }
+    }
+}
+
+/// So that the server does not count an aborted client.
+impl Drop for Mysql {
+    fn drop(&mut self) {
+        self.client.quit();
+        let out = self.client.take_out();
+        // A new connection has room for five bytes, and whoever leaves waits for nobody.
+        _ = self.channel.send_what_fits(&out);
+    }
+}
+
+impl Protocol for Mysql {
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    fn request(&mut self, sql: &str, _: &Config) -> io::Result<Vec<u8>> {
+        self.client.ask(sql).map_err(|e| lost(&e))?;
+        Ok(self.client.take_out())
+    }
+
+    fn step(&mut self, _: &Config) -> io::Result<Option<Step>> {
+        Ok(match self.event().map_err(|e| lost(&e))? {
+            None => None,
+            Some(Event::Row) => Some(Step::Row),
+            Some(Event::Refused(told)) => {
+                self.error = told.number;
+                Some(Step::Refused { refusal: refusal_of(told), is_over: true })
+            }
+            Some(Event::Over | Event::Secure | Event::Ready) => Some(Step::Over),
+        })
+    }
+
+    /// On a connection of its own: this one answers, and listens to nobody.
+    fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>> {
+        let kill = format!("KILL QUERY {}", self.client.facts().connection);
+        on_a_thread(login, move |login| {
+            Self::open(login, false, &login.limit())?.ask(&kill, login).map(|_| ())
+        });
+        Ok(Vec::new())
+    }
+
+    fn after(&mut self, _: &Config) -> Option<Vec<u8>> {
+        None
+    }
+
+    fn ask(&mut self, sql: &str, login: &Login) -> Result<Vec<Option<String>>, Error> {
+        let limit = login.limit();
+        self.client.ask(sql).map_err(|e| broke(login, &lost(&e)))?;
+        let out = self.client.take_out();
+        self.channel.send(&out, &limit).map_err(|e| broke(login, &e))?;
+        self.client.keep_rows(true);
+        let answer = self.answer(login, &limit);
+        self.client.keep_rows(false);
+        answer
+    }
+
+    fn watch(&mut self, login: &Login) -> Result<Watch, Error> {
+        // Behind a proxy another session answers than the one that the greeting named.
+        let number = self.ask("SELECT CONNECTION_ID()", login)?;
+        let number = number.into_iter().next().flatten().and_then(|number| number.parse::<u64>().ok());
+        let number = number.ok_or_else(|| Error::run("the server does not number the session"))?;
+        // Everybody sees the sessions of his own user.
+        let sql = format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}");
+        Ok(Watch { sql, read: state })
+    }
+
+    fn rows(&self, rows: u64, row_bytes: u64) -> String {
+        // Ten by themselves and again: made as they are sent, of no table, where a recursive query would be stored first, and ends
+        // at 1,000 (cte_max_recursion_depth, max_recursive_iterations).
+        let ten = "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 UNION ALL SELECT 5 \
+                   UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+        let digits = rows.saturating_sub(1).checked_ilog10().map_or(1, |digits| digits + 1);
+        let made: Vec<String> = (0..digits).map(|digit| format!("{ten} AS d{digit}")).collect();
+        format!("SELECT REPEAT('x', {row_bytes}) AS body FROM {} LIMIT {rows}", made.join(" CROSS JOIN "))
+    }
+
+    fn remedy(&self, _: &Refusal) -> &'static str {
+        match self.error {
+            1046 => "name a database, as in mysql://user@host/database",
+            1044 | 1142 | 1143 | 1227 | 1370 => "grant the user what it needs",
+            1054 | 1064 | 1065 | 1146 | 1149 | 1305 => "mend the query",
+            1153 => "the server's max_allowed_packet is too small for the query",
+            1205 | 1213 => "another session had to go on: ask again",
+            1317 | 1969 | 3024 => "somebody cancelled it, or its max_statement_time is over",
+            1792 => "fathom's own queries only read: give yours with --query",
+            3948 | 4166 => "fathom sends no file of this host to a server",
+            _ => "see the server's log",
+        }
+    }
+
+    fn facts(&mut self) -> Facts {
+        Facts {
+            version: Some(self.client.facts().version.clone()).filter(|version| !version.is_empty()),
+            encrypted: self.channel.is_encrypted(),
+            database: None,
+            packets: Value::Null,
+            notes: vec![],
+        }
+    }
+}
+
+/// <https://mariadb.com/docs/server/ha-and-performance/optimization-and-tuning/buffers-caches-and-threads/thread-states/general-thread-states>,
+/// <https://dev.mysql.com/doc/refman/8.4/en/general-thread-states.html>.
+fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
+    let Ok([command, state]) = <[Option<String>; 2]>::try_from(answer) else {
+        return Err(Error::run(
+            "the server does not list the session (grant PROCESS; is there a proxy between?)",
+        ));
+    };
+    let state = state.filter(|state| !state.is_empty());
+    if command.as_deref() == Some("Sleep") {
+        return Ok((ServerState::Done, None));
+    }
+    Ok(match state.as_deref() {
+        // Of MariaDB and MySQL to 5.7.7, and of MySQL since.
+        Some("Writing to net" | "Sending to client") => (ServerState::Sending, state),
+        // Most states say what is done, and not what is waited for.
+        Some(wait) if wait == "User sleep" || wait.starts_with("Waiting") => (ServerState::Working, state),
+        _ => (ServerState::Working, None),
+    })
+}
+
+fn refusal_of(told: Told) -> Refusal {
+    let message = format!("error {}: {}", told.number, told.message);
+    Refusal { code: told.state, message, is_fatal: told.is_fatal }
+}
+
+fn lost(trouble: &Trouble) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, trouble.to_string())
+}
+
+/// The server does not let the user in: who, where, and what to do.
+fn not_let_in(login: &Login, told: &Told) -> Error {
+    let server = &login.server;
+    let to_do = match told.number {
+        1045 | 1698 if login.password.is_none() => "give the password by MYSQL_PWD",
+        1045 | 1698 => {
+            "give the right password by MYSQL_PWD, and see that the user may come from here (and without TLS, where sslmode has none)"
+        }
+        1044 => "grant the user the database, or name another",
+        1049 => "name a database that is there, as in mysql://user@host/database",
+        1040 | 1203 | 1226 => "wait until other sessions have ended, or raise max_connections",
+        1129 => "the server has had enough of this host: FLUSH HOSTS on it",
+        1130 => "the server lets nobody in from this host: create the user for it",
+        3159 | 4222 => "the server insists on encryption: use sslmode=require, or a stricter one",
+        1820 | 1862 => "the password has to be changed",
+        _ => "see the server's log",
+    };
+    let (address, words) = (server.address(), refusal_of(told.clone()).words());
+    Error::run(format!("cannot log in to {address} as {}: {words}; {to_do}", server.user))
+}
+
+/// A login that came to nothing.
+fn refused(login: &Login, trouble: &Trouble) -> Error {
+    let server = &login.server;
+    let address = server.address();
+    Error::run(match trouble {
+        Trouble::OtherProtocol | Trouble::TooOld => {
+            format!("{address} does not speak MySQL's protocol: {trouble}; name the database's own port")
+        }
+        Trouble::NotEncrypted => {
+            format!(
+                "{address} does not speak TLS; give it ssl_cert and ssl_key, or go without by sslmode=disable"
+            )
+        }
+        Trouble::Plugin(name) => format!(
+            "{address} asks for the login of {} by {name}, which fathom does not know (mysql_native_password, \
+             caching_sha2_password, mysql_clear_password); give it a user that has one of them",
+            server.user
+        ),
+        Trouble::InTheClear => format!(
+            "{address} asks for the password of {} itself, and nothing is encrypted; use sslmode=require, or a stricter one",
+            server.user
+        ),
+        Trouble::Unchecked => format!(
+            "{address} asks for the password of {} itself, which is told nobody whose certificate is not checked; use \
+             sslmode=verify-full",
+            server.user
+        ),
+        _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
+    })
+}

@@ -1,0 +1,315 @@
+//! `fathom sql mysql://` against a real `MariaDB`, which the test starts as an unprivileged user: logins, whose time a query takes,
+//! what it says where something is wrong, and what it keeps.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Command, Output, Stdio};
+use support::fabric::Fabric;
+use support::mariadb::{Mariadb, PASSWORD, result, sql};
+use support::postgres::says_the_same;
+use support::{FATHOM, wait_for};
+
+/// One line on standard error.
+fn refused(out: &Output, code: i32) -> String {
+    let line = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), line.lines().count()), (Some(code), 1), "{line}");
+    line
+}
+
+fn is(outcome: &Value, party: &str) {
+    assert_eq!(outcome["verdict"], json!({ "party": party, "confidence": "high" }), "{outcome:#}");
+}
+
+fn verify(dir: &std::path::Path) {
+    let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(dir).output().unwrap();
+    assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+}
+
+const ONE: [&str; 5] = ["--json", "--count", "1", "--query", "SELECT 1"];
+
+#[test]
+fn every_login_that_it_has_is_made_or_refused_in_one_line() {
+    let Some(server) = Mariadb::start() else { return };
+    let login = |user: &str, rest: &str, password: Option<&str>| {
+        let mut command = sql(Command::new(FATHOM), &server.url_of(user, rest), &ONE);
+        command.env_remove("MYSQL_PWD");
+        password.map(|password| command.env("MYSQL_PWD", password));
+        command.output().unwrap()
+    };
+    // Without a database, without a password; of two logins the second.
+    for (user, password) in [("owner", Some(PASSWORD)), ("nobody", None), ("either", Some(PASSWORD))] {
+        let outcome = result(&login(user, "", password));
+        assert_eq!((&outcome["rows"], &outcome["encrypted"]), (&1.into(), &false.into()), "{outcome:#}");
+        assert!(outcome["server_version"].as_str().is_some_and(|version| version.contains("-MariaDB")));
+    }
+    for (user, rest, password, says) in [
+        ("owner", "/shop", Some("wrong"), "error 1045"),
+        ("owner", "/shop", Some("wrong"), "the right password by MYSQL_PWD"),
+        ("owner", "/shop", None, "give the password by MYSQL_PWD"),
+        ("who", "/shop", Some(PASSWORD), "error 1045"),
+        ("owner", "/nothere", Some(PASSWORD), "name a database that is there"),
+        ("owner", "/shop?sslmode=require", Some(PASSWORD), "does not speak TLS"),
+        ("old", "", Some(PASSWORD), "by mysql_old_password, which fathom does not know"),
+    ] {
+        let line = refused(&login(user, rest, password), 1);
+        assert!(line.contains(says) && !line.contains(PASSWORD), "{says}: {line}");
+    }
+}
+
+#[test]
+fn everything_is_encrypted_where_the_server_can() {
+    let Some(server) = Mariadb::start_with_tls() else { return };
+    let ask = |user: &str, rest: &str| {
+        sql(Command::new(FATHOM), &server.url_of(user, rest), &ONE).output().unwrap()
+    };
+    let own = format!("&sslrootcert={}", server.certificate().display());
+    for (rest, encrypted) in [
+        ("/shop", true),
+        ("/shop?sslmode=disable", false),
+        ("/shop?ssl-mode=DISABLED", false),
+        ("/shop?sslmode=require", true),
+        (&format!("/shop?sslmode=verify-ca{own}"), true),
+        (&format!("/shop?sslmode=verify-full{own}"), true),
+        (&format!("/shop?ssl-mode=VERIFY_IDENTITY{own}"), true),
+    ] {
+        assert_eq!(result(&ask("owner", rest))["encrypted"], encrypted, "{rest}");
+    }
+    assert_eq!(result(&ask("secured", ""))["encrypted"], true);
+    assert!(refused(&ask("secured", "?sslmode=disable"), 1).contains("without TLS"));
+    // Of nobody whom this host trusts.
+    assert!(refused(&ask("owner", "?sslmode=verify-full"), 1).contains("the TLS handshake failed"));
+}
+
+#[test]
+fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
+    let Some(server) = Mariadb::start() else { return };
+    let client = server.ask(&["--count", "5", "--rows", "100", "--think", "2ms"]);
+    is(&client, "client");
+    // Sleeps are longer than what was asked for, and how much longer is the machine's: the least is held against.
+    assert!(client["client_ns"]["p50"].as_f64() >= Some(200e6), "{client:#}");
+    let asleep = server.ask(&["--count", "5", "--query", "SELECT SLEEP(0.3)"]);
+    is(&asleep, "server");
+    assert!(asleep["mean_ns"]["server"]["high"].as_f64() >= Some(300e6), "{asleep:#}");
+    assert_eq!(asleep["server_waits"], json!({ "User sleep": 4 }), "{asleep:#}");
+    // More than all buffers hold: while this side works the server is blocked, on and off, and says so.
+    let works = server.ask(&["--count", "2", "--rows", "3000", "--row-bytes", "8000", "--think", "400us"]);
+    assert!(works["looks"].as_u64() > Some(0), "{works:#}");
+    let of = |part: &Value| part.as_f64().unwrap();
+    let slept = 3_000.0 * 400e3 / of(&works["wall_ns"]["p50"]);
+    assert!(of(&works["shares"]["client"]["high"]) >= slept, "{works:#}");
+    assert!(of(&works["shares"]["server"]["low"]) <= 1.0 - slept, "{works:#}");
+    assert!(of(&works["shares"]["path"]["low"]) <= 1.0 - slept, "{works:#}");
+}
+
+#[test]
+fn what_is_asked_is_counted_and_kept() {
+    let Some(server) = Mariadb::start_with_tls() else { return };
+    let dir = server.home.path().join("kept");
+    let kept = dir.to_str().unwrap();
+    for (rows, row_bytes) in [(1, 1), (10, 50), (11, 0), (1_001, 300)] {
+        let dir = format!("{kept}-{rows}");
+        let (rows_text, bytes_text) = (rows.to_string(), row_bytes.to_string());
+        let outcome =
+            server.ask(&["--count", "4", "--rows", &rows_text, "--row-bytes", &bytes_text, "--record", &dir]);
+        assert_eq!(
+            (&outcome["rows"], &outcome["turns"], &outcome["queries"]),
+            (&(4 * rows).into(), &1.into(), &4.into()),
+            "{outcome:#}"
+        );
+        // A row is its bytes, and at least 5 of the protocol's.
+        assert!(outcome["bytes_received"].as_u64() >= Some(4 * rows * (row_bytes + 5)), "{outcome:#}");
+        assert_eq!(outcome["notes"], json!([]), "{outcome:#}");
+        verify(dir.as_ref());
+        says_the_same(dir.as_ref(), &outcome);
+    }
+    let manifest = std::fs::read_to_string(format!("{kept}-11/recording.json")).unwrap();
+    assert!(
+        manifest.contains("\"protocol\": \"mysql\"") || manifest.contains("\"protocol\":\"mysql\""),
+        "{manifest}"
+    );
+    // Values of 16 MiB and more go on in the next packet.
+    let long = [
+        "--count",
+        "1",
+        "--simple",
+        "--query",
+        "SELECT REPEAT('x', 16777216), 1 UNION ALL SELECT 'y', 2; SELECT 3",
+    ];
+    assert_eq!(server.ask(&long)["rows"], 3);
+    // A connection that was set up and left would be an error of this host, and somebody's alarm.
+    let log = server.log();
+    let aborted: Vec<_> = log.lines().filter(|line| line.contains("Aborted connection")).collect();
+    assert!(aborted.is_empty(), "{aborted:#?}");
+    // Nothing was changed: the server's own setting, of which a session's is another.
+    assert_eq!(
+        server.ask(&["--count", "1", "--query", "SELECT 1 FROM DUAL WHERE @@GLOBAL.tx_read_only"])["rows"],
+        0
+    );
+}
+
+#[test]
+fn no_secret_is_kept_and_no_query_that_came_by_standard_input() {
+    let Some(server) = Mariadb::start() else { return };
+    let dir = server.home.path().join("kept");
+    let url = server.url().replace("owner@", &format!("owner:{PASSWORD}@"));
+    let mut command = Command::new(FATHOM);
+    command
+        .args(["sql", &url, "--count", "2", "--query", "-", "--record"])
+        .arg(&dir)
+        .env("FATHOM_CLOUD", "off");
+    let mut child = command
+        .env_remove("MYSQL_PWD")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"SELECT 'pr1vate'").unwrap();
+    let out = child.wait_with_output().unwrap();
+    let told = String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && told.contains("give it by MYSQL_PWD"), "{told}");
+    for file in std::fs::read_dir(&dir).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(PASSWORD) && !text.contains("pr1vate"));
+    }
+    assert!(std::fs::read_to_string(dir.join("recording.json")).unwrap().contains("LEFT-OUT"));
+    verify(&dir);
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let Some(server) = Mariadb::start() else { return };
+    let line = |arguments: &[&str], code| refused(&server.sql(arguments).output().unwrap(), code);
+    for (query, says) in [
+        ("SELEC\n1", "error 1064"),
+        ("SELECT * FROM nothere", "(42S02); mend the query"),
+        // Several statements are for --simple.
+        ("SELECT 1; SELECT 2", "error 1064"),
+        ("LOAD DATA LOCAL INFILE '/etc/hostname' INTO TABLE shop.x", "fathom sends no file of this host"),
+    ] {
+        let line = line(&["--query", query], 1);
+        assert!(line.contains(says), "{query}: {line}");
+    }
+    assert!(line(&["--fetch-size", "10"], 2).contains("--fetch-size"));
+    assert!(line(&["--packet-size", "4096"], 2).contains("mssql://"));
+    assert!(line(&["--row-bytes", "2G"], 2).contains("1 GiB"));
+    assert!(line(&["--row-bytes", "17M"], 2).contains("max_allowed_packet of 16777216"));
+    // What the query before had is of no table, and nothing of its session stays.
+    assert_eq!(server.ask(&["--count", "2", "--query", "SELECT 1 FROM DUAL WHERE FALSE"])["rows"], 0);
+}
+
+/// By what a query of ten million rows needs more than one of a thousand.
+#[test]
+fn ten_million_rows_need_no_memory() {
+    let Some(server) = Mariadb::start() else { return };
+    let most = |rows: &str| {
+        let url = server.url();
+        let arguments = ["sql", &url, "--rows", rows, "--row-bytes", "1", "--for", "1h"];
+        let mut command = Command::new(FATHOM);
+        command.args(arguments).env("MYSQL_PWD", PASSWORD).env("FATHOM_CLOUD", "off");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+        assert!(line.contains(&format!("{rows} rows")) || rows == "1000", "{line}");
+        let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        support::signal(&child, "INT");
+        child.wait().unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        peak.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let (few, many) = (most("1000"), most("10000000"));
+    assert!(many < few + 4_096, "{few} kB for a thousand, {many} kB for ten million");
+}
+
+#[test]
+fn a_server_that_dies_in_the_middle_loses_nothing_that_was_recorded() {
+    let Some(mut server) = Mariadb::start() else { return };
+    for by_word in [true, false] {
+        let dir = server.home.path().join(format!("kept-{by_word}"));
+        let mut command =
+            server.sql(&["--rows", "1000000000", "--think", "1us", "--record", dir.to_str().unwrap()]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let under_way = "SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'Writing to net'";
+        wait_for("a server that sends", || {
+            (server.ask(&["--count", "1", "--query", under_way])["rows"] == 1).then_some(())
+        });
+        if by_word {
+            let kill = "BEGIN NOT ATOMIC FOR one IN (SELECT ID FROM information_schema.PROCESSLIST WHERE STATE = 'Writing to net') \
+                        DO KILL one.ID; END FOR; END";
+            server.ask(&["--count", "1", "--query", kill]);
+        } else {
+            server.kill();
+        }
+        let line = refused(&child.wait_with_output().unwrap(), 1);
+        assert!(line.contains("query 1 has no whole answer"), "{line}");
+        verify(&dir);
+        assert!(dir.join("queries-00000.parquet").is_file());
+    }
+}
+
+#[test]
+fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
+    let Some(server) = Mariadb::start() else { return };
+    let child =
+        server.sql(&["--json", "--query", "SELECT 7, SLEEP(600)"]).stdout(Stdio::piped()).spawn().unwrap();
+    let sleeping = || {
+        let asleep = "SELECT 1 FROM information_schema.PROCESSLIST WHERE STATE = 'User sleep'";
+        server.ask(&["--count", "1", "--query", asleep])["rows"] == 1
+    };
+    wait_for("a query that sleeps", || sleeping().then_some(()));
+    support::signal(&child, "INT");
+    let outcome = result(&child.wait_with_output().unwrap());
+    assert_eq!(outcome["queries"], 1, "{outcome:#}");
+    assert!(!sleeping(), "the server still works on it");
+    // What was cut short is an error of the query, or the end of its sleep.
+    let failures = outcome["failures"].to_string();
+    assert!(failures == "{}" || failures.contains("SQLSTATE 70100"), "{outcome:#}");
+    // In the middle of rows it is an error.
+    let mut command = server.sql(&["--json", "--rows", "1000000000"]);
+    let child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let under_way = "SELECT ID FROM information_schema.PROCESSLIST WHERE COMMAND = 'Query' AND INFO LIKE 'SELECT REPEAT%'";
+    wait_for("a query under way", || {
+        (server.ask(&["--count", "1", "--query", under_way])["rows"] == 1).then_some(())
+    });
+    support::signal(&child, "INT");
+    let outcome = result(&child.wait_with_output().unwrap());
+    assert_eq!(outcome["failures"], json!({ "SQLSTATE 70100": 1 }), "{outcome:#}");
+    assert_eq!(outcome["notes"], json!(["query 1 was ended by you"]));
+}
+
+/// 20 ms there and back; then what the client does, and what the server does.
+#[test]
+fn delay_on_the_path_is_the_paths() {
+    let scenario = r#"
+format = 1
+[[host]]
+name = "here"
+address = "10.91.2.4"
+[[host]]
+name = "there"
+address = "10.91.2.5"
+[[path]]
+label = "far"
+from = "here"
+to = "there"
+rtt = { min = "20ms", mean = "20.1ms", p95 = "20.3ms", p99 = "20.5ms" }
+"#;
+    let Some(fabric) = Fabric::up(scenario) else { return };
+    let Some(server) = Mariadb::start_with("10.91.2.5", &[], |program| fabric.exec("there", program)) else {
+        return;
+    };
+    let ask = |arguments: &[&str]| {
+        let mut command = sql(fabric.exec("here", FATHOM), &server.url(), arguments);
+        result(&command.arg("--json").output().unwrap())
+    };
+    let small = ask(&["--count", "5", "--rows", "10"]);
+    is(&small, "path");
+    assert!(small["rtt_ns"].as_f64() >= Some(20e6), "{small:#}");
+    assert!(small["path_ns"]["p50"].as_f64() >= Some(20e6), "{small:#}");
+    is(&ask(&["--count", "5", "--query", "SELECT SLEEP(0.3)"]), "server");
+    is(&ask(&["--count", "3", "--rows", "200", "--think", "2ms"]), "client");
+}

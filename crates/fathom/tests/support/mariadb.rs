@@ -1,0 +1,159 @@
+//! A real `MariaDB`, started as an unprivileged user, and `fathom sql` asking it.
+
+use super::{FATHOM, needs, needs_root, skip};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+pub(crate) const PASSWORD: &str = "s3cret-w0rd";
+const PROGRAMS: [&str; 3] =
+    ["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db", "/usr/bin/my_print_defaults"];
+/// Users of each login that it has, and one that must encrypt; one of a plugin that is not spoken.
+const USERS: &str = "\
+CREATE DATABASE shop;
+CREATE USER owner IDENTIFIED BY 's3cret-w0rd';
+GRANT ALL ON *.* TO owner WITH GRANT OPTION;
+CREATE USER nobody;
+CREATE USER either IDENTIFIED VIA unix_socket OR mysql_native_password USING PASSWORD('s3cret-w0rd');
+CREATE USER secured IDENTIFIED BY 's3cret-w0rd' REQUIRE SSL;
+CREATE USER old IDENTIFIED VIA mysql_old_password USING '0123456789abcdef';
+";
+
+/// A server on a port of its own. Dropped, it is killed.
+pub(crate) struct Mariadb {
+    process: Child,
+    pub(crate) home: TempDir,
+    address: String,
+}
+
+impl Mariadb {
+    /// On loopback; `None`, visibly, where this machine cannot.
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with("127.0.0.1", &[], |program| Command::new(program))
+    }
+
+    /// With a certificate of its own, which [`certificate`](Self::certificate) names.
+    pub(crate) fn start_with_tls() -> Option<Self> {
+        let tls = ["--ssl-cert=../certificate.pem", "--ssl-key=../key.pem"];
+        Self::start_with("127.0.0.1", &tls, |program| Command::new(program))
+    }
+
+    /// Where `within` runs programs. The server refuses to run as root.
+    pub(crate) fn start_with(host: &str, more: &[&str], within: impl Fn(&str) -> Command) -> Option<Self> {
+        if !PROGRAMS.iter().all(|program| Path::new(program).is_file()) {
+            skip("no MariaDB server is installed (Debian: mariadb-server-core mariadb-client-core)");
+            return None;
+        }
+        if !needs_root() || !needs("openssl") {
+            return None;
+        }
+        let home = tempfile::tempdir().unwrap();
+        let (data, init) = (home.path().join("data"), home.path().join("users.sql"));
+        let temporary = home.path().join("tmp");
+        std::fs::create_dir(&data).unwrap();
+        std::fs::create_dir(&temporary).unwrap();
+        std::fs::write(&init, USERS).unwrap();
+        let mut certificate = Command::new("openssl");
+        certificate
+            .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=somebody"])
+            .args([
+                "-addext",
+                &format!("subjectAltName=IP:{host}"),
+                "-keyout",
+                "key.pem",
+                "-out",
+                "certificate.pem",
+            ]);
+        let made = certificate.current_dir(home.path()).output().expect("openssl");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        for path in [home.path(), &data, &temporary, &home.path().join("key.pem")] {
+            std::os::unix::fs::chown(path, Some(65_534), Some(65_534)).unwrap();
+        }
+        let unprivileged = |command: &mut Command, program: &str| {
+            command
+                .args(["--reuid=65534", "--regid=65534", "--clear-groups", "--", program, "--no-defaults"])
+                .arg(format!("--datadir={}", data.display()))
+                // A server that begins takes away what another has of its temporary tables in the same place.
+                .arg(format!("--tmpdir={}", temporary.display()))
+                .current_dir(home.path());
+        };
+        let mut install = Command::new("setpriv");
+        unprivileged(&mut install, PROGRAMS[1]);
+        let made = install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]).output();
+        let made = made.expect("setpriv");
+        let told = [made.stdout, made.stderr].concat();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&told));
+        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let mut server = within("setpriv");
+        unprivileged(&mut server, PROGRAMS[0]);
+        server
+            .args([format!("--port={port}"), format!("--bind-address={host}")])
+            .arg(format!("--init-file={}", init.display()))
+            .args(["--socket=socket", "--pid-file=pid", "--innodb-flush-log-at-trx-commit=0"])
+            .args(["--innodb-buffer-pool-size=16M", "--skip-secure-auth"])
+            .args(more);
+        let log = std::fs::File::create(home.path().join("log")).unwrap();
+        let process = server.stdout(Stdio::null()).stderr(log).spawn().expect("mariadbd");
+        let server = Self { process, address: format!("{host}:{port}"), home };
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while !server.log().contains("ready for connections") {
+            assert!(Instant::now() < deadline, "{}", server.log());
+            std::thread::yield_now();
+        }
+        Some(server)
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn certificate(&self) -> PathBuf {
+        self.home.path().join("certificate.pem")
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.url_of("owner", "/shop")
+    }
+
+    /// Of another user; with another database, or `sslmode`.
+    pub(crate) fn url_of(&self, user: &str, rest: &str) -> String {
+        format!("mysql://{user}@{}{rest}", self.address)
+    }
+
+    pub(crate) fn sql(&self, arguments: &[&str]) -> Command {
+        sql(Command::new(FATHOM), &self.url(), arguments)
+    }
+
+    pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
+        result(&self.sql(arguments).arg("--json").output().unwrap())
+    }
+
+    /// It dies, as of a fault.
+    pub(crate) fn kill(&mut self) {
+        _ = self.process.kill();
+        _ = self.process.wait();
+    }
+}
+
+impl Drop for Mariadb {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+pub(crate) fn sql(mut command: Command, url: &str, arguments: &[&str]) -> Command {
+    command
+        .args(["sql", url, "--quiet"])
+        .args(arguments)
+        .env("MYSQL_PWD", PASSWORD)
+        .env("FATHOM_CLOUD", "off");
+    command.stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn result(out: &Output) -> Value {
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
