@@ -33,8 +33,8 @@ Exit codes: 0 every query was answered (Ctrl-C: those before it), 1 no login, or
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full, or mysql:// (MySQL,
-    /// MariaDB) and mssql:// the same (mssql:// sslmode=login too; without sslmode it is require there, and prefer elsewhere)
+    /// The database: postgres://USER@HOST:PORT/DATABASE?sslmode=disable|prefer|require|verify-ca|verify-full, or mysql:// or mssql://
+    /// the same (mssql:// sslmode=login too; without sslmode it is require there, and prefer elsewhere)
     #[arg(value_name = "URL")]
     url: String,
     /// What to ask; - reads it from standard input. It is asked as it is: see that it only reads
