@@ -333,7 +333,7 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
             server.user
         ),
         Trouble::Unchecked => format!(
-            "{address} asks for the password of {} itself, which is told nobody whose certificate is not checked; use \
+            "{address} asks for the password of {} itself, which fathom sends to nobody whose certificate it does not check; use \
              sslmode=verify-full",
             server.user
         ),

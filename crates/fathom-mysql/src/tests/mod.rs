@@ -10,7 +10,7 @@ use crate::{Client, Event, Login, Trouble, Wanted};
 
 /// The challenge of our servers.
 const CHALLENGE: &[u8; 20] = b"abcdefghijklmnopqrst";
-/// PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, MULTI_RESULTS, PLUGIN_AUTH, CONNECT_ATTRS, their lengths.
+// PROTOCOL_41, TRANSACTIONS, SECURE_CONNECTION, MULTI_RESULTS, PLUGIN_AUTH, CONNECT_ATTRS, their lengths.
 const USUAL: u32 = 0x200 | 0x2000 | 0x8000 | 0x2_0000 | 0x8_0000 | 0x10_0000 | 0x20_0000;
 const SSL: u32 = 0x800;
 const DEPRECATE_EOF: u32 = 0x100_0000;

@@ -97,7 +97,7 @@ impl Mariadb {
         let log = std::fs::File::create(home.path().join("log")).unwrap();
         let process = server.stdout(Stdio::null()).stderr(log).spawn().expect("mariadbd");
         let server = Self { process, address: format!("{host}:{port}"), home };
-        let deadline = Instant::now() + Duration::from_secs(60);
+        let deadline = Instant::now() + Duration::from_mins(1);
         while !server.log().contains("ready for connections") {
             assert!(Instant::now() < deadline, "{}", server.log());
             std::thread::yield_now();
