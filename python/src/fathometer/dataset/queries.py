@@ -29,7 +29,7 @@ NOT_WAITED_FOR: Final = "its answer was not waited for"
 _CODE: Final = re.compile(
     r"\((?:(?P<state>[0-9A-Z]{5})|(?P<number>error [0-9-]*|no error number)|attention)\)\Z"
 )
-"""How the error of a query ends: SQLSTATE of PostgreSQL and MySQL, SQL Server's number, or that it was stopped."""
+"""How the error of a query ends: SQLSTATE (PostgreSQL, MySQL), SQL Server's number, or that it was ended."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
 Ints = NDArray[np.int64]
