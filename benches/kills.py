@@ -4,7 +4,7 @@ lacks at most the last second.
 
     kills.py [--fathom FILE] [--kills 1000] [--seed 1]
 
-Half of the probes send 500 samples a second, half 10,000. What is lost is counted against an echo server of this script's own,
+A third of the probes send 500 samples a second, a third 10,000, a third back to back. What is lost is counted against an echo server of this script's own,
 which knows when the last byte came: a machine that lets nothing run for a while loses no sample. What a thread of the probe had
 to wait for a processor is allowed for. Exit code 1 where one recording is not sound, or lacks more than a second.
 """
@@ -23,7 +23,7 @@ import threading
 import time
 
 RELEASE = pathlib.Path(__file__).resolve().parent.parent / "target/release/fathom"
-EVERY = {500: "2ms", 10_000: "100us"}
+PACES = {"500": ["--every", "2ms"], "10,000": ["--every", "100us"], "back to back": ["--ping-pong"]}
 LATEST_S = 3.0
 MOST_LOST_S = 1.0
 
@@ -34,7 +34,7 @@ class Echo:
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.socket.getsockname()[1]}"
-        self.bytes, self.last_ns = 0, 0
+        self.bytes, self.first_ns, self.last_ns = 0, 0, 0
         threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self) -> None:
@@ -48,6 +48,7 @@ class Echo:
         with peer, contextlib.suppress(OSError):
             while data := peer.recv(1 << 16):
                 self.bytes, self.last_ns = self.bytes + len(data), time.time_ns()
+                self.first_ns = self.first_ns or self.last_ns
                 peer.sendall(data)
 
 
@@ -71,14 +72,13 @@ def longest_wait_s(pid: int) -> float:
     return max(waited)
 
 
-def kill_one(fathom: str, rate: int, after_s: float, home: str) -> dict:
+def kill_one(fathom: str, pace: str, after_s: float, home: str) -> dict:
     echo, directory = Echo(), f"{home}/r"
     words = [
         fathom,
         "probe",
         echo.address,
-        "--every",
-        EVERY[rate],
+        *PACES[pace],
         "--record",
         directory,
         "--quiet",
@@ -103,12 +103,11 @@ def kill_one(fathom: str, rate: int, after_s: float, home: str) -> dict:
     sound = recovered.returncode == 0 and verified.returncode == 0
     if not sound:
         print(
-            f"rate {rate}, killed after {after_s:.4f} s: {recovered.stderr}{verified.stdout}{verified.stderr}"
+            f"{pace}, killed after {after_s:.4f} s: {recovered.stderr}{verified.stdout}{verified.stderr}"
         )
         return {"begun": True, "sound": False, "lost_s": 0.0, "rows": 0, "waited_s": 0.0}
     rows, last_ns = last_sent_ns(fathom, directory)
-    began_ns = echo.last_ns - int(echo.bytes / 64 / rate * 1e9)
-    lost_s = (echo.last_ns - (last_ns or began_ns)) / 1e9 if echo.bytes else 0.0
+    lost_s = (echo.last_ns - (last_ns or echo.first_ns)) / 1e9 if echo.bytes else 0.0
     return {"begun": True, "sound": True, "lost_s": max(0.0, lost_s), "rows": rows, "waited_s": waited_s}
 
 
@@ -122,21 +121,21 @@ def main() -> int:
     arguments = parser.parse_args()
     chance = random.Random(arguments.seed)
     failed = False
-    results: dict[int, list[dict]] = {rate: [] for rate in EVERY}
+    results: dict[str, list[dict]] = {pace: [] for pace in PACES}
     for number in range(arguments.kills):
-        rate = list(EVERY)[number % len(EVERY)]
+        pace = list(PACES)[number % len(PACES)]
         # Half of them as often in the first milliseconds as in the seconds after, half at any moment.
-        early = number % 4 < 2
+        early = number // len(PACES) % 2 == 0
         after_s = 0.001 * (LATEST_S / 0.001) ** chance.random() if early else chance.uniform(0, LATEST_S)
         home = tempfile.mkdtemp(prefix="fathom-kills-")
         try:
-            results[rate].append(kill_one(arguments.fathom, rate, after_s, home))
+            results[pace].append(kill_one(arguments.fathom, pace, after_s, home))
         finally:
             shutil.rmtree(home)
-    for rate, all_of in results.items():
+    for pace, all_of in results.items():
         lost = sorted(r["lost_s"] for r in all_of if r["begun"] and r["sound"])
         told = {
-            "rate": rate,
+            "pace": pace,
             "kills": len(all_of),
             "not_begun": sum(not r["begun"] for r in all_of),
             "not_sound": sum(not r["sound"] for r in all_of),

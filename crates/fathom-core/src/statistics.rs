@@ -4,12 +4,14 @@
 //! Memory is bounded: histograms have a fixed number of buckets, and of closed connections only the latest
 //! [`CLOSED_KEPT`] keep their own line.
 
+mod batch;
 mod gaps;
 mod group;
 mod outages;
 mod reasons;
 mod under_load;
 
+pub use batch::Batch;
 pub use gaps::{Gap, Gaps};
 pub use group::Group;
 pub use outages::{OUTAGES_KEPT, Outage, OutageEnd, Outages};

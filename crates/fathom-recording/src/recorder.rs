@@ -13,6 +13,7 @@ pub use room::Gaps;
 use crate::convert::Closed;
 use crate::disk::{self, Disk};
 use crate::manifest::ClockAnchor;
+use crate::packed::Packed;
 use crate::stream::Encoder;
 use crate::{EVENTS, Error, LOCK, MANIFEST, Manifest, RESERVE};
 use fathom_core::clock::Anchor;
@@ -224,6 +225,21 @@ impl Recorder {
         }
         self.pending.push(*sample);
         if self.pending.len() >= FLUSH_ROWS { self.guarded(Self::write_pending) } else { Ok(()) }
+    }
+
+    /// Takes samples that were made ready for the disk; they are written at once. Otherwise as [`Recorder::push`].
+    pub fn push_packed(&mut self, rows: &Packed) -> Result<(), Error> {
+        if self.stopped.is_some() || self.waiting.is_some() {
+            return rows.samples().iter().try_for_each(|sample| self.push(sample));
+        }
+        let written = self.guarded(|recorder| recorder.write_rows(rows));
+        if written.is_err() {
+            // They wait for room, or are counted as lost.
+            rows.samples().iter().try_for_each(|sample| self.push(sample))?;
+        }
+        written?;
+        let full = self.open.as_ref().is_some_and(|segment| segment.rows >= self.options.segment_rows);
+        if full { self.guarded(Self::close_segment) } else { Ok(()) }
     }
 
     /// Writes what was pushed, syncs it (at most twice a second), and closes the segment when it is time.

@@ -130,6 +130,14 @@ fn values(column: &Column, samples: &[Sample], body: &mut Vec<u8>) {
     }
 }
 
+/// The samples of a record batch that [`Encoder::encode`] made.
+pub(crate) fn decode_batch(bytes: &[u8]) -> Vec<Sample> {
+    let (name, len) = (String::new(), bytes.len() as u64);
+    // What comes before is the schema, which this one does not have.
+    let decoder = Decoder { begun: true, ..Decoder::new(bytes, name, len) };
+    decoder.flatten().collect()
+}
+
 /// Reads a stream batch by batch up to its end or the first thing that does not fit.
 #[derive(Debug)]
 pub(crate) struct Decoder<R> {

@@ -1,4 +1,4 @@
-//! `kill -9` of a probe at 2,000 samples a second: whatever the moment, everything older than a second reads back, and
+//! `kill -9` of a probe at 2,000 samples a second, and back to back: whatever the moment, everything older than a second reads back, and
 //! what the kill tore is told.
 
 mod support;
@@ -21,14 +21,24 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
 fn kill_9_at_20_moments_loses_at_most_the_last_second() {
+    kills("--every 500us", 2_800_000);
+}
+
+/// Back to back the recording thread looks less often than once in half a second, and the probing thread makes the rows.
+#[test]
+fn kill_9_at_20_moments_back_to_back_loses_at_most_the_last_second() {
+    kills("--ping-pong --allow-high-rate", 1_800_000);
+}
+
+fn kills(pace: &str, latest_us: u64) {
     let mut random = Random(0x0FA7_0001);
     let mut moments =
-        (0..MOMENTS).map(|_| Duration::from_micros(200_000 + random.below(2_800_000))).collect::<Vec<_>>();
+        (0..MOMENTS).map(|_| Duration::from_micros(200_000 + random.below(latest_us))).collect::<Vec<_>>();
     // Two at a time: what a small machine measures without being the bottleneck itself.
     let second_half = moments.split_off(MOMENTS / 2);
     thread::scope(|scope| {
         let workers = [(1, moments), (2, second_half)].map(|(seed, moments)| {
-            scope.spawn(move || moments.into_iter().for_each(|moment| one_kill(moment, Random(seed))))
+            scope.spawn(move || moments.into_iter().for_each(|moment| one_kill(pace, moment, Random(seed))))
         });
         // Both are waited for before either's failure is passed on.
         for result in workers.map(thread::ScopedJoinHandle::join) {
@@ -37,10 +47,10 @@ fn kill_9_at_20_moments_loses_at_most_the_last_second() {
     });
 }
 
-fn one_kill(moment: Duration, mut random: Random) {
+fn one_kill(pace: &str, moment: Duration, mut random: Random) {
     let home = tempfile::tempdir().expect("a directory");
-    let (dir, killed, starved, arrivals) = killed_recording(home.path(), moment);
-    let case = format!("killed after {moment:?}");
+    let (dir, killed, starved, arrivals) = killed_recording(home.path(), pace, moment);
+    let case = format!("{pace}, killed after {moment:?}");
 
     let rows = whatever_reads(&dir);
     let kept: BTreeSet<i64> = rows.iter().map(|row| row.at("seq")).collect();
@@ -217,9 +227,9 @@ fn a_kill_in_a_silence_loses_nothing_without_a_word() {
 
 /// Runs a probe and kills it; the recording, the moment of the kill, how long its threads had waited for a processor,
 /// and what the reflector saw.
-fn killed_recording(home: &Path, after: Duration) -> (PathBuf, Instant, Duration, Arrivals) {
+fn killed_recording(home: &Path, pace: &str, after: Duration) -> (PathBuf, Instant, Duration, Arrivals) {
     let reflector = Counting::start(64, Leave::WithTheProbe);
-    let probe = Probe::start(home, &format!("{} --every 500us --record r --quiet", reflector.address));
+    let probe = Probe::start(home, &format!("{} {pace} --record r --quiet", reflector.address));
     reflector.wait_for_probe();
     support::wait_for("the first rows on disk", || {
         (!whatever_reads(&home.join("r")).is_empty()).then_some(())

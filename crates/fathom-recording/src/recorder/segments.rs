@@ -3,6 +3,7 @@
 use super::appender::Appender;
 use super::{FLUSH_ROWS, INLINE_ROWS, Recorder};
 use crate::convert::{Closed, convert};
+use crate::packed::Packed;
 use crate::stream::head;
 use crate::{Error, segment_name};
 use fathom_core::event::{Event, EventKind};
@@ -13,7 +14,7 @@ use std::sync::Arc;
 pub(super) struct OpenSegment {
     ordinal: u32,
     pub(super) file: Appender,
-    rows: u64,
+    pub(super) rows: u64,
     pub(super) opened_ns: u64,
 }
 
@@ -37,6 +38,19 @@ impl Recorder {
         self.pending.drain(..written);
         done?;
         if segment.rows >= self.options.segment_rows { self.close_segment() } else { Ok(()) }
+    }
+
+    /// Writes rows that are ready, after those that are pending. What fails has written none of them.
+    pub(super) fn write_rows(&mut self, rows: &Packed) -> Result<(), Error> {
+        self.write_pending()?;
+        if self.open.is_none() {
+            self.open_segment()?;
+        }
+        let Some(segment) = &mut self.open else { return Ok(()) };
+        segment.file.append(self.disk.as_ref(), rows.bytes())?;
+        segment.rows += rows.count() as u64;
+        self.rows += rows.count() as u64;
+        Ok(())
     }
 
     pub(super) fn open_segment(&mut self) -> Result<(), Error> {

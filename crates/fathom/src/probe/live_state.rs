@@ -2,8 +2,9 @@
 //! probing thread.
 
 use fathom_core::event::Event;
-use fathom_core::sample::{Flags, Sample};
-use fathom_core::statistics::Statistics;
+use fathom_core::sample::Sample;
+use fathom_core::statistics::{Batch, Statistics};
+use fathom_core::strip::Strips;
 use fathom_core::summary::clock_time;
 use fathom_core::units::duration_compact as duration;
 use jiff::Timestamp;
@@ -11,90 +12,8 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Seconds to an entry of each strip, and how many entries are kept: ten minutes, an hour and a half, six hours.
-pub(super) const STRIPS: [(i64, usize); 3] = [(1, 600), (10, 540), (60, 360)];
 /// Events kept for the view.
 pub(super) const EVENTS_KEPT: usize = 100;
-
-/// A second of a path's life, or ten, or a minute.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Second {
-    /// When it began, in seconds since the Unix epoch.
-    pub(super) utc_s: i64,
-    /// Samples resolved that were sent in it.
-    pub(super) samples: u32,
-    /// Of those, without an intact echo.
-    pub(super) unanswered: u32,
-    /// Of those, late.
-    pub(super) late: u32,
-    /// Smallest round trip, ns; `i64::MAX` where none.
-    pub(super) min_ns: i64,
-    /// Largest round trip, ns; 0 where none.
-    pub(super) max_ns: i64,
-    /// Sum of round trips, ns.
-    pub(super) sum_ns: i64,
-}
-
-impl Second {
-    fn new(utc_s: i64) -> Self {
-        Self { utc_s, samples: 0, unanswered: 0, late: 0, min_ns: i64::MAX, max_ns: 0, sum_ns: 0 }
-    }
-
-    /// Samples with a round trip.
-    pub(super) fn answered(&self) -> u32 {
-        self.samples - self.unanswered
-    }
-
-    /// Mean round trip, ns.
-    pub(super) fn mean_ns(&self) -> Option<i64> {
-        (self.answered() > 0).then(|| self.sum_ns / i64::from(self.answered()))
-    }
-
-    fn add(&mut self, sample: &Sample) {
-        self.samples += 1;
-        match sample.rtt_ns {
-            Some(rtt_ns) => {
-                self.min_ns = self.min_ns.min(rtt_ns);
-                self.max_ns = self.max_ns.max(rtt_ns);
-                self.sum_ns = self.sum_ns.saturating_add(rtt_ns);
-                self.late += u32::from(sample.flags.contains(Flags::ANSWERED_LATE));
-            }
-            None => self.unanswered += 1,
-        }
-    }
-}
-
-/// The last minutes or hours of a path, oldest first; times without samples are absent.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Strip(VecDeque<Second>);
-
-impl Strip {
-    pub(super) fn seconds(&self) -> impl ExactSizeIterator<Item = Second> {
-        self.0.iter().copied()
-    }
-
-    /// The entry of a moment; a late echo finds the one in which it was sent, while that is still kept.
-    fn entry(&mut self, utc_s: i64, kept: usize) -> &mut Second {
-        // Nearly always it is the latest one.
-        if self.0.back().is_some_and(|latest| latest.utc_s == utc_s) {
-            let latest = self.0.len() - 1;
-            return &mut self.0[latest];
-        }
-        let at = match self.0.binary_search_by_key(&utc_s, |s| s.utc_s) {
-            Ok(at) => at,
-            Err(at) => {
-                self.0.insert(at, Second::new(utc_s));
-                if self.0.len() > kept {
-                    self.0.pop_front();
-                    at.saturating_sub(1)
-                } else {
-                    at
-                }
-            }
-        };
-        &mut self.0[at]
-    }
-}
 
 /// One path as it stands.
 #[derive(Debug, Clone, Default)]
@@ -105,8 +24,8 @@ pub(super) struct LiveState {
     pub(super) since: Option<(Timestamp, Box<Statistics>)>,
     /// The latest resolved sample.
     pub(super) last: Option<Sample>,
-    /// In the order of [`STRIPS`].
-    pub(super) strips: [Strip; STRIPS.len()],
+    /// Its last minutes and hours.
+    pub(super) strips: Strips,
     /// The latest events, oldest first.
     pub(super) events: VecDeque<Event>,
     /// Where it is recorded; `None`: nowhere.
@@ -143,16 +62,17 @@ impl LiveState {
             since.sample(sample);
         }
         self.last = Some(*sample);
-        let utc_s = sample.sent_ns.div_euclid(1_000_000_000);
-        for (strip, (step_s, kept)) in self.strips.iter_mut().zip(STRIPS) {
-            strip.entry(utc_s.div_euclid(step_s) * step_s, kept).add(sample);
-        }
+        self.strips.sample(sample);
     }
 
-    /// The finest strip that is not finer than this many seconds.
-    pub(super) fn strip(&self, step_s: i64) -> &Strip {
-        let which = STRIPS.iter().position(|(step, _)| *step >= step_s).unwrap_or(STRIPS.len() - 1);
-        &self.strips[which]
+    /// Adds samples that were counted by who took them.
+    pub(super) fn batch(&mut self, batch: &Batch) {
+        self.statistics.batch(batch);
+        if let Some((_, since)) = &mut self.since {
+            since.batch(batch);
+        }
+        self.last = batch.last().copied().or(self.last);
+        batch.seconds().for_each(|second| self.strips.add(&second));
     }
 
     /// What the live view shows: all of the run, or what came since it was asked to begin anew.
@@ -220,39 +140,6 @@ mod tests {
     }
 
     #[test]
-    fn the_strip_keeps_ten_minutes_and_late_echoes_find_their_second() {
-        let mut state = LiveState::default();
-        for s in 0..1_000 {
-            state.sample(&sample(s, 100));
-        }
-        let strip = state.strip(1);
-        assert_eq!(strip.seconds().len(), STRIPS[0].1);
-        assert_eq!(strip.seconds().next().unwrap().utc_s, 400);
-        state.sample(&sample(990, 300));
-        let second = state.strip(1).seconds().find(|s| s.utc_s == 990).unwrap();
-        assert_eq!(
-            (second.samples, second.min_ns, second.max_ns, second.mean_ns()),
-            (2, 100, 300, Some(200))
-        );
-    }
-
-    #[test]
-    fn coarser_strips_go_further_back_and_each_counts_every_sample_it_keeps() {
-        let mut state = LiveState::default();
-        for s in -30..30_000 {
-            state.sample(&sample(s, 100 + s.rem_euclid(60)));
-        }
-        for (step_s, kept) in STRIPS {
-            let seconds: Vec<Second> = state.strip(step_s).seconds().collect();
-            assert_eq!(seconds.len(), kept);
-            assert_eq!(seconds[0].utc_s, 30_000 - step_s * kept as i64);
-            assert!(seconds.iter().all(|s| i64::from(s.samples) == step_s && s.utc_s % step_s == 0));
-        }
-        let minute = state.strip(60).seconds().last().unwrap();
-        assert_eq!((minute.min_ns, minute.max_ns), (100, 159));
-    }
-
-    #[test]
     fn beginning_anew_changes_what_is_shown_and_nothing_else() {
         let mut state = LiveState::default();
         for s in 0..10 {
@@ -265,7 +152,7 @@ mod tests {
         state.sample(&sample(10, 100));
         assert_eq!((state.shown().samples, state.shown().rtt.max()), (1, Some(100)));
         assert_eq!((state.statistics.samples, state.statistics.rtt.max()), (11, Some(900)));
-        assert_eq!(state.strip(1).seconds().len(), 11, "what was is still to be seen in time");
+        assert_eq!(state.strips.of(1).seconds().len(), 11, "what was is still to be seen in time");
         state.reset(now);
         assert_eq!(state.shown().samples, 0, "a second time too");
     }

@@ -51,6 +51,7 @@ use fathom_os::reactor::Reactor;
 use jiff::Timestamp;
 use live_state::{LiveState, LiveStates};
 use operate::{Hook, Textfile};
+use outbox::Bell;
 use recorder::{CloudNotice, RunRecorder};
 use rotate::Rotating;
 use std::io::{self, IsTerminal};
@@ -88,8 +89,10 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
     signals::on_request_to_end(move || on_signal.ask())?;
 
     let rate = config.rate_per_connection().map(|rate| rate * config.lanes() as f64);
+    let bell = Bell::default();
+    let packed = config.packs().then_some((&bell, config.record != Record::No));
     let (outboxes, rings): (Vec<_>, Vec<_>) =
-        workers.iter().map(|_| outbox::channel(rate, workers.len())).unzip();
+        workers.iter().map(|_| outbox::channel(rate, workers.len(), packed)).unzip();
     let cpu_latency = start::hold_cpu_latency(&config);
     let state = |_| LiveState::new(&config.idle_gaps_ns);
     let live: LiveStates = Arc::new(Mutex::new(config.paths.iter().map(state).collect()));
@@ -132,10 +135,14 @@ pub(crate) fn run(args: Args) -> Result<(), Failure> {
         let on_terminal = io::stdout().is_terminal() && !config.json;
         let lines_wanted = config.operate.interval.is_some();
         let live_view = config.show == Show::Auto && on_terminal && !log_on_terminal && !lines_wanted;
-        let rest =
-            if live_view || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) { 50 } else { 200 };
+        let rest = match packed {
+            Some(_) => 700,
+            None if live_view || config.show == Show::Plain || rate.is_none_or(|r| r > 200.0) => 50,
+            None => 200,
+        };
         let mut recorder =
             RunRecorder::new(rings, sinks, Arc::clone(&live), Duration::from_millis(rest), stop.clone());
+        recorder.wake_by(Bell::clone(&bell));
         if config.on_full == OnFull::Exit {
             recorder.exit_on_full();
         }

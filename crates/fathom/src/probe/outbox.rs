@@ -5,15 +5,24 @@
 //! [`Outbox::deliver_waiting`] must be called now and then (once a second will do), because nothing else moves the queue
 //! on while nothing happens. `Message::Ended` is the last message; then [`Outbox::finish`] waits until everything has
 //! been taken. An outbox that is dropped without it tells the recording thread that its probing thread failed.
+//!
+//! Back to back, whatever another thread does costs the round trip that is under way. So there the probing thread itself counts the
+//! samples and makes their rows ready ([`Outbox::pack`]), after it has sent the next message: in time that it has to spare. The
+//! recording thread looks seldom and has little to do but to write; events wake it, and [`Outbox::finish`] does.
 
 use fathom_core::clock::Anchor;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, note_of_lost_events};
+use fathom_core::queue::Queue;
 use fathom_core::sample::Sample;
+use fathom_core::statistics::Batch;
 use fathom_os::clock::{mono_ns, utc_ns};
+use fathom_recording::{Packed, Packer};
 use jiff::Timestamp;
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::mem::size_of;
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 use std::time::Duration;
 
 /// What the probing thread tells.
@@ -21,6 +30,10 @@ use std::time::Duration;
 pub(super) enum Message {
     /// A sample of a path is resolved.
     Sample(u32, Sample),
+    /// Resolved samples of the first path, ready for the disk.
+    Packed(Packed),
+    /// What resolved samples of the first path come to.
+    Batch(Box<Batch>),
     /// Something happened on a path, or (`None`) to the whole run.
     Event(Option<u32>, Box<Event>),
     /// The clocks were read; `stepped`: because the wall clock was set.
@@ -35,6 +48,11 @@ pub(super) enum Message {
 /// Messages that a ring holds at least and at most. The recording thread looks at it twenty times a second, or five times where
 /// samples are rare.
 const RING: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 16;
+/// The same where a message is many samples: some MB.
+const PACKED_RING: usize = 1 << 9;
+/// How long samples wait for others, in ns: their rows, and what they come to.
+const ROWS_FOR_NS: u64 = 100_000_000;
+const BATCH_FOR_NS: u64 = 500_000_000;
 /// Samples that may wait behind the rings of a run, by their bytes: what a disk that stands still may cost.
 const STANDSTILL_BYTES: usize = 64 << 20;
 /// Messages that may wait of whatever kind and age, for each sample that may: a wall clock that is set back makes later
@@ -54,7 +72,7 @@ const PASSED_ON_AT_ONCE: usize = 64;
 /// schedule are kept.
 pub(super) struct Outbox {
     ring: Producer<Message>,
-    waiting: Queue,
+    waiting: Queue<Message>,
     /// The wall clock when the queue began.
     waiting_since_ns: i64,
     /// Samples in the queue that were sent after it began, and how many those may be.
@@ -65,15 +83,41 @@ pub(super) struct Outbox {
     events_lost: u64,
     lost: BTreeMap<(u32, Option<u32>), u64>,
     read_clock: fn() -> i64,
+    packing: Option<Packing>,
 }
 
+/// The samples that the probing thread counts and makes ready itself.
+struct Packing {
+    /// `None`: nothing is recorded.
+    packer: Option<Packer>,
+    batch: Box<Batch>,
+    /// When rows and the batch are handed over at the latest, by the monotonic clock; `None`: there are none.
+    rows_due_ns: Option<u64>,
+    batch_due_ns: Option<u64>,
+    recording: Bell,
+}
+
+/// The recording thread, for who wakes it.
+pub(super) type Bell = Arc<OnceLock<Thread>>;
+
 /// One of so many rings for a run of this many samples a second (`None`: as fast as it goes): four seconds of them, within
-/// [`RING`].
-pub(super) fn channel(samples_per_s: Option<f64>, of: usize) -> (Outbox, Consumer<Message>) {
+/// [`RING`]. With a `bell` samples are to be packed, for a recording or for the views alone.
+pub(super) fn channel(
+    samples_per_s: Option<f64>,
+    of: usize,
+    packed: Option<(&Bell, bool)>,
+) -> (Outbox, Consumer<Message>) {
     let wanted = samples_per_s.map_or(*RING.end(), |rate| (rate * 4.0) as usize) / of;
     let size = wanted.clamp(*RING.start(), *RING.end()).next_power_of_two();
     let samples = STANDSTILL_BYTES / size_of::<Message>() / of;
-    channel_of(size, samples, samples * MESSAGES_A_SAMPLE, utc_ns)
+    let Some((recording, recorded)) = packed else {
+        return channel_of(size, samples, samples * MESSAGES_A_SAMPLE, utc_ns);
+    };
+    let (mut outbox, ring) = channel_of(PACKED_RING, samples, samples * MESSAGES_A_SAMPLE, utc_ns);
+    let (packer, batch, recording) = (recorded.then(Packer::default), Box::default(), Arc::clone(recording));
+    let (rows_due_ns, batch_due_ns) = (None, None);
+    outbox.packing = Some(Packing { packer, batch, rows_due_ns, batch_due_ns, recording });
+    (outbox, ring)
 }
 
 fn channel_of(
@@ -94,13 +138,58 @@ fn channel_of(
         events_lost: 0,
         lost,
         read_clock,
+        packing: None,
     };
     (outbox, consumer)
 }
 
 impl Outbox {
     pub(super) fn sample(&mut self, path: u32, sample: Sample) {
-        let message = Message::Sample(path, sample);
+        let Some(packing) = &mut self.packing else { return self.samples(Message::Sample(path, sample)) };
+        packing.batch.sample(&sample);
+        if packing.rows_due_ns.is_none() {
+            let now = mono_ns();
+            packing.rows_due_ns = Some(now + ROWS_FOR_NS);
+            packing.batch_due_ns.get_or_insert(now + BATCH_FOR_NS);
+        }
+        if let Some(rows) = packing.packer.as_mut().and_then(|packer| packer.push(&sample)) {
+            self.samples(Message::Packed(rows));
+        }
+    }
+
+    /// When [`Outbox::hand_over`] is due.
+    pub(super) fn due_ns(&self) -> Option<u64> {
+        let packing = self.packing.as_ref()?;
+        packing.rows_due_ns.into_iter().chain(packing.batch_due_ns).min()
+    }
+
+    /// Passes on what is packed and due.
+    pub(super) fn hand_over(&mut self, now_ns: u64) {
+        let Some(packing) = &mut self.packing else { return };
+        let is_due = |due: &mut u64| *due <= now_ns;
+        let rows = packing.rows_due_ns.take_if(is_due).and_then(|_| packing.packer.as_mut()?.finish());
+        let batch = packing.batch_due_ns.take_if(is_due).map(|_| std::mem::take(&mut packing.batch));
+        if let Some(rows) = rows {
+            self.samples(Message::Packed(rows));
+        }
+        if let Some(batch) = batch {
+            self.one(Message::Batch(batch));
+        }
+    }
+
+    pub(super) fn other(&mut self, message: Message) {
+        // Order matters to the reader.
+        self.hand_over(u64::MAX);
+        let quiet = matches!(message, Message::Anchor { .. });
+        self.one(message);
+        let recording = self.packing.as_ref().filter(|_| !quiet).and_then(|p| p.recording.get());
+        if let Some(recording) = recording {
+            recording.unpark();
+        }
+    }
+
+    /// Passes on one sample, or rows.
+    fn samples(&mut self, message: Message) {
         if self.waiting.is_empty() {
             match self.ring.push(message) {
                 Ok(()) => {}
@@ -109,16 +198,16 @@ impl Outbox {
             return;
         }
         // Order matters to the reader: a sample does not overtake the event that opened its connection.
-        let full = self.waiting.len >= self.at_most;
-        if full || (self.is_later(&message) && self.later >= self.later_at_most) {
-            self.lose(path, sample.connection);
+        let full = self.waiting.len() >= self.at_most;
+        if full || (self.later(&message) > 0 && self.later >= self.later_at_most) {
+            self.lose(&message);
         } else {
             self.queue(message);
         }
         self.pass_on(PASSED_ON_AT_ONCE);
     }
 
-    pub(super) fn other(&mut self, message: Message) {
+    fn one(&mut self, message: Message) {
         if matches!(message, Message::Ended) {
             self.tell_lost();
         }
@@ -127,7 +216,7 @@ impl Outbox {
                 self.begin_queue(message);
             }
         } else {
-            if self.waiting.len >= self.at_most && may_be_lost(&message) {
+            if self.waiting.len() >= self.at_most && may_be_lost(&message) {
                 self.events_lost += 1;
             } else {
                 self.queue(message);
@@ -138,6 +227,7 @@ impl Outbox {
 
     /// Passes on what waits, as far as there is room; true when nothing waits any more.
     pub(super) fn deliver_waiting(&mut self) -> bool {
+        self.hand_over(mono_ns());
         self.pass_on(usize::MAX)
     }
 
@@ -156,18 +246,34 @@ impl Outbox {
     }
 
     fn queue(&mut self, message: Message) {
-        self.later += usize::from(self.is_later(&message));
+        self.later += self.later(&message);
         self.waiting.push(message);
     }
 
-    /// Whether it is a sample that was sent after the queue began.
-    fn is_later(&self, message: &Message) -> bool {
-        matches!(message, Message::Sample(_, sample) if sample.sent_ns > self.waiting_since_ns)
+    /// How many samples it is that were sent after the queue began.
+    fn later(&self, message: &Message) -> usize {
+        match message {
+            Message::Sample(_, sample) => usize::from(sample.sent_ns > self.waiting_since_ns),
+            Message::Packed(rows) if rows.sent_ns() > self.waiting_since_ns => rows.count(),
+            _ => 0,
+        }
     }
 
-    fn lose(&mut self, path: u32, connection: u32) {
-        let each = self.lost.len() < LOST_BY_CONNECTION || self.lost.contains_key(&(path, Some(connection)));
-        *self.lost.entry((path, each.then_some(connection))).or_default() += 1;
+    fn lose(&mut self, message: &Message) {
+        let one;
+        let (path, counts) = match message {
+            Message::Sample(path, sample) => {
+                one = [(sample.connection, 1)];
+                (*path, &one[..])
+            }
+            Message::Packed(rows) => (0, rows.by_connection()),
+            _ => return,
+        };
+        for &(connection, samples) in counts {
+            let each =
+                self.lost.len() < LOST_BY_CONNECTION || self.lost.contains_key(&(path, Some(connection)));
+            *self.lost.entry((path, each.then_some(connection))).or_default() += samples;
+        }
     }
 
     fn pass_on(&mut self, at_most: usize) -> bool {
@@ -180,12 +286,12 @@ impl Outbox {
                 self.tell_lost();
                 continue;
             };
-            let later = self.is_later(&message);
+            let later = self.later(&message);
             if let Err(PushError::Full(message)) = self.ring.push(message) {
                 self.waiting.put_back(message);
                 return false;
             }
-            self.later -= usize::from(later);
+            self.later -= later;
         }
         self.waiting.is_empty()
     }
@@ -214,54 +320,6 @@ fn may_be_lost(message: &Message) -> bool {
                 | EventKind::ScheduleEnded { .. }
         ),
         _ => false,
-    }
-}
-
-/// Messages in order, in blocks: one long buffer would be copied whole when it grows, for tens of ms in which no echo gets its
-/// stamp, and would keep its memory.
-#[derive(Debug, Default)]
-struct Queue {
-    /// None of them is empty.
-    blocks: VecDeque<VecDeque<Message>>,
-    len: usize,
-}
-
-impl Queue {
-    const BLOCK: usize = 512;
-
-    fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
-    fn push(&mut self, message: Message) {
-        self.len += 1;
-        match self.blocks.back_mut() {
-            Some(block) if block.len() < Self::BLOCK => block.push_back(message),
-            _ => {
-                let mut block = VecDeque::with_capacity(Self::BLOCK);
-                block.push_back(message);
-                self.blocks.push_back(block);
-            }
-        }
-    }
-
-    fn pop(&mut self) -> Option<Message> {
-        let block = self.blocks.front_mut()?;
-        let message = block.pop_front();
-        self.len -= 1;
-        if block.is_empty() {
-            self.blocks.pop_front();
-        }
-        message
-    }
-
-    /// Takes back what [`Queue::pop`] gave.
-    fn put_back(&mut self, message: Message) {
-        self.len += 1;
-        match self.blocks.front_mut() {
-            Some(block) if block.len() < Self::BLOCK => block.push_front(message),
-            _ => self.blocks.push_front(VecDeque::from([message])),
-        }
     }
 }
 

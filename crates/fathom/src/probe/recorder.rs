@@ -5,7 +5,7 @@ mod stamps;
 mod surroundings;
 use super::live_state::{LiveStates, lock};
 use super::operate::HookSender;
-use super::outbox::Message;
+use super::outbox::{Bell, Message};
 use super::plain::Line;
 use super::rotate::Rotating;
 use super::sinks::Sinks;
@@ -13,10 +13,11 @@ use super::stop::Stop;
 use fathom_cloud::CloudMessage;
 use fathom_core::event::{Event, EventKind, LOST_BEHIND, PROBING_FAILED};
 use fathom_core::sample::Sample;
+use fathom_core::statistics::Batch;
 use fathom_os::clock::mono_ns;
 use fathom_os::egress::Egress;
 use fathom_recording::peers::Rows;
-use fathom_recording::{Gaps, Recorder};
+use fathom_recording::{Gaps, Packed, Recorder};
 use jiff::Timestamp;
 use rtrb::Consumer;
 use std::io;
@@ -42,6 +43,7 @@ pub(super) struct CloudNotice {
 /// What changes a path's live state.
 enum Update {
     Sample(Sample),
+    Batch(Box<Batch>),
     Event(Event),
 }
 
@@ -67,6 +69,8 @@ pub(super) struct RunRecorder<'a> {
     every_sample: bool,
     /// How long to rest when there is nothing to do.
     rest: Duration,
+    /// Where who may wake it finds this thread.
+    bell: Bell,
     lines_lost: u64,
     /// Why each path's recording is incomplete, where it is.
     errors: Vec<Option<String>>,
@@ -102,6 +106,7 @@ impl<'a> RunRecorder<'a> {
             rotating: None,
             every_sample: false,
             rest,
+            bell: Bell::default(),
             lines_lost: 0,
             errors,
             stop,
@@ -109,6 +114,11 @@ impl<'a> RunRecorder<'a> {
             waits,
             exit_on_full: false,
         }
+    }
+
+    /// Sets who wakes this thread where something happens, so that it may rest longer.
+    pub(super) fn wake_by(&mut self, bell: Bell) {
+        self.bell = bell;
     }
 
     /// Ends the run where a disk is full, instead of waiting for room.
@@ -141,6 +151,7 @@ impl<'a> RunRecorder<'a> {
     /// too slow for.
     pub(super) fn run(mut self) -> u64 {
         let mut flushed_ns = mono_ns();
+        let _ = self.bell.set(thread::current());
         loop {
             self.take_cloud();
             let (more, ended) = self.take_batch();
@@ -159,8 +170,8 @@ impl<'a> RunRecorder<'a> {
                 }
             }
             if !more {
-                // The probing thread never wakes this one: a wake-up would cost it more than a send.
-                thread::sleep(self.rest);
+                // For a sample the probing thread never wakes this one: a wake-up would cost it more than a send.
+                thread::park_timeout(self.rest);
             }
         }
         self.close();
@@ -203,6 +214,7 @@ impl<'a> RunRecorder<'a> {
         for (path, update) in self.updates.drain(..) {
             match update {
                 Update::Sample(sample) => live[path].sample(&sample),
+                Update::Batch(batch) => live[path].batch(&batch),
                 Update::Event(event) => live[path].event(&event),
             }
         }
@@ -221,6 +233,13 @@ impl<'a> RunRecorder<'a> {
     fn take(&mut self, message: Message) {
         match message {
             Message::Sample(path, sample) => self.sample(path, &sample),
+            Message::Packed(rows) => self.packed(&rows),
+            Message::Batch(batch) => {
+                if let Some(last) = batch.last() {
+                    self.write(0, |recorder| stamps::note(recorder, last));
+                }
+                self.updates.push((0, Update::Batch(batch)));
+            }
             Message::Event(Some(path), mut event) => self.path_event(path, &mut event),
             Message::Event(None, event) => {
                 for path in 0..self.sinks.len() {
@@ -270,6 +289,14 @@ impl<'a> RunRecorder<'a> {
         }
         if self.every_sample {
             self.show(Line::Sample(path, *sample));
+        }
+    }
+
+    fn packed(&mut self, rows: &Packed) {
+        if let Some(recorder) = &mut self.sinks[0].recorder
+            && let Err(e) = recorder.push_packed(rows)
+        {
+            self.failed(0, e.to_string());
         }
     }
 

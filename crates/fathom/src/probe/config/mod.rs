@@ -356,6 +356,16 @@ impl Config {
         }
     }
 
+    /// Whether the probing thread counts the samples and makes their rows ready: back to back, where no other thread needs them
+    /// one by one, or at once.
+    pub(crate) fn packs(&self) -> bool {
+        let alike = self.paths.len() == 1 && self.sizes.is_empty() && self.load.is_none() && !self.connect;
+        let one_by_one =
+            self.csv.is_some() || self.formats.sockperf_log.is_some() || self.show == Show::Plain;
+        let at_once = self.operate.rotation.is_some() || self.operate.interval.is_some();
+        self.rate_per_connection().is_none() && alike && !one_by_one && !at_once
+    }
+
     /// Whether connections are to be stamped by the kernel. Reading a stamp costs some µs after the echo: nothing at a
     /// human pace, a share of the rate back to back.
     pub(crate) fn stamped(&self) -> bool {

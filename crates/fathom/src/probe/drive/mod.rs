@@ -120,7 +120,8 @@ impl<'a> Driver<'a> {
             if self.probe.is_over() {
                 break;
             }
-            let deadline = self.probe.next_wake();
+            self.outbox.hand_over(now);
+            let deadline = self.probe.next_wake().into_iter().chain(self.outbox.due_ns()).min();
             self.reactor.wait(&mut events, deadline, self.config.spin || more_due)?;
             for event in &events {
                 if !reactor::is_own(event.token()) {

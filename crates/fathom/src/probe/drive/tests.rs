@@ -27,7 +27,7 @@ fn run(
     let config = config::from_line(&format!("127.0.0.1:{port} --no-record {options}")).unwrap();
     let reactor = Reactor::new().unwrap();
     let stop = Stop::new(vec![reactor.waker()]);
-    let (outbox, mut ring) = outbox::channel(Some(50_000.0), 1);
+    let (outbox, mut ring) = outbox::channel(Some(50_000.0), 1, None);
     let clocks = Box::new(fathom_os::clock::anchor);
     let alone = Worker::alone(1);
     let mut driver = Driver::new(&config, alone, reactor, outbox, stop, 7, clocks);
@@ -40,7 +40,7 @@ fn run(
                 Ok(Message::Sample(_, sample)) => samples.push(sample),
                 Ok(Message::Event(_, event)) => events.push(event.kind),
                 Ok(Message::Ended) => return (samples, events),
-                Ok(Message::Anchor { .. } | Message::Lost { .. }) => {}
+                Ok(_) => {}
                 Err(_) if ring.is_abandoned() => return (samples, events),
                 Err(_) => std::thread::sleep(std::time::Duration::from_millis(1)),
             }

@@ -14,8 +14,8 @@ fn a_probing_thread_that_fails_ends_the_recording_with_a_note_and_an_error() {
     let tool = Tool { version: "0".into(), revision: None };
     let recorder = Recorder::create(&dir, Manifest::new("x", Timestamp::UNIX_EPOCH, tool)).expect("made");
     let live: LiveStates = Arc::new(Mutex::new(vec![LiveState::default()]));
-    let (mut failing, first) = channel(Some(1.0), 2);
-    let (healthy, second) = channel(Some(1.0), 2);
+    let (mut failing, first) = channel(Some(1.0), 2, None);
+    let (healthy, second) = channel(Some(1.0), 2, None);
     let sinks = vec![Sinks { recorder: Some(recorder), tables: Vec::new() }];
     let stop = Stop::new(Vec::new());
     let rest = Duration::from_millis(1);

@@ -5,8 +5,9 @@ use super::bars::Bars;
 use super::plan::Plan;
 use super::state::State;
 use super::view::View;
-use crate::probe::live_state::{LiveState, LiveStates, Second, lock};
+use crate::probe::live_state::{LiveState, LiveStates, lock};
 use crate::probe::plain;
+use fathom_core::strip::Second;
 use fathom_core::units::narrow::supported;
 use jiff::Timestamp;
 use std::path::PathBuf;
@@ -147,7 +148,11 @@ impl Detail {
             connections: of_the_run.connections.len() as u64 + of_the_run.connections_omitted,
             recording: state.recording.clone(),
             recording_stopped: state.recording_error.is_some(),
-            strip: if plan.strip.is_empty() { Vec::new() } else { state.strip(step_s).seconds().collect() },
+            strip: if plan.strip.is_empty() {
+                Vec::new()
+            } else {
+                state.strips.of(step_s).seconds().collect()
+            },
             bars: if plan.bars.is_empty() { None } else { Bars::of(&s.rtt, usize::from(plan.bars.width)) },
             events,
             quantiles_ns: supported(&s.rtt),

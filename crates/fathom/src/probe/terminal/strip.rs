@@ -2,7 +2,7 @@
 
 use super::inks::{Inks, fitting, rule};
 use super::view::Zoom;
-use crate::probe::live_state::Second;
+use fathom_core::strip::Second;
 use fathom_core::units::duration_compact as duration;
 use fathom_core::units::narrow as figures;
 use ratatui::buffer::Buffer;
