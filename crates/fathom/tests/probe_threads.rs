@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use support::needs;
 use support::probe::{Probe, assert_sound, fathom, wait_for_events};
 use support::reflector::{Echo, Reflector, Xinetd};
-use support::rows::{events, has_kind, of_kind, rows};
+use support::rows::{events, of_kind, rows};
 
 const CONNECTIONS: usize = 8;
 const COUNT: usize = 500;

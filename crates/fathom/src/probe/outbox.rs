@@ -58,6 +58,8 @@ const STANDSTILL_BYTES: usize = 64 << 20;
 /// Messages that may wait of whatever kind and age, for each sample that may: a wall clock that is set back makes later
 /// samples look like earlier ones, and a disk may stand still for hours.
 const MESSAGES_A_SAMPLE: usize = 4;
+/// With so many messages waiting no batch joins them: what samples come to is kept in one until there is room.
+const BATCHES_WAIT: usize = 1 << 9;
 /// Connections whose losses are counted each by itself.
 const LOST_BY_CONNECTION: usize = 1 << 16;
 /// Waiting messages that are passed on when another comes: a burst must not keep the next echo from its stamp.
@@ -168,6 +170,7 @@ impl Outbox {
         let Some(packing) = &mut self.packing else { return };
         let is_due = |due: &mut u64| *due <= now_ns;
         let rows = packing.rows_due_ns.take_if(is_due).and_then(|_| packing.packer.as_mut()?.finish());
+        let is_due = |due: &mut u64| is_due(due) && self.waiting.len() < BATCHES_WAIT;
         let batch = packing.batch_due_ns.take_if(is_due).map(|_| std::mem::take(&mut packing.batch));
         if let Some(rows) = rows {
             self.samples(Message::Packed(rows));
@@ -209,6 +212,9 @@ impl Outbox {
 
     fn one(&mut self, message: Message) {
         if matches!(message, Message::Ended) {
+            if let Some(batch) = self.packing.as_mut().map(|packing| std::mem::take(&mut packing.batch)) {
+                self.one(Message::Batch(batch));
+            }
             self.tell_lost();
         }
         if self.waiting.is_empty() {
@@ -260,12 +266,8 @@ impl Outbox {
     }
 
     fn lose(&mut self, message: &Message) {
-        let one;
         let (path, counts) = match message {
-            Message::Sample(path, sample) => {
-                one = [(sample.connection, 1)];
-                (*path, &one[..])
-            }
+            Message::Sample(path, sample) => (*path, &[(sample.connection, 1)][..]),
             Message::Packed(rows) => (0, rows.by_connection()),
             _ => return,
         };

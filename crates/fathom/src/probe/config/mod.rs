@@ -356,8 +356,7 @@ impl Config {
         }
     }
 
-    /// Whether the probing thread counts the samples and makes their rows ready: back to back, where no other thread needs them
-    /// one by one, or at once.
+    /// Whether the probing thread packs the samples: back to back, where no other thread needs each of them, or at once.
     pub(crate) fn packs(&self) -> bool {
         let alike = self.paths.len() == 1 && self.sizes.is_empty() && self.load.is_none() && !self.connect;
         let one_by_one =

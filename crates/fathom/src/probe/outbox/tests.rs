@@ -1,4 +1,5 @@
 use super::*;
+use fathom_core::statistics::Statistics;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{RngCore, SeedableRng};
 
@@ -234,4 +235,61 @@ fn an_end_waits_for_a_slow_recorder_and_not_for_one_that_is_gone() {
     (0..1_000).for_each(|seq| outbox.sample(0, sample(0, seq, 0)));
     drop(ring);
     outbox.finish();
+}
+
+/// Everything that comes out of an outbox that packs: its samples, and what the batches come to.
+fn unpacked(all: &[Message]) -> (Vec<Sample>, Statistics) {
+    let (mut samples, mut statistics) = (Vec::new(), Statistics::default());
+    for message in all {
+        match message {
+            Message::Packed(rows) => samples.extend(rows.samples()),
+            Message::Batch(batch) => statistics.batch(batch),
+            _ => {}
+        }
+    }
+    (samples, statistics)
+}
+
+#[test]
+fn packed_samples_are_all_there_and_before_the_event_that_follows_them() {
+    let bell = Bell::default();
+    let (mut outbox, mut ring) = channel(None, 1, Some((&bell, true)));
+    for seq in 0..1_000 {
+        outbox.sample(0, Sample { rtt_ns: Some(seq as i64), ..sample(1, seq, seq as i64) });
+        if seq == 600 {
+            outbox.other(note("601".to_owned()));
+        }
+    }
+    outbox.other(Message::Ended);
+    let all = drained(&mut outbox, &mut ring);
+    let event = all.iter().position(|message| matches!(message, Message::Event(..))).expect("a note");
+    let (before, counted) = unpacked(&all[..event]);
+    assert_eq!((before.len(), counted.samples), (601, 601));
+    let (samples, counted) = unpacked(&all);
+    assert!(samples.iter().enumerate().all(|(seq, sample)| sample.seq == seq as u64));
+    assert_eq!((samples.len(), counted.samples, counted.rtt.max()), (1_000, 1_000, Some(999)));
+}
+
+/// 100,000 samples a second for a minute, and a disk that stands still: a bounded number waits, and the rest is told.
+#[test]
+fn packed_samples_that_nobody_takes_are_bounded_and_told() {
+    let bell = Bell::default();
+    let (mut outbox, mut ring) = channel(None, 1, Some((&bell, true)));
+    let (given, later) = (6_000_000, utc_ns() + 1_000_000_000_000);
+    for seq in 0..given {
+        outbox.sample(0, sample(7, seq, later));
+        if seq < 3_000 {
+            outbox.other(note(String::new()));
+        }
+    }
+    let batches = outbox.waiting.iter().filter(|m| matches!(m, Message::Batch(_))).count();
+    assert!(batches <= BATCHES_WAIT, "{batches} batches wait");
+    let waiting: usize = outbox.waiting.iter().map(|m| outbox.later(m)).sum();
+    assert!(waiting <= outbox.later_at_most + fathom_recording::AT_ONCE, "{waiting} wait");
+    outbox.other(Message::Ended);
+    let all = drained(&mut outbox, &mut ring);
+    let lost = |m: &Message| if let Message::Lost { samples, .. } = m { *samples } else { 0 };
+    let (rows, counted) = unpacked(&all);
+    assert_eq!(rows.len() as u64 + all.iter().map(lost).sum::<u64>(), given);
+    assert_eq!(counted.samples, given, "what they come to is not lost");
 }
