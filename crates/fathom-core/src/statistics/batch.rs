@@ -120,7 +120,7 @@ mod tests {
                 one_by_one.sample(&sample);
                 seconds.entry(sample.sent_ns.div_euclid(1_000_000_000), SECONDS).add(&sample);
                 batch.sample(&sample);
-                if (seq + 1) % cut == 0 {
+                if (seq + 1) % cut == 0 || seq == 999 {
                     assert_eq!(batch.last(), Some(&sample));
                     batched.batch(&batch);
                     batch.seconds().for_each(|s| strip.entry(s.utc_s, SECONDS).merge(&s));
