@@ -5,7 +5,7 @@
  *
  * Blocking: recv waits. Spinning: the socket never blocks, and recv is tried until something comes. The clock is read
  * just before send and just after the recv that brings the end of the echo, as `fathom probe` does. The client prints
- * one JSON line: count, p50, p99, mean (all ns) and round trips per second. */
+ * one JSON line: count, p50, p99, p99.9, mean (all ns) and round trips per second. */
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -100,8 +100,9 @@ static int probe(const char *address, int port, size_t count, size_t size, size_
     double seconds = (double)(now_ns() - began) / 1e9, sum = 0;
     for (size_t i = 0; i < count; i++) sum += (double)rtt[i];
     qsort(rtt, count, sizeof *rtt, ascending);
-    printf("{\"count\": %zu, \"p50\": %" PRId64 ", \"p99\": %" PRId64 ", \"mean\": %.0f, \"per_s\": %.1f}\n", count,
-           rtt[(count - 1) / 2], rtt[(count * 99 + 99) / 100 - 1], sum / (double)count, (double)count / seconds);
+    printf("{\"count\": %zu, \"p50\": %" PRId64 ", \"p99\": %" PRId64 ", \"p99_9\": %" PRId64
+           ", \"mean\": %.0f, \"per_s\": %.1f}\n", count, rtt[(count - 1) / 2], rtt[(count * 99 + 99) / 100 - 1],
+           rtt[(count * 999 + 999) / 1000 - 1], sum / (double)count, (double)count / seconds);
     return 0;
 }
 

@@ -4,8 +4,8 @@ lacks at most the last second.
 
     kills.py [--fathom FILE] [--kills 1000] [--seed 1]
 
-A third of the probes send 500 samples a second, a third 10,000, a third back to back. What is lost is counted against an echo server of this script's own,
-which knows when the last byte came: a machine that lets nothing run for a while loses no sample. What a thread of the probe had
+A third of the probes send 500 samples a second, a third 10,000, a third back to back. What is lost is counted against an echo
+server of this script's own, which knows when the last byte came: a machine that lets nothing run for a while loses no sample. What a thread of the probe had
 to wait for a processor is allowed for. Exit code 1 where one recording is not sound, or lacks more than a second.
 """
 

@@ -11,10 +11,12 @@ fathom records every sample. Places: loopback, and a veth pair between two names
   neper have no such mode.
 
 A ratio is the median of the ratios within a round. qperf prints a mean only, and half of it. netperf prints whole
-microseconds. Peers that are not on PATH are named and left out: sockperf, qperf, netperf with netserver, neper's tcp_rr.
+microseconds, and it and neper no p99.9. Peers that are not on PATH are named and left out: sockperf, qperf, netperf with
+netserver, neper's tcp_rr.
 Needs root, iproute2, taskset and a C compiler."""
 
 import argparse
+import collections
 import contextlib
 import dataclasses
 import json
@@ -35,6 +37,7 @@ from shared import awake
 HERE = pathlib.Path(__file__).resolve().parent
 RELEASE = HERE.parent / "target/release/fathom"
 PLACES, MODES = ("loopback", "veth"), ("blocking", "awake", "spinning")
+KEYS = ("p50", "p99", "p99_9", "mean", "per_s")
 SIZE, WARM_UP, PORT = 64, 1_000, 7_107
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -72,6 +75,7 @@ class Result:
 
     p50: float | None
     p99: float | None
+    p99_9: float | None
     mean: float | None
     per_s: float
 
@@ -103,12 +107,13 @@ def read_fathom(out, work):
     sent = [int(line.split(",")[column]) for line in export.stdout]
     export.wait()
     shutil.rmtree(summary["recording"])
-    return Result(rtt["p50"], rtt["p99"], rtt["mean"], (len(sent) - 1) * 1e9 / (sent[-1] - sent[0]))
+    per_s = (len(sent) - 1) * 1e9 / (sent[-1] - sent[0])
+    return Result(rtt["p50"], rtt["p99"], rtt["p99_9"], rtt["mean"], per_s)
 
 
 def read_floor(out, work):
     figures = json.loads(out)
-    return Result(figures["p50"], figures["p99"], figures["mean"], figures["per_s"])
+    return Result(*(figures[key] for key in ("p50", "p99", "p99_9", "mean", "per_s")))
 
 
 def read_sockperf(out, work):
@@ -116,26 +121,25 @@ def read_sockperf(out, work):
     rows = [row.split(",") for row in rows if re.match(r"\d+, ", row)]
     rtt = sorted(float(row[3]) * 1e3 for row in rows)
     seconds = float(rows[-1][1]) - float(rows[0][1])
-    return Result(
-        percentile(rtt, 0.5), percentile(rtt, 0.99), statistics.fmean(rtt), (len(rows) - 1) / seconds
-    )
+    p50, p99, p99_9 = (percentile(rtt, share) for share in (0.5, 0.99, 0.999))
+    return Result(p50, p99, p99_9, statistics.fmean(rtt), (len(rows) - 1) / seconds)
 
 
 def read_qperf(out, work):
     value, unit = re.search(r"latency\s*=\s*([\d.]+) (\w+)", out).groups()
     mean = 2 * float(value) * {"ns": 1, "us": 1e3, "ms": 1e6}[unit]
-    return Result(None, None, mean, 1e9 / mean)
+    return Result(None, None, None, mean, 1e9 / mean)
 
 
 def read_netperf(out, work):
     p50, p99, mean, rate = out.strip().splitlines()[-1].split(",")
-    return Result(float(p50) * 1e3, float(p99) * 1e3, float(mean) * 1e3, float(rate))
+    return Result(float(p50) * 1e3, float(p99) * 1e3, None, float(mean) * 1e3, float(rate))
 
 
 def read_neper(out, work):
     values = dict(line.split("=", 1) for line in out.splitlines() if "=" in line)
     ns = {key: float(values[f"latency_{key}"]) * 1e9 for key in ("p50", "p99", "mean")}
-    return Result(ns["p50"], ns["p99"], ns["mean"], float(values["throughput"]))
+    return Result(ns["p50"], ns["p99"], None, ns["mean"], float(values["throughput"]))
 
 
 def contenders(floor):
@@ -287,13 +291,12 @@ def middle(results, key):
 
 def tell(place, mode, results):
     print(f"{place}, {mode}: {ROUNDS} rounds of {SECONDS} s, µs")
-    print(
-        f"  {'':<12} {'p50':>8} {'p99':>8} {'mean':>8} {'per s':>8}   p50 to floor's       round trips/s to floor's"
-    )
-    figures = {}
+    head = " ".join(f"{name:>8}" for name in ("p50", "p99", "p99.9", "mean", "per s"))
+    print(f"  {'':<12} {head}   p50 to floor's       round trips/s to floor's")
+    figures, beside = {}, collections.defaultdict(dict)
     for name, runs in results.items():
-        row = {key: middle(runs, key) for key in ("p50", "p99", "mean", "per_s")}
-        cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in ("p50", "p99", "mean")]
+        row = {key: middle(runs, key) for key in KEYS}
+        cells = [f"{row[key] / 1e3:8.2f}" if row[key] else f"{'-':>8}" for key in KEYS[:-1]]
         text = f"  {name:<12} {' '.join(cells)} {row['per_s']:8.0f}"
         for key in ("p50", "per_s") if "floor" in results else ():
             found = row[f"{key}_to_floor"] = ratio(results, name, "floor", key)
@@ -303,10 +306,13 @@ def tell(place, mode, results):
                 else f"   {'-':<19}"
             )
         if name not in ("fathom", "floor") and "fathom" in results:
-            for key in ("p50", "p99", "mean", "per_s"):
-                row[f"fathom_{key}_to_it"] = ratio(results, "fathom", name, key)
+            for key in KEYS:
+                found = row[f"fathom_{key}_to_it"] = ratio(results, "fathom", name, key)
+                beside[name][key] = f"{found['median']:.3f}" if found else "-"
         figures[name] = row
         print(text)
+    for name, ratios in beside.items():
+        print(f"  fathom to {name}: {', '.join(f'{key} {value}' for key, value in ratios.items())}")
     print(
         json.dumps({"place": place, "mode": mode, "rounds": ROUNDS, "seconds": SECONDS, "results": figures}),
         flush=True,
