@@ -3,25 +3,34 @@
 
 use crate::stream::{Encoder, decode_batch};
 use fathom_core::sample::Sample;
+use std::sync::{Arc, Mutex};
 
 /// Rows that are made ready together: some µs.
 pub const AT_ONCE: usize = 256;
+/// Buffers that are kept for further rows: those of a second.
+const SPARE: usize = 256;
+
+/// Buffers that were written, for those to come: memory that is given back and taken again costs page faults. Neither end waits
+/// for the other: where the lock is taken, memory is.
+type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 
 /// Gathers samples until they are made ready.
 #[derive(Debug, Default)]
 pub struct Packer {
     samples: Vec<Sample>,
     encoder: Encoder,
+    spare: Spare,
 }
 
 /// Samples in order, as they stand on the disk.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Packed {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     samples: usize,
     by_connection: Vec<(u32, u64)>,
     /// When the last of them was sent.
     sent_ns: i64,
+    spare: Spare,
 }
 
 impl Packer {
@@ -41,10 +50,23 @@ impl Packer {
                 None => by_connection.push((sample.connection, 1)),
             }
         }
-        let bytes = self.encoder.encode(&self.samples).into();
+        let mut bytes = self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
+        bytes.extend_from_slice(self.encoder.encode(&self.samples));
         let samples = self.samples.len();
         self.samples.clear();
-        Some(Packed { bytes, samples, by_connection, sent_ns })
+        Some(Packed { bytes, samples, by_connection, sent_ns, spare: Arc::clone(&self.spare) })
+    }
+}
+
+impl Drop for Packed {
+    fn drop(&mut self) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        if let Ok(mut spare) = self.spare.try_lock()
+            && spare.len() < SPARE
+        {
+            spare.push(bytes);
+        }
     }
 }
 

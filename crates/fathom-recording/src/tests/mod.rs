@@ -10,6 +10,7 @@ mod killed;
 #[cfg(unix)]
 mod modes;
 mod ordinary;
+mod packed;
 #[cfg(unix)]
 mod pipes;
 mod room;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A disk that refuses record batches while it is broken, and takes everything else.
 #[derive(Debug, Default)]
-struct Failing(AtomicBool);
+pub(super) struct Failing(pub(super) AtomicBool);
 
 impl Disk for Failing {
     fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
