@@ -90,7 +90,6 @@ pub(super) struct Outbox {
 
 /// The samples that the probing thread counts and makes ready itself.
 struct Packing {
-    /// `None`: nothing is recorded.
     packer: Option<Packer>,
     batch: Box<Batch>,
     /// When rows and the batch are handed over at the latest, by the monotonic clock; `None`: there are none.
@@ -162,7 +161,8 @@ impl Outbox {
     /// When [`Outbox::hand_over`] is due.
     pub(super) fn due_ns(&self) -> Option<u64> {
         let packing = self.packing.as_ref()?;
-        packing.rows_due_ns.into_iter().chain(packing.batch_due_ns).min()
+        let batch_due_ns = packing.batch_due_ns.filter(|_| self.waiting.len() < BATCHES_WAIT);
+        packing.rows_due_ns.into_iter().chain(batch_due_ns).min()
     }
 
     /// Passes on what is packed and due.
@@ -181,7 +181,6 @@ impl Outbox {
     }
 
     pub(super) fn other(&mut self, message: Message) {
-        // Order matters to the reader.
         self.hand_over(u64::MAX);
         let quiet = matches!(message, Message::Anchor { .. });
         self.one(message);
@@ -191,7 +190,6 @@ impl Outbox {
         }
     }
 
-    /// Passes on one sample, or rows.
     fn samples(&mut self, message: Message) {
         if self.waiting.is_empty() {
             match self.ring.push(message) {

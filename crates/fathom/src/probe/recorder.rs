@@ -69,7 +69,6 @@ pub(super) struct RunRecorder<'a> {
     every_sample: bool,
     /// How long to rest when there is nothing to do.
     rest: Duration,
-    /// Where who may wake it finds this thread.
     bell: Bell,
     lines_lost: u64,
     /// Why each path's recording is incomplete, where it is.

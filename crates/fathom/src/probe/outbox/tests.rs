@@ -237,7 +237,6 @@ fn an_end_waits_for_a_slow_recorder_and_not_for_one_that_is_gone() {
     outbox.finish();
 }
 
-/// Everything that comes out of an outbox that packs: its samples, and what the batches come to.
 fn unpacked(all: &[Message]) -> (Vec<Sample>, Statistics) {
     let (mut samples, mut statistics) = (Vec::new(), Statistics::default());
     for message in all {
@@ -282,8 +281,7 @@ fn packed_samples_that_nobody_takes_are_bounded_and_told() {
             outbox.other(note(String::new()));
         }
     }
-    let batches = outbox.waiting.iter().filter(|m| matches!(m, Message::Batch(_))).count();
-    assert!(batches <= BATCHES_WAIT, "{batches} batches wait");
+    assert!(outbox.waiting.iter().filter(|m| matches!(m, Message::Batch(_))).count() <= BATCHES_WAIT);
     let waiting: usize = outbox.waiting.iter().map(|m| outbox.later(m)).sum();
     assert!(waiting <= outbox.later_at_most + fathom_recording::AT_ONCE, "{waiting} wait");
     outbox.other(Message::Ended);
