@@ -234,6 +234,7 @@ def test_the_ready_studies_are_there():
     wanted = {"eleven-hours", "connection-methods", "hub-and-spoke", "psping-sizes", "accelerated-networking"}
     wanted |= {
         "proximity-placement",
+        "accelerated-networking-throughput",
         "provider-comparison",
         "vm-size",
         "firewall-in-path",

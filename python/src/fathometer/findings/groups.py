@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fathometer.findings.model import Between, Key, Scenario
@@ -50,6 +50,21 @@ def _apart(a: _Place, b: _Place) -> str | None:
         return None
     differ = [k for k in x if x[k] != y[k]]
     return differ[0] if len(differ) == 1 else None
+
+
+def by_tag(scenarios: Sequence[Scenario]) -> Iterator[tuple[str, list[Scenario]]]:
+    """Tags in which paths differ that are alike in all else but their ends; and each group of such paths."""
+    places = [(s, _Place.of(s)) for s in scenarios]
+    groups: dict[tuple[str, Key, tuple[tuple[str, str], ...]], list[Scenario]] = {}
+    for s, place in places:
+        if len(place.tags) > 1:
+            for tag in place.tags:
+                others = tuple(sorted((k, v) for k, v in place.tags.items() if k != tag))
+                groups.setdefault((tag, place.measured, others), []).append(s)
+    for (tag, _, _), alike in groups.items():
+        # Of paths that are alike in their tags, too, nobody knows which belong together.
+        if 1 < len(alike) == len({dict(s.key.ends.tags).get(tag) for s in alike}):
+            yield tag, alike
 
 
 def grouped_pairs(scenarios: Sequence[Scenario], most: int) -> list[tuple[Scenario, Scenario]]:

@@ -6,11 +6,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from fathometer.findings.carried import Carried, carried
+from fathometer.findings.doubts import in_words
+from fathometer.findings.factors import METRICS, Effect, effects
 from fathometer.findings.interruptions import Interrupted, interrupted
 from fathometer.findings.limits_compared import Beside, End, beside, searched
 from fathometer.findings.model import Analysis
 from fathometer.findings.policy_paths import OnPath, unserved_by_path
-from fathometer.report.policies_json import mean_as_json
+from fathometer.report.policies_json import mean_as_json, mean_number
+from fathometer.stats.family import Difference
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
@@ -18,6 +22,8 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
     return {
         "limits": [_limit(x) for x in beside(searched(analysis.scenarios))],
         "interruptions": [_interrupted(x) for x in interrupted(analysis)],
+        "carried": [_carried(x) for x in carried(analysis)],
+        "factors": [_effect(x) for x in effects(analysis)],
         "policy_paths": [_on_path(x) for x in unserved_by_path(analysis.policies)],
     }
 
@@ -58,6 +64,34 @@ def _interrupted(x: Interrupted) -> dict[str, Any]:
         "ended": x.ended,
         "verdicts": dict(x.verdicts),
     }
+
+
+def _carried(x: Carried) -> dict[str, Any]:
+    return {
+        "path": x.name,
+        "way": x.way,
+        "rank": x.rank,
+        "runs": x.runs,
+        "bits_per_s": mean_as_json(x.bits_per_s),
+        "less_than_first": mean_as_json(x.less),
+    }
+
+
+def _effect(x: Effect) -> dict[str, Any]:
+    return {
+        "factor": x.factor,
+        "from": x.level,
+        "to": x.to_level,
+        "path": x.path,
+        "to_path": x.to_path,
+        "changes": {m: _change(d) for m in METRICS if (d := x.of(m)) is not None},
+    }
+
+
+def _change(d: Difference) -> dict[str, Any]:
+    ends = (None, None) if d.ratio_interval is None else (d.ratio_interval.low, d.ratio_interval.high)
+    ratio, low, high = (mean_number(value) for value in (d.ratio, *ends))
+    return {"ratio": ratio, "low": low, "high": high, "verdict": d.verdict, "doubt": in_words(d.doubt)}
 
 
 def _on_path(x: OnPath) -> dict[str, Any]:

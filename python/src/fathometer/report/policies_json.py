@@ -80,8 +80,13 @@ def _policy(p: Compared) -> dict[str, Any]:
 
 def mean_as_json(m: Mean | None) -> dict[str, float | None] | None:
     """With its interval; null: there is none."""
-    return None if m is None else {"mean": _number(m.mean), "low": _number(m.low), "high": _number(m.high)}
+    return (
+        None
+        if m is None
+        else {"mean": mean_number(m.mean), "low": mean_number(m.low), "high": mean_number(m.high)}
+    )
 
 
-def _number(value: float | None) -> float | None:
+def mean_number(value: float | None) -> float | None:
+    """Nine significant digits; null: there is none."""
     return None if value is None or not math.isfinite(value) else float(f"{value:.9g}")

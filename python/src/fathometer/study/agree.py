@@ -9,9 +9,9 @@ from fathometer.dataset.model import DECIDED, Manifest
 from fathometer.dataset.recording import Recording
 from fathometer.errors import FathometerError
 from fathometer.study.limit import Limit
-from fathometer.study.model import STAMPED_SIZE, Probe
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
+from fathometer.study.probe import STAMPED_SIZE, Probe
 from fathometer.study.words import bits_per_s
 
 
@@ -44,6 +44,9 @@ def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | No
             }
         different = _settings(manifest, wanted) or _named(manifest, run) or _answered_at(manifest, port)
         return different or _stopped(recording)
+    if probe.fills:
+        different = _settings(manifest, _of_throughput(probe, run.size)) or _named(manifest, run)
+        return different or _answered_at(manifest, port) or _cut_short(recording)
     wanted = {
         "mode": probe.recorded_mode,
         "size": run.size,
@@ -70,6 +73,26 @@ def _settings(manifest: Manifest, wanted: dict[str, object]) -> str | None:
         if manifest.probe.get(name) != value:
             return f"the probe's {name} was {manifest.probe.get(name)}, and the plan's is {value}"
     return None
+
+
+def _of_throughput(probe: Probe, block: int) -> dict[str, object]:
+    return {
+        "mode": probe.recorded_mode,
+        "block_bytes": block,
+        "direction": probe.direction,
+        "connections": probe.connections,
+        "bitrate_bits_per_second": None if probe.bitrate is None else bits_per_s(probe.bitrate),
+        "omit_ns": probe.omit_ns or 0,
+        "duration_ns": probe.for_ns,
+    }
+
+
+def _cut_short(recording: Recording) -> str | None:
+    """A throughput test that ended early has totals, of less than it was to measure."""
+    test = recording.throughput
+    if test is None or not test.ways:
+        return "the throughput test counted nothing"
+    return None if test.ended_early is None else f"the throughput test ended early: {test.ended_early}"
 
 
 def _stopped(recording: Recording) -> str | None:

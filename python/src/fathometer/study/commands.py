@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from fathometer.study.limit import Limit
-from fathometer.study.model import Probe, Study
+from fathometer.study.model import Study
 from fathometer.study.places import Command, bracketed
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
+from fathometer.study.probe import Probe
 from fathometer.study.words import duration_text
 
 
@@ -25,7 +26,7 @@ def probe_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
     words += ["--count", str(probe.count)] if probe.count is not None else []
     words += ["--for", duration_text(probe.for_ns)] if probe.for_ns is not None else []
     words += ["--user-timeout", duration_text(probe.user_timeout_ns)] if probe.user_timeout_ns else []
-    words += ["--warm-up", str(probe.warm_up)]
+    words += ["--warm-up", str(probe.warm_up)] if not probe.fills else []
     words += ["--connections", str(probe.connections)] if not probe.connects else []
     words += ["--allow-high-rate"] if study.limits.allow_high_rate else []
     # The emulated network has no metadata service, and asking for one is traffic.
@@ -98,6 +99,12 @@ def _running(what: str, run: PlannedRun, target: str, words: list[str]) -> Comma
 def _of_mode(probe: Probe) -> list[str]:
     if probe.connects:
         return ["--connect", "--tls"] if probe.mode == "connect-tls" else ["--connect"]
+    if probe.fills:
+        words = ["--throughput"]
+        words += [f"--{probe.direction}"] if probe.direction != "forward" else []
+        words += ["--bitrate", probe.bitrate] if probe.bitrate else []
+        words += ["--omit", duration_text(probe.omit_ns)] if probe.omit_ns else []
+        return words
     words = [f"--{probe.protocol}"] if probe.protocol in {"udp", "stamp"} else []
     if probe.idle_gap_ns:
         words += ["--idle-gap", ",".join(duration_text(ns) for ns in probe.gaps_ns)]

@@ -56,4 +56,6 @@ def most_bytes(run: PlannedRun) -> int:
     samples = probe.count or round(seconds * (probe.per_second or _FASTEST_PER_S))
     if isinstance(probe, Policy):
         return _BASE_BYTES + samples * _REQUEST_BYTES
+    if probe.fills:
+        return _BASE_BYTES  # An event a second and stream.
     return _BASE_BYTES + samples * probe.connections * _SAMPLE_BYTES

@@ -125,6 +125,26 @@ class _Rate(BaseModel):
     rate_per_s: int
 
 
+class _Transfer(BaseModel):
+    model_config = ConfigDict(strict=True)
+    bits_per_second: Annotated[int, Field(ge=0)]
+
+
+class _Way(BaseModel):
+    """Of a throughput test."""
+
+    model_config = ConfigDict(strict=True)
+    way: Literal["forward", "reverse"]
+    sent: _Transfer | None = None
+    received: _Transfer | None = None
+
+    @property
+    def carried(self) -> int | None:
+        """Bits a second: what came, or what was sent where the receiver did not tell."""
+        counted = self.received or self.sent
+        return None if counted is None else counted.bits_per_second
+
+
 class ProbeSummary(BaseModel):
     """What is used of a probe's summary (``--json``), which may come from another host."""
 
@@ -142,6 +162,8 @@ class ProbeSummary(BaseModel):
     good: _Rate | None = None
     bad: _Rate | None = None
     """Of a search for the rate ceiling."""
+    ways: tuple[_Way, ...] | None = None
+    """Of a throughput test."""
 
     @property
     def limit_ns(self) -> tuple[int | None, int | None]:

@@ -28,7 +28,7 @@ _READ: Final = "read a lab's outputs"
 _APPLY: Final = "give what `terraform output -json` prints in a root of infra/ after `terraform apply`"
 _USUAL: Final = {"name": "ten-a-second", "every": "100ms", "size": 64, "for": "1m", "warm-up": 10}
 """What is measured where no other study says it."""
-_LABS_OWN: Final = ("format", "name", "host", "scenario")
+_LABS_OWN: Final = ("format", "name", "host", "scenario", "vary")
 """What a study takes from the lab, and the rest from the study that it is like."""
 
 _Address = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.:-]*$", max_length=253)]

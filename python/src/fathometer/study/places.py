@@ -129,12 +129,16 @@ def echo_words(protocol: str, listen: str) -> list[str]:
     if protocol == "stamp":
         # It listens for echoes, too, wherever; nobody is told where.
         return ["echo", "--json", "--listen", "udp://127.0.0.1:0", "--stamp", listen]
+    if protocol == "throughput":
+        # And for echoes, on any port: it listens for tests on the addresses that it listens on for those.
+        host, colon, port = listen.rpartition(":")
+        return ["echo", "--json", "--listen", f"tcp://{host}{colon}0", "--throughput", port]
     return ["echo", "--json", "--listen", f"{protocol}://{listen}"]
 
 
 def listens(lines: str, protocol: str, port: int) -> bool:
     """Whether one of a reflector's lines says that it listens there."""
-    wanted = ("listening", protocol, port)
+    wanted = ("listening", "iperf3" if protocol == "throughput" else protocol, port)
     for line in lines.splitlines():
         try:
             answer: Any = json.loads(line)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from fathometer.study.limit import Limit
-from fathometer.study.model import PlannedPath, Probe, Study
+from fathometer.study.model import PlannedPath, Study
 from fathometer.study.policy import Policy
+from fathometer.study.probe import Probe
 
 RUN_OVERHEAD_NS = 500_000_000
 """What a run takes beside its samples (starting, connecting, closing, checking), for the estimate alone."""
@@ -59,6 +60,8 @@ def quick(study: Study) -> Study:
         if probe.idle_gap_ns:
             # As many, and as far apart as they must be.
             changes["idle_gap_ns"] = tuple(QUICK_GAP_NS * 3**i // 2**i for i in range(len(probe.idle_gap_ns)))
+        if probe.fills:
+            changes = {"for_ns": QUICK_NS, "omit_ns": None}
         if probe.load:
             changes["load_phase_ns"] = min(probe.phase_ns, QUICK_NS // 4)
         probes.append(probe.model_copy(update=changes))
@@ -130,6 +133,7 @@ def _estimate_ns(probe: Probe | Policy | Limit) -> int:
     if isinstance(probe, Limit):
         return probe.longest_ns + RUN_OVERHEAD_NS
     if probe.for_ns is not None:
-        return probe.for_ns + RUN_OVERHEAD_NS
+        omitted = (probe.omit_ns or 0) if isinstance(probe, Probe) else 0
+        return probe.for_ns + omitted + RUN_OVERHEAD_NS
     sample_ns = PING_PONG_GUESS_NS if probe.per_second is None else round(1e9 / probe.per_second)
     return (probe.count or 0) * sample_ns + RUN_OVERHEAD_NS

@@ -39,6 +39,9 @@ def rates(study: Study) -> Iterator[Found]:
         apart = [s.label for s in study.scenario if s.source != s.to]
         yield from _loads(study, number, apart)
         rate = probe.per_second
+        if probe.fills:
+            yield from _throughputs(study, number, apart)
+            continue
         if rate is None:
             # As `fathom probe` has it: back to back is as fast as the path, and must be meant.
             if apart and not limits.allow_high_rate:
@@ -121,9 +124,39 @@ def _loads(study: Study, number: int, apart: list[str]) -> Iterator[Found]:
         )
 
 
+def _throughputs(study: Study, number: int, apart: list[str]) -> Iterator[Found]:
+    """A throughput test that `fathom probe` would refuse between two hosts, and those that are in each
+    other's way.
+    """
+    probe = study.probe[number]
+    if study.order == "side-by-side" and len(study.scenario) * len(study.measured) > 1:
+        yield (
+            ("probe", number, "mode"),
+            f'probe "{probe.name}" measures throughput beside other runs, which share its links',
+            'write `order = "one-by-one"`, or measure it in a study of its own',
+        )
+    if not apart or study.limits.allow_high_rate:
+        return
+    bits = None if probe.bitrate is None else bits_per_s(probe.bitrate)
+    packets = None if bits is None else bits / (PACKET * 8)
+    if packets is None or packets > POLITE_PER_CONNECTION or packets * probe.connections > POLITE_IN_ALL:
+        yield (
+            ("probe", number, "mode" if probe.bitrate is None else "bitrate"),
+            f'probe "{probe.name}" fills another host\'s path ("{apart[0]}")',
+            "write `allow-high-rate = true` under [limits] if you may load it, or give a polite `bitrate`",
+        )
+
+
 def servers(study: Study) -> Iterator[Found]:
     """What probes need of the servers that answer them."""
-    protocols = {p.protocol for p in study.probe}
+    protocols = {p.protocol for p in study.measured}
+    if {"tcp", "throughput"} <= protocols:
+        number = next(i for i, p in enumerate(study.probe) if p.fills)
+        yield (
+            ("probe", number, "mode"),
+            "echoes and throughput tests go to the same TCP port of a scenario",
+            "measure them in two studies",
+        )
     if {"udp", "stamp"} <= protocols:
         number = next(i for i, p in enumerate(study.probe) if p.protocol == "stamp")
         yield (

@@ -18,6 +18,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.model import COMPARISON_REPETITIONS, PlannedPath, Study
 from fathometer.study.positions import Position, Where, nearest, positions
 from fathometer.study.rates import Found, rates, servers
+from fathometer.study.vary import expanded
 
 MAX_BYTES = 4 << 20
 """A larger file is no study."""
@@ -74,17 +75,23 @@ def parse(text: str, directory: Path | None = None) -> tuple[Study | None, list[
     from `directory`; None: they are not looked up.
     """
     try:
+        made = expanded(_toml(text))
         # By way of JSON: in pydantic's strict mode a Python list is no tuple, but a JSON array is.
-        as_json = json.dumps(_toml(text), default=str)
+        as_json = json.dumps(made.tables, default=str)
     except _NoTomlError as error:
         return None, _sorted([error.problem])
     except ValueError:
         return None, [_long_number(text)]
-    known = positions(text)
+    written = positions(text)
+    if made.mistakes:
+        return None, _sorted(_at(written, where, what, remedy) for where, what, remedy in made.mistakes)
+    known = made.positions(written)
     try:
         study = Study.model_validate_json(as_json)
     except ValidationError as error:
         errors = error.errors(include_url=False)
+        # With factors that are none, braces stand where names should.
+        errors = [e for e in errors if e["loc"][:1] == ("vary",)] or errors
         # pydantic leaves elements with mistakes out, and then finds the array too short: no second mistake.
         short = {e["loc"] for e in errors if e["type"] == "too_short" and e["input"]}
         return None, _sorted(_shape(e, known) for e in errors if e["loc"] not in short)
@@ -185,7 +192,7 @@ def _shape(error: ErrorDetails, known: dict[Where, Position]) -> Problem:
         return _at(known, where, f"`{name}` is not known", remedy)
     if kind == "value_error":
         what, _, remedy = str(context["error"]).partition("; ")
-        named = what.startswith(("probe", "limit"))
+        named = what.startswith(("probe", "limit", "factor"))
         return _at(known, where, what if where and named else f"`{name}`: {what}", remedy)
     if where == ("limits",) and kind == "model_type":
         return _at(known, where, "`limits` says how much the study may send", "write a search as [[limit]]")

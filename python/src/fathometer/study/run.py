@@ -23,7 +23,6 @@ from fathometer.study.deadlines import round_deadline_ns
 from fathometer.study.hosts import MOST_WORDS, Fabrics, ProbeSummary, find_fathom, last_line, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal, ssh_left
 from fathometer.study.limit import Limit
-from fathometer.study.live.happenings import ceiling_found, limit_found
 from fathometer.study.lock import LOCK, locked
 from fathometer.study.model import Study
 from fathometer.study.outline import outline_of
@@ -33,6 +32,7 @@ from fathometer.study.policy import Policy
 from fathometer.study.policy_file import contents, from_job, places
 from fathometer.study.processes import Processes
 from fathometer.study.read import read_study, read_text
+from fathometer.study.results import result
 from fathometer.study.schedule import next_begin
 from fathometer.study.ssh.binary import Binary, binaries
 from fathometer.study.ssh.fleet import Fleet, ssh_hosts
@@ -314,10 +314,7 @@ class _Runner:
         samples, answered = (summary.of, summary.answered) if summary else (None, None)
         self.journal.note("run.finished", run=where, samples=samples, answered=answered)
         self.done.add(where)
-        if isinstance(run.probe, Limit):
-            self.progress(f"{label}  {_limit(summary)}")
-            return
-        self.progress(f"{label}  {answered} of {samples} answered{_mean(summary)}")
+        self.progress(f"{label}  {result(run, summary)}")
 
     async def _measure(self, run: PlannedRun, partial: Path) -> tuple[ProbeSummary | None, str | None]:
         """Runs a probe; its summary, and why the run does not count (None: it does)."""
@@ -381,20 +378,3 @@ def _free(path: Path) -> Path:
     while (free := path.with_name(f"{path.name}.{number}")).exists():
         number += 1
     return free
-
-
-def _limit(summary: ProbeSummary | None) -> str:
-    if summary is None or summary.limit is None:
-        return "has ended"
-    if summary.limit == "rate":
-        low, high = (None if end is None else end.rate_per_s for end in (summary.good, summary.bad))
-        return ceiling_found(low, high)
-    return limit_found(summary.limit, *summary.limit_ns)
-
-
-def _mean(summary: ProbeSummary | None) -> str:
-    rtt = summary.rtt_ns if summary else None
-    if summary is None or rtt is None or not rtt.mean:
-        return ""
-    of = "" if rtt.count == summary.answered else f" of the {rtt.count} after the warm-up"
-    return f", mean {rtt.mean / 1000:,.1f} µs{of}"

@@ -57,6 +57,17 @@ Rate = Annotated[
 ]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=64)]
 """A name that can be a directory's."""
+FilledName = Annotated[
+    Name,
+    WithJsonSchema(
+        {
+            "type": "string",
+            "pattern": r"^[A-Za-z0-9{][A-Za-z0-9_.{}-]*$",
+            "description": "a name; factors of [[vary]] in braces",
+        }
+    ),
+]
+"""A name that may have factors in it, which are filled in before it is one."""
 Text = Annotated[str, Field(min_length=1, pattern=r"^[^\x00-\x1f]*$")]
 Port = Annotated[int, Field(ge=1, le=65_535)]
 

@@ -1,0 +1,246 @@
+"""Studies of throughput and of factors, run over an emulated network, and what the report makes of them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fathometer.cli import app
+from fathometer.dataset import open_recordings
+from fathometer.study.agree import disagreement
+from fathometer.study.commands import probe_command
+from fathometer.study.plan import plan, quick
+from fathometer.study.read import parse, read_study
+from fathometer.study.run import run_study
+from support.programs import fathom, free_port, need_fabrics
+
+HERE = "[[host]]\nname = 'here'\nlocal = true\n"
+THERE = "[[host]]\nname = 'there'\nlocal = true\n"
+ALLOWED = "[limits]\nallow-high-rate = true\n"
+
+
+def study_of(probe="for = '1s'", to="here", top="", more=""):
+    return (
+        f"format = 1\nname = 't'\n{top}{HERE}{THERE}"
+        f"[[scenario]]\nlabel = 'a'\nfrom = 'here'\nto = '{to}'\nport = {free_port()}\n"
+        f"[[probe]]\nmode = 'throughput'\n{probe}\n{more}"
+    )
+
+
+def said(text):
+    return [f"{p.what}; {p.remedy}" for p in parse(text)[1]]
+
+
+@pytest.mark.parametrize(
+    ("probe", "words"),
+    [
+        ("for = '1s'\nevery = '1s'", "has no samples; leave `every` out"),
+        ("for = '1s'\nwarm-up = 3", "leave `warm-up` out"),
+        ("for = '1s'\nload = 'max'", "leave `load` out"),
+        ("for = '1500ms'", "whole seconds"),
+        ("for = '1s'\nomit = '1500ms'", "whole seconds"),
+        ("for = '58s'\nomit = '3s'", "for a minute"),
+        ("for = '1s'\nsize = '2MiB'", "1MiB at most"),
+        ("for = '1s'\nconnections = 129", "128 streams"),
+        ("for = '1s'\nbitrate = 'max'", "as fast as it goes"),
+        ("for = '1s'\nmode = 'tcp'\nbitrate = '1Mbit'", "no throughput test; leave `bitrate` out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused_with_the_remedy(probe, words):
+    text = study_of(probe)
+    text = text.replace("mode = 'throughput'\n", "", 1) if "mode" in probe else text
+    (problem,) = said(text)
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("probe", "words"),
+    [
+        ("for = '1s'", "fills another host's path"),
+        ("for = '1s'\nbitrate = '58Mbit'", "fills another host's path"),
+        ("for = '1s'\nbitrate = '57Mbit'\nconnections = 11", "fills another host's path"),
+        ("for = '1s'\nbitrate = '57Mbit'", None),
+    ],
+)
+def test_to_another_host_it_must_be_polite_or_meant_as_the_probe_has_it(probe, words):
+    problems = said(study_of(probe, to="there"))
+    assert [words in p for p in problems] == [True] * (words is not None)
+    assert not said(study_of(probe, to="there", more=ALLOWED))
+    assert not said(study_of(probe))
+
+
+def test_it_shares_neither_its_time_nor_its_port():
+    other = "[[scenario]]\nlabel = 'b'\nfrom = 'here'\nto = 'here'\n"
+    (problem,) = said(study_of(top="order = 'side-by-side'\n", more=other))
+    assert "share its links" in problem
+    for also in (
+        "[[probe]]\nname = 'p'\ncount = 1\n",
+        "[[probe]]\nname = 'p'\nmode = 'connect'\ncount = 1\n",
+    ):
+        (problem,) = said(study_of(more=also))
+        assert "the same TCP port" in problem
+    assert not said(study_of(more="[[probe]]\nname = 'p'\nmode = 'udp'\ncount = 1\n"))
+
+
+def test_the_command_line_says_it_all(tmp_path):
+    probe = (
+        "for = '9s'\nomit = '2s'\ndirection = 'reverse'\nbitrate = '10Mbit'\nconnections = 4\nsize = '64KiB'"
+    )
+    file = tmp_path / "study.toml"
+    file.write_text(study_of(probe))
+    study = read_study(file)
+    (run,) = plan(study)
+    command = " ".join(probe_command(study, run, "127.0.0.1", short=False)("fathom", "r"))
+    assert (
+        " --size 65536 --throughput --reverse --bitrate 10Mbit --omit 2s --for 9s --connections 4" in command
+    )
+    assert "--every" not in command
+    assert "--warm-up" not in command
+    assert run.estimate_ns == pytest.approx(11e9, rel=0.1)
+    (short,) = plan(quick(study))
+    assert short.estimate_ns < 2e9
+
+
+def test_a_study_of_this_machine_runs_and_its_recordings_agree(tmp_path, monkeypatch):
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    probe = "for = '1s'\nomit = '1s'\ndirection = 'bidirectional'\nbitrate = '20Mbit'\nconnections = 2"
+    file = tmp_path / "study.toml"
+    text = study_of(probe, top="repetitions = 2\n")
+    file.write_text(text)
+    told = []
+    assert run_study(file, tmp_path / "out", Path(fathom()), False, told.append) == 2
+    (line,) = [t for t in told if t.startswith("[2/2]")]
+    assert "Mbit/s forward, " in line
+    assert line.endswith("Mbit/s reverse")
+    study = read_study(file)
+    for run in plan(study):
+        assert disagreement(tmp_path / "out" / run.directory, run, run.scenario.port) is None
+    # A plan that asked for something else is told of.
+    file.write_text(text.replace("20Mbit", "30Mbit"))
+    for run in plan(read_study(file)):
+        why = disagreement(tmp_path / "out" / run.directory, run, run.scenario.port)
+        assert why == "the probe's bitrate_bits_per_second was 20000000, and the plan's is 30000000"
+
+
+FABRIC = """\
+format = 1
+name = "rates"
+""" + "".join(
+    f"""
+[[host]]
+name = "{name}-client"
+address = "10.0.{n}.4"
+
+[[host]]
+name = "{name}-server"
+address = "10.0.{n}.5"
+
+[[path]]
+label = "{name}"
+from = "{name}-client"
+to = "{name}-server"
+rtt = {{ mean = "{mean}" }}
+rate = "{rate}"
+queue = "64KiB"
+"""
+    for n, (name, rate, mean) in enumerate(
+        [("off-near", "4Mbit/s", "1ms"), ("on-near", "8Mbit/s", "1ms"),
+         ("off-far", "4Mbit/s", "9ms"), ("on-far", "8Mbit/s", "9ms")]
+    )
+)  # fmt: skip
+
+STUDY = """\
+format = 1
+name = "rates"
+repetitions = {repetitions}
+
+[[vary]]
+factor = "an"
+levels = ["on", "off"]
+
+[[vary]]
+factor = "where"
+levels = ["near", "far"]
+
+[[host]]
+name = "{{an}}-{{where}}-client"
+fabric = {{ scenario = "fabric.toml", host = "{{an}}-{{where}}-client" }}
+
+[[host]]
+name = "{{an}}-{{where}}-server"
+fabric = {{ scenario = "fabric.toml", host = "{{an}}-{{where}}-server" }}
+
+[[scenario]]
+label = "path-{{an}}-{{where}}"
+from = "{{an}}-{{where}}-client"
+to = "{{an}}-{{where}}-server"
+
+[[probe]]
+{probe}
+
+[limits]
+allow-high-rate = true
+"""
+
+
+def measured(tmp_path, monkeypatch, probe, repetitions):
+    """Runs the study of four paths; the report's JSON and Markdown."""
+    monkeypatch.setenv("FATHOM_CLOUD", "off")
+    (tmp_path / "fabric.toml").write_text(FABRIC)
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY.format(probe=probe, repetitions=repetitions))
+    out = tmp_path / "out"
+    assert run_study(file, out, Path(fathom()), False, lambda _: None) == 4 * repetitions
+    words = ["report", str(out), "--output", str(tmp_path / "r.html"), "--json", str(tmp_path / "r.json")]
+    done = CliRunner().invoke(app, [*words, "--markdown", str(tmp_path / "r.md")])
+    assert done.exit_code == 0, done.output
+    return out, json.loads((tmp_path / "r.json").read_text()), (tmp_path / "r.md").read_text()
+
+
+def test_throughput_of_paths_is_told_apart_over_the_fabric(tmp_path, monkeypatch):
+    need_fabrics()
+    out, value, page = measured(tmp_path, monkeypatch, "mode = 'throughput'\nfor = '2s'\nomit = '1s'", 3)
+    runs = open_recordings([out])
+    assert {r.manifest.path.tags["an"] for r in runs} == {"on", "off"}
+    every = {x["path"]: x for x in value["carried"]}
+    assert len(every) == 4
+    # Payload of packets of 1,500 bytes: 1,448 of 1,500; and nothing goes faster than its link.
+    for path, x in every.items():
+        link = 8e6 if "-on-" in path else 4e6
+        assert 0.8 * link < x["bits_per_s"]["mean"] < link, path
+        assert x["runs"] == 3
+        assert x["bits_per_s"]["low"] <= x["bits_per_s"]["mean"] <= x["bits_per_s"]["high"]
+        # By the receivers' own counts, which the tests bear.
+        mine = [w["received"]["bits_per_second"] for t in value["throughput"] if t["scenario"] == path
+                for w in t["ways"]]  # fmt: skip
+        assert x["bits_per_s"]["mean"] == pytest.approx(sum(mine) / 3)
+    ranks = {path: x["rank"] for path, x in every.items()}
+    assert max(ranks[p] for p in ranks if "-on-" in p) < min(ranks[p] for p in ranks if "-off-" in p)
+    assert "Throughput by path" in page
+    assert "Mbit/s" in page
+
+
+def test_factors_are_told_over_the_fabric(tmp_path, monkeypatch):
+    need_fabrics()
+    _, value, page = measured(tmp_path, monkeypatch, "every = '20ms'\ncount = 30\nwarm-up = 5", 6)
+    rows = {(e["factor"], e["path"], e["to_path"]): e for e in value["factors"]}
+    # Each factor at each level of the other one, and no pair that differs in both.
+    assert set(rows) == {
+        ("an", "path-off-near", "path-on-near"),
+        ("an", "path-off-far", "path-on-far"),
+        ("where", "path-on-far", "path-on-near"),
+        ("where", "path-off-far", "path-off-near"),
+    }
+    for (factor, *_), row in rows.items():
+        median = row["changes"]["p50"]
+        if factor == "where":
+            assert (row["from"], row["to"], median["verdict"]) == ("far", "near", "faster")
+            assert median["low"] <= median["ratio"] <= median["high"] < 1
+    # As the table of ratios has it, the other way round where that is.
+    pairs = {(c["a"], c["b"]): c for c in value["comparisons"] if c["metric"] == "p50"}
+    c = pairs["path-on-near", "path-on-far"]
+    assert rows["where", "path-on-far", "path-on-near"]["changes"]["p50"]["ratio"] == pytest.approx(
+        1 / c["ratio"]
+    )
+    assert "By factor" in page

@@ -1,0 +1,88 @@
+"""Factors of a study: what `[[vary]]` makes of hosts and scenarios, and what is wrong with one."""
+
+import pytest
+
+from fathometer.study.read import parse
+
+HEAD = "format = 1\nname = 'f'\nrepetitions = 20\n[[probe]]\ncount = 5\n"
+AN = "[[vary]]\nfactor = 'an'\nlevels = ['off', 'on']\n"
+MTU = "[[vary]]\nfactor = 'mtu'\nlevels = [1500, 4000, 9000]\n"
+HERE = "[[host]]\nname = 'here'\nlocal = true\n"
+
+
+def scenario(label, **keys):
+    more = "".join(
+        f"{k.replace('_', '-')} = {v}\n" for k, v in {"from": "'here'", "to": "'here'", **keys}.items()
+    )
+    return f"[[scenario]]\nlabel = '{label}'\n{more}"
+
+
+def read(text):
+    study, problems = parse(text)
+    assert problems == []
+    return study
+
+
+def said(text):
+    study, problems = parse(text)
+    assert study is None or problems
+    return [(p.line, f"{p.what}; {p.remedy}") for p in problems]
+
+
+def test_each_combination_is_a_scenario_with_its_levels_as_tags():
+    study = read(HEAD + AN + MTU + HERE + scenario("{an}-{mtu}") + scenario("plain"))
+    assert [s.label for s in study.scenario] == [
+        *("off-1500", "off-4000", "off-9000", "on-1500", "on-4000", "on-9000", "plain")
+    ]  # fmt: skip
+    assert study.scenario[4].tags == {"an": "on", "mtu": "4000", "vary": "{an}-{mtu}"}
+    assert study.scenario[-1].tags == {}
+
+
+def test_a_label_that_does_not_name_its_factors_gets_them_by_name():
+    study = read(HEAD + AN + HERE + scenario("pair", via="'networking {an}'", tags="{ region = 'uksouth' }"))
+    assert [(s.label, s.via) for s in study.scenario] == [
+        ("pair-an-off", "networking off"),
+        ("pair-an-on", "networking on"),
+    ]
+    assert study.scenario[0].tags == {"region": "uksouth", "an": "off", "vary": "pair-an-{an}"}
+
+
+def test_hosts_and_numbers_are_filled_in_too():
+    hosts = "[[host]]\nname = 'h-{mtu}'\nssh = { address = '10.0.0.{mtu}', port = '{mtu}' }\n"
+    study = read(
+        HEAD + MTU + hosts + scenario("x", **{"from": "'h-{mtu}'", "to": "'h-{mtu}'", "port": "'{mtu}'"})
+    )
+    assert [(h.name, h.ssh.address, h.ssh.port) for h in study.host][1:] == [
+        ("h-4000", "10.0.0.4000", 4000),
+        ("h-9000", "10.0.0.9000", 9000),
+    ]
+    assert (study.scenario[0].source, study.scenario[0].port) == ("h-1500", 1500)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        (HEAD + AN + HERE + scenario("a"), 7, 'no scenario names the factor "an"; write {an} in one'),
+        (HEAD + AN + HERE + scenario("{ab}"), 12, 'there is no factor "ab"; known are an'),
+        (HEAD + AN + AN + HERE + scenario("{an}"), 10, 'two factors are called "an"'),
+        (
+            HEAD + AN.replace("'on'", "'off'") + HERE + scenario("{an}"),
+            6,
+            "has a level twice; name each once",
+        ),
+        (HEAD + AN.replace("'on'", "'o n'") + HERE + scenario("{an}"), 8, "`vary.levels"),
+        (HEAD + AN.replace(", 'on'", "") + HERE + scenario("{an}"), 6, "has no two levels"),
+        # Of the second of two that were made of one: where it was written.
+        (HEAD + AN + HERE + scenario("x") + scenario("{an}", to="'{an}'"), 19, 'host is called "off"'),
+        (HEAD + HERE + scenario("{an}"), 10, "cannot be"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_was_written(text, line, words):
+    problems = said(text)
+    assert (line, True) == (problems[0][0], words in problems[0][1]), problems
+
+
+def test_a_table_that_would_make_too_many_is_refused():
+    many = "".join(f"[[vary]]\nfactor = 'f{n}'\nlevels = {list(range(11))}\n" for n in range(3))
+    ((_, words),) = said(HEAD + many + HERE + scenario("{f0}{f1}{f2}"))
+    assert "1,331 combinations are more than 1,000" in words
