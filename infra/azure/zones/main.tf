@@ -37,9 +37,16 @@ locals {
   }
   near = "server-zone-${var.zones[0]}"
 
+  # The way between the first zone and the last is measured from the last, and so each zone has a host that probes and says
+  # in which physical zone it is. A round trip goes both ways.
+  last = var.zones[length(var.zones) - 1]
   pairs = flatten([
     for index, zone in var.zones : [
-      for other in slice(var.zones, index + 1, length(var.zones)) : { from = zone, to = other }
+      for other in slice(var.zones, index + 1, length(var.zones)) : {
+        from = zone
+        to   = other
+        back = length(var.zones) > 2 && zone == var.zones[0] && other == local.last
+      }
     ]
   ])
 
@@ -58,11 +65,15 @@ locals {
     ],
     [for pair in local.pairs : {
       label   = "cross-zone-${pair.from}-${pair.to}"
-      from    = pair.from == var.zones[0] ? "client" : "server-zone-${pair.from}"
-      to      = "server-zone-${pair.to}"
+      from    = pair.back ? "server-zone-${pair.to}" : pair.from == var.zones[0] ? "client" : "server-zone-${pair.from}"
+      to      = pair.back ? local.near : "server-zone-${pair.to}"
       via     = null
       address = null
-      tags    = { region = var.region, zone-from = pair.from, zone-to = pair.to }
+      tags = {
+        region    = var.region
+        zone-from = pair.back ? pair.to : pair.from
+        zone-to   = pair.back ? pair.from : pair.to
+      }
     }],
     [for region in local.far : {
       label = "cross-region", from = "far", to = local.near, via = "global peering", address = null

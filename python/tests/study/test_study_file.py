@@ -235,6 +235,7 @@ def test_the_ready_studies_are_there():
     wanted |= {
         "proximity-placement",
         "accelerated-networking-throughput",
+        "week",
         "provider-comparison",
         "vm-size",
         "firewall-in-path",

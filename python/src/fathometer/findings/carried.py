@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fathometer.counts import count
 from fathometer.dataset.recording import Recording
 from fathometer.dataset.throughput import Name, Way
 from fathometer.findings import throughput
@@ -82,7 +83,8 @@ def _settings(recording: Recording) -> Settings:
 def _words(settings: Settings) -> str:
     streams, direction, block, limit = settings
     held = f"at most {limit} bit/s a stream" if limit else ""
-    return ", ".join(filter(None, (f"{streams} streams", str(direction or ""), f"{block} B", held)))
+    of = count(streams or 1, "stream")
+    return ", ".join(filter(None, (of, str(direction or ""), f"{block} B", held)))
 
 
 def steps(every: Sequence[Carried]) -> list[list[Carried]]:

@@ -13,6 +13,8 @@ from fathometer.findings.interruptions import Interrupted, interrupted
 from fathometer.findings.limits_compared import Beside, End, beside, searched
 from fathometer.findings.model import Analysis
 from fathometer.findings.policy_paths import OnPath, unserved_by_path
+from fathometer.findings.rules import answers
+from fathometer.findings.zones import Zones, zones
 from fathometer.report.policies_json import mean_as_json, mean_number
 from fathometer.stats.family import Difference
 
@@ -24,6 +26,8 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "interruptions": [_interrupted(x) for x in interrupted(analysis)],
         "carried": [_carried(x) for x in carried(analysis)],
         "factors": [_effect(x) for x in effects(analysis)],
+        "zones": _zones(zones(analysis)),
+        "rules": [{"rule": a.rule, "here": a.holds, "words": a.words} for a in answers(analysis)],
         "policy_paths": [_on_path(x) for x in unserved_by_path(analysis.policies)],
     }
 
@@ -92,6 +96,21 @@ def _change(d: Difference) -> dict[str, Any]:
     ends = (None, None) if d.ratio_interval is None else (d.ratio_interval.low, d.ratio_interval.high)
     ratio, low, high = (mean_number(value) for value in (d.ratio, *ends))
     return {"ratio": ratio, "low": low, "high": high, "verdict": d.verdict, "doubt": in_words(d.doubt)}
+
+
+def _zones(found: Zones) -> dict[str, Any]:
+    return {
+        "pairs": [
+            {"zones": list(p.zones), "numbers": list(p.numbers), "scenario": p.scenario.name}
+            for p in found.pairs
+        ],
+        "unknown": list(found.unknown),
+        "numbers": [
+            {"region": region, "number": number, "physical": list(names)}
+            for (region, number), names in found.physical.items()
+        ],
+        "one_subscription": not found.several,
+    }
 
 
 def _on_path(x: OnPath) -> dict[str, Any]:

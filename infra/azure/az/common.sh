@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# What the scripts beside this have in common: the smallest labs, by `az` alone. Each makes a resource group of its own,
+# with the tags of the larger labs; remove.sh takes it away. Sourced, not run.
+set -euo pipefail
+
+# Names, and what the caller may set otherwise.
+: "${REGION:=uksouth}" "${SIZE:=Standard_D2s_v5}" "${LAB_USER:=azureuser}" "${KEY:=$HOME/.ssh/id_ed25519.pub}" "${HOURS:=4}"
+EXPIRES=$(date -u -d "+$HOURS hours" +%FT%TZ)
+SHUTDOWN=$(date -u -d "+$HOURS hours" +%H%M)
+NETWORK=10.80.0.0/16
+
+usage() {
+  sed -n '2,/^set /p' "$0" | sed -n 's/^# \{0,1\}//p' >&2
+  exit 2
+}
+
+# begin NAME SSH_FROM: the group, the network, and who may come in.
+begin() {
+  local from=${2:-}
+  # A network of IPv4, and not the world.
+  [[ $from =~ ^[0-9]+\.[0-9]+\.[0-9]+\.[0-9]+/(1[6-9]|2[0-9]|3[0-2])$ ]] || usage
+  [[ -r $KEY ]] || { echo "$KEY: no public key; name one with KEY=FILE" >&2; exit 2; }
+  ((HOURS >= 1 && HOURS <= 23)) || { echo "HOURS: from 1 to 23, as hosts are deallocated at a time of day" >&2; exit 2; }
+  GROUP=$1
+  TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
+  az group create --name "$GROUP" --location "$REGION" --tags "${TAGS[@]}" --output none
+  echo "made: resource group $GROUP in $REGION; it costs until you call $(dirname "$0")/remove.sh $GROUP"
+  az network nsg create --resource-group "$GROUP" --name hosts --tags "${TAGS[@]}" --output none
+  allow ssh 100 Tcp 22 "$from"
+  allow test-tcp 110 Tcp 7007 "$NETWORK"
+  allow test-udp 120 Udp 7007 "$NETWORK"
+  # Azure's own rule would let in whatever a joined network sends.
+  az network nsg rule create --resource-group "$GROUP" --nsg-name hosts --name nothing-else --priority 4096 \
+    --direction Inbound --access Deny --protocol '*' --source-address-prefixes '*' --destination-port-ranges '*' --output none
+  az network vnet create --resource-group "$GROUP" --name lab --address-prefixes "$NETWORK" --tags "${TAGS[@]}" --output none
+  az network vnet subnet create --resource-group "$GROUP" --vnet-name lab --name hosts --address-prefixes 10.80.1.0/24 \
+    --network-security-group hosts --default-outbound-access false --output none
+}
+
+# allow NAME PRIORITY PROTOCOL PORT FROM
+allow() {
+  az network nsg rule create --resource-group "$GROUP" --nsg-name hosts --name "$1" --priority "$2" --direction Inbound \
+    --access Allow --protocol "$3" --source-address-prefixes "$5" --destination-port-ranges "$4" --output none
+}
+
+# host NAME ADDRESS ACCELERATED [MORE...]: one host, and the hour at which the platform deallocates it.
+host() {
+  local name=$1 address=$2 accelerated=$3
+  shift 3
+  az network public-ip create --resource-group "$GROUP" --name "$name" --sku Standard --allocation-method Static \
+    --tags "${TAGS[@]}" --output none
+  az network nic create --resource-group "$GROUP" --name "$name" --vnet-name lab --subnet hosts --private-ip-address "$address" \
+    --public-ip-address "$name" --accelerated-networking "$accelerated" --tags "${TAGS[@]}" --output none
+  az vm create --resource-group "$GROUP" --name "$name" --image Ubuntu2404 --size "$SIZE" --nics "$name" \
+    --admin-username "$LAB_USER" --authentication-type ssh --ssh-key-values "$KEY" --tags "${TAGS[@]}" "$@" --output none
+  az vm auto-shutdown --resource-group "$GROUP" --name "$name" --time "$SHUTDOWN" --output none
+  HOSTS+=("$name")
+}
+
+# path LABEL FROM TO: two hosts that are measured.
+path() { PATHS+=("$1 $2 $3"); }
+
+# study FILE: what `fathom study run` wants, of the hosts and paths that were made.
+study() {
+  local file=$1 name address label from to private
+  {
+    printf 'format = 1\nname = "%s"\n' "$GROUP"
+    for name in "${HOSTS[@]}"; do
+      address=$(az network public-ip show --resource-group "$GROUP" --name "$name" --query ipAddress --output tsv)
+      printf '\n[[host]]\nname = "%s"\nssh = { address = "%s", user = "%s" }\n' "$name" "$address" "$LAB_USER"
+    done
+    for path in "${PATHS[@]}"; do
+      read -r label from to <<<"$path"
+      private=$(az network nic show --resource-group "$GROUP" --name "$to" --query 'ipConfigurations[0].privateIPAddress' --output tsv)
+      printf '\n[[scenario]]\nlabel = "%s"\nfrom = "%s"\nto = "%s"\naddress = "%s"\n' "$label" "$from" "$to" "$private"
+    done
+    printf '\n[[probe]]\nevery = "100ms"\nfor = "1m"\nwarm-up = 10\n'
+  } >"$file"
+  echo "wrote $file: fathom study run $file --output $GROUP --remote-binary FILE; then $(dirname "$0")/remove.sh $GROUP"
+}
+HOSTS=()
+PATHS=()

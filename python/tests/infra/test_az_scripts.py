@@ -1,0 +1,126 @@
+"""The labs by `az` alone: what the scripts ask, of an `az` that answers and writes it down."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from fathometer.study.read import read_study
+from support.programs import ROOT
+
+SCRIPTS = ROOT / "infra/azure/az"
+LABS = {"two-hosts": 2, "accelerated-networking": 4, "proximity-group": 4}
+AZ = """#!/usr/bin/env python3
+import json, os, sys
+words = sys.argv[1:]
+with open(os.environ["CALLS"], "a") as file:
+    file.write(json.dumps(words) + "\\n")
+query = words[words.index("--query") + 1] if "--query" in words else None
+name = words[words.index("--name") + 1] if "--name" in words else ""
+answers = {"ipAddress": "198.51.100.%d" % (len(name) % 200), 'tags."fathom-lab"': os.environ.get("TAG", name),
+           "ipConfigurations[0].privateIPAddress": "10.80.1.11"}
+if words[:2] == ["group", "exists"]:
+    gone = any(json.loads(line)[:2] == ["group", "delete"] for line in open(os.environ["CALLS"]))
+    print("false" if gone else "true")
+elif query:
+    print(answers.get(query, ""))
+"""
+
+
+@pytest.fixture
+def az(tmp_path):
+    """Runs a script where `az` is ours; gives what it printed, and the calls."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/az").write_text(AZ)
+    (tmp_path / "bin/az").chmod(0o755)
+    (tmp_path / "key.pub").write_text("ssh-ed25519 AAAA lab\n")
+
+    def script(name, *words, **more):
+        calls = tmp_path / "calls"
+        calls.write_text("")
+        env = {
+            **os.environ,
+            "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+            "CALLS": str(calls),
+            "KEY": str(tmp_path / "key.pub"),
+            **more,
+        }
+        done = subprocess.run(
+            [SCRIPTS / f"{name}.sh", *words],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return done, [json.loads(line) for line in calls.read_text().splitlines()]
+
+    return script
+
+
+def option(call, name):
+    return call[call.index(name) + 1] if name in call else None
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_lab_is_guarded_tagged_and_has_its_end(az, lab, tmp_path):
+    done, calls = az(lab, "198.51.100.7/32")
+    assert done.returncode == 0, done.stderr
+    assert calls[0][:2] == ["group", "create"]
+    of = lambda *kind: [c for c in calls if c[: len(kind)] == list(kind)]  # noqa: E731
+    hosts = of("vm", "create")
+    assert len(hosts) == LABS[lab] == len(of("vm", "auto-shutdown"))
+    for call in (c for c in calls if "create" in c and "rule" not in c and "subnet" not in c):
+        tags = call[call.index("--tags") + 1 : call.index("--tags") + 3]
+        assert [t.split("=")[0] for t in tags] == ["fathom-lab", "fathom-expires"], call
+    allowed = [c for c in of("network", "nsg", "rule", "create") if option(c, "--access") == "Allow"]
+    said = {option(c, "--destination-port-ranges"): option(c, "--source-address-prefixes") for c in allowed}
+    assert said == {"22": "198.51.100.7/32", "7007": "10.80.0.0/16"}
+    assert any(option(c, "--access") == "Deny" and option(c, "--priority") == "4096" for c in calls)
+    assert [option(c, "--default-outbound-access") for c in of("network", "vnet", "subnet", "create")] == [
+        "false"
+    ]
+    assert {option(c, "--authentication-type") for c in hosts} == {"ssh"}
+    assert {option(c, "--sku") for c in of("network", "public-ip", "create")} == {"Standard"}
+    (file,) = tmp_path.glob("fathom-*.toml")
+    study = read_study(file)
+    assert {h.name for h in study.host} == {option(c, "--name") for c in hosts}
+    assert {n for s in study.scenario for n in (s.source, s.to)} == {h.name for h in study.host}
+
+
+def test_what_the_labs_are_about_differs(az):
+    _, calls = az("accelerated-networking", "198.51.100.7/32")
+    nics = {
+        option(c, "--name"): option(c, "--accelerated-networking")
+        for c in calls
+        if c[1] == "nic" and "create" in c
+    }
+    assert nics == {"off-client": "false", "off-server": "false", "on-client": "true", "on-server": "true"}
+    _, calls = az("proximity-group", "198.51.100.7/32")
+    groups = {option(c, "--name"): option(c, "--ppg") for c in calls if c[:2] == ["vm", "create"]}
+    assert groups == {
+        "near-client": "near",
+        "near-server": "near",
+        "plain-client": None,
+        "plain-server": None,
+    }
+
+
+@pytest.mark.parametrize("word", ["", "0.0.0.0/0", "198.51.100.7", "10.0.0.0/8", "everybody"])
+def test_nothing_is_made_for_the_whole_world(az, word):
+    done, calls = az("two-hosts", word)
+    assert done.returncode == 2
+    assert "198.51.100.7/32" in done.stderr
+    assert calls == []
+
+
+def test_a_lab_is_removed_and_nothing_else(az):
+    done, calls = az("remove", "fathom-two-hosts")
+    assert done.returncode == 0, done.stderr
+    assert [c[:2] for c in calls].count(["group", "delete"]) == 1
+    assert "removed fathom-two-hosts" in done.stdout
+    done, calls = az("remove", "payroll", TAG="")
+    assert done.returncode == 1
+    assert "does not bear the tag" in done.stderr
+    assert ["group", "delete"] not in [c[:2] for c in calls]
