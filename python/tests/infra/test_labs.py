@@ -63,6 +63,10 @@ def test_nothing_is_open_to_the_world(planned):
         if rule["access"] == "Deny" or rule["direction"] != "Inbound":
             continue
         sources = rule["source_address_prefixes"] or [rule["source_address_prefix"]]
+        if "azurerm_nat_gateway" in {r.kind for r in resources.values()} and sources[-1] is None:
+            # The NAT gateway's own address, /32, which is known when it is there.
+            assert rule["destination_port_range"] == "7007"
+            sources = sources[:-1]
         assert rule["destination_port_range"] in {"22", "7007"}, rule.address
         ports.add(rule["destination_port_range"])
         for source in sources:
@@ -107,10 +111,16 @@ def test_only_the_jump_host_has_a_public_address_and_only_if_asked(planned):
         for p in of(resources, "public_ip")
         if p.address.startswith(("module.jump", "module.host", "module.client", "module.server"))
     ]
-    assert [p.address for p in hosts] == (["module.jump[0].azurerm_public_ip.this[0]"] if jump else [])
+    # A NAT gateway leads to public addresses alone: its lab's server has one.
+    to_nat = ["module.server.azurerm_public_ip.this[0]"] if of(resources, "nat_gateway") else []
+    assert [p.address for p in hosts] == [
+        *(["module.jump[0].azurerm_public_ip.this[0]"] if jump else []),
+        *to_nat,
+    ]
     others = {p.address.split(".azurerm")[0] for p in of(resources, "public_ip")} - {"module.jump[0]"}
-    # Azure makes neither without one.
-    assert others <= {"module.vpn_gateway[0]", "module.firewall[0]"}
+    # Azure makes none of these without one.
+    theirs = {"module.vpn_gateway[0]", "module.firewall[0]", "module.nat"}
+    assert others - {p.split(".azurerm")[0] for p in to_nat} <= theirs
     for balancer in of(resources, "lb"):
         assert not any(f["public_ip_address_id"] for f in balancer["frontend_ip_configuration"])
 
@@ -250,6 +260,21 @@ def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(tmp_
     labels = [s["label"] for s in told["scenarios"]]
     assert labels == ["same-host", "same-zone", "cross-zone-3-1", "cross-zone-3-2", "cross-zone-1-2"]
     assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-1", "server-zone-2", "server-zone-3"}
+
+
+def test_only_the_subnet_of_the_client_goes_out_by_the_nat_gateway(tmp_path):
+    nat = Lab("nat", tmp_path)
+    resources, _ = nat.plan(idle_timeout_minutes=30)
+    (gateway,) = of(resources, "nat_gateway")
+    assert gateway["idle_timeout_in_minutes"] == 30
+    (way,) = [r for r in resources.values() if r.kind == "azurerm_subnet_nat_gateway_association"]
+    assert way.address.endswith('["inside"]')
+    told = nat.up()["fathometer"]["value"]
+    direct, by_nat = told["scenarios"]
+    assert direct["address"] is None
+    assert by_nat["address"] not in {None, *(h["address"] for h in told["hosts"])}
+    refused = nat("plan", "-input=false", *nat.given(idle_timeout_minutes=3), check=False)
+    assert "Whole minutes from 4 to 120" in " ".join(refused.stderr.split())
 
 
 def test_schemas_are_of_what_the_labs_use():

@@ -4,7 +4,7 @@ import tomllib
 
 import pytest
 
-from support.programs import ROOT, missing
+from support.programs import ROOT
 from support.terraform import Lab
 
 PUBLISHED = ROOT.parent / "shared/reference/published.toml"
@@ -46,7 +46,7 @@ PATHS = {
 def published():
     """What the articles call their paths."""
     if not PUBLISHED.exists():
-        missing(PUBLISHED)
+        pytest.skip(f"{PUBLISHED} is missing: it lies beside the repository, and not in it")
     articles = tomllib.loads(PUBLISHED.read_text())["article"]
     for name, article in articles.items():
         for row in article.get("rows", ()):

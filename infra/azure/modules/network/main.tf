@@ -129,3 +129,10 @@ resource "azurerm_subnet_route_table_association" "this" {
   subnet_id      = azurerm_subnet.this[each.key].id
   route_table_id = azurerm_route_table.this[0].id
 }
+
+resource "azurerm_subnet_nat_gateway_association" "this" {
+  for_each = var.nat_gateway == null ? toset([]) : var.nat_gateway.subnets
+
+  subnet_id      = azurerm_subnet.this[each.key].id
+  nat_gateway_id = var.nat_gateway.id
+}

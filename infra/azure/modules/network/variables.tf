@@ -51,3 +51,12 @@ variable "routes" {
 variable "tags" {
   type = map(string)
 }
+
+variable "nat_gateway" {
+  description = "By which these subnets reach the Internet; none do without."
+  type = object({
+    id      = string
+    subnets = set(string)
+  })
+  default = null
+}
