@@ -244,3 +244,16 @@ def test_factors_are_told_over_the_fabric(tmp_path, monkeypatch):
         1 / c["ratio"]
     )
     assert "By factor" in page
+
+
+def test_throughput_is_measured_between_hosts_over_ssh(lab):
+    lab.write(
+        [("a", "b")], probe="mode = 'throughput'\nfor = '1s'\nbitrate = '20Mbit'\ndirection = 'reverse'"
+    )
+    lab.run()
+    recording = lab.recording("a-b")
+    (way,) = recording.throughput.ways
+    assert (way.name, recording.throughput.ended_early) == ("reverse", None)
+    assert way.total.received.bytes > 0
+    assert recording.manifest.reflector["resolved"] == f"{lab.machines.address['b']}:7007"
+    lab.assert_nothing_left()
