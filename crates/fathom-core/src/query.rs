@@ -19,10 +19,12 @@
 mod advice;
 mod attribute;
 mod busy;
+mod figures;
 mod outcome;
 mod rate;
 mod row;
 mod split;
+mod sweep;
 mod timeline;
 mod verdict;
 
@@ -30,6 +32,7 @@ pub use busy::Room;
 pub use outcome::{Asked, COUNT, Failed, Outcome};
 pub use row::{NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};
+pub use sweep::Setting;
 pub use timeline::Timeline;
 pub use verdict::{Confidence, Verdict};
 

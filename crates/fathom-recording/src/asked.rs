@@ -1,13 +1,13 @@
 //! Reading `queries-*.parquet`: what a recording of `fathom sql` came to, and whether its rows keep the laws of the format.
 
 use crate::damage::Damage;
-use crate::queries::{name, schema};
+use crate::queries::{ADDED, name, schema};
 use crate::{Error, Recording};
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use fathom_core::event::EventKind;
-use fathom_core::query::{Asked, Outcome, PARTIES, Part, Query, Split};
+use fathom_core::query::{Asked, Outcome, PARTIES, Part, Query, Setting, Split};
 use fathom_core::text::count;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use std::path::Path;
@@ -22,6 +22,7 @@ impl Recording {
         let mut asked = Asked {
             target: self.manifest().reflector.address.clone(),
             fetch_size: sql["fetch_size"].as_u64().map(|rows| rows as u32),
+            settings: sql["settings"].as_array().into_iter().flatten().filter_map(Setting::of).collect(),
             recording: Some(self.dir().display().to_string()),
             ..Asked::default()
         };
@@ -33,6 +34,9 @@ impl Recording {
                     asked.server_version = result["server_version"].as_str().map(str::to_owned);
                     asked.encrypted = result["encrypted"].as_bool();
                     asked.tds = result["tds"].clone();
+                    for (at, setting) in asked.settings.iter_mut().enumerate() {
+                        setting.tds = result["settings"][at]["tds"].clone();
+                    }
                     asked.unanswered_beside = result["unanswered_beside"].as_u64();
                     asked.unrecorded = result["unrecorded"].as_u64();
                     told =
@@ -89,11 +93,12 @@ fn each_batch(
             ParquetRecordBatchReaderBuilder::try_new(file).and_then(ParquetRecordBatchReaderBuilder::build);
         for batch in reader.map_err(|e| bad(e.to_string()))? {
             let batch = batch.map_err(|e| bad(e.to_string()))?;
-            let same = schema().fields().iter().all(|field| {
-                batch.column_by_name(field.name()).is_some_and(|column| {
+            let same = schema().fields().iter().all(|field| match batch.column_by_name(field.name()) {
+                Some(column) => {
                     column.data_type() == field.data_type()
                         && (field.is_nullable() || column.null_count() == 0)
-                })
+                }
+                None => ADDED.contains(&field.name().as_str()),
             });
             if !same {
                 return Err(columns(ordinal));
@@ -144,6 +149,9 @@ fn query(batch: &RecordBatch, row: usize) -> Option<Query> {
         server_wait: text("server_wait"),
         error: text("error"),
         is_first: maybe("flags")? & 1 == 1,
+        setting: maybe("setting"),
+        fetch_size: maybe("fetch_size"),
+        packet_size: maybe("packet_size"),
     })
 }
 

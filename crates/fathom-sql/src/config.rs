@@ -35,6 +35,27 @@ pub struct Recording {
     pub command: String,
 }
 
+/// One of the settings that are asked in turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Turn {
+    /// As [`Config::fetch_size`].
+    pub fetch_size: Option<u32>,
+    /// As [`Config::packet_size`].
+    pub packet_size: Option<u16>,
+}
+
+impl Turn {
+    /// Each of these (0 rows of a round trip: all of them) with each of those, where there are any.
+    pub fn each(fetch_sizes: &[u32], packet_sizes: &[u16]) -> Vec<Self> {
+        let rows: Vec<_> = fetch_sizes.iter().map(|&rows| Some(rows).filter(|rows| *rows > 0)).collect();
+        let rows = if rows.is_empty() { vec![None] } else { rows };
+        let packets: Vec<_> = packet_sizes.iter().copied().map(Some).collect();
+        let packets = if packets.is_empty() { vec![None] } else { packets };
+        let with = |fetch_size| packets.iter().map(move |&packet_size| Self { fetch_size, packet_size });
+        rows.into_iter().flat_map(with).collect()
+    }
+}
+
 /// What is to be done.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -44,7 +65,7 @@ pub struct Config {
     pub source: Source,
     /// This side works on each row for so long.
     pub think: Duration,
-    /// Queries; `None`: until the time is over.
+    /// Queries, of each setting; `None`: until the time is over.
     pub count: Option<u64>,
     /// For so long.
     pub lasts: Option<Duration>,
@@ -56,6 +77,8 @@ pub struct Config {
     pub simple: bool,
     /// The size of TDS packets to ask for; `None`: SQL Server's default.
     pub packet_size: Option<u16>,
+    /// Settings that are asked in turn, each once in a round, instead of the two before; empty: these.
+    pub sweep: Vec<Turn>,
     /// An echo server on the database's host: `HOST:PORT`.
     pub reflector: Option<String>,
     /// Where it is recorded.
@@ -64,4 +87,20 @@ pub struct Config {
     pub tell: fn(&str),
     /// Nothing is told but trouble.
     pub quiet: bool,
+}
+
+impl Config {
+    /// Of each setting the configuration of its queries.
+    pub(crate) fn each(&self) -> Vec<Self> {
+        if self.sweep.is_empty() {
+            return vec![self.clone()];
+        }
+        let one = |turn: &Turn| Self {
+            fetch_size: turn.fetch_size,
+            packet_size: turn.packet_size,
+            sweep: vec![],
+            ..self.clone()
+        };
+        self.sweep.iter().map(one).collect()
+    }
 }

@@ -31,8 +31,9 @@ mod tds;
 #[cfg(test)]
 mod tests;
 mod tls;
+mod turns;
 
-pub use config::{Config, Recording, Source};
+pub use config::{Config, Recording, Source, Turn};
 pub use error::Error;
 pub use fathom_core::query::COUNT;
 pub use run::run;

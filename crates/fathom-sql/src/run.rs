@@ -8,9 +8,10 @@ use crate::query::{Answer, Asker, Trouble};
 use crate::record::Record;
 use crate::session::{self, Login, Session};
 use crate::tds::Tds;
+use crate::turns::{self, Turns};
 use crate::{Config, Error, Source, Stop, Target, pgpass};
 use fathom_core::event::TcpInfo;
-use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome};
+use fathom_core::query::{Asked, NOT_WAITED_FOR, Outcome, Setting};
 use fathom_core::text::count;
 use fathom_core::units::narrow::time_or_dash;
 use fathom_os::clock::mono_ns;
@@ -38,7 +39,9 @@ pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Err
 }
 
 fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
-    unfit(config).map_or(Ok(()), |line| Err(Error::Usage(line.to_owned())))?;
+    let configs = config.each();
+    let unfit = configs.iter().find_map(unfit);
+    unfit.map_or(Ok(()), |line| Err(Error::Usage(line.to_owned())))?;
     let server = config.target.server();
     let env = |name: &str| std::env::var(name).ok();
     let login = Login {
@@ -51,8 +54,14 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
-    let mut session = begin(&login, config)?;
-    let facts = session.facts();
+    let mut sessions = vec![begin(&login, &configs[0])?];
+    // The size of packets is agreed on in the login.
+    for config in configs.iter().skip(1).filter(|config| config.packet_size.is_some()) {
+        sessions.push(begin(&login, config)?);
+    }
+    let each: Vec<_> = sessions.iter_mut().map(|session| session.facts()).collect();
+    let facts = each[0].clone();
+    let settings = turns::settings(config, &configs, &each);
     let peer = peer(config, &login)?;
     let database = facts.database.as_deref().unwrap_or(&server.database);
     let label = format!("{}/{database}", server.address());
@@ -60,7 +69,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         config.recording.as_ref(),
         &label,
         login.remote,
-        probe(config, database, &facts, &peer),
+        probe(config, database, &facts, &settings, &peer),
         config.tell,
     )?;
     let beside = Beside::begin(peer, stop, record.clone())?;
@@ -68,49 +77,55 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         target: label,
         server_version: facts.version.clone(),
         encrypted: Some(facts.encrypted),
-        tds: facts.packets.clone(),
+        tds: if settings.is_empty() { facts.packets.clone() } else { Value::Null },
         unanswered_beside: Some(0),
         unrecorded: Some(0),
         fetch_size: config.fetch_size,
+        settings,
         notes: Vec::new(),
         recording: config.recording.as_ref().map(|recording| recording.dir.display().to_string()),
     });
-    for text in &facts.notes {
-        note(&mut outcome, &record, text.clone());
-    }
-    let looks = look(&mut *session, &login, config).map_err(|error| {
-        let text = format!("the server's states are not known: {error}; the split goes on without them");
+    for text in turns::notes(&each) {
         note(&mut outcome, &record, text);
-    });
+    }
     if beside.rtt(mono_ns()).is_none() {
         let text = "no round trip of the path could be measured beside the queries".to_owned();
         note(&mut outcome, &record, text);
     }
-    let sql = match &config.source {
-        Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
-        Source::Text { sql, .. } => sql.clone(),
-    };
-    let mut asker = Asker {
-        session,
-        login: &login,
-        config,
-        sql,
-        beside,
-        looks: looks.ok(),
-        stop: stop.clone(),
-        look_times_ns: std::collections::VecDeque::new(),
-    };
-    let ended = ask_all(&mut asker, config, stop, &record, &mut outcome);
-    let in_the_end = asker.session.facts();
-    for text in in_the_end.notes.into_iter().filter(|text| !facts.notes.contains(text)) {
+    let mut askers = Vec::new();
+    for (mut session, config) in sessions.into_iter().zip(&configs) {
+        let looks = look(&mut *session, &login, config).map_err(|error| {
+            let text = format!("the server's states are not known: {error}; the split goes on without them");
+            if !outcome.asked.notes.contains(&text) {
+                note(&mut outcome, &record, text);
+            }
+        });
+        let sql = match &config.source {
+            Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
+            Source::Text { sql, .. } => sql.clone(),
+        };
+        askers.push(Asker {
+            session,
+            login: &login,
+            config,
+            sql,
+            beside: beside.clone(),
+            looks: looks.ok(),
+            stop: stop.clone(),
+            look_times_ns: std::collections::VecDeque::new(),
+        });
+    }
+    let mut turns = Turns::new(askers, &configs, &each);
+    let ended = ask_all(&mut turns, config, stop, &record, &mut outcome);
+    let in_the_end = turns.facts();
+    let known = turns::notes(&each);
+    for text in turns::notes(&in_the_end).into_iter().filter(|text| !known.contains(text)) {
         note(&mut outcome, &record, text);
     }
-    outcome.asked.tds = in_the_end.packets;
-    if let Some(looks) = asker.looks.take() {
-        looks.end();
-    }
+    turns::seen(&mut outcome.asked, &in_the_end);
+    turns.end_looks();
     stop.over();
-    asker.beside.end();
+    beside.end();
     let (unrecorded, recorded) = record.end(writer, outcome.json());
     outcome.asked.unrecorded = unrecorded;
     Ok((outcome, ended.or(recorded.err())))
@@ -167,7 +182,7 @@ fn look(session: &mut dyn Protocol, login: &Login, config: &Config) -> Result<Lo
 
 /// Asks until it is enough; why it ended early, where it did.
 fn ask_all(
-    asker: &mut Asker<'_>,
+    turns: &mut Turns<'_>,
     config: &Config,
     stop: &Stop,
     record: &Record,
@@ -180,7 +195,10 @@ fn ask_all(
         // Where queries take longer than they are apart, their due is of a time long ago.
         let lasted_ns = due_ns.max(mono_ns()).saturating_sub(began_ns);
         let over = config.lasts.is_some_and(|lasts| lasted_ns >= lasts.as_nanos() as u64);
-        if over || config.count.is_some_and(|count| number >= count) || !wait_until(due_ns, stop) {
+        if over
+            || config.count.is_some_and(|count| number >= count.saturating_mul(turns.settings()))
+            || !wait_until(due_ns, stop)
+        {
             if let Some(every) = config.every.filter(|every| latest_ns > every.as_nanos() as u64) {
                 let (late, every) =
                     [latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3)).into();
@@ -191,6 +209,7 @@ fn ask_all(
             }
             return None;
         }
+        let (turn, asker) = turns.next(number);
         let answer = asker.ask();
         if let Some(error) = asker.looks.as_ref().and_then(Looks::failure) {
             let text = format!("from query {number} on the server's states are not known: {error}");
@@ -200,7 +219,7 @@ fn ask_all(
         let error = answer.error.clone();
         let began = answer.began_ns;
         latest_ns = latest_ns.max(began.saturating_sub(due_ns));
-        let query = row(number, due_ns, answer);
+        let query = turn.of(row(number, due_ns, answer));
         outcome.add(&query);
         record.query(query, began);
         number += 1;
@@ -272,7 +291,10 @@ fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
             Trouble::Lost(why) => why,
             Trouble::Stopped => NOT_WAITED_FOR.to_owned(),
         }),
-        is_first: number == 0,
+        is_first: false,
+        setting: None,
+        fetch_size: None,
+        packet_size: None,
     }
 }
 
@@ -297,7 +319,7 @@ fn peer(config: &Config, login: &Login) -> Result<Peer, Error> {
 }
 
 /// The effective configuration, as the manifest has it. Its samples are those of a probe that measures as `beside` does.
-fn probe(config: &Config, database: &str, facts: &Facts, peer: &Peer) -> Value {
+fn probe(config: &Config, database: &str, facts: &Facts, settings: &[Setting], peer: &Peer) -> Value {
     let mode = match peer {
         Peer::Port(_) => "connect",
         Peer::Reflector(_) | Peer::Session(_) => "tcp",
@@ -325,7 +347,9 @@ fn probe(config: &Config, database: &str, facts: &Facts, peer: &Peer) -> Value {
             "every_ns": config.every.map(|every| every.as_nanos() as u64),
             "fetch_size": config.fetch_size,
             "simple": config.simple,
-            "packet_size": facts.packets.get("asked").map(|asked| json!({ "asked": asked, "granted": facts.packets["granted"] })),
+            "packet_size": facts.packets.get("asked").filter(|_| settings.is_empty())
+                .map(|asked| json!({ "asked": asked, "granted": facts.packets["granted"] })),
+            "settings": (!settings.is_empty()).then(|| settings.iter().map(Setting::json).collect::<Vec<_>>()),
         },
     })
 }

@@ -3,7 +3,7 @@
 use crate::exit::Failure;
 use crate::output::{self, tell};
 use crate::{command_line, probe, signals, values};
-use fathom_sql::{Config, Error, Recording, Source, Stop, Target};
+use fathom_sql::{Config, Error, Recording, Source, Stop, Target, Turn};
 use std::io::Read;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +16,7 @@ Examples:
                                          rows that the server makes up
   fathom sql postgres://app@db1/shop --rows 10000 --fetch-size 100
                                          what fetching in pieces costs here
-  fathom sql mssql://app@db2/shop --rows 100000 --packet-size 8192
+  fathom sql mssql://app@db2/shop --rows 100000 --packet-size 4096,8192,16383
                                          SQL Server; ?sslmode=disable: unencrypted
   fathom sql mysql://app@db3/shop --rows 100000 --think 10us
                                          MySQL or MariaDB; a client that works
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     /// Work on each row for so long, as an application would
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     think: Duration,
-    /// Ask so often [default: 21, or until --for is over]
+    /// Ask so often, of several settings each [default: 21, or until --for is over]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Ask for so long
@@ -58,12 +58,12 @@ pub(crate) struct Args {
     /// From one query's due to the next [default: one after the other]
     #[arg(long, value_name = "TIME", value_parser = values::duration)]
     every: Option<Duration>,
-    /// Rows of a round trip [default: all of them]
-    #[arg(long, value_name = "ROWS", conflicts_with = "simple", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
-    fetch_size: Option<u32>,
-    /// Size of packets to ask for (mssql) [default: 4096]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u16).range(512..=32767))]
-    packet_size: Option<u16>,
+    /// Rows of a round trip, 0 for all of them; several are asked in turn and held against the first [default: 0]
+    #[arg(long, value_name = "ROWS,…", conflicts_with = "simple", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(..=1_000_000_000))]
+    fetch_size: Vec<u32>,
+    /// Size of packets to ask for (mssql); several are asked in turn and held against the first [default: 4096]
+    #[arg(long, value_name = "BYTES,…", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(512..=32767))]
+    packet_size: Vec<u16>,
     /// Use the simple query protocol: several statements at once
     #[arg(long)]
     simple: bool,
@@ -110,6 +110,7 @@ impl Args {
             tool: probe::tool(),
             command: command_line::to_run_again(),
         });
+        let turns = Turn::each(&self.fetch_size, &self.packet_size);
         Ok(Config {
             target,
             source,
@@ -117,9 +118,10 @@ impl Args {
             count: self.count.or_else(|| self.lasts.is_none().then_some(fathom_sql::COUNT)),
             lasts: self.lasts,
             every: self.every.filter(|every| !every.is_zero()),
-            fetch_size: self.fetch_size,
+            fetch_size: turns[0].fetch_size,
             simple: self.simple,
-            packet_size: self.packet_size,
+            packet_size: turns[0].packet_size,
+            sweep: if turns.len() > 1 { turns } else { vec![] },
             reflector: self.reflector,
             recording,
             tell: |line| tell!("fathom: {line}"),

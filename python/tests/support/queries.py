@@ -37,11 +37,13 @@ def recording(
     told=None,
     packets=None,
     database="shop",
+    settings=None,
 ):
     """Writes a recording with these queries, a second apart; the first is the first of its connection."""
     sql = {"protocol": "postgres", "database": database, "source": source or ROWS, "think_ns": 0}
     sql |= {"count": len(rows), "duration_ns": None, "every_ns": None, "fetch_size": None, "simple": False}
     sql |= {"packet_size": packets and {"asked": packets, "granted": packets}}
+    sql |= {"settings": settings}
     probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}
     end = {"at_ns": start_ns + 10**12, "kind": "sql.ended", "result": {"queries": told or len(rows)}}
     write(
@@ -67,3 +69,15 @@ def walls(seed, count, median_ms):
     rng = np.random.default_rng(seed)
     lengths = median_ms * MS * np.exp(0.1 * rng.standard_normal(count))
     return [sure(0, int(ns), 0) for ns in lengths]
+
+
+def swept(seed, rounds, settings, ratios, drift=0.0):
+    """Rounds of as many queries as there are ratios, each in an order of chance: times of chance that grow by
+    `drift` a round, each by its setting's ratio.
+    """
+    rng, rows = np.random.default_rng(seed), []
+    for number in range(rounds):
+        for at in rng.permutation(len(settings)):
+            ns = 20 * MS * (1 + drift * number) * ratios[at] * np.exp(0.1 * rng.standard_normal())
+            rows.append(sure(0, int(ns), 0, setting=int(at), flags=int(number == 0)))
+    return rows

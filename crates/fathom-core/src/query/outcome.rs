@@ -2,8 +2,9 @@
 //! queries of a live run, or of those of its recording: by the same code, so that both say the same.
 
 use super::advice::{self, Evidence};
-use super::{Confidence, PARTIES, Party, Query, Verdict};
-use crate::histogram::Histogram;
+use super::figures::{FOR_P95, Warm, median, p95};
+use super::sweep::{Setting, Sweep};
+use super::{Confidence, PARTIES, Party, Query};
 use crate::text::{cleaned, count};
 use crate::units::narrow::time_or_dash;
 use crate::units::size_text;
@@ -11,8 +12,6 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Fewer queries have no p95.
-const FOR_P95: u64 = 20;
 /// Queries of a run that does not say how many: with the first, which finds nothing warm, enough for that.
 pub const COUNT: u64 = FOR_P95 + 1;
 /// So many of those that failed are kept, for the story.
@@ -35,6 +34,8 @@ pub struct Asked {
     pub unrecorded: Option<u64>,
     /// Rows of a round trip; `None`: all of them.
     pub fetch_size: Option<u32>,
+    /// Settings that were asked in turn; empty: there was one only.
+    pub settings: Vec<Setting>,
     /// What was noted.
     pub notes: Vec<String>,
     /// The recording's directory, if there is one.
@@ -67,34 +68,8 @@ pub struct Outcome {
     sent_again: u64,
     failures: BTreeMap<String, u64>,
     failed: Vec<Failed>,
-    figures: Figures,
-    /// The figures are the first query's, which count only where there is no other.
-    only_first: bool,
-}
-
-/// Of the queries that count.
-#[derive(Debug, Clone, Default)]
-struct Figures {
-    wall: Histogram,
-    first_row: Histogram,
-    transfer: Histogram,
-    parts: [Histogram; 3],
-    turns: Histogram,
-    rtt: Histogram,
-    verdict: Verdict,
-    looks: u64,
-    /// Queries during which there was one.
-    looked_at: u64,
-    waits: BTreeMap<String, u64>,
-    no_split: BTreeMap<&'static str, u64>,
-}
-
-fn median(figure: &Histogram) -> Option<u64> {
-    figure.quantile(0.5)
-}
-
-fn p95(figure: &Histogram) -> Option<u64> {
-    (figure.count() >= FOR_P95).then(|| figure.quantile(0.95)).flatten()
+    warm: Warm,
+    sweep: Sweep,
 }
 
 fn percent(share: f64) -> String {
@@ -107,43 +82,6 @@ fn queries(n: u64) -> String {
 
 fn time(ns: u64) -> String {
     time_or_dash(Some(ns), 3)
-}
-
-impl Figures {
-    fn add(&mut self, query: &Query) {
-        let put = |figure: &mut Histogram, ns: u64| figure.record(i64::try_from(ns).unwrap_or(i64::MAX));
-        put(&mut self.wall, query.split.wall_ns);
-        put(&mut self.turns, query.turns);
-        if let Some(first) = query.first_row_ns {
-            put(&mut self.first_row, first);
-            put(&mut self.transfer, query.split.wall_ns.saturating_sub(first));
-        }
-        if let Some(rtt) = query.rtt_ns {
-            put(&mut self.rtt, rtt);
-        }
-        self.verdict.add(&query.split);
-        self.looks = self.looks.saturating_add(query.looks);
-        self.looked_at += u64::from(query.looks > 0);
-        match (query.split.estimates(), query.split.why_not()) {
-            (Some(estimates), _) => self.parts.iter_mut().zip(estimates).for_each(|(part, ns)| put(part, ns)),
-            (None, why) => *self.no_split.entry(why.unwrap_or("")).or_default() += 1,
-        }
-        if let Some(wait) = &query.server_wait {
-            *self.waits.entry(wait.clone()).or_default() += 1;
-        }
-    }
-
-    fn named(&self) -> [(&'static str, &Histogram); 6] {
-        let [server, path, client] = &self.parts;
-        [
-            ("wall", &self.wall),
-            ("first row", &self.first_row),
-            ("transfer", &self.transfer),
-            ("server", server),
-            ("path", path),
-            ("client", client),
-        ]
-    }
 }
 
 impl Outcome {
@@ -174,12 +112,8 @@ impl Outcome {
             }
             return;
         }
-        if query.is_first {
-            self.only_first = true;
-        } else if std::mem::take(&mut self.only_first) {
-            self.figures = Figures::default();
-        }
-        self.figures.add(query);
+        self.warm.add(query);
+        self.sweep.add(query, self.asked.settings.len());
     }
 
     /// Rows so far.
@@ -221,7 +155,7 @@ impl Outcome {
 
     /// Whose time most of it is, in words; `None`: no query was answered.
     pub fn verdict_words(&self) -> Option<String> {
-        let verdict = &self.figures.verdict;
+        let verdict = &self.warm.figures.verdict;
         let range = |party: Party| {
             let (low, estimate, high) = verdict.share(party);
             let within = format!("{} to {} %", percent(low), percent(high));
@@ -241,22 +175,22 @@ impl Outcome {
 
     /// How sure that is.
     pub fn confidence(&self) -> Confidence {
-        self.figures.verdict.most().1
+        self.warm.figures.verdict.most().1
     }
 
     /// What the verdict rests on, a sentence each.
     pub fn evidence(&self) -> Vec<String> {
         let mut told = Vec::new();
-        let verdict = &self.figures.verdict;
+        let verdict = &self.warm.figures.verdict;
         if let Some((wall_ns, parts)) = verdict.mean() {
             let part = |(party, part): (Party, super::Part)| {
                 format!("{party} {} to {}", time(part.low_ns), time(part.high_ns))
             };
             let parts: Vec<String> = PARTIES.into_iter().zip(parts).map(part).collect();
             told.push(format!("of a query's {} in the mean: {}", time(wall_ns), parts.join(", ")));
-            let half = time_or_dash(median(&self.figures.wall), 3);
-            let most =
-                p95(&self.figures.wall).map_or_else(String::new, |ns| format!(", 95 % within {}", time(ns)));
+            let half = time_or_dash(median(&self.warm.figures.wall), 3);
+            let most = p95(&self.warm.figures.wall)
+                .map_or_else(String::new, |ns| format!(", 95 % within {}", time(ns)));
             told.push(format!("half of the queries took at most {half}{most}"));
         }
         told.extend(self.sent_again_words());
@@ -272,13 +206,13 @@ impl Outcome {
     }
 
     fn no_split_words(&self) -> impl Iterator<Item = String> {
-        self.figures.no_split.iter().map(|(why, n)| {
+        self.warm.figures.no_split.iter().map(|(why, n)| {
             format!("{} without a split, and so not in server, path and client: {why}", queries(*n))
         })
     }
 
     fn advice(&self) -> Vec<String> {
-        let of = &self.figures;
+        let of = &self.warm.figures;
         let evidence = Evidence {
             verdict: of.verdict.most(),
             turns: median(&of.turns).unwrap_or(0),
@@ -295,11 +229,14 @@ impl Outcome {
     /// As a person reads it.
     pub fn text(&self) -> String {
         let mut out = String::new();
-        let of = &self.figures;
+        let of = &self.warm.figures;
         let rows = count(self.rows, "row");
         let size = self.bytes.map_or_else(String::new, |bytes| format!(", {}", size_text(bytes)));
         _ = writeln!(out, "{}: {}, {rows}{size}", cleaned(&self.asked.target), self.count_words());
-        if let Some(verdict) = self.verdict_words() {
+        if let (Some(verdict), false) = (self.verdict_words(), self.asked.settings.is_empty()) {
+            out.push_str(&self.sweep.text(&self.asked.settings));
+            _ = writeln!(out, "over all of them, {verdict}");
+        } else if let Some(verdict) = self.verdict_words() {
             _ = writeln!(out, "{:<10}{:>10}{:>10}", "", "p50", "p95");
             for (name, figure) in of.named() {
                 let (p50, p95) = (time_or_dash(median(figure), 3), time_or_dash(p95(figure), 3));
@@ -335,27 +272,7 @@ impl Outcome {
 
     /// As a program reads it (docs/databases.md).
     pub fn json(&self) -> Value {
-        let of = &self.figures;
-        let figure = |figure: &Histogram| json!({ "count": figure.count(), "p50": median(figure), "p95": p95(figure) });
-        let (party, confidence) = of.verdict.most();
-        let share = |party: Party| {
-            let (low, estimate, high) = of.verdict.share(party);
-            (party.to_string(), json!({ "low": low, "estimate": estimate, "high": high }))
-        };
-        let mean = of.verdict.mean().map(|(wall_ns, parts)| {
-            let part = |(party, part): (Party, super::Part)| {
-                (party.to_string(), json!({ "low": part.low_ns, "high": part.high_ns }))
-            };
-            let mut mean: serde_json::Map<String, Value> = PARTIES.into_iter().zip(parts).map(part).collect();
-            mean.insert("wall".to_owned(), wall_ns.into());
-            mean
-        });
-        let confidence = match confidence {
-            Confidence::High => "high",
-            Confidence::Medium => "medium",
-            Confidence::None => "none",
-        };
-        let figures = of.named().map(|(name, of)| (format!("{}_ns", name.replace(' ', "_")), figure(of)));
+        let of = &self.warm.figures;
         let mut value = json!({
             "format": 1,
             "target": self.asked.target,
@@ -369,22 +286,18 @@ impl Outcome {
             "bytes_received": self.bytes,
             "retransmits": self.retransmits,
             "sent_again": self.sent_again,
-            "turns": median(&of.turns),
-            "rtt_ns": median(&of.rtt),
             "unanswered_beside": self.asked.unanswered_beside,
             "looks": of.looks,
             "server_waits": of.waits,
             "without_split": of.no_split,
-            "verdict": { "party": party.map(|party| party.to_string()), "confidence": confidence },
-            "shares": PARTIES.map(share).into_iter().collect::<serde_json::Map<_, _>>(),
-            "mean_ns": mean,
+            "settings": self.sweep.json(&self.asked.settings),
             "advice": self.advice(),
             "notes": self.asked.notes,
             "recording": self.asked.recording,
             "unrecorded": self.asked.unrecorded,
         });
         if let Some(object) = value.as_object_mut() {
-            object.extend(figures);
+            object.extend(of.json());
         }
         value
     }

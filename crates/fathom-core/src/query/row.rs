@@ -38,8 +38,14 @@ pub struct Query {
     pub server_wait: Option<String>,
     /// Why it has no whole answer.
     pub error: Option<String>,
-    /// It is the first of its connection, which finds nothing warm.
+    /// It is the first of its connection or setting, which finds nothing warm.
     pub is_first: bool,
+    /// The ordinal of the setting that it was asked with; `None`: the run has no sweep.
+    pub setting: Option<u64>,
+    /// Rows of a round trip; `None`: all of them.
+    pub fetch_size: Option<u64>,
+    /// The size of packets that the server granted; `None`: the protocol has none.
+    pub packet_size: Option<u64>,
 }
 
 impl Query {

@@ -24,6 +24,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             fetch_size,
             simple,
             packet_size: None,
+            sweep: vec![],
             reflector: None,
             recording: None,
             tell: |_| {},

@@ -25,6 +25,7 @@ fn config() -> Config {
         fetch_size: None,
         simple: false,
         packet_size: None,
+        sweep: vec![],
         reflector: None,
         recording: None,
         tell: |_| {},

@@ -32,6 +32,8 @@ _CODE: Final = re.compile(
 """How the error of a query ends: SQLSTATE (PostgreSQL, MySQL), SQL Server's number, or that it was ended."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
+_ADDED: Final = ("setting", "fetch_size", "packet_size")
+"""Columns that recordings of earlier versions lack."""
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -61,12 +63,45 @@ class Queries:
     no_split: tuple[str | None, ...]
     """Why there are bounds alone."""
     retransmits: tuple[int | None, ...]
+    ordinals: Ints
+    """From 0, in the run."""
+    settings: Ints
+    """Which of the run's settings each was asked with (`asked["settings"]`); -1: the run has no sweep."""
     damage: tuple[Damage, ...] = ()
 
     @property
     def number(self) -> int:
         """How many there are."""
         return len(self.wall_ns)
+
+    def by_setting(self) -> tuple[Queries, ...]:
+        """Of each setting of a sweep its own, as if it had been asked alone; without a sweep all of them."""
+        settings = self.asked.get("settings")
+        if not isinstance(settings, list) or not all(isinstance(s, dict) for s in settings):
+            return (self,)
+        return tuple(self._only(self.settings == n, settings[n]) for n in range(len(settings)))
+
+    def _only(self, these: Bools, setting: Mapping[str, Any]) -> Queries:
+        asked = {**self.asked, "settings": None, **{n: setting.get(n) for n in ("fetch_size", "packet_size")}}
+        kept = np.flatnonzero(these)
+        first, errors = self.first[these], tuple(self.errors[i] for i in kept)
+        return replace(
+            self,
+            asked=asked,
+            started_ns=self.started_ns[these],
+            wall_ns=self.wall_ns[these],
+            low_ns={p: of[these] for p, of in self.low_ns.items()},
+            high_ns={p: of[these] for p, of in self.high_ns.items()},
+            part_ns={p: of[these] for p, of in self.part_ns.items()},
+            first=first,
+            counted=_counted(errors, first),
+            split=self.split[these],
+            errors=errors,
+            no_split=tuple(self.no_split[i] for i in kept),
+            retransmits=tuple(self.retransmits[i] for i in kept),
+            ordinals=self.ordinals[these],
+            settings=self.settings[these],
+        )
 
     @property
     def failures(self) -> Mapping[str, int]:
@@ -129,7 +164,7 @@ def _table(path: Place) -> pa.Table | Damage:
         else:
             length, data = path.stat().st_size, regular_for_arrow(path)
         with data, pq.ParquetFile(data) as file:
-            if not file.schema_arrow.remove_metadata().equals(queries_schema()):
+            if not file.schema_arrow.remove_metadata().equals(_schema_of(file.schema_arrow)):
                 return Damage(path.name, 0, length, False, "its columns are not those of schema/queries.json")
             table = file.read()
     except OSError as error:
@@ -137,7 +172,16 @@ def _table(path: Place) -> pa.Table | Damage:
         return Damage(path.name, 0, length, False, f"cannot be read: {reason}")
     except (pa.ArrowException, ValueError) as error:
         return Damage(path.name, 0, length, False, f"it is no Parquet file: {str(error).splitlines()[0]}")
+    for name in _ADDED:
+        if name not in table.column_names:
+            table = table.append_column(queries_schema().field(name), pa.nulls(table.num_rows, pa.int64()))
+    table = table.select(queries_schema().names)
     return table if _is_lawful(table) else Damage(path.name, 0, length, False, "it has impossible times")
+
+
+def _schema_of(found: pa.Schema) -> pa.Schema:
+    """What a file is to have: all columns, but for those that its version did not know."""
+    return pa.schema([f for f in queries_schema() if f.name not in _ADDED or f.name in found.names])
 
 
 def _column(table: pa.Table, name: str) -> Ints:
@@ -165,9 +209,7 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
     no_split = tuple(table["no_split"].to_pylist())
     known = np.array([why is None for why in no_split], dtype=np.bool_)
     errors = tuple(table["error"].to_pylist())
-    answered = np.array([error is None for error in errors], dtype=np.bool_)
     first = (_column(table, "flags") & _FIRST).astype(np.bool_)
-    warm = answered & ~first
     # Beyond 2^53 ns, a hundred days, a float has no longer every ns.
     open_ns = np.maximum(sum(high[p] - low[p] for p in PARTIES), 1).astype(np.float64)
     left = np.maximum(wall - sum(low.values()), 0) / open_ns
@@ -187,9 +229,17 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         high_ns=high,
         part_ns=part,
         first=first,
-        counted=warm if warm.any() else answered,
+        counted=_counted(errors, first),
         split=known,
         errors=errors,
         no_split=no_split,
         retransmits=tuple(table["retransmits"].to_pylist()),
+        ordinals=_column(table, "query"),
+        settings=table["setting"].fill_null(-1).to_numpy(),
     )
+
+
+def _counted(errors: Sequence[str | None], first: Bools) -> Bools:
+    answered = np.array([error is None for error in errors], dtype=np.bool_)
+    warm = answered & ~first
+    return warm if warm.any() else answered

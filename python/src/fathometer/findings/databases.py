@@ -138,9 +138,9 @@ def databases(scenarios: tuple[Scenario, ...]) -> Databases:
     """Of each path and query."""
     groups: dict[tuple[str, str], list[tuple[str, Queries]]] = {}
     for scenario, recording in recordings_of(scenarios):
-        if recording.queries is not None:
-            shape = json.dumps({n: recording.queries.asked.get(n) for n in _SHAPE}, sort_keys=True)
-            groups.setdefault((scenario.name, shape), []).append((recording.manifest.id, recording.queries))
+        for queries in recording.queries.by_setting() if recording.queries is not None else ():
+            shape = json.dumps({n: queries.asked.get(n) for n in _SHAPE}, sort_keys=True)
+            groups.setdefault((scenario.name, shape), []).append((recording.manifest.id, queries))
     every = tuple(_asked(path, shape, runs) for (path, shape), runs in sorted(groups.items()))
     return Databases(every, _pairs(every))
 
@@ -150,13 +150,29 @@ def words_of(asked: Mapping[str, object]) -> str:
     source = asked.get("source")
     if not isinstance(source, dict):
         return ""
-    packets = _packets(asked)
+    setting = "".join(f", {words}" for words in (_packets(asked), _fetched(asked)) if words)
     if isinstance(query := source.get("query"), str):
-        return " ".join(query.split()) + packets
+        return " ".join(query.split()) + setting
     rows, size = source.get("rows"), source.get("row_bytes")
     if isinstance(rows, int) and isinstance(size, int):
-        return f"{rows:,} × {count(size, 'byte')}{packets}"
+        return f"{rows:,} × {count(size, 'byte')}{setting}"
     return ""
+
+
+def setting_words(asked: Mapping[str, object]) -> str:
+    """What a setting of a sweep is."""
+    size = asked.get("packet_size")
+    if not isinstance(size, dict):
+        return _fetched(asked) or "all rows at once"
+    wanted, granted = size.get("asked"), size.get("granted")
+    of = f", {count(wanted, 'byte')} asked for" if isinstance(wanted, int) and wanted != granted else ""
+    return _packets(asked) + of
+
+
+def _fetched(asked: Mapping[str, object]) -> str:
+    """How many rows came in a round trip; empty: all."""
+    rows = asked.get("fetch_size")
+    return f"{count(rows, 'row')} a round trip" if isinstance(rows, int) else ""
 
 
 def shortened(query: str, letters: int) -> str:
@@ -168,7 +184,7 @@ def _packets(asked: Mapping[str, object]) -> str:
     """The size of packets that SQL Server granted, which makes a query another; of others nothing."""
     size = asked.get("packet_size")
     granted = size.get("granted") if isinstance(size, dict) else None
-    return f", packets of {count(granted, 'byte')}" if isinstance(granted, int) else ""
+    return f"packets of {count(granted, 'byte')}" if isinstance(granted, int) else ""
 
 
 def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:

@@ -9,15 +9,17 @@ from fathometer.dataset.queries import PARTIES
 from fathometer.findings.databases import Asked, Pair, databases
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis
+from fathometer.findings.sweeps import Sweep, Swept, sweeps
 from fathometer.stats.results import Estimate
 
 
 def as_json(analysis: Analysis) -> dict[str, Any]:
-    """Both are empty where no query was recorded."""
+    """All are empty where no query was recorded."""
     known = databases(analysis.scenarios)
     return {
         "databases": [_asked(one) for one in known.every],
         "database_comparisons": [_pair(pair) for pair in known.pairs],
+        "database_sweeps": [_sweep(sweep) for sweep in sweeps(analysis.scenarios)],
     }
 
 
@@ -57,6 +59,38 @@ def _estimate(e: Estimate) -> dict[str, Any]:
         "count": e.count,
         "doubt": in_words(e.doubt),
         "doubt_code": None if e.doubt is None else e.doubt.code,
+    }
+
+
+def _sweep(sweep: Sweep) -> dict[str, Any]:
+    return {
+        "path": sweep.path,
+        "asked": sweep.asked or None,
+        "recordings": list(sweep.ids),
+        "settings": [_setting(one) for one in sweep.each],
+    }
+
+
+def _setting(one: Swept) -> dict[str, Any]:
+    of, ratio = one.asked.asked, one.ratio
+    packets = of.get("packet_size")
+    interval = ratio.interval if ratio else None
+    return {
+        "fetch_size": of.get("fetch_size"),
+        "packet_size": packets if isinstance(packets, dict) else None,
+        "counted": int(one.asked.counted.sum()),
+        "wall_ns": _estimate(one.wall),
+        "ratio": None
+        if ratio is None
+        else {
+            "value": _number(ratio.value),
+            "low": _number(interval.low) if interval else None,
+            "high": _number(interval.high) if interval else None,
+            "level": interval.level if interval else None,
+            "basis": one.basis,
+            "count": ratio.count,
+            "verdict": one.verdict,
+        },
     }
 
 

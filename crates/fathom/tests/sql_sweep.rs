@@ -1,0 +1,135 @@
+//! `fathom sql` with several settings: each is asked once a round, is what was granted, and stands in the recording as in the summary.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use support::FATHOM;
+use support::postgres::{Postgres, says_the_same};
+use support::reflector::Echo;
+
+fn mssql(server: std::net::SocketAddr, parameters: &str, arguments: &[&str]) -> Output {
+    let url = format!("mssql://reader@{server}/sales{parameters}");
+    let mut command = Command::new(FATHOM);
+    command.args(["sql", &url, "--quiet"]).args(arguments).env("FATHOM_CLOUD", "off");
+    command.stdin(Stdio::null()).output().unwrap()
+}
+
+fn json_of(out: &Output) -> Value {
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).unwrap()
+}
+
+/// Of each row its setting, rows of a round trip, size of packets and round trips.
+fn rows(dir: &Path) -> Vec<[Option<i64>; 4]> {
+    use arrow_array::Array as _;
+    use arrow_array::cast::AsArray as _;
+    use arrow_array::types::Int64Type;
+    let file = std::fs::File::open(dir.join("queries-00000.parquet")).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+    let mut rows = Vec::new();
+    for batch in reader.build().unwrap() {
+        let batch = batch.unwrap();
+        let of = |name: &str, row: usize| {
+            let column = batch.column_by_name(name).unwrap().as_primitive::<Int64Type>();
+            (!column.is_null(row)).then(|| column.value(row))
+        };
+        rows.extend(
+            (0..batch.num_rows())
+                .map(|row| ["setting", "fetch_size", "packet_size", "turns"].map(|name| of(name, row))),
+        );
+    }
+    rows
+}
+
+/// Each round has every setting once, and not all rounds in one order.
+fn is_interleaved(rows: &[[Option<i64>; 4]], settings: usize) {
+    let rounds: Vec<Vec<i64>> =
+        rows.chunks(settings).map(|round| round.iter().map(|row| row[0].unwrap()).collect()).collect();
+    for round in &rounds {
+        let mut sorted = round.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..settings as i64).collect::<Vec<_>>());
+    }
+    assert!(rounds.iter().any(|round| *round != rounds[0]), "{rounds:?}");
+}
+
+#[test]
+fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
+    for (encrypt, parameters, granted) in [
+        (&[][..], "?sslmode=disable", [4_096, 16_384, 32_767]),
+        (&["--tds-encrypt"], "?sslmode=require", [4_096, 16_383, 16_383]),
+    ] {
+        let (_echo, server) = Echo::start_tds(encrypt);
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("kept");
+        let arguments =
+            ["--rows", "400", "--count", "8", "--packet-size", "4096,16384,32767", "--json", "--record"];
+        let outcome =
+            json_of(&mssql(server, parameters, &[&arguments[..], &[dir.to_str().unwrap()]].concat()));
+        assert_eq!((&outcome["queries"], &outcome["rows"]), (&json!(24), &json!(24 * 400)), "{outcome:#}");
+        says_the_same(&dir, &outcome);
+        let asked = [4_096, 16_384, 32_767];
+        for (at, setting) in outcome["settings"].as_array().unwrap().iter().enumerate() {
+            let size = json!({ "asked": asked[at], "granted": granted[at] });
+            assert_eq!((&setting["packet_size"], &setting["queries"]), (&size, &json!(8)), "{setting:#}");
+            // What was seen is what was granted: full packets of 40 kB of rows.
+            let tds = &setting["tds"];
+            assert_eq!([&tds["too_long"], &tds["not_full"]], [&json!(0); 2], "{setting:#}");
+            assert_eq!(tds["longest"], json!(granted[at]), "{setting:#}");
+            // The first round finds nothing warm.
+            let rounds = if at == 0 { Value::Null } else { json!(7) };
+            assert_eq!(setting["ratio"]["rounds"], rounds, "{setting:#}");
+        }
+        let rows = rows(&dir);
+        is_interleaved(&rows, 3);
+        for row in &rows {
+            assert_eq!(row[2], Some(granted[row[0].unwrap() as usize]), "{row:?}");
+        }
+        let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
+        assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+    }
+}
+
+#[test]
+fn sizes_of_fetches_share_a_session_and_have_their_round_trips() {
+    let Some(server) = Postgres::start() else { return };
+    let dir = server.home.path().join("kept");
+    let arguments = ["--rows", "500", "--count", "9", "--fetch-size", "0,10,100,1000", "--record"];
+    let outcome = server.ask(&[&arguments[..], &[dir.to_str().unwrap()]].concat());
+    says_the_same(&dir, &outcome);
+    let rows = rows(&dir);
+    is_interleaved(&rows, 4);
+    // 500 rows by ten: 50 pieces, and one to learn that there are no more; as PostgreSQL's portals have it.
+    let wanted = [(None, 1), (Some(10), 51), (Some(100), 6), (Some(1_000), 1)];
+    for row in &rows {
+        let (fetch, turns) = wanted[row[0].unwrap() as usize];
+        assert_eq!((row[1], row[2], row[3]), (fetch, None, Some(turns)), "{row:?}");
+    }
+    let sizes: BTreeMap<_, _> = rows.iter().map(|row| (row[0], row[1])).collect();
+    assert_eq!(sizes.len(), 4);
+    let settings = outcome["settings"].as_array().unwrap();
+    let turns: Vec<_> = settings.iter().map(|setting| setting["turns"].clone()).collect();
+    assert_eq!(turns, [1, 51, 6, 1].map(Value::from), "{outcome:#}");
+    assert_eq!(settings[1]["ratio"]["verdict"], "slower", "{outcome:#}");
+    let out = server.sql(&["--rows", "500", "--count", "9", "--fetch-size", "0,10"]).output().unwrap();
+    let text = String::from_utf8(out.stdout).unwrap();
+    assert!(text.lines().any(|line| line.starts_with("all rows ")), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("10 rows ") && line.contains(" % (")), "{text}");
+}
+
+#[test]
+fn what_goes_not_with_a_protocol_is_said_of_a_sweep_too() {
+    for (url, arguments) in [
+        ("postgres://me@127.0.0.1:1/d", ["--packet-size", "4096,8192"]),
+        ("mssql://me@127.0.0.1:1/d", ["--fetch-size", "0,10"]),
+    ] {
+        let out = Command::new(FATHOM).args(["sql", url]).args(arguments).output().unwrap();
+        let line = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!((out.status.code(), line.lines().count()), (Some(2), 1), "{line}");
+        assert!(line.contains(arguments[0]), "{line}");
+    }
+}

@@ -1,0 +1,121 @@
+"""Settings of a database's queries that were asked in turn: each against the first.
+
+The rule is that of `fathom sql` (`fathom-core/query/sweep.rs`): of the ratio of a setting's time to the first
+one's in the same round, the median with the order-statistic interval (`stats.runs.median_of_runs`), at a
+level that makes the settings of a sweep one family (Bonferroni). Where a path has runs enough, a run is the
+unit instead of a round, as in every comparison (docs/statistics.md).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fathometer.dataset.queries import Queries
+from fathometer.findings.databases import setting_words, words_of
+from fathometer.findings.model import Scenario
+from fathometer.findings.parts import recordings_of
+from fathometer.stats.results import LEVEL, Estimate
+from fathometer.stats.rollup import rollup_estimates
+from fathometer.stats.runs import RUNS_TO_COMPARE, median_of_runs
+from fathometer.stats.series import from_series
+
+Verdict = Literal["slower", "faster", "no difference shown", "cannot be decided"]
+_SAME: Final = ("protocol", "database", "source", "think_ns", "simple", "settings")
+"""What of a run's settings makes its sweep another one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Swept:
+    """One setting over one path, all runs together."""
+
+    words: str
+    asked: Queries
+    """Of the first run, for what was asked."""
+    wall: Estimate
+    """Its median, ns."""
+    ratio: Estimate | None
+    """Of its time to the first setting's; None: it is the first."""
+    basis: Literal["rounds", "runs"]
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sweep:
+    """Settings of one query over one path."""
+
+    path: str
+    asked: str
+    ids: tuple[str, ...]
+    """Of its recordings."""
+    each: tuple[Swept, ...]
+
+
+@lru_cache(maxsize=1)
+def sweeps(scenarios: tuple[Scenario, ...]) -> tuple[Sweep, ...]:
+    """Of each path and query."""
+    groups: dict[tuple[str, str], list[tuple[str, Queries]]] = {}
+    for scenario, recording in recordings_of(scenarios):
+        queries = recording.queries
+        if queries is not None and len(queries.by_setting()) > 1:
+            shape = json.dumps({n: queries.asked.get(n) for n in _SAME}, sort_keys=True)
+            groups.setdefault((scenario.name, shape), []).append((recording.manifest.id, queries))
+    return tuple(_sweep(path, runs) for (path, _), runs in sorted(groups.items()))
+
+
+def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> Sweep:
+    runs = sorted(runs, key=lambda run: int(run[1].started_ns[0]) if run[1].number else 0)
+    split = [queries.by_setting() for _, queries in runs]
+    number = len(split[0])
+    level = 1 - (1 - LEVEL) / (number - 1)
+    each = []
+    for at in range(number):
+        mine = [one[at] for one in split]
+        wall = np.concatenate([q.wall_ns[q.counted] for q in mine]).astype(np.float64)
+        (median,) = rollup_estimates(from_series(wall), (0.5,))
+        ratio, basis = _ratio([of_rounds(one[0], one[at], number) for one in split], level)
+        words = setting_words(mine[0].asked)
+        none = at == 0
+        each.append(
+            Swept(words, mine[0], median, None if none else ratio, basis, verdict_of(None if none else ratio))
+        )
+    whole = {**runs[0][1].asked, "fetch_size": None, "packet_size": None}
+    return Sweep(path, words_of(whole), tuple(i for i, _ in runs), tuple(each))
+
+
+def of_rounds(first: Queries, other: Queries, settings: int) -> NDArray[np.float64]:
+    """The ratio of the two times in each round that has both, in their order; the first round, which finds
+    nothing warm, has none.
+    """
+    a, b = (q.ordinals[_warm(q)] // settings for q in (first, other))
+    _, of_a, of_b = np.intersect1d(a, b, return_indices=True)
+    x, y = (
+        np.maximum(q.wall_ns[_warm(q)][at], 1).astype(np.float64) for q, at in ((first, of_a), (other, of_b))
+    )
+    return np.asarray(y / x, dtype=np.float64)
+
+
+def _warm(q: Queries) -> NDArray[np.bool_]:
+    return np.asarray(q.counted & ~q.first, dtype=np.bool_)
+
+
+def _ratio(rounds: Sequence[NDArray[np.float64]], level: float) -> tuple[Estimate, Literal["rounds", "runs"]]:
+    some = [ratios for ratios in rounds if len(ratios)]
+    if len(some) >= RUNS_TO_COMPARE:
+        return median_of_runs(np.array([np.median(ratios) for ratios in some]), level), "runs"
+    return median_of_runs(np.concatenate([np.zeros(0), *some]), level), "rounds"
+
+
+def verdict_of(ratio: Estimate | None) -> Verdict:
+    """Of a setting, as seen from the first."""
+    if ratio is None or ratio.interval is None:
+        return "cannot be decided"
+    if ratio.interval.low > 1:
+        return "slower"
+    return "faster" if ratio.interval.high < 1 else "no difference shown"

@@ -1,0 +1,112 @@
+"""Settings of a query that were asked in turn: each against the first."""
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from fathometer.dataset import open_recordings
+from fathometer.findings import render
+from fathometer.findings.analyse import analyse
+from fathometer.findings.databases import databases
+from fathometer.findings.sweeps import _ratio, sweeps, verdict_of
+from fathometer.stats.runs import median_of_runs
+from support.queries import recording, sure, swept
+
+PACKETS = [
+    {"fetch_size": None, "packet_size": {"asked": n, "granted": min(n, 16_383)}} for n in (4_096, 32_767)
+]
+ROWS = [{"fetch_size": n, "packet_size": None} for n in (None, 100, 1_000)]
+
+
+def known(root):
+    return analyse(open_recordings([root]))
+
+
+def test_what_drifts_is_taken_out(tmp_path):
+    # Thirty times as slow in the end; a tenth less by the setting.
+    recording(tmp_path / "r", swept(1, 60, ROWS, (1, 1, 0.9), drift=0.5), settings=ROWS)
+    (sweep,) = sweeps(known(tmp_path).scenarios)
+    first, same, faster = sweep.each
+    assert (first.ratio, first.words) == (None, "all rows at once")
+    assert (same.verdict, same.words) == ("no difference shown", "100 rows a round trip")
+    assert faster.verdict == "faster"
+    assert faster.ratio.interval.low <= 0.9 <= faster.ratio.interval.high
+    assert (faster.ratio.count, faster.basis) == (59, "rounds")
+    # Bonferroni: two settings are held against the first.
+    assert faster.ratio.interval.level >= 0.975
+
+
+def test_each_setting_has_a_row_of_its_own(tmp_path):
+    recording(tmp_path / "r", swept(2, 20, PACKETS, (1, 0.5)), settings=PACKETS)
+    analysis = known(tmp_path)
+    names = {one.asked for one in databases(analysis.scenarios).every}
+    assert names == {
+        "1,000 × 100 bytes, packets of 4,096 bytes",
+        "1,000 × 100 bytes, packets of 16,383 bytes",
+    }
+    (said,) = [f for f in analysis.findings if f.kind == "query setting"]
+    assert render.statement(said).startswith(
+        "db:5432/shop: the same query (1,000 × 100 bytes) with packets of 16,383 bytes, "
+        "32,767 bytes asked for takes 0."
+    )
+
+
+def test_few_rounds_decide_nothing(tmp_path):
+    recording(tmp_path / "r", swept(3, 5, PACKETS, (1, 0.5)), settings=PACKETS)
+    (sweep,) = sweeps(known(tmp_path).scenarios)
+    assert sweep.each[1].verdict == "cannot be decided"
+
+
+def test_of_many_runs_each_is_one(tmp_path):
+    for n in range(7):
+        rows = swept(n, 9, PACKETS, (1, 0.9))
+        recording(tmp_path / str(n), rows, settings=PACKETS, start_ns=10**18 + n * 10**12)
+    (sweep,) = sweeps(known(tmp_path).scenarios)
+    assert (sweep.each[1].basis, sweep.each[1].ratio.count, len(sweep.ids)) == ("runs", 7, 7)
+
+
+def test_a_round_without_the_first_setting_says_nothing(tmp_path):
+    rows = [sure(0, 10, 0, setting=n % 2, flags=int(n < 2)) for n in range(40)]
+    for n in range(2, 20, 2):
+        rows[n]["error"] = "x (57014)"
+    recording(tmp_path / "r", rows, settings=PACKETS)
+    (sweep,) = sweeps(known(tmp_path).scenarios)
+    assert sweep.each[1].ratio.count == 10
+
+
+@pytest.mark.parametrize("settings", [None, "all", [1, 2]])
+def test_what_is_no_sweep_is_read_as_before(tmp_path, settings):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 3, settings=settings)
+    assert sweeps(known(tmp_path).scenarios) == ()
+    assert len(databases(known(tmp_path).scenarios).every) == 1
+
+
+def test_a_recording_of_an_earlier_version_is_read(tmp_path):
+    recording(tmp_path / "r", [sure(1, 2, 3)] * 3)
+    file = tmp_path / "r" / "queries-00000.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["setting", "fetch_size", "packet_size"]), file)
+    (one,) = open_recordings([tmp_path / "r"])
+    assert (one.queries.damage, one.queries.number, one.queries.settings.tolist()) == ((), 3, [-1] * 3)
+
+
+@pytest.mark.parametrize("rounds", [20, 60])
+def test_without_any_difference_none_is_shown(rounds):
+    """Of 2,000 sweeps of four equal settings at most 5 % call one another (of as many as have 3 to 4 % by the
+    binomial distribution and Bonferroni).
+    """
+    rng, shown = np.random.default_rng(7), 0
+    for _ in range(2_000):
+        walls = np.exp(0.3 * rng.standard_normal((4, rounds)))
+        verdicts = [verdict_of(_ratio([walls[k] / walls[0]], 1 - 0.05 / 3)[0]) for k in (1, 2, 3)]
+        shown += any(v in {"slower", "faster"} for v in verdicts)
+    assert shown <= 100
+
+
+# ROUNDS: ranks by the binomial distribution of n and a half, as `sweep.rs` has them.
+@pytest.mark.parametrize(
+    ("n", "level", "rank"),
+    [(5, 0.95, 0), (6, 0.95, 1), (20, 0.95, 6), (20, 1 - 0.05 / 3, 5), (1_000, 0.95, 469)],
+)
+def test_the_live_summary_has_the_same_ranks(n, level, rank):
+    interval = median_of_runs(np.arange(1.0, n + 1), level).interval
+    assert (interval.low if interval else 0) == rank
