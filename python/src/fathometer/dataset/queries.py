@@ -67,6 +67,10 @@ class Queries:
     """From 0, in the run."""
     settings: Ints
     """Which of the run's settings each was asked with (`asked["settings"]`); -1: the run has no sweep."""
+    turns: Ints
+    """Round trips of each."""
+    rtt_ns: Ints
+    """The path's round trip beside each; 0: none is known."""
     damage: tuple[Damage, ...] = ()
 
     @property
@@ -101,6 +105,8 @@ class Queries:
             retransmits=tuple(self.retransmits[i] for i in kept),
             ordinals=self.ordinals[these],
             settings=self.settings[these],
+            turns=self.turns[these],
+            rtt_ns=self.rtt_ns[these],
         )
 
     @property
@@ -236,6 +242,8 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         retransmits=tuple(table["retransmits"].to_pylist()),
         ordinals=_column(table, "query"),
         settings=table["setting"].fill_null(-1).to_numpy(),
+        turns=_column(table, "turns"),
+        rtt_ns=_column(table, "rtt_ns"),
     )
 
 

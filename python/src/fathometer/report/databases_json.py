@@ -9,6 +9,7 @@ from fathometer.dataset.queries import PARTIES
 from fathometer.findings.databases import Asked, Pair, databases
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis
+from fathometer.findings.prediction import Elsewhere, elsewhere
 from fathometer.findings.sweeps import Sweep, Swept, sweeps
 from fathometer.stats.results import Estimate
 
@@ -20,6 +21,7 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "databases": [_asked(one) for one in known.every],
         "database_comparisons": [_pair(pair) for pair in known.pairs],
         "database_sweeps": [_sweep(sweep) for sweep in sweeps(analysis.scenarios)],
+        "database_predictions": [_elsewhere(one) for one in elsewhere(analysis.scenarios)],
     }
 
 
@@ -91,6 +93,22 @@ def _setting(one: Swept) -> dict[str, Any]:
             "count": ratio.count,
             "verdict": one.verdict,
         },
+    }
+
+
+def _elsewhere(one: Elsewhere) -> dict[str, Any]:
+    at, there = one.predicted, one.measured
+    return {
+        "path": one.path,
+        "asked": one.asked or None,
+        "over": one.other,
+        "rtt_ns": round(one.other_rtt_ns),
+        "turns": at.turns,
+        "predicted_ns": round(at.ns),
+        "low_ns": None if at.low_ns is None else max(round(at.low_ns), 0),
+        "high_ns": None if at.high_ns is None else round(at.high_ns),
+        "at_once_ns": None if at.at_once_ns is None else round(at.at_once_ns),
+        "measured_ns": None if there is None or not there.shown else round(there.value),
     }
 
 

@@ -1,0 +1,41 @@
+"""How long a database's queries would take over the other paths, beside what was measured there."""
+
+from __future__ import annotations
+
+from fathometer.findings.databases import shortened
+from fathometer.findings.model import Analysis
+from fathometer.findings.prediction import Elsewhere, elsewhere
+from fathometer.findings.words import count, duration, span
+from fathometer.report.sections import Section, table_of
+from fathometer.report.tables import Cell, Table, figure
+
+
+def _table(analysis: Analysis) -> Table | None:
+    rows = [_row(one) for one in elsewhere(analysis.scenarios)]
+    head = ("path and query", "over", "round trips", "would take", "measured there", "advice")
+    return table_of("Databases, elsewhere", head, rows)
+
+
+def _row(one: Elsewhere) -> tuple[Cell, ...]:
+    at = one.predicted
+    ends = "" if at.low_ns is None or at.high_ns is None else span(at.low_ns, at.high_ns, to=" … ")
+    once = at.at_once_ns
+    advice = "" if once is None else f"in one round trip: {duration(once)} (a larger fetch, or one statement)"
+    return (
+        Cell(one.path, shortened(one.asked, _LETTERS)),
+        Cell(one.other, f"a round trip: {duration(one.other_rtt_ns)}"),
+        Cell(count(at.turns, "round trip")),
+        Cell(duration(at.ns), ends),
+        Cell("–") if one.measured is None else figure(one.measured),
+        Cell(advice or "–"),
+    )
+
+
+_LETTERS = 60
+SECTION = Section(
+    "database-elsewhere",
+    "How long queries of fathom sql would take over another path, in the median: what they took without "
+    "their round trips, and as many round trips of the other path. Beneath it its 95 % interval, of both "
+    "medians. It holds where both paths carry bytes equally fast and their windows have grown.",
+    _table,
+)
