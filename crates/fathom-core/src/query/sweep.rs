@@ -247,7 +247,7 @@ fn ranks(n: u64, level: f64) -> (u64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::Split;
+    use crate::query::{Part, Split};
 
     /// What the report's `median_of_runs` is held against, too (`python/tests/findings/test_sweeps.py`): ranks and coverage by
     /// the binomial distribution (n, 1/2), reckoned by hand for 6 (1 - 2/64) and by scipy.stats.binom for the others.
@@ -267,7 +267,7 @@ mod tests {
     }
 
     fn query(number: u64, setting: u64, wall_ns: u64, settings: u64) -> Query {
-        let split = Split { wall_ns, ..Split::default() };
+        let split = Split::of_recording(wall_ns, [Part::default(); 3], None);
         Query {
             query: number,
             setting: Some(setting),
