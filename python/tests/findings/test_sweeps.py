@@ -42,7 +42,7 @@ def test_each_setting_has_a_row_of_its_own(tmp_path):
     names = {one.asked for one in databases(analysis.scenarios).every}
     assert names == {
         "1,000 × 100 bytes, packets of 4,096 bytes",
-        "1,000 × 100 bytes, packets of 16,383 bytes",
+        "1,000 × 100 bytes, packets of 16,383 bytes, 32,767 bytes asked for",
     }
     (said,) = [f for f in analysis.findings if f.kind == "query setting"]
     assert render.statement(said).startswith(
@@ -62,6 +62,7 @@ def test_of_many_runs_each_is_one(tmp_path):
         rows = swept(n, 9, PACKETS, (1, 0.9))
         recording(tmp_path / str(n), rows, settings=PACKETS, start_ns=10**18 + n * 10**12)
     (sweep,) = sweeps(known(tmp_path).scenarios)
+    assert sweep.each[1].counted == 7 * 8
     assert (sweep.each[1].basis, sweep.each[1].ratio.count, len(sweep.ids)) == ("runs", 7, 7)
 
 

@@ -241,6 +241,8 @@ def test_the_ready_studies_are_there():
         "firewall-in-path",
         "resilience",
         "zones-and-balancers",
+        "tds-packet-size",
+        "database-direct-or-balanced",
         "firewall-maintenance",
         "idle-limits",
         "refresh-interval",

@@ -43,7 +43,7 @@ class Queries:
     """The queries of a recording, in their order."""
 
     asked: Mapping[str, Any]
-    """What was asked, as the manifest has it (`probe.sql`)."""
+    """What was asked, as the manifest has it (`probe.sql`), and whether `encrypted`, as its end has it."""
     started_ns: Ints
     """Since the Unix epoch."""
     wall_ns: Ints
@@ -148,7 +148,16 @@ def read_queries(directory: Place, manifest: Manifest, events: Sequence[Event]) 
     if missing > 0 and not damage:
         reason = f"{count(missing, 'row')} that sql.ended counts cannot be found"
         damage.append(Damage(path.name, 0, 0, False, reason))
-    return replace(_queries(rows, asked), damage=tuple(damage))
+    return replace(_queries(rows, {**asked, "encrypted": _encrypted(events)}), damage=tuple(damage))
+
+
+def _encrypted(events: Sequence[Event]) -> bool | None:
+    """Whether they went encrypted; None: the recording breaks off before its end, which says it."""
+    for event in events:
+        if event.kind == "sql.ended" and event.known:
+            encrypted = event.fields["result"].get("encrypted")
+            return encrypted if isinstance(encrypted, bool) else None
+    return None
 
 
 def _told(events: Sequence[Event]) -> int:

@@ -32,7 +32,8 @@ from fathometer.stats.series import from_series
 
 SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 Party = Literal["server", "path", "client"]
-_SHAPE: Final = ("protocol", "database", "source", "think_ns", "fetch_size", "simple", "packet_size")
+_ROWS: Final = ("fetch_size", "simple", "packet_size", "encrypted")
+_SHAPE: Final = ("protocol", "database", "source", "think_ns", *_ROWS)
 """What of a run's settings makes its query another one (another database has other rows). How often it was
 asked does not."""
 
@@ -150,7 +151,8 @@ def words_of(asked: Mapping[str, object]) -> str:
     source = asked.get("source")
     if not isinstance(source, dict):
         return ""
-    setting = "".join(f", {words}" for words in (_packets(asked), _fetched(asked)) if words)
+    told = (_packets(asked), _fetched(asked), "encrypted" if asked.get("encrypted") is True else "")
+    setting = "".join(f", {words}" for words in told if words)
     if isinstance(query := source.get("query"), str):
         return " ".join(query.split()) + setting
     rows, size = source.get("rows"), source.get("row_bytes")
@@ -164,9 +166,7 @@ def setting_words(asked: Mapping[str, object]) -> str:
     size = asked.get("packet_size")
     if not isinstance(size, dict):
         return _fetched(asked) or "all rows at once"
-    wanted, granted = size.get("asked"), size.get("granted")
-    of = f", {count(wanted, 'byte')} asked for" if isinstance(wanted, int) and wanted != granted else ""
-    return _packets(asked) + of
+    return _packets(asked)
 
 
 def _fetched(asked: Mapping[str, object]) -> str:
@@ -184,7 +184,9 @@ def _packets(asked: Mapping[str, object]) -> str:
     """The size of packets that SQL Server granted, which makes a query another; of others nothing."""
     size = asked.get("packet_size")
     granted = size.get("granted") if isinstance(size, dict) else None
-    return f"packets of {count(granted, 'byte')}" if isinstance(granted, int) else ""
+    wanted = size.get("asked") if isinstance(size, dict) else None
+    of = f", {count(wanted, 'byte')} asked for" if isinstance(wanted, int) and wanted != granted else ""
+    return f"packets of {count(granted, 'byte')}{of}" if isinstance(granted, int) else ""
 
 
 def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:

@@ -27,7 +27,7 @@ from fathometer.stats.runs import RUNS_TO_COMPARE, median_of_runs
 from fathometer.stats.series import from_series
 
 Verdict = Literal["slower", "faster", "no difference shown", "cannot be decided"]
-_SAME: Final = ("protocol", "database", "source", "think_ns", "simple", "settings")
+_SAME: Final = ("protocol", "database", "source", "think_ns", "simple", "settings", "encrypted")
 """What of a run's settings makes its sweep another one."""
 
 
@@ -38,6 +38,8 @@ class Swept:
     words: str
     asked: Queries
     """Of the first run, for what was asked."""
+    counted: int
+    """Queries that the figures are of."""
     wall: Estimate
     """Its median, ns."""
     ratio: Estimate | None
@@ -83,7 +85,15 @@ def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> Sweep:
         words = setting_words(mine[0].asked)
         none = at == 0
         each.append(
-            Swept(words, mine[0], median, None if none else ratio, basis, verdict_of(None if none else ratio))
+            Swept(
+                words,
+                mine[0],
+                len(wall),
+                median,
+                None if none else ratio,
+                basis,
+                verdict_of(None if none else ratio),
+            )
         )
     whole = {**runs[0][1].asked, "fetch_size": None, "packet_size": None}
     return Sweep(path, words_of(whole), tuple(i for i, _ in runs), tuple(each))
@@ -108,7 +118,10 @@ def _warm(q: Queries) -> NDArray[np.bool_]:
 def _ratio(rounds: Sequence[NDArray[np.float64]], level: float) -> tuple[Estimate, Literal["rounds", "runs"]]:
     some = [ratios for ratios in rounds if len(ratios)]
     if len(some) >= RUNS_TO_COMPARE:
-        return median_of_runs(np.array([np.median(ratios) for ratios in some]), level), "runs"
+        by_run = median_of_runs(np.array([np.median(ratios) for ratios in some]), level)
+        # Many settings ask for more runs than six.
+        if by_run.interval is not None:
+            return by_run, "runs"
     return median_of_runs(np.concatenate([np.zeros(0), *some]), level), "rounds"
 
 

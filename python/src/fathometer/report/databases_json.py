@@ -80,7 +80,7 @@ def _setting(one: Swept) -> dict[str, Any]:
     return {
         "fetch_size": of.get("fetch_size"),
         "packet_size": packets if isinstance(packets, dict) else None,
-        "counted": int(one.asked.counted.sum()),
+        "counted": one.counted,
         "wall_ns": _estimate(one.wall),
         "ratio": None
         if ratio is None

@@ -12,6 +12,7 @@ from fathometer.study.limit import Limit
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
 from fathometer.study.probe import STAMPED_SIZE, Probe
+from fathometer.study.query import USUAL_COUNT, Query
 from fathometer.study.words import bits_per_s
 
 
@@ -44,6 +45,8 @@ def disagreement(directory: Path, run: PlannedRun, port: int | None) -> str | No
             }
         different = _settings(manifest, wanted) or _named(manifest, run) or _answered_at(manifest, port)
         return different or _stopped(recording)
+    if isinstance(probe, Query):
+        return _of_queries(recording, probe) or _answered_at(manifest, port)
     if probe.fills:
         different = _settings(manifest, _of_throughput(probe, run.size)) or _named(manifest, run)
         return different or _answered_at(manifest, port) or _cut_short(recording)
@@ -72,6 +75,18 @@ def _settings(manifest: Manifest, wanted: dict[str, object]) -> str | None:
     for name, value in wanted.items():
         if manifest.probe.get(name) != value:
             return f"the probe's {name} was {manifest.probe.get(name)}, and the plan's is {value}"
+    return None
+
+
+def _of_queries(recording: Recording, query: Query) -> str | None:
+    """Its label is the database's address: `fathom sql` gives it no other."""
+    asked = recording.queries.asked if recording.queries is not None else {}
+    wanted = {"protocol": query.scheme, "count": query.count or (None if query.for_ns else USUAL_COUNT)}
+    for name, value in wanted.items():
+        if asked.get(name) != value:
+            return f"the queries' {name} was {asked.get(name)}, and the plan's is {value}"
+    if recording.manifest.ended_ns is None:
+        return "the recording has no end: fathom sql was interrupted"
     return None
 
 

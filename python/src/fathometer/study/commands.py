@@ -8,6 +8,7 @@ from fathometer.study.places import Command, bracketed
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
 from fathometer.study.probe import Probe
+from fathometer.study.query import Query
 from fathometer.study.words import duration_text
 
 
@@ -69,6 +70,19 @@ def limit_command(study: Study, run: PlannedRun, target: str, short: bool) -> Co
     words += ["--one-way", duration_text(limit.one_way_ns)] if limit.one_way_ns else []
     words += ["--one-way-from", limit.one_way_from] if limit.one_way_from else []
     return _running("limits", run, target, words + _of_path(study, run, short, {"limit": limit.name}))
+
+
+def query_command(run: PlannedRun, target: str) -> Command:
+    """A run's queries of the database at an address."""
+    query = run.probe
+    assert isinstance(query, Query)
+    where = f"{query.user}@{bracketed(target)}:{run.scenario.port}/{query.schema_}"
+
+    def command(binary: str, record: str) -> list[str]:
+        url = f"{query.scheme}://{where}{query.parameters}"
+        return [binary, "sql", url, "--quiet", "--json", "--record", record, *query.words()]
+
+    return command
 
 
 def _of_path(study: Study, run: PlannedRun, short: bool, more: dict[str, str]) -> list[str]:

@@ -10,6 +10,7 @@ from fathometer.study.limit import USUAL_MOST, Limit
 from fathometer.study.model import Study
 from fathometer.study.plan import PlannedRun
 from fathometer.study.policy import Policy
+from fathometer.study.query import Query
 
 MARGIN_NS: Final = 3_600_000_000_000
 """An hour: how long after its time something may linger on another's machine."""
@@ -34,6 +35,8 @@ def deadline_ns(run: PlannedRun) -> int:
     probe = run.probe
     if isinstance(probe, Limit):
         return _ANEW * run.estimate_ns + MARGIN_NS
+    if isinstance(probe, Query):
+        return probe.slowest_ns + MARGIN_NS
     if probe.interval_ns is None and probe.count is not None:
         return probe.count * _SLOWEST_NS + MARGIN_NS
     return run.estimate_ns + MARGIN_NS
@@ -52,6 +55,9 @@ def most_bytes(run: PlannedRun) -> int:
     probe = run.probe
     if isinstance(probe, Limit):
         return _BASE_BYTES + _ANEW * (probe.max_connections or USUAL_MOST) * _SEARCHED_BYTES
+    if isinstance(probe, Query):
+        # Set-ups of connections beside them have two events and a row each, two a second.
+        return _BASE_BYTES + (probe.in_all + probe.slowest_ns // 100_000_000) * _SAMPLE_BYTES
     seconds = (probe.for_ns or 0) / 1e9
     samples = probe.count or round(seconds * (probe.per_second or _FASTEST_PER_S))
     if isinstance(probe, Policy):

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field, model_validator
 from fathometer.study.limit import Limit
 from fathometer.study.policy import Policy
 from fathometer.study.probe import Probe
+from fathometer.study.query import Query
 from fathometer.study.shape import Duration, FilledName, Memory, Name, Port, StudyTable, Text
 from fathometer.study.vary import Vary
 
@@ -175,7 +176,9 @@ class Study(StudyTable):
     policy: tuple[Policy, ...] = ()
     """Applications, each on every scenario."""
     limit: tuple[Limit, ...] = ()
-    """Searches for limits, each on every scenario. The file has one of the three at least."""
+    """Searches for limits, each on every scenario. The file has one of the four at least."""
+    query: tuple[Query, ...] = ()
+    """Queries of a database, each on every scenario."""
     schedule: Schedule = Schedule()
     limits: Limits = Limits()
 
@@ -189,14 +192,16 @@ class Study(StudyTable):
         return (*self.probe, *self.policy)
 
     @property
-    def measured(self) -> tuple[Probe | Policy | Limit, ...]:
+    def measured(self) -> tuple[Probe | Policy | Limit | Query, ...]:
         """What is run on each scenario."""
-        return (*self.probe, *self.policy, *self.limit)
+        return (*self.probe, *self.policy, *self.limit, *self.query)
 
     @model_validator(mode="after")
     def _measures(self) -> Self:
         if not self.measured:
-            raise ValueError("it measures nothing; add a [[probe]], a [[policy]], or a [[limit]]")
+            raise ValueError(
+                "it measures nothing; add a [[probe]], a [[policy]], a [[limit]], or a [[query]]"
+            )
         return self
 
     @property

@@ -126,6 +126,11 @@ class LocalPlace:
 
 def echo_words(protocol: str, listen: str) -> list[str]:
     """A reflector's command line, after its binary."""
+    if protocol == "tds":
+        # Beside its port it echoes, wherever. Who wants encryption gets it.
+        address, _, port = listen.rpartition(":")
+        allowed = ["--allow", "0.0.0.0/0", "--allow", "::/0"]
+        return ["echo", "--json", "--listen", f"tcp://{address}:0", "--tds", port, "--tds-encrypt", *allowed]
     if protocol == "stamp":
         # It listens for echoes, too, wherever; nobody is told where.
         return ["echo", "--json", "--listen", "udp://127.0.0.1:0", "--stamp", listen]

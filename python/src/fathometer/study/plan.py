@@ -10,6 +10,7 @@ from fathometer.study.limit import Limit
 from fathometer.study.model import PlannedPath, Study
 from fathometer.study.policy import Policy
 from fathometer.study.probe import Probe
+from fathometer.study.query import Query
 
 RUN_OVERHEAD_NS = 500_000_000
 """What a run takes beside its samples (starting, connecting, closing, checking), for the estimate alone."""
@@ -23,6 +24,7 @@ QUICK_COUNT = 20
 QUICK_GAP_NS = 10_000_000
 QUICK_UP_TO_NS = 2_000_000_000
 QUICK_CEILING = 100
+QUICK_QUERIES = 3
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class PlannedRun:
     round: int
     """From 1."""
     scenario: PlannedPath
-    probe: Probe | Policy | Limit
+    probe: Probe | Policy | Limit | Query
     size: int
     """Bytes each way; 0: the policy's file says it, or there are none."""
     directory: PurePosixPath
@@ -74,6 +76,10 @@ def quick(study: Study) -> Study:
                 for p in study.policy
             ),
             "limit": tuple(_quick_limit(limit) for limit in study.limit),
+            "query": tuple(
+                q.model_copy(update={"count": QUICK_QUERIES, "for_ns": None, "every_ns": None})
+                for q in study.query
+            ),
             "schedule": type(study.schedule)(),
         }
     )
@@ -102,6 +108,8 @@ def plan(study: Study) -> tuple[PlannedRun, ...]:
                 where /= f"policy={probe.name}"
             elif isinstance(probe, Limit):
                 where /= f"limit={probe.name}"
+            elif isinstance(probe, Query):
+                where /= f"query={probe.name}"
             elif several:
                 where /= f"probe={probe.name}"
             if probe.sizes is not None:
@@ -129,8 +137,8 @@ def _draw(seed: int, number: int, *names: object) -> bytes:
     return hashlib.sha256("\0".join(str(n) for n in (seed, number, *names)).encode()).digest()
 
 
-def _estimate_ns(probe: Probe | Policy | Limit) -> int:
-    if isinstance(probe, Limit):
+def _estimate_ns(probe: Probe | Policy | Limit | Query) -> int:
+    if isinstance(probe, Limit | Query):
         return probe.longest_ns + RUN_OVERHEAD_NS
     if probe.for_ns is not None:
         omitted = (probe.omit_ns or 0) if isinstance(probe, Probe) else 0

@@ -164,7 +164,15 @@ def servers(study: Study) -> Iterator[Found]:
             "udp and stamp go to the same UDP port of a scenario",
             "measure them in two studies",
         )
-    if None in protocols:
+    over_ssh = [s.to for s in study.scenario if study.host_named(s.to).ssh]
+    if "tds" in protocols and over_ssh:
+        number = next(i for i, q in enumerate(study.query) if q.protocol)
+        yield (
+            ("query", number, "database"),
+            f'"{over_ssh[0]}" is a host over SSH, where `fathom echo --tds` would serve everybody',
+            'write `database = "mssql"`, and start it there with `--allow`',
+        )
+    if any(p.protocol is None for p in study.probe):
         for number, scenario in enumerate(study.scenario):
             if scenario.address is None:
                 yield (

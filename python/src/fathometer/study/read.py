@@ -192,7 +192,7 @@ def _shape(error: ErrorDetails, known: dict[Where, Position]) -> Problem:
         return _at(known, where, f"`{name}` is not known", remedy)
     if kind == "value_error":
         what, _, remedy = str(context["error"]).partition("; ")
-        named = what.startswith(("probe", "limit", "factor"))
+        named = what.startswith(("probe", "limit", "factor", "query"))
         return _at(known, where, what if where and named else f"`{name}`: {what}", remedy)
     if where == ("limits",) and kind == "model_type":
         return _at(known, where, "`limits` says how much the study may send", "write a search as [[limit]]")
@@ -247,17 +247,25 @@ def _twice(words: Sequence[str]) -> Iterator[tuple[int, str]]:
         seen.add(word)
 
 
+def _unique(study: Study) -> Iterator[Found]:
+    """Names that two have."""
+    for key, names, what, remedy in (
+        (("host", "name"), [h.name for h in study.host], "hosts are called", "rename one"),
+        (("scenario", "label"), [s.label for s in study.scenario], "scenarios are labelled", "rename one"),
+        (("probe", "name"), [p.name for p in study.probe], "probes are called", _OWN),
+        (("policy", "name"), [p.name for p in study.policy], "policies are called", "rename one"),
+        (("limit", "name"), [p.name for p in study.limit], "searches are called", _OWN),
+        (("query", "name"), [q.name for q in study.query], "queries are called", _OWN),
+    ):
+        for number, word in _twice(names):
+            yield (key[0], number, key[1]), f'two {what} "{word}"', remedy
+
+
+_OWN = "give each a `name` of its own"
+
+
 def _names(study: Study, directory: Path | None) -> Iterator[Found]:
-    for number, word in _twice([h.name for h in study.host]):
-        yield ("host", number, "name"), f'two hosts are called "{word}"', "rename one"
-    for number, word in _twice([s.label for s in study.scenario]):
-        yield ("scenario", number, "label"), f'two scenarios are labelled "{word}"', "rename one"
-    for number, word in _twice([p.name for p in study.probe]):
-        yield ("probe", number, "name"), f'two probes are called "{word}"', "give each a `name` of its own"
-    for number, word in _twice([p.name for p in study.policy]):
-        yield ("policy", number, "name"), f'two policies are called "{word}"', "rename one"
-    for number, word in _twice([p.name for p in study.limit]):
-        yield ("limit", number, "name"), f'two searches are called "{word}"', "give each a `name` of its own"
+    yield from _unique(study)
     hosts = [h.name for h in study.host]
     for number, scenario in enumerate(study.scenario):
         ends = (("from", scenario.source), ("to", scenario.to))

@@ -7,6 +7,7 @@ from fathometer.study.limit import Limit
 from fathometer.study.live.happenings import ceiling_found, limit_found
 from fathometer.study.plan import PlannedRun
 from fathometer.study.probe import Probe
+from fathometer.study.query import Query
 
 
 def result(run: PlannedRun, summary: ProbeSummary | None) -> str:
@@ -15,6 +16,8 @@ def result(run: PlannedRun, summary: ProbeSummary | None) -> str:
         return _limit(summary)
     if isinstance(run.probe, Probe) and run.probe.fills:
         return _carried(summary)
+    if isinstance(run.probe, Query):
+        return "has ended"
     samples, answered = (summary.of, summary.answered) if summary else (None, None)
     return f"{answered} of {samples} answered{_mean(summary)}"
 

@@ -18,7 +18,7 @@ from fathometer.counts import count
 from fathometer.dataset.truth import MADE, PLACES
 from fathometer.errors import FathometerError
 from fathometer.study.agree import disagreement
-from fathometer.study.commands import client_command, limit_command, probe_command
+from fathometer.study.commands import client_command, limit_command, probe_command, query_command
 from fathometer.study.deadlines import round_deadline_ns
 from fathometer.study.hosts import MOST_WORDS, Fabrics, ProbeSummary, find_fathom, last_line, summary_of
 from fathometer.study.journal import Journal, finished, first, read_journal, ssh_left
@@ -31,6 +31,7 @@ from fathometer.study.plan import PlannedRun, estimate_ns, plan, quick
 from fathometer.study.policy import Policy
 from fathometer.study.policy_file import contents, from_job, places
 from fathometer.study.processes import Processes
+from fathometer.study.query import Query
 from fathometer.study.read import read_study, read_text
 from fathometer.study.results import result
 from fathometer.study.schedule import next_begin
@@ -340,6 +341,8 @@ class _Runner:
     def _command(self, run: PlannedRun, target: str) -> Command:
         if isinstance(run.probe, Limit):
             return limit_command(self.study, run, target, self.short)
+        if isinstance(run.probe, Query):
+            return query_command(run, target)
         if not isinstance(run.probe, Policy):
             return probe_command(self.study, run, target, self.short)
         file = str(self.directory / run.probe.file)

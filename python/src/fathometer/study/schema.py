@@ -17,7 +17,7 @@ def study_schema() -> str:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **schema,
-        "anyOf": [{"required": [name]} for name in ("probe", "policy", "limit")],
+        "anyOf": [{"required": [name]} for name in ("probe", "policy", "limit", "query")],
         "title": "A study of Fathometer, format 1 (TOML)",
         "description": "Shape only: `fathom study check` finds names that do not exist and rates that are "
         "too high. See docs/studies.md.",

@@ -19,7 +19,7 @@ def _row(sweep: Sweep, one: Swept) -> tuple[Cell, ...]:
     return (
         Cell(sweep.path, shortened(sweep.asked, _LETTERS)),
         Cell(one.words),
-        Cell(f"{int(one.asked.counted.sum()):,}"),
+        Cell(f"{one.counted:,}"),
         figure(one.wall),
         _against(one),
     )
