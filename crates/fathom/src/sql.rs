@@ -132,8 +132,7 @@ impl Args {
 
 /// Runs `fathom sql`.
 pub(crate) fn run(args: Args) -> Result<(), Failure> {
-    let json = args.json;
-    let config = args.config()?;
+    let (json, config) = (args.json, args.config()?);
     let stop = Stop::default();
     let asked = stop.clone();
     signals::on_request_to_end(move || asked.ask())?;
