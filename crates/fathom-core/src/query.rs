@@ -45,6 +45,8 @@ pub enum ServerState {
     Sending,
     /// It has sent everything, and waits for a request.
     Done,
+    /// What it did before the request was there, or before it ran again to see it.
+    Before,
 }
 
 /// A round trip of the path, beside a query: what it was by the samples of these moments.
@@ -65,5 +67,21 @@ impl Rtt {
         sorted.sort_unstable();
         let (&low_ns, &high_ns) = (sorted.first()?, sorted.last()?);
         Some(Self { low_ns, ns: sorted[(sorted.len() - 1) / 2], high_ns })
+    }
+
+    /// The same, for a connection of which some round trip, with or without the server's time, took no more than `own_ns`.
+    ///
+    /// Set-ups of connections may take longer than what follows them (a firewall or a balancer that treats first packets
+    /// otherwise, a kernel that makes a socket): at least by what their least is longer than this connection's. By how much
+    /// more nobody knows: the least falls by ten times as much, so that where a tenth is refuted nothing is known from below.
+    #[must_use]
+    pub fn beside_own(self, own_ns: u64) -> Self {
+        let slower_ns = self.low_ns.saturating_sub(own_ns);
+        let least_ns = self.low_ns - slower_ns;
+        Self {
+            low_ns: least_ns.saturating_sub(slower_ns.saturating_mul(10)),
+            ns: self.ns - slower_ns,
+            ..self
+        }
     }
 }

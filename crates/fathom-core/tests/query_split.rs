@@ -572,6 +572,42 @@ fn a_look_before_the_request_is_there_does_not_count() {
     }
 }
 
+/// A backend that stands still says what it did before the request: that is no sign that it had sent everything.
+#[test]
+fn a_backend_that_has_not_seen_the_request_tells_nothing() {
+    let split = |state| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for at in (10..600).step_by(10) {
+            line.still_waiting(0, at * MS);
+            line.look(at * MS - MS, at * MS, state);
+        }
+        line.received(Some((0, 600 * MS)), 100);
+        line.end(600 * MS, Some(0), 0)
+    };
+    assert_eq!(verdict(&split(ServerState::Before)), (None, Confidence::None));
+    assert!(split(ServerState::Before).part(Party::Server).high_ns >= 599 * MS);
+    assert_eq!(verdict(&split(ServerState::Done)), (Some(Party::Path), Confidence::High));
+}
+
+/// A firewall that holds each SYN up by 3 ms both ways; the server takes 5 ms, and the path 1.5 ms.
+#[test]
+fn set_ups_that_take_longer_than_requests_are_no_round_trip() {
+    let setups = Rtt::of(&[74 * MS / 10, 75 * MS / 10, 8 * MS]).expect("some");
+    for own_ns in [15 * MS / 10, 65 * MS / 10] {
+        let mut line = Timeline::new(0);
+        line.request(0, Some(setups.beside_own(own_ns)));
+        line.received(Some((0, 65 * MS / 10)), 100);
+        let split = line.end(65 * MS / 10, Some(0), 0);
+        let (server, path) = (split.part(Party::Server), split.part(Party::Path));
+        assert!(server.low_ns <= 5 * MS && 5 * MS <= server.high_ns, "{own_ns}: {split:?}");
+        assert!(path.low_ns <= 15 * MS / 10 && 15 * MS / 10 <= path.high_ns || own_ns > 2 * MS, "{split:?}");
+        assert_ne!(verdict(&split), (Some(Party::Path), Confidence::High), "{own_ns}: {split:?}");
+    }
+    // What is no longer than the connection's own is left as it is.
+    assert_eq!(setups.beside_own(74 * MS / 10), setups);
+}
+
 /// 80 ms beyond the round trip, which nobody looked into: most likely the server's, but a lost answer takes as long.
 #[test]
 fn a_lost_packet_would_look_like_a_server_that_nobody_looked_at() {

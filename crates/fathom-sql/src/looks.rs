@@ -31,6 +31,8 @@ pub(crate) struct Look {
     /// When it was asked.
     pub(crate) asked_ns: u64,
     pub(crate) state: ServerState,
+    /// It had done so since then at the latest, as far as the server tells.
+    pub(crate) since_ns: Option<u64>,
     /// `IO/DataFileRead`: what the backend waited for, where it waited for anything.
     pub(crate) wait: Option<String>,
 }
@@ -149,6 +151,7 @@ fn look(session: &mut dyn Protocol, watch: &Watch, login: &Login) -> Result<Look
     let asked_ns = mono_ns();
     let answer = session.ask(&watch.sql, login)?;
     let at_ns = mono_ns();
+    let since_ns = session.lasted_ns(&answer).map(|lasted_ns| at_ns.saturating_sub(lasted_ns));
     let (state, wait) = (watch.read)(answer)?;
-    Ok(Look { at_ns, asked_ns, state, wait })
+    Ok(Look { at_ns, asked_ns, state, since_ns, wait })
 }

@@ -15,6 +15,10 @@ use postgres_protocol::message::frontend;
 use serde_json::Value;
 use std::io;
 
+/// For how long a backend has been in its state, which it enters anew with every request: µs by the server's clock.
+const LASTED_US: &str =
+    "(EXTRACT(EPOCH FROM pg_catalog.clock_timestamp() - state_change) * 1000000)::pg_catalog.int8";
+
 impl Protocol for Session {
     fn channel(&mut self) -> &mut Channel {
         &mut self.channel
@@ -94,9 +98,14 @@ impl Protocol for Session {
         let pid = Session::ask(self, "SELECT pg_catalog.pg_backend_pid()", login)?;
         let pid = pid.into_iter().next().flatten().and_then(|pid| pid.parse::<i32>().ok());
         let pid = pid.ok_or_else(|| Error::run("the server does not name the session's backend"))?;
-        let sql =
-            format!("SELECT state, wait_event_type, wait_event FROM pg_catalog.pg_stat_get_activity({pid})");
+        let sql = format!(
+            "SELECT state, wait_event_type, wait_event, {LASTED_US} FROM pg_catalog.pg_stat_get_activity({pid})"
+        );
         Ok(Watch { sql, read: state })
+    }
+
+    fn lasted_ns(&self, answer: &[Option<String>]) -> Option<u64> {
+        answer.get(3)?.as_ref()?.parse::<u64>().ok()?.checked_mul(1_000)
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -139,7 +148,7 @@ fn execute(config: &Config, out: &mut BytesMut) -> io::Result<()> {
 }
 
 fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
-    let Ok([state, kind, event]) = <[Option<String>; 3]>::try_from(answer) else {
+    let Ok([state, kind, event, _]) = <[Option<String>; 4]>::try_from(answer) else {
         return Err(Error::run(
             "the server does not list the session's backend (is there a pooler between?)",
         ));

@@ -44,6 +44,12 @@ pub(crate) trait Protocol: Send {
     /// How another session can see what the server does for this one.
     fn watch(&mut self, login: &Login) -> Result<Watch, Error>;
 
+    /// For how long the server had done, by its own clock, what this answer to [`Protocol::watch`]'s question says, in ns; `None`: it
+    /// does not tell.
+    fn lasted_ns(&self, _answer: &[Option<String>]) -> Option<u64> {
+        None
+    }
+
     /// A query for so many rows, which only reads.
     fn rows(&self, rows: u64, row_bytes: u64) -> String;
 

@@ -60,8 +60,9 @@ pub(crate) struct Asker<'a> {
     pub(crate) beside: Beside,
     pub(crate) looks: Option<Looks>,
     pub(crate) stop: Stop,
-    /// How long the latest looks took.
+    /// How long the latest looks took, and the first waits of answers.
     pub(crate) look_times_ns: VecDeque<u64>,
+    pub(crate) first_waits_ns: VecDeque<u64>,
 }
 
 /// One query under way.
@@ -76,6 +77,9 @@ struct Run {
     cancelled_ns: Option<u64>,
     /// Since then bytes are waited for that have not come: a request was sent, or nothing was there.
     waiting_since_ns: Option<u64>,
+    /// When the latest request was sent, and whether anything of its answer has come.
+    requested_ns: u64,
+    is_answered: bool,
     /// When the kernel was last asked what room there is.
     asked_room_ns: u64,
     /// How long the latest looks took.
@@ -115,6 +119,8 @@ impl Asker<'_> {
             refusal: None,
             cancelled_ns: None,
             waiting_since_ns: None,
+            requested_ns: began_ns,
+            is_answered: false,
             asked_room_ns: began_ns,
             look_times_ns: std::mem::take(&mut self.look_times_ns),
         };
@@ -173,10 +179,31 @@ impl Asker<'_> {
     fn send(&mut self, run: &mut Run, out: &[u8]) -> Result<(), Trouble> {
         let now = mono_ns();
         self.end_turn(run, now, None);
-        let rtt = self.beside.rtt(now).map(|rtt| no_longer_than(rtt, &run.look_times_ns));
+        let own_ns = self.own_round_trip_ns(run);
+        let rtt = self.beside.rtt(now).map(|rtt| no_longer_than(rtt.beside_own(own_ns), &run.look_times_ns));
         run.line.request(now, rtt);
-        run.waiting_since_ns = Some(now);
+        (run.waiting_since_ns, run.requested_ns, run.is_answered) = (Some(now), now, false);
         self.send_all(out)
+    }
+
+    /// No round trip of this path was longer at the least: what the kernel saw on this connection, what looks took, and
+    /// requests that were answered.
+    fn own_round_trip_ns(&mut self, run: &Run) -> u64 {
+        let kernel = self.session.channel().info().map(|info| u64::from(info.min_rtt_us) * 1_000);
+        let kernel = kernel.filter(|ns| *ns > 0 && *ns < u64::from(u32::MAX) * 1_000);
+        let waits = self.first_waits_ns.iter().chain(&run.look_times_ns).copied();
+        kernel.into_iter().chain(waits).min().unwrap_or(u64::MAX)
+    }
+
+    /// The first bytes of an answer came after so long.
+    fn answered(&mut self, run: &mut Run, waited_ns: u64) {
+        if std::mem::replace(&mut run.is_answered, true) {
+            return;
+        }
+        self.first_waits_ns.push_back(waited_ns);
+        if self.first_waits_ns.len() > *LOOK_TIMES.end() {
+            self.first_waits_ns.pop_front();
+        }
     }
 
     /// Tells of the looks of a turn that is over, and of one that should have come.
@@ -265,6 +292,7 @@ impl Asker<'_> {
             Ok(filled) if filled.bytes == 0 => return Err(closed()),
             Ok(filled) => {
                 let came_ns = filled.came_ns.clamp(asked_ns, mono_ns());
+                self.answered(run, came_ns - asked_ns);
                 run.line.received(is_first.then_some((asked_ns, came_ns)), filled.bytes);
                 // What was there when this side came to read had come before.
                 let arrived_ns = filled.came_ns.clamp(run.began_ns, came_ns);
@@ -289,6 +317,7 @@ impl Asker<'_> {
                     let now = mono_ns();
                     let came_ns = first_ns.clamp(asked_ns, now);
                     self.note_looks(run, came_ns, Some(asked_ns));
+                    self.answered(run, came_ns - asked_ns);
                     run.line.received(Some((asked_ns, came_ns)), filled.bytes);
                     run.line.arrived(Some(came_ns), filled.came_ns.clamp(came_ns, now), filled.bytes);
                     run.waiting_since_ns = None;
@@ -313,12 +342,15 @@ impl Asker<'_> {
                 Some(since_ns) if look.at_ns > since_ns => run.line.still_waiting(since_ns, look.at_ns),
                 _ => run.line.busy_until(look.at_ns),
             }
-            run.line.look(look.asked_ns, look.at_ns, look.state);
+            // A backend that does not run says what it did last.
+            let is_before = look.since_ns.is_some_and(|since_ns| since_ns < run.requested_ns);
+            let state = if is_before { ServerState::Before } else { look.state };
+            run.line.look(look.asked_ns, look.at_ns, state);
             run.look_times_ns.push_back(look.at_ns.saturating_sub(look.asked_ns));
             if run.look_times_ns.len() > *LOOK_TIMES.end() {
                 run.look_times_ns.pop_front();
             }
-            if let (ServerState::Working, Some(wait)) = (look.state, look.wait) {
+            if let (ServerState::Working, Some(wait)) = (state, look.wait) {
                 *run.waits.entry(wait).or_default() += 1;
             }
         }

@@ -113,6 +113,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
             looks: looks.ok(),
             stop: stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
+            first_waits_ns: std::collections::VecDeque::new(),
         });
     }
     let mut turns = Turns::new(askers, &configs, &each);

@@ -27,7 +27,9 @@ pub(super) fn lines(of: &Evidence<'_>) -> Vec<String> {
     let (Some(party), Confidence::High) = of.verdict else { return lines };
     let turns = of.turns;
     if let (Some(rtt), true, Some(fetch)) = (of.rtt_ns, turns > 2, of.fetch_size) {
-        let saved_ns = rtt * (turns - 1);
+        // The path took no more than its share, which is of all round trips.
+        let paths_ns = (of.wall_ns as f64 * of.path_at_most) as u64;
+        let saved_ns = (rtt * (turns - 1)).min(paths_ns / turns * (turns - 1));
         // Less is nothing that anybody would notice.
         if saved_ns >= of.wall_ns / 10 {
             let saved = time_or_dash(Some(saved_ns), 3);

@@ -86,6 +86,7 @@ pub(super) const SEEN: [Seen; 8] = [
 impl Seen {
     /// Between two looks of one turn; `None`: the turn begins, or ends.
     pub(super) fn between(before: Option<ServerState>, after: Option<ServerState>) -> Self {
+        // Of a backend that has not seen the request nobody knows whether it has come: `Before` agrees with nothing.
         use ServerState::{Done, Sending, Working};
         match (before, after) {
             (None, None) => Self::Nothing,

@@ -122,7 +122,8 @@ impl Timeline {
         if let Some(rtt) = rtt {
             self.rtts_ns = (self.rtts_ns.0.saturating_add(rtt.ns), self.rtts_ns.1 + 1);
             (self.rtt_high_ns, self.rtt_most_ns) = (rtt.high_ns, self.rtt_most_ns.max(rtt.ns));
-            self.busy.round_trip(rtt.low_ns);
+            // Where nothing is known from below, what it is taken to be says when room was answered.
+            self.busy.round_trip(rtt.low_ns.max(rtt.ns / 2));
             self.again_within_ns = AGAIN_NS.saturating_add(rtt.high_ns.saturating_mul(2));
         }
         self.heeded_from_ns = self.now_ns + rtt.map_or(0, |rtt| rtt.ns);
