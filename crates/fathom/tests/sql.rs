@@ -66,6 +66,38 @@ fn a_client_that_works_and_a_server_that_sleeps_are_told_apart() {
     is(&slow, "server");
 }
 
+/// A backend that stands still shows what it did last: that it waits for a request. "Most of it is the path", high, by a stranger.
+#[test]
+fn a_backend_that_stands_still_is_not_the_path() {
+    let Some(server) = Postgres::start() else { return };
+    let asked = server
+        .sql(&["--json", "--query", "SELECT 1", "--every", "50ms", "--count", "40"])
+        .stdout(Stdio::piped())
+        .spawn();
+    let asked = asked.expect("fathom sql");
+    let which = "SELECT pid FROM pg_stat_activity WHERE query = 'SELECT 1' AND pid <> pg_backend_pid()";
+    let who = format!("COPY ({which}) TO '{}'", server.home.path().join("data/pid").display());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let pid = loop {
+        server.ask(&["--count", "1", "--simple", "--query", &who]);
+        let pid = std::fs::read_to_string(server.home.path().join("data/pid")).unwrap_or_default();
+        if let Ok(pid) = pid.trim().parse::<u32>() {
+            break pid.to_string();
+        }
+        assert!(Instant::now() < deadline, "nobody asks");
+    };
+    for _ in 0..3 {
+        for (signal, lasts) in [("-STOP", 400), ("-CONT", 100)] {
+            assert!(Command::new("kill").args([signal, &pid]).status().expect("kill").success());
+            std::thread::sleep(Duration::from_millis(lasts));
+        }
+    }
+    let outcome = result(&asked.wait_with_output().expect("its result"));
+    assert!(outcome["mean_ns"]["wall"].as_f64() >= Some(20e6), "it was stopped within queries: {outcome:#}");
+    assert_ne!(outcome["verdict"]["party"], "path", "{outcome:#}");
+    assert!(outcome["shares"]["server"]["high"].as_f64() > Some(0.9), "{outcome:#}");
+}
+
 #[test]
 fn what_is_asked_is_counted_and_kept() {
     let Some(server) = Postgres::start() else { return };

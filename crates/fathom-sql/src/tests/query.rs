@@ -39,7 +39,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             looks: None,
             stop: login.stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
-            first_waits_ns: VecDeque::new(),
+            first_waits_ns: std::collections::VecDeque::new(),
         };
         asker.ask()
     })
