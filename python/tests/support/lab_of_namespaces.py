@@ -134,12 +134,6 @@ class Person:
         )
         os.kill(int(child), sign)
 
-    def kill_again(self, process, sign, line):
-        """At the line that says that it was interrupted it is signalled again."""
-        if "gets it once" in line:
-            self.kill(process, sign)
-        return True
-
     def traces(self):
         """What could be left: processes, interfaces, things of the cloud's, files."""
         names = "for p in /proc/[0-9]*; do read -r n <$p/comm && echo $n; done 2>/dev/null; :"

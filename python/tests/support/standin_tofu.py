@@ -11,6 +11,7 @@ directory FATHOM_TEST_CLOUD, too: a cloud knows what it has without any state. F
 |---|---|
 | `fail` | JSON: {address: words}; making that thing ends with these words |
 | `hold` | an address: it waits before that thing until the file is gone |
+| `slow` | interrupted while it waits, it ends when the file is gone |
 | `die` | an address: it is killed after making it, before that is in the state |
 """
 
@@ -188,6 +189,8 @@ def hold(address):
             break
         time.sleep(0.01)
     if interrupts:
+        while (CLOUD / "slow").exists():
+            time.sleep(0.01)
         fail("execution halted")
 
 

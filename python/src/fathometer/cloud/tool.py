@@ -120,7 +120,11 @@ class Tool:
             process = self._start(words, file.fileno())
             lines = _Lines(back, take)
             while process.poll() is None:
-                if came and not ended.interrupted:
+                if came and ended.interrupted:
+                    came.clear()
+                    self._say(f"{self.name} still ends what it is at; interrupted again it would lose that")
+                elif came:
+                    came.clear()
                     ended.interrupted = True
                     with contextlib.suppress(ProcessLookupError):
                         process.send_signal(signal.SIGINT)
