@@ -8,7 +8,7 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 3600
 # The first of the seeds, for a soak that goes on where another ended.
 SOAK_SEED ?= 1
-FUZZ_TARGETS ?= wire iperf3 recording packet scenario
+FUZZ_TARGETS ?= wire iperf3 mysql recording packet scenario
 # Where rustup puts cargo, for a shell that has not read its profile since.
 # Demo and benchmarks ask no metadata service.
 export FATHOM_CLOUD := off

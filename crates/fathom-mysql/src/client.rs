@@ -169,10 +169,11 @@ impl Client {
                 }
                 return Ok(None);
             };
-            let message = match message.in_order() {
-                Err(_) if self.stage == Stage::Greeting => return Err(Trouble::OtherProtocol),
-                other => other?,
-            };
+            // Of one that is whole as of one whose header alone came: what is told may not depend on the pieces.
+            if self.stage == Stage::Greeting && (message.order.is_err() || !message.is_whole) {
+                return Err(Trouble::OtherProtocol);
+            }
+            let message = message.in_order()?;
             let kept = &self.packets.kept;
             match self.stage {
                 Stage::Answer(place) => match place.item(message, kept, ends_by_ok(self.capabilities))? {

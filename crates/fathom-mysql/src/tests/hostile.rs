@@ -38,6 +38,15 @@ fn what_is_wrong_is_named() {
         let (events, trouble) = outcome(&mut Client::new(login()), other, &[3]);
         assert_eq!((events, trouble), (vec![], Some(Trouble::OtherProtocol)));
     }
+    // An error that is none of a server that greets, at once and in pieces (found by the fuzz target).
+    for other in
+        [message(&error(1064, "42000", "no"), 1), message(&error(1, "HY000", &"x".repeat(70_000)), 0)]
+    {
+        for piece in [1, 5, 100_000] {
+            let (events, trouble) = outcome(&mut Client::new(login()), &other, &[piece]);
+            assert_eq!((events, trouble), (vec![], Some(Trouble::OtherProtocol)), "{piece}");
+        }
+    }
     assert_eq!(outcome(&mut Client::new(login()), &message(b"\x093.23\0", 0), &[3]).1, Some(Trouble::TooOld));
     assert_eq!(outcome(&mut Client::new(login()), &greeting(SSL, ""), &[3]).1, Some(Trouble::TooOld));
 }
