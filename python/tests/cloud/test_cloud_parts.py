@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fathometer.cloud.journal import Place
+from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
 from fathometer.cloud.left import commands_for, look
 from fathometer.cloud.make import _end
@@ -146,7 +146,7 @@ def test_secrets_are_named_by_their_variables():
 def test_how_long_a_lab_is_for(tmp_path):
     now = datetime(2026, 11, 23, 12, 0, 30, tzinfo=UTC)
     assert _end("90m", now) == "2026-11-23T13:30:30Z"
-    place = Place(tmp_path)
+    place = LabPlace(tmp_path)
     assert remaining(place, now) is None
     place.entries.append({"kind": "settings", "expires": _end("90m", now)})
     assert remaining(place, now).startswith("its hosts end at 2026-11-23 13:30 UTC, in 1h 30m; whatever else")
@@ -169,11 +169,11 @@ def test_a_directory_that_others_look_into_is_refused(tmp_path, mode):
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab").chmod(mode)
     with pytest.raises(FathometerError, match="its owner alone"):
-        Place(tmp_path / "lab").make()
+        LabPlace(tmp_path / "lab").make()
 
 
 def test_a_directory_that_holds_something_else_is_refused(tmp_path):
-    place = Place(tmp_path / "lab")
+    place = LabPlace(tmp_path / "lab")
     place.make()
     (tmp_path / "lab/thesis.txt").write_text("")
     with pytest.raises(FathometerError, match="it holds something else"):

@@ -74,6 +74,11 @@ def analysed(directory, result=None, mode="tcp-idle-limit"):
             "idle",
             "idle limit not known: requests were acknowledged and not answered from 4.00 s on",
         ),
+        (
+            {"verdict": "unclear", "survived": end(3), "dies_from_ns": 4 * SECOND, "strays": 29, "how": {}},
+            "idle",
+            "idle limit unclear: connections died from 4.00 s on, of neither one limit nor none",
+        ),
         (None, "idle", "a search for the idle limit found nothing"),
         ({"verdict": "found", "survived": {"idle_ns": "long"}}, "idle", "found nothing"),
     ],
@@ -85,11 +90,17 @@ def test_what_a_search_found_is_a_finding(tmp_path, result, mode, words):
     ends = [
         name for name in ("survived", "died") if isinstance((result or {}).get(name, {}).get("hits"), int)
     ]
-    unanswered = ["not answered"] if "dies_from_ns" in (result or {}) else []
-    assert [fact.code for fact in finding.facts] == [f"limit {name}" for name in ends + unanswered]
+    unclear = "unclear" if "strays" in (result or {}) else "not answered"
+    others = [unclear] if "dies_from_ns" in (result or {}) else []
+    assert [fact.code for fact in finding.facts] == [f"limit {name}" for name in ends + others]
     told = render.evidence(finding)
     assert all("3 of 3 connections" in text for text in told[: len(ends)])
-    assert all("3 connections acknowledged a request after 4.00 s" in t for t in told[len(ends) :])
+    more = {
+        "unclear": "29 connections died, the first within 4.00 s",
+        "not answered": "3 connections acknowledged a request after 4.00 s",
+    }
+    assert all(more[unclear] in text for text in told[len(ends) :])
+    assert not others or "none up to" not in as_text(analysis, "markdown")
     assert not [f for f in analysis.findings if f.kind == "no samples"]
     assert words in as_text(analysis, "markdown")
 

@@ -10,7 +10,7 @@ from fathometer.findings.limits_compared import alike, beside, searched
 from fathometer.findings.seen.limits import Traffic
 from fathometer.report.write import as_text
 from support.recordings import write
-from support.searches import SECOND, rates, runs
+from support.searches import SECOND, rates, runs, unclear
 
 
 def grouped(directory):
@@ -45,6 +45,17 @@ def test_searches_with_other_traffic_are_not_held_against_each_other(tmp_path):
     text = as_text(analysis, "markdown")
     assert "paths differ" not in text.split("## Limits")[0]
     assert "idle, traffic from there alone each 30.0 s; 1 run" in text
+
+
+def test_an_unclear_search_is_never_told_as_none(tmp_path):
+    """A report began with "none up to 7.86 s" of a path whose search was unclear, and of another's limit."""
+    unclear(tmp_path / "unclear", 7.86, 8.24)
+    runs(tmp_path / "found", (55.5, 56.9))
+    text = as_text(analyse(open_recordings([tmp_path])), "markdown")
+    assert "none up to" not in text
+    head = text.split("## Limits")[0]
+    assert "unclear: some died from 8.24 s on" in head
+    assert "55.5 s to 56.9 s" in head
 
 
 def test_a_path_without_a_limit_is_told_apart_only_beyond_what_was_tried(tmp_path):

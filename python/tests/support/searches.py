@@ -39,6 +39,16 @@ def unanswered(directory, survived_s, from_s):
     write(directory, none, label=directory.name, events=events, manifest={"probe": probe})
 
 
+def unclear(directory, survived_s, from_s):
+    """A recording of a search whose connections died from so long on, of no one limit."""
+    result = {"verdict": "unclear", "survived": end(survived_s), "how": {}, "strays": 29}
+    result["dies_from_ns"] = int(from_s * SECOND)
+    events = [{"at_ns": START + SECOND, "kind": "limits.ended", "result": result}]
+    probe = {"mode": "tcp-idle-limit", "size": None, "interval_ns": None}
+    none = np.zeros(0, dtype=np.int64)
+    write(directory, none, label=directory.name, events=events, manifest={"probe": probe})
+
+
 def rate_end(rate, lost, due):
     return {"rate_per_s": rate, "lost": lost, "due": due, "share_95": [0.0, 1.0]}
 

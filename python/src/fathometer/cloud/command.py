@@ -274,14 +274,14 @@ def down(
 
 
 def _work(lab: str, directory: Path | None, *, yes: bool) -> Work:
-    from fathometer.cloud.journal import Place, usual
+    from fathometer.cloud.journal import LabPlace, usual
     from fathometer.cloud.work import Work
 
     if "/" in lab or lab.startswith("."):
         raise FathometerError(
             "find the lab", f'"{lab}" is no name of one', "see `fathom cloud list`", exit_code=ExitCode.USAGE
         )
-    return Work(Place(directory or usual(lab)), lab, yes=yes)
+    return Work(LabPlace(directory or usual(lab)), lab, yes=yes)
 
 
 def _variables(given: list[str] | None) -> dict[str, str]:

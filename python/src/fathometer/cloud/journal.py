@@ -51,7 +51,7 @@ def all_usual() -> Path:
     return base / "fathom/cloud"
 
 
-class Place:
+class LabPlace:
     """A lab's directory. `begun` says whether there is something in it; `begin` begins it."""
 
     def __init__(self, directory: Path) -> None:

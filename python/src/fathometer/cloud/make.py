@@ -15,7 +15,7 @@ from fathometer.cloud import keys
 from fathometer.cloud.journal import KNOWN_HOSTS
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import Plan, read_plan
-from fathometer.cloud.prices import Estimate, estimate
+from fathometer.cloud.prices import Price, estimate
 from fathometer.cloud.tool import find_tool, message
 from fathometer.cloud.work import Work, remaining, table
 from fathometer.counts import count
@@ -103,7 +103,7 @@ def key_of(work: Work) -> str | None:
     return None if key is None else str(key)
 
 
-def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan, Estimate]:
+def _plan(work: Work, root: Root, tool: Path | None, given: Given) -> tuple[Plan, Price]:
     place = work.place
     if place.has("destroy.started"):
         raise FathometerError(
@@ -205,7 +205,7 @@ def _end(hours: str, now: datetime) -> str:
     return (now + timedelta(microseconds=int(ns) // 1000)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _show(planned: Plan, price: Estimate) -> None:
+def _show(planned: Plan, price: Price) -> None:
     for words, resources in (
         ("made", planned.made),
         ("changed", planned.changed),
@@ -219,7 +219,7 @@ def _show(planned: Plan, price: Estimate) -> None:
     typer.echo(f"costs {price}")
 
 
-def _approve(work: Work, planned: Plan, price: Estimate) -> None:
+def _approve(work: Work, planned: Plan, price: Price) -> None:
     approved = work.place.last("approved")
     if approved is not None and planned.is_within(approved["addresses"]):
         work.say(f"going on: {count(len(planned.made), 'thing')} to be made")

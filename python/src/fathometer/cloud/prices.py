@@ -13,7 +13,7 @@ from fathometer.cloud.planned import Resource
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Price:
     """In US dollars an hour."""
 
     low: float
@@ -41,7 +41,7 @@ def _prices() -> dict[str, Any]:
     return tomllib.loads(Path(__file__).with_name("prices.toml").read_text(encoding="utf-8"))
 
 
-def estimate(resources: Iterable[Resource]) -> Estimate:
+def estimate(resources: Iterable[Resource]) -> Price:
     """Of all of them."""
     prices = _prices()
     free = set(prices["free"])
@@ -53,7 +53,7 @@ def estimate(resources: Iterable[Resource]) -> Estimate:
             low, high = low + price["hour"][0], high + price["hour"][1]
         elif resource.kind not in free:
             unknown[_named(resource)] = None
-    return Estimate(low, high, str(prices["date"]), tuple(unknown))
+    return Price(low, high, str(prices["date"]), tuple(unknown))
 
 
 def _fits(price: dict[str, Any], resource: Resource) -> bool:

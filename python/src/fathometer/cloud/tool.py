@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fathometer.clean import cleaned
-from fathometer.cloud.journal import Place
+from fathometer.cloud.journal import LabPlace
 from fathometer.errors import FathometerError
 from fathometer.study.processes import MARK, end_marked, marked
 
@@ -40,7 +40,7 @@ _SECRET: Final = re.compile(r"SECRET|PASSWORD|TOKEN|CREDENTIAL|ACCESS_KEY|PRIVAT
 
 
 @dataclass
-class Ended:
+class Exit:
     """How a call ended."""
 
     code: int
@@ -79,7 +79,7 @@ def find_tool(named: Path | None) -> str:
 class Tool:
     """Called in the copy of a lab's root."""
 
-    def __init__(self, place: Place, say: Callable[[str], None]) -> None:
+    def __init__(self, place: LabPlace, say: Callable[[str], None]) -> None:
         self._place = place
         self._program = str((place.begun or {})["tool"])
         self._say = say
@@ -94,14 +94,14 @@ class Tool:
         """`tofu` or `terraform`."""
         return Path(self._program).name
 
-    def run(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Ended:
+    def run(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """Runs it to its end. `heard` gets the objects that it writes with `-json`.
 
         A signal that would end us is passed on as one interrupt, at which it ends in order; at a second one
         it would lose what it is making.
         """
         raw = self._place.logs / f"{name}.raw"
-        ended = Ended(0)
+        ended = Exit(0)
         plain: list[str] = []
 
         def take(line: str) -> None:
@@ -160,7 +160,7 @@ class Tool:
             raise self._gone(error) from None
         if done.returncode != 0:
             said = self._without_secrets((done.stderr or done.stdout).decode(errors="replace"))
-            what = Ended(done.returncode, _plain_errors(said)).words
+            what = Exit(done.returncode, _plain_errors(said)).words
             raise FathometerError("look at a lab", f"{self.name} {words[0]}: {what}", "call it again")
         return done.stdout
 
@@ -203,7 +203,7 @@ def secrets_of(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     return sorted(set(found), key=lambda one: -len(one[0]))
 
 
-def wait_for_earlier(place: Place, say: Callable[[str], None], *, end: bool) -> None:
+def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) -> None:
     """Waits for a tool that an earlier call of ours started and did not live to see end. With `end` it is
     interrupted, once, and ends in order; killed, it would not write down what it just made.
     """

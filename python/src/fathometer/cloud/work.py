@@ -14,10 +14,10 @@ from typing import Any
 import typer
 
 from fathometer.clean import cleaned
-from fathometer.cloud.journal import Place, all_usual
+from fathometer.cloud.journal import LabPlace, all_usual
 from fathometer.cloud.planned import Resource, by_kind, read_state
 from fathometer.cloud.prices import estimate, hourly
-from fathometer.cloud.tool import Ended, Tool, wait_for_earlier
+from fathometer.cloud.tool import Exit, Tool, wait_for_earlier
 from fathometer.cloud.trouble import advice
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
@@ -28,7 +28,7 @@ from fathometer.study.words import duration_text
 class Work:
     """On one lab, in its directory."""
 
-    def __init__(self, place: Place, lab: str, *, yes: bool) -> None:
+    def __init__(self, place: LabPlace, lab: str, *, yes: bool) -> None:
         self.place = place
         self.lab = lab
         self.yes = yes
@@ -39,7 +39,7 @@ class Work:
         self.place.make()
         with locked(self.place.directory, f"work on the lab {self.lab}", "wait for its end"):
             # What was written since it was read.
-            self.place = Place(self.place.directory)
+            self.place = LabPlace(self.place.directory)
             if self.place.begun is not None:
                 wait_for_earlier(self.place, self.say, end=end_earlier)
             yield
@@ -78,7 +78,7 @@ class Work:
             return ()
         return read_state(json.loads(self.tool.output("show", "-json")))
 
-    def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Ended:
+    def step(self, name: str, *words: str, heard: Callable[[Mapping[str, Any]], None] | None = None) -> Exit:
         """A call of the tool, with its entries in the journal."""
         self.place.note(f"{name}.started")
         ended = self.tool.run(name, *words, heard=heard)
@@ -89,7 +89,7 @@ class Work:
             self.place.note(f"{name}.failed", reason=ended.words)
         return ended
 
-    def failed(self, operation: str, ended: Ended, verb: str) -> FathometerError:
+    def failed(self, operation: str, ended: Exit, verb: str) -> FathometerError:
         """The error for a call that did not end well. Says what exists, and what that costs."""
         self.say_what_exists()
         self.say(f"{self.command(verb)} goes on from here")
@@ -116,7 +116,7 @@ class Work:
         self.say(f"{self.command('down')} removes it")
 
 
-def remaining(place: Place, now: datetime) -> str | None:
+def remaining(place: LabPlace, now: datetime) -> str | None:
     """How long the lab is for, in words; None: nothing says it."""
     ends = expires(place)
     if ends is None:
@@ -132,7 +132,7 @@ def remaining(place: Place, now: datetime) -> str | None:
     )
 
 
-def expires(place: Place) -> datetime | None:
+def expires(place: LabPlace) -> datetime | None:
     """When the hosts of a lab end."""
     last = place.last("settings")
     try:
@@ -148,7 +148,7 @@ def table(resources: Iterable[Resource]) -> str:
 
 def summary(directory: Path, now: datetime) -> str | None:
     """A line on a lab's directory, of its journal alone; None: it holds no lab."""
-    place = Place(directory)
+    place = LabPlace(directory)
     begun = place.begun
     if begun is None:
         return None

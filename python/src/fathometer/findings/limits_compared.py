@@ -7,7 +7,7 @@ apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
@@ -51,6 +51,9 @@ class Searched:
     unanswered_ns: int | None
     """From which length on requests were acknowledged and not answered, where that is all that was found (the
     shortest of the runs): the application's doing, and no limit."""
+    dies_from_ns: int | None
+    """From which length on connections died, where that is neither one limit nor none (the shortest of the
+    runs)."""
     how: Mapping[str, int]
     """How many connections died, by how, or how many runs saw what begin (docs/limits.md)."""
     by: tuple[str, ...]
@@ -160,12 +163,17 @@ def _over(scenario: Scenario, recordings: Sequence[Recording]) -> Searched:
         limits.packets_over(recordings[0]),
         _pooled(lows, min) if len(lows) == len(ends) else None,
         _pooled(highs, max),
-        min((ns for r in results if (ns := limits.unanswered_ns(r)) is not None), default=None),
+        _least(limits.unanswered_ns(r) for r in results),
+        _least(limits.unclear_from_ns(r) for r in results),
         how,
         tuple(sorted({str(r["by"]) for r in results if r.get("by") in {"reflector", "between"}})),
         len(results),
         agree and all(r.get("verdict") in DECIDED for r in results),
     )
+
+
+def _least(every: Iterable[int | None]) -> int | None:
+    return min((ns for ns in every if ns is not None), default=None)
 
 
 def _pooled(ends: Sequence[End], which: Any) -> End | None:  # noqa: ANN401 - min or max

@@ -49,7 +49,7 @@ class Swept:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sweep:
+class QuerySweep:
     """Settings of one query over one path."""
 
     path: str
@@ -60,7 +60,7 @@ class Sweep:
 
 
 @lru_cache(maxsize=1)
-def sweeps(scenarios: tuple[Scenario, ...]) -> tuple[Sweep, ...]:
+def sweeps(scenarios: tuple[Scenario, ...]) -> tuple[QuerySweep, ...]:
     """Of each path and query."""
     groups: dict[tuple[str, str], list[tuple[str, Queries]]] = {}
     for scenario, recording in recordings_of(scenarios):
@@ -71,7 +71,7 @@ def sweeps(scenarios: tuple[Scenario, ...]) -> tuple[Sweep, ...]:
     return tuple(_sweep(path, runs) for (path, _), runs in sorted(groups.items()))
 
 
-def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> Sweep:
+def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> QuerySweep:
     runs = sorted(runs, key=lambda run: int(run[1].started_ns[0]) if run[1].number else 0)
     split = [queries.by_setting() for _, queries in runs]
     number = len(split[0])
@@ -96,7 +96,7 @@ def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> Sweep:
             )
         )
     whole = {**runs[0][1].asked, "fetch_size": None, "packet_size": None}
-    return Sweep(path, words_of(whole), tuple(i for i, _ in runs), tuple(each))
+    return QuerySweep(path, words_of(whole), tuple(i for i, _ in runs), tuple(each))
 
 
 def of_rounds(first: Queries, other: Queries, settings: int) -> NDArray[np.float64]:

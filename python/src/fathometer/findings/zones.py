@@ -15,7 +15,7 @@ Numbered = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class ZonePair:
     """A path between two hosts whose physical zones are known."""
 
     zones: tuple[str, str]
@@ -29,7 +29,7 @@ class Pair:
 class Zones:
     """What is known of physical zones."""
 
-    pairs: tuple[Pair, ...]
+    pairs: tuple[ZonePair, ...]
     unknown: tuple[str, ...]
     """Paths of a cloud one of whose ends is in a zone that nobody said."""
     physical: dict[Numbered, tuple[str, ...]]
@@ -74,7 +74,7 @@ def zones(analysis: Analysis) -> Zones:
             unknown.append(scenario.name)
             continue
         here, there = sorted((e for e in ends if e), key=lambda place: place.physical)
-        pairs.append(Pair((here.physical, there.physical), (here.number, there.number), scenario))
+        pairs.append(ZonePair((here.physical, there.physical), (here.number, there.number), scenario))
     names = {number: tuple(sorted(found)) for number, found in sorted(physical.items())}
     return Zones(tuple(sorted(pairs, key=lambda p: (p.zones, p.scenario.name))), tuple(unknown), names)
 

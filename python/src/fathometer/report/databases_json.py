@@ -10,7 +10,7 @@ from fathometer.findings.databases import Asked, Pair, databases
 from fathometer.findings.doubts import in_words
 from fathometer.findings.model import Analysis
 from fathometer.findings.prediction import Elsewhere, elsewhere
-from fathometer.findings.sweeps import Sweep, Swept, sweeps
+from fathometer.findings.sweeps import QuerySweep, Swept, sweeps
 from fathometer.stats.results import Estimate
 
 
@@ -64,7 +64,7 @@ def _estimate(e: Estimate) -> dict[str, Any]:
     }
 
 
-def _sweep(sweep: Sweep) -> dict[str, Any]:
+def _sweep(sweep: QuerySweep) -> dict[str, Any]:
     return {
         "path": sweep.path,
         "asked": sweep.asked or None,

@@ -13,9 +13,9 @@ from fathometer.findings.interruptions import Interrupted, interrupted
 from fathometer.findings.limits_compared import Beside, End, beside, searched
 from fathometer.findings.model import Analysis
 from fathometer.findings.policy_paths import OnPath, unserved_by_path
-from fathometer.findings.rules import answers
 from fathometer.findings.zones import Zones, zones
 from fathometer.report.policies_json import mean_as_json, mean_number
+from fathometer.report.rules import answers
 from fathometer.stats.family import Difference
 
 
@@ -43,6 +43,7 @@ def _limit(one: Beside) -> dict[str, Any]:
         **({"connections": x.connections} if x.limit == "rate" else {}),
         **{name: of(end) for name, end in zip(names, (x.low, x.high), strict=True)},
         **({} if x.unanswered_ns is None else {"unanswered_ns": x.unanswered_ns}),
+        **({} if x.dies_from_ns is None else {"dies_from_ns": x.dies_from_ns}),
         "how": dict(x.how),
         "by": list(x.by),
         "sure": x.sure,

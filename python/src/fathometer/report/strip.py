@@ -186,12 +186,10 @@ def _limits(analysis: Analysis) -> list[Verdict]:
     for every in kinds(searched(analysis.scenarios)):
         groups = alike(every)
         short = groups[0]
-        answer = found(short[0]) if len(short) == 1 else found(_hull(short))
+        answer = _found(short)
         if len(groups) > 1:
             answer = f"{answer} at the {'lowest' if every[0].limit == 'rate' else 'shortest'}"
-        details = [
-            f"{found(_hull(g))}: {listed([x.name for x in g], 2 * _MOST)}" for g in groups[: 2 * _MOST]
-        ]
+        details = [f"{_found(g)}: {listed([x.name for x in g], 2 * _MOST)}" for g in groups[: 2 * _MOST]]
         if len(every) > 1:
             told = "paths differ" if len(groups) > 1 else "no path is told apart from the others"
             details.insert(0, told)
@@ -201,6 +199,13 @@ def _limits(analysis: Analysis) -> list[Verdict]:
         name = f"{limit}{beside_it(every[0])}"
         strip.append(Verdict(name, answer, "plain", tuple(details)))
     return strip
+
+
+def _found(group: Sequence[Searched]) -> str:
+    """What was found on all paths of a group, or between which ends, where each has a limit; else each."""
+    if any(x.dies_from_ns is not None for x in group) or len({x.high is None for x in group}) > 1:
+        return listed(list(dict.fromkeys(found(x) for x in group)), _MOST)
+    return found(group[0]) if len(group) == 1 else found(_hull(group))
 
 
 def _hull(group: Sequence[Searched]) -> Searched:

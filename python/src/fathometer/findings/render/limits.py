@@ -14,6 +14,10 @@ _FOUND: Final = {
         70,
         "{limit} limit not known: requests were acknowledged and not answered from {from:duration} on",
     ),
+    "limit unclear": (
+        70,
+        "{limit} limit unclear: connections died from {from:duration} on, of neither one limit nor none",
+    ),
     "limit not known": (60, "a search for the {limit} limit found nothing"),
 }
 _CEILING: Final = {
@@ -56,6 +60,8 @@ facts(
         "limit not answered": "{connections:count connection} acknowledged a request after {lasted:duration} "
         "and more and did not answer it ({limit} limit): the application there, or behind a proxy, and no "
         "limit of the path",
+        "limit unclear": "{connections:count connection} died, the first within {lasted:duration}, and no "
+        "single {limit} limit explains them (`fathom recording explain` tells why)",
         "limit died": "{hits} of {of:count connection} died within {lasted:duration} ({limit} limit)",
     }
 )

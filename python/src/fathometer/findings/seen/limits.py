@@ -54,6 +54,13 @@ def _finding(scenario: Scenario, recording: Recording) -> Finding:
         times = number(of["how"]["not_answered"], "connections")
         given = {"connections": times, "lasted": ns(from_ns)}
         facts.append(Fact("limit not answered", quantities=given, terms={"limit": kind(recording)}))
+    elif (from_ns := unclear_from_ns(of)) is not None:
+        code = "limit unclear"
+        quantities["from"] = ns(from_ns)
+        strays = of.get("strays")
+        if _is_whole(strays) and strays:
+            given = {"connections": number(strays, "connections"), "lasted": ns(from_ns)}
+            facts.append(Fact("limit unclear", quantities=given, terms={"limit": kind(recording)}))
     moved = traffic(recording)
     quantities |= {"every": ns(moved.every_ns)} if moved else {}
     return Finding(
@@ -132,6 +139,12 @@ def unanswered_ns(of: Mapping[str, Any]) -> int | None:
     how, from_ns = of.get("how"), of.get("dies_from_ns")
     times = how.get("not_answered") if isinstance(how, dict) else None
     return from_ns if _is_whole(times) and _is_whole(from_ns) and not end(of, "died") else None
+
+
+def unclear_from_ns(of: Mapping[str, Any]) -> int | None:
+    """From which length on connections died, where that is neither one limit nor none."""
+    from_ns = of.get("dies_from_ns")
+    return from_ns if _is_whole(from_ns) and not end(of, "died") and unanswered_ns(of) is None else None
 
 
 def kind(recording: Recording) -> SearchedFor:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fathometer.findings.databases import shortened
 from fathometer.findings.finding import Finding, Place, Quantity, number
 from fathometer.findings.model import Scenario
-from fathometer.findings.sweeps import Sweep, Swept, sweeps
+from fathometer.findings.sweeps import QuerySweep, Swept, sweeps
 
 
 def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
@@ -15,7 +15,7 @@ def findings(scenarios: Sequence[Scenario]) -> list[Finding]:
     return [f for s in sweeps(tuple(scenarios)) for one in s.each if (f := _of(s, one)) is not None]
 
 
-def _of(sweep: Sweep, one: Swept) -> Finding | None:
+def _of(sweep: QuerySweep, one: Swept) -> Finding | None:
     if one.verdict not in {"slower", "faster"} or one.ratio is None or one.ratio.interval is None:
         return None
     ends = one.ratio.interval

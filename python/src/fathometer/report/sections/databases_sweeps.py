@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fathometer.findings.databases import shortened
 from fathometer.findings.model import Analysis
-from fathometer.findings.sweeps import Sweep, Swept, sweeps
+from fathometer.findings.sweeps import QuerySweep, Swept, sweeps
 from fathometer.report.sections import Section, table_of
 from fathometer.report.tables import Cell, Table, figure
 
@@ -15,7 +15,7 @@ def _table(analysis: Analysis) -> Table | None:
     return table_of("Databases, settings in turn", head, rows)
 
 
-def _row(sweep: Sweep, one: Swept) -> tuple[Cell, ...]:
+def _row(sweep: QuerySweep, one: Swept) -> tuple[Cell, ...]:
     return (
         Cell(sweep.path, shortened(sweep.asked, _LETTERS)),
         Cell(one.words),

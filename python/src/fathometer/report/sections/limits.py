@@ -75,6 +75,8 @@ def found(x: Searched) -> str:
     """The bracket in words."""
     if x.high is None and x.unanswered_ns is not None:
         return f"not answered after {duration(x.unanswered_ns)}"
+    if x.high is None and x.dies_from_ns is not None:
+        return f"unclear: some died from {duration(x.dies_from_ns)} on"
     if x.high is None:
         return f"none up to {_at(x, x.low)}" if x.low else "not known"
     return f"{_at(x, x.low)} to {_at(x, x.high)}" if x.low else f"below {_at(x, x.high)}"

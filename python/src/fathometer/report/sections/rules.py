@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fathometer.findings.model import Analysis
-from fathometer.findings.rules import answers
+from fathometer.report.rules import answers
 from fathometer.report.sections import Section, table_of
 from fathometer.report.tables import Cell, Table
 

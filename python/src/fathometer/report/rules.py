@@ -23,7 +23,7 @@ Holds = Literal["differs", "no difference shown", "cannot be decided"]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RuleHeld:
     """One rule."""
 
     rule: str
@@ -31,7 +31,7 @@ class Answer:
     words: str
 
 
-def answers(analysis: Analysis) -> list[Answer]:
+def answers(analysis: Analysis) -> list[RuleHeld]:
     """Empty where no path was measured over a day's hours again and again."""
     paths = [s for s in analysis.scenarios if s.calendar is not None and len(s.runs) >= ENOUGH]
     if not paths:
@@ -45,26 +45,26 @@ def answers(analysis: Analysis) -> list[Answer]:
     ]
 
 
-def _places(analysis: Analysis, paths: list[Scenario]) -> Answer:
+def _places(analysis: Analysis, paths: list[Scenario]) -> RuleHeld:
     rule = "all places perform alike"
     names = {s.name for s in paths}
     among = [v for v in analysis.comparisons if {v.a, v.b} <= names]
     if not among:
-        return Answer(rule, "cannot be decided", "one path was measured")
+        return RuleHeld(rule, "cannot be decided", "one path was measured")
     differ = sorted((v for v in among if v.headline.differs), key=lambda v: -v.headline.ratio)
     if differ:
         most = differ[0]
         words = f"{len(differ)} of {count(len(among), 'pair')} differ, the most {most.b} from {most.a}: "
-        return Answer(rule, "differs", words + times(most.headline.ratio))
+        return RuleHeld(rule, "differs", words + times(most.headline.ratio))
     if all(not v.headline.decided for v in among):
-        return Answer(rule, "cannot be decided", "no pair of paths can be compared")
-    return Answer(rule, "no difference shown", f"in {count(len(among), 'pair')}")
+        return RuleHeld(rule, "cannot be decided", "no pair of paths can be compared")
+    return RuleHeld(rule, "no difference shown", f"in {count(len(among), 'pair')}")
 
 
-def _weekend(paths: list[Scenario]) -> Answer:
+def _weekend(paths: list[Scenario]) -> RuleHeld:
     said = [(s, s.calendar.of_week) for s in paths if s.calendar]
     told = [f"{s.name}: {_rhythm(r)}{_days(s) if _matters(r) else ''}" for s, r in said]
-    return Answer(
+    return RuleHeld(
         "weekends are quieter", _holds([(r.p_value, _matters(r)) for _, r in said]), "; ".join(told)
     )
 
@@ -91,12 +91,12 @@ def _days(scenario: Scenario) -> str:
     return f", weekend {both[0]}, other days {both[1]} in the median of their hours"
 
 
-def _over_time(analysis: Analysis, paths: list[Scenario]) -> Answer:
+def _over_time(analysis: Analysis, paths: list[Scenario]) -> RuleHeld:
     names = {s.name for s in paths}
     moved = [m for m in analysis.changes if m.scenario in names]
     if moved:
         where = listed(sorted({m.scenario for m in moved}), 4)
-        return Answer("it stays the same", "differs", f"{count(len(moved), 'change')}: {where}")
+        return RuleHeld("it stays the same", "differs", f"{count(len(moved), 'change')}: {where}")
     # Runs of a minute are too short for a change within them: the days of the first half against the others.
     told, decided = [], []
     for s in paths:
@@ -111,7 +111,7 @@ def _over_time(analysis: Analysis, paths: list[Scenario]) -> Answer:
                 f"{s.name}: second half {times(math.exp(test.middle))} the first (p = {test.p_value:.3f})"
             )
     few = f"fewer than {count(2 * RUNS_TO_COMPARE, 'day')} were measured"
-    return Answer("it stays the same", _holds(decided), "; ".join(told) or few)
+    return RuleHeld("it stays the same", _holds(decided), "; ".join(told) or few)
 
 
 def _of_days(scenario: Scenario) -> NDArray[np.float64]:
@@ -123,13 +123,15 @@ def _of_days(scenario: Scenario) -> NDArray[np.float64]:
     return np.array([float(np.median(of)) for _, of in sorted(by_day.items())])
 
 
-def _hours(paths: list[Scenario]) -> Answer:
+def _hours(paths: list[Scenario]) -> RuleHeld:
     said = [(s, s.calendar.of_day) for s in paths if s.calendar]
     told = [f"{s.name}: {_rhythm(r)}" for s, r in said]
-    return Answer("all hours are alike", _holds([(r.p_value, _matters(r)) for _, r in said]), "; ".join(told))
+    return RuleHeld(
+        "all hours are alike", _holds([(r.p_value, _matters(r)) for _, r in said]), "; ".join(told)
+    )
 
 
-def _runs(paths: list[Scenario]) -> Answer:
+def _runs(paths: list[Scenario]) -> RuleHeld:
     """What one run would have said: how far runs lie from their median."""
     told, wide = [], False
     for s in paths:
@@ -144,8 +146,8 @@ def _runs(paths: list[Scenario]) -> Answer:
             f"median ({duration(middle)}); 95 % of runs are at or below {duration(s.worst.p95)}"
         )
     if not told:
-        return Answer("one run is enough", "cannot be decided", "runs have too few samples for a p95")
-    return Answer("one run is enough", "differs" if wide else "no difference shown", "; ".join(told))
+        return RuleHeld("one run is enough", "cannot be decided", "runs have too few samples for a p95")
+    return RuleHeld("one run is enough", "differs" if wide else "no difference shown", "; ".join(told))
 
 
 _OFTEN = 0.05
