@@ -22,6 +22,8 @@ pub(crate) struct Mysql {
     client: Client,
     /// The number of the error that came last.
     error: u16,
+    /// The session that answers here, by its own account; `None`: it was not asked.
+    number: Option<u64>,
 }
 
 impl Mysql {
@@ -105,7 +107,7 @@ impl Mysql {
             is_checked: tls::is_checked(server),
             several,
         });
-        let mut this = Self { channel, client, error: 0 };
+        let mut this = Self { channel, client, error: 0, number: None };
         loop {
             let came = this.event();
             let out = this.client.take_out();
@@ -192,7 +194,12 @@ impl Protocol for Mysql {
 
     /// On a connection of its own: this one answers, and listens to nobody.
     fn cancel(&mut self, login: &Login) -> io::Result<Vec<u8>> {
-        let kill = format!("KILL QUERY {}", self.client.facts().connection);
+        let greeted = self.client.facts().connection;
+        // Behind a proxy the number of its greeting may be somebody else's session at the server.
+        if self.number.is_some_and(|number| number != u64::from(greeted)) {
+            return Ok(Vec::new());
+        }
+        let kill = format!("KILL QUERY {greeted}");
         on_a_thread(login, move |login| {
             Self::open(login, false, &login.limit())?.ask(&kill, login).map(|_| ())
         });
@@ -219,6 +226,7 @@ impl Protocol for Mysql {
         let number = self.ask("SELECT CONNECTION_ID()", login)?;
         let number = number.into_iter().next().flatten().and_then(|number| number.parse::<u64>().ok());
         let number = number.ok_or_else(|| Error::run("the server does not number the session"))?;
+        self.number = Some(number);
         // Everybody sees the sessions of his own user.
         let sql = format!("SELECT COMMAND, STATE FROM information_schema.PROCESSLIST WHERE ID = {number}");
         Ok(Watch { sql, read: state })
@@ -268,8 +276,10 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
         ));
     };
     let state = state.filter(|state| !state.is_empty());
+    // It has sent everything, or has not begun: where all threads of a pool are busy, or it stands still, a session that has its
+    // request sleeps as well.
     if command.as_deref() == Some("Sleep") {
-        return Ok((ServerState::Done, None));
+        return Ok((ServerState::Before, None));
     }
     Ok(match state.as_deref() {
         // Of MariaDB and MySQL to 5.7.7, and of MySQL since.
@@ -333,7 +343,7 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
             server.user
         ),
         Trouble::Unchecked => format!(
-            "{address} asks for the password of {} itself, which fathom sends to nobody whose certificate it does not check; use \
+            "{address} asks for the password of {} in the clear, by a plugin that serves any password (PAM, LDAP): fathom sends it to nobody whose certificate it does not check; use \
              sslmode=verify-full",
             server.user
         ),

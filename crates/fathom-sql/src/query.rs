@@ -197,7 +197,8 @@ impl Asker<'_> {
 
     /// The first bytes of an answer came after so long.
     fn answered(&mut self, run: &mut Run, waited_ns: u64) {
-        if std::mem::replace(&mut run.is_answered, true) {
+        // Bytes that were there before the request are no answer to it.
+        if std::mem::replace(&mut run.is_answered, true) || waited_ns == 0 {
             return;
         }
         self.first_waits_ns.push_back(waited_ns);

@@ -200,7 +200,8 @@ impl Protocol for Tds {
             "SELECT s.session_id, r.status, r.wait_type FROM sys.dm_exec_sessions AS s \
              LEFT JOIN sys.dm_exec_requests AS r ON r.session_id = s.session_id WHERE s.session_id = {spid}"
         );
-        Ok(Watch { sql, read: state })
+        let ours = self.client.facts().program == OURS;
+        Ok(Watch { sql, read: if ours { state } else { state_of_a_server } })
     }
 
     fn rows(&self, rows: u64, row_bytes: u64) -> String {
@@ -288,6 +289,12 @@ fn state(answer: Vec<Option<String>>) -> Result<Seen, Error> {
         (Some(_), Some("ASYNC_NETWORK_IO")) => (ServerState::Sending, wait),
         (Some(_), _) => (ServerState::Working, wait),
     })
+}
+
+/// A session without a request has sent everything, or its request has not been taken yet: nobody tells which.
+fn state_of_a_server(answer: Vec<Option<String>>) -> Result<Seen, Error> {
+    let (state, wait) = state(answer)?;
+    Ok((if state == ServerState::Done { ServerState::Before } else { state }, wait))
 }
 
 fn refusal_of(told: Told) -> Refusal {

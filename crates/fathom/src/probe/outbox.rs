@@ -80,7 +80,9 @@ pub(super) struct Outbox {
     /// Samples in the queue that were sent after it began, and how many those may be.
     later: usize,
     later_at_most: usize,
-    /// Messages that may wait altogether.
+    /// Samples in the queue in messages of many, of whatever age.
+    packed: usize,
+    /// Messages that may wait altogether, and such samples.
     at_most: usize,
     events_lost: u64,
     lost: BTreeMap<(u32, Option<u32>), u64>,
@@ -135,6 +137,7 @@ fn channel_of(
         waiting_since_ns: 0,
         later: 0,
         later_at_most,
+        packed: 0,
         at_most,
         events_lost: 0,
         lost,
@@ -148,9 +151,9 @@ impl Outbox {
     pub(super) fn sample(&mut self, path: u32, sample: Sample) {
         let Some(packing) = &mut self.packing else { return self.samples(Message::Sample(path, sample)) };
         packing.batch.sample(&sample);
-        if packing.rows_due_ns.is_none() {
+        if packing.rows_due_ns.is_none() || packing.batch_due_ns.is_none() {
             let now = mono_ns();
-            packing.rows_due_ns = Some(now + ROWS_FOR_NS);
+            packing.rows_due_ns.get_or_insert(now + ROWS_FOR_NS);
             packing.batch_due_ns.get_or_insert(now + BATCH_FOR_NS);
         }
         if let Some(rows) = packing.packer.as_mut().and_then(|packer| packer.push(&sample)) {
@@ -184,10 +187,11 @@ impl Outbox {
         self.hand_over(u64::MAX);
         let quiet = matches!(message, Message::Anchor { .. });
         self.one(message);
-        let recording = self.packing.as_ref().filter(|_| !quiet).and_then(|p| p.recording.get());
-        if let Some(recording) = recording {
-            recording.unpark();
-        }
+        self.wake(!quiet);
+    }
+
+    fn wake(&self, wanted: bool) {
+        self.packing.as_ref().filter(|_| wanted).and_then(|p| p.recording.get()).inspect(|r| r.unpark());
     }
 
     fn samples(&mut self, message: Message) {
@@ -199,7 +203,7 @@ impl Outbox {
             return;
         }
         // Order matters to the reader: a sample does not overtake the event that opened its connection.
-        let full = self.waiting.len() >= self.at_most;
+        let full = self.waiting.len().max(self.packed) >= self.at_most;
         if full || (self.later(&message) > 0 && self.later >= self.later_at_most) {
             self.lose(&message);
         } else {
@@ -240,6 +244,8 @@ impl Outbox {
     pub(super) fn finish(mut self) {
         self.other(Message::Ended);
         while !self.deliver_waiting() && !self.ring.is_abandoned() {
+            // It rests for longer than the ring takes to fill.
+            self.wake(true);
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -251,6 +257,7 @@ impl Outbox {
 
     fn queue(&mut self, message: Message) {
         self.later += self.later(&message);
+        self.packed += packed(&message);
         self.waiting.push(message);
     }
 
@@ -286,12 +293,13 @@ impl Outbox {
                 self.tell_lost();
                 continue;
             };
-            let later = self.later(&message);
+            let (later, packed) = (self.later(&message), packed(&message));
             if let Err(PushError::Full(message)) = self.ring.push(message) {
                 self.waiting.put_back(message);
                 return false;
             }
             self.later -= later;
+            self.packed -= packed;
         }
         self.waiting.is_empty()
     }
@@ -308,6 +316,11 @@ impl Outbox {
             self.waiting.push(Message::Event(None, Box::new(event)));
         }
     }
+}
+
+/// So many samples it is, where one message is many.
+fn packed(message: &Message) -> usize {
+    if let Message::Packed(rows) = message { rows.count() } else { 0 }
 }
 
 /// Whether the counts of a recording are right without it.

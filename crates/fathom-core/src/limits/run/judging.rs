@@ -4,7 +4,9 @@ use super::super::cohort::Died;
 use super::super::flow::RTO_NS;
 use super::super::io::KernelView;
 use super::super::links::Heard;
-use super::{ACK_DELAY_NS, Asked, Death, Flow, Limits, Pending, Phase, Role, Stage, Verdict, deaths_of};
+use super::{
+    ACK_DELAY_NS, Asked, Death, Flow, Limits, Pending, Phase, Role, Stage, TICK_NS, Verdict, deaths_of,
+};
 use crate::probe::NetError;
 
 impl Limits {
@@ -40,8 +42,10 @@ impl Limits {
         // Answers to keepalives, or traffic one way, are what is tried then, and end no idleness.
         let traffic = self.settings.keepalive_ns.is_some() || self.settings.one_way.is_some();
         let quiet = view.filter(|_| !traffic);
-        let asked_ns = now - flow.since_ns;
-        let idle_ns = asked_ns.min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
+        let clock_ns = now - flow.since_ns;
+        let idle_ns = clock_ns.min(quiet.map_or(u64::MAX, |view| view.quiet_ns));
+        // Beyond a late acknowledgement, what was sent again at the beginning made the idleness begin later.
+        let asked_ns = clock_ns.min(idle_ns.saturating_add(ACK_DELAY_NS + TICK_NS));
         let rto_ns = view.map(|view| view.rto_ns);
         // What was sent again at the beginning made it shorter, and with traffic the kernel does not tell: once, as of a
         // request that is not answered.
