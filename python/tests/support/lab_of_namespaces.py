@@ -77,8 +77,8 @@ class Person:
 
     def popen(self, *words, program=(MAIN,)):
         # `nsenter` begins in another machine's root.
-        # Below `nohup` a hang-up would be ignored, by the program as by us, and the test of one would wait for ever.
-        begin = ["env", "--default-signal=HUP", "sh", "-c", 'cd "$0" && exec "$@"', self.home]
+        # Below `nohup`, and in the background of a script, these are ignored, and a test of one would wait for ever.
+        begin = ["env", "--default-signal=HUP,INT", "sh", "-c", 'cd "$0" && exec "$@"', self.home]
         argv = [*begin, sys.executable, "-c", *program, "cloud", *map(str, words)]
         process = subprocess.Popen(
             self.machine.enter(*argv),
