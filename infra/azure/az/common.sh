@@ -23,6 +23,17 @@ begin() {
   ((HOURS >= 1 && HOURS <= 23)) || { echo "HOURS: from 1 to 23, as hosts are deallocated at a time of day" >&2; exit 2; }
   GROUP=$1
   TAGS=("fathom-lab=$GROUP" "fathom-expires=$EXPIRES")
+  local there tag
+  there=$(az group exists --name "$GROUP")
+  if [[ $there != false ]]; then
+    # One's own that broke off goes on; creating it would put our tag on anybody's, and remove.sh would take it.
+    tag=$(az group show --name "$GROUP" --query 'tags."fathom-lab"' --output tsv)
+    [[ $tag == "$GROUP" ]] || {
+      echo "there is a resource group $GROUP that does not bear the tag fathom-lab=$GROUP: nothing was changed;" \
+        "rename or remove it, or choose another subscription: az account set --subscription NAME" >&2
+      exit 1
+    }
+  fi
   az group create --name "$GROUP" --location "$REGION" --tags "${TAGS[@]}" --output none
   echo "made: resource group $GROUP in $REGION; it costs until you call $(dirname "$0")/remove.sh $GROUP"
   az network nsg create --resource-group "$GROUP" --name hosts --tags "${TAGS[@]}" --output none

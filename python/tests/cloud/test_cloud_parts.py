@@ -9,13 +9,16 @@ import pytest
 
 from fathometer.cloud.journal import LabPlace
 from fathometer.cloud.labs import copy, find, roots
-from fathometer.cloud.left import commands_for, look
-from fathometer.cloud.make import _end
+from fathometer.cloud.left import commands_for, look, nothing_left
+from fathometer.cloud.make import _end, _is_approved
+from fathometer.cloud.measure import run
 from fathometer.cloud.planned import Resource, read_plan, read_state
-from fathometer.cloud.prices import estimate, hourly
+from fathometer.cloud.prices import Price, estimate, hourly
+from fathometer.cloud.remove import down
 from fathometer.cloud.tool import secrets_of
-from fathometer.cloud.work import remaining
+from fathometer.cloud.work import Work, remaining
 from fathometer.errors import FathometerError
+from fathometer.study.lock import locked
 from fathometer.study.model import SshHost
 from fathometer.study.ssh.connection import options
 from support.programs import ROOT, tool
@@ -143,6 +146,63 @@ def test_secrets_are_named_by_their_variables():
     assert next(name for _, name in secrets_of(names)) == "AWS_SECRET_ACCESS_KEY"
 
 
+def test_secrets_are_found_whatever_their_variables_case_and_in_proxies():
+    assert secrets_of({"TF_VAR_admin_password": "longer-s3cret"}) == [
+        ("longer-s3cret", "TF_VAR_admin_password")
+    ]
+    found = dict(secrets_of({"https_proxy": "http://somebody:p%40ssword@proxy:3128"}))
+    assert set(found) == {"somebody:p%40ssword", "somebody:p@ssword", "p%40ssword", "p@ssword"}
+    assert set(found.values()) == {"https_proxy"}
+    assert secrets_of({"HTTP_PROXY": "u:p@proxy:3128"}) == [("u:p@", "HTTP_PROXY")]
+    assert secrets_of({"HTTP_PROXY": "http://proxy:3128", "NO_PROXY": "10.0.0.0/8,.lan"}) == []
+
+
+def test_an_approval_is_for_what_is_left_of_that_plan_at_no_higher_price(tmp_path):
+    place = LabPlace(tmp_path)
+    plan = read_plan({"resource_changes": [change("new", "create")]})
+    price = lambda high, *unknown: Price(0.1, high, "2026-11-23", unknown)  # noqa: E731
+    assert not _is_approved(place, plan, price(0.5))
+    place.note("approved", addresses=["new", "kept"], tag="x", low=0.1, high=0.5, unknown=["own_thing"])
+    for kind in ("apply.started", "apply.failed"):
+        place.note(kind)
+        assert _is_approved(place, plan, price(0.1 + 0.2 + 0.2, "own_thing"))
+    assert not _is_approved(place, plan, price(5.0))
+    # What has no price adds nothing to it.
+    assert not _is_approved(place, plan, price(0.1, "azurerm_linux_virtual_machine Standard_M128"))
+    assert not _is_approved(place, read_plan({"resource_changes": [change("more", "create")]}), price(0.5))
+    place.note("apply.done")
+    assert not _is_approved(LabPlace(tmp_path), plan, price(0.5))
+
+
+@pytest.mark.parametrize("where", [".", "recordings", "..", "../link/recordings"])
+def test_recordings_are_not_put_where_down_removes_them(tmp_path, where):
+    place = LabPlace(tmp_path / "state/lab")
+    place.make()
+    place.note("apply.done")
+    (tmp_path / "state/link").symlink_to("lab")
+    with pytest.raises(FathometerError, match=r"would be lost.*--output DIR"):
+        run(Work(place, "own-lab", yes=True), place.directory / where, None, None, (), quick=False)
+    assert not place.overlaps(tmp_path / "recordings")
+    assert not place.overlaps(tmp_path / "state/lab-2")
+
+
+def test_a_removal_is_ended_under_the_lock_and_takes_nothing_else(tmp_path):
+    gone = tmp_path / ".lab.removed"
+    gone.mkdir()
+    work = Work(LabPlace(tmp_path / "lab"), "own-lab", yes=True)
+    work.place.make()
+    with locked(work.place.directory), pytest.raises(FathometerError, match="is being run already"):
+        down(work, by_state=False)
+    thesis = work.place.directory / "thesis.txt"
+    thesis.touch()
+    with pytest.raises(FathometerError, match=r"holds thesis\.txt"):
+        down(work, by_state=False)
+    assert gone.is_dir()
+    thesis.unlink()
+    down(work, by_state=False)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_how_long_a_lab_is_for(tmp_path):
     now = datetime(2026, 11, 23, 12, 0, 30, tzinfo=UTC)
     assert _end("90m", now) == "2026-11-23T13:30:30Z"
@@ -154,14 +214,19 @@ def test_how_long_a_lab_is_for(tmp_path):
     assert remaining(place, later).startswith("its hosts were ended at 2026-11-23 13:30 UTC; whatever else")
 
 
-def test_what_is_left_is_asked_of_the_clouds_own_command():
+def test_what_is_left_is_asked_of_the_clouds_own_command(monkeypatch):
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
     (group, _) = commands_for("azure", "x-zones", {})
     assert group == ["az", "group", "list", "--tag", "fathom-lab=x-zones", "--query", "[].id", "-o", "tsv"]
+    monkeypatch.setenv("ARM_SUBSCRIPTION_ID", "s-1")
+    assert [c[-2:] for c in commands_for("azure", "x", {})] == [["--subscription", "s-1"]] * 2
     regions = [c[-1] for c in commands_for("aws", "x", {"region": "eu-west-2", "other_region": "us-east-1"})]
     assert regions == ["eu-west-2", "us-east-1"]
     assert commands_for("gcp", "x", {"project": "p"})[0][-1] == "--project=p"
     assert "`own` is not known here" in look("own", "x", {}).problem
     assert "says its tag" in look("azure", None, {}).problem
+    assert nothing_left("azure") == "nothing of it is left"
+    assert nothing_left("gcp").startswith("no host of it is left")
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o770])

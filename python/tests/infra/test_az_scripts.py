@@ -22,7 +22,7 @@ answers = {"ipAddress": "198.51.100.%d" % (len(name) % 200), 'tags."fathom-lab"'
            "ipConfigurations[0].privateIPAddress": "10.80.1.11"}
 if words[:2] == ["group", "exists"]:
     gone = any(json.loads(line)[:2] == ["group", "delete"] for line in open(os.environ["CALLS"]))
-    print("false" if gone else "true")
+    print("false" if gone else os.environ.get("THERE", "false"))
 elif query:
     print(answers.get(query, ""))
 """
@@ -67,7 +67,7 @@ def option(call, name):
 def test_a_lab_is_guarded_tagged_and_has_its_end(az, lab, tmp_path):
     done, calls = az(lab, "198.51.100.7/32")
     assert done.returncode == 0, done.stderr
-    assert calls[0][:2] == ["group", "create"]
+    assert [c[:2] for c in calls[:2]] == [["group", "exists"], ["group", "create"]]
     of = lambda *kind: [c for c in calls if c[: len(kind)] == list(kind)]  # noqa: E731
     hosts = of("vm", "create")
     assert len(hosts) == LABS[lab] == len(of("vm", "auto-shutdown"))
@@ -115,12 +115,26 @@ def test_nothing_is_made_for_the_whole_world(az, word):
     assert calls == []
 
 
+@pytest.mark.parametrize("tag", ["", "somebody-elses"])
+def test_a_group_of_somebody_elses_gets_no_tag(az, tag):
+    done, calls = az("two-hosts", "198.51.100.7/32", THERE="true", TAG=tag)
+    assert done.returncode == 1
+    assert "does not bear the tag fathom-lab=fathom-two-hosts: nothing was changed" in done.stderr
+    assert [c[:2] for c in calls] == [["group", "exists"], ["group", "show"]]
+
+
+def test_a_lab_that_broke_off_goes_on(az):
+    done, calls = az("two-hosts", "198.51.100.7/32", THERE="true")
+    assert done.returncode == 0, done.stderr
+    assert [c[:2] for c in calls].count(["vm", "create"]) == 2
+
+
 def test_a_lab_is_removed_and_nothing_else(az):
-    done, calls = az("remove", "fathom-two-hosts")
+    done, calls = az("remove", "fathom-two-hosts", THERE="true")
     assert done.returncode == 0, done.stderr
     assert [c[:2] for c in calls].count(["group", "delete"]) == 1
     assert "removed fathom-two-hosts" in done.stdout
-    done, calls = az("remove", "payroll", TAG="")
+    done, calls = az("remove", "payroll", TAG="", THERE="true")
     assert done.returncode == 1
     assert "does not bear the tag" in done.stderr
     assert ["group", "delete"] not in [c[:2] for c in calls]

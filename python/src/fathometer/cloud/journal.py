@@ -6,7 +6,7 @@ goes on after any crash.
 | ``cloud.begun`` | ``format``, ``id``, ``lab``, ``tool`` (its path), ``cloud``, ``root`` |
 | ``settings`` | ``names`` (of variables; never their values), ``expires``, ``key`` (the private one's file) |
 | ``init.started``, ``init.done``, ``plan.started``, ``plan.done`` | |
-| ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour) |
+| ``approved`` | ``addresses`` (what may be made), ``tag``, ``low``, ``high`` ($ an hour), ``unknown`` |
 | ``apply.started``, ``apply.done``, ``apply.failed`` | ``reason`` |
 | ``keys.started``, ``keys.taken`` | ``addresses`` |
 | ``study.started``, ``study.done``, ``study.failed`` | ``output``, ``file``; ``reason`` |
@@ -158,6 +158,11 @@ class LabPlace:
         new.touch(mode=0o600)
         new.write_text(json.dumps(values, indent=1) + "\n", encoding="utf-8")
         new.rename(self.root / _SETTINGS)
+
+    def overlaps(self, path: Path) -> bool:
+        """Whether a path is the directory, in it or around it: what it has there goes with the lab."""
+        own, other = self.directory.resolve(), path.resolve()
+        return own.is_relative_to(other) or other.is_relative_to(own)
 
     def remove(self) -> None:
         """Takes the directory away; a crash meanwhile leaves what `clear_removed` ends."""

@@ -5,6 +5,7 @@ The clouds' own commands are asked, as what a crash of OpenTofu or Terraform lef
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
@@ -53,13 +54,20 @@ def look(cloud: str, tag: str | None, settings: dict[str, Any]) -> Left:
     return Left(tuple(things))
 
 
+def nothing_left(cloud: str) -> str:
+    """What may be said where nothing was found."""
+    if cloud == "gcp":
+        return "no host of it is left, nothing in its state; what else bears its label was not looked for"
+    return "nothing of it is left"
+
+
 def commands_for(cloud: str, tag: str, settings: dict[str, Any]) -> list[list[str]]:
     """What lists it, one thing a word; of Google's things the hosts alone, as labels have no common list."""
     if cloud == "azure":
-        kinds = ("group", "resource")
-        return [
-            ["az", k, "list", "--tag", f"{LAB_TAG}={tag}", "--query", "[].id", "-o", "tsv"] for k in kinds
-        ]
+        # Where OpenTofu made it; `az` by itself asks the subscription that it was last told to.
+        subscription = os.environ.get("ARM_SUBSCRIPTION_ID")
+        query = ["--query", "[].id", "-o", "tsv", *(["--subscription", subscription] if subscription else [])]
+        return [["az", k, "list", "--tag", f"{LAB_TAG}={tag}", *query] for k in ("group", "resource")]
     if cloud == "aws":
         regions = [settings[name] for name in ("region", "other_region") if settings.get(name)]
         query = ["--query", "ResourceTagMappingList[].ResourceARN", "--output", "text"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 import typer
 
 from fathometer.cloud import keys
-from fathometer.cloud.journal import KNOWN_HOSTS
+from fathometer.cloud.journal import KNOWN_HOSTS, LabPlace
 from fathometer.cloud.labs import Root
 from fathometer.cloud.planned import Plan, read_plan
 from fathometer.cloud.prices import Price, estimate
@@ -25,6 +25,7 @@ from fathometer.study.outputs import Lab, read_lab
 
 _PLAN: Final = "lab.plan"
 _USUAL: Final = "4h"
+_CENT: Final = 0.01
 _LONGEST: Final = timedelta(hours=24)
 _USUAL_KEYS: Final = ("id_ed25519", "id_rsa")
 
@@ -220,8 +221,7 @@ def _show(planned: Plan, price: Price) -> None:
 
 
 def _approve(work: Work, planned: Plan, price: Price) -> None:
-    approved = work.place.last("approved")
-    if approved is not None and planned.is_within(approved["addresses"]):
+    if _is_approved(work.place, planned, price):
         work.say(f"going on: {count(len(planned.made), 'thing')} to be made")
         return
     _show(planned, price)
@@ -235,7 +235,18 @@ def _approve(work: Work, planned: Plan, price: Price) -> None:
         tag=planned.tag,
         low=price.low,
         high=price.high,
+        unknown=price.unknown,
     )
+
+
+def _is_approved(place: LabPlace, planned: Plan, price: Price) -> bool:
+    """Whether it is what a crash or a failure left of what was agreed to, and costs no more than that."""
+    last = place.last("approved", "apply.done")
+    if last is None or last["kind"] != "approved" or not planned.is_within(last["addresses"]):
+        return False
+    # Sums in another order differ in their last digits.
+    dearer = price.high > float(last["high"]) + _CENT / 2
+    return not dearer and set(price.unknown) <= set(last.get("unknown", ()))
 
 
 def _apply(work: Work, number: int) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from fathometer.cloud.journal import KNOWN_HOSTS
 from fathometer.cloud.make import key_of, know_hosts, outputs
 from fathometer.cloud.work import Work, expires, remaining
-from fathometer.errors import FathometerError
+from fathometer.errors import ExitCode, FathometerError
 from fathometer.study import plan as planning
 from fathometer.study.outputs import study_text
 from fathometer.study.read import read_study
@@ -35,12 +35,20 @@ def run(
                 f"{work.lab} is not there, or not all of it",
                 f"make it: {work.command('up')}",
             )
-        lab = outputs(work)
-        know_hosts(work, lab)
         last = work.place.last("study.started")
         if output is None:
             output = Path(str(last["output"])) if last is not None else Path.cwd() / work.lab
         output = output.absolute()
+        if work.place.overlaps(output):
+            raise FathometerError(
+                "measure on the lab",
+                f"recordings in {output} would be lost: `down` removes the lab's directory "
+                f"{work.place.directory}",
+                "name a directory apart from it: --output DIR",
+                exit_code=ExitCode.USAGE,
+            )
+        lab = outputs(work)
+        know_hosts(work, lab)
         # A study's paths go from its file's directory, and `--like` names its policies' files from there.
         file = work.place.directory / "study.toml"
         known = str(work.place.directory / KNOWN_HOSTS)

@@ -21,7 +21,7 @@ from fathometer.cloud.work import Work, table
 from fathometer.counts import are, count
 from fathometer.errors import FathometerError
 from fathometer.study.journal import JOURNAL
-from fathometer.study.lock import is_held
+from fathometer.study.lock import LOCK, is_held
 from fathometer.study.stop import RUNNER_S, stop_study
 
 
@@ -29,10 +29,7 @@ def down(work: Work, *, by_state: bool) -> None:
     """Removes a lab. Raises `FathometerError` where something is left, or that cannot be found out."""
     gone = removed(work.place.directory)
     if gone.is_dir() and work.place.begun is None:
-        # It was removed, and its directory not to the end.
-        shutil.rmtree(gone)
-        shutil.rmtree(work.place.directory, ignore_errors=True)
-        work.say("nothing of it is left")
+        _end_removal(work, gone)
         return
     if work.place.begun is None:
         raise FathometerError(
@@ -40,14 +37,33 @@ def down(work: Work, *, by_state: bool) -> None:
             f"{work.place.directory} holds none",
             "name its --directory; `fathom cloud list` names the labs that are known",
         )
-    shutil.rmtree(gone, ignore_errors=True)
     _stop_study(work)
     with work.held(end_earlier=True):
+        shutil.rmtree(gone, ignore_errors=True)
+        words = "nothing of it is left"
         if work.place.has("apply.started"):
             _destroy(work)
             _look(work, by_state=by_state)
-        work.say("nothing of it is left")
+            words = left.nothing_left(str((work.place.begun or {}).get("cloud")))
+        work.say(words)
         work.place.remove()
+
+
+def _end_removal(work: Work, gone: Path) -> None:
+    """Of a lab that was removed, and its directory not to the end."""
+    with work.held():
+        directory = work.place.directory
+        if others := sorted(entry.name for entry in directory.iterdir() if entry.name != LOCK):
+            raise FathometerError(
+                "remove the lab",
+                f"{directory} holds {cleaned(others[0])}, and no lab",
+                "look into it, and remove it or move it elsewhere yourself",
+            )
+        shutil.rmtree(gone)
+        # The journal that named the cloud is gone; a lab's name begins with it.
+        work.say(left.nothing_left(work.lab.partition("-")[0]))
+        (directory / LOCK).unlink()
+        directory.rmdir()
 
 
 def _stop_study(work: Work) -> None:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 from fathometer.clean import cleaned
 from fathometer.cloud.journal import LabPlace
@@ -36,7 +37,10 @@ MOST_WORDS: Final = 2000
 _OLDEST: Final = (1, 8)
 _OURS: Final = re.compile(r"TF_(?:DATA_DIR|WORKSPACE|LOG\w*|IN_AUTOMATION|INPUT|CLI_ARGS\w*)")
 """What would lead it elsewhere, or make it write requests with their secrets into its log."""
-_SECRET: Final = re.compile(r"SECRET|PASSWORD|TOKEN|CREDENTIAL|ACCESS_KEY|PRIVATE_KEY|SAS")
+_SECRET: Final = re.compile(r"SECRET|PASSWORD|TOKEN|CREDENTIAL|ACCESS_KEY|PRIVATE_KEY|SAS", re.IGNORECASE)
+_PROXY: Final = re.compile(r"\w*_PROXY", re.IGNORECASE)
+_SHORTEST: Final = 6
+"""Characters of a secret; a shorter one stands in too many words."""
 
 
 @dataclass
@@ -198,9 +202,21 @@ def message(value: Mapping[str, Any]) -> str:
 
 def secrets_of(environment: Mapping[str, str]) -> list[tuple[str, str]]:
     """Values of the environment that nobody may read, with their variables' names; the longest first."""
-    found = [(value, name) for name, value in environment.items() if _SECRET.search(name) and len(value) > 5]
+    found = [(v, n) for n, v in environment.items() if _SECRET.search(n) and len(v) >= _SHORTEST]
+    found += [(s, n) for n, v in environment.items() if _PROXY.fullmatch(n) for s in _in_proxy(v)]
     found += [(json.dumps(value)[1:-1], name) for value, name in found]
     return sorted(set(found), key=lambda one: -len(one[0]))
+
+
+def _in_proxy(url: str) -> Iterator[str]:
+    """Whom a proxy's URL (its scheme may be missing) lets in, as it stands there and as it is meant."""
+    user = url.split("://", 1)[-1].rpartition("@")[0]
+    for text in {user, unquote(user)} - {""}:
+        # With its "@" also a short one is found nowhere else.
+        yield text if len(text) >= _SHORTEST else f"{text}@"
+        password = text.partition(":")[2]
+        if len(password) >= _SHORTEST:
+            yield password
 
 
 def wait_for_earlier(place: LabPlace, say: Callable[[str], None], *, end: bool) -> None:
