@@ -45,8 +45,16 @@ class Cloud:
 
     def popen(self, *words):
         pipe = subprocess.PIPE
+        # In the background of a script an interrupt is ignored, by what is started there as well.
+        heard = ["env", "--default-signal=INT"]
         return subprocess.Popen(
-            [*MAIN, *words], env=self.env, cwd=self.home, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+            [*heard, *MAIN, *words],
+            env=self.env,
+            cwd=self.home,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
         )
 
     def __call__(self, *words, code=0, answer=""):

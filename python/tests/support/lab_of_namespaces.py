@@ -77,7 +77,7 @@ class Person:
 
     def popen(self, *words, program=(MAIN,)):
         # `nsenter` begins in another machine's root.
-        # Below `nohup`, and in the background of a script, these are ignored, and a test of one would wait for ever.
+        # Below `nohup`, and in the background of a script, these are ignored: a test would wait for ever.
         begin = ["env", "--default-signal=HUP,INT", "sh", "-c", 'cd "$0" && exec "$@"', self.home]
         argv = [*begin, sys.executable, "-c", *program, "cloud", *map(str, words)]
         process = subprocess.Popen(

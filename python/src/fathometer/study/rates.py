@@ -164,7 +164,9 @@ def servers(study: Study) -> Iterator[Found]:
             "udp and stamp go to the same UDP port of a scenario",
             "measure them in two studies",
         )
-    over_ssh = [s.to for s in study.scenario if study.host_named(s.to).ssh]
+    # A name that no host has is told elsewhere.
+    by_ssh = {host.name for host in study.host if host.ssh}
+    over_ssh = [s.to for s in study.scenario if s.to in by_ssh]
     if "tds" in protocols and over_ssh:
         number = next(i for i, q in enumerate(study.query) if q.protocol)
         yield (
