@@ -77,6 +77,8 @@ struct Run {
     cancelled_ns: Option<u64>,
     /// Since then bytes are waited for that have not come: a request was sent, or nothing was there.
     waiting_since_ns: Option<u64>,
+    /// The least round trip that the kernel knew of when it began.
+    min_rtt_ns: Option<u64>,
     /// When the latest request was sent, and whether anything of its answer has come.
     requested_ns: u64,
     is_answered: bool,
@@ -119,6 +121,11 @@ impl Asker<'_> {
             refusal: None,
             cancelled_ns: None,
             waiting_since_ns: None,
+            // It is 2^32 - 1 before there was any.
+            min_rtt_ns: before
+                .as_ref()
+                .filter(|info| info.min_rtt_us > 0 && info.min_rtt_us < u32::MAX)
+                .map(|info| u64::from(info.min_rtt_us) * 1_000),
             requested_ns: began_ns,
             is_answered: false,
             asked_room_ns: began_ns,
@@ -188,11 +195,9 @@ impl Asker<'_> {
 
     /// No round trip of this path was longer at the least: what the kernel saw on this connection, what looks took, and
     /// requests that were answered.
-    fn own_round_trip_ns(&mut self, run: &Run) -> u64 {
-        let kernel = self.session.channel().info().map(|info| u64::from(info.min_rtt_us) * 1_000);
-        let kernel = kernel.filter(|ns| *ns > 0 && *ns < u64::from(u32::MAX) * 1_000);
+    fn own_round_trip_ns(&self, run: &Run) -> u64 {
         let waits = self.first_waits_ns.iter().chain(&run.look_times_ns).copied();
-        kernel.into_iter().chain(waits).min().unwrap_or(u64::MAX)
+        run.min_rtt_ns.into_iter().chain(waits).min().unwrap_or(u64::MAX)
     }
 
     /// The first bytes of an answer came after so long.

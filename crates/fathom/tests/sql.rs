@@ -11,8 +11,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use support::FATHOM;
-use support::fabric::Fabric;
-use support::postgres::{PASSWORD, Postgres, result, says_the_same, sql};
+use support::database::{PASSWORD, far, result, says_the_same};
+use support::postgres::{Postgres, sql};
 
 /// One line on standard error, and exit code 1.
 fn refused(out: &Output) -> String {
@@ -265,21 +265,7 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
 /// 20 ms there and back; then what the client does, and what the server does.
 #[test]
 fn delay_on_the_path_is_the_paths() {
-    let scenario = r#"
-format = 1
-[[host]]
-name = "here"
-address = "10.91.1.4"
-[[host]]
-name = "there"
-address = "10.91.1.5"
-[[path]]
-label = "far"
-from = "here"
-to = "there"
-rtt = { min = "20ms", mean = "20.1ms", p95 = "20.3ms", p99 = "20.5ms" }
-"#;
-    let Some(fabric) = Fabric::up(scenario) else { return };
+    let Some(fabric) = far("10.91.1.4", "10.91.1.5") else { return };
     let Some(server) = Postgres::start_with("10.91.1.5", |program| fabric.exec("there", program)) else {
         return;
     };

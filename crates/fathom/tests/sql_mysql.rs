@@ -7,9 +7,8 @@ mod support;
 use serde_json::{Value, json};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Command, Output, Stdio};
-use support::fabric::Fabric;
-use support::mariadb::{Mariadb, PASSWORD, result, sql};
-use support::postgres::says_the_same;
+use support::database::{PASSWORD, far, result, says_the_same};
+use support::mariadb::{Mariadb, sql};
 use support::{FATHOM, wait_for};
 
 /// One line on standard error.
@@ -284,21 +283,7 @@ fn ctrl_c_cancels_the_query_and_ends_with_the_summary() {
 /// 20 ms there and back; then what the client does, and what the server does.
 #[test]
 fn delay_on_the_path_is_the_paths() {
-    let scenario = r#"
-format = 1
-[[host]]
-name = "here"
-address = "10.91.2.4"
-[[host]]
-name = "there"
-address = "10.91.2.5"
-[[path]]
-label = "far"
-from = "here"
-to = "there"
-rtt = { min = "20ms", mean = "20.1ms", p95 = "20.3ms", p99 = "20.5ms" }
-"#;
-    let Some(fabric) = Fabric::up(scenario) else { return };
+    let Some(fabric) = far("10.91.2.4", "10.91.2.5") else { return };
     let Some(server) = Mariadb::start_with("10.91.2.5", &[], |program| fabric.exec("there", program)) else {
         return;
     };

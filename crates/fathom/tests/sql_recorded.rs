@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use support::postgres::{PASSWORD, Postgres, says_the_same, sql};
+use support::database::{PASSWORD, says_the_same};
+use support::postgres::{Postgres, sql};
 use support::{FATHOM, PATIENCE};
 
 /// The lines of the story.

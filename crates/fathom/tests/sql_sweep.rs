@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use support::FATHOM;
-use support::postgres::{Postgres, says_the_same};
+use support::database::says_the_same;
+use support::postgres::Postgres;
 use support::reflector::Echo;
 
 fn mssql(server: std::net::SocketAddr, parameters: &str, arguments: &[&str]) -> Output {

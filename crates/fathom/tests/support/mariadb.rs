@@ -1,13 +1,11 @@
 //! A real `MariaDB`, started as an unprivileged user, and `fathom sql` asking it.
 
+use super::database::{Server, a_port, result};
 use super::{FATHOM, needs, needs_root, skip};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
+use std::process::Command;
 
-pub(crate) const PASSWORD: &str = "s3cret-w0rd";
 const PROGRAMS: [&str; 3] =
     ["/usr/sbin/mariadbd", "/usr/bin/mariadb-install-db", "/usr/bin/my_print_defaults"];
 /// Users of each login that it has, and one that must encrypt; one of a plugin that is not spoken.
@@ -22,11 +20,7 @@ CREATE USER old IDENTIFIED VIA mysql_old_password USING '0123456789abcdef';
 ";
 
 /// A server on a port of its own. Dropped, it is killed.
-pub(crate) struct Mariadb {
-    process: Child,
-    pub(crate) home: TempDir,
-    address: String,
-}
+pub(crate) struct Mariadb(Server);
 
 impl Mariadb {
     /// On loopback; `None`, visibly, where this machine cannot.
@@ -85,7 +79,7 @@ impl Mariadb {
         let made = made.expect("setpriv");
         let told = [made.stdout, made.stderr].concat();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&told));
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = a_port();
         let mut server = within("setpriv");
         unprivileged(&mut server, PROGRAMS[0]);
         server
@@ -94,19 +88,7 @@ impl Mariadb {
             .args(["--socket=socket", "--pid-file=pid", "--innodb-flush-log-at-trx-commit=0"])
             .args(["--innodb-buffer-pool-size=16M", "--skip-secure-auth"])
             .args(more);
-        let log = std::fs::File::create(home.path().join("log")).unwrap();
-        let process = server.stdout(Stdio::null()).stderr(log).spawn().expect("mariadbd");
-        let server = Self { process, address: format!("{host}:{port}"), home };
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while !server.log().contains("ready for connections") {
-            assert!(Instant::now() < deadline, "{}", server.log());
-            std::thread::yield_now();
-        }
-        Some(server)
-    }
-
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+        Some(Self(Server::start(server, home, format!("{host}:{port}"), "ready for connections")))
     }
 
     pub(crate) fn certificate(&self) -> PathBuf {
@@ -129,31 +111,22 @@ impl Mariadb {
     pub(crate) fn ask(&self, arguments: &[&str]) -> Value {
         result(&self.sql(arguments).arg("--json").output().unwrap())
     }
+}
 
-    /// It dies, as of a fault.
-    pub(crate) fn kill(&mut self) {
-        _ = self.process.kill();
-        _ = self.process.wait();
+impl std::ops::Deref for Mariadb {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
     }
 }
 
-impl Drop for Mariadb {
-    fn drop(&mut self) {
-        self.kill();
+impl std::ops::DerefMut for Mariadb {
+    fn deref_mut(&mut self) -> &mut Server {
+        &mut self.0
     }
 }
 
-pub(crate) fn sql(mut command: Command, url: &str, arguments: &[&str]) -> Command {
-    command
-        .args(["sql", url, "--quiet"])
-        .args(arguments)
-        .env("MYSQL_PWD", PASSWORD)
-        .env("FATHOM_CLOUD", "off");
-    command.stdin(Stdio::null());
-    command
-}
-
-pub(crate) fn result(out: &Output) -> Value {
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
+pub(crate) fn sql(command: Command, url: &str, arguments: &[&str]) -> Command {
+    super::database::sql(command, "MYSQL_PWD", url, arguments)
 }

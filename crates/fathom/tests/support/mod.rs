@@ -9,6 +9,8 @@
 pub(crate) mod claims;
 pub(crate) mod counting;
 #[cfg(target_os = "linux")]
+pub(crate) mod database;
+#[cfg(target_os = "linux")]
 pub(crate) mod fabric;
 pub(crate) mod faults;
 #[cfg(target_os = "linux")]

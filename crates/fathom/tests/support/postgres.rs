@@ -1,14 +1,11 @@
 //! A real `PostgreSQL`, started as an unprivileged user, and `fathom sql` asking it.
 
+use super::database::{PASSWORD, Server, a_port, result};
 use super::{FATHOM, needs_root, skip};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
-use tempfile::TempDir;
-
-pub(crate) const PASSWORD: &str = "s3cret-w0rd";
+use std::path::PathBuf;
+use std::process::Command;
 
 /// Where Debian, and others, have the server's programs.
 fn programs() -> Option<PathBuf> {
@@ -23,11 +20,7 @@ fn programs() -> Option<PathBuf> {
 }
 
 /// A server on a port of its own. Dropped, it is killed.
-pub(crate) struct Postgres {
-    process: Child,
-    pub(crate) home: TempDir,
-    address: String,
-}
+pub(crate) struct Postgres(Server);
 
 impl Postgres {
     /// On loopback; `None`, visibly, where this machine cannot.
@@ -64,7 +57,7 @@ impl Postgres {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         let hba = "host all md5user all md5\nhost all all all scram-sha-256\n";
         std::fs::write(data.join("pg_hba.conf"), hba).unwrap();
-        let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = a_port();
         let mut postgres = within("setpriv");
         unprivileged(&mut postgres, "postgres");
         let settings = [
@@ -74,19 +67,8 @@ impl Postgres {
             "fsync=off".to_owned(),
         ];
         postgres.arg("-D").arg(&data).args(settings.iter().flat_map(|setting| ["-c", setting]));
-        let log = std::fs::File::create(home.path().join("log")).unwrap();
-        let process = postgres.stdout(Stdio::null()).stderr(log).spawn().expect("postgres");
-        let server = Self { process, address: format!("{host}:{port}"), home };
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !server.log().contains("ready to accept connections") {
-            assert!(Instant::now() < deadline, "{}", server.log());
-            std::thread::yield_now();
-        }
-        Some(server)
-    }
-
-    pub(crate) fn log(&self) -> String {
-        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+        let address = format!("{host}:{port}");
+        Some(Self(Server::start(postgres, home, address, "ready to accept connections")))
     }
 
     pub(crate) fn url(&self) -> String {
@@ -113,46 +95,14 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        _ = self.process.kill();
-        _ = self.process.wait();
+impl std::ops::Deref for Postgres {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0
     }
 }
 
-pub(crate) fn sql(mut command: Command, url: &str, arguments: &[&str]) -> Command {
-    command
-        .args(["sql", url, "--quiet"])
-        .args(arguments)
-        .env("PGPASSWORD", PASSWORD)
-        .env("FATHOM_CLOUD", "off");
-    command.stdin(Stdio::null());
-    command
-}
-
-pub(crate) fn result(out: &Output) -> Value {
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    serde_json::from_slice(&out.stdout).unwrap()
-}
-
-/// What a recording says of its queries is what the live run said at its end: in figures and in words.
-pub(crate) fn says_the_same(dir: &Path, live: &Value) {
-    let recording = |command: &str, arguments: &[&str]| {
-        let out =
-            Command::new(FATHOM).args(["recording", command]).arg(dir).args(arguments).output().unwrap();
-        assert!(out.status.success() && out.stderr.is_empty(), "{}", String::from_utf8_lossy(&out.stderr));
-        String::from_utf8(out.stdout).unwrap()
-    };
-    let summary: Value = serde_json::from_str(&recording("summary", &["--json"])).unwrap();
-    assert_eq!(&summary["queries"], live);
-    let text = recording("summary", &[]);
-    let wanted = live["queries"].as_u64().unwrap();
-    assert!(text.starts_with(&format!("{}: {wanted} quer", live["target"].as_str().unwrap())), "{text}");
-    let story = recording("explain", &["--json"]);
-    let told = story.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let of_queries = |line: &Value| {
-        line["statement"].as_str().is_some_and(|text| text.starts_with(&format!("{wanted} quer")))
-    };
-    let told: Vec<Value> = told.filter(of_queries).collect();
-    assert_eq!((told.len(), &told[0]["confidence"]), (1, &live["verdict"]["confidence"]), "{story}");
+pub(crate) fn sql(command: Command, url: &str, arguments: &[&str]) -> Command {
+    super::database::sql(command, "PGPASSWORD", url, arguments)
 }

@@ -1,0 +1,328 @@
+//! Cases of one query each, by hand: what must be found, and what must be left open.
+
+use super::*;
+
+/// The plain cases, one party at a time: the estimate is within a tenth of what that party would save.
+#[test]
+fn each_party_is_found() {
+    let plain = World {
+        rtt_ns: 200 * US,
+        think_ns: 0,
+        make_ns: 5 * US,
+        wire_ns: 7 * US,
+        process_ns: 4 * US,
+        chunks: 400,
+        send_buffer: 16,
+        window: 8,
+        look_every_ns: Some(10 * MS),
+        is_window_known: true,
+        ack_every_ns: 0,
+        again_ns: 200 * MS,
+        lost_requests: 0,
+        lost_chunk: None,
+    };
+    let cases = [
+        (Party::Server, World { think_ns: 80 * MS, ..plain.clone() }),
+        (Party::Server, World { make_ns: MS, ..plain.clone() }),
+        (Party::Path, World { wire_ns: MS, ..plain.clone() }),
+        (Party::Path, World { rtt_ns: 20 * MS, ..plain.clone() }),
+        (Party::Client, World { process_ns: MS, ..plain.clone() }),
+        // Without looks what needs none is found all the same.
+        (Party::Server, World { think_ns: 800 * MS, look_every_ns: None, ..plain.clone() }),
+    ];
+    for (party, world) in cases {
+        let (split, truth) = (world.split(), world.truth()[party as usize]);
+        lawful(&split, world.wall());
+        assert_eq!(verdict(&split), (Some(party), Confidence::High), "{world:?}: {split:?}");
+        let share = split.part(party).ns as f64 / split.wall_ns as f64;
+        assert!(
+            (share - truth).abs() <= 0.1,
+            "{party}: {share:.2} and truly {truth:.2}: {world:?} {split:?}"
+        );
+        // What is acknowledged late shows less, and nothing else.
+        let late = World { ack_every_ns: 40 * MS, ..world }.split();
+        lawful(&late, split.wall_ns);
+        assert_eq!(verdict(&late).0, Some(party), "{late:?}");
+    }
+}
+
+/// A transfer that the path holds up, and nobody looks at the server: bounds, and no estimate.
+#[test]
+fn what_nobody_looked_at_has_bounds_alone() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    line.received(Some((0, MS)), 10_000);
+    line.received(Some((MS, 20 * MS)), 10_000);
+    let split = line.end(20 * MS, Some(0), 0);
+    assert!(split.estimates().is_none() && split.why_not().is_some_and(|why| why.contains("server")));
+    assert_eq!((split.part(Party::Path).low_ns, split.part(Party::Path).high_ns), (MS, 20 * MS));
+    assert_eq!((split.part(Party::Server).low_ns, split.part(Party::Server).high_ns), (0, 19 * MS));
+    assert_eq!(verdict(&split), (None, Confidence::None));
+}
+
+/// The server says that it was done while the first byte was waited for: the answer (or the request) was lost on its way.
+#[test]
+fn a_server_that_was_done_is_not_what_was_waited_for() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    for at in [10 * MS, 20 * MS, 190 * MS] {
+        line.still_waiting(0, at);
+        line.look(at, at, ServerState::Done);
+    }
+    line.received(Some((190 * MS, 201 * MS)), 100);
+    let split = line.end(201 * MS, Some(0), 0);
+    assert_eq!(verdict(&split), (Some(Party::Path), Confidence::High), "{split:?}");
+    assert!(split.part(Party::Server).ns <= 10 * MS);
+}
+
+/// A turn in which this side has read so many bytes, works for 80 ms and then waits for 20: the server is always blocked.
+/// Where there is room, further bytes come meanwhile.
+fn pauses_and_waits(bytes: u64, looks: u64, window: Option<u64>) -> Split {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[0]));
+    line.received(Some((0, 0)), bytes);
+    for look in 0..looks {
+        let now = look * 80 * MS / looks;
+        line.busy_until(now);
+        line.look(now, now, ServerState::Sending);
+        // What it says before is of the time of the read.
+        for (end, now) in [(0, now), (1, (look + 1) * 80 * MS / looks)] {
+            if let Some(window) = window {
+                let more = (look + end).min(window) * 1_460.min(window);
+                line.room(now, Room { received: bytes + more, window: window - more, segment: 1_460 });
+            }
+        }
+    }
+    line.received(Some((80 * MS, 100 * MS)), 100);
+    line.end(100 * MS, Some(0), 0)
+}
+
+/// It is this side's work that blocks the server, if there is no room for more; else a narrow path does.
+#[test]
+fn a_server_that_is_blocked_while_the_client_works_is_blocked_by_it() {
+    let split = pauses_and_waits(100_000, 20, Some(0));
+    assert_eq!((split.part(Party::Client).ns, split.part(Party::Path).ns), (80 * MS, 20 * MS), "{split:?}");
+    assert_eq!(verdict(&split), (Some(Party::Client), Confidence::High));
+    for (bytes, window) in [(100_000, Some(50_000)), (1_000, Some(50_000)), (1_000, None)] {
+        let split = pauses_and_waits(bytes, 20, window);
+        assert_eq!((split.part(Party::Client).ns, split.part(Party::Path).ns), (0, 100 * MS), "{split:?}");
+    }
+    // Nobody knows whether there was.
+    let split = pauses_and_waits(100_000, 20, None);
+    assert!(split.estimates().is_none() && verdict(&split) == (None, Confidence::None), "{split:?}");
+}
+
+/// The kernel's window counts from its last acknowledgement: what came since seems to leave room, and leaves none.
+#[test]
+fn a_window_that_says_nothing_new_shows_no_room() {
+    let split = |window| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[0]));
+        line.received(Some((0, 0)), 100_000);
+        for look in 0..=20 {
+            let now = look * 4 * MS;
+            line.busy_until(now);
+            line.look(now, now, ServerState::Sending);
+            line.room(now, Room { received: 100_000 + look.min(5) * 9_000, window, segment: 1_460 });
+        }
+        line.received(Some((80 * MS, 100 * MS)), 100);
+        line.end(100 * MS, Some(0), 0)
+    };
+    let split = split(45_000);
+    lawful(&split, 100 * MS);
+    let (client, path) = (split.part(Party::Client), split.part(Party::Path));
+    assert!(client.high_ns >= 80 * MS && path.low_ns <= 20 * MS, "{split:?}");
+}
+
+/// 64 KiB that were there came over nobody knows how long: a path that is as slow as the server stays within the bounds.
+#[test]
+fn bytes_that_were_there_are_no_rate() {
+    let mut line = Timeline::new(0);
+    line.request(0, Rtt::of(&[MS]));
+    line.received(Some((0, MS)), 100);
+    for read in 0..100 {
+        let (since, now) = ((1 + 5 * read) * MS, (6 + 5 * read) * MS);
+        line.still_waiting(since, now);
+        line.look(now, now, ServerState::Working);
+        line.received(Some((since, now)), 65_536);
+        line.arrived(None, now, 65_536);
+    }
+    let split = line.end(501 * MS, Some(0), 0);
+    lawful(&split, 501 * MS);
+    assert!(split.part(Party::Path).high_ns > 450 * MS, "{split:?}");
+}
+
+/// A server that is blocked, seen by two looks: that may have been chance.
+#[test]
+fn few_looks_make_nothing_sure() {
+    assert_eq!(verdict(&pauses_and_waits(100_000, 2, Some(0))), (Some(Party::Client), Confidence::Medium));
+    assert_eq!(verdict(&pauses_and_waits(100_000, 20, Some(0))), (Some(Party::Client), Confidence::High));
+}
+
+/// A look whose answer set out before the request was there says nothing of the query.
+#[test]
+fn a_look_before_the_request_is_there_does_not_count() {
+    let mut line = Timeline::new(0);
+    line.look(0, 0, ServerState::Done);
+    line.request(0, Rtt::of(&[50 * MS]));
+    for (at, counted) in [(10 * MS, 0), (49 * MS, 0), (60 * MS, 1)] {
+        line.still_waiting(0, at);
+        line.look(at, at, ServerState::Working);
+        assert_eq!(line.looks(), counted);
+    }
+}
+
+/// A backend that stands still says what it did before the request: that is no sign that it had sent everything.
+#[test]
+fn a_backend_that_has_not_seen_the_request_tells_nothing() {
+    let split = |state| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for at in (10..600).step_by(10) {
+            line.still_waiting(0, at * MS);
+            line.look(at * MS - MS, at * MS, state);
+        }
+        line.received(Some((0, 600 * MS)), 100);
+        line.end(600 * MS, Some(0), 0)
+    };
+    assert_eq!(verdict(&split(ServerState::Before)), (None, Confidence::None));
+    assert!(split(ServerState::Before).part(Party::Server).high_ns >= 599 * MS);
+    assert_eq!(verdict(&split(ServerState::Done)), (Some(Party::Path), Confidence::High));
+}
+
+/// A firewall that holds each SYN up by 3 ms both ways; the server takes 5 ms, and the path 1.5 ms.
+#[test]
+fn set_ups_that_take_longer_than_requests_are_no_round_trip() {
+    let setups = Rtt::of(&[74 * MS / 10, 75 * MS / 10, 8 * MS]).expect("some");
+    for own_ns in [15 * MS / 10, 65 * MS / 10] {
+        let mut line = Timeline::new(0);
+        line.request(0, Some(setups.beside_own(own_ns)));
+        line.received(Some((0, 65 * MS / 10)), 100);
+        let split = line.end(65 * MS / 10, Some(0), 0);
+        let (server, path) = (split.part(Party::Server), split.part(Party::Path));
+        assert!(server.low_ns <= 5 * MS && 5 * MS <= server.high_ns, "{own_ns}: {split:?}");
+        assert!(path.low_ns <= 15 * MS / 10 && 15 * MS / 10 <= path.high_ns || own_ns > 2 * MS, "{split:?}");
+        assert_ne!(verdict(&split), (Some(Party::Path), Confidence::High), "{own_ns}: {split:?}");
+    }
+    // What is no longer than the connection's own is left as it is.
+    assert_eq!(setups.beside_own(74 * MS / 10), setups);
+}
+
+/// 80 ms beyond the round trip, which nobody looked into: most likely the server's, but a lost answer takes as long.
+#[test]
+fn a_lost_packet_would_look_like_a_server_that_nobody_looked_at() {
+    let split = |retransmits| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        line.received(Some((0, 81 * MS)), 100);
+        line.end(81 * MS, retransmits, 0)
+    };
+    assert_eq!(verdict(&split(Some(0))), (Some(Party::Server), Confidence::Medium));
+    assert_eq!(split(Some(0)).part(Party::Server).low_ns, 0);
+    // The request was lost, or nobody knows.
+    for retransmits in [Some(1), None] {
+        assert_eq!(verdict(&split(retransmits)), (None, Confidence::None));
+    }
+}
+
+/// A path that went dark for a quarter of an hour, in the first wait of a query and in a later one.
+#[test]
+fn a_wait_that_nothing_ended_is_open_between_server_and_path() {
+    for first_bytes in [false, true] {
+        for looks in [None, Some(ServerState::Working)] {
+            let mut line = Timeline::new(0);
+            line.request(0, Rtt::of(&[MS]));
+            if first_bytes {
+                line.received(Some((0, MS)), 100);
+            }
+            let since = if first_bytes { MS } else { 0 };
+            if let Some(state) = looks {
+                line.still_waiting(since, 2 * MS);
+                line.look(2 * MS, 2 * MS, state);
+            }
+            line.unanswered(since, 900_000 * MS);
+            let split = line.end(900_000 * MS, Some(0), 0);
+            lawful(&split, 900_000 * MS);
+            assert_eq!(split.part(Party::Client).high_ns, 0, "{split:?}");
+            for party in [Party::Server, Party::Path] {
+                let part = split.part(party);
+                assert!(part.low_ns <= 2 * MS && part.high_ns >= 899_000 * MS, "{party}: {split:?}");
+            }
+        }
+    }
+}
+
+/// What stands beside a query is what its split was made with.
+#[test]
+fn the_round_trip_that_was_reckoned_with_is_told() {
+    let mut line = Timeline::new(0);
+    assert_eq!(line.rtt_ns(), None);
+    line.request(0, None);
+    assert_eq!(line.rtt_ns(), None);
+    for rtt in [MS, 3 * MS] {
+        line.request(0, Rtt::of(&[rtt]));
+    }
+    assert_eq!(line.rtt_ns(), Some(2 * MS));
+}
+
+/// The path lets nothing through for two seconds: the look under way meanwhile comes late, or not before the answer.
+#[test]
+fn an_outage_between_two_looks_is_not_the_servers() {
+    for late_look in [true, false] {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for at in [10 * MS, 20 * MS, 30 * MS] {
+            line.still_waiting(0, at);
+            line.look(at - MS, at, ServerState::Working);
+        }
+        if late_look {
+            line.still_waiting(0, 2_020 * MS);
+            // It was true when it was asked for.
+            line.look(40 * MS, 2_020 * MS, ServerState::Working);
+        }
+        line.received(Some((0, 2_030 * MS)), 100);
+        if !late_look {
+            line.unlooked(40 * MS, 2_030 * MS);
+        }
+        let split = line.end(2_030 * MS, Some(0), 0);
+        lawful(&split, 2_030 * MS);
+        assert!(split.part(Party::Path).high_ns >= 1_990 * MS, "{split:?}");
+        assert!(split.part(Party::Server).low_ns <= 40 * MS, "{split:?}");
+        assert!(split.part(Party::Server).high_ns >= 2_000 * MS, "{split:?}");
+    }
+}
+
+/// A busy host answers one look of many 20 ms late, and nothing else says that the path was ill: its bounds are open, and the
+/// estimate is the server's, which was seen at work before and after.
+#[test]
+fn a_late_look_alone_makes_no_path() {
+    let split = |retransmits| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        for look in 1..=20 {
+            let at = look * 10 * MS + if look == 10 { 9 * MS } else { 0 };
+            line.still_waiting(0, at);
+            line.look(look * 10 * MS - MS, at, ServerState::Working);
+        }
+        line.received(Some((0, 201 * MS)), 100);
+        line.end(201 * MS, Some(retransmits), 0)
+    };
+    let well = split(0);
+    lawful(&well, 201 * MS);
+    assert_eq!(well.estimates(), Some([200 * MS, MS, 0]), "{well:?}");
+    assert!(well.part(Party::Path).high_ns > 19 * MS, "{well:?}");
+    assert!(split(1).part(Party::Path).ns > 8 * MS);
+}
+
+/// The same, and nobody looks: what was measured beside shows that the path was not well.
+#[test]
+fn where_round_trips_beside_were_slow_no_first_wait_is_surely_the_servers() {
+    let split = |slowest| {
+        let mut line = Timeline::new(0);
+        line.request(0, Rtt::of(&[MS]));
+        line.received(Some((0, 2_000 * MS)), 100);
+        line.end(2_000 * MS, Some(0), slowest)
+    };
+    assert_eq!(verdict(&split(2 * MS)), (Some(Party::Server), Confidence::High));
+    assert_eq!(verdict(&split(1_000 * MS)), (None, Confidence::None));
+}
