@@ -14,7 +14,9 @@ mod tests;
 pub use carried::{Carried, CarriedConnection, CarriedOutage, CarriedStall};
 pub use ceiling::{Began, CeilingBegan, CeilingStepped, Delays, Judged, RATE_CEILING_MODE, Window};
 pub use evidence::{Evidence, TcpInfo};
-pub use limits::{AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, OneWay, Side, What};
+pub use limits::{
+    AGE_LIMIT_MODE, Became, Death, IDLE_LIMIT_MODE, Limit, Lived, OneWay, Side, What, sought_with,
+};
 pub use lost::{
     LOST_BEHIND, LOST_CRASH, LOST_NO_SPACE, LOST_STOPPED, LOST_UNREADABLE, note_of_lost_events,
     tells_lost_events, why_lost,
@@ -444,6 +446,12 @@ pub enum EventKind {
         /// How it died. Absent: it did not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         how: Option<Death>,
+    },
+    /// Connections in use that live, of a search for the age limit: those that became older since the last such event.
+    #[serde(rename = "limits.lived")]
+    LimitsLived {
+        /// Each, and its age.
+        lives: Vec<Lived>,
     },
     /// Something happened in a search for limits that is no limit.
     #[serde(rename = "limits.happened")]

@@ -24,9 +24,7 @@ pub use page::{Labelled, Page, merged};
 pub use words::changed;
 
 use crate::cause::ClosingCause;
-use crate::event::{
-    AGE_LIMIT_MODE, CLIENT_MODE, Event, EventKind, IDLE_LIMIT_MODE, RATE_CEILING_MODE, why_lost,
-};
+use crate::event::{CLIENT_MODE, Event, EventKind, sought_with, why_lost};
 use crate::units::duration_text as duration;
 pub use crate::verdict::Confidence;
 use crate::verdict::Verdict;
@@ -128,7 +126,7 @@ pub fn tell(measured: &Measured, events: &[Event], gathered: &Gathered) -> Vec<L
         lines.push(nothing(&joined, gathered, last));
     }
     debug_assert!(!quiet || incidents == 0);
-    if !limits::is_search(&measured.mode) {
+    if sought_with(&measured.mode).is_none() {
         lines.push(counts(&joined, gathered, last, &context));
     }
     lines
@@ -159,11 +157,10 @@ fn heading(measured: &Measured, gathered: &Gathered, last: Timestamp) -> Line {
             clock(last)
         ),
     };
+    let sought = sought_with(mode);
     let what = match (mode.as_str(), size) {
+        _ if sought.is_some() => sought.unwrap_or_default().to_owned(),
         (crate::event::THROUGHPUT_MODE, _) => "streams of data".to_owned(),
-        (IDLE_LIMIT_MODE, _) => "connections that were left idle".to_owned(),
-        (AGE_LIMIT_MODE, _) => "connections that were kept in use".to_owned(),
-        (RATE_CEILING_MODE, _) => "packets at rising rates".to_owned(),
         (CLIENT_MODE, _) => format!("an application's requests {pace}"),
         _ if gathered.queries.is_some() => "queries, and round trips beside them".to_owned(),
         ("connect", _) => format!("a connection {pace}"),

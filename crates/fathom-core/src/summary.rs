@@ -265,7 +265,9 @@ pub fn text(heading: &Heading, s: &Statistics) -> String {
     let mut out = String::new();
     let connect = matches!(heading.mode.as_str(), CONNECT | CONNECT_TLS);
     let size = if connect { "a connection".to_owned() } else { sizes_in_words(heading.size, &heading.sizes) };
+    let sought = crate::event::sought_with(&heading.mode);
     let what = match heading.interval_ns {
+        _ if sought.is_some() => sought.unwrap_or_default().to_owned(),
         _ if !s.gaps.all.is_empty() => format!("{size} after silences"),
         None if heading.queries.is_some() => format!("{size} beside the queries"),
         Some(every) => format!("{size} every {}", duration(every)),

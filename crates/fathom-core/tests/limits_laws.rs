@@ -6,6 +6,8 @@
 mod ages;
 #[path = "limits_world/by_chance.rs"]
 mod by_chance;
+#[path = "limits_world/killed.rs"]
+mod killed;
 #[path = "limits_world/late.rs"]
 mod late;
 mod limits_world;
@@ -13,6 +15,8 @@ mod limits_world;
 mod moment;
 #[path = "limits_world/one_way.rs"]
 mod one_way;
+#[path = "limits_world/outages.rs"]
+mod outages;
 #[path = "limits_world/unanswered.rs"]
 mod unanswered;
 

@@ -1,11 +1,22 @@
 //! What the events of a search for limits (`fathom limits`) tell of connections.
 
+use super::ceiling::RATE_CEILING_MODE;
 use serde::{Deserialize, Serialize};
 
 /// The mode of a search for the idle limit, as recordings name it.
 pub const IDLE_LIMIT_MODE: &str = "tcp-idle-limit";
 /// The mode of a search for the age limit.
 pub const AGE_LIMIT_MODE: &str = "tcp-age-limit";
+
+/// What a search of this mode measures with, in words; `None`: it is no search for limits. It has no samples.
+pub fn sought_with(mode: &str) -> Option<&'static str> {
+    match mode {
+        IDLE_LIMIT_MODE => Some("connections that were left idle"),
+        AGE_LIMIT_MODE => Some("connections that were kept in use"),
+        RATE_CEILING_MODE => Some("packets at rising rates"),
+        _ => None,
+    }
+}
 
 /// Which limit is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -70,6 +81,15 @@ pub enum Became {
     Void,
 }
 
+/// A connection in use that lives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lived {
+    /// Which.
+    pub connection: u32,
+    /// It lived for so long at the least, in ns: until it was sent the last request that it answered.
+    pub least_ns: u64,
+}
+
 /// What happened in a search besides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -80,10 +100,16 @@ pub enum What {
         /// How one of them died.
         how: Death,
     },
-    /// Fresh connections were not answered.
+    /// Nothing was answered.
     Outage {
-        /// For so long, in ns; `None`: it is not over.
+        /// For so long at the most, in ns; `None`: it is not over.
         lasted_ns: Option<u64>,
+        /// For so long at the least, in ns. Absent: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        least_ns: Option<u64>,
+        /// The first that was not answered was sent so long before this was known, in ns. Absent: not known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        began_ago_ns: Option<u64>,
     },
     /// This host did not run.
     HostPaused {
@@ -100,4 +126,17 @@ pub enum What {
         /// So many.
         connections: u32,
     },
+}
+
+impl What {
+    /// How long before it was known it began, in ns.
+    pub fn began_ago_ns(&self) -> u64 {
+        let Self::Outage { began_ago_ns, .. } = self else { return 0 };
+        began_ago_ns.unwrap_or(0)
+    }
+
+    /// Whether nothing is answered yet.
+    pub fn is_outage_that_goes_on(&self) -> bool {
+        matches!(self, Self::Outage { lasted_ns: None, .. })
+    }
 }

@@ -38,6 +38,7 @@ impl EventKind {
             Self::ThroughputEnded { .. } => "throughput.ended",
             Self::LimitsBegan { .. } => "limits.began",
             Self::LimitsJudged { .. } => "limits.judged",
+            Self::LimitsLived { .. } => "limits.lived",
             Self::LimitsHappened { .. } => "limits.happened",
             Self::CeilingBegan(_) => "ceiling.began",
             Self::CeilingStepped(_) => "ceiling.stepped",

@@ -55,7 +55,7 @@ impl AnyRecorded {
                 let up_to = asked.up_to_per_s;
                 Some(format!("it was a search for the rate ceiling; give --rate-ceiling {up_to} too"))
             }
-            (None, Some(_)) if self.lengths.judged() > 0 => {
+            (None, Some(_)) if self.lengths.known() > 0 => {
                 Some("it was a search for another limit; leave out --rate-ceiling".to_owned())
             }
             (_, Some(asked)) => self.rate.why_not(of, &settings.target, asked),

@@ -49,6 +49,16 @@ impl Guard {
         }
     }
 
+    /// Whether there are any: of connections that are all in use none is.
+    pub(super) fn has_controls(&self) -> bool {
+        !self.controls.is_empty()
+    }
+
+    /// Whether fresh connections are not answered.
+    pub(super) fn is_out(&self) -> bool {
+        self.outage_ns.is_some()
+    }
+
     pub(super) fn are_controls_ready(&self) -> bool {
         self.controls.len() >= CONTROLS
     }

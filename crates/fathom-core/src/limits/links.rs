@@ -5,6 +5,7 @@ use super::guard::Guard;
 use super::io::{KernelView, Output};
 use super::outcome::{By, Meanwhile, Outcome};
 use super::plan::S;
+use super::quiet::{Quiet, Silence};
 use super::settings::Settings;
 use crate::cause::ClosingCause;
 use crate::event::{Death, EventKind, OneWay, What};
@@ -64,6 +65,7 @@ pub(super) enum Heard {
 pub(super) struct Links {
     pub(super) flows: BTreeMap<u32, Flow>,
     pub(super) guard: Guard,
+    quiet: Quiet,
     pub(super) began_ns: u64,
     pub(super) now_ns: u64,
     /// The longest retransmission timeout that the kernel told of or, before it did, that round trips suggest.
@@ -94,6 +96,7 @@ impl Links {
         Self {
             flows: BTreeMap::new(),
             guard: Guard::default(),
+            quiet: Quiet::default(),
             began_ns: 0,
             now_ns: 0,
             rto_ns: 0,
@@ -115,6 +118,7 @@ impl Links {
 
     pub(super) fn begin(&mut self, now: u64) {
         (self.began_ns, self.now_ns) = (now, now);
+        self.quiet.begins(now);
     }
 
     /// It is so late; where that is much later than it was to be, this host did not run.
@@ -123,6 +127,10 @@ impl Links {
             && late_ns >= PAUSED_NS
         {
             self.happened(now, What::HostPaused { lasted_ns: late_ns });
+            // What came meanwhile is read only now.
+            if !self.guard.is_out() {
+                self.quiet.begins(now);
+            }
         }
         self.now_ns = now;
     }
@@ -135,6 +143,11 @@ impl Links {
     pub(super) fn took(&mut self, rtt_ns: u64) {
         self.fastest_ns = self.fastest_ns.min(rtt_ns);
         self.rto_ns = self.rto_ns.max(3 * rtt_ns + S / 5);
+    }
+
+    /// What takes so long is sent again where nothing is lost and nobody stands still.
+    fn usual_rto_ns(&self) -> u64 {
+        self.fastest_ns.min(S).saturating_mul(3) + S / 5
     }
 
     /// Its first echo may have come so long before this host, or the kernel, saw it: another's took so much less.
@@ -187,6 +200,8 @@ impl Links {
         let Some(flow) = self.flows.get_mut(&id).filter(|flow| flow.stage == Stage::Opening) else {
             return false;
         };
+        // SYNs before the one that was answered were not.
+        self.quiet.looks_at(now, flow, RTO_NS);
         flow.enter(Stage::Hello, now);
         flow.first_ns = now;
         if flow.role == Role::Report {
@@ -279,8 +294,21 @@ impl Links {
         is_fresh: bool,
         vouches: impl Fn(&Asked) -> bool,
     ) {
-        if let Some(since_ns) = self.guard.answered(sent_ns, is_fresh) {
-            self.outage_is_over(now - since_ns);
+        let over = self.guard.answered(sent_ns, is_fresh);
+        let others = self.silent_in_use(now);
+        match over {
+            None if self.guard.is_out() => self.quiet.is_back(now),
+            None => {
+                if let Some(silence) = self.quiet.answered(now, sent_ns, self.usual_rto_ns(), others) {
+                    self.was_quiet(now, silence);
+                }
+            }
+            Some(since_ns) => {
+                let by_ns = if sent_ns + self.usual_rto_ns() > now { sent_ns } else { now };
+                let silence = self.quiet.silence(by_ns);
+                self.outage_is_over(now, since_ns, silence);
+                self.quiet.is_over(now);
+            }
         }
         for flow in self.flows.values_mut() {
             if let Stage::Asked(asked) = &mut flow.stage
@@ -291,11 +319,36 @@ impl Links {
         }
     }
 
-    /// A connection that began was not answered: that may be the beginning of an outage.
-    pub(super) fn fresh_failed(&mut self, now: u64) {
-        if self.guard.fresh_failed(now) {
-            self.happened(now, What::Outage { lasted_ns: None });
+    /// A connection that began was not answered, and is closed: that may be the beginning of an outage.
+    pub(super) fn fresh_failed(&mut self, now: u64, id: u32) {
+        self.silent_in_use(now);
+        let flow = self.flows.get(&id).map(|flow| (flow.since_ns, flow.stage));
+        flow.inspect(|(since_ns, _)| self.quiet.failed(*since_ns));
+        self.close(id);
+        if !self.guard.fresh_failed(now) {
+            return;
         }
+        // One that others have outlived, or of an outage that is over and told, says nothing more; where none can be opened, it does.
+        let silence = self.quiet.silence(now);
+        let refused =
+            flow.is_some_and(|(since_ns, stage)| stage == Stage::Opening && !self.quiet.has_told(since_ns));
+        if silence.is_some() || refused {
+            let began_ago_ns = silence.map(|silence| now - silence.began_ns);
+            self.happened(now, What::Outage { lasted_ns: None, least_ns: None, began_ago_ns });
+        }
+    }
+
+    /// Takes down which connections that are not idle wait for an answer for too long: how many.
+    fn silent_in_use(&mut self, now: u64) -> usize {
+        let controls = self.guard.has_controls();
+        let in_use = |flow: &&Flow| {
+            matches!(flow.role, Role::Control | Role::Fresh)
+                || matches!(flow.stage, Stage::Opening | Stage::Hello)
+                || !controls
+        };
+        let rto_ns = self.usual_rto_ns();
+        let quiet = &mut self.quiet;
+        self.flows.values().filter(in_use).filter(|flow| quiet.looks_at(now, flow, rto_ns)).count()
     }
 
     /// Connections under test that were asked while the path was down, as far as is known: each, and of what.
@@ -315,13 +368,31 @@ impl Links {
 
     pub(super) fn happened(&mut self, now: u64, what: What) {
         self.tell(None, EventKind::LimitsHappened { what: what.clone() });
-        self.meanwhile.push(Meanwhile { after_ns: now - self.began_ns, what });
+        let after_ns = (now - self.began_ns).saturating_sub(what.began_ago_ns());
+        self.meanwhile.push(Meanwhile { after_ns, what });
     }
 
-    fn outage_is_over(&mut self, lasted_ns: u64) {
-        let what = What::Outage { lasted_ns: Some(lasted_ns) };
+    /// Nothing was answered for a while in which no fresh connection failed.
+    fn was_quiet(&mut self, now: u64, silence: Silence) {
+        let what = What::Outage {
+            lasted_ns: Some(silence.most_ns),
+            least_ns: Some(silence.least_ns),
+            began_ago_ns: Some(now - silence.began_ns),
+        };
+        self.happened(now, what);
+    }
+
+    fn outage_is_over(&mut self, now: u64, since_ns: u64, silence: Option<Silence>) {
+        if !self.meanwhile.iter().any(|happened| happened.what.is_outage_that_goes_on()) {
+            return;
+        }
+        let what = What::Outage {
+            lasted_ns: Some(silence.map_or(now - since_ns, |silence| silence.most_ns)),
+            least_ns: silence.map(|silence| silence.least_ns),
+            began_ago_ns: Some(now - silence.map_or(since_ns, |silence| silence.began_ns)),
+        };
         for happened in &mut self.meanwhile {
-            if happened.what == (What::Outage { lasted_ns: None }) {
+            if happened.what.is_outage_that_goes_on() {
                 happened.what = what.clone();
             }
         }

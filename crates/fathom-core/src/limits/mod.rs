@@ -5,6 +5,7 @@
 //!     run -> cohort     lengths of idleness, and what became of the connections that were idle for each
 //!         -> plan       which lengths, and which connections are kept in reserve for what lies between two of them
 //!         -> guard      is it the idleness? control connections that are never idle, fresh ones beside a silence
+//!         -> quiet      from when to when nothing was answered
 //!         -> links      all connections, and what is told of them; -> flow one: opened, spoken on once, idle, asked once
 //!     outcome           what it means: the bracket, how they died and by whose hand
 //!         -> doubt      whether what became of them is one limit, or none; or neither
@@ -41,6 +42,7 @@ mod io;
 mod links;
 mod outcome;
 mod plan;
+mod quiet;
 mod recorded;
 mod run;
 mod settings;

@@ -6,8 +6,10 @@ use super::outcome::{Meanwhile, Outcome, Verdict};
 use super::settings::Settings;
 use super::unanswered::unanswered;
 use super::words::one_way;
-use crate::event::{Became, Death, Event, EventKind, Limit, OneWay, Side, What};
+use crate::event::{Became, Death, Event, EventKind, Limit, Lived, OneWay, Side, What};
+use crate::text::count;
 use crate::units::{duration_compact, duration_text as duration};
+use std::collections::BTreeMap;
 
 /// Takes the events of a recording one after the other; [`Recorded::outcome`] then says what they amount to.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +22,8 @@ pub struct Recorded {
     one_way: Option<OneWay>,
     cohorts: Vec<Cohort>,
     lives: Vec<Life>,
+    /// Connections in use that lived when it was last told.
+    open: BTreeMap<u32, Life>,
     meanwhile: Vec<Meanwhile>,
     first_ns: Option<u64>,
     last_ns: u64,
@@ -39,8 +43,9 @@ impl Recorded {
             }
             EventKind::LimitsJudged { length_ns, became, asked_ns, least_ns, most_ns, doubt_ns, how } => {
                 self.judged += 1;
-                if let (Limit::Age, Some(least_ns)) = (self.limit, *least_ns) {
-                    let (most_ns, how) = (*most_ns, *how);
+                if self.limit == Limit::Age {
+                    event.connection.map(|id| self.open.remove(&id));
+                    let (Some(least_ns), most_ns, how) = (*least_ns, *most_ns, *how) else { return };
                     // When it began is known from when it was last answered, or died, roughly; nothing is concluded from it.
                     let lived_ns = most_ns.unwrap_or(least_ns);
                     let began_after_ns = event.mono_ns.saturating_sub(first_ns).saturating_sub(lived_ns);
@@ -62,14 +67,22 @@ impl Recorded {
                     _ => cohort.voids(),
                 }
             }
+            EventKind::LimitsLived { lives } => {
+                let after_ns = event.mono_ns.saturating_sub(first_ns);
+                for Lived { connection, least_ns } in lives {
+                    let began_after_ns = after_ns.saturating_sub(*least_ns);
+                    let life = Life { began_after_ns, least_ns: *least_ns, most_ns: None, how: None };
+                    self.open.insert(*connection, life);
+                }
+            }
             EventKind::LimitsHappened { what } => {
-                let over = matches!(what, What::Outage { lasted_ns: Some(_) });
-                let begun = What::Outage { lasted_ns: None };
-                let outage = self.meanwhile.iter_mut().find(|happened| over && happened.what == begun);
+                let over = matches!(what, What::Outage { lasted_ns: Some(_), .. });
+                let begun = |happened: &&mut Meanwhile| over && happened.what.is_outage_that_goes_on();
+                let outage = self.meanwhile.iter_mut().find(begun);
                 if let Some(outage) = outage {
                     outage.what = what.clone();
                 } else {
-                    let after_ns = event.mono_ns.saturating_sub(first_ns);
+                    let after_ns = event.mono_ns.saturating_sub(first_ns).saturating_sub(what.began_ago_ns());
                     self.meanwhile.push(Meanwhile { after_ns, what: what.clone() });
                 }
             }
@@ -112,7 +125,7 @@ impl Recorded {
 
     /// Why a search for `limit` with these settings cannot go on from here; `None`: it can. `target` is what this one was of.
     pub fn why_not(&self, target: &str, limit: Limit, settings: &Settings) -> Option<String> {
-        if self.judged == 0 {
+        if self.known() == 0 {
             return Some("it holds nothing that a search for limits knew; leave out --resume".to_owned());
         }
         if self.is_settled() {
@@ -156,8 +169,21 @@ impl Recorded {
         cohorts
     }
 
-    pub(super) fn lives(&self) -> &[Life] {
-        &self.lives
+    /// Of those that were in use when it broke off it is known how old they had become.
+    pub(super) fn lives(&self) -> Vec<Life> {
+        self.lives.iter().chain(self.open.values()).copied().collect()
+    }
+
+    /// Connections of which something is known.
+    pub fn known(&self) -> u64 {
+        self.judged + self.open.len() as u64
+    }
+
+    /// What a search that goes on knows from this one.
+    pub fn in_words(&self) -> String {
+        let lived = |n: usize| format!(", {} in use", count(n as u64, "connection"));
+        let open = (!self.open.is_empty()).then(|| lived(self.open.len())).unwrap_or_default();
+        format!("{} judged{open}", count(self.judged, "connection"))
     }
 
     /// What it amounts to. `None`: no search is recorded here.
@@ -167,9 +193,9 @@ impl Recorded {
         }
         let known = match self.limit {
             Limit::Idle => Outcome::of(&self.cohorts, Verdict::Stopped),
-            Limit::Age => outcome_of(&self.lives, self.up_to_ns, Verdict::Stopped),
+            Limit::Age => outcome_of(&self.lives(), self.up_to_ns, Verdict::Stopped),
         };
-        (self.judged > 0).then(|| {
+        (self.known() > 0).then(|| {
             unanswered(Outcome {
                 limit: self.limit,
                 up_to_ns: self.up_to_ns,

@@ -23,6 +23,9 @@ impl Outcome {
             Limit::Idle => headline(target, self) + &idle_ends(self),
             Limit::Age => headline(target, self) + &age_ends(self),
         };
+        if let Some(why) = self.why.as_ref().filter(|_| self.verdict == Verdict::Unclear) {
+            let _ = writeln!(out, "  why: {why}");
+        }
         for happened in &self.meanwhile {
             let _ =
                 writeln!(out, "  after {}: {}", duration(happened.after_ns), what_happened(&happened.what));
@@ -235,17 +238,24 @@ pub fn what_happened(what: &What) -> String {
         What::AllDied { how } => {
             let how = death(*how, Limit::Idle);
             format!(
-                "connections that were never idle died too ({how}): no limit; begun anew with what was not known"
+                "connections that were never idle died too ({how}): no idle limit (--age tells whether they die at one age); begun anew with what was not known"
             )
         }
         What::DiedTogether { connections } => {
             let died = count(u64::from(*connections), "connection");
             format!("{died} of different ages died at one moment: no age limit")
         }
-        What::Outage { lasted_ns: Some(ns) } => {
-            format!("fresh connections were not answered for {}", duration(*ns))
+        What::Outage { lasted_ns: Some(most_ns), least_ns, .. } => {
+            let most = duration(*most_ns);
+            match least_ns.map(duration) {
+                Some(least) if least == most => format!("nothing was answered for {most}"),
+                Some(_) if *least_ns == Some(0) => format!("nothing was answered for {most} at the most"),
+                Some(least) => format!("nothing was answered for {least} to {most}"),
+                // Older recordings, and where others were answered, know when the first fresh connection had failed.
+                None => format!("fresh connections were not answered for {most}"),
+            }
         }
-        What::Outage { lasted_ns: None } => "fresh connections were not answered any more".to_owned(),
+        What::Outage { lasted_ns: None, .. } => "nothing was answered any more".to_owned(),
         What::HostPaused { lasted_ns } => format!("this host did not run for {}", duration(*lasted_ns)),
         What::NotRepeated { idle_ns } => {
             format!("connections died of less than {}, and others did not", exact(*idle_ns))

@@ -1,18 +1,13 @@
 //! What a search for limits found (`fathom limits --record`), and what happened meanwhile.
 
 use super::{Line, Measured};
-use crate::event::{AGE_LIMIT_MODE, Event, EventKind, IDLE_LIMIT_MODE, Judged, RATE_CEILING_MODE, What};
+use crate::event::{Event, EventKind, Judged, RATE_CEILING_MODE, sought_with};
 use crate::limits::{AnyRecorded, CeilingRow, Found, Outcome, what_happened};
 use jiff::Timestamp;
 
-/// Whether a recording of this mode is of a search.
-pub(super) fn is_search(mode: &str) -> bool {
-    matches!(mode, IDLE_LIMIT_MODE | AGE_LIMIT_MODE | RATE_CEILING_MODE)
-}
-
 /// Its lines, each with its moment by the monotonic clock.
 pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> Vec<(u64, Line)> {
-    if !is_search(&measured.mode) {
+    if sought_with(&measured.mode).is_none() {
         return Vec::new();
     }
     let (mut lines, mut recorded) = (Vec::new(), AnyRecorded::default());
@@ -21,9 +16,11 @@ pub(super) fn lines(measured: &Measured, events: &[Event], last: Timestamp) -> V
         recorded.event(event);
         match &event.kind {
             // Its end tells how long it was.
-            EventKind::LimitsHappened { what: What::Outage { lasted_ns: None } } => {}
+            EventKind::LimitsHappened { what } if what.is_outage_that_goes_on() => {}
             EventKind::LimitsHappened { what } => {
-                lines.push((event.mono_ns, Line::fact(event.at, what_happened(what))));
+                let ago_ns = what.began_ago_ns();
+                let began = event.at - std::time::Duration::from_nanos(ago_ns);
+                lines.push((event.mono_ns.saturating_sub(ago_ns), Line::fact(began, what_happened(what))));
             }
             // A step that is as good as those below it is in the result.
             EventKind::CeilingStepped(step) if step.judged != Judged::Good => {

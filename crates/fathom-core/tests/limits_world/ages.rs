@@ -234,6 +234,28 @@ fn a_search_for_ages_goes_on_where_another_ended() {
     assert!(found >= 55 && fewer >= 55, "{found} found, {fewer} with no more than were wanted, of 60");
 }
 
+/// "No limit: 1 connection died at other ages", of one that lived for 18.34 s to 21.92 s beside a limit between 19.93 s and 20.20 s.
+#[test]
+fn what_may_have_died_of_the_limit_is_no_stray() {
+    let mut wide = 0;
+    for seed in 0..60 {
+        let mut random = Random(seed ^ 0xF12);
+        let limit = random.between(10 * S, 20 * S);
+        let at = limit + random.between(S, 20 * S);
+        let faults = vec![Fault::Outage(at, at + random.between(S, 4 * S))];
+        let Ran { outcome, .. } = ran(&World { faults, ..aged(Some(limit), seed) }, &ages(60 * S));
+        let (low, high) = ends(&outcome);
+        if outcome.died.is_none() {
+            continue;
+        }
+        let died = || outcome.lives.iter().filter_map(|life| Some((life.least_ns, life.most_ns?)));
+        let others = died().filter(|(least, most)| *most < low || high < *least).count();
+        assert!(outcome.strays as usize <= others, "{others}: {outcome:#?}");
+        wide += u32::from(died().any(|(least, most)| most - least > 2 * S));
+    }
+    assert!(wide >= 5, "{wide} of 60 searches have a death whose age is hardly known");
+}
+
 /// What is said of connections that died of no limit that was found, and never that there is none beside many.
 fn check_none(ran: &Ran, up_to_ns: u64) -> bool {
     let outcome = &ran.outcome;

@@ -25,7 +25,7 @@ pub(super) fn earlier(config: &Config) -> Result<AnyRecorded, Failure> {
         let steps = earlier.rate.steps().len() as u64;
         match config.rate {
             Some(_) => tell!("{} by the search in {name}", count(steps, "step")),
-            None => tell!("{} judged by the search in {name}", count(earlier.lengths.judged(), "connection")),
+            None => tell!("{} by the search in {name}", earlier.lengths.in_words()),
         }
     }
     Ok(earlier)

@@ -13,7 +13,6 @@ use std::collections::BTreeMap;
 pub(in super::super) fn outcome_of(lives: &[Life], up_to_ns: u64, verdict: Verdict) -> Outcome {
     let window = lives::window(lives, 2 * Pace::of(up_to_ns).every_ns);
     let end = |(idle_ns, hits, of): Bound| End { idle_ns, hits, of, share_95: wilson(hits, of) };
-    let deaths = lives.iter().filter(|life| life.most_ns.is_some()).count();
     let (survived, died) = match &window {
         Some(window) => {
             let (low, high) = window.bounds(lives);
@@ -31,6 +30,16 @@ pub(in super::super) fn outcome_of(lives: &[Life], up_to_ns: u64, verdict: Verdi
         }
         None => (survived, verdict, None),
     };
+    // What may have died of the limit is no stray: a request that was lost may leave the age at death known to seconds only.
+    let ends = survived.zip(died);
+    let is_stray = |(at, life): &(usize, &Life)| {
+        let of_it = ends.is_some_and(|(low, high)| {
+            life.least_ns <= high.idle_ns && life.most_ns.is_some_and(|most| most >= low.idle_ns)
+        });
+        let counted = window.as_ref().is_some_and(|window| window.died.contains(at));
+        life.most_ns.is_some() && !of_it && !counted
+    };
+    let strays = lives.iter().enumerate().filter(is_stray).count();
     let mut how: BTreeMap<Death, u32> = BTreeMap::new();
     for at in window.iter().flat_map(|window| &window.died) {
         *how.entry(lives[*at].how.unwrap_or(Death::Other)).or_default() += 1;
@@ -44,7 +53,7 @@ pub(in super::super) fn outcome_of(lives: &[Life], up_to_ns: u64, verdict: Verdi
         confirmed: window.is_some(),
         how,
         up_to_ns,
-        strays: (deaths - window.map_or(0, |window| window.died.len())) as u32,
+        strays: strays as u32,
         lives: lives.to_vec(),
         ..Outcome::of(&[], verdict)
     }

@@ -82,7 +82,7 @@ impl Ages {
         self.path_works(now, asked.at_ns, false);
         if let Some(life) = self.life(id).filter(|life| life.least_ns >= self.settings.up_to_ns) {
             self.judged.push(Judged { id, life });
-            self.tell_judged(Some(id), Became::Survived, life, 0);
+            self.tell_judged(Some(id), Became::Survived, Some(life), 0);
             self.links.close(id);
         }
     }
@@ -114,10 +114,7 @@ impl Ages {
                 }
             }
             Role::Report => self.over(self.verdict, None),
-            _ => {
-                self.links.close(id);
-                self.fresh_failed(now);
-            }
+            _ => self.fresh_failed(now, id),
         }
     }
 
@@ -133,7 +130,7 @@ impl Ages {
     fn voids(&mut self, now: u64, id: u32) {
         if let Some(life) = self.life(id) {
             self.judged.push(Judged { id, life });
-            self.tell_judged(Some(id), Became::Void, life, 0);
+            self.tell_judged(Some(id), Became::Void, Some(life), 0);
         }
         self.links.close(id);
         self.want(now, 1);
@@ -143,19 +140,19 @@ impl Ages {
     fn not_opened(&mut self, now: u64, id: u32, error: Option<&NetError>) {
         let Some(flow) = self.links.flows.get(&id) else { return };
         let (role, tries) = (flow.role, flow.tries);
-        self.links.close(id);
         self.known.remove(&id);
         if self.phase == Phase::Starting {
+            self.links.close(id);
             return self.over(Verdict::Failed, Some(self.links.why_not_opened(error)));
         }
         // It was as fresh as one can be.
-        self.links.fresh_failed(now);
+        self.links.fresh_failed(now, id);
         self.queue.extend(Wanted::again(role, tries, now));
     }
 
     /// A fresh connection was not answered either: whoever is silent was asked while the path was down.
-    fn fresh_failed(&mut self, now: u64) {
-        self.links.fresh_failed(now);
+    fn fresh_failed(&mut self, now: u64, id: u32) {
+        self.links.fresh_failed(now, id);
         for (id, _) in self.links.silent(now) {
             self.voids(now, id);
         }
@@ -175,10 +172,7 @@ impl Ages {
                 }
                 (Stage::Asked(_), Role::Test(_)) => self.links.look_at_silence(id),
                 (_, Role::Report) => self.over(self.verdict, None),
-                (_, Role::Fresh) => {
-                    self.links.close(id);
-                    self.fresh_failed(now);
-                }
+                (_, Role::Fresh) => self.fresh_failed(now, id),
                 _ => self.not_opened(now, id, None),
             }
         }

@@ -3,6 +3,7 @@
 //! ```text
 //!     run    -> judging   connections that begin at different moments, and are asked again and again
 //!            -> settling  which deaths count: what died at one moment did not die of its age
+//!            -> noting    how old those became that live, for a recording that breaks off
 //!     plan                when they begin, and how often they are asked
 //!     lives               how long each lived, and whether an age limit ended them
 //!     chance              whether chance did
@@ -24,6 +25,7 @@ mod chance;
 mod found;
 mod judging;
 mod lives;
+mod noting;
 mod plan;
 mod run;
 mod settling;

@@ -10,6 +10,7 @@ use super::super::unanswered::unanswered;
 use super::super::view::Standing;
 use super::found::outcome_of;
 use super::lives::{self, Life};
+use super::noting::Noted;
 use super::plan::Pace;
 use crate::event::{Became, Death, EventKind, Limit};
 use std::collections::{BTreeMap, VecDeque};
@@ -68,6 +69,7 @@ pub struct Ages {
     pub(super) dying: Vec<Dying>,
     /// Lives that are over, but for those that ended together with others.
     pub(super) judged: Vec<Judged>,
+    pub(super) noted: Noted,
     /// Those that an earlier search saw.
     earlier: Vec<Life>,
     /// Connections that are to be seen.
@@ -92,6 +94,7 @@ impl Ages {
             queue: VecDeque::new(),
             dying: Vec::new(),
             judged: Vec::new(),
+            noted: Noted::default(),
             earlier: Vec::new(),
             moments: 0,
             verdict: Verdict::NotFound,
@@ -102,7 +105,7 @@ impl Ages {
     /// Goes on where an earlier search for the same limit ended: what that saw counts. Where it judged nothing, this
     /// one begins as any other.
     pub fn resumed(settings: Settings, earlier: &Recorded) -> Self {
-        let earlier = earlier.lives().to_vec();
+        let earlier = earlier.lives();
         let told = |life: &&Life| life.most_ns.is_some() || life.least_ns >= settings.up_to_ns;
         let told = earlier.iter().filter(told).count() as u32;
         let connections = settings.per_length.saturating_sub(told).max(1);
@@ -129,7 +132,7 @@ impl Ages {
                 None if life.least_ns >= self.settings.up_to_ns => Became::Survived,
                 None => Became::Void,
             };
-            self.tell_judged(None, became, life, 0);
+            self.tell_judged(None, became, Some(life), 0);
         }
         self.queue.push_back(Wanted::first(Role::Test(0), now));
         self.turn(now);
@@ -173,7 +176,7 @@ impl Ages {
         // Where no other connection will be answered, deaths count when their moment is over.
         let alone = self.seen_until_ns().is_none();
         let settles = self.dying.iter().filter(|_| alone).map(|dying| dying.at_ns + self.pace.moment_ns + 1);
-        flows.chain(queued).chain(settles).chain(self.links.guard.hopeless_ns()).min()
+        flows.chain(queued).chain(settles).chain(self.links.guard.hopeless_ns()).chain(self.notes_ns()).min()
     }
 
     /// When something is due on a connection.
@@ -253,6 +256,7 @@ impl Ages {
         }
         self.settle(now);
         self.open_due(now);
+        self.note_lives(now);
         self.links.expected_ns = self.next_wake();
     }
 
@@ -291,15 +295,21 @@ impl Ages {
         self.last_beginning_ns -= sooner_ns;
     }
 
-    pub(super) fn tell_judged(&mut self, connection: Option<u32>, became: Became, life: Life, doubt_ns: u64) {
+    pub(super) fn tell_judged(
+        &mut self,
+        connection: Option<u32>,
+        became: Became,
+        life: Option<Life>,
+        doubt_ns: u64,
+    ) {
         let kind = EventKind::LimitsJudged {
             length_ns: self.settings.up_to_ns,
             became,
             asked_ns: None,
-            least_ns: Some(life.least_ns),
-            most_ns: life.most_ns,
+            least_ns: life.map(|life| life.least_ns),
+            most_ns: life.and_then(|life| life.most_ns),
             doubt_ns: (doubt_ns > 0).then_some(doubt_ns),
-            how: life.how,
+            how: life.and_then(|life| life.how),
         };
         self.links.tell(connection, kind);
     }
@@ -327,12 +337,15 @@ impl Ages {
                 .is_some_and(|flow| matches!(flow.role, Role::Test(_)) && flow.stage != Stage::Dead);
             if let Some(life) = self.life(id).filter(|_| tested) {
                 self.judged.push(Judged { id, life });
-                self.tell_judged(Some(id), Became::Void, life, 0);
+                self.tell_judged(Some(id), Became::Void, Some(life), 0);
             }
             self.links.close(id);
         }
         self.queue.clear();
-        self.dying.clear();
+        // Whether others died with these will not be known.
+        for Dying { judged, .. } in std::mem::take(&mut self.dying) {
+            self.tell_judged(Some(judged.id), Became::Void, None, 0);
+        }
     }
 
     /// The end, at once.

@@ -78,9 +78,9 @@ impl Ages {
             if together {
                 // It would have lived on: of its age no more is known than that it was reached.
                 (judged.life.most_ns, judged.life.how) = (None, None);
-                self.tell_judged(Some(judged.id), Became::Void, judged.life, 0);
+                self.tell_judged(Some(judged.id), Became::Void, Some(judged.life), 0);
             } else {
-                self.tell_judged(Some(judged.id), Became::Died, judged.life, doubt_ns);
+                self.tell_judged(Some(judged.id), Became::Died, Some(judged.life), doubt_ns);
             }
             self.judged.push(judged);
         }

@@ -20,8 +20,8 @@ impl Limits {
     }
 
     /// A fresh connection was not answered either: what is silent now was asked while the path was down.
-    pub(super) fn fresh_failed(&mut self, now: u64) {
-        self.links.fresh_failed(now);
+    pub(super) fn fresh_failed(&mut self, now: u64, id: u32) {
+        self.links.fresh_failed(now, id);
         for (id, cohort) in self.links.silent(now) {
             self.voids(id, cohort);
             self.links.close(id);
@@ -64,7 +64,7 @@ impl Limits {
             cohort.void += std::mem::take(&mut cohort.open);
         }
         if self.beginnings >= MOST_BEGINNINGS {
-            let why = "connections that were never idle died again and again; find out why first (`fathom probe` explains each)";
+            let why = "connections that were never idle died again and again; `fathom limits --age` tells whether at one age (`fathom probe` explains each)";
             return self.finish(now, Verdict::Unclear, Some(why.to_owned()));
         }
         self.open_controls(now);

@@ -153,10 +153,7 @@ impl Limits {
                 self.control_not_opened(now, error);
             }
             Role::Control => self.all_died(now, how),
-            Role::Fresh => {
-                self.links.close(id);
-                self.fresh_failed(now);
-            }
+            Role::Fresh => self.fresh_failed(now, id),
             Role::Report => self.over(self.verdict, None),
         }
     }
@@ -174,10 +171,7 @@ impl Limits {
                     self.links.close(id);
                     self.control_not_opened(now, None);
                 }
-                (_, Role::Fresh) => {
-                    self.links.close(id);
-                    self.fresh_failed(now);
-                }
+                (_, Role::Fresh) => self.fresh_failed(now, id),
                 (_, Role::Report) => self.over(self.verdict, None),
                 (_, Role::Test(_) | Role::Reserve(_)) => {
                     self.links.close(id);
