@@ -69,6 +69,17 @@ mod tests {
     use crate::statistics::Statistics;
     use crate::summary::{Heading, json, text};
 
+    /// "Several sizes back to back, tcp-age-limit", of a search that was killed at once.
+    #[test]
+    fn a_search_of_which_nothing_is_known_has_no_sizes() {
+        let heading = Heading { mode: crate::event::AGE_LIMIT_MODE.to_owned(), ..Heading::default() };
+        let said = text(&heading, &Statistics::default());
+        assert!(
+            said.contains("connections that were kept in use, tcp-age-limit") && !said.contains("sizes"),
+            "{said}"
+        );
+    }
+
     #[test]
     fn a_sweep_has_figures_by_size_and_none_in_common() {
         let mut s = Statistics::default();

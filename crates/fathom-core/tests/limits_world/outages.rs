@@ -3,7 +3,7 @@
 use super::ages::{aged, ages};
 use super::limits_world::{Fault, Kind, MS, Ran, Random, S, World, run, run_ages};
 use super::{any_world, settings, world};
-use fathom_core::limits::{Recorded, What};
+use fathom_core::limits::{Recorded, Verdict, What};
 
 /// When each outage began, and for how long it lasted at the least and at the most.
 fn told(ran: &Ran) -> Vec<(u64, u64, u64)> {
@@ -85,4 +85,20 @@ fn no_outage_is_told_where_there_was_none() {
         check_recorded(&ran);
         assert_eq!(told(&ran), [], "{world:?}");
     }
+}
+
+/// Connections that were never idle died four times: the reason stood on standard error alone, and nothing said what would tell.
+#[test]
+fn an_unclear_search_says_why_and_what_would_tell() {
+    let faults = (1..8).map(|n| Fault::Restart(n * 6 * S, 100 * MS)).collect();
+    let ran = run(&World { faults, ..world(None, Kind::Silent) }, settings(60 * S));
+    assert_eq!(ran.outcome.verdict, Verdict::Unclear, "{:#?}", ran.outcome);
+    let text = ran.outcome.text("there");
+    assert!(
+        text.contains(
+            "  why: connections that were never idle died again and again; `fathom limits --age` tells"
+        ),
+        "{text}"
+    );
+    assert!(text.contains("no idle limit (--age tells whether they die at one age)"), "{text}");
 }
