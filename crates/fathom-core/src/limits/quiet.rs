@@ -17,6 +17,7 @@ const SYNS_NS: [u64; 4] = [0, S, 3 * S, 7 * S];
 const SYN_RTO_NS: u64 = S;
 
 /// See the module.
+#[expect(clippy::struct_field_names, reason = "all of them are times, and say so")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Silence {
     /// When that was sent which was not answered first.
@@ -26,6 +27,7 @@ pub(super) struct Silence {
 }
 
 /// What is known of the present silence, if there is one.
+#[expect(clippy::struct_field_names, reason = "all of them are times, and say so")]
 #[derive(Debug, Default)]
 pub(super) struct Quiet {
     /// When the latest was sent that was answered.

@@ -181,9 +181,11 @@ impl Recorded {
 
     /// What a search that goes on knows from this one.
     pub fn in_words(&self) -> String {
-        let lived = |n: usize| format!(", {} in use", count(n as u64, "connection"));
-        let open = (!self.open.is_empty()).then(|| lived(self.open.len())).unwrap_or_default();
-        format!("{} judged{open}", count(self.judged, "connection"))
+        let judged = count(self.judged, "connection");
+        match self.open.len() as u64 {
+            0 => format!("{judged} judged"),
+            open => format!("{judged} judged, {} in use", count(open, "connection")),
+        }
     }
 
     /// What it amounts to. `None`: no search is recorded here.

@@ -6,6 +6,7 @@
 
 use crate::event::Death;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Fewer deaths of one age are no evidence.
 const FEWEST: usize = 8;
@@ -28,6 +29,13 @@ pub struct Life {
     /// How it died.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub how: Option<Death>,
+}
+
+/// Which ages of connections that live have been told, and when.
+#[derive(Debug, Default)]
+pub(super) struct Noted {
+    pub(super) lives: BTreeMap<u32, u64>,
+    pub(super) at_ns: u64,
 }
 
 /// Connections that died at one age.

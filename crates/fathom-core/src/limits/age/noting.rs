@@ -2,19 +2,13 @@
 
 use super::super::flow::Role;
 use super::super::plan::S;
+use super::lives::Noted;
 use super::run::{Ages, Phase};
 use crate::event::{EventKind, Lived};
 use std::collections::BTreeMap;
 
 /// A long search tells no more often than this, so that its recording stays small: up to two hours it is once a second.
 const TIMES: u64 = 7_200;
-
-/// What has been told.
-#[derive(Debug, Default)]
-pub(super) struct Noted {
-    lives: BTreeMap<u32, u64>,
-    at_ns: u64,
-}
 
 impl Ages {
     /// When it is to be told again.

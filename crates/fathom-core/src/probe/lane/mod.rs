@@ -444,10 +444,14 @@ impl Lane {
     /// The connection takes data again.
     pub(super) fn writable(&mut self, now: u64, cx: &mut Context) {
         if let Some(connection) = self.connection() {
+            // A system may say so with whatever comes, though all was taken: then this process came too late.
+            let was_blocked = connection.is_blocked();
             connection.writable();
-            // What fell due too long ago did so while nothing was taken.
-            let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
-            cx.skipped(now, self.path, Some(ordinal), overdue, "blocked");
+            if was_blocked {
+                // What fell due too long ago did so while nothing was taken.
+                let (ordinal, overdue) = (connection.ordinal(), self.agenda.skip_overdue(now));
+                cx.skipped(now, self.path, Some(ordinal), overdue, "blocked");
+            }
             self.pump(now, cx);
         }
     }
