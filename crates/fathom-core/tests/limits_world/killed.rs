@@ -18,7 +18,9 @@ fn the_ages_of_connections_that_live_are_told_within_a_second() {
         let killed = began + random.between(3 * S, limit);
         let told: Vec<_> = ran.told.iter().filter(|event| event.mono_ns <= killed).cloned().collect();
         let mut recorded = Recorded::default();
-        told.iter().for_each(|event| recorded.event(event));
+        for event in &told {
+            recorded.event(event);
+        }
         assert_eq!(recorded.why_not("there", Limit::Age, &ages(90 * S)), None);
         let known = recorded.outcome().expect("something is known");
         assert!(known.took_ns + S >= killed - began, "{} of {}", known.took_ns, killed - began);

@@ -38,9 +38,9 @@ fn an_outage_began_and_lasted_as_it_is_told() {
         let faults = vec![Fault::Outage(from, to), Fault::Outage(from_2, from_2 + length)];
         let rtt_ns = random.between(MS / 10, 150 * MS);
         let ran = if seed % 2 == 0 {
-            run(&World { faults, rtt_ns, seed, ..world(None, Kind::Silent) }, settings(90 * S))
+            run(&World { seed, rtt_ns, faults, ..world(None, Kind::Silent) }, settings(90 * S))
         } else {
-            run_ages(&World { faults, rtt_ns, ..aged(None, seed) }, ages(90 * S))
+            run_ages(&World { rtt_ns, faults, ..aged(None, seed) }, ages(90 * S))
         };
         check_recorded(&ran);
         let outages = told(&ran);
