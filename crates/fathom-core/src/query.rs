@@ -20,8 +20,10 @@ mod advice;
 mod attribute;
 mod busy;
 mod figures;
+mod logins;
 mod outcome;
 mod rate;
+mod ratio;
 mod row;
 mod split;
 mod sweep;
@@ -29,6 +31,7 @@ mod timeline;
 mod verdict;
 
 pub use busy::Room;
+pub use logins::Logins;
 pub use outcome::{Asked, COUNT, Failed, Outcome};
 pub use row::{NOT_WAITED_FOR, Query};
 pub use split::{PARTIES, Part, Party, Split};

@@ -152,6 +152,7 @@ fn query(batch: &RecordBatch, row: usize) -> Option<Query> {
         setting: maybe("setting"),
         fetch_size: maybe("fetch_size"),
         packet_size: maybe("packet_size"),
+        login: maybe("login"),
     })
 }
 

@@ -22,7 +22,7 @@ fn int(n: Option<u64>) -> Option<i64> {
 }
 
 /// The columns of integers, in order: name, whether it may be absent, value. Those of the parts and of texts follow.
-const NUMBERS: [(&str, bool, Get); 18] = [
+const NUMBERS: [(&str, bool, Get); 19] = [
     ("query", false, |q| int(Some(q.query))),
     ("started_ns", false, |q| Some(q.started_ns)),
     ("lateness_ns", false, |q| Some(q.lateness_ns)),
@@ -41,9 +41,10 @@ const NUMBERS: [(&str, bool, Get); 18] = [
     ("setting", true, |q| int(q.setting)),
     ("fetch_size", true, |q| int(q.fetch_size)),
     ("packet_size", true, |q| int(q.packet_size)),
+    ("login", true, |q| int(q.login)),
 ];
 /// Columns that recordings of earlier versions lack.
-pub(crate) const ADDED: [&str; 3] = ["setting", "fetch_size", "packet_size"];
+pub(crate) const ADDED: [&str; 4] = ["setting", "fetch_size", "packet_size", "login"];
 const TEXTS: [&str; 3] = ["no_split", "server_wait", "error"];
 
 /// Names of the columns of the parts, estimate first.

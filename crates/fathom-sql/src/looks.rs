@@ -1,5 +1,5 @@
-//! What the server's backend does while a query runs, asked on a second connection. Nobody is asked where no query has run for
-//! some milliseconds, and the longer one runs the more rarely.
+//! What the server's backend does while a query runs, asked on a second connection, which is the same for all sessions of a run.
+//! Nobody is asked where no query has run for some milliseconds, and the longer one runs the more rarely.
 
 use crate::protocol::{Protocol, Watch};
 use crate::session::Login;
@@ -8,7 +8,7 @@ use fathom_core::query::ServerState;
 use fathom_os::clock::mono_ns;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -40,6 +40,8 @@ pub(crate) struct Look {
 /// The thread that looks.
 pub(crate) struct Looks {
     pub(crate) seen: Receiver<Look>,
+    /// At which session.
+    watch: Arc<Mutex<Arc<Watch>>>,
     running: Arc<AtomicU64>,
     /// One was asked for then, and has not come; 0: none.
     under_way: Arc<AtomicU64>,
@@ -52,7 +54,7 @@ impl Looks {
     /// Looks once on this second connection, and goes on whenever a query runs.
     pub(crate) fn begin(
         mut session: Box<dyn Protocol>,
-        watch: Watch,
+        watch: Arc<Watch>,
         login: &Login,
         stop: &Stop,
     ) -> Result<Self, Error> {
@@ -61,9 +63,11 @@ impl Looks {
         let running = Arc::new(AtomicU64::new(0));
         let (under_way, failed) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Error>>::default());
         let (stop, login, theirs) = (stop.clone(), login.clone(), Arc::clone(&running));
+        let watch = Arc::new(Mutex::new(watch));
+        let at = Arc::clone(&watch);
         let (asked, why) = (Arc::clone(&under_way), Arc::clone(&failed));
         let run = move || {
-            if let Err(error) = run_looks(&mut *session, &watch, &login, &theirs, &asked, &tell, &stop) {
+            if let Err(error) = run_looks(&mut *session, &at, &login, &theirs, &asked, &tell, &stop) {
                 _ = why.set(error);
             }
             // A session takes its leave of the server before `end` is told by the end of the channel.
@@ -72,7 +76,12 @@ impl Looks {
         };
         let thread = std::thread::Builder::new().name("looks".into()).spawn(run);
         let thread = thread.map_err(|e| Error::run(format!("cannot begin a thread: {e}")))?;
-        Ok(Self { seen, running, under_way, failed, thread })
+        Ok(Self { seen, watch, running, under_way, failed, thread })
+    }
+
+    /// From now on another session is looked at: a look at the one before is told no more, and may fail. No query runs.
+    pub(crate) fn watch(&self, watch: &Arc<Watch>) {
+        *lock(&self.watch) = Arc::clone(watch);
     }
 
     /// A query has begun.
@@ -97,7 +106,7 @@ impl Looks {
     }
 
     /// Nobody looks any more: waits for the look that is under way, and until the session has taken its leave, but not long.
-    pub(crate) fn end(self) {
+    pub(crate) fn end(&self) {
         self.running.store(LEAVE, Ordering::Relaxed);
         self.thread.thread().unpark();
         let until_ns = mono_ns() + LEAVE_WITHIN.as_nanos() as u64;
@@ -111,9 +120,13 @@ impl Looks {
     }
 }
 
+fn lock(watch: &Mutex<Arc<Watch>>) -> MutexGuard<'_, Arc<Watch>> {
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn run_looks(
     session: &mut dyn Protocol,
-    watch: &Watch,
+    watch: &Mutex<Arc<Watch>>,
     login: &Login,
     running: &AtomicU64,
     under_way: &AtomicU64,
@@ -134,13 +147,19 @@ fn run_looks(
             std::thread::park_timeout(Duration::from_nanos(due_ns - now));
         } else {
             under_way.store(now, Ordering::Release);
-            // Where it fails the run goes on without.
-            let look = look(session, watch, login)?;
-            let now = look.at_ns;
-            next_ns = now + (now.saturating_sub(began_ns) / 20).clamp(LEAST_NS, MOST_NS);
-            if tell.send(look).is_err() {
-                return Ok(());
+            let at = Arc::clone(&lock(watch));
+            let look = look(session, &at, login);
+            // Until it is told nobody looks at another.
+            let current = lock(watch);
+            if Arc::ptr_eq(&current, &at) {
+                // Where it fails the run goes on without.
+                let look = look?;
+                next_ns = look.at_ns + (look.at_ns.saturating_sub(began_ns) / 20).clamp(LEAST_NS, MOST_NS);
+                if tell.send(look).is_err() {
+                    return Ok(());
+                }
             }
+            drop(current);
             under_way.store(0, Ordering::Release);
         }
     }

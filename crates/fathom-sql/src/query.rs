@@ -4,7 +4,7 @@ use crate::beside::Beside;
 use crate::error::Refusal;
 use crate::limit::Limit;
 use crate::looks::{Look, Looks};
-use crate::protocol::{Protocol, Step};
+use crate::protocol::{Protocol, Step, Watch};
 use crate::session::Login;
 use crate::{Config, Stop};
 use fathom_core::event::TcpInfo;
@@ -12,6 +12,8 @@ use fathom_core::query::{Rtt, ServerState, Split, Timeline};
 use fathom_os::clock::mono_ns;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long a wait lasts before somebody looks whether the run is to end.
@@ -58,7 +60,9 @@ pub(crate) struct Asker<'a> {
     pub(crate) config: &'a Config,
     pub(crate) sql: String,
     pub(crate) beside: Beside,
-    pub(crate) looks: Option<Looks>,
+    /// Of the whole run, and how they see this session.
+    pub(crate) looks: Option<Rc<Looks>>,
+    pub(crate) watch: Option<Arc<Watch>>,
     pub(crate) stop: Stop,
     /// How long the latest looks took, and the first waits of answers.
     pub(crate) look_times_ns: VecDeque<u64>,
@@ -104,7 +108,8 @@ fn no_longer_than(rtt: Rtt, looks_ns: &VecDeque<u64>) -> Rtt {
 impl Asker<'_> {
     /// Asks it and reads the whole answer.
     pub(crate) fn ask(&mut self) -> Answer {
-        if let Some(looks) = &self.looks {
+        if let (Some(looks), Some(watch)) = (&self.looks, &self.watch) {
+            looks.watch(watch);
             // What came after the query before.
             looks.seen.try_iter().for_each(drop);
         }
@@ -215,7 +220,7 @@ impl Asker<'_> {
     /// Tells of the looks of a turn that is over, and of one that should have come.
     fn end_turn(&self, run: &mut Run, now: u64, waiting_since_ns: Option<u64>) {
         // Asked first: one that comes meanwhile is noted.
-        let under_way = self.looks.as_ref().and_then(Looks::under_way);
+        let under_way = self.looks.as_ref().and_then(|looks| looks.under_way());
         self.note_looks(run, now, waiting_since_ns);
         if let (Some(asked_ns), true) = (under_way, run.line.turns() > 0) {
             run.line.unlooked(asked_ns, now);

@@ -3,7 +3,7 @@
 use crate::beside::{Beside, Peer};
 use crate::looks::Looks;
 use crate::mysql::Mysql;
-use crate::protocol::{Facts, Protocol};
+use crate::protocol::{Facts, Protocol, Watch};
 use crate::query::{Answer, Asker, Trouble};
 use crate::record::Record;
 use crate::session::{self, Login, Session};
@@ -19,6 +19,8 @@ use fathom_os::timestamps;
 use fathom_recording::Query;
 use serde_json::{Value, json};
 use std::net::ToSocketAddrs;
+use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// "field size limit: 1 GB" (<https://www.postgresql.org/docs/15/limits.html>), of which the header takes some.
@@ -30,6 +32,8 @@ const LARGE_BYTES: u64 = 1 << 31;
 const PACKET_BYTES: u64 = (1 << 30) + 1;
 /// A progress line after so long, and then again.
 const PROGRESS_NS: u64 = 2_000_000_000;
+
+type Watched = (Option<Rc<Looks>>, Vec<Option<Arc<Watch>>>);
 
 /// Runs it to its end; what it came to, and why it ended early, where it did.
 pub fn run(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
@@ -54,11 +58,8 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
-    let mut sessions = vec![begin(&login, &configs[0])?];
-    // The size of packets is agreed on in the login.
-    for config in configs.iter().skip(1).filter(|config| config.packet_size.is_some()) {
-        sessions.push(begin(&login, config)?);
-    }
+    let mut order = turns::order(configs.len(), mono_ns());
+    let mut sessions = turns::sessions(&login, &configs, &mut order, begin)?;
     let each: Vec<_> = sessions.iter_mut().map(|session| session.facts()).collect();
     let facts = each[0].clone();
     let settings = turns::settings(config, &configs, &each);
@@ -92,14 +93,13 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         let text = "no round trip of the path could be measured beside the queries".to_owned();
         note(&mut outcome, &record, text);
     }
+    let (looks, watches) = look(&mut sessions, &login, &configs[0]).unwrap_or_else(|error| {
+        let text = format!("the server's states are not known: {error}; the split goes on without them");
+        note(&mut outcome, &record, text);
+        (None, vec![None; sessions.len()])
+    });
     let mut askers = Vec::new();
-    for (mut session, config) in sessions.into_iter().zip(&configs) {
-        let looks = look(&mut *session, &login, config).map_err(|error| {
-            let text = format!("the server's states are not known: {error}; the split goes on without them");
-            if !outcome.asked.notes.contains(&text) {
-                note(&mut outcome, &record, text);
-            }
-        });
+    for ((session, config), watch) in sessions.into_iter().zip(&configs).zip(watches) {
         let sql = match &config.source {
             Source::Rows { rows, row_bytes } => session.rows(*rows, *row_bytes),
             Source::Text { sql, .. } => sql.clone(),
@@ -110,13 +110,14 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
             config,
             sql,
             beside: beside.clone(),
-            looks: looks.ok(),
+            looks: looks.clone(),
+            watch,
             stop: stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
             first_waits_ns: std::collections::VecDeque::new(),
         });
     }
-    let mut turns = Turns::new(askers, &configs, &each);
+    let mut turns = Turns::new(askers, &configs, &each, order, begin);
     let ended = ask_all(&mut turns, config, stop, &record, &mut outcome);
     let in_the_end = turns.facts();
     let known = turns::notes(&each);
@@ -175,10 +176,12 @@ fn unfit(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// What the server says of the session, on a second connection.
-fn look(session: &mut dyn Protocol, login: &Login, config: &Config) -> Result<Looks, Error> {
-    let watch = session.watch(login)?;
-    Looks::begin(begin(login, config)?, watch, login, &login.stop)
+/// What looks at the server, on a second connection, and how it sees each of these sessions.
+fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> Result<Watched, Error> {
+    let watches = sessions.iter_mut().map(|session| session.watch(login).map(Arc::new));
+    let watches = watches.collect::<Result<Vec<_>, _>>()?;
+    let looks = Looks::begin(begin(login, config)?, Arc::clone(&watches[0]), login, &login.stop)?;
+    Ok((Some(Rc::new(looks)), watches.into_iter().map(Some).collect()))
 }
 
 /// Asks until it is enough; why it ended early, where it did.
@@ -191,15 +194,25 @@ fn ask_all(
 ) -> Option<Error> {
     let began_ns = mono_ns();
     let (mut number, mut told_ns, mut latest_ns) = (0, began_ns, 0);
+    let settings = turns.settings();
     loop {
-        let due_ns = config.every.map_or_else(mono_ns, |every| began_ns + number * every.as_nanos() as u64);
+        let due_ns =
+            || config.every.map_or_else(mono_ns, |every| began_ns + number * every.as_nanos() as u64);
         // Where queries take longer than they are apart, their due is of a time long ago.
-        let lasted_ns = due_ns.max(mono_ns()).saturating_sub(began_ns);
-        let over = config.lasts.is_some_and(|lasts| lasted_ns >= lasts.as_nanos() as u64);
-        if over
-            || config.count.is_some_and(|count| number >= count.saturating_mul(turns.settings()))
-            || !wait_until(due_ns, stop)
+        let is_over = |due_ns: u64| {
+            let lasted_ns = due_ns.max(mono_ns()).saturating_sub(began_ns);
+            stop.times() > 0
+                || config.lasts.is_some_and(|lasts| lasted_ns >= lasts.as_nanos() as u64)
+                || config.count.is_some_and(|count| number >= count.saturating_mul(settings))
+        };
+        if !is_over(due_ns())
+            && let Err(error) = turns.log_in(number)
         {
+            return (stop.times() == 0).then_some(error);
+        }
+        // What a login takes is in no query.
+        let due_ns = due_ns();
+        if is_over(due_ns) || !wait_until(due_ns, stop) {
             if let Some(every) = config.every.filter(|every| latest_ns > every.as_nanos() as u64) {
                 let (late, every) =
                     [latest_ns, every.as_nanos() as u64].map(|ns| time_or_dash(Some(ns), 3)).into();
@@ -212,10 +225,10 @@ fn ask_all(
         }
         let (turn, asker) = turns.next(number);
         let answer = asker.ask();
-        if let Some(error) = asker.looks.as_ref().and_then(Looks::failure) {
+        let unseen = asker.looks.as_ref().and_then(|looks| looks.failure());
+        if let Some(error) = &unseen {
             let text = format!("from query {number} on the server's states are not known: {error}");
             note(outcome, record, text);
-            asker.looks = None;
         }
         let error = answer.error.clone();
         let began = answer.began_ns;
@@ -238,6 +251,9 @@ fn ask_all(
             (config.tell)(&format!("{number} asked: {}", count(outcome.rows(), "row")));
         }
         outcome.asked.unanswered_beside = Some(asker.beside.failed());
+        if unseen.is_some() {
+            turns.end_looks();
+        }
     }
 }
 
@@ -294,6 +310,7 @@ fn row(number: u64, due_ns: u64, answer: Answer) -> Query {
         }),
         is_first: false,
         setting: None,
+        login: None,
         fetch_size: None,
         packet_size: None,
     }

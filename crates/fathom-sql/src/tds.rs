@@ -11,7 +11,7 @@ use crate::{Config, Error, tls};
 use fathom_core::query::ServerState;
 use fathom_core::text::count;
 use fathom_tds::client::{Client, Encrypted, Event, Told, Trouble, Wanted};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io;
 
 /// What is asked for where nobody says anything: SQL Server's own default.
@@ -241,15 +241,6 @@ impl Protocol for Tds {
             };
             notes.push(format!("packets of {granted} were granted, and {asked} asked for{why}"));
         }
-        if counts.too_long + counts.not_full > 0 {
-            notes.push(format!(
-                "of {}, {} were longer than the {} that were granted, and {} shorter though not the last of an answer",
-                count(counts.packets, "packet"),
-                counts.too_long,
-                count(facts.granted.into(), "byte"),
-                counts.not_full
-            ));
-        }
         if self.has_password && facts.encrypted == Encrypted::Nothing {
             notes.push(
                 "the password went over the path for everybody there to read: the server does not encrypt, or was not to (sslmode)"
@@ -277,6 +268,19 @@ impl Protocol for Tds {
             notes,
         }
     }
+}
+
+/// What is to be said of the packets that were seen, as [`Facts::packets`] has them.
+pub(crate) fn amiss(packets: &Value) -> Option<String> {
+    let [seen, too_long, not_full, granted] =
+        ["packets", "too_long", "not_full", "granted"].map(|name| packets[name].as_u64().unwrap_or(0));
+    (too_long + not_full > 0).then(|| {
+        format!(
+            "of {}, {too_long} were longer than the {} that were granted, and {not_full} shorter though not the last of an answer",
+            count(seen, "packet"),
+            count(granted, "byte"),
+        )
+    })
 }
 
 /// <https://learn.microsoft.com/sql/relational-databases/system-dynamic-management-views/sys-dm-exec-requests-transact-sql>.

@@ -24,8 +24,10 @@ fn json_of(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// Of each row its setting, rows of a round trip, size of packets and round trips.
-fn rows(dir: &Path) -> Vec<[Option<i64>; 4]> {
+const COLUMNS: [&str; 6] = ["setting", "fetch_size", "packet_size", "turns", "login", "flags"];
+
+/// Of each row its setting, rows of a round trip, size of packets, round trips, login and whether it is a first one.
+fn rows(dir: &Path) -> Vec<[Option<i64>; 6]> {
     use arrow_array::Array as _;
     use arrow_array::cast::AsArray as _;
     use arrow_array::types::Int64Type;
@@ -38,16 +40,13 @@ fn rows(dir: &Path) -> Vec<[Option<i64>; 4]> {
             let column = batch.column_by_name(name).unwrap().as_primitive::<Int64Type>();
             (!column.is_null(row)).then(|| column.value(row))
         };
-        rows.extend(
-            (0..batch.num_rows())
-                .map(|row| ["setting", "fetch_size", "packet_size", "turns"].map(|name| of(name, row))),
-        );
+        rows.extend((0..batch.num_rows()).map(|row| COLUMNS.map(|name| of(name, row))));
     }
     rows
 }
 
 /// Each round has every setting once, and not all rounds in one order.
-fn is_interleaved(rows: &[[Option<i64>; 4]], settings: usize) {
+fn is_interleaved(rows: &[[Option<i64>; 6]], settings: usize) {
     let rounds: Vec<Vec<i64>> =
         rows.chunks(settings).map(|round| round.iter().map(|row| row[0].unwrap()).collect()).collect();
     for round in &rounds {
@@ -64,7 +63,7 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
         (&[][..], "?sslmode=disable", [4_096, 16_384, 32_767]),
         (&["--tds-encrypt"], "?sslmode=require", [4_096, 16_383, 16_383]),
     ] {
-        let (_echo, server) = Echo::start_tds(encrypt);
+        let (echo, server) = Echo::start_tds(encrypt);
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("kept");
         let arguments =
@@ -81,18 +80,45 @@ fn sizes_of_packets_are_asked_in_turn_and_are_what_was_granted() {
             let tds = &setting["tds"];
             assert_eq!([&tds["too_long"], &tds["not_full"]], [&json!(0); 2], "{setting:#}");
             assert_eq!(tds["longest"], json!(granted[at]), "{setting:#}");
-            // The first round finds nothing warm.
-            let rounds = if at == 0 { Value::Null } else { json!(7) };
-            assert_eq!(setting["ratio"]["rounds"], rounds, "{setting:#}");
+            // Eight rounds are four logins of two, whose first finds nothing warm; seven were needed.
+            let ratio = if at == 0 { [Value::Null, Value::Null] } else { [json!(4), json!(4)] };
+            let [rounds, logins] = &ratio;
+            assert_eq!([&setting["ratio"]["rounds"], &setting["ratio"]["logins"]], [rounds, logins]);
         }
         let rows = rows(&dir);
         is_interleaved(&rows, 3);
-        for row in &rows {
+        for (number, row) in rows.iter().enumerate() {
             assert_eq!(row[2], Some(granted[row[0].unwrap() as usize]), "{row:?}");
+            let round = number as i64 / 3;
+            assert_eq!((row[4], row[5]), (Some(round / 2), Some(1 - round % 2)), "{number}: {row:?}");
         }
         let verified = Command::new(FATHOM).args(["recording", "verify"]).arg(&dir).output().unwrap();
         assert!(verified.status.success(), "{}", String::from_utf8_lossy(&verified.stdout));
+        // Of each size four, and one that looks.
+        let served = echo.stop_tds();
+        assert_eq!((&served["sessions"], &served["busy"]), (&json!(13), &json!(0)), "{served:#}");
+        let packets =
+            outcome["settings"].as_array().unwrap().iter().map(|setting| &setting["tds"]["packets"]);
+        assert!(packets.clone().all(|packets| packets.as_u64() >= Some(8)), "{outcome:#}");
     }
+}
+
+/// The server lets in two sessions and the one that looks: the second login of a size is one too many.
+#[test]
+fn a_login_that_fails_later_ends_the_run_with_what_was_asked() {
+    let (_echo, server) = Echo::start_tds(&["--tds-sessions", "3"]);
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("kept");
+    let arguments = ["--rows", "5", "--packet-size", "4096,8192", "--json", "--record"];
+    let out = mssql(server, "?sslmode=disable", &[&arguments[..], &[dir.to_str().unwrap()]].concat());
+    let line = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert_eq!((out.status.code(), line.lines().count()), (Some(1), 1), "{line}");
+    assert!(line.contains("17809"), "{line}");
+    let outcome: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!([&outcome["queries"], &outcome["failed"]], [&json!(6), &json!(0)], "{outcome:#}");
+    let ratio = &outcome["settings"][1]["ratio"];
+    assert_eq!([&ratio["logins"], &ratio["verdict"]], [&json!(1), &json!("cannot be decided")], "{ratio:#}");
+    says_the_same(&dir, &outcome);
 }
 
 #[test]
@@ -108,7 +134,7 @@ fn sizes_of_fetches_share_a_session_and_have_their_round_trips() {
     let wanted = [(None, 1), (Some(10), 51), (Some(100), 6), (Some(1_000), 1)];
     for row in &rows {
         let (fetch, turns) = wanted[row[0].unwrap() as usize];
-        assert_eq!((row[1], row[2], row[3]), (fetch, None, Some(turns)), "{row:?}");
+        assert_eq!((row[1], row[2], row[3], row[4]), (fetch, None, Some(turns), None), "{row:?}");
     }
     let sizes: BTreeMap<_, _> = rows.iter().map(|row| (row[0], row[1])).collect();
     assert_eq!(sizes.len(), 4);

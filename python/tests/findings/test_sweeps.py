@@ -8,7 +8,7 @@ from fathometer.dataset import open_recordings
 from fathometer.findings import render
 from fathometer.findings.analyse import analyse
 from fathometer.findings.databases import databases
-from fathometer.findings.sweeps import _ratio, sweeps, verdict_of
+from fathometer.findings.sweeps import _ratio, of_units, sweeps, verdict_of
 from fathometer.stats.runs import median_of_runs
 from support.queries import recording, sure, swept
 
@@ -37,7 +37,7 @@ def test_what_drifts_is_taken_out(tmp_path):
 
 
 def test_each_setting_has_a_row_of_its_own(tmp_path):
-    recording(tmp_path / "r", swept(2, 20, PACKETS, (1, 0.5)), settings=PACKETS)
+    recording(tmp_path / "r", swept(2, 21, PACKETS, (1, 0.5), each_login=3), settings=PACKETS)
     analysis = known(tmp_path)
     names = {one.asked for one in databases(analysis.scenarios).every}
     assert names == {
@@ -52,9 +52,47 @@ def test_each_setting_has_a_row_of_its_own(tmp_path):
 
 
 def test_few_rounds_decide_nothing(tmp_path):
-    recording(tmp_path / "r", swept(3, 5, PACKETS, (1, 0.5)), settings=PACKETS)
+    recording(tmp_path / "r", swept(3, 5, ROWS[:2], (1, 0.5)), settings=ROWS[:2])
     (sweep,) = sweeps(known(tmp_path).scenarios)
-    assert sweep.each[1].verdict == "cannot be decided"
+    assert (sweep.each[1].verdict, sweep.each[1].ratio.count) == ("cannot be decided", 4)
+
+
+def test_a_login_is_a_unit_where_each_setting_has_connections(tmp_path):
+    rows = swept(4, 21, PACKETS, (1, 0.5), each_login=3)
+    recording(tmp_path / "r", rows, settings=PACKETS)
+    (sweep,) = sweeps(known(tmp_path).scenarios)
+    one = sweep.each[1]
+    assert (one.verdict, one.basis, one.ratio.count) == ("faster", "logins", 7)
+    # By hand: of each login the two rounds after its first, on the scale of logarithms, are one ratio.
+    walls = np.array([[r["wall_ns"] for r in rows if r["setting"] == at] for at in (0, 1)], dtype=float)
+    of_rounds = (walls[1] / walls[0]).reshape(7, 3)[:, 1:]
+    units = np.sqrt(of_rounds[:, 0] * of_rounds[:, 1])
+    assert one.ratio.value == pytest.approx(np.median(units))
+    assert (one.ratio.interval.low, one.ratio.interval.high) == pytest.approx((units.min(), units.max()))
+
+
+def test_one_connection_each_decides_nothing(tmp_path):
+    """As earlier versions recorded it: without the column, all queries of a size on one connection."""
+    recording(tmp_path / "r", swept(5, 60, PACKETS, (1, 0.5)), settings=PACKETS)
+    (sweep,) = sweeps(known(tmp_path).scenarios)
+    assert (sweep.each[1].verdict, sweep.each[1].ratio.count) == ("cannot be decided", 1)
+
+
+def test_connections_that_differ_by_chance_are_no_difference(tmp_path):
+    """Of 200 sweeps of four sizes that are alike, over connections that are not, at most 5 % show one: by the
+    binomial distribution and Bonferroni up to 4.7 %, of which more than 20 come once in a thousand times.
+    """
+    settings, shown = [PACKETS[0]] * 4, 0
+    level = 1 - 0.05 / 3
+    for seed in range(200):
+        rows = swept(seed, 21, settings, (1, 1, 1, 1), each_login=3, connection=0.2)
+        recording(tmp_path / str(seed), rows, settings=settings)
+        (one,) = open_recordings([tmp_path / str(seed)])
+        each = one.queries.by_setting()
+        ratios = [_ratio([of_units(each[0], each[at], 4)], level, "logins")[0] for at in (1, 2, 3)]
+        assert all(ratio.interval is not None for ratio in ratios)
+        shown += any(verdict_of(ratio) in {"slower", "faster"} for ratio in ratios)
+    assert shown <= 20
 
 
 def test_of_many_runs_each_is_one(tmp_path):
@@ -70,7 +108,7 @@ def test_a_round_without_the_first_setting_says_nothing(tmp_path):
     rows = [sure(0, 10, 0, setting=n % 2, flags=int(n < 2)) for n in range(40)]
     for n in range(2, 20, 2):
         rows[n]["error"] = "x (57014)"
-    recording(tmp_path / "r", rows, settings=PACKETS)
+    recording(tmp_path / "r", rows, settings=ROWS[:2])
     (sweep,) = sweeps(known(tmp_path).scenarios)
     assert sweep.each[1].ratio.count == 10
 
@@ -85,7 +123,7 @@ def test_what_is_no_sweep_is_read_as_before(tmp_path, settings):
 def test_a_recording_of_an_earlier_version_is_read(tmp_path):
     recording(tmp_path / "r", [sure(1, 2, 3)] * 3)
     file = tmp_path / "r" / "queries-00000.parquet"
-    pq.write_table(pq.read_table(file).drop_columns(["setting", "fetch_size", "packet_size"]), file)
+    pq.write_table(pq.read_table(file).drop_columns(["setting", "fetch_size", "packet_size", "login"]), file)
     (one,) = open_recordings([tmp_path / "r"])
     assert (one.queries.damage, one.queries.number, one.queries.settings.tolist()) == ((), 3, [-1] * 3)
 

@@ -71,13 +71,21 @@ def walls(seed, count, median_ms):
     return [sure(0, int(ns), 0) for ns in lengths]
 
 
-def swept(seed, rounds, settings, ratios, drift=0.0):
+def swept(seed, rounds, settings, ratios, drift=0.0, each_login=None, connection=0.0):
     """Rounds of as many queries as there are ratios, each in an order of chance: times of chance that grow by
-    `drift` a round, each by its setting's ratio.
+    `drift` a round, each by its setting's ratio. `each_login`: every setting logs in anew every so many
+    rounds, and is by chance (`connection`) as fast as its connection.
     """
     rng, rows = np.random.default_rng(seed), []
+    speeds = np.zeros(len(settings))
     for number in range(rounds):
+        login, within = divmod(number, each_login or rounds)
+        is_first = within == 0
+        if is_first:
+            speeds = connection * rng.standard_normal(len(settings))
         for at in rng.permutation(len(settings)):
-            ns = 20 * MS * (1 + drift * number) * ratios[at] * np.exp(0.1 * rng.standard_normal())
-            rows.append(sure(0, int(ns), 0, setting=int(at), flags=int(number == 0)))
+            ns = 20 * MS * (1 + drift * number) * ratios[at]
+            ns *= np.exp(0.1 * rng.standard_normal() + speeds[at])
+            more = {"login": login} if each_login else {}
+            rows.append(sure(0, int(ns), 0, setting=int(at), flags=int(is_first), **more))
     return rows

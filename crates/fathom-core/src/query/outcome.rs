@@ -113,7 +113,7 @@ impl Outcome {
             return;
         }
         self.warm.add(query);
-        self.sweep.add(query, self.asked.settings.len());
+        self.sweep.add(query, &self.asked.settings);
     }
 
     /// Rows so far.

@@ -42,6 +42,8 @@ pub struct Query {
     pub is_first: bool,
     /// The ordinal of the setting that it was asked with; `None`: the run has no sweep.
     pub setting: Option<u64>,
+    /// How often its setting had logged in anew before; `None`: all settings share a session.
+    pub login: Option<u64>,
     /// Rows of a round trip; `None`: all of them.
     pub fetch_size: Option<u64>,
     /// The size of packets that the server granted; `None`: the protocol has none.

@@ -1,23 +1,19 @@
 //! Settings that are asked in turn, each once in a round: what each came to, and against the first of them.
 //!
-//! A setting is held against the first by the ratio of their times in the same round, which takes out whatever drifts; of the
-//! median of these ratios the order statistics give an interval that assumes nothing but independent rounds (Hoefler & Belli
-//! 2015; David & Nagaraja 2003, Order Statistics, 7.1). It is `median_of_runs` of the report
-//! (`python/src/fathometer/stats/runs.py`), and both have the same table in their tests. The settings of a run are one family: with k of
-//! them each interval has the level 1 - 0.05 / (k - 1), so that in 95 % of runs without any difference none is shown (Bonferroni).
+//! A setting is held against the first by the ratio of their times in the same round, which takes out whatever drifts. Where they
+//! share a session each round is a unit; where each has connections of its own, of which one is not like another, a unit is what
+//! lies between two logins ([`super::Logins`]), and its ratio the median of those of its rounds, on the scale of logarithms. Of the median
+//! of the units' ratios there is an interval ([`super::ratio`]). Because the order of a round and of the logins is of chance, a unit
+//! of equal settings is as likely above 1 as below it, whatever connections and position do.
 
 use super::figures::{Warm, median};
+use super::ratio::{Ratio, Unit, record};
 use super::{Confidence, Query};
-use crate::histogram::{Histogram, bucket_range};
+use crate::histogram::Histogram;
 use crate::text::count;
 use crate::units::narrow::time_or_dash;
 use serde_json::{Value, json};
 use std::fmt::Write;
-
-/// The level of a family.
-const ALPHA: f64 = 0.05;
-/// A ratio of 1 in the unit that the histogram counts in: its buckets are narrower than 0.05 %.
-const ONE: f64 = 1e9;
 
 /// One of the settings that are asked in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -65,8 +61,37 @@ impl Setting {
 struct One {
     queries: u64,
     warm: Warm,
-    /// Its time by that of the first setting in the same round.
+    /// Its time by that of the first setting, of each unit.
     ratio: Histogram,
+    /// The same of each round since the latest login, as logarithms: a thousand at most.
+    rounds: Vec<f64>,
+    /// Rounds in all.
+    all_rounds: u64,
+}
+
+impl One {
+    /// The units' ratios, with what came since the latest login, which is one too.
+    fn units(&self) -> Histogram {
+        let mut units = self.ratio.clone();
+        if let Some(ratio) = middle(self.rounds.clone()) {
+            record(&mut units, ratio.exp());
+        }
+        units
+    }
+
+    /// What came since the latest login is one.
+    fn end_login(&mut self) {
+        self.ratio = self.units();
+        self.rounds.clear();
+    }
+}
+
+/// The median.
+fn middle(mut of: Vec<f64>) -> Option<f64> {
+    of.sort_unstable_by(f64::total_cmp);
+    let half = of.len() / 2;
+    let at = *of.get(half)?;
+    Some(if of.len().is_multiple_of(2) { f64::midpoint(of[half - 1], at) } else { at })
 }
 
 /// What they came to.
@@ -74,25 +99,37 @@ struct One {
 pub(super) struct Sweep {
     each: Vec<One>,
     round: u64,
+    login: u64,
     /// Wall times of the round that is under way.
     walls: Vec<Option<u64>>,
 }
 
+/// Sizes of packets have a connection each, because the login agrees on them.
+fn unit(settings: &[Setting]) -> Unit {
+    if settings.iter().any(|setting| setting.packet_size.is_some()) { Unit::Login } else { Unit::Round }
+}
+
 impl Sweep {
-    /// Takes a query that was answered, of so many settings.
-    pub(super) fn add(&mut self, query: &Query, settings: usize) {
-        let Some(at) = query.setting.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < settings)
+    /// Takes a query that was answered, of one of these settings.
+    pub(super) fn add(&mut self, query: &Query, settings: &[Setting]) {
+        let Some(at) =
+            query.setting.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < settings.len())
         else {
             return;
         };
-        self.each.resize_with(settings, One::default);
+        self.each.resize_with(settings.len(), One::default);
         self.each[at].queries += 1;
         self.each[at].warm.add(query);
+        // Recordings of earlier versions have one login.
+        let login = query.login.unwrap_or(0);
+        if std::mem::replace(&mut self.login, login) != login {
+            self.each.iter_mut().for_each(One::end_login);
+        }
         // Each round has every setting once.
-        let round = query.query / settings as u64;
+        let round = query.query / settings.len() as u64;
         if self.walls.is_empty() || round != self.round {
             self.round = round;
-            self.walls = vec![None; settings];
+            self.walls = vec![None; settings.len()];
         }
         let wall_ns = query.split.wall_ns.max(1);
         if query.is_first || self.walls[at].replace(wall_ns).is_some() {
@@ -101,16 +138,20 @@ impl Sweep {
         let Some(first_ns) = self.walls[0] else { return };
         for (other, one) in self.each.iter_mut().enumerate().skip(1) {
             if let Some(ns) = self.walls[other].filter(|_| at == 0 || at == other) {
-                one.ratio.record((ns as f64 / first_ns as f64 * ONE).round() as i64);
+                let ratio = ns as f64 / first_ns as f64;
+                one.all_rounds += 1;
+                match unit(settings) {
+                    Unit::Round => record(&mut one.ratio, ratio),
+                    Unit::Login => one.rounds.push(ratio.ln()),
+                }
             }
         }
     }
 
     /// Of each setting but the first, its ratio to that.
-    fn against(&self, at: usize) -> Option<Ratio> {
-        let others = self.each.len().checked_sub(1)?;
-        (at > 0 && at < self.each.len())
-            .then(|| Ratio::of(&self.each[at].ratio, 1.0 - ALPHA / others.max(1) as f64))
+    fn against(&self, at: usize, settings: &[Setting]) -> Option<Ratio> {
+        let one = self.each.get(at).filter(|_| at > 0)?;
+        Some(Ratio::of(&one.units(), settings.len(), unit(settings), one.all_rounds))
     }
 
     /// As a person reads it.
@@ -131,7 +172,7 @@ impl Sweep {
                 (Some(party), _) => format!("seems {party}"),
                 (None, _) => "-".to_owned(),
             };
-            let against = self.against(at).map_or_else(String::new, |ratio| ratio.words());
+            let against = self.against(at, settings).map_or_else(String::new, |ratio| ratio.words());
             let line = format!("{:<20}{figures}  {most:<14}{against}", setting.words());
             _ = writeln!(out, "{}", line.trim_end());
         }
@@ -142,7 +183,7 @@ impl Sweep {
     pub(super) fn json(&self, settings: &[Setting]) -> Value {
         let one = |(at, setting): (usize, &Setting)| {
             let mut value = setting.json();
-            let ratio = self.against(at).map(|ratio| ratio.json());
+            let ratio = self.against(at, settings).map(|ratio| ratio.json());
             if let (Some(object), Some(one)) = (value.as_object_mut(), self.each.get(at)) {
                 object.extend(one.warm.figures.json());
                 object.insert("queries".to_owned(), one.queries.into());
@@ -158,113 +199,10 @@ impl Sweep {
     }
 }
 
-/// A setting's time by that of the first, in the median.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Ratio {
-    median: Option<f64>,
-    /// Its interval, of that level; `None`: there are too few rounds.
-    within: Option<(f64, f64)>,
-    level: f64,
-    rounds: u64,
-}
-
-impl Ratio {
-    fn of(ratios: &Histogram, level: f64) -> Self {
-        let rounds = ratios.count();
-        let (rank, covered) = ranks(rounds, level);
-        // A ratio is known no better than its bucket.
-        let low = ends(ratios, rank).map(|(low, _)| low);
-        let high = ends(ratios, (rounds + 1).saturating_sub(rank)).map(|(_, high)| high);
-        let within = low.zip(high).filter(|_| rank > 0);
-        Self { median: median(ratios).map(|at| at as f64 / ONE), within, level: covered, rounds }
-    }
-
-    fn verdict(&self) -> &'static str {
-        match self.within {
-            None => "cannot be decided",
-            Some((low, _)) if low > 1.0 => "slower",
-            Some((_, high)) if high < 1.0 => "faster",
-            Some(_) => "no difference shown",
-        }
-    }
-
-    fn words(&self) -> String {
-        let share = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
-        match (self.median, self.within) {
-            (Some(at), Some((low, high))) => {
-                let verdict =
-                    if self.verdict() == "no difference shown" { "; no difference shown" } else { "" };
-                let level = format!("{:.1}", self.level * 100.0);
-                let level = level.trim_end_matches(".0");
-                format!("{} % ({level} %: {} to {} %){verdict}", share(at), share(low), share(high))
-            }
-            (Some(at), None) => format!("{} %, of too few rounds to say more", share(at)),
-            (None, _) => "-".to_owned(),
-        }
-    }
-
-    fn json(&self) -> Value {
-        json!({
-            "value": self.median,
-            "low": self.within.map(|(low, _)| low),
-            "high": self.within.map(|(_, high)| high),
-            "level": self.within.map(|_| self.level),
-            "rounds": self.rounds,
-            "verdict": self.verdict(),
-        })
-    }
-}
-
-/// The ends of the bucket of the value of this rank, from 1.
-fn ends(ratios: &Histogram, rank: u64) -> Option<(f64, f64)> {
-    let mut seen = 0;
-    ratios.buckets().find_map(|(bucket, count)| {
-        seen += count;
-        (seen >= rank).then(|| {
-            let (low, width) = bucket_range(bucket);
-            (low as f64 / ONE, (low + width - 1) as f64 / ONE)
-        })
-    })
-}
-
-/// The rank from below (and from above) between whose values the median of so many lies with at least this confidence, and with which;
-/// 0: there are too few.
-fn ranks(n: u64, level: f64) -> (u64, f64) {
-    // ln P(X = k) of the binomial distribution of n and a half, from its beginning.
-    let (mut ln, mut below) = (-(n as f64) * std::f64::consts::LN_2, 0.0);
-    let mut covered = 0.0;
-    for k in 0..n / 2 {
-        below += f64::exp(ln);
-        if 1.0 - 2.0 * below < level {
-            return (k, covered);
-        }
-        covered = 1.0 - 2.0 * below;
-        ln += ((n - k) as f64 / (k + 1) as f64).ln();
-    }
-    (n / 2, covered)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::query::{Part, Split};
-
-    /// What the report's `median_of_runs` is held against, too (`python/tests/findings/test_sweeps.py`): ranks and coverage by
-    /// the binomial distribution (n, 1/2), reckoned by hand for 6 (1 - 2/64) and by scipy.stats.binom for the others.
-    #[test]
-    fn the_ranks_are_those_of_the_binomial() {
-        for (n, level, rank, covered) in [
-            (5, 0.95, 0, 0.0),
-            (6, 0.95, 1, 0.968_75),
-            (20, 0.95, 6, 0.958_610_534_667_968_7),
-            (20, 1.0 - 0.05 / 3.0, 5, 0.988_182_067_871_093_8),
-            (1_000, 0.95, 469, 0.953_708_802_639_501_9),
-        ] {
-            let (got, with) = ranks(n, level);
-            assert_eq!(got, rank, "{n}");
-            assert!((with - covered).abs() < 1e-9, "{n}: {with}");
-        }
-    }
 
     fn query(number: u64, setting: u64, wall_ns: u64, settings: u64) -> Query {
         let split = Split::of_recording(wall_ns, [Part::default(); 3], None);
@@ -277,35 +215,88 @@ mod tests {
         }
     }
 
+    /// So many that share a session, or have one each.
+    fn settings(n: usize, unit: Unit) -> Vec<Setting> {
+        let packet_size = (unit == Unit::Login).then_some((4_096, 4_096));
+        vec![Setting { packet_size, ..Setting::default() }; n]
+    }
+
     /// A path that becomes a hundred times slower meanwhile, and settings that differ by a tenth, in an order of chance.
     #[test]
     fn what_drifts_is_taken_out_and_what_differs_is_shown() {
-        let mut sweep = Sweep::default();
+        let (mut sweep, settings) = (Sweep::default(), settings(3, Unit::Round));
         let mut order = crate::interleave::Interleave::new(&[0, 1, 2], 5);
         for number in 0..90 {
             let setting = order.current().unwrap();
             order.advance();
             let base = 1_000_000 + number / 3 * 4_000_000;
             let wall = base * [100, 100, 90][setting as usize] / 100;
-            sweep.add(&query(number, setting.into(), wall, 3), 3);
+            sweep.add(&query(number, setting.into(), wall, 3), &settings);
         }
-        let [same, faster] = [1, 2].map(|at| sweep.against(at).unwrap());
+        let [same, faster] = [1, 2].map(|at| sweep.against(at, &settings).unwrap());
         assert_eq!((same.verdict(), faster.verdict()), ("no difference shown", "faster"));
         let (low, high) = faster.within.unwrap();
         assert!((0.8995..=0.9).contains(&low) && (0.9..=0.9005).contains(&high), "{faster:?}");
         // The first round finds nothing warm.
-        assert_eq!((same.rounds, faster.rounds), (29, 29));
-        assert!(sweep.against(0).is_none() && sweep.against(3).is_none());
+        assert_eq!((same.rounds, faster.rounds, faster.units), (29, 29, 29));
+        assert!(sweep.against(0, &settings).is_none() && sweep.against(3, &settings).is_none());
     }
 
     /// Of rounds that lack the first setting, or have a query twice, nothing is compared.
     #[test]
     fn a_round_that_is_not_whole_compares_what_it_has() {
-        let mut sweep = Sweep::default();
+        let (mut sweep, settings) = (Sweep::default(), settings(2, Unit::Round));
         for (number, setting) in [(4, 1), (5, 1), (6, 0), (7, 1), (8, 1), (10, 7), (11, 0)] {
-            sweep.add(&query(number, setting, 5, 2), 2);
+            sweep.add(&query(number, setting, 5, 2), &settings);
         }
-        assert_eq!(sweep.against(1).unwrap().rounds, 1);
-        assert_eq!(sweep.against(1).unwrap().verdict(), "cannot be decided");
+        assert_eq!(sweep.against(1, &settings).unwrap().rounds, 1);
+        assert_eq!(sweep.against(1, &settings).unwrap().verdict(), "cannot be decided");
+    }
+
+    /// Two settings, of which the second has a connection each login that is by so much slower; three rounds a login.
+    fn by_login(ratios: &[f64]) -> Ratio {
+        let (mut sweep, settings) = (Sweep::default(), settings(2, Unit::Login));
+        for (login, ratio) in ratios.iter().enumerate() {
+            for round in 0..3 {
+                for setting in 0..2 {
+                    let number = (3 * login as u64 + round) * 2 + setting;
+                    // Whole numbers of so many ns that the quotient is the ratio; the cold ones are far off.
+                    let wall = [10_000_000.0, 10_000_000.0 * ratio][setting as usize] as u64;
+                    let wall = if round == 0 { wall * (9 - 8 * setting) } else { wall };
+                    let is_first = round == 0;
+                    let query =
+                        Query { login: Some(login as u64), is_first, ..query(number, setting, wall, 2) };
+                    sweep.add(&query, &settings);
+                }
+            }
+        }
+        sweep.against(1, &settings).unwrap()
+    }
+
+    /// Sixty rounds of one connection that is by chance a tenth faster are one of seven.
+    #[test]
+    fn a_connection_is_one_unit() {
+        let chance = by_login(&[0.9, 1.02, 0.98, 1.01, 0.97, 1.03, 1.05]);
+        assert_eq!((chance.rounds, chance.units, chance.verdict()), (14, 7, "no difference shown"));
+        let (low, high) = chance.within.unwrap();
+        // The widest of seven: 1 - 2 / 2^7.
+        assert!((low - 0.9).abs() < 0.001 && (high - 1.05).abs() < 0.001, "{chance:?}");
+        let faster = by_login(&[0.9, 0.92, 0.88, 0.91, 0.87, 0.93, 0.95]);
+        assert_eq!(faster.verdict(), "faster");
+        let few = by_login(&[0.9, 0.92, 0.88, 0.91, 0.87]);
+        assert_eq!((few.units, few.verdict()), (5, "cannot be decided"));
+        assert_eq!(few.words(), "-10.0 %; 5 logins are too few to say more: --count 12");
+    }
+
+    /// A recording of an earlier version: each size had one connection, and nobody knows what of it was the connection's.
+    #[test]
+    fn one_connection_decides_nothing() {
+        let (mut sweep, settings) = (Sweep::default(), settings(2, Unit::Login));
+        for number in 0..200 {
+            sweep.add(&query(number, number % 2, 10 - 5 * (number % 2), 2), &settings);
+        }
+        let ratio = sweep.against(1, &settings).unwrap();
+        assert_eq!((ratio.rounds, ratio.units, ratio.verdict()), (99, 1, "cannot be decided"));
+        assert_eq!(ratio.words(), "-50.0 %; 1 login is too few to say more: --count 12");
     }
 }

@@ -37,6 +37,7 @@ fn ask(login: Login, simple: bool, fetch_size: Option<u32>) -> Answer {
             sql: "SELECT 1".to_owned(),
             beside: Beside::nobody(),
             looks: None,
+            watch: None,
             stop: login.stop.clone(),
             look_times_ns: std::collections::VecDeque::new(),
             first_waits_ns: std::collections::VecDeque::new(),

@@ -32,7 +32,7 @@ _CODE: Final = re.compile(
 """How the error of a query ends: SQLSTATE (PostgreSQL, MySQL), SQL Server's number, or that it was ended."""
 _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
-_ADDED: Final = ("setting", "fetch_size", "packet_size")
+_ADDED: Final = ("setting", "fetch_size", "packet_size", "login")
 """Columns that recordings of earlier versions lack."""
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -67,6 +67,8 @@ class Queries:
     """From 0, in the run."""
     settings: Ints
     """Which of the run's settings each was asked with (`asked["settings"]`); -1: the run has no sweep."""
+    logins: Ints
+    """How often its setting had logged in anew before; 0 where the settings share a session."""
     turns: Ints
     """Round trips of each."""
     rtt_ns: Ints
@@ -105,6 +107,7 @@ class Queries:
             retransmits=tuple(self.retransmits[i] for i in kept),
             ordinals=self.ordinals[these],
             settings=self.settings[these],
+            logins=self.logins[these],
             turns=self.turns[these],
             rtt_ns=self.rtt_ns[these],
         )
@@ -251,6 +254,7 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         retransmits=tuple(table["retransmits"].to_pylist()),
         ordinals=_column(table, "query"),
         settings=table["setting"].fill_null(-1).to_numpy(),
+        logins=_column(table, "login"),
         turns=_column(table, "turns"),
         rtt_ns=_column(table, "rtt_ns"),
     )

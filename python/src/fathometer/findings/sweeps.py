@@ -2,8 +2,10 @@
 
 The rule is that of `fathom sql` (`fathom-core/query/sweep.rs`): of the ratio of a setting's time to the first
 one's in the same round, the median with the order-statistic interval (`stats.runs.median_of_runs`), at a
-level that makes the settings of a sweep one family (Bonferroni). Where a path has runs enough, a run is the
-unit instead of a round, as in every comparison (docs/statistics.md).
+level that makes the settings of a sweep one family (Bonferroni). The unit is a round where the settings share
+a session. Where each has connections of its own, of which one is not like another, it is what lies between
+two logins, as the median of its rounds on the scale of logarithms. Where a path has runs enough, a run is the
+unit, as in every comparison (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from fathometer.stats.runs import RUNS_TO_COMPARE, median_of_runs
 from fathometer.stats.series import from_series
 
 Verdict = Literal["slower", "faster", "no difference shown", "cannot be decided"]
+Basis = Literal["rounds", "logins", "runs"]
 _SAME: Final = ("protocol", "database", "source", "think_ns", "simple", "settings", "encrypted")
 """What of a run's settings makes its sweep another one."""
 
@@ -44,7 +47,7 @@ class Swept:
     """Its median, ns."""
     ratio: Estimate | None
     """Of its time to the first setting's; None: it is the first."""
-    basis: Literal["rounds", "runs"]
+    basis: Basis
     verdict: Verdict
 
 
@@ -76,12 +79,13 @@ def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> QuerySweep:
     split = [queries.by_setting() for _, queries in runs]
     number = len(split[0])
     level = 1 - (1 - LEVEL) / (number - 1)
+    unit: Basis = "logins" if _has_own_sessions(split[0][0]) else "rounds"
     each = []
     for at in range(number):
         mine = [one[at] for one in split]
         wall = np.concatenate([q.wall_ns[q.counted] for q in mine]).astype(np.float64)
         (median,) = rollup_estimates(from_series(wall), (0.5,))
-        ratio, basis = _ratio([of_rounds(one[0], one[at], number) for one in split], level)
+        ratio, basis = _ratio([of_units(one[0], one[at], number) for one in split], level, unit)
         words = setting_words(mine[0].asked)
         none = at == 0
         each.append(
@@ -99,30 +103,41 @@ def _sweep(path: str, runs: Sequence[tuple[str, Queries]]) -> QuerySweep:
     return QuerySweep(path, words_of(whole), tuple(i for i, _ in runs), tuple(each))
 
 
-def of_rounds(first: Queries, other: Queries, settings: int) -> NDArray[np.float64]:
-    """The ratio of the two times in each round that has both, in their order; the first round, which finds
-    nothing warm, has none.
+def _has_own_sessions(of_setting: Queries) -> bool:
+    """Sizes of packets have a connection each, because the login agrees on them."""
+    return isinstance(of_setting.asked.get("packet_size"), dict)
+
+
+def of_units(first: Queries, other: Queries, settings: int) -> NDArray[np.float64]:
+    """The ratio of the two times in each unit: a round that has both, or all such rounds between two logins.
+    The first round, and the first of a login, finds nothing warm and has none.
     """
     a, b = (q.ordinals[_warm(q)] // settings for q in (first, other))
     _, of_a, of_b = np.intersect1d(a, b, return_indices=True)
     x, y = (
         np.maximum(q.wall_ns[_warm(q)][at], 1).astype(np.float64) for q, at in ((first, of_a), (other, of_b))
     )
-    return np.asarray(y / x, dtype=np.float64)
+    ratios = np.asarray(y / x, dtype=np.float64)
+    if not _has_own_sessions(other):
+        return ratios
+    logins = other.logins[_warm(other)][of_b]
+    return np.array([np.exp(np.median(np.log(ratios[logins == n]))) for n in np.unique(logins)])
 
 
 def _warm(q: Queries) -> NDArray[np.bool_]:
     return np.asarray(q.counted & ~q.first, dtype=np.bool_)
 
 
-def _ratio(rounds: Sequence[NDArray[np.float64]], level: float) -> tuple[Estimate, Literal["rounds", "runs"]]:
-    some = [ratios for ratios in rounds if len(ratios)]
+def _ratio(
+    units: Sequence[NDArray[np.float64]], level: float, unit: Basis = "rounds"
+) -> tuple[Estimate, Basis]:
+    some = [ratios for ratios in units if len(ratios)]
     if len(some) >= RUNS_TO_COMPARE:
         by_run = median_of_runs(np.array([np.median(ratios) for ratios in some]), level)
         # Many settings ask for more runs than six.
         if by_run.interval is not None:
             return by_run, "runs"
-    return median_of_runs(np.concatenate([np.zeros(0), *some]), level), "rounds"
+    return median_of_runs(np.concatenate([np.zeros(0), *some]), level), unit
 
 
 def verdict_of(ratio: Estimate | None) -> Verdict:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fathometer.counts import count
 from fathometer.findings.databases import shortened
 from fathometer.findings.model import Analysis
 from fathometer.findings.sweeps import QuerySweep, Swept, sweeps
@@ -34,7 +35,7 @@ def _against(one: Swept) -> Cell:
     if one.ratio is None:
         return Cell("–")
     if one.ratio.interval is None:
-        few = f"{one.ratio.count:,} {one.basis} are too few to say more"
+        few = f"of {count(one.ratio.count, one.basis.removesuffix('s'))}, too few to say more"
         return Cell(share(one.ratio.value) if one.ratio.count else "–", few)
     ends, level = one.ratio.interval, f"{one.ratio.interval.level * 100:.1f}".removesuffix(".0")
     told = f"{share(ends.low)} … {share(ends.high)} ({level} %)"
@@ -47,6 +48,8 @@ SECTION = Section(
     "Settings of fathom sql that were asked in turn, each once in a round and in an order of chance, so that "
     "what drifts hits all of them alike. Against the first: the setting's wall time by that of the first one "
     "in the same round, in the median, with the interval that order statistics give it; the settings of a "
-    "sweep are one family. What of each was the server, the path and the client: Databases.",
+    "sweep are one family. Sizes of packets have connections of their own, and no two connections are alike: "
+    "there the unit is what was asked between two logins, and not the round. What of each was the server, "
+    "the path and the client: Databases.",
     _table,
 )
