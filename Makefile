@@ -87,7 +87,7 @@ test-rust: cargo ## the Rust half's
 	  echo "then run as root: CI=true make test (with CI=true a skip is a failure)."; \
 	fi
 
-infra: python-dev ## the labs of infra/azure, planned and made by terraform or tofu against a stand-in for Azure; go
+infra: python-dev ## the labs of infra/, planned and made by terraform or tofu against a stand-in for the clouds; go
 	cd python && ../.venv/bin/pytest -n $(WORKERS) --dist loadscope tests/infra
 
 tofu: ## OpenTofu from the Go module proxy, into target/tofu, for `make infra`; once, some minutes

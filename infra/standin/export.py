@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Keeps of a real provider's schemas what the labs use, in schemas.json:
-`terraform providers schema -json | export.py MODULE@VERSION RELEASE`. How the real provider is built is in README.md.
+"""Keeps of a real provider's schemas what a cloud's labs use, in schemas/PROVIDER.json:
+`terraform providers schema -json | export.py CLOUD MODULE@VERSION RELEASE`, where CLOUD is azure, aws or gcp. How the
+real provider is built is in README.md.
 """
 
 import json
@@ -10,14 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SOURCE = "hashicorp/azurerm"
+PROVIDERS = {"azure": "azurerm", "aws": "aws", "gcp": "google"}
 WORDS = ("description", "description_kind", "deprecation_message")
 
 
-def used() -> set[str]:
-    """The types of resources that stand in the labs' files."""
-    texts = (path.read_text() for path in (HERE.parent / "azure").rglob("*.tf"))
-    return {name for text in texts for name in re.findall(r'^resource "(\w+)"', text, re.MULTILINE)}
+def used(cloud: str, kind: str) -> set[str]:
+    """The types of resources, or of data sources, that stand in the labs' files."""
+    texts = (path.read_text() for path in (HERE.parent / cloud).rglob("*.tf"))
+    return {name for text in texts for name in re.findall(rf'^{kind} "(\w+)"', text, re.MULTILINE)}
 
 
 def without_words(value: object) -> object:
@@ -30,19 +31,24 @@ def without_words(value: object) -> object:
 
 
 def main() -> None:
-    module, release = sys.argv[1:]
+    cloud, module, release = sys.argv[1:]
+    source = f"hashicorp/{PROVIDERS[cloud]}"
     given = json.load(sys.stdin)["provider_schemas"]
-    (real,) = (schema for address, schema in given.items() if address.endswith(SOURCE))
+    (real,) = (schema for address, schema in given.items() if address.endswith(source))
     kept = {
-        "source": SOURCE,
+        "source": source,
         "version": release,
         "module": module,
         "licence": "MPL-2.0",
         "exported": datetime.now(UTC).date().isoformat(),
         "provider": real["provider"],
-        "resource_schemas": {name: real["resource_schemas"][name] for name in sorted(used())},
+        "resource_schemas": {name: real["resource_schemas"][name] for name in sorted(used(cloud, "resource"))},
+        "data_source_schemas": {name: real["data_source_schemas"][name] for name in sorted(used(cloud, "data"))},
     }
-    (HERE / "schemas.json").write_text(json.dumps(without_words(kept), indent=1) + "\n")
+    text = json.dumps(without_words(kept), separators=(",", ":"))
+    # A line for each resource: small, and a change can be read.
+    text = re.sub(r'(?<=[{,])("(?:provider|\w+_schemas|(?:aws|azurerm|google)_\w+)":\{)', r"\n\1", text)
+    (HERE / f"schemas/{PROVIDERS[cloud]}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":

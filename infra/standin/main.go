@@ -1,23 +1,31 @@
-// The stand-in provider: serves the schemas of the real azurerm provider (schemas.json), so that Terraform and
-// OpenTofu validate and plan the labs without an account and without the Internet. It makes nothing anywhere: what
-// a real cloud would answer is made up (values.go). Of a real provider's own checks it knows none.
+// The stand-in provider: serves the schemas of a real provider (schemas/), so that Terraform and OpenTofu validate and
+// plan the labs without an account and without the Internet. Whose, its own file's name says, as in
+// terraform-provider-aws_v6.47.1. It makes nothing anywhere: what a real cloud would answer is made up (values.go). Of a
+// real provider's own checks it knows none.
 package main
 
 import (
 	"log"
 	"os"
+	"path/filepath"
+	"regexp"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov5"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov5/tf5server"
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == "-version" {
-		// Its place in a mirror is named by it.
-		os.Stdout.WriteString(schemas.Version + "\n")
+	if len(os.Args) == 3 && os.Args[1] == "-version" {
+		// A provider's place in a mirror is named by it.
+		os.Stdout.WriteString(loaded(os.Args[2]).Version + "\n")
 		return
 	}
-	provider, err := newProvider()
+	own := regexp.MustCompile(`^terraform-provider-(\w+)_v`).FindStringSubmatch(filepath.Base(os.Args[0]))
+	if own == nil {
+		log.Fatalf("%s: not named as a provider is", os.Args[0])
+	}
+	schemas := loaded(own[1])
+	provider, err := newProvider(schemas)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -25,4 +33,12 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
+}
+
+func loaded(provider string) schemaFile {
+	schemas, err := schemasOf(provider)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return schemas
 }

@@ -9,31 +9,32 @@ import (
 )
 
 type provider struct {
-	// What the labs use none of: data sources, functions, imports. A call of one ends the process, and is seen.
+	// What the labs use none of: functions, imports. A call of one ends the process, and is seen.
 	tfprotov5.ProviderServer
 
 	config    *tfprotov5.Schema
 	resources map[string]*tfprotov5.Schema
+	data      map[string]*tfprotov5.Schema
 }
 
-func newProvider() (*provider, error) {
-	config, err := schemas.Provider.protocol()
-	if err != nil {
+func newProvider(schemas schemaFile) (made *provider, err error) {
+	made = &provider{}
+	if made.config, err = schemas.Provider.protocol(); err != nil {
 		return nil, fmt.Errorf("provider: %w", err)
 	}
-	made := &provider{config: config, resources: map[string]*tfprotov5.Schema{}}
-	for name, schema := range schemas.Resources {
-		if made.resources[name], err = schema.protocol(); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
+	if made.resources, err = protocolsOf(schemas.Resources); err != nil {
+		return nil, err
 	}
-	return made, nil
+	made.data, err = protocolsOf(schemas.Data)
+	return made, err
 }
 
 func (p *provider) GetProviderSchema(
 	_ context.Context, _ *tfprotov5.GetProviderSchemaRequest,
 ) (*tfprotov5.GetProviderSchemaResponse, error) {
-	return &tfprotov5.GetProviderSchemaResponse{Provider: p.config, ResourceSchemas: p.resources}, nil
+	return &tfprotov5.GetProviderSchemaResponse{
+		Provider: p.config, ResourceSchemas: p.resources, DataSourceSchemas: p.data,
+	}, nil
 }
 
 func (p *provider) GetResourceIdentitySchemas(
@@ -66,6 +67,27 @@ func (p *provider) ValidateResourceTypeConfig(
 	return &tfprotov5.ValidateResourceTypeConfigResponse{}, nil
 }
 
+func (p *provider) ValidateDataSourceConfig(
+	_ context.Context, _ *tfprotov5.ValidateDataSourceConfigRequest,
+) (*tfprotov5.ValidateDataSourceConfigResponse, error) {
+	return &tfprotov5.ValidateDataSourceConfigResponse{}, nil
+}
+
+// What is asked for is there.
+func (p *provider) ReadDataSource(
+	_ context.Context, r *tfprotov5.ReadDataSourceRequest,
+) (*tfprotov5.ReadDataSourceResponse, error) {
+	schema := p.data[r.TypeName]
+	state, err := changed(r.TypeName, schema, r.Config, func(value tftypes.Value) (tftypes.Value, error) {
+		asked, err := planned(schema.Block, value)
+		if err != nil {
+			return value, err
+		}
+		return made(r.TypeName, asked)
+	})
+	return &tfprotov5.ReadDataSourceResponse{State: state}, err
+}
+
 func (p *provider) UpgradeResourceState(
 	_ context.Context, r *tfprotov5.UpgradeResourceStateRequest,
 ) (*tfprotov5.UpgradeResourceStateResponse, error) {
@@ -88,8 +110,9 @@ func (p *provider) ReadResource(
 func (p *provider) PlanResourceChange(
 	_ context.Context, r *tfprotov5.PlanResourceChangeRequest,
 ) (*tfprotov5.PlanResourceChangeResponse, error) {
-	state, err := p.changed(r.TypeName, r.ProposedNewState, func(value tftypes.Value) (tftypes.Value, error) {
-		return planned(p.resources[r.TypeName].Block, value)
+	schema := p.resources[r.TypeName]
+	state, err := changed(r.TypeName, schema, r.ProposedNewState, func(value tftypes.Value) (tftypes.Value, error) {
+		return planned(schema.Block, value)
 	})
 	return &tfprotov5.PlanResourceChangeResponse{PlannedState: state}, err
 }
@@ -97,17 +120,19 @@ func (p *provider) PlanResourceChange(
 func (p *provider) ApplyResourceChange(
 	_ context.Context, r *tfprotov5.ApplyResourceChangeRequest,
 ) (*tfprotov5.ApplyResourceChangeResponse, error) {
-	state, err := p.changed(r.TypeName, r.PlannedState, func(value tftypes.Value) (tftypes.Value, error) {
+	schema := p.resources[r.TypeName]
+	state, err := changed(r.TypeName, schema, r.PlannedState, func(value tftypes.Value) (tftypes.Value, error) {
 		return made(r.TypeName, value)
 	})
 	return &tfprotov5.ApplyResourceChangeResponse{NewState: state}, err
 }
 
 // What is to be no more stays null.
-func (p *provider) changed(
-	name string, from *tfprotov5.DynamicValue, change func(tftypes.Value) (tftypes.Value, error),
+func changed(
+	name string, schema *tfprotov5.Schema, from *tfprotov5.DynamicValue,
+	change func(tftypes.Value) (tftypes.Value, error),
 ) (*tfprotov5.DynamicValue, error) {
-	typ := p.resources[name].ValueType()
+	typ := schema.ValueType()
 	value, err := from.Unmarshal(typ)
 	if err != nil || value.IsNull() {
 		return from, err

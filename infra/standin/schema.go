@@ -1,7 +1,7 @@
 package main
 
 import (
-	_ "embed"
+	"embed"
 	"encoding/json"
 	"fmt"
 	"sort"
@@ -10,8 +10,10 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 )
 
-//go:embed schemas.json
-var schemasJSON []byte
+// A file for each provider, named as it is.
+//
+//go:embed schemas/*.json
+var schemaFiles embed.FS
 
 // As `terraform providers schema -json` writes them, and whence they are.
 type schemaFile struct {
@@ -19,6 +21,7 @@ type schemaFile struct {
 	Version   string                `json:"version"`
 	Provider  schemaJSON            `json:"provider"`
 	Resources map[string]schemaJSON `json:"resource_schemas"`
+	Data      map[string]schemaJSON `json:"data_source_schemas"`
 }
 
 type schemaJSON struct {
@@ -47,12 +50,28 @@ type nestedJSON struct {
 	MaxItems int64     `json:"max_items"`
 }
 
-var schemas = func() (file schemaFile) {
-	if err := json.Unmarshal(schemasJSON, &file); err != nil {
-		panic(fmt.Sprintf("schemas.json: %v", err))
+func schemasOf(provider string) (file schemaFile, err error) {
+	text, err := schemaFiles.ReadFile("schemas/" + provider + ".json")
+	if err != nil {
+		return file, err
 	}
-	return file
-}()
+	if err = json.Unmarshal(text, &file); err != nil {
+		err = fmt.Errorf("%s.json: %w", provider, err)
+	}
+	return file, err
+}
+
+func protocolsOf(of map[string]schemaJSON) (map[string]*tfprotov5.Schema, error) {
+	protocols := map[string]*tfprotov5.Schema{}
+	for name, schema := range of {
+		protocol, err := schema.protocol()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		protocols[name] = protocol
+	}
+	return protocols, nil
+}
 
 var nestings = map[string]tfprotov5.SchemaNestedBlockNestingMode{
 	"single": tfprotov5.SchemaNestedBlockNestingModeSingle,

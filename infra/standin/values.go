@@ -105,7 +105,7 @@ func madeUpString(resource, name, attribute string) string {
 	switch attribute {
 	case "id":
 		return fmt.Sprintf("%s/standin/%s/%s", subscription, resource, name)
-	case "ip_address", "private_ip_address", "public_ip_address":
+	case "ip_address", "private_ip_address", "public_ip_address", "public_ip", "address":
 		// TEST-NET-2 (RFC 5737): nobody's.
 		hash := fnv.New32a()
 		hash.Write([]byte(resource + name))

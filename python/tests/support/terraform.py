@@ -1,5 +1,5 @@
-"""The labs of `infra/azure`, planned and made by the real Terraform (or OpenTofu) against the stand-in
-provider. Nothing is asked of others but, once, what Go needs to build that.
+"""The labs of `infra/`, planned and made by the real Terraform (or OpenTofu) against the stand-in for their
+cloud's provider. Nothing is asked of others but, once, what Go needs to build that.
 """
 
 import atexit
@@ -16,22 +16,33 @@ import pytest
 
 from support.programs import ROOT
 
-AZURE = ROOT / "infra/azure"
-STAND_IN = ROOT / "infra/standin"
-ROOTS = sorted(p.parent.name for p in AZURE.glob("*/main.tf"))
+INFRA = ROOT / "infra"
+STAND_IN = INFRA / "standin"
+# By the directory of the cloud: its provider.
+PROVIDERS = {"azure": "azurerm", "aws": "aws"}
 GIVEN = {
     "expires": "2030-01-02T19:30:00Z",
     "ssh_from": "198.51.100.7/32",
     "ssh_public_key": "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGm0mWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmWmW lab",
 }
+# What the labs of one cloud want, besides.
+OF_CLOUD = {"gcp": {"project": "a-project"}}
 LIMIT_S = 600
+
+
+def roots(cloud):
+    return sorted(p.parent.name for p in (INFRA / cloud).glob("*/main.tf"))
+
+
+def texts(cloud):
+    return "".join(p.read_text() for p in sorted((INFRA / cloud).rglob("*.tf")))
 
 
 def there(name, *more):
     """A program, where it is; else a visible skip, in CI too: only who changes a lab needs it."""
     places = [shutil.which(name), *more]
     return next((str(p) for p in places if p and Path(p).exists()), None) or pytest.skip(
-        f"{name} is missing: the labs of infra/azure were not checked"
+        f"{name} is missing: the labs of infra/ were not checked"
     )
 
 
@@ -58,7 +69,7 @@ def run(*command, cwd, env=None, check=True):
 
 @functools.cache
 def mirror():
-    """A directory that has the stand-in in the place of the real provider, and the settings that name it."""
+    """A directory that has the stand-in in the place of the real providers, and the settings that name it."""
     go = there("go", "/usr/local/go/bin/go")
     directory = Path(tempfile.mkdtemp(prefix="fathom-labs-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
@@ -66,29 +77,32 @@ def mirror():
     if built.returncode != 0 and re.search(r"dial tcp|no such host|proxy\.golang\.org", built.stderr):
         pytest.skip(f"what the stand-in is made of cannot be fetched: {built.stderr.splitlines()[0]}")
     assert built.returncode == 0, built.stderr
-    (directory / "provider.tf").write_text((AZURE / "common.tf").read_text().split("provider ")[0])
     settings = {"TF_CLI_CONFIG_FILE": str(directory / "settings"), "CHECKPOINT_DISABLE": "1"}
     (directory / "settings").write_text(
         f'provider_installation {{\n  filesystem_mirror {{ path = "{directory}" }}\n}}\n'
     )
     # Which of their registries a provider's short name stands for, each tool says itself.
+    sources = "".join(f'    {p} = {{ source = "hashicorp/{p}" }}\n' for p in PROVIDERS.values())
+    (directory / "provider.tf").write_text(f"terraform {{\n  required_providers {{\n{sources}  }}\n}}\n")
     said = run(program(), "providers", cwd=directory, env=settings).stdout
-    (address,) = re.findall(r"provider\[(\S+/hashicorp/azurerm)\]", said)
-    version = run(directory / "provider", "-version", cwd=directory).stdout.strip()
-    platform = run(go, "env", "GOOS", "GOARCH", cwd=STAND_IN).stdout.split()
-    place = directory / address / version / "_".join(platform)
-    place.mkdir(parents=True)
-    shutil.move(directory / "provider", place / f"terraform-provider-azurerm_v{version}")
+    platform = "_".join(run(go, "env", "GOOS", "GOARCH", cwd=STAND_IN).stdout.split())
+    for provider in PROVIDERS.values():
+        (address,) = re.findall(rf"provider\[(\S+/hashicorp/{provider})\]", said)
+        version = run(directory / "provider", "-version", provider, cwd=directory).stdout.strip()
+        place = directory / address / version / platform
+        place.mkdir(parents=True)
+        os.link(directory / "provider", place / f"terraform-provider-{provider}_v{version}")
     return directory, settings
 
 
 class Lab:
     """A root, copied with its modules, so that nothing is written into the repository."""
 
-    def __init__(self, root, directory):
+    def __init__(self, root, directory, cloud="azure"):
         _, self.env = mirror()
-        shutil.copytree(AZURE, directory / "azure")
-        self.cwd = directory / "azure" / root
+        self.cloud, self.root = cloud, root
+        shutil.copytree(INFRA / cloud, directory / cloud)
+        self.cwd = directory / cloud / root
         self.tool = program()
         self("init", "-input=false")
 
@@ -96,7 +110,7 @@ class Lab:
         return run(self.tool, *words, "-no-color", cwd=self.cwd, env=self.env, check=check)
 
     def given(self, **variables):
-        values = {**GIVEN, **variables}
+        values = {**GIVEN, **OF_CLOUD.get(self.cloud, {}), **variables}
         return [
             f"-var={name}={value if isinstance(value, str) else json.dumps(value)}"
             for name, value in values.items()

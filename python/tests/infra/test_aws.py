@@ -1,0 +1,149 @@
+"""The labs of AWS: what they would make, and who could reach it."""
+
+import json
+from ipaddress import ip_network
+
+import pytest
+
+from support.terraform import GIVEN, Lab, roots
+
+PRIVATE = ip_network("10.0.0.0/8")
+# Of today: no type of a generation that is no longer sold, none that has credits but the jump host's.
+TYPES = {"m7i.large"}
+
+
+@pytest.fixture(scope="module", params=roots("aws"))
+def lab(request, tmp_path_factory):
+    return Lab(request.param, tmp_path_factory.mktemp(request.param), "aws")
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["private", "jump"])
+def planned(request, lab):
+    resources, plan = lab.plan(public_jump=request.param)
+    return request.param, resources, plan
+
+
+def of(resources, *kinds):
+    return [r for r in resources.values() if r.kind in {f"aws_{kind}" for kind in kinds}]
+
+
+def port(rule):
+    return rule["ip_protocol"], rule["from_port"], rule["to_port"]
+
+
+def test_nothing_is_open_to_the_world(planned):
+    jump, resources, _ = planned
+    rules = of(resources, "vpc_security_group_ingress_rule")
+    # ICMP 3/4 is "fragmentation needed".
+    allowed = {("tcp", 22, 22), ("tcp", 7007, 7007), ("udp", 7007, 7007), ("icmp", 3, 4)}
+    assert {port(rule) for rule in rules} == allowed
+    for rule in rules:
+        assert rule["cidr_ipv6"] is None
+        if rule["cidr_ipv4"] == GIVEN["ssh_from"]:
+            # Only the jump host is let in from there, where there is one.
+            assert port(rule) == ("tcp", 22, 22)
+            assert not jump or '["jump-' in rule.address, rule.address
+        else:
+            assert ip_network(rule["cidr_ipv4"]).subnet_of(PRIVATE), rule.address
+
+
+def test_nothing_is_sent_but_to_the_lab(planned):
+    _, resources, _ = planned
+    rules = of(resources, "vpc_security_group_egress_rule")
+    assert rules
+    assert all(ip_network(rule["cidr_ipv4"]).subnet_of(PRIVATE) for rule in rules)
+
+
+def test_whatever_can_be_reached_has_a_group_of_the_labs_own(planned):
+    _, resources, plan = planned
+    # A group's rules are its own resources: none stand in it, where no test would see them.
+    for group in of(resources, "security_group"):
+        assert (group["ingress"], group["egress"]) == (None, None)
+    assert {r["ingress"] for r in of(resources, "default_security_group")} == {None}
+    assert len(of(resources, "default_security_group")) == len(of(resources, "vpc"))
+
+    def groups(module):
+        for resource in module["resources"]:
+            if resource["type"] in {"aws_instance", "aws_lb"}:
+                yield (
+                    resource["expressions"].get("vpc_security_group_ids")
+                    or resource["expressions"]["security_groups"]
+                )
+        for call in module.get("module_calls", {}).values():
+            yield from groups(call["module"])
+
+    named = list(groups(plan["configuration"]["root_module"]))
+    assert len(named) >= 2
+    assert all(group == {"references": ["var.groups"]} for group in named)
+
+
+def test_only_the_jump_host_reaches_the_internet_and_only_if_asked(planned):
+    jump, resources, _ = planned
+    assert [e.address for e in of(resources, "eip")] == (["module.jump[0].aws_eip.this[0]"] if jump else [])
+    gateways = of(resources, "internet_gateway")
+    assert len(gateways) == (1 if jump else 0)
+    assert not of(resources, "nat_gateway", "egress_only_internet_gateway")
+    out = [r for r in of(resources, "route") if r["destination_cidr_block"] == "0.0.0.0/0"]
+    assert [r.address for r in out] == (["module.network.aws_route.jump[0]"] if jump else [])
+    assert {s["map_public_ip_on_launch"] for s in of(resources, "subnet")} == {False}
+    assert not any(host["associate_public_ip_address"] for host in of(resources, "instance"))
+    assert all(balancer["internal"] for balancer in of(resources, "lb"))
+
+
+def test_every_host_has_an_end_of_the_platforms(planned):
+    _, resources, _ = planned
+    hosts = of(resources, "instance")
+    ends = {e.address.split(".aws_")[0]: e for e in of(resources, "scheduler_schedule")}
+    assert len(hosts) == len(ends) >= 2
+    for host in hosts:
+        end = ends[host.address.split(".aws_")[0]]
+        assert end["region"] == host["region"]
+        assert (end["schedule_expression"], end["schedule_expression_timezone"]) == (
+            "at(2030-01-02T19:30:00)",
+            "UTC",
+        )
+        assert end["target"][0]["arn"].endswith(":ec2:stopInstances")
+
+
+def test_what_ends_hosts_may_stop_those_of_this_lab_and_nothing_else(planned):
+    _, resources, _ = planned
+    (role,), (policy,) = of(resources, "iam_role"), of(resources, "iam_role_policy")
+    (trusted,) = json.loads(role["assume_role_policy"])["Statement"]
+    assert trusted["Principal"] == {"Service": "scheduler.amazonaws.com"}
+    (may,) = json.loads(policy["policy"])["Statement"]
+    assert may["Action"] == "ec2:StopInstances"
+    (tag,) = {host["tags"]["fathom-lab"] for host in of(resources, "instance")}
+    assert may["Condition"] == {"StringEquals": {"aws:ResourceTag/fathom-lab": tag}}
+
+
+def test_hosts_are_of_today_and_let_in_by_key_alone(planned):
+    _, resources, _ = planned
+    for host in of(resources, "instance"):
+        jump = host.address.startswith("module.jump")
+        assert host["instance_type"] in ({"t3.micro"} if jump else TYPES)
+        assert host["metadata_options"][0]["http_tokens"] == "required"
+        assert host["key_name"]
+        assert not host["get_password_data"]
+        (disk,) = host["root_block_device"]
+        assert (disk["volume_type"], disk["encrypted"], disk["delete_on_termination"]) == ("gp3", True, True)
+    assert {k["public_key"] for k in of(resources, "key_pair")} == {GIVEN["ssh_public_key"]}
+    assert {b["load_balancer_type"] for b in of(resources, "lb")} <= {"network"}
+
+
+def test_a_network_balancers_idle_limit_is_a_variable(tmp_path):
+    balancer = Lab("balancer", tmp_path, "aws")
+    resources, _ = balancer.plan(idle_timeout_seconds=60)
+    assert {r["tcp_idle_timeout_seconds"] for r in of(resources, "lb_listener")} == {60}
+    # Both nodes are where the client is, so that the zone of the host behind alone differs.
+    nodes = {n["private_ipv4_address"] for b in of(resources, "lb") for n in b["subnet_mapping"]}
+    assert nodes == {"10.92.1.100", "10.92.1.101"}
+    refused = balancer("plan", "-input=false", *balancer.given(idle_timeout_seconds=59), check=False)
+    assert "Whole seconds from 60 to 6000" in " ".join(refused.stderr.split())
+
+
+def test_zones_are_compared_each_with_each_and_the_far_host_can_be_left_out(tmp_path):
+    zones = Lab("zones", tmp_path, "aws")
+    told = zones.up(other_region="", zones=["c", "a", "b"])["fathometer"]["value"]
+    labels = [s["label"] for s in told["scenarios"]]
+    assert labels == ["same-host", "same-zone", "cross-zone-c-a", "cross-zone-c-b", "cross-zone-a-b"]
+    assert {h["name"] for h in told["hosts"]} == {"client", "server-zone-a", "server-zone-b", "server-zone-c"}

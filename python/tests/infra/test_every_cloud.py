@@ -1,0 +1,153 @@
+"""The labs of `infra/`, by the real OpenTofu (or Terraform) against the stand-in for their cloud's provider:
+what is true of every cloud. Of a real cloud this says nothing; docs/cloud.md says what it cannot see.
+"""
+
+import json
+import re
+
+import pytest
+from typer.testing import CliRunner
+
+from fathometer.study.command import study_app
+from fathometer.study.read import read_study
+from support.programs import ROOT
+from support.terraform import GIVEN, INFRA, PROVIDERS, STAND_IN, Lab, program, roots, run, texts
+
+LABS = [(cloud, root) for cloud in PROVIDERS for root in roots(cloud)]
+# As the tools write `~> 5`: any 5, and no 6.
+LINES = {"azure": "~> 5.0", "aws": "~> 6.0", "gcp": "~> 8.0"}
+
+
+@pytest.fixture(scope="module", params=LABS, ids="-".join)
+def lab(request, tmp_path_factory):
+    cloud, root = request.param
+    return Lab(root, tmp_path_factory.mktemp(root), cloud)
+
+
+@pytest.fixture(scope="module")
+def planned(lab):
+    return lab.plan(public_jump=True)
+
+
+def test_files_are_formatted():
+    done = run(program(), "fmt", "-check", "-recursive", "-diff", INFRA, cwd=INFRA, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_root_is_valid(lab):
+    lab("validate")
+
+
+def test_a_roots_own_tests_pass_and_make_nothing(lab):
+    text = (lab.cwd / "tests/lab.tftest.hcl").read_text()
+    # Who runs them with a real provider pays for nothing.
+    assert text.count("command = plan") == text.count('run "') > 0
+    told = lab("test").stdout
+    assert f"Success! {text.count('run ')} passed, 0 failed." in told
+
+
+def test_every_root_pins_the_provider_to_one_release_line(lab, planned):
+    _, plan = planned
+    provider = plan["configuration"]["provider_config"][PROVIDERS[lab.cloud]]
+    assert provider["version_constraint"] == LINES[lab.cloud]
+
+
+def test_whatever_costs_bears_the_labs_tag_and_its_end(planned):
+    resources, _ = planned
+    bears = [r for r in resources.values() if {"tags", "labels"} & set(r.after)]
+    assert len(bears) > 5
+    for resource in bears:
+        tags = resource["labels"] if resource.kind.startswith("google_") else resource["tags"]
+        # Google takes small letters and digits alone.
+        end = re.sub("[^0-9]", "", tags["fathom-expires"])
+        assert end == re.sub("[^0-9]", "", GIVEN["expires"]), resource.address
+        assert tags["fathom-lab"].startswith("fathom-"), resource.address
+
+
+def test_no_secret_is_kept(planned):
+    _, plan = planned
+    for change in plan["resource_changes"]:
+        secret = {name for name, is_ in (change["change"]["after_sensitive"] or {}).items() if is_ is True}
+        assert not {n for n in secret if change["change"]["after"].get(n)}, change["address"]
+
+
+def test_made_then_a_study_then_nothing_is_left(lab, tmp_path):
+    outputs = lab.up(public_jump=True)
+    # The same again changes nothing.
+    again = lab("plan", "-detailed-exitcode", "-input=false", *lab.given(public_jump=True), check=False)
+    assert again.returncode == 0, again.stdout
+    study = tmp_path / "lab.toml"
+    done = CliRunner().invoke(study_app, ["from-outputs", "-", "-o", str(study)], input=json.dumps(outputs))
+    assert done.exit_code == 0, done.output
+    made = read_study(study)
+    told = outputs["fathometer"]["value"]
+    assert [h.name for h in made.host] == [h["name"] for h in told["hosts"]]
+    assert [s.label for s in made.scenario] == [s["label"] for s in told["scenarios"]]
+    jump = f"{told['jump']['user']}@{told['jump']['address']}"
+    assert {h.ssh.jump for h in made.host} == {jump}
+    # A host that no path uses would cost for nothing.
+    assert {name for s in made.scenario for name in (s.source, s.to)} == {h.name for h in made.host}
+    assert lab.down(public_jump=True) == []
+
+
+@pytest.mark.parametrize("cloud", PROVIDERS)
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("ssh_from", "0.0.0.0/0", "Give a network of IPv4"),
+        ("ssh_from", "128.0.0.0/1", "Give a network of IPv4"),
+        ("ssh_from", "198.51.100.7", "Give a network of IPv4"),
+        ("expires", "tomorrow", "Write it in UTC"),
+        ("expires", "2030-01-02T19:30:00+05:00", "Write it in UTC"),
+        ("ssh_public_key", "-----BEGIN OPENSSH PRIVATE KEY-----", "text of a public key"),
+        ("name", "Fathom", "lower-case letters"),
+        ("zones", [], "Name one zone or more"),
+        ("zones", ["1", "1"], "Name one zone or more"),
+    ],
+)
+def test_what_opens_too_much_or_cannot_be_is_refused(cloud, tmp_path, variable, value, says):
+    zones = Lab("zones", tmp_path, cloud)
+    done = zones("plan", "-input=false", *zones.given(**{variable: value}), check=False)
+    assert done.returncode == 1
+    assert says in " ".join(done.stderr.split())
+
+
+@pytest.mark.parametrize("cloud", PROVIDERS)
+def test_ssh_has_no_default(cloud, tmp_path):
+    zones = Lab("zones", tmp_path, cloud)
+    done = zones("plan", "-input=false", f"-var=expires={GIVEN['expires']}", check=False)
+    assert 'variable "ssh_from" is not set' in done.stderr
+    assert 'variable "ssh_public_key" is not set' in done.stderr
+
+
+@pytest.mark.parametrize("cloud", PROVIDERS)
+def test_an_expired_lab_can_be_removed(cloud, tmp_path):
+    zones = Lab("zones", tmp_path, cloud)
+    zones.up(expires="2020-01-01T00:00:00Z")
+    assert zones.down(expires="2020-01-01T00:00:00Z") == []
+
+
+@pytest.mark.parametrize("cloud", PROVIDERS)
+def test_a_longer_life_makes_nothing_anew(cloud, tmp_path):
+    zones = Lab("zones", tmp_path, cloud)
+    zones.up()
+    zones("plan", "-input=false", "-out=plan", *zones.given(expires="2030-01-02T23:30:00Z"))
+    plan = json.loads(zones("show", "-json", "plan").stdout)
+    actions = {tuple(c["change"]["actions"]) for c in plan["resource_changes"]}
+    assert ("update",) in actions
+    assert actions <= {("update",), ("no-op",), ("read",)}
+
+
+@pytest.mark.parametrize("cloud", PROVIDERS)
+def test_schemas_are_of_what_the_labs_use(cloud):
+    schemas = json.loads((STAND_IN / f"schemas/{PROVIDERS[cloud]}.json").read_text())
+    for kind, key in (("resource", "resource_schemas"), ("data", "data_source_schemas")):
+        used = set(re.findall(rf'^{kind} "(\w+)"', texts(cloud), re.MULTILINE))
+        assert set(schemas.get(key, {})) == used
+    assert schemas["module"].startswith(f"github.com/hashicorp/terraform-provider-{PROVIDERS[cloud]}@v")
+
+
+def test_every_root_stands_in_the_docs():
+    text = (ROOT / "docs/cloud.md").read_text()
+    named = {(cloud, root): root if cloud == "azure" else f"{cloud}-{root}" for cloud, root in LABS}
+    assert [one for one, name in named.items() if f"`{name}`" not in text] == []
