@@ -320,3 +320,37 @@ fn ten_thousand_deaths_at_one_time_are_as_much_work_as_ten_times_a_thousand() {
     eprintln!("ten times a thousand: {apart:?}; ten thousand: {at_once:?}");
     assert!(*at_once < *apart * 5, "ten times a thousand take {apart:?}, ten thousand {at_once:?}");
 }
+
+/// Why samples were not sent, once something may be sent again three seconds later.
+fn why_not_sent(takes: bool) -> Vec<String> {
+    let mut hand = Hand::connected(Settings { pace: Pace::Every(30 * MS), ..settings(Transport::Tcp) });
+    let link = hand.lanes[0];
+    hand.until(START.mono_ns + 10 * MS);
+    hand.sent_on(link);
+    hand.until(START.mono_ns + 40 * MS);
+    if takes {
+        hand.sent_on(link);
+    } else {
+        let mut pen = vec![0; 4_096];
+        hand.sends.clear();
+        let piece = hand.probe.write(link, &mut pen).expect("a sample is due");
+        hand.probe.stamp(link, hand.now, &mut pen[..piece.len]);
+        let (sent_ns, sent_utc_ns) = (hand.now, None);
+        hand.tell(Input::Sent { link, sent_ns, sent_utc_ns, progress: Progress::Nothing });
+    }
+    // A system tells with what comes that more would be taken, whether or not that was ever otherwise.
+    hand.now += 3 * S;
+    hand.tell(Input::Writable { link });
+    let why = |event: &Event| match &event.kind {
+        EventKind::ScheduleOverrun { reason, .. } => Some(reason.clone()),
+        _ => None,
+    };
+    hand.events.iter().filter_map(why).collect()
+}
+
+/// "29 samples due were not sent: the connection took no more data", of a process that was stopped.
+#[test]
+fn what_a_stopped_process_did_not_send_the_connection_did_not_refuse() {
+    assert_eq!(why_not_sent(true), ["late"]);
+    assert_eq!(why_not_sent(false), ["blocked"]);
+}

@@ -234,10 +234,13 @@ impl Protocol for Tds {
         let mut notes = Vec::new();
         if facts.granted != facts.asked {
             let (granted, asked) = (count(facts.granted.into(), "byte"), facts.asked);
-            let why = if facts.encrypted == Encrypted::Everything && facts.asked > facts.granted {
-                "; under encryption 16383 is the most (sslmode=login encrypts the login alone)"
-            } else {
-                ""
+            let why = match (facts.encrypted, facts.program == OURS) {
+                (Encrypted::Everything, _) if facts.asked <= facts.granted => "",
+                (Encrypted::Everything, true) => "; under encryption 16383 is the most",
+                (Encrypted::Everything, false) => {
+                    "; under encryption 16383 is the most (sslmode=login encrypts the login alone)"
+                }
+                _ => "",
             };
             notes.push(format!("packets of {granted} were granted, and {asked} asked for{why}"));
         }
@@ -341,6 +344,12 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
                 "cannot log in to {address} as {}: {}; {to_do}",
                 server.user,
                 refusal_of(told.clone()).words()
+            )
+        }
+        Trouble::NotEncrypted if server.login_only => {
+            format!(
+                "{address} does not encrypt a login alone, as `fathom echo` never does; ask for all of it (?sslmode=require), which needs \
+                 a certificate there (fathom echo: --tds-encrypt)"
             )
         }
         Trouble::NotEncrypted => {

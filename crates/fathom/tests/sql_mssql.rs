@@ -182,6 +182,8 @@ fn an_encrypted_session_is_as_one_that_is_not_in_smaller_packets() {
         );
         let notes = outcome["notes"].to_string();
         assert_eq!(notes.contains("16383 bytes were granted, and 32767 asked for"), encrypted, "{notes}");
+        // `fathom echo` would refuse what was advised.
+        assert!(!notes.contains("sslmode=login"), "{notes}");
         assert_eq!(notes.contains("the password went over the path"), !encrypted, "{notes}");
         // What the rows are made of is on the wire, or is not.
         let shown = tap.kept.lock().unwrap().iter().any(|wire| wire.windows(8).any(|w| w == b"abcdefgh"));
@@ -198,9 +200,18 @@ fn what_is_wrong_is_one_line() {
     let line = |parameters: &str, arguments: &[&str], code| {
         refused(&sql(server, parameters, arguments).output().unwrap(), code)
     };
-    for mode in ["", "?sslmode=require", "?sslmode=login"] {
+    for mode in ["", "?sslmode=require"] {
         let told = line(mode, &[], 1);
         assert!(told.contains("does not encrypt") && told.contains("?sslmode=disable"), "{told}");
+    }
+    // With --tds-encrypt it was told that it does not encrypt, and to use --tds-encrypt.
+    let (_encrypts, encrypting) = Echo::start_tds(&["--tds-encrypt"]);
+    for server in [server, encrypting] {
+        let told = refused(&sql(server, "?sslmode=login", &[]).output().unwrap(), 1);
+        assert!(
+            told.contains("does not encrypt a login alone") && told.contains("?sslmode=require"),
+            "{told}"
+        );
     }
     let unknown = line(PLAIN, &["--query", "SELECT name FROM customers"], 1);
     assert!(unknown.contains("no database") && unknown.contains("(error 50000)"), "{unknown}");

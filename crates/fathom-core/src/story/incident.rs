@@ -69,6 +69,8 @@ pub(super) fn told_together(context: &Context<'_>) -> Vec<(u64, Line)> {
             opened.is_none_or(|&opened| opened <= begin.mono_ns)
         };
         let n = rest.iter().take_while(|i| i.told_at().mono_ns <= limit && was_open(i)).count().max(1);
+        let another = (1..n).find(|&at| is_another_fault(&rest[..at], rest[at]));
+        let n = another.unwrap_or(n);
         let (group, after) = rest.split_at(n);
         rest = after;
         let mut connections: Vec<u32> = group.iter().filter_map(|i| i.connection()).collect();
@@ -81,6 +83,18 @@ pub(super) fn told_together(context: &Context<'_>) -> Vec<(u64, Line)> {
         }
     }
     lines
+}
+
+/// Whether an incident is of another fault than those before: all of them were over and their connections well when it began, and
+/// one of these has it again, or it is said to have another reason.
+fn is_another_fault(before: &[Incident<'_>], next: Incident<'_>) -> bool {
+    let was_well = |incident: &Incident<'_>| match incident {
+        Incident::Stall(stall) => stall.recovered && incident.end_mono_ns() < next.start().mono_ns,
+        Incident::Closing(_) => false,
+    };
+    let verdict = |incident: Incident<'_>| incident.explained().map(|e| e.explanation.verdict);
+    before.iter().all(was_well)
+        && before.iter().any(|i| i.connection() == next.connection() || verdict(*i) != verdict(next))
 }
 
 fn alone(context: &Context<'_>, incident: Incident<'_>) -> Line {

@@ -195,6 +195,38 @@ fn connections_that_end_together_are_told_together() {
     assert_eq!(lines[2].connection, Some(3));
 }
 
+/// The reflector stood still, and 1.2 s after it ran again the path was cut: "4 stalled. Their verdicts differ", and no verdict.
+#[test]
+fn two_faults_with_well_connections_in_between_have_an_account_each() {
+    let mut events = vec![opened(0, 0), opened(0, 1)];
+    for (at, lasted, verdict) in
+        [(50 * S, 1_300_000_000, "peer_paused"), (52_500_000_000, 2 * S, "path_down")]
+    {
+        for id in [0, 1] {
+            let began = at + u64::from(id) * 20_000_000;
+            events.extend(stall(began, id, lasted, true));
+            events.push(explained(began + lasted, id, "stall", verdict, "not_tried"));
+        }
+    }
+    events.sort_by_key(|event| event.mono_ns);
+    let lines = told(&events);
+    has(
+        &lines[1],
+        &["2 connections (#0 and #1) stalled within 20 ms: 2 stalled. Verdict: peer_paused for all"],
+    );
+    has(
+        &lines[2],
+        &["2 connections (#0 and #1) stalled within 20 ms: 2 stalled. Verdict: path_down for all"],
+    );
+    // Of one fault that two connections meet one after the other there is one account.
+    let mut one = vec![opened(0, 0), opened(0, 1)];
+    for (id, at) in [(0, 50 * S), (1, 51 * S)] {
+        one.extend(stall(at, id, S / 2, true));
+        one.push(explained(at + S / 2, id, "stall", "path_down", "not_tried"));
+    }
+    has(&told(&one)[1], &["2 connections (#0 and #1) stalled within 1 s"]);
+}
+
 #[test]
 fn verdicts_that_differ_are_not_made_one() {
     let events = [
