@@ -58,7 +58,7 @@ impl Looks {
         login: &Login,
         stop: &Stop,
     ) -> Result<Self, Error> {
-        look(&mut *session, &watch, login)?;
+        look(&mut *session, &watch, &login.impatient())?;
         let (tell, seen) = channel();
         let running = Arc::new(AtomicU64::new(0));
         let (under_way, failed) = (Arc::<AtomicU64>::default(), Arc::<OnceLock<Error>>::default());

@@ -55,6 +55,7 @@ fn go(config: &Config, stop: &Stop) -> Result<(Outcome, Option<Error>), Error> {
         read_only: matches!(config.source, Source::Rows { .. }),
         within: session::WITHIN,
         stop: stop.clone(),
+        is_impatient: false,
     };
     // The kernel begins to stamp a little after the first socket asks for it.
     let _stamping = timestamps::keep_enabled();
@@ -178,9 +179,11 @@ fn unfit(config: &Config) -> Option<&'static str> {
 
 /// What looks at the server, on a second connection, and how it sees each of these sessions.
 fn look(sessions: &mut [Box<dyn Protocol>], login: &Login, config: &Config) -> Result<Watched, Error> {
-    let watches = sessions.iter_mut().map(|session| session.watch(login).map(Arc::new));
+    // Who ends the run waits for no session that is to look.
+    let at_once = login.impatient();
+    let watches = sessions.iter_mut().map(|session| session.watch(&at_once).map(Arc::new));
     let watches = watches.collect::<Result<Vec<_>, _>>()?;
-    let looks = Looks::begin(begin(login, config)?, Arc::clone(&watches[0]), login, &login.stop)?;
+    let looks = Looks::begin(begin(&at_once, config)?, Arc::clone(&watches[0]), login, &login.stop)?;
     Ok((Some(Rc::new(looks)), watches.into_iter().map(Some).collect()))
 }
 

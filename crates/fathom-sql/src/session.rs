@@ -32,12 +32,20 @@ pub(crate) struct Login {
     pub(crate) within: Duration,
     /// What ends both sooner.
     pub(crate) stop: Stop,
+    /// The first request to end the run does, and not the second: the run is none without a query, but it is without a look.
+    pub(crate) is_impatient: bool,
 }
 
 impl Login {
     /// Of what begins now.
     pub(crate) fn limit(&self) -> Limit {
-        Limit::within(self.within, &self.stop)
+        let limit = Limit::within(self.within, &self.stop);
+        if self.is_impatient { limit.impatient() } else { limit }
+    }
+
+    /// Of what the run can do without.
+    pub(crate) fn impatient(&self) -> Self {
+        Self { is_impatient: true, ..self.clone() }
     }
 }
 

@@ -3,6 +3,7 @@
 use super::Statistics;
 use crate::sample::Sample;
 use crate::strip::{Second, Strip};
+use std::collections::BTreeMap;
 
 /// More seconds than any batch has.
 const SECONDS: usize = 600;
@@ -12,7 +13,7 @@ const SECONDS: usize = 600;
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
     statistics: Statistics,
-    by_connection: Vec<(u32, u64)>,
+    by_connection: BTreeMap<u32, u64>,
     strip: Strip,
     last: Option<Sample>,
 }
@@ -21,10 +22,7 @@ impl Batch {
     /// Adds a resolved sample.
     pub fn sample(&mut self, sample: &Sample) {
         self.statistics.sample(sample);
-        match self.by_connection.iter_mut().rev().find(|(connection, _)| *connection == sample.connection) {
-            Some((_, samples)) => *samples += 1,
-            None => self.by_connection.push((sample.connection, 1)),
-        }
+        *self.by_connection.entry(sample.connection).or_default() += 1;
         self.strip.entry(sample.sent_ns.div_euclid(1_000_000_000), SECONDS).add(sample);
         self.last = Some(*sample);
     }
@@ -79,6 +77,31 @@ mod tests {
     use crate::event::{Event, EventKind};
     use crate::sample::Flags;
     use jiff::Timestamp;
+    use std::time::{Duration, Instant};
+
+    /// How long samples of so many connections in turn take, at the least of some times.
+    fn taking(connections: u32) -> Duration {
+        let times = (0..3).map(|_| {
+            let (mut batch, began) = (Batch::default(), Instant::now());
+            for n in 0..20_000 {
+                batch.sample(&Sample {
+                    connection: n % connections,
+                    rtt_ns: Some(1_000),
+                    ..Sample::default()
+                });
+            }
+            assert_eq!(batch.by_connection.len(), connections as usize);
+            began.elapsed()
+        });
+        times.min().expect("some")
+    }
+
+    /// Back to back over many connections each sample was looked for among all of them.
+    #[test]
+    fn many_connections_take_no_longer_than_few() {
+        let (few, many) = (taking(2), taking(10_000));
+        assert!(many < few * 8, "{many:?} for many, {few:?} for few");
+    }
 
     /// Whatever comes, and wherever it is cut into batches: the statistics are those of the samples one by one.
     #[test]

@@ -40,6 +40,7 @@ fn serve<T: Send + 'static>(
         read_only: false,
         within: Duration::from_secs(5),
         stop: Stop::default(),
+        is_impatient: false,
     };
     (login, std::thread::spawn(move || server(listener)))
 }

@@ -45,6 +45,7 @@ fn serve(password: Option<&str>, server: impl FnOnce(TcpStream) + Send + 'static
         read_only: false,
         within: Duration::from_secs(5),
         stop: Stop::default(),
+        is_impatient: false,
     };
     (login, std::thread::spawn(move || server(listener.accept().unwrap().0)))
 }

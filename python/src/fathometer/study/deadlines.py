@@ -50,6 +50,15 @@ def round_deadline_ns(study: Study, runs: tuple[PlannedRun, ...]) -> int:
     )
 
 
+def _most_queries(query: Query) -> int:
+    """For how many queries there is time, where they are not counted: each is a round trip at the least."""
+    if query.for_ns is None:
+        return query.in_all
+    if query.every_ns is not None:
+        return query.for_ns // query.every_ns + 1
+    return round(query.for_ns / 1e9 * _FASTEST_PER_S)
+
+
 def most_bytes(run: PlannedRun) -> int:
     """What a run's recording can have at most: who says that it has more says what is not so."""
     probe = run.probe
@@ -57,7 +66,7 @@ def most_bytes(run: PlannedRun) -> int:
         return _BASE_BYTES + _ANEW * (probe.max_connections or USUAL_MOST) * _SEARCHED_BYTES
     if isinstance(probe, Query):
         # Set-ups of connections beside them have two events and a row each, two a second.
-        return _BASE_BYTES + (probe.in_all + probe.slowest_ns // 100_000_000) * _SAMPLE_BYTES
+        return _BASE_BYTES + (_most_queries(probe) + probe.slowest_ns // 100_000_000) * _SAMPLE_BYTES
     seconds = (probe.for_ns or 0) / 1e9
     samples = probe.count or round(seconds * (probe.per_second or _FASTEST_PER_S))
     if isinstance(probe, Policy):
