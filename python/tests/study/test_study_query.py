@@ -8,6 +8,7 @@ from fathometer.dataset import open_recordings
 from fathometer.findings.analyse import analyse
 from fathometer.findings.sweeps import sweeps
 from fathometer.study.commands import query_command
+from fathometer.study.deadlines import most_bytes
 from fathometer.study.plan import plan
 from fathometer.study.read import parse
 from fathometer.study.run import run_study
@@ -67,6 +68,20 @@ def test_what_fathom_sql_would_refuse(line, what):
     key = line.split(" = ")[0]
     kept = "\n".join(x for x in STUDY.splitlines() if not x.startswith(key))
     assert any(what in told for told in problems(f"{kept}\n{line}\n"))
+
+
+def test_queries_for_a_time_have_room_in_what_may_be_fetched():
+    """A minute of queries without a pause was taken for 21 of them, and what was more was not fetched over SSH."""
+    held = {}
+    for name, pace in [("paced", 'every = "10ms"'), ("unpaced", "")]:
+        text = STUDY.replace("count = 8", f'for = "1m"\n{pace}')
+        study, wrong = parse(text)
+        assert wrong == []
+        run = next(r for r in plan(study) if r.probe.name == "plain")
+        held[name] = most_bytes(run) - (64 << 20)
+    assert 6_000 * 512 <= held["paced"] <= 8_000 * 512
+    # A query over loopback takes 45 microseconds.
+    assert held["unpaced"] >= 60 * 22_000 * 512
 
 
 def test_our_server_is_started_asked_and_ended(tmp_path):
