@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use support::{FATHOM, signal};
 
-/// Logs a client of PostgreSQL in, and answers nothing that it asks then; tells when something was asked.
+/// A server that logs its client in, and answers nothing that it asks then; tells when something was asked.
 fn mute(mut stream: TcpStream, asked: &Sender<()>) {
     let mut length = [0; 4];
     if stream.read_exact(&mut length).is_err() {

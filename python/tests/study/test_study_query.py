@@ -71,7 +71,7 @@ def test_what_fathom_sql_would_refuse(line, what):
 
 
 def test_queries_for_a_time_have_room_in_what_may_be_fetched():
-    """A minute of queries without a pause was taken for 21 of them, and what was more was not fetched over SSH."""
+    """A minute of queries was taken for 21 of them, and what was more was not fetched over SSH."""
     held = {}
     for name, pace in [("paced", 'every = "10ms"'), ("unpaced", "")]:
         text = STUDY.replace("count = 8", f'for = "1m"\n{pace}')
