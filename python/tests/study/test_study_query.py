@@ -1,15 +1,19 @@
 """Queries of a database in a study: what the file says is what `fathom sql` is asked and records."""
 
+import socket
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from fathometer.dataset import open_recordings
+from fathometer.errors import FathometerError
 from fathometer.findings.analyse import analyse
 from fathometer.findings.sweeps import sweeps
 from fathometer.study.commands import query_command
 from fathometer.study.deadlines import most_bytes
 from fathometer.study.plan import plan
+from fathometer.study.postgres import _programs
 from fathometer.study.read import parse
 from fathometer.study.run import run_study
 from support.programs import fathom, free_port
@@ -93,4 +97,79 @@ def test_our_server_is_started_asked_and_ended(tmp_path):
     plain, encrypted = sorted(sweeps(analyse(recordings).scenarios), key=lambda s: -s.each[1].ratio.count)
     assert [one.words for one in plain.each] == ["packets of 4,096 bytes", "packets of 8,192 bytes"]
     assert encrypted.each[1].words == "packets of 16,383 bytes, 32,767 bytes asked for"
-    assert plain.each[1].ratio.count == 7
+    # Eight rounds are four logins.
+    assert (plain.each[1].basis, plain.each[1].ratio.count) == ("logins", 4)
+
+
+POSTGRES = """
+format = 1
+name = "pieces"
+repetitions = 1
+[[host]]
+name = "here"
+local = true
+[[scenario]]
+label = "loopback"
+from = "here"
+to = "here"
+port = 21433
+[[query]]
+database = "postgres"
+start = true
+rows = 500
+count = 9
+fetch-sizes = [0, 10]
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('user = "app"', "a server that is started has its own"),
+        ("encrypt = true", "a server that is started has its own"),
+        ('name-of-database = "shop"', "a server that is started has its own"),
+        ('database = "mssql"', '`start` is for `database = "postgres"`'),
+    ],
+)
+def test_a_server_that_is_started_is_postgres_and_as_it_is(line, what):
+    key = line.split(" = ")[0]
+    kept = "\n".join(x for x in POSTGRES.splitlines() if not x.startswith(key))
+    assert any(what in told for told in problems(f"{kept}\n{line}\n"))
+
+
+def test_no_server_is_started_over_ssh():
+    text = POSTGRES.replace("local = true", 'ssh = { address = "10.0.0.1", user = "me" }')
+    assert any("is a host over SSH" in told for told in problems(text))
+
+
+@pytest.fixture
+def homes(monkeypatch):
+    """Where servers have their data: what the user nobody can reach, unlike pytest's directories."""
+    if _programs() is None:
+        pytest.fail("no PostgreSQL server is installed (Debian: postgresql)")
+    with tempfile.TemporaryDirectory() as directory:
+        Path(directory).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", directory)
+        yield Path(directory)
+
+
+def test_a_postgres_is_started_asked_and_ended(tmp_path, homes):
+    file = tmp_path / "q.toml"
+    file.write_text(POSTGRES.replace("21433", str(free_port())))
+    assert run_study(file, tmp_path / "out", Path(fathom()), False, print) == 1
+    (sweep,) = sweeps(analyse(list(open_recordings([tmp_path / "out"]))).scenarios)
+    assert [one.words for one in sweep.each] == ["all rows at once", "10 rows a round trip"]
+    # 500 rows by ten: 50 pieces, and one to learn that there are no more.
+    assert set(sweep.each[1].asked.turns.tolist()) == {51}
+    assert (sweep.each[1].basis, sweep.each[1].ratio.count) == ("rounds", 8)
+    assert sweep.each[1].ratio.interval is not None
+    assert list(homes.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_told_by_its_log(tmp_path, homes):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        file = tmp_path / "q.toml"
+        file.write_text(POSTGRES.replace("21433", str(taken.getsockname()[1])))
+        with pytest.raises(FathometerError, match="could not bind"):
+            run_study(file, tmp_path / "out", Path(fathom()), False, print)
+    assert list(homes.iterdir()) == []

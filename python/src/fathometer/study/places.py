@@ -17,6 +17,7 @@ from fathometer.errors import FathometerError
 from fathometer.study.hosts import Fabrics, last_line
 from fathometer.study.model import Host
 from fathometer.study.plan import PlannedRun
+from fathometer.study.postgres import Postgres
 from fathometer.study.processes import Processes
 
 LISTEN_S: Final = 20.0
@@ -101,8 +102,12 @@ class LocalPlace:
         """A fabric's hosts know each other by name."""
         return self._host.fabric.host if self._host.fabric else "127.0.0.1"
 
-    async def reflect(self, protocol: str, port: int, address: str | None, limit_s: float) -> LocalReflector:  # noqa: ARG002
+    async def reflect(self, protocol: str, port: int, address: str | None, limit_s: float) -> Reflector:  # noqa: ARG002
         """Starts a reflector, and waits until it listens."""
+        if protocol == "postgres":
+            listen = "*" if self._host.fabric else address or "127.0.0.1"
+            server = Postgres(self._processes, self._host.name, port)
+            return await server.start(self._fabrics.on(self._host, []), listen, LISTEN_S)
         # Loopback alone on this machine: a study of one machine opens no port to others.
         listen = "[::]" if self._host.fabric else bracketed(address or "127.0.0.1")
         argv = [self._fathom, *echo_words(protocol, f"{listen}:{port}")]

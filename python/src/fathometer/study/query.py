@@ -1,5 +1,5 @@
 """Queries of a database in a study: ``fathom sql`` on each scenario, of our own server for clients of SQL
-Server (``fathom echo --tds``), which the study starts, or of a database that is there.
+Server (``fathom echo --tds``) or a PostgreSQL, which the study starts, or of a database that is there.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from fathometer.study.postgres import DATABASE, USER
 from fathometer.study.shape import Duration, Name, Size, StudyTable, Text
 
 USUAL_COUNT: Final = 21
@@ -26,9 +27,11 @@ class Query(StudyTable):
     name: Name = "query"
     database: Literal["tds", "postgres", "mssql"] = "tds"
     """`tds`: our own server, on the scenario's port; else what listens there."""
-    user: Name = "reader"
+    start: bool = False
+    """Of `postgres`: nothing listens there, and the study starts one."""
+    user: Name = USER
     """Whose password the environment says (docs/databases.md)."""
-    schema_: Name = Field(default="study", alias="name-of-database")
+    schema_: Name = Field(default=DATABASE, alias="name-of-database")
     query: Text | None = None
     rows: int | None = Field(default=None, ge=1)
     row_bytes: Size | None = None
@@ -49,8 +52,10 @@ class Query(StudyTable):
     all_sizes: ClassVar[tuple[int, ...]] = (0,)
 
     @property
-    def protocol(self) -> Literal["tds"] | None:
-        """What its server answers; None: one of the user's own."""
+    def protocol(self) -> Literal["tds", "postgres"] | None:
+        """What the server that the study starts answers; None: it is one of the user's own."""
+        if self.database == "postgres" and self.start:
+            return "postgres"
         return "tds" if self.database == "tds" else None
 
     @property
@@ -86,6 +91,11 @@ class Query(StudyTable):
     @model_validator(mode="after")
     def _takes(self) -> Self:
         """What `fathom sql` would refuse."""
+        if self.start and self.database != "postgres":
+            raise ValueError(f'query "{self.name}": `start` is for `database = "postgres"`; leave it out')
+        if self.start and (self.user, self.schema_, self.encrypt) != (USER, DATABASE, False):
+            what = "`user`, `name-of-database` and `encrypt`"
+            raise ValueError(f'query "{self.name}": a server that is started has its own; leave {what} out')
         if self.packet_sizes is not None and self.database == "postgres":
             raise ValueError(f'query "{self.name}": PostgreSQL has no packets; leave `packet-sizes` out')
         if self.fetch_sizes is not None and self.database != "postgres":

@@ -168,11 +168,18 @@ def servers(study: Study) -> Iterator[Found]:
     by_ssh = {host.name for host in study.host if host.ssh}
     over_ssh = [s.to for s in study.scenario if s.to in by_ssh]
     if "tds" in protocols and over_ssh:
-        number = next(i for i, q in enumerate(study.query) if q.protocol)
+        number = next(i for i, q in enumerate(study.query) if q.protocol == "tds")
         yield (
             ("query", number, "database"),
             f'"{over_ssh[0]}" is a host over SSH, where `fathom echo --tds` would serve everybody',
             'write `database = "mssql"`, and start it there with `--allow`',
+        )
+    if "postgres" in protocols and over_ssh:
+        number = next(i for i, q in enumerate(study.query) if q.protocol == "postgres")
+        yield (
+            ("query", number, "start"),
+            f'"{over_ssh[0]}" is a host over SSH, where a PostgreSQL without passwords would serve everybody',
+            "leave `start` out, and name a user of the one that listens there",
         )
     if any(p.protocol is None for p in study.probe):
         for number, scenario in enumerate(study.scenario):

@@ -30,6 +30,7 @@ from fathometer.study.places import Command, LocalPlace, Reflector, Venue
 from fathometer.study.plan import PlannedRun, estimate_ns, plan, quick
 from fathometer.study.policy import Policy
 from fathometer.study.policy_file import contents, from_job, places
+from fathometer.study.postgres import PostgresServer
 from fathometer.study.processes import Processes
 from fathometer.study.query import Query
 from fathometer.study.read import read_study, read_text
@@ -356,6 +357,9 @@ class _Runner:
     async def _stop(self) -> list[str]:
         # The signal handlers stay: a second Ctrl-C does not cut this short.
         await self.processes.stop_all()
+        for server in self.reflectors.values():
+            if isinstance(server, PostgresServer):
+                await server.stop()  # Its data goes, too.
         stayed = list((await self.fleet.clear()).errors)
         stayed += await self.fabrics.down(self.processes, self.journal)
         for directory, _, _ in os.walk(self.unfinished, topdown=False):
