@@ -350,3 +350,23 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
         _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where it stands still, or all threads of a pool are busy, a session that has its request sleeps as well: that was the path's time.
+    #[test]
+    fn a_session_that_sleeps_may_not_have_begun() {
+        let states = [
+            (Some("Sleep"), None, ServerState::Before),
+            (Some("Query"), Some("Writing to net"), ServerState::Sending),
+            (Some("Query"), Some("Sorting result"), ServerState::Working),
+        ];
+        for (command, what, expected) in states {
+            let (seen, _) = state([command, what].map(|text| text.map(str::to_owned)).into()).unwrap();
+            assert_eq!(seen, expected, "{command:?} {what:?}");
+        }
+        assert!(state(Vec::new()).is_err());
+    }
+}

@@ -373,3 +373,21 @@ fn refused(login: &Login, trouble: &Trouble) -> Error {
         _ => format!("cannot log in to {address}: {trouble}; see the server's log"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SQL Server shows no request of one that it has not taken yet, as of one that is over; our own server tells them apart.
+    #[test]
+    fn a_session_without_a_request_may_not_have_begun() {
+        let answer = |status: Option<&str>, wait: Option<&str>| {
+            [Some("51"), status, wait].map(|text| text.map(str::to_owned)).to_vec()
+        };
+        let server = |status, wait| state_of_a_server(answer(status, wait)).unwrap().0;
+        assert_eq!(server(None, None), ServerState::Before);
+        assert_eq!(server(Some("running"), None), ServerState::Working);
+        assert_eq!(server(Some("suspended"), Some("ASYNC_NETWORK_IO")), ServerState::Sending);
+        assert_eq!(state(answer(None, None)).unwrap().0, ServerState::Done);
+    }
+}

@@ -291,3 +291,19 @@ fn packed_samples_that_nobody_takes_are_bounded_and_told() {
     assert_eq!(rows.len() as u64 + all.iter().map(lost).sum::<u64>(), given);
     assert_eq!(counted.samples, given, "what they come to is not lost");
 }
+
+/// What was sent before the queue began has a row whatever happens, but packed it has a bound: a minute of it was 6 million rows.
+#[test]
+fn packed_samples_of_any_age_are_bounded_by_their_number() {
+    let bell = Bell::default();
+    let (mut outbox, _ring) = channel(None, 1, Some((&bell, true)));
+    for seq in 0..6_000_000 {
+        outbox.sample(0, sample(7, seq, 0));
+        if seq < 3_000 {
+            outbox.other(note(String::new()));
+        }
+    }
+    let waiting: usize = outbox.waiting.iter().map(packed).sum();
+    assert_eq!(waiting, outbox.packed);
+    assert!(waiting <= outbox.at_most + fathom_recording::AT_ONCE, "{waiting} wait, of {}", outbox.at_most);
+}
