@@ -19,7 +19,7 @@ from support.programs import ROOT
 INFRA = ROOT / "infra"
 STAND_IN = INFRA / "standin"
 # By the directory of the cloud: its provider.
-PROVIDERS = {"azure": "azurerm", "aws": "aws"}
+PROVIDERS = {"azure": "azurerm", "aws": "aws", "gcp": "google"}
 GIVEN = {
     "expires": "2030-01-02T19:30:00Z",
     "ssh_from": "198.51.100.7/32",

@@ -1,0 +1,3 @@
+output "address" {
+  value = var.private_ip
+}
