@@ -49,6 +49,23 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
         file.write_all(bytes)
     }
 
+    /// Whether what is written from here on passes the system's cache by (`O_DIRECT`), or not; false: it cannot be told.
+    fn set_direct(&self, file: &File, direct: bool) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+            fcntl_getfl(file).is_ok_and(|mut flags| {
+                flags.set(OFlags::DIRECT, direct);
+                fcntl_setfl(file, flags).is_ok()
+            })
+        }
+        #[cfg(not(target_os = "linux"))]
+        {
+            let _ = (file, direct);
+            false
+        }
+    }
+
     fn truncate(&self, file: &File, len: u64) -> io::Result<()> {
         file.set_len(len)
     }

@@ -1,14 +1,22 @@
 //! Rows that are made ready for the disk by who takes the samples, in time that it has to spare: the thread that writes them
 //! then has nothing to do but write.
+//!
+//! They stand in memory as a disk takes them ([`BLOCK`]), and need not be copied into the system's cache: that copy was most of
+//! what the writing thread did.
 
-use crate::stream::{Encoder, decode_batch};
+use crate::stream::{BLOCK, Encoder, decode_batches};
 use fathom_core::sample::Sample;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Rows that are made ready together: some µs.
-pub const AT_ONCE: usize = 256;
+/// Rows of a record batch. To end one takes a few µs.
+const BATCH_ROWS: usize = 256;
+/// Rows that are given at once.
+pub const AT_ONCE: usize = 10 * BATCH_ROWS;
+/// Room for them: 15 columns of at most 8 bytes a row, and what a batch says of itself.
+const ROOM: usize = AT_ONCE * 15 * 8 + (AT_ONCE / BATCH_ROWS) * BLOCK;
 /// Buffers that are kept for further rows: those of a second.
-const SPARE: usize = 256;
+const SPARE: usize = 64;
 
 /// Buffers that were written, for those to come: memory that is given back and taken again costs page faults. Neither end waits
 /// for the other: where the lock is taken, memory is.
@@ -17,8 +25,13 @@ type Spare = Arc<Mutex<Vec<Vec<u8>>>>;
 /// Gathers samples until they are made ready.
 #[derive(Debug, Default)]
 pub struct Packer {
-    samples: Vec<Sample>,
     encoder: Encoder,
+    /// Batches that are ready, after [`Packer::from`] bytes that are not theirs.
+    bytes: Vec<u8>,
+    from: usize,
+    samples: usize,
+    /// When the latest sample was sent.
+    sent_ns: i64,
     spare: Spare,
 }
 
@@ -26,8 +39,8 @@ pub struct Packer {
 #[derive(Debug)]
 pub struct Packed {
     bytes: Vec<u8>,
+    from: usize,
     samples: usize,
-    by_connection: Vec<(u32, u64)>,
     /// When the last of them was sent.
     sent_ns: i64,
     spare: Spare,
@@ -36,25 +49,35 @@ pub struct Packed {
 impl Packer {
     /// Takes a sample; gives the rows when there are [`AT_ONCE`].
     pub fn push(&mut self, sample: &Sample) -> Option<Packed> {
-        self.samples.push(*sample);
-        if self.samples.len() >= AT_ONCE { self.finish() } else { None }
+        self.encoder.push(sample);
+        self.samples += 1;
+        self.sent_ns = sample.sent_ns;
+        if self.encoder.rows() >= BATCH_ROWS {
+            self.end_batch();
+        }
+        if self.samples >= AT_ONCE { self.finish() } else { None }
+    }
+
+    fn end_batch(&mut self) {
+        if self.bytes.is_empty() {
+            self.bytes = self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
+            self.bytes.reserve(ROOM + BLOCK);
+            self.from = self.bytes.as_ptr().align_offset(BLOCK).min(BLOCK);
+            self.bytes.resize(self.from, 0);
+        }
+        self.encoder.finish(BLOCK, &mut self.bytes);
     }
 
     /// Gives what was taken; `None`: nothing was.
     pub fn finish(&mut self) -> Option<Packed> {
-        let sent_ns = self.samples.last()?.sent_ns;
-        let mut by_connection: Vec<(u32, u64)> = Vec::new();
-        for sample in &self.samples {
-            match by_connection.iter_mut().rev().find(|(connection, _)| *connection == sample.connection) {
-                Some((_, samples)) => *samples += 1,
-                None => by_connection.push((sample.connection, 1)),
-            }
+        if self.samples == 0 {
+            return None;
         }
-        let mut bytes = self.spare.try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
-        bytes.extend_from_slice(self.encoder.encode(&self.samples));
-        let samples = self.samples.len();
-        self.samples.clear();
-        Some(Packed { bytes, samples, by_connection, sent_ns, spare: Arc::clone(&self.spare) })
+        if self.encoder.rows() > 0 {
+            self.end_batch();
+        }
+        let (bytes, samples) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.samples));
+        Some(Packed { bytes, from: self.from, samples, sent_ns: self.sent_ns, spare: Arc::clone(&self.spare) })
     }
 }
 
@@ -77,8 +100,12 @@ impl Packed {
     }
 
     /// How many of each connection.
-    pub fn by_connection(&self) -> &[(u32, u64)] {
-        &self.by_connection
+    pub fn by_connection(&self) -> BTreeMap<u32, u64> {
+        let mut counts = BTreeMap::new();
+        for sample in self.samples() {
+            *counts.entry(sample.connection).or_default() += 1;
+        }
+        counts
     }
 
     /// When the last of them was sent, ns since the Unix epoch.
@@ -86,13 +113,13 @@ impl Packed {
         self.sent_ns
     }
 
-    /// One record batch of the open segment.
+    /// Record batches of the open segment, each a number of blocks long; the first begins where memory has a block's beginning.
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        &self.bytes[self.from..]
     }
 
     /// The samples again.
     pub fn samples(&self) -> Vec<Sample> {
-        decode_batch(&self.bytes)
+        decode_batches(self.bytes())
     }
 }

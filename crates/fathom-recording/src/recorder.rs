@@ -77,6 +77,7 @@ pub struct Recorder {
     closing: Option<(u32, JoinHandle<Result<Closed, Error>>)>,
     pending: Vec<Sample>,
     encoder: Encoder,
+    encoded: Vec<u8>,
     /// Rows written (not those pending).
     rows: u64,
     now_ns: u64,
@@ -163,6 +164,7 @@ impl Recorder {
             closing: None,
             pending: Vec::new(),
             encoder: Encoder::default(),
+            encoded: Vec::new(),
             rows: 0,
             now_ns,
             synced_ns: now_ns,

@@ -25,19 +25,38 @@ const MAX_METADATA: u64 = 64 << 10;
 const MAX_ROWS: i64 = 1 << 16;
 const MAX_BODY: u64 = 16 << 20;
 
-/// The bytes that begin a stream: the schema.
+/// What is written past the system's cache is as long as a whole number of these, in bytes, and stands where one begins: the
+/// largest block of a disk that is in use.
+pub(crate) const BLOCK: usize = 4_096;
+
+/// The bytes that begin a stream: the schema, filled up to a block.
 pub(crate) fn head() -> Result<Vec<u8>, ArrowError> {
     let options = IpcWriteOptions::try_new(8, false, MetadataVersion::V5)?;
     let mut writer = StreamWriter::try_new_with_options(Vec::new(), &arrow_schema(), options)?;
-    Ok(std::mem::take(writer.get_mut()))
+    let mut bytes = std::mem::take(writer.get_mut());
+    bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+    let metadata = (bytes.len() - 8) as u32;
+    bytes[4..8].copy_from_slice(&metadata.to_le_bytes());
+    Ok(bytes)
 }
 
-/// Turns samples into record batches; keeps its buffers, so that a flush allocates nothing.
+/// Turns samples into record batches; keeps its buffers, so that nothing is allocated. A sample takes its part of the work when
+/// it comes: who has a moment between two of them is never busy for long.
 #[derive(Default)]
 pub(crate) struct Encoder {
     flat: FlatBufferBuilder<'static>,
+    rows: usize,
+    columns: [Rows; COLUMNS.len()],
     body: Vec<u8>,
-    out: Vec<u8>,
+}
+
+/// A column of the batch to come.
+#[derive(Default)]
+struct Rows {
+    values: Vec<u8>,
+    /// A bit a row.
+    validity: Vec<u8>,
+    nulls: usize,
 }
 
 impl std::fmt::Debug for Encoder {
@@ -47,30 +66,66 @@ impl std::fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// The bytes of one record batch.
-    pub(crate) fn encode(&mut self, samples: &[Sample]) -> &[u8] {
+    /// Adds a row to the batch to come.
+    pub(crate) fn push(&mut self, sample: &Sample) {
+        for (column, rows) in COLUMNS.iter().zip(&mut self.columns) {
+            let value = column.get(sample);
+            if column.nullable {
+                if self.rows.is_multiple_of(8) {
+                    rows.validity.push(0);
+                }
+                match (value, rows.validity.last_mut()) {
+                    (Some(_), Some(bits)) => *bits |= 1 << (self.rows % 8),
+                    _ => rows.nulls += 1,
+                }
+            }
+            let value = value.unwrap_or_default();
+            match column.kind {
+                Kind::U16 => rows.values.extend_from_slice(&(value as u16).to_le_bytes()),
+                Kind::U32 => rows.values.extend_from_slice(&(value as u32).to_le_bytes()),
+                Kind::U64 | Kind::I64 => rows.values.extend_from_slice(&value.to_le_bytes()),
+            }
+        }
+        self.rows += 1;
+    }
+
+    /// Appends a batch of these samples to `out`.
+    pub(crate) fn encode(&mut self, samples: &[Sample], out: &mut Vec<u8>) {
+        samples.iter().for_each(|sample| self.push(sample));
+        self.finish(8, out);
+    }
+
+    /// How many rows the batch to come has.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Appends the batch to `out`, filled up to a multiple of `unit` bytes.
+    pub(crate) fn finish(&mut self, unit: usize, out: &mut Vec<u8>) {
         let mut nodes = [FieldNode::new(0, 0); COLUMNS.len()];
         let mut buffers = [Buffer::new(0, 0); COLUMNS.len() * 2];
         self.body.clear();
-        for (i, column) in COLUMNS.iter().enumerate() {
-            let nulls =
-                if column.nullable { samples.iter().filter(|s| column.get(s).is_none()).count() } else { 0 };
-            nodes[i] = FieldNode::new(samples.len() as i64, nulls as i64);
-            buffers[2 * i] = part(&mut self.body, |body| {
-                if nulls > 0 {
-                    let start = body.len();
-                    body.resize(start + samples.len().div_ceil(8), 0);
-                    for (row, _) in samples.iter().enumerate().filter(|(_, s)| column.get(s).is_some()) {
-                        body[start + row / 8] |= 1 << (row % 8);
-                    }
-                }
-            });
-            buffers[2 * i + 1] = part(&mut self.body, |body| values(column, samples, body));
+        for (i, column) in self.columns.iter_mut().enumerate() {
+            nodes[i] = FieldNode::new(self.rows as i64, column.nulls as i64);
+            let validity: &[u8] = if column.nulls > 0 { &column.validity } else { &[] };
+            buffers[2 * i] = part(&mut self.body, validity);
+            buffers[2 * i + 1] = part(&mut self.body, &column.values);
+            column.nulls = 0;
+            column.validity.clear();
+            column.values.clear();
         }
-        self.message(samples.len(), &nodes, &buffers)
+        let rows = std::mem::take(&mut self.rows);
+        self.message(rows, &nodes, &buffers, unit, out);
     }
 
-    fn message(&mut self, rows: usize, nodes: &[FieldNode], buffers: &[Buffer]) -> &[u8] {
+    fn message(
+        &mut self,
+        rows: usize,
+        nodes: &[FieldNode],
+        buffers: &[Buffer],
+        unit: usize,
+        out: &mut Vec<u8>,
+    ) {
         let flat = &mut self.flat;
         flat.reset();
         let nodes = flat.create_vector(nodes);
@@ -101,37 +156,27 @@ impl Encoder {
         );
         flat.finish(message, None);
         let metadata = flat.finished_data();
-        let padded = metadata.len().next_multiple_of(8);
-        self.out.clear();
-        self.out.extend_from_slice(&CONTINUATION);
-        self.out.extend_from_slice(&(padded as u32).to_le_bytes());
-        self.out.extend_from_slice(metadata);
-        self.out.resize(8 + padded, 0);
-        self.out.extend_from_slice(&self.body);
-        &self.out
+        // In Arrow the metadata's length counts what fills it up.
+        let len = (8 + metadata.len() + self.body.len()).next_multiple_of(unit);
+        let padded = len - self.body.len() - 8;
+        out.extend_from_slice(&CONTINUATION);
+        out.extend_from_slice(&(padded as u32).to_le_bytes());
+        out.extend_from_slice(metadata);
+        out.resize(out.len() + padded - metadata.len(), 0);
+        out.extend_from_slice(&self.body);
     }
 }
 
 /// Appends one buffer, padded to 8 bytes, and says where it is.
-fn part(body: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> Buffer {
+fn part(body: &mut Vec<u8>, bytes: &[u8]) -> Buffer {
     let start = body.len();
-    write(body);
-    let len = body.len() - start;
+    body.extend_from_slice(bytes);
     body.resize(body.len().next_multiple_of(8), 0);
-    Buffer::new(start as i64, len as i64)
+    Buffer::new(start as i64, bytes.len() as i64)
 }
 
-fn values(column: &Column, samples: &[Sample], body: &mut Vec<u8>) {
-    let values = samples.iter().map(|s| column.get(s).unwrap_or_default());
-    match column.kind {
-        Kind::U16 => values.for_each(|v| body.extend_from_slice(&(v as u16).to_le_bytes())),
-        Kind::U32 => values.for_each(|v| body.extend_from_slice(&(v as u32).to_le_bytes())),
-        Kind::U64 | Kind::I64 => values.for_each(|v| body.extend_from_slice(&v.to_le_bytes())),
-    }
-}
-
-/// The samples of a record batch that [`Encoder::encode`] made.
-pub(crate) fn decode_batch(bytes: &[u8]) -> Vec<Sample> {
+/// The samples of record batches that an [`Encoder`] made.
+pub(crate) fn decode_batches(bytes: &[u8]) -> Vec<Sample> {
     let (name, len) = (String::new(), bytes.len() as u64);
     // What comes before is the schema, which this one does not have.
     let decoder = Decoder { begun: true, ..Decoder::new(bytes, name, len) };

@@ -29,7 +29,9 @@ impl Recorder {
         let Some(segment) = &mut self.open else { return Ok(()) };
         let mut written = 0;
         let done = self.pending.chunks(FLUSH_ROWS).try_for_each(|chunk| {
-            segment.file.append(self.disk.as_ref(), self.encoder.encode(chunk))?;
+            self.encoded.clear();
+            self.encoder.encode(chunk, &mut self.encoded);
+            segment.file.append(self.disk.as_ref(), &self.encoded)?;
             written += chunk.len();
             Ok(())
         });
@@ -47,7 +49,7 @@ impl Recorder {
             self.open_segment()?;
         }
         let Some(segment) = &mut self.open else { return Ok(()) };
-        segment.file.append(self.disk.as_ref(), rows.bytes())?;
+        segment.file.append_blocks(self.disk.as_ref(), rows.bytes())?;
         segment.rows += rows.count() as u64;
         self.rows += rows.count() as u64;
         Ok(())

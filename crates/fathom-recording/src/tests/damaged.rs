@@ -1,7 +1,7 @@
 //! Whatever the bytes are: no panic, nothing guessed, a prefix.
 
 use super::*;
-use crate::stream::{Decoder, Encoder, head};
+use crate::stream::{BLOCK, Decoder, Encoder, head};
 use crate::{Recorder, recover, verify};
 use proptest::prelude::*;
 use std::fs;
@@ -10,7 +10,7 @@ use std::fs;
 fn stream(rows: u64) -> Vec<u8> {
     let mut bytes = head().unwrap();
     let mut encoder = Encoder::default();
-    samples(0..rows).chunks(3).for_each(|chunk| bytes.extend_from_slice(encoder.encode(chunk)));
+    samples(0..rows).chunks(3).for_each(|chunk| encoder.encode(chunk, &mut bytes));
     bytes
 }
 
@@ -31,11 +31,20 @@ fn interrupted(dir: &Path) {
 
 #[test]
 fn arrow_itself_reads_the_stream() {
-    let bytes = stream(20);
-    let reader = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap();
-    assert_eq!(*reader.schema(), crate::columns::arrow_schema());
-    let read = reader.flat_map(|batch| crate::columns::from_batch(&batch.unwrap()).unwrap().0);
-    assert_eq!(read.collect::<Vec<_>>(), samples(0..20));
+    let mut blocks = head().unwrap();
+    let mut encoder = Encoder::default();
+    for chunk in samples(0..20).chunks(3) {
+        chunk.iter().for_each(|sample| encoder.push(sample));
+        encoder.finish(BLOCK, &mut blocks);
+        assert!(blocks.len().is_multiple_of(BLOCK), "{}", blocks.len());
+    }
+    for bytes in [stream(20), blocks] {
+        let reader = arrow_ipc::reader::StreamReader::try_new(&bytes[..], None).unwrap();
+        assert_eq!(*reader.schema(), crate::columns::arrow_schema());
+        let read = reader.flat_map(|batch| crate::columns::from_batch(&batch.unwrap()).unwrap().0);
+        assert_eq!(read.collect::<Vec<_>>(), samples(0..20));
+        assert_eq!(decode(&bytes), (samples(0..20), None));
+    }
 }
 
 #[test]

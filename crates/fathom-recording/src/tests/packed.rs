@@ -3,11 +3,14 @@
 use super::room::{Filling, kinds};
 use super::stopped::Failing;
 use super::*;
-use crate::disk::Disk;
+use crate::disk::{Disk, RealDisk};
+use crate::stream::BLOCK;
 use crate::{AT_ONCE, Packer, Recorder, verify};
 use fathom_core::event::EventKind;
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 const SENT: u64 = 20 * AT_ONCE as u64 + 100;
 
@@ -59,8 +62,8 @@ fn a_disk_that_is_full_for_a_while_costs_no_row() {
     let disk = Arc::new(Filling::default());
     let full = Arc::clone(&disk);
     let before = |seq| match seq {
-        1_500 => full.fill(),
-        3_500 => full.empty(),
+        4_000 => full.fill(),
+        12_000 => full.empty(),
         _ => {}
     };
     assert_eq!(run(disk, Options::default(), before), (all(), 0));
@@ -71,9 +74,68 @@ fn every_sample_after_a_failure_is_told_as_lost() {
     let disk = Arc::new(Failing::default());
     let failing = Arc::clone(&disk);
     let (rows, lost) = run(disk, Options::default(), |seq| {
-        failing.0.store((1_500..3_500).contains(&seq), Ordering::Relaxed);
+        failing.0.store((4_000..12_000).contains(&seq), Ordering::Relaxed);
     });
-    assert_eq!(rows, all()[..rows.len()]);
-    assert!((1_000..1_600).contains(&rows.len()), "{}", rows.len());
+    assert_eq!(rows, all()[..AT_ONCE]);
     assert_eq!(rows.len() as u64 + lost, SENT);
+}
+
+/// What the disk was asked for, and whether past the system's cache.
+#[derive(Debug)]
+struct Direct {
+    /// Whether the file system knows of it at all; that it does, and refuses such writes, is worse.
+    known: bool,
+    refuses: bool,
+    on: AtomicBool,
+    written: [AtomicU64; 2],
+}
+
+impl Disk for Direct {
+    fn set_direct(&self, _: &File, direct: bool) -> bool {
+        self.on.store(direct && self.known, Ordering::Relaxed);
+        self.known
+    }
+    fn write(&self, file: &File, bytes: &[u8]) -> io::Result<()> {
+        let on = self.on.load(Ordering::Relaxed);
+        if on {
+            assert!(bytes.len().is_multiple_of(BLOCK) && bytes.as_ptr().align_offset(BLOCK) == 0);
+            assert!(file.metadata().unwrap().len().is_multiple_of(BLOCK as u64));
+            if self.refuses {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+        }
+        self.written[usize::from(on)].fetch_add(1, Ordering::Relaxed);
+        RealDisk.write(file, bytes)
+    }
+}
+
+#[test]
+fn rows_are_written_past_the_cache_where_that_goes() {
+    for (known, refuses, expected) in [(true, false, 21), (true, true, 0), (false, false, 0)] {
+        let written = Default::default();
+        let disk = Arc::new(Direct { known, refuses, on: AtomicBool::new(false), written });
+        let as_disk = Arc::clone(&disk) as Arc<dyn Disk>;
+        assert_eq!(run(as_disk, Options::default(), |_| {}), (all(), 0));
+        assert_eq!(disk.written[1].load(Ordering::Relaxed), expected, "{disk:?}");
+    }
+}
+
+/// A row that was not packed stands between others: what follows does not begin where a block does.
+#[test]
+fn rows_of_both_kinds_stand_in_one_segment() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("r");
+    let mut recorder = Recorder::create(&dir, manifest()).unwrap();
+    let mut packer = Packer::default();
+    for seq in 0..SENT {
+        if seq % 7_001 == 0 {
+            let _ = packer.finish().map(|packed| recorder.push_packed(&packed).unwrap());
+            recorder.push(&row(seq)).unwrap();
+        } else {
+            let _ = packer.push(&row(seq)).map(|packed| recorder.push_packed(&packed).unwrap());
+        }
+    }
+    let _ = packer.finish().map(|packed| recorder.push_packed(&packed).unwrap());
+    recorder.finish(manifest().started_at, 60 * SECOND).unwrap();
+    assert_eq!(read(&dir), all());
 }

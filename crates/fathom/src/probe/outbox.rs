@@ -49,7 +49,7 @@ pub(super) enum Message {
 /// samples are rare.
 const RING: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 16;
 /// The same where a message is many samples: some MB.
-const PACKED_RING: usize = 1 << 9;
+const PACKED_RING: usize = 1 << 7;
 /// How long samples wait for others, in ns: their rows, and what they come to.
 const ROWS_FOR_NS: u64 = 100_000_000;
 const BATCH_FOR_NS: u64 = 500_000_000;
@@ -272,11 +272,11 @@ impl Outbox {
 
     fn lose(&mut self, message: &Message) {
         let (path, counts) = match message {
-            Message::Sample(path, sample) => (*path, &[(sample.connection, 1)][..]),
+            Message::Sample(path, sample) => (*path, BTreeMap::from([(sample.connection, 1)])),
             Message::Packed(rows) => (0, rows.by_connection()),
             _ => return,
         };
-        for &(connection, samples) in counts {
+        for (connection, samples) in counts {
             let each =
                 self.lost.len() < LOST_BY_CONNECTION || self.lost.contains_key(&(path, Some(connection)));
             *self.lost.entry((path, each.then_some(connection))).or_default() += samples;
