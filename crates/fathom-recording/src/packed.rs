@@ -77,7 +77,13 @@ impl Packer {
             self.end_batch();
         }
         let (bytes, samples) = (std::mem::take(&mut self.bytes), std::mem::take(&mut self.samples));
-        Some(Packed { bytes, from: self.from, samples, sent_ns: self.sent_ns, spare: Arc::clone(&self.spare) })
+        Some(Packed {
+            bytes,
+            from: self.from,
+            samples,
+            sent_ns: self.sent_ns,
+            spare: Arc::clone(&self.spare),
+        })
     }
 }
 

@@ -91,7 +91,9 @@ impl Encoder {
 
     /// Appends a batch of these samples to `out`.
     pub(crate) fn encode(&mut self, samples: &[Sample], out: &mut Vec<u8>) {
-        samples.iter().for_each(|sample| self.push(sample));
+        for sample in samples {
+            self.push(sample);
+        }
         self.finish(8, out);
     }
 
