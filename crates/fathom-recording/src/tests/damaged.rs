@@ -34,7 +34,9 @@ fn arrow_itself_reads_the_stream() {
     let mut blocks = head().unwrap();
     let mut encoder = Encoder::default();
     for chunk in samples(0..20).chunks(3) {
-        chunk.iter().for_each(|sample| encoder.push(sample));
+        for sample in chunk {
+            encoder.push(sample);
+        }
         encoder.finish(BLOCK, &mut blocks);
         assert!(blocks.len().is_multiple_of(BLOCK), "{}", blocks.len());
     }

@@ -53,7 +53,7 @@ fn what_was_packed_reads_back_over_many_segments() {
     let mut packer = Packer::default();
     let packed = samples(0..AT_ONCE as u64).iter().filter_map(|sample| packer.push(sample)).last().unwrap();
     assert_eq!(packed.samples(), samples(0..AT_ONCE as u64));
-    assert_eq!(packed.by_connection().iter().map(|(_, samples)| samples).sum::<u64>(), AT_ONCE as u64);
+    assert_eq!(packed.by_connection().values().sum::<u64>(), AT_ONCE as u64);
     assert_eq!(packed.by_connection().len(), 3);
 }
 
