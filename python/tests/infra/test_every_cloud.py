@@ -29,6 +29,12 @@ def planned(lab):
     return lab.plan(public_jump=True)
 
 
+@pytest.fixture(scope="module", params=PROVIDERS)
+def zones(request, tmp_path_factory):
+    """Of each cloud the one that is only planned, and refused."""
+    return Lab("zones", tmp_path_factory.mktemp("zones"), request.param)
+
+
 def test_files_are_formatted():
     done = run(program(), "fmt", "-check", "-recursive", "-diff", INFRA, cwd=INFRA, check=False)
     assert done.returncode == 0, done.stdout
@@ -93,7 +99,6 @@ def test_made_then_a_study_then_nothing_is_left(lab, tmp_path):
     assert lab.down(public_jump=True) == []
 
 
-@pytest.mark.parametrize("cloud", PROVIDERS)
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
@@ -108,16 +113,13 @@ def test_made_then_a_study_then_nothing_is_left(lab, tmp_path):
         ("zones", ["1", "1"], "Name one zone or more"),
     ],
 )
-def test_what_opens_too_much_or_cannot_be_is_refused(cloud, tmp_path, variable, value, says):
-    zones = Lab("zones", tmp_path, cloud)
+def test_what_opens_too_much_or_cannot_be_is_refused(zones, variable, value, says):
     done = zones("plan", "-input=false", *zones.given(**{variable: value}), check=False)
     assert done.returncode == 1
     assert says in " ".join(done.stderr.split())
 
 
-@pytest.mark.parametrize("cloud", PROVIDERS)
-def test_ssh_has_no_default(cloud, tmp_path):
-    zones = Lab("zones", tmp_path, cloud)
+def test_ssh_has_no_default(zones):
     done = zones("plan", "-input=false", f"-var=expires={GIVEN['expires']}", check=False)
     assert 'variable "ssh_from" is not set' in done.stderr
     assert 'variable "ssh_public_key" is not set' in done.stderr
