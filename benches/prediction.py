@@ -2,10 +2,11 @@
 """How well the report predicts what a query takes over another path: a real PostgreSQL in the fabric.
 
 12 queries are asked over a near path. Each of 4 farther paths is measured by connection set-ups alone; from both the report
-predicts, and then each query is asked there. As root, with PostgreSQL (Debian: postgresql) and iproute2, in hosts of the fabric
-that it takes away again. About 5 minutes.
+predicts, and then each query is asked there. How the server's kernel sends is what no client knows: --sender sets it, in the
+server's namespace alone. As root, with PostgreSQL (Debian: postgresql) and iproute2, in hosts of the fabric that it takes away
+again. About 5 minutes.
 
-    sudo benches/prediction.py [--fathom FILE] [--count N]
+    sudo benches/prediction.py [--fathom FILE] [--count N] [--sender NAME] [--keep DIR]
 """
 
 import argparse
@@ -77,14 +78,32 @@ def main():
         metavar="N",
         help="queries of each shape and path (default 15)",
     )
+    parser.add_argument(
+        "--sender",
+        metavar="NAME",
+        help="how the server's kernel sends: reno, or what net.ipv4.tcp_allowed_congestion_control has (default: as this host does)",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        help="a new directory for the recordings (default: they go with the fabric)",
+    )
     arguments = parser.parse_args()
     fathom = os.path.abspath(arguments.fathom)
     with (
         tempfile.TemporaryDirectory() as directory,
         fabric(fathom, directory, (NEAR_MS, *FAR_MS)),
-        postgres(fathom, directory) as (port, _),
+        postgres(fathom, directory) as (port, postmaster),
     ):
-        kept = pathlib.Path(directory, "kept")
+        within_it = ("nsenter", f"--target={postmaster}", "--net", "sysctl", "-q")
+        name = "net.ipv4.tcp_congestion_control"
+        if arguments.sender:
+            subprocess.run([*within_it, f"{name}={arguments.sender}"], check=True)
+        named = subprocess.run(
+            [*within_it, "-n", name], check=True, capture_output=True, text=True
+        )
+        print(f"the server sends by {named.stdout.strip()}", flush=True)
+        kept = pathlib.Path(arguments.keep or pathlib.Path(directory, "kept"))
         kept.mkdir()
 
         def ask(host, words, name):

@@ -38,10 +38,17 @@ def recording(
     packets=None,
     database="shop",
     settings=None,
+    every_ns=None,
 ):
     """Writes a recording with these queries, a second apart; the first is the first of its connection."""
     sql = {"protocol": "postgres", "database": database, "source": source or ROWS, "think_ns": 0}
-    sql |= {"count": len(rows), "duration_ns": None, "every_ns": None, "fetch_size": None, "simple": False}
+    sql |= {
+        "count": len(rows),
+        "duration_ns": None,
+        "every_ns": every_ns,
+        "fetch_size": None,
+        "simple": False,
+    }
     sql |= {"packet_size": packets and {"asked": packets, "granted": packets}}
     sql |= {"settings": settings}
     probe = {"mode": "connect", "size": 0, "interval_ns": None, "sql": sql}

@@ -34,6 +34,8 @@ _FIRST: Final = 1
 """Bit of the column `flags`: the first query of its connection, which finds nothing warm."""
 _ADDED: Final = ("setting", "fetch_size", "packet_size", "login")
 """Columns that recordings of earlier versions lack."""
+NEVER: Final = 2**62
+"""ns: nothing was sent before."""
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
@@ -73,6 +75,14 @@ class Queries:
     """Round trips of each."""
     rtt_ns: Ints
     """The path's round trip beside each; 0: none is known."""
+    first_row_ns: Ints
+    """To the first row; 0: none came."""
+    bytes_received: Ints
+    """Of payload; 0: the system did not tell, so the next one."""
+    segments: Ints
+    """That came, with payload."""
+    idle_ns: Ints
+    """Since the query before it on the same connection had its answer; the first of a connection: `NEVER`."""
     damage: tuple[Damage, ...] = ()
 
     @property
@@ -110,6 +120,10 @@ class Queries:
             logins=self.logins[these],
             turns=self.turns[these],
             rtt_ns=self.rtt_ns[these],
+            first_row_ns=self.first_row_ns[these],
+            bytes_received=self.bytes_received[these],
+            segments=self.segments[these],
+            idle_ns=self.idle_ns[these],
         )
 
     @property
@@ -257,7 +271,25 @@ def _queries(table: pa.Table, asked: Mapping[str, Any]) -> Queries:
         logins=_column(table, "login"),
         turns=_column(table, "turns"),
         rtt_ns=_column(table, "rtt_ns"),
+        first_row_ns=_column(table, "first_row_ns"),
+        bytes_received=_column(table, "bytes_received"),
+        segments=_column(table, "segments_received"),
+        idle_ns=_idle(table, wall),
     )
+
+
+def _idle(table: pa.Table, wall: Ints) -> Ints:
+    """Sizes of packets have a connection each; sizes of fetches share one."""
+    started = _column(table, "started_ns")
+    packets = _column(table, "packet_size")
+    # A size that is asked for twice has two connections; the setting tells them apart.
+    connection = np.where(packets > 0, _column(table, "setting"), 0)
+    idle = np.full(len(wall), NEVER, dtype=np.int64)
+    for one in np.unique(connection):
+        (at,) = np.nonzero(connection == one)
+        # The wall clock may have been set meanwhile.
+        idle[at[1:]] = np.maximum(np.diff(started[at]) - wall[at[:-1]], 0)
+    return idle
 
 
 def _counted(errors: Sequence[str | None], first: Bools) -> Bools:

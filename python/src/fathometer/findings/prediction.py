@@ -1,15 +1,16 @@
-"""How long a query of one path would take over another: N round trips cost N times what the other path's
-round trip is longer.
+"""How long a query of one path would take over another: its round trips, and how the answers are sent.
 
-What the query took without its round trips stays: the server's work, the client's, and what the path took to
-carry the bytes. The answer holds where both paths carry bytes equally fast, and windows have grown as far on
-the other one as they did on this (docs/databases.md has both, and how far it was off where it was tried).
+N round trips cost N times what the other path's is longer. What the query took beyond them stays, and an
+answer of many segments takes longer over a longer round trip: windows that have shut while the connection was
+idle grow anew, and a sender that paces spreads an answer over a part of the round trip. Nobody but the
+server knows which of them it is, so what is told lies in the middle of both, and the interval takes in both
+(docs/databases.md; the laws: windows.py).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -17,9 +18,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fathometer.dataset.queries import Queries
+from fathometer.dataset.queries import NEVER, Queries
+from fathometer.findings import windows
 from fathometer.findings.databases import Asked, databases
 from fathometer.findings.model import Scenario
+from fathometer.findings.windows import Floats
 from fathometer.stats.results import Estimate
 from fathometer.stats.rollup import rollup_estimates
 from fathometer.stats.runs import median_of_runs
@@ -31,6 +34,11 @@ SAVES: Final = 0.1
 """Of the time: what fetching at once would save, to be worth saying."""
 _MODES: Final = ("tcp", "connect")
 """Whose round trips are those of a path."""
+_HALF: Final = 0.5
+"""Of what a paced sender takes: answers that came faster were not paced."""
+_WAKE_NS: Final = 100e3
+"""By so much a round trip of a query may differ from one of an echo or a set-up: each has wake-ups of two
+processes of its own, some tens of µs each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,8 @@ class Predicted:
     ns: float
     low_ns: float | None
     high_ns: float | None
-    """Its 95 % interval, of both medians that it is made of; None: one of them has none."""
+    """Its 95 % interval, of both medians that it is made of and of whatever the server's windows may do;
+    None: one of the medians has none, or nobody knows how long the answers are."""
     turns: int
     """Round trips, in the median."""
     at_once_ns: float | None
@@ -60,29 +69,195 @@ class Elsewhere:
     """The median of the same query there; None: it was not asked there."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What is known of queries, an element each; times in ns."""
+
+    turns: Floats
+    own_ns: Floats
+    """The path's round trip."""
+    first_ns: Floats
+    """What the server took to its first row."""
+    made_ns: Floats
+    """Of each turn: making, carrying and working on the rest of its answer."""
+    open_ns: Floats
+    """What of that may have been the path's."""
+    segments: Floats
+    """Of each turn."""
+    idle_ns: Floats
+    """The server had sent nothing for so long, beyond a round trip, before the first turn's answer."""
+    between_ns: Floats
+    """The same of the later turns."""
+    scheduled: NDArray[np.bool_]
+    """The next one begins at its time, however long this one takes."""
+
+    def at_once(self) -> _Answers:
+        """The same in one turn each."""
+        times = self.turns
+        return _Answers(
+            np.ones_like(times),
+            self.own_ns,
+            self.first_ns,
+            self.made_ns * times,
+            self.open_ns * times,
+            self.segments * times,
+            self.idle_ns,
+            self.between_ns,
+            self.scheduled,
+        )
+
+    def idle_over(self, rtt_ns: float) -> Floats:
+        """Over a path of such round trips."""
+        longer = np.where(self.scheduled, self.turns * (rtt_ns - self.own_ns), 0.0)
+        return np.where(self.idle_ns >= NEVER, self.idle_ns, np.maximum(self.idle_ns - longer, 0.0))
+
+    def walls(self, rtt_ns: float, sends: _Sends) -> Floats:
+        """Over a path of such round trips; `sends`: what an answer takes from its first segment on."""
+        streams = sends(self, rtt_ns, self.idle_over(rtt_ns)) + (self.turns - 1) * sends(
+            self, rtt_ns, self.between_ns
+        )
+        return self.turns * rtt_ns + self.first_ns + streams
+
+
+_Sends = Callable[[_Answers, float, Floats], Floats]
+"""Of the answers, over such round trips, after the connection has been idle for so long."""
+
+
+def _windowed(a: _Answers, rtt_ns: float, idle_ns: Floats) -> Floats:
+    """A sender whose windows shut while it is idle, as RFC 5681 and Linux have it."""
+    windows_here = windows.restarted(a.segments, idle_ns + a.own_ns, a.own_ns)
+    here = windows.windowed(a.segments, np.zeros_like(idle_ns), a.own_ns, windows_here, windows.DOUBLES)
+    made = a.made_ns - np.minimum(a.open_ns, here)
+    window = windows.restarted(a.segments, idle_ns + rtt_ns, rtt_ns)
+    return windows.windowed(a.segments, made, rtt_ns, window, windows.DOUBLES)
+
+
+def _paced(a: _Answers, rtt_ns: float, idle_ns: Floats) -> Floats:
+    """A sender that paces; on a new connection it grows as windows do."""
+    here = windows.paced(a.segments, np.zeros_like(idle_ns), a.own_ns, windows.PACES)
+    made = a.made_ns - np.minimum(a.open_ns, here)
+    paced = windows.paced(a.segments, made, rtt_ns, windows.PACES)
+    return np.where(idle_ns >= NEVER, _windowed(a, rtt_ns, idle_ns), paced)
+
+
+def _fastest(a: _Answers, _: float, __: Floats) -> Floats:
+    """Windows that do not shut, and a path that carries the bytes at once."""
+    return a.made_ns - a.open_ns
+
+
+def _slowest(a: _Answers, rtt_ns: float, idle_ns: Floats, *, paces: bool = True) -> Floats:
+    """Windows that shut whenever they may, grow slowly, and a server that waits with its rows for them; or a
+    slow pace.
+    """
+    nothing = np.zeros_like(idle_ns)
+    may_shut = idle_ns > windows.RTO_MIN_NS
+    window = np.where(may_shut, float(windows.INITIAL), a.segments)
+    waits = windows.windowed(a.segments, nothing, rtt_ns, window, windows.DELAYED)
+    if paces:
+        waits = np.maximum(waits, windows.paced(a.segments, nothing, rtt_ns, windows.PACES_SLOWLY))
+    return a.made_ns + waits
+
+
+def _slowest_unpaced(a: _Answers, rtt_ns: float, idle_ns: Floats) -> Floats:
+    return _slowest(a, rtt_ns, idle_ns, paces=False)
+
+
 def predict(runs: Sequence[Queries], rtt: Estimate) -> Predicted | None:
     """Over a path of such round trips (their median, ns); None: nothing is known of the query's own."""
-    known = [(q, q.counted & (q.rtt_ns > 0)) for q in runs]
-    turns = np.concatenate([q.turns[k] for q, k in known])
-    if not len(turns) or math.isnan(rtt.value):
+    answers = _answers(runs)
+    if answers is None or math.isnan(rtt.value):
         return None
-    number = int(np.median(turns))
-    wall = np.concatenate([q.wall_ns[k] for q, k in known]).astype(np.float64)
-    own = np.concatenate([q.rtt_ns[k] for q, k in known]).astype(np.float64)
-    # What looks shorter than its round trips had some that were shorter than those beside it.
-    rest = _median(np.maximum(wall - turns * own, 0.0))
-    ns = rest.value + number * rtt.value
-    saved = (number - 1) * rtt.value
+    paces = not _too_fast(answers)
+    median = _middle(answers, rtt.value, paces=paces)
+    ns, number = median.value, int(np.median(answers.turns))
     low = high = None
-    if rest.interval is not None and rtt.interval is not None:
-        # Two medians of their own: what each may be off adds up as independent errors do.
-        low = ns - math.hypot(rest.value - rest.interval.low, number * (rtt.value - rtt.interval.low))
-        high = ns + math.hypot(rest.interval.high - rest.value, number * (rtt.interval.high - rtt.value))
-    once = ns - saved if number > 2 and saved >= SAVES * ns else None
-    return Predicted(ns, low, high, number, once)
+    if median.interval is not None and rtt.interval is not None and answers.segments.all():
+        slowest = _slowest if paces else _slowest_unpaced
+        low = _end(answers, rtt.value, rtt.interval.low - _WAKE_NS, _fastest, -1)
+        high = _end(answers, rtt.value, rtt.interval.high + _WAKE_NS, slowest, 1)
+    at_once = None
+    if number > 2:
+        once = _middle(answers.at_once(), rtt.value, paces=paces).value
+        at_once = once if ns - once >= SAVES * ns else None
+    return Predicted(ns, low, high, number, at_once)
 
 
-def _median(values: NDArray[np.float64]) -> Estimate:
+def _middle(answers: _Answers, rtt_ns: float, *, paces: bool) -> Estimate:
+    """Between the senders that it may be."""
+    senders = (_windowed, _paced) if paces else (_windowed,)
+    walls = [answers.walls(rtt_ns, sends) for sends in senders]
+    return _median(np.mean(walls, axis=0))
+
+
+def _end(answers: _Answers, rtt_ns: float, rtt_end_ns: float, sends: _Sends, side: int) -> float:
+    """An end of the interval. Two medians of their own: what each may be off adds up as independent errors
+    do.
+    """
+    at = _median(answers.walls(rtt_ns, sends))
+    of_rtt = _median(answers.walls(rtt_end_ns, sends)).value - at.value
+    ends = at.interval
+    of_walls = 0.0 if ends is None else (ends.high if side > 0 else ends.low) - at.value
+    return at.value + side * math.hypot(of_rtt, of_walls)
+
+
+def _too_fast(answers: _Answers) -> bool:
+    """Whether the answers surely came faster than a sender that paces sends them."""
+    spread = windows.paced(answers.segments, np.zeros_like(answers.turns), answers.own_ns, windows.PACES)
+    # Where several rows came at once the first one was told of when all were there.
+    took = _median(answers.made_ns + answers.first_ns / answers.turns)
+    return took.interval is not None and took.interval.high + _WAKE_NS < _HALF * float(np.median(spread))
+
+
+def _answers(runs: Sequence[Queries]) -> _Answers | None:
+    """Those that count, of which a round trip is known; None: there are none."""
+    every = [_of(q, q.counted & (q.rtt_ns > 0)) for q in runs]
+    if not sum(len(one.turns) for one in every):
+        return None
+    return _Answers(*(np.concatenate(each) for each in zip(*map(_fields, every), strict=True)))
+
+
+def _fields(a: _Answers) -> tuple[NDArray[np.generic], ...]:
+    return (
+        a.turns,
+        a.own_ns,
+        a.first_ns,
+        a.made_ns,
+        a.open_ns,
+        a.segments,
+        a.idle_ns,
+        a.between_ns,
+        a.scheduled,
+    )
+
+
+def _of(q: Queries, known: NDArray[np.bool_]) -> _Answers:
+    def column(values: NDArray[np.int64]) -> Floats:
+        return values[known].astype(np.float64)
+
+    turns, own = np.maximum(column(q.turns), 1.0), column(q.rtt_ns)
+    # What looks shorter than its round trips had some that were shorter than those beside it.
+    rest = np.maximum(column(q.wall_ns) - turns * own, 0.0)
+    first_row = column(q.first_row_ns)
+    first = np.where(first_row > 0, np.clip(first_row - own, 0.0, rest), rest)
+    paths = np.clip(column(q.high_ns["path"]) - turns * own, 0.0, rest - first)
+    by_bytes = np.ceil(column(q.bytes_received) / turns / windows.SEGMENT_BYTES)
+    idle = column(q.idle_ns)
+    every = q.asked.get("every_ns")
+    return _Answers(
+        turns=turns,
+        own_ns=own,
+        first_ns=first,
+        made_ns=(rest - first) / turns,
+        open_ns=paths / turns,
+        # The other path's segments may be no larger than Ethernet's.
+        segments=np.maximum(column(q.segments) / turns, by_bytes),
+        idle_ns=np.where(idle >= NEVER, idle, idle + first),
+        between_ns=(column(q.part_ns["server"]) + column(q.part_ns["client"])) / turns,
+        scheduled=np.full(len(turns), isinstance(every, int) and every > 0),
+    )
+
+
+def _median(values: Floats) -> Estimate:
     """With the interval that correlation leaves; of fewer samples that of their ranks."""
     (estimate,) = rollup_estimates(from_series(values), (0.5,))
     return estimate if estimate.interval is not None else median_of_runs(values)
