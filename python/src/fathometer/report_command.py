@@ -327,12 +327,14 @@ def compare_command(
         versus = comparisons(paths, threshold, (chosen,)) if chosen else comparisons(paths, threshold)
     if machine:
         from fathometer.report.as_json import comparisons_as_json, marks_as_json, scenario_as_json
+        from fathometer.report.databases_json import predictions_as_json
 
         document = {
             "format": 1,
             "marks": marks_as_json(opened),
             "scenarios": [scenario_as_json(s) for s in paths],
             "comparisons": comparisons_as_json(versus),
+            "database_predictions": predictions_as_json(paths),
         }
         typer.echo(json.dumps(all_cleaned(document), indent=1, allow_nan=False))
     else:
@@ -380,11 +382,14 @@ def _print(paths: tuple[Scenario, ...], versus: tuple[Versus, ...]) -> None:
     from rich.table import Table
 
     from fathometer.report import tables
+    from fathometer.report.sections import databases_elsewhere
 
     out = console.tables()
-    for shown in (tables.summary(paths), tables.ratios(versus)):
+    for shown in (tables.summary(paths), tables.ratios(versus), databases_elsewhere.table(paths)):
         if shown is None:
             continue
+        if shown.caption == databases_elsewhere.CAPTION:
+            out.print(f"{shown.caption}: {databases_elsewhere.SECTION.note}", soft_wrap=True)
         table = Table(*shown.head, box=None, pad_edge=False)
         for column in table.columns[1:]:
             column.justify = "right"

@@ -8,7 +8,7 @@ from typing import Any
 from fathometer.dataset.queries import PARTIES
 from fathometer.findings.databases import Asked, Pair, databases
 from fathometer.findings.doubts import in_words
-from fathometer.findings.model import Analysis
+from fathometer.findings.model import Analysis, Scenario
 from fathometer.findings.prediction import Elsewhere, elsewhere
 from fathometer.findings.sweeps import QuerySweep, Swept, sweeps
 from fathometer.stats.results import Estimate
@@ -21,8 +21,13 @@ def as_json(analysis: Analysis) -> dict[str, Any]:
         "databases": [_asked(one) for one in known.every],
         "database_comparisons": [_pair(pair) for pair in known.pairs],
         "database_sweeps": [_sweep(sweep) for sweep in sweeps(analysis.scenarios)],
-        "database_predictions": [_elsewhere(one) for one in elsewhere(analysis.scenarios)],
+        "database_predictions": predictions_as_json(analysis.scenarios),
     }
+
+
+def predictions_as_json(scenarios: tuple[Scenario, ...]) -> list[dict[str, Any]]:
+    """What the queries of each path would take over the others."""
+    return [_elsewhere(one) for one in elsewhere(scenarios)]
 
 
 def _asked(one: Asked) -> dict[str, Any]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from fathometer.findings.databases import shortened
-from fathometer.findings.model import Analysis
+from fathometer.findings.model import Analysis, Scenario
 from fathometer.findings.prediction import Elsewhere, elsewhere
 from fathometer.findings.words import count, duration, span
 from fathometer.report.sections import Section, table_of
 from fathometer.report.tables import Cell, Table, figure
 
+CAPTION: Final = "Databases, elsewhere"
+
+
+def table(scenarios: tuple[Scenario, ...]) -> Table | None:
+    """Of these paths; None: no query was asked over one of them, or there is no other."""
+    rows = [_row(one) for one in elsewhere(scenarios)]
+    head = ("path and query", "over", "round trips", "would take", "measured there", "advice")
+    return table_of(CAPTION, head, rows)
+
 
 def _table(analysis: Analysis) -> Table | None:
-    rows = [_row(one) for one in elsewhere(analysis.scenarios)]
-    head = ("path and query", "over", "round trips", "would take", "measured there", "advice")
-    return table_of("Databases, elsewhere", head, rows)
+    return table(analysis.scenarios)
 
 
 def _row(one: Elsewhere) -> tuple[Cell, ...]:

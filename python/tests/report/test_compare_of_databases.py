@@ -1,0 +1,61 @@
+"""`fathom compare` of real recordings: what a query takes over the other path."""
+
+import json
+import os
+import subprocess
+
+from support.command_line import run
+from support.postgres import ask, postgres
+from support.programs import LIMIT, fathom
+
+
+def _probed(url, directory):
+    """The same port's set-ups, as another path."""
+    port = url.rsplit(":", 1)[1].split("/")[0]
+    words = ("--connect", "--count", "60", "--every", "5ms", "--quiet", "--label", "elsewhere")
+    subprocess.run(
+        [fathom(), "probe", f"127.0.0.1:{port}", *words, "--record", directory],
+        env=os.environ | {"FATHOM_CLOUD": "off"},
+        capture_output=True,
+        timeout=LIMIT,
+        check=True,
+    )
+
+
+def test_a_comparison_says_what_the_queries_of_one_path_take_over_the_other(tmp_path):
+    with postgres() as url:
+        for name in ("here", "there"):
+            words = ("--rows", 200, "--fetch-size", 20, "--count", 9, "--record", tmp_path / name)
+            asked = ask(url, *words)
+            assert asked.returncode == 0, asked.stderr
+        _probed(url, tmp_path / "probe")
+    done = run("compare", "here", "there", "probe", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)["database_predictions"]
+    # Both are of one port; compare names them by their directories.
+    rows = {tuple(row[n].split("[")[-1].strip("]") for n in ("path", "over")): row for row in told}
+    assert set(rows) == {("here", "there"), ("there", "here"), ("here", "elsewhere"), ("there", "elsewhere")}
+    for (_, over), row in rows.items():
+        assert row["turns"] == 11
+        assert row["predicted_ns"] >= 11 * row["rtt_ns"]
+        assert (row["measured_ns"] is None) == (over == "elsewhere")
+    # What was measured there is what its own recording says.
+    out = json.loads(run("report", "there", "--json", "-", cwd=tmp_path).stdout)
+    (there,) = out["databases"]
+    assert rows["here", "there"]["measured_ns"] == there["wall_ns"]["p50"]["value"]
+    # A report of one query and a path says the same of them as a comparison does.
+    every = json.loads(run("report", "here", "probe", "--json", "-", cwd=tmp_path).stdout)
+    two = json.loads(run("compare", "here", "probe", "--json", cwd=tmp_path).stdout)
+    assert every["database_predictions"] == two["database_predictions"]
+    assert len(two["database_predictions"]) == 1
+    table = run("compare", "here", "probe", cwd=tmp_path).stdout
+    assert "Databases, elsewhere" in table
+    assert "11 round trips" in table
+
+
+def test_paths_without_queries_are_compared_without_a_word_of_databases(tmp_path):
+    with postgres() as url:
+        for name in ("a", "b"):
+            _probed(url, tmp_path / name)
+    assert "Databases" not in run("compare", "a", "b", cwd=tmp_path).stdout
+    assert json.loads(run("compare", "a", "b", "--json", cwd=tmp_path).stdout)["database_predictions"] == []
