@@ -3,8 +3,8 @@
 N round trips cost N times what the other path's is longer. What the query took beyond them stays, and an
 answer of many segments takes longer over a longer round trip: windows that have shut while the connection was
 idle grow anew, and a sender that paces spreads an answer over a part of the round trip. Nobody but the
-server knows which of them it is, so what is told lies in the middle of both, and the interval takes in both
-(docs/databases.md; the laws: windows.py).
+server knows which of them it is. What is told is that of windows, which the default of most kernels (CUBIC)
+has; the interval takes in both (docs/databases.md; the laws: windows.py).
 """
 
 from __future__ import annotations
@@ -132,14 +132,6 @@ def _windowed(a: _Answers, rtt_ns: float, idle_ns: Floats) -> Floats:
     return windows.windowed(a.segments, made, rtt_ns, window, windows.DOUBLES)
 
 
-def _paced(a: _Answers, rtt_ns: float, idle_ns: Floats) -> Floats:
-    """A sender that paces; on a new connection it grows as windows do."""
-    here = windows.paced(a.segments, np.zeros_like(idle_ns), a.own_ns, windows.PACES)
-    made = a.made_ns - np.minimum(a.open_ns, here)
-    paced = windows.paced(a.segments, made, rtt_ns, windows.PACES)
-    return np.where(idle_ns >= NEVER, _windowed(a, rtt_ns, idle_ns), paced)
-
-
 def _fastest(a: _Answers, _: float, __: Floats) -> Floats:
     """Windows that do not shut, and a path that carries the bytes at once."""
     return a.made_ns - a.open_ns
@@ -167,26 +159,18 @@ def predict(runs: Sequence[Queries], rtt: Estimate) -> Predicted | None:
     answers = _answers(runs)
     if answers is None or math.isnan(rtt.value):
         return None
-    paces = not _too_fast(answers)
-    median = _middle(answers, rtt.value, paces=paces)
+    median = _median(answers.walls(rtt.value, _windowed))
     ns, number = median.value, int(np.median(answers.turns))
     low = high = None
     if median.interval is not None and rtt.interval is not None and answers.segments.all():
-        slowest = _slowest if paces else _slowest_unpaced
+        slowest = _slowest_unpaced if _too_fast(answers) else _slowest
         low = _end(answers, rtt.value, rtt.interval.low - _WAKE_NS, _fastest, -1)
         high = _end(answers, rtt.value, rtt.interval.high + _WAKE_NS, slowest, 1)
     at_once = None
     if number > 2:
-        once = _middle(answers.at_once(), rtt.value, paces=paces).value
+        once = _median(answers.at_once().walls(rtt.value, _windowed)).value
         at_once = once if ns - once >= SAVES * ns else None
     return Predicted(ns, low, high, number, at_once)
-
-
-def _middle(answers: _Answers, rtt_ns: float, *, paces: bool) -> Estimate:
-    """Between the senders that it may be."""
-    senders = (_windowed, _paced) if paces else (_windowed,)
-    walls = [answers.walls(rtt_ns, sends) for sends in senders]
-    return _median(np.mean(walls, axis=0))
 
 
 def _end(answers: _Answers, rtt_ns: float, rtt_end_ns: float, sends: _Sends, side: int) -> float:
