@@ -231,7 +231,10 @@ fn a_full_disk_under_the_printed_samples_ends_the_run_in_order() {
     let echo = Echo::start("127.0.0.1");
     let line = format!("{FATHOM} probe {} --plain --every 1ms --record r > disk/samples", echo.address());
     let outcome = shell(home.path(), &line);
-    let printed = fs::read_to_string(disk.join("samples")).map(|text| text.lines().count());
+    // A busy host has its pauses printed too.
+    let is_sample = |line: &&str| line.starts_with("64 bytes from");
+    let printed = fs::read_to_string(disk.join("samples"));
+    let printed = printed.expect("what was printed").lines().filter(is_sample).count();
     support::must("umount", &[&place]);
     assert_eq!(outcome.code(), 1, "{outcome:?}");
     let told = outcome.told();
@@ -239,7 +242,7 @@ fn a_full_disk_under_the_printed_samples_ends_the_run_in_order() {
     assert!(told[0].contains("cannot print") && told[0].contains("No space left"), "{}", told[0]);
     let dir = home.path().join("r");
     assert_sound(&dir);
-    assert!(printed.is_ok_and(|lines| rows(&dir).len() + 2 >= lines), "what was printed is recorded");
+    assert!(printed > 0 && rows(&dir).len() >= printed, "what was printed is recorded: {printed}");
     let log = events(&dir);
     assert_eq!(of_kind(&log, "recording.ended").len(), 1, "{log:#?}");
     assert!(log.iter().all(|event| event["error"].is_null()), "{log:#?}");
