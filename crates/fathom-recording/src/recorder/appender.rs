@@ -18,7 +18,7 @@ pub(crate) struct Appender {
     torn: bool,
     /// Something was written since the last sync.
     dirty: bool,
-    /// This file was once not written past the system's cache: its file system does not know how.
+    /// The file system refused a write past the system's cache: none is tried again.
     cached: bool,
 }
 
@@ -48,8 +48,8 @@ impl Appender {
         }
     }
 
-    /// As [`Appender::append`], of records that are whole blocks in memory too: past the system's cache where that goes, as a
-    /// quarter of the processor's time does then, of a thread that shares its processor with the one that measures.
+    /// As [`Appender::append`], of records that are whole blocks in memory too: past the system's cache where that goes. It takes
+    /// a quarter of the processor's time (`dd` on ext4), and the thread that measures may share that processor.
     pub(crate) fn append_blocks(&mut self, disk: &dyn Disk, records: &[u8]) -> Result<(), Error> {
         if self.cached || !self.len.is_multiple_of(BLOCK as u64) || !disk.set_direct(&self.file, true) {
             return self.append(disk, records);
