@@ -22,6 +22,57 @@ fn child_with_a_pause_clock() {
     drop(clock);
 }
 
+/// As the one above, in a process whose first thread says all the time that it runs.
+#[test]
+#[ignore = "the child of a_busy_process_that_is_stopped_knows_how_long"]
+fn child_that_works() {
+    let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |pause| {
+        let waited = pause.run_queue_ns.expect("Linux counts it");
+        println!("\npause {} {} {waited}", pause.began_mono_ns, pause.ended_mono_ns);
+    })
+    .unwrap();
+    println!("\nready");
+    let over = std::thread::spawn(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    while !over.is_finished() {
+        work(&clock);
+    }
+}
+
+/// One turn of a loop that is watched by the clock.
+fn work(clock: &PauseClock) {
+    let (gap, now) = (clock.gap(), mono_ns());
+    if gap.now(now).is_none() {
+        gap.ran(now);
+    }
+    std::thread::sleep(Duration::from_micros(200));
+}
+
+/// How often the thread of the clock has slept.
+fn sleeps_of_the_clock() -> u64 {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let status = tasks
+        .map(|task| std::fs::read_to_string(task.unwrap().path().join("status")).unwrap_or_default())
+        .find(|status| status.starts_with("Name:\tpause-clock\n"))
+        .expect("the clock's thread");
+    let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+    line.unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn a_busy_process_is_woken_for_its_clock_once_a_second() {
+    let clock = PauseClock::start(DEFAULT_PERIOD, DEFAULT_THRESHOLD, |_| ()).unwrap();
+    let (began, before) = (mono_ns(), sleeps_of_the_clock());
+    while mono_ns() - began < 2_500_000_000 {
+        work(&clock);
+    }
+    let periods = (mono_ns() - began) / DEFAULT_PERIOD.as_nanos() as u64;
+    let sleeps = sleeps_of_the_clock() - before;
+    // A clock that nobody relieves sleeps in each period. (A busy machine may keep the loop from running for some.)
+    assert!(sleeps < periods / 3, "{sleeps} in {periods} periods");
+    // And it is not put off for ever: it reads the kernel's accounts.
+    assert!(sleeps >= 2, "{sleeps} in {periods} periods");
+}
+
 /// Sends a signal and waits until the kernel has carried it out.
 fn signal(child: &Child, signal: libc::c_int, until: libc::c_int) {
     let pid = child.id() as libc::pid_t;
@@ -36,8 +87,17 @@ fn signal(child: &Child, signal: libc::c_int, until: libc::c_int) {
 
 #[test]
 fn a_stopped_process_knows_how_long() {
+    stopped_knows_how_long("child_with_a_pause_clock");
+}
+
+#[test]
+fn a_busy_process_that_is_stopped_knows_how_long() {
+    stopped_knows_how_long("child_that_works");
+}
+
+fn stopped_knows_how_long(child: &str) {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "child_with_a_pause_clock"])
+        .args(["--ignored", "--exact", "--nocapture", child])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

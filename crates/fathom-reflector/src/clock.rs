@@ -155,8 +155,12 @@ impl Clock {
     /// that its thread has not come to tell, so that the first echo after a pause speaks of it. 0 without a watch.
     #[inline]
     pub(crate) fn paused_ns(&self, now_ns: u64) -> u64 {
-        if let Some((began, ended)) = self.watch.as_ref().and_then(|watch| watch.gap.now(now_ns)) {
-            self.paused.count(began, ended);
+        if let Some(Watch { gap, .. }) = &self.watch {
+            match gap.now(now_ns) {
+                Some((began, ended)) => self.paused.count(began, ended),
+                // Whoever asks runs.
+                None => gap.ran(now_ns),
+            }
         }
         self.paused.total_ns.load(Ordering::Relaxed)
     }

@@ -115,6 +115,33 @@ fn wakes_up(record: &str, a_second_at_most: f64) {
     assert!(woke_up > 0, "it was not looked at: {summary}");
 }
 
+/// A pause clock that nobody relieves wakes up 83 times a second, and each time a round trip takes longer. The loops say that they run,
+/// at both ends.
+#[test]
+#[cfg(target_os = "linux")]
+fn the_pause_clocks_wake_up_rarely_beside_a_ping_pong() {
+    let echo = Echo::start("127.0.0.1");
+    let home = tempfile::tempdir().expect("a directory");
+    let line = format!("{} --ping-pong --for 3s --no-record --json --quiet", echo.address());
+    let probe = Probe::start(home.path(), &line);
+    let ends = [probe.pid(), echo.pid()];
+    let count = || ends.map(|pid| wake_ups(pid, "pause-clock"));
+    let at_first = ends.map(|pid| support::wait_for("the clock", || wake_ups(pid, "pause-clock")));
+    let (began, mut seconds, mut last) = (Instant::now(), 0.0, at_first);
+    while let [Some(here), Some(there)] = count() {
+        (seconds, last) = (began.elapsed().as_secs_f64(), [here, there]);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let summary = probe.finish().summary();
+    // Once a second, and where a busy machine did not let the loop run for 12 ms.
+    let at_most = 25.0 * seconds;
+    for (end, (first, last)) in ["probe", "reflector"].into_iter().zip(at_first.into_iter().zip(last)) {
+        let woke_up = last - first;
+        assert!(woke_up as f64 <= at_most, "{end}: {woke_up} times in {seconds} s: {summary}");
+        assert!(woke_up > 0, "{end}: its clock stands still: {summary}");
+    }
+}
+
 /// How often a thread of this name gave its processor away of its own (`proc_pid_status`(5)); `None`: there is none.
 #[cfg(target_os = "linux")]
 fn wake_ups(pid: u32, name: &str) -> Option<u64> {

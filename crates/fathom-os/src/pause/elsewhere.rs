@@ -1,10 +1,26 @@
 //! Sleeping, on systems whose accounts of a thread are not read.
 
 use crate::clock::mono_ns;
+use std::io;
 use std::time::Duration;
 
-pub(super) fn sleep_until(at_mono_ns: u64) {
-    std::thread::sleep(Duration::from_nanos(at_mono_ns.saturating_sub(mono_ns())));
+/// Wakes the clock's thread, at each period: that a tick was put off it sees when it wakes.
+#[derive(Debug)]
+pub(super) struct Alarm;
+
+impl Alarm {
+    #[expect(clippy::unnecessary_wraps, reason = "the Linux sibling opens a timer")]
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    #[expect(clippy::unused_self, reason = "the Linux sibling sets its timer")]
+    pub(super) fn set(&self, _at_mono_ns: u64) {}
+
+    #[expect(clippy::unused_self, reason = "the Linux sibling sleeps by its timer")]
+    pub(super) fn sleep_until(&self, at_mono_ns: u64) {
+        std::thread::sleep(Duration::from_nanos(at_mono_ns.saturating_sub(mono_ns())));
+    }
 }
 
 /// Knows nothing.

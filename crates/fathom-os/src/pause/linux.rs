@@ -1,24 +1,47 @@
 //! Sleeping and the kernel's accounts of a thread, on Linux.
 
 use crate::clock::mono_ns;
-use rustix::thread::{ClockId, clock_nanosleep_absolute};
-use rustix::time::{Timespec, clock_gettime};
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, clock_gettime,
+    timerfd_create, timerfd_settime,
+};
 use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// A tick that is no later than this has not waited for a processor to speak of.
 const PUNCTUAL_NS: u64 = 250_000;
 
-/// Sleeps until a time of [`mono_ns`], which no timer takes: the same span on `CLOCK_MONOTONIC`, as an absolute time, so
-/// that a preemption between here and the kernel does not lengthen it. Their rates differ too little to matter here.
-pub(super) fn sleep_until(at_mono_ns: u64) {
-    let remaining = at_mono_ns.saturating_sub(mono_ns());
-    let now = clock_gettime(ClockId::Monotonic);
-    let at = now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64 + remaining;
-    let at = Timespec { tv_sec: (at / SECOND_NS) as i64, tv_nsec: (at % SECOND_NS) as _ };
-    // A signal's handler ran here: sleep on.
-    while clock_nanosleep_absolute(ClockId::Monotonic, &at) == Err(rustix::io::Errno::INTR) {}
+/// Wakes the clock's thread. Other threads may set it again while that sleeps, which wakes nobody.
+#[derive(Debug)]
+pub(super) struct Alarm(OwnedFd);
+
+impl Alarm {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self(timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?))
+    }
+
+    /// Goes off at a time of [`mono_ns`], which no timer takes: the same span on `CLOCK_MONOTONIC`, as an absolute time,
+    /// so that a preemption between here and the kernel does not lengthen it. Their rates differ too little to matter here.
+    pub(super) fn set(&self, at_mono_ns: u64) {
+        // In this order: a pause between the two shortens the span.
+        let now = clock_gettime(ClockId::Monotonic);
+        let remaining = at_mono_ns.saturating_sub(mono_ns());
+        let at = now.tv_sec as u64 * SECOND_NS + now.tv_nsec as u64 + remaining;
+        let at = Timespec { tv_sec: (at / SECOND_NS) as i64, tv_nsec: (at % SECOND_NS) as _ };
+        let once = Itimerspec { it_interval: Timespec::default(), it_value: at };
+        // It fails on wrong arguments alone; were it to, the thread sleeps to the time that was set before.
+        let _ = timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &once);
+    }
+
+    /// Sleeps until then, or what it is set to meanwhile.
+    pub(super) fn sleep_until(&self, at_mono_ns: u64) {
+        self.set(at_mono_ns);
+        // A signal's handler ran here: sleep on.
+        while rustix::io::read(&self.0, &mut [0; 8]) == Err(rustix::io::Errno::INTR) {}
+    }
 }
 
 /// What the kernel has counted for this thread and this machine. The files stay open: reading one anew at offset 0
@@ -112,10 +135,22 @@ mod tests {
 
     #[test]
     fn sleep_ends_at_its_time_and_not_before() {
+        let alarm = Alarm::new().unwrap();
         let at = mono_ns() + 3_000_000;
-        sleep_until(at);
+        alarm.sleep_until(at);
         // The two clocks may differ by 1,000 ppm over the sleep.
         assert!(mono_ns() + 3_000 >= at);
-        sleep_until(0);
+        alarm.sleep_until(0);
+    }
+
+    #[test]
+    fn the_latest_setting_counts() {
+        let alarm = Alarm::new().unwrap();
+        let at = mono_ns() + 4_000_000;
+        alarm.set(at - 3_000_000);
+        alarm.sleep_until(at);
+        assert!(mono_ns() + 4_000 >= at);
+        alarm.set(at + 3_600 * SECOND_NS);
+        alarm.sleep_until(at);
     }
 }

@@ -1,6 +1,10 @@
 //! The pause clock: notices when this process did not run for a while, and tells why as far as the kernel does.
 //!
 //! Without it, a probe that was stopped blames the network for what its own host did.
+//!
+//! A thread that sleeps for a period and looks how late it woke is such a clock, but each of its wake-ups disturbs the
+//! process that it watches. So the threads that do the work say when they ran ([`Gap::ran`]): that puts the next tick
+//! off, and a process that is busy all the time is woken for it once a second.
 
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "elsewhere.rs")]
@@ -19,11 +23,14 @@ pub const DEFAULT_PERIOD: Duration = Duration::from_millis(12);
 /// How late a tick is a pause unless told otherwise.
 pub const DEFAULT_THRESHOLD: Duration = Duration::from_millis(20);
 
+/// Ticks are put off no further: the kernel's accounts must not be older at the next pause.
+const PUT_OFF_NS: u64 = ACCOUNTS_WINDOW_NS;
+
 /// A time in which this process did not run although it was meant to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
-    /// When it stopped running, ns by [`crate::clock::mono_ns`]: it ran at the last tick and did not at the next, so
-    /// this is the middle between the two, right to half a period.
+    /// When it stopped running, ns by [`crate::clock::mono_ns`]: it ran at the last tick, or when a thread of it last
+    /// said so, and did not at the next, so this is the middle between the two, right to half a period.
     pub began_mono_ns: u64,
     /// When the tick came, ns by the same clock.
     pub ended_mono_ns: u64,
@@ -82,7 +89,7 @@ pub fn classify(duration_ns: u64, run_queue_ns: Option<u64>, steal_ns: Option<u6
     }
 }
 
-/// A thread that ticks and notes which ticks came late. Dropping it ends the thread, within one period.
+/// A thread that ticks and notes which ticks came late. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct PauseClock {
     stop: Arc<AtomicBool>,
@@ -92,10 +99,19 @@ pub struct PauseClock {
 
 /// Tells of a pause that the clock's own thread has not come to tell yet: after a pause all threads of a process wake
 /// in any order.
+///
+/// And takes the word of other threads that this process runs.
 #[derive(Debug, Clone)]
-pub struct Gap {
-    /// When the next tick is due, in ns.
-    due: Arc<AtomicU64>,
+pub struct Gap(Arc<Dues>);
+
+/// What the ticking thread shares with those that do the work.
+#[derive(Debug)]
+struct Dues {
+    /// When the next tick is due, in ns. It never goes back.
+    due: AtomicU64,
+    /// No further than this it is put off.
+    no_later: AtomicU64,
+    alarm: system::Alarm,
     period_ns: u64,
     threshold_ns: u64,
 }
@@ -103,9 +119,29 @@ pub struct Gap {
 impl Gap {
     /// The pause that ends now, where the clock's tick is late by more than its threshold: from, to.
     pub fn now(&self, now_mono_ns: u64) -> Option<(u64, u64)> {
-        let due = self.due.load(Ordering::Relaxed);
-        (now_mono_ns.saturating_sub(due) > self.threshold_ns)
-            .then(|| (due.saturating_sub(self.period_ns / 2), now_mono_ns))
+        // Acquire: whoever sees a tick due sees what was told of the one before.
+        let due = self.0.due.load(Ordering::Acquire);
+        (now_mono_ns.saturating_sub(due) > self.0.threshold_ns)
+            .then(|| (due.saturating_sub(self.0.period_ns / 2), now_mono_ns))
+    }
+
+    /// The calling thread runs at `now_mono_ns`, which it has just read: the next tick is due a period from then. Ask
+    /// [`Gap::now`] before. A pause that has just ended stays the clock's to tell: it puts nothing off.
+    ///
+    /// A pause between the reading and this call is lost neither: the tick is then due in the past.
+    pub fn ran(&self, now_mono_ns: u64) {
+        let dues = &*self.0;
+        let due = dues.due.load(Ordering::Relaxed);
+        let next = now_mono_ns.saturating_add(dues.period_ns);
+        // Putting it off costs a system call, so not before half of the period has gone.
+        let early = next < due.saturating_add(dues.period_ns / 2);
+        let late = now_mono_ns.saturating_sub(due) > dues.threshold_ns;
+        if early || late || next > dues.no_later.load(Ordering::Relaxed) {
+            return;
+        }
+        if dues.due.fetch_max(next, Ordering::AcqRel) < next {
+            dues.alarm.set(next);
+        }
     }
 }
 
@@ -123,19 +159,24 @@ impl PauseClock {
         }
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let (period_ns, threshold_ns) = (period.as_nanos() as u64, threshold.as_nanos() as u64);
-        let due_mono_ns = Arc::new(AtomicU64::new(u64::MAX));
-        let gap = Gap { due: Arc::clone(&due_mono_ns), period_ns, threshold_ns };
+        let dues = Arc::new(Dues {
+            due: AtomicU64::new(0),
+            no_later: AtomicU64::new(0),
+            alarm: system::Alarm::new()?,
+            period_ns: period.as_nanos() as u64,
+            threshold_ns: threshold.as_nanos() as u64,
+        });
+        let gap = Gap(Arc::clone(&dues));
         let (ticking, begun) = std::sync::mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("pause-clock".to_owned()).stack_size(128 << 10).spawn(
             move || {
                 let mut accounts = system::Accounts::open();
                 accounts.refresh(mono_ns(), 0);
-                due_mono_ns.store(mono_ns() + period_ns, Ordering::Relaxed);
+                dues.ticked(mono_ns());
                 let _ = ticking.send(());
-                tick(&stopped, accounts, &due_mono_ns, period_ns, threshold_ns, on_pause);
+                tick(&stopped, accounts, &dues, on_pause);
                 // A clock that is gone is not late.
-                due_mono_ns.store(u64::MAX, Ordering::Relaxed);
+                dues.due.store(u64::MAX, Ordering::Relaxed);
             },
         )?;
         // A pause right after the return must not fall into the time before the first tick was due.
@@ -152,31 +193,39 @@ impl PauseClock {
 impl Drop for PauseClock {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.gap.0.alarm.set(0);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn tick(
-    stop: &AtomicBool,
-    mut accounts: system::Accounts,
-    due_mono_ns: &AtomicU64,
-    period_ns: u64,
-    threshold_ns: u64,
-    mut on_pause: impl FnMut(Pause),
-) {
+impl Dues {
+    /// The clock's thread ran: the next tick is due a period from then.
+    fn ticked(&self, at_mono_ns: u64) {
+        self.no_later.store(at_mono_ns + self.period_ns + PUT_OFF_NS, Ordering::Relaxed);
+        self.due.fetch_max(at_mono_ns + self.period_ns, Ordering::AcqRel);
+    }
+}
+
+fn tick(stop: &AtomicBool, mut accounts: system::Accounts, dues: &Dues, mut on_pause: impl FnMut(Pause)) {
     // Whether the accounts were read on the far side of a pause.
     let mut read_late = false;
     while !stop.load(Ordering::Relaxed) {
-        let due = due_mono_ns.load(Ordering::Relaxed);
-        system::sleep_until(due);
+        let slept_for = dues.due.load(Ordering::Relaxed);
+        dues.alarm.sleep_until(slept_for);
         let now = mono_ns();
+        let due = dues.due.load(Ordering::Relaxed);
+        if due > now {
+            // Put off while this thread woke; what it waited for a processor is not to be laid on the next pause.
+            accounts.refresh(now, now.saturating_sub(slept_for));
+            continue;
+        }
         let mut ticked = now;
-        if now.saturating_sub(due) > threshold_ns {
+        if now - due > dues.threshold_ns {
             let (run_queue_ns, steal_ns) = if read_late { (None, None) } else { accounts.since_refresh() };
             on_pause(Pause {
-                began_mono_ns: due.saturating_sub(period_ns / 2),
+                began_mono_ns: due.saturating_sub(dues.period_ns / 2),
                 ended_mono_ns: now,
                 run_queue_ns,
                 steal_ns,
@@ -184,10 +233,10 @@ fn tick(
             ticked = mono_ns();
         }
         // From this tick, not from `due`: ticks that were missed are not made up for. And not from a later reading: a pause
-        // between the two would make no tick late, and be lost. Whoever sees this tick due sees what was told of the one before.
-        due_mono_ns.store(ticked + period_ns, Ordering::Release);
-        accounts.refresh(now, now.saturating_sub(due));
-        read_late = mono_ns().saturating_sub(ticked) > threshold_ns;
+        // between the two would make no tick late, and be lost.
+        dues.ticked(ticked);
+        accounts.refresh(now, now - due);
+        read_late = mono_ns().saturating_sub(ticked) > dues.threshold_ns;
     }
 }
 

@@ -92,6 +92,10 @@ impl Echo {
         self.address
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// Sends it a signal by name.
     pub(crate) fn signal(&self, name: &str) {
         super::signal(&self.child.0, name);

@@ -34,9 +34,13 @@ impl Pauses {
     }
 
     /// A pause that ends now and that the clock has not come to tell. Ask before [`Pauses::next`]: a clock that is
-    /// punctual again has told before.
+    /// punctual again has told before. Where there is none, that this thread asks shows that the process runs.
     pub(super) fn going_on(&self, now: u64) -> Option<Input<'static>> {
-        self.gap.now(now).map(|(began_ns, ended_ns)| Input::Pausing { began_ns, ended_ns })
+        let Some((began_ns, ended_ns)) = self.gap.now(now) else {
+            self.gap.ran(now);
+            return None;
+        };
+        Some(Input::Pausing { began_ns, ended_ns })
     }
 }
 
