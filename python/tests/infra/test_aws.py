@@ -5,7 +5,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from support.terraform import GIVEN, Lab, roots
+from support.terraform import GIVEN, Lab, lab_of, roots
 
 PRIVATE = ip_network("10.0.0.0/8")
 # Of today: no type of a generation that is no longer sold, none that has credits but the jump host's.
@@ -13,13 +13,13 @@ TYPES = {"m7i.large"}
 
 
 @pytest.fixture(scope="module", params=roots("aws"))
-def lab(request, tmp_path_factory):
-    return Lab(request.param, tmp_path_factory.mktemp(request.param), "aws")
+def lab(request):
+    return lab_of("aws", request.param)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["private", "jump"])
 def planned(request, lab):
-    resources, plan = lab.plan(public_jump=request.param)
+    resources, plan = lab.planned(public_jump=request.param)
     return request.param, resources, plan
 
 

@@ -5,20 +5,20 @@ from ipaddress import ip_network
 
 import pytest
 
-from support.terraform import GIVEN, Lab, roots
+from support.terraform import GIVEN, Lab, lab_of, roots
 
 PRIVATE = ip_network("10.0.0.0/8")
 JUMPS = [False, True]
 
 
 @pytest.fixture(scope="module", params=roots("azure"))
-def lab(request, tmp_path_factory):
-    return Lab(request.param, tmp_path_factory.mktemp(request.param))
+def lab(request):
+    return lab_of("azure", request.param)
 
 
 @pytest.fixture(scope="module", params=JUMPS, ids=["private", "jump"])
 def planned(request, lab):
-    resources, plan = lab.plan(public_jump=request.param)
+    resources, plan = lab.planned(public_jump=request.param)
     return request.param, resources, plan
 
 

@@ -7,7 +7,7 @@ from ipaddress import ip_network
 import pytest
 
 from support.programs import ROOT
-from support.terraform import GIVEN, Lab, roots
+from support.terraform import GIVEN, Lab, lab_of, roots
 
 PRIVATE = ip_network("10.0.0.0/8")
 # Google's own, whence it asks whether what is behind a balancer answers.
@@ -16,13 +16,13 @@ END = ROOT / "infra/gcp/modules/host/end.sh"
 
 
 @pytest.fixture(scope="module", params=roots("gcp"))
-def lab(request, tmp_path_factory):
-    return Lab(request.param, tmp_path_factory.mktemp(request.param), "gcp")
+def lab(request):
+    return lab_of("gcp", request.param)
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["private", "jump"])
 def planned(request, lab):
-    resources, _ = lab.plan(public_jump=request.param)
+    resources, _ = lab.planned(public_jump=request.param)
     return request.param, resources
 
 
