@@ -49,6 +49,15 @@ def test_most_of_it_is_whose_time_it_is(tmp_path, rows, party, sure_):
     assert (one.party, one.sure, one.counted) == (party, sure_, len(rows))
 
 
+def test_the_ends_of_a_part_are_whole_ns_as_they_are_written_for_machines(tmp_path):
+    # Means of 64,649.5 and 64,650.5 ns: as they are they read 64.6 and 64.7 us, and in JSON are the same.
+    rows = [query(200_000, (100, low, 100), None, (100, low + 1, 100)) for low in (64_649, 64_650)]
+    recording(tmp_path / "r", [sure(1, 1, 1), *rows], source=SELECT)
+    (one,) = known(tmp_path).every
+    path = one.parts["path"]
+    assert (path.low_ns, path.high_ns) == (64_650, 64_650)
+
+
 def test_where_the_time_went_is_said_in_words(tmp_path):
     rows = [query(12_300_000, (1_100_000, 9_100_000, 1_700_000), None, (1_500_000, 9_400_000, 2_000_000))] * 7
     failed = sure(0, 5, 0, error="the server closed the connection")

@@ -157,7 +157,7 @@ class Person:
     def nothing_is_left(self):
         after = self.traces()
         for kind, there in after.items():
-            assert there == self.before[kind], kind
+            assert there == self.before[kind], f"{kind}: {there}, before {self.before[kind]}"
 
     def end(self):
         for process in self.started:

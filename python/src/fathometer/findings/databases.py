@@ -204,7 +204,8 @@ def _asked(path: str, shape: str, runs: Sequence[tuple[str, Queries]]) -> Asked:
                 )
                 for ends in ([getattr(q, name) for q in queries] for name in ("low_ns", "part_ns", "high_ns"))
             )
-            parts[party] = PartyTime(low, at, high)
+            # To the nanosecond, as it is written for machines, so that words for both read alike.
+            parts[party] = PartyTime(*(float(round(end)) for end in (low, at, high)))
     # As `fathom-core/query/verdict.rs`: an estimate counts where at most half of the queries have none.
     mean = float(wall.mean()) if len(wall) else math.nan
     whose, sure = _most(parts, mean, 2 * int((~known).sum()) <= len(known))
