@@ -51,108 +51,64 @@ locals {
   lab            = "hub-and-spoke"
   hub_range      = "10.70.0.0/16"
   jump_cidr      = "10.70.0.0/24"
-  jump_subnet_id = module.hub.subnets["jump"]
-  lab_ranges     = concat([local.hub_range, local.client_range], values(local.spoke_ranges))
+  jump_subnet_id = module.hub.jump_subnet_id
+  lab_ranges     = concat([local.hub_range, local.client_range], values(local.spokes))
 
   client_range = "10.71.0.0/16"
   client_cidr  = "10.71.1.0/24"
-  spoke_ranges = {
+  spokes = {
     for way, range in { peering = "10.72.0.0/16", vpn = "10.73.0.0/16", firewall = "10.74.0.0/16" } :
     way => range if contains(var.ways, way)
   }
-  via = { same-network = null, peering = "peering", vpn = "VPN gateway in the hub", firewall = "firewall in the hub" }
 
-  vpn      = contains(var.ways, "vpn")
-  firewall = contains(var.ways, "firewall")
+  # Beside the client.
+  servers = {
+    for index, zone in var.zones : "same-network-zone-${zone}" => {
+      zone = zone
+      ip   = cidrhost(local.client_cidr, 20 + index)
+      # As published: the one in the client's zone shares its proximity placement group.
+      group = index == 0
+    } if contains(var.ways, "same-network")
+  }
 
-  # From the client's network to a spoke; the way back is the same one.
-  hops = merge(
-    local.vpn ? { vpn = { next_hop_type = "VirtualNetworkGateway", next_hop_address = null } } : {},
-    local.firewall ? {
-      firewall = { next_hop_type = "VirtualAppliance", next_hop_address = module.firewall[0].address }
-    } : {},
+  hosts = concat([module.client.host], values(module.server)[*].host, module.hub.hosts)
+
+  scenarios = concat(
+    [for name, server in local.servers : {
+      label   = name
+      from    = "client"
+      to      = name
+      via     = null
+      address = null
+      tags = merge(
+        { region = var.region, way = "same-network", zone-from = var.zones[0], zone-to = server.zone },
+        server.group ? { placement = "proximity-group" } : {},
+      )
+    }],
+    module.hub.scenarios,
   )
-
-  servers = merge([
-    for way in var.ways : {
-      for index, zone in var.zones : "${way}-zone-${zone}" => {
-        way  = way
-        zone = zone
-        ip   = cidrhost(way == "same-network" ? local.client_cidr : cidrsubnet(local.spoke_ranges[way], 8, 1), 20 + index)
-        # As published: the server beside the client shares its proximity placement group.
-        group = way == "same-network" && index == 0
-      }
-    }
-  ]...)
-
-  subnet_ids = merge(
-    { same-network = module.client_network.subnets["hosts"] },
-    { for way, network in module.spoke : way => network.subnets["hosts"] },
-  )
-
-  hosts = concat([module.client.host], values(module.server)[*].host)
-
-  scenarios = [for name, server in local.servers : {
-    label   = name
-    from    = "client"
-    to      = name
-    via     = local.via[server.way]
-    address = null
-    tags = merge(
-      { region = var.region, way = server.way, zone-from = var.zones[0], zone-to = server.zone },
-      server.group ? { placement = "proximity-group" } : {},
-      server.way == "firewall" ? {
-        firewall-tier                = var.firewall_tier, firewall-rules-before = tostring(var.firewall_rules_before)
-        firewall-intrusion-detection = var.firewall_intrusion_detection
-      } : {},
-    )
-  }]
 }
 
 module "hub" {
-  source = "../modules/network"
+  source = "../modules/hub"
 
-  name                = "${var.name}-hub"
+  name                = var.name
   resource_group_name = azurerm_resource_group.lab.name
   location            = var.region
   range               = local.hub_range
+  jump_cidr           = local.jump_cidr
+  zones               = var.zones
+  spokes              = local.spokes
+  client              = { id = module.client_network.id, name = module.client_network.name, range = local.client_range }
   rules               = local.rules
+  host                = local.host
   tags                = local.tags
 
-  subnets = merge(
-    { jump = { cidr = local.jump_cidr, kind = "jump" } },
-    local.vpn ? { GatewaySubnet = { cidr = "10.70.2.0/24", kind = "gateway" } } : {},
-    local.firewall ? { AzureFirewallSubnet = { cidr = "10.70.3.0/24", kind = "gateway" } } : {},
-  )
-}
-
-module "vpn_gateway" {
-  source = "../modules/vpn_gateway"
-  count  = local.vpn ? 1 : 0
-
-  name                = "${var.name}-hub"
-  resource_group_name = azurerm_resource_group.lab.name
-  location            = var.region
-  subnet_id           = module.hub.subnets["GatewaySubnet"]
-  zones               = var.zones
-  tags                = local.tags
-}
-
-module "firewall" {
-  source = "../modules/firewall"
-  count  = local.firewall ? 1 : 0
-
-  name                = "${var.name}-hub"
-  resource_group_name = azurerm_resource_group.lab.name
-  location            = var.region
-  subnet_id           = module.hub.subnets["AzureFirewallSubnet"]
-  zones               = var.zones
-  tier                = var.firewall_tier
-  rules_before        = var.firewall_rules_before
-  intrusion_detection = var.firewall_intrusion_detection
-  port                = var.port
-  lab_ranges          = local.lab_ranges
-  tags                = local.tags
+  firewall = {
+    tier                = var.firewall_tier
+    rules_before        = var.firewall_rules_before
+    intrusion_detection = var.firewall_intrusion_detection
+  }
 }
 
 module "client_network" {
@@ -163,58 +119,9 @@ module "client_network" {
   location            = var.region
   range               = local.client_range
   rules               = local.rules
-  routes              = { for way, hop in local.hops : "to-${way}" => merge(hop, { to = local.spoke_ranges[way] }) }
+  routes              = module.hub.routes
   subnets             = { hosts = { cidr = local.client_cidr, kind = "hosts" } }
   tags                = local.tags
-}
-
-module "spoke" {
-  source   = "../modules/network"
-  for_each = local.spoke_ranges
-
-  name                = "${var.name}-${each.key}"
-  resource_group_name = azurerm_resource_group.lab.name
-  location            = var.region
-  range               = each.value
-  rules               = local.rules
-  routes              = { for way, hop in local.hops : "back" => merge(hop, { to = local.client_range }) if way == each.key }
-  subnets             = { hosts = { cidr = cidrsubnet(each.value, 8, 1), kind = "hosts" } }
-  tags                = local.tags
-}
-
-module "client_to_hub" {
-  source = "../modules/peering"
-
-  resource_group_name = azurerm_resource_group.lab.name
-  left                = { id = module.hub.id, name = module.hub.name }
-  right               = { id = module.client_network.id, name = module.client_network.name }
-  forwarded           = true
-  gateway_on_left     = local.vpn
-
-  # Azure refuses a peering that uses a gateway which is not there yet.
-  depends_on = [module.vpn_gateway]
-}
-
-module "spoke_to_hub" {
-  source   = "../modules/peering"
-  for_each = local.spoke_ranges
-
-  resource_group_name = azurerm_resource_group.lab.name
-  left                = { id = module.hub.id, name = module.hub.name }
-  right               = { id = module.spoke[each.key].id, name = module.spoke[each.key].name }
-  forwarded           = true
-  gateway_on_left     = each.key == "vpn"
-
-  depends_on = [module.vpn_gateway]
-}
-
-module "client_to_spoke" {
-  source = "../modules/peering"
-  count  = contains(var.ways, "peering") ? 1 : 0
-
-  resource_group_name = azurerm_resource_group.lab.name
-  left                = { id = module.client_network.id, name = module.client_network.name }
-  right               = { id = module.spoke["peering"].id, name = module.spoke["peering"].name }
 }
 
 resource "azurerm_proximity_placement_group" "near" {
@@ -249,7 +156,7 @@ module "server" {
   resource_group_name          = azurerm_resource_group.lab.name
   location                     = var.region
   zone                         = each.value.zone
-  subnet_id                    = local.subnet_ids[each.value.way]
+  subnet_id                    = module.client_network.subnets["hosts"]
   private_ip                   = each.value.ip
   proximity_placement_group_id = each.value.group ? azurerm_proximity_placement_group.near.id : null
   host                         = local.host

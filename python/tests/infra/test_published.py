@@ -1,11 +1,13 @@
 """Every path of `../shared/reference/published.toml` has a root that builds it."""
 
 import tomllib
+from ipaddress import ip_address, ip_network
 
 import pytest
 
+from fathometer.study.read import read_study
 from support.programs import ROOT
-from support.terraform import lab_of
+from support.terraform import lab_of, roots
 
 PUBLISHED = ROOT.parent / "shared/reference/published.toml"
 
@@ -42,6 +44,13 @@ PATHS = {
     ("accelerated_networking", "with_ppg"): ("placement", "an-on-group"),
 }
 
+# What the root for all of Azure calls a path that two articles have: it is there once.
+IN_ALL = {
+    "same-network-zone-1": "same-zone-group",
+    "same-network-zone-2": "cross-zone-1-2",
+    "same-network-zone-3": "cross-zone-1-3",
+}
+
 
 def published():
     """What the articles call their paths."""
@@ -69,3 +78,32 @@ def test_a_root_builds_what_was_published(root):
     told = lab_of("azure", root).outputs["fathometer"]["value"]
     labels = {s["label"] for s in told["scenarios"]}
     assert {label for of, label in PATHS.values() if of == root} <= labels
+
+
+def test_one_root_builds_all_that_was_published_and_nothing_else():
+    told = lab_of("azure", "all").outputs["fathometer"]["value"]
+    labels = [s["label"] for s in told["scenarios"]]
+    assert sorted(labels) == sorted({IN_ALL.get(label, label) for _, label in PATHS.values()})
+    # From one client: all but the pairs, and the way from the region near by.
+    assert {s["from"] for s in told["scenarios"] if not s["label"].startswith("an-")} == {"client", "near"}
+    # The emulated network has no pair of hosts of its own for the group.
+    study = read_study(ROOT / "studies/azure-all.toml")
+    assert {s.label for s in study.scenario} == set(labels) - {"an-on-group"}
+
+
+@pytest.mark.parametrize("root", roots("azure"))
+def test_the_jump_hosts_network_is_joined_to_every_network_with_hosts(root):
+    resources, _ = lab_of("azure", root).planned(public_jump=True)
+    of = lambda kind: [r for r in resources.values() if r.kind == f"azurerm_{kind}"]  # noqa: E731
+    networks = {n["name"]: ip_network(n["address_space"][0]) for n in of("virtual_network")}
+    joined = {
+        frozenset((p["virtual_network_name"], p["name"].removeprefix(f"{p['virtual_network_name']}-")))
+        for p in of("virtual_network_peering")
+    }
+    where = {}
+    for interface in of("network_interface"):
+        address = ip_address(interface["ip_configuration"][0]["private_ip_address"])
+        (where[interface["name"]],) = [name for name, network in networks.items() if address in network]
+    jump = where.pop("fathom-jump")
+    apart = {n for n in where.values() if n != jump and frozenset((jump, n)) not in joined}
+    assert apart == set()
