@@ -1,6 +1,10 @@
 """Queries of a database in a study: what the file says is what `fathom sql` is asked and records."""
 
+import os
+import signal
 import socket
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -12,10 +16,12 @@ from fathometer.findings.analyse import analyse
 from fathometer.findings.sweeps import sweeps
 from fathometer.study.commands import query_command
 from fathometer.study.deadlines import most_bytes
+from fathometer.study.homes import Home, clear_homes
 from fathometer.study.plan import plan
 from fathometer.study.postgres import _programs
 from fathometer.study.read import parse
 from fathometer.study.run import run_study
+from fathometer.study.stop import stop_study
 from support.programs import fathom, free_port
 
 STUDY = """
@@ -172,4 +178,90 @@ def test_a_port_that_is_taken_is_told_by_its_log(tmp_path, homes):
         file.write_text(POSTGRES.replace("21433", str(taken.getsockname()[1])))
         with pytest.raises(FathometerError, match="could not bind"):
             run_study(file, tmp_path / "out", Path(fathom()), False, print)
+    assert list(homes.iterdir()) == []
+
+
+RUNS = """
+import sys
+from pathlib import Path
+from fathometer.study.run import run_study
+run_study(Path(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]), False, lambda s: print(s, flush=True))
+"""
+
+
+@pytest.fixture
+def killed(tmp_path, homes):
+    """A study that was killed while it asked; its directory, and the one that its server has its data in."""
+    file = tmp_path / "q.toml"
+    text = POSTGRES.replace("21433", str(free_port())).replace("count = 9", 'for = "10m"')
+    file.write_text(text)
+    argv = [sys.executable, "-c", RUNS, str(file), str(tmp_path / "out"), fathom()]
+    environment = {**os.environ, "TMPDIR": str(homes)}
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as runner:
+        assert any("reflectors listen" in line for line in runner.stdout)
+        runner.kill()
+    (home,) = homes.iterdir()
+    assert (home / "data" / "postmaster.pid").exists()
+    return tmp_path / "out", home
+
+
+def serves(home):
+    """Whether the server of a home is there."""
+    lines = Path(home, "data", "postmaster.pid").read_text().splitlines()
+    try:
+        with socket.create_connection(("127.0.0.1", int(lines[3])), 5):
+            return True
+    except ConnectionRefusedError:
+        return False
+
+
+def test_stop_takes_away_what_a_killed_study_left(killed, homes):
+    output, home = killed
+    assert serves(home)
+    stop_study(output, Path(fathom()))
+    assert list(homes.iterdir()) == []
+
+
+def test_the_next_study_takes_away_what_a_killed_one_left_and_nothing_of_one_that_lives(
+    tmp_path, killed, homes
+):
+    _, home = killed
+    port = int((home / "data" / "postmaster.pid").read_text().splitlines()[3])
+    living = Home()
+    (living.path / "data").mkdir()
+    (homes / "fathometer-postgres-a-file").write_text("of somebody who is not us")
+    # It needs the port that the other's server has.
+    file = tmp_path / "next.toml"
+    file.write_text(POSTGRES.replace("21433", str(port)))
+    assert run_study(file, tmp_path / "next", Path(fathom()), False, print) == 1
+    assert sorted(homes.iterdir()) == sorted([living.path, homes / "fathometer-postgres-a-file"])
+    assert (living.path / "data").is_dir()
+    living.take_away()
+    assert clear_homes() == 0
+    assert [p.name for p in homes.iterdir()] == ["fathometer-postgres-a-file"]
+
+
+def test_a_home_of_somebody_else_stays(homes):
+    if os.geteuid() != 0:
+        pytest.skip("somebody else's can be made by root alone")
+    theirs = homes / "fathometer-postgres-theirs"
+    theirs.mkdir()
+    os.chown(theirs, 65_534, 65_534)
+    ours = homes / "fathometer-postgres-ours"
+    ours.mkdir()
+    assert clear_homes() == 1
+    assert list(homes.iterdir()) == [theirs]
+
+
+def test_a_server_that_does_not_listen_to_the_first_signal_is_killed(homes):
+    home = homes / "fathometer-postgres-deaf"
+    home.mkdir()
+    deaf = "from signal import *; signal(SIGTERM, SIG_IGN); print(1, flush=True); pause()"
+    with subprocess.Popen([sys.executable, "-c", deaf], cwd=home, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"1\n"
+            assert clear_homes() == 1
+            assert process.wait(30) == -signal.SIGKILL
+        finally:
+            process.kill()
     assert list(homes.iterdir()) == []

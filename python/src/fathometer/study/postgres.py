@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tempfile
 from asyncio.subprocess import Process
 from pathlib import Path
 from typing import Final
 
 from fathometer.errors import FathometerError
+from fathometer.study.homes import Home, clear_homes
 from fathometer.study.processes import Processes
 
 USER: Final = "reader"
@@ -27,7 +27,7 @@ _LOOK_S: Final = 0.02
 class PostgresServer:
     """One that listens."""
 
-    def __init__(self, process: Process, processes: Processes, host: str, home: Path) -> None:
+    def __init__(self, process: Process, processes: Processes, host: str, home: Home) -> None:
         self._process = process
         self._processes = processes
         self._host = host
@@ -47,7 +47,7 @@ class PostgresServer:
         try:
             await self._processes.stop(self._process)
         finally:
-            shutil.rmtree(self._home, ignore_errors=True)
+            self._home.take_away()
 
 
 class Postgres:
@@ -65,22 +65,24 @@ class Postgres:
             what = f'host "{self._host}": no PostgreSQL server is installed here'
             remedy = "install it (Debian: postgresql), or leave `start` out where one listens already"
             raise FathometerError("start PostgreSQL", what, remedy)
-        home = Path(tempfile.mkdtemp(prefix="fathometer-postgres-"))
+        await asyncio.to_thread(clear_homes)
+        home = Home()
         try:
             return await self._start(within, programs, home, listen, limit_s)
         except BaseException:
-            shutil.rmtree(home, ignore_errors=True)
+            home.take_away()
             raise
 
     async def _start(
-        self, within: list[str], programs: Path, home: Path, listen: str, limit_s: float
+        self, within: list[str], programs: Path, home: Home, listen: str, limit_s: float
     ) -> PostgresServer:
         as_user: list[str] = []
+        data, log = home.path / "data", home.path / "log"
+        data.mkdir(mode=0o700)
         if os.geteuid() == 0:
             # It refuses to run as root.
-            os.chown(home, _NOBODY, _NOBODY)
+            os.chown(data, _NOBODY, _NOBODY)
             as_user = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups", "--"]
-        data, log = home / "data", home / "log"
         init = [str(programs / "initdb"), "-U", USER, "-N", "--auth=trust", "-E", "UTF8", "--no-locale"]
         await self._made([*as_user, *init, "-D", str(data)], None)
         server = str(programs / "postgres")

@@ -14,6 +14,7 @@ from typing import Any
 
 from fathometer.errors import FathometerError
 from fathometer.study.cgroups import remove_left
+from fathometer.study.homes import clear_homes
 from fathometer.study.hosts import find_fathom, last_line
 from fathometer.study.journal import Journal, fabrics_left, first, read_journal, ssh_left
 from fathometer.study.lock import LOCK, is_held, locked
@@ -77,6 +78,7 @@ def clean(entries: list[dict[str, Any]], study_id: str, fathom: str, journal: Jo
         journal.note("fabric.gone", name=name)
     ended = end_marked(study_id)
     remove_left(study_id)
+    clear_homes()
     return ended
 
 

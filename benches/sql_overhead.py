@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""What it costs a query to be measured by `fathom sql`: a real PostgreSQL and MariaDB on loopback, and the same query by
+
+* fathom: as it ships, and recorded: kernel stamps, looks at the server on a second connection, round trips beside;
+* unrecorded: the same without --record, which is as much as it can be told to leave out;
+* plain: plain_query.c, which sends the same requests, reads the answer and measures nothing but its time;
+* psql (PostgreSQL alone): the time of its `\\timing`; libpq keeps every row of an answer.
+
+What is compared is the query's wall time as each client takes it, from before the request to the end of the answer: so whatever
+measuring adds is in it, be it in this client, in the server or in the kernel. Nothing is between the two but loopback, and the
+client has one processor and the server the other, with all that looks and round trips beside make each of them do: on
+machines of their own, and over a path, it is less. In each round every client asks on a new connection, in an order of chance; the
+first query of a connection is left out. A ratio is the median of the rounds' ratios, with the interval that order
+statistics give it. As root, with PostgreSQL (Debian: postgresql), MariaDB (mariadb-server-core, mariadb-client-core) and cc.
+
+    sudo benches/sql_overhead.py [--fathom FILE] [--only DATABASE] [--rounds N] [--rows N,...] [--seconds S]
+"""
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import pathlib
+import random
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+HOST, USER, DATABASE = "127.0.0.1", "reader", "bench"
+AS_NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+SERVER_CPU, CLIENT_CPU = 0, 1
+ROW_BYTES = 100
+QUICK = {1_000: 1.0, 10_000: 6.0, 100_000: 60.0}
+"""ms that a query about takes: how many fill the time."""
+
+
+def on_cpu(cpu, words):
+    return ["taskset", "--cpu-list", str(cpu), *words] if cpu is not None else list(words)
+
+
+def free_port():
+    with socket.create_server((HOST, 0)) as free:
+        return free.getsockname()[1]
+
+
+@contextlib.contextmanager
+def listening(words, home, ready):
+    """A server of which the log says that it is ready."""
+    log = home / "log"
+    with log.open("w") as out, subprocess.Popen(words, cwd=home, stdout=subprocess.DEVNULL, stderr=out) as server:
+        try:
+            until = time.monotonic() + 30
+            while ready not in log.read_text():
+                if time.monotonic() > until or server.poll() is not None:
+                    sys.exit(log.read_text())
+                time.sleep(0.05)
+            yield
+        finally:
+            server.send_signal(signal.SIGINT if "PostgreSQL" in ready or "database system" in ready else signal.SIGTERM)
+            server.wait(20)
+
+
+@contextlib.contextmanager
+def postgres(directory, cpu):
+    programs = sorted(pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if not programs:
+        sys.exit("no PostgreSQL server is installed (Debian: postgresql)")
+    home, server = directory / "postgres", str(programs[-1].with_name("postgres"))
+    home.mkdir()
+    os.chown(home, 65_534, 65_534)
+    made = [*AS_NOBODY, str(programs[-1]), "-U", USER, "-N", "--auth=trust", "-D", "data"]
+    subprocess.run(made, cwd=home, check=True, stdout=subprocess.DEVNULL)
+    single = [*AS_NOBODY, server, "--single", "-D", "data", "postgres"]
+    subprocess.run(single, cwd=home, check=True, input=f"CREATE DATABASE {DATABASE};\n", text=True, capture_output=True)
+    port = free_port()
+    settings = (f"port={port}", f"listen_addresses={HOST}", "unix_socket_directories=", "fsync=off")
+    words = [*on_cpu(cpu, AS_NOBODY), server, "-D", "data", *(word for s in settings for word in ("-c", s))]
+    with listening(words, home, "database system is ready to accept connections"):
+        yield port
+
+
+@contextlib.contextmanager
+def mariadb(directory, cpu):
+    server = shutil.which("mariadbd") or "/usr/sbin/mariadbd"
+    install = shutil.which("mariadb-install-db")
+    if not (install and os.path.exists(server)):
+        sys.exit("no MariaDB server is installed (Debian: mariadb-server-core mariadb-client-core)")
+    home = directory / "mariadb"
+    for path in (home, home / "data", home / "tmp"):
+        path.mkdir()
+        os.chown(path, 65_534, 65_534)
+    (home / "users.sql").write_text(f"CREATE DATABASE {DATABASE};\nCREATE USER {USER};\nGRANT ALL ON *.* TO {USER};\n")
+    common = ["--no-defaults", f"--datadir={home / 'data'}", f"--tmpdir={home / 'tmp'}"]
+    made = [*AS_NOBODY, install, *common, "--auth-root-authentication-method=normal", "--skip-test-db"]
+    subprocess.run(made, cwd=home, check=True, capture_output=True)
+    port = free_port()
+    words = [*on_cpu(cpu, AS_NOBODY), server, *common, f"--port={port}", f"--bind-address={HOST}"]
+    words += [f"--init-file={home / 'users.sql'}", "--socket=socket", "--pid-file=pid"]
+    with listening(words, home, "ready for connections"):
+        yield port
+
+
+def query_of(database, rows):
+    """What `fathom sql --rows` asks, too."""
+    if database == "postgres":
+        return f"SELECT repeat('x', {ROW_BYTES}) FROM (SELECT generate_series(1, {rows})) AS made"
+    ten = "(SELECT 0 AS n" + "".join(f" UNION ALL SELECT {n}" for n in range(1, 10)) + ")"
+    made = " CROSS JOIN ".join(f"{ten} AS d{at}" for at in range(len(str(rows - 1))))
+    return f"SELECT REPEAT('x', {ROW_BYTES}) AS body FROM {made} LIMIT {rows}"
+
+
+def run(words, **more):
+    environment = {**os.environ, "FATHOM_CLOUD": "off"}
+    ran = subprocess.run(words, capture_output=True, text=True, env=environment, check=False, **more)
+    if ran.returncode:
+        sys.exit(f"{' '.join(words)}: {ran.stderr}")
+    return ran.stdout
+
+
+class Bench:
+    def __init__(self, database, port, fathom, plain, work, cpu):
+        self.database, self.port, self.fathom, self.plain, self.work, self.cpu = database, port, fathom, plain, work, cpu
+
+    def ways(self):
+        ways = {"plain": self.by_plain, "unrecorded": self.by_fathom, "fathom": self.by_fathom_recorded}
+        return {**ways, "psql": self.by_psql} if self.database == "postgres" and shutil.which("psql") else ways
+
+    def by_fathom(self, rows, count, *more):
+        scheme = "postgres" if self.database == "postgres" else "mysql"
+        url = f"{scheme}://{USER}@{HOST}:{self.port}/{DATABASE}?sslmode=disable"
+        words = [self.fathom, "sql", url, "--query", query_of(self.database, rows), "--count", str(count)]
+        told = json.loads(run(on_cpu(self.cpu, [*words, "--quiet", "--json", *more])))
+        if told["failed"] or told["rows"] != rows * count:
+            sys.exit(f"{told['failed']} failed, {told['rows']} rows")
+        return told["wall_ns"]["p50"], told["mean_ns"]["wall"], told["looks"] / (count - 1)
+
+    def by_fathom_recorded(self, rows, count):
+        directory = self.work / "recording"
+        try:
+            return self.by_fathom(rows, count, "--record", str(directory))
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def by_plain(self, rows, count):
+        where = [HOST, str(self.port), USER, DATABASE, str(count), query_of(self.database, rows)]
+        told = json.loads(run(on_cpu(self.cpu, [self.plain, self.database, *where])))
+        if told["rows"] != rows:
+            sys.exit(f"{told['rows']} rows")
+        return self.figures(told["wall_ns"][1:])
+
+    def by_psql(self, rows, count):
+        words = ["psql", "-X", "-q", "-h", HOST, "-p", str(self.port), "-U", USER, "-d", DATABASE]
+        script = "\\timing on\n" + f"{query_of(self.database, rows)} \\g /dev/null\n" * count
+        told = run(on_cpu(self.cpu, words), input=script)
+        times = [float(line.split()[1]) * 1e6 for line in told.splitlines() if line.startswith("Time: ")]
+        return self.figures(times[1:])
+
+    @staticmethod
+    def figures(ns):
+        return statistics.median(ns), statistics.fmean(ns), 0.0
+
+
+def interval(values):
+    """Of the median, 95 % at the least; None: there are too few (David & Nagaraja, Order Statistics, 7.1)."""
+    ordered, n = sorted(values), len(values)
+    beyond, rank = 0.0, 0
+    for k in range(n // 2):
+        beyond += math.comb(n, k) / 2**n
+        if 2 * beyond > 0.05:
+            break
+        rank = k + 1
+    return (ordered[rank - 1], ordered[n - rank]) if rank else None
+
+
+def told(ratios):
+    within = interval(ratios)
+    ends = f" ({(within[0] - 1) * 100:+.1f} to {(within[1] - 1) * 100:+.1f})" if within else ""
+    return f"{(statistics.median(ratios) - 1) * 100:+.1f} %{ends}"
+
+
+def measure(bench, rows, arguments, draw):
+    count = max(8, round(arguments.seconds * 1e3 / QUICK.get(rows, rows * 6e-4)))
+    seen = {name: [] for name in bench.ways()}
+    for _ in range(arguments.rounds):
+        for name, way in draw.sample(list(bench.ways().items()), len(seen)):
+            seen[name].append(way(rows, count))
+    print(f"{bench.database}, {rows} rows, {count} queries a client and round, {arguments.rounds} rounds:")
+    for name, figures in seen.items():
+        p50 = statistics.median(f[0] for f in figures) / 1e6
+        looks = statistics.fmean(f[2] for f in figures)
+        against = ""
+        if name != "plain":
+            medians, means = (
+                [mine[at] / plain[at] for mine, plain in zip(figures, seen["plain"], strict=True)] for at in (0, 1)
+            )
+            against = f"; against plain: median {told(medians)}, mean {told(means)}"
+        print(f"  {name}: {p50:.3f} ms" + (f", {looks:.2f} looks a query" if looks else "") + against, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--fathom", default=str(ROOT / "target/release/fathom"), metavar="FILE", help="default: %(default)s"
+    )
+    parser.add_argument("--only", choices=("postgres", "mysql"), help="this database only")
+    parser.add_argument("--rounds", type=int, default=20, metavar="N", help="default %(default)s")
+    parser.add_argument("--rows", default="1000,10000,100000", metavar="N,...", help="default %(default)s")
+    parser.add_argument("--seconds", type=float, default=1.5, metavar="S", help="of a client in a round, about (default %(default)s)")
+    parser.add_argument("--free", action="store_true", help="let the system choose the processors")
+    parser.add_argument("--seed", type=int, default=1, help="of the order (default 1)")
+    arguments = parser.parse_args()
+    fathom, draw = os.path.abspath(arguments.fathom), random.Random(arguments.seed)
+    server_cpu, client_cpu = (None, None) if arguments.free else (SERVER_CPU, CLIENT_CPU)
+    with tempfile.TemporaryDirectory() as name:
+        directory = pathlib.Path(name)
+        directory.chmod(0o755)
+        plain = str(directory / "plain_query")
+        subprocess.run(["cc", "-O2", "-o", plain, str(ROOT / "benches/plain_query.c")], check=True)
+        for database, started in (("postgres", postgres), ("mysql", mariadb)):
+            if arguments.only not in (None, database):
+                continue
+            with started(directory, server_cpu) as port:
+                bench = Bench(database, port, fathom, plain, directory, client_cpu)
+                for rows in map(int, arguments.rows.split(",")):
+                    measure(bench, rows, arguments, draw)
+
+
+if __name__ == "__main__":
+    main()
